@@ -1,0 +1,37 @@
+import type { FileHandle } from 'node:fs/promises'
+import type { AppConfigFile } from '../policy/app-config.ts'
+import type { ErrorCode } from '../policy/errors.ts'
+
+/** What the inspection of an archive found. Nothing was written. */
+export type Inspection =
+  | { ok: true; config: AppConfigFile | null; entries: number; bytes: number }
+  | { ok: false; code: ErrorCode; message: string }
+
+export interface InspectOptions {
+  /** File names tried at the archive's root after berth.app and berth.config. */
+  configNames: string[]
+  /** Whether an archive without configuration file is refused (create) or accepted (commit). */
+  configRequired: boolean
+}
+
+/** Zip archives, always handled in a child process with its own memory limit. */
+export interface Archives {
+  /** Reads the whole archive (inflate, CRC, caps, names, configuration). */
+  inspect(file: FileHandle, options: InspectOptions): Promise<Inspection>
+  /**
+   * Unpacks into an empty folder as the given user and group, dropping the folders of contract 5. Trusts nothing that an
+   * earlier inspection said. Rejects with an `ArchiveRefused` and leaves the folder empty when anything is wrong.
+   */
+  unpack(file: FileHandle, folder: string, owner: { uid: number; gid: number } | null): Promise<{ entries: number; bytes: number }>
+  close(): Promise<void>
+}
+
+export class ArchiveRefused extends Error {
+  override name = 'ArchiveRefused'
+  constructor(
+    readonly code: ErrorCode,
+    message: string,
+  ) {
+    super(message)
+  }
+}

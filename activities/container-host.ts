@@ -1,0 +1,105 @@
+/** Labels every container, network and volume of Berth carries; nothing without them is ever touched. */
+export const labels = {
+  host: 'berth.host',
+  app: 'berth.app',
+  owner: 'berth.owner',
+  release: 'berth.release',
+  role: 'berth.role',
+} as const
+
+/** What a container is asked to be, free of any client library. Built by pure functions in `activities/container-spec.ts`. */
+export interface ContainerSpec {
+  name: string
+  image: string
+  command: string[]
+  env: Record<string, string>
+  labels: Record<string, string>
+  user: string
+  workingDir: string
+  memoryMb: number
+  cpus: number
+  pidsLimit: number
+  network: string
+  binds: { source: string; target: string; readOnly: boolean }[]
+  /** Container port that is published on `address`, on a port of the engine's choice. */
+  publish: { port: number; address: string } | null
+  stopTimeoutSeconds: number
+  runtime: 'runc' | 'runsc'
+  tmpMb: number
+}
+
+export interface ContainerState {
+  id: string
+  name: string
+  labels: Record<string, string>
+  status: 'created' | 'running' | 'restarting' | 'exited' | 'removing' | 'paused' | 'dead'
+  running: boolean
+  exitCode: number | null
+  oom: boolean
+  startedAt: Date | null
+  finishedAt: Date | null
+  /** Published port on the host, when there is one and the container runs. */
+  hostPort: number | null
+}
+
+/** One reading. CPU in percent of one core, memory and network in bytes. */
+export interface ContainerStats {
+  cpuPercent: number
+  memoryBytes: number
+  memoryLimitBytes: number
+  networkIn: number
+  networkOut: number
+  blockRead: number
+  blockWrite: number
+}
+
+export interface NetworkSpec {
+  name: string
+  labels: Record<string, string>
+}
+
+export interface ContainerEvent {
+  action: 'start' | 'die' | 'oom' | 'destroy'
+  name: string
+  labels: Record<string, string>
+  at: Date
+}
+
+/** A container engine on one machine. Names are ours and derive from ids, so every verb may be repeated. */
+export interface ContainerHost {
+  /** Rejects with `HostUnreachable` when the engine does not answer within 10 s; every verb below does. */
+  ping(): Promise<{ version: string; cpus: number; memoryMb: number }>
+  ensureNetwork(spec: NetworkSpec): Promise<void>
+  removeNetwork(name: string): Promise<void>
+  /** Present already, pulled, or made locally by the recipe in `runtimes/`; rejects with `ImageUnavailable`. */
+  ensureImage(image: string, onProgress?: (line: string) => void): Promise<void>
+  /** Creates, or adopts the container of this name; resolves to its id. */
+  create(spec: ContainerSpec): Promise<string>
+  /** Already running is success. */
+  start(name: string): Promise<void>
+  /** Term, then kill after the grace; stopped or missing already is success. */
+  stop(name: string, graceSeconds: number): Promise<void>
+  /** Kills and removes; missing is success. */
+  remove(name: string): Promise<void>
+  inspect(name: string): Promise<ContainerState | null>
+  list(filter: Record<string, string>): Promise<ContainerState[]>
+  /** stdout and stderr joined in order, the newest `maxBytes`. Null when there is no such container. */
+  logs(name: string, maxBytes: number): Promise<string | null>
+  stats(name: string): Promise<ContainerStats | null>
+  /** Runs a container to its end, gives its output as it comes, removes it, also when cancelled. */
+  runToEnd(spec: ContainerSpec, onOutput: (text: string) => void, signal: AbortSignal): Promise<{ exitCode: number; oom: boolean }>
+  /** Calls back for every event of containers with these labels until the signal aborts; rejects when the stream breaks. */
+  watch(filter: Record<string, string>, onEvent: (event: ContainerEvent) => void, signal: AbortSignal): Promise<void>
+}
+
+export class HostUnreachable extends Error {
+  override name = 'HostUnreachable'
+}
+
+export class ImageUnavailable extends Error {
+  override name = 'ImageUnavailable'
+}
+
+export class NoSpaceLeft extends Error {
+  override name = 'NoSpaceLeft'
+}

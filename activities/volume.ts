@@ -1,0 +1,20 @@
+/**
+ * The disk space of one application on one host: a folder that, where the host can, is a file system of its own with a
+ * fixed size (a sparse file, loop-mounted). Layout inside: `files/` is mounted at /app, `releases/<n>/` holds what a release
+ * brought and installed.
+ */
+export interface Volumes {
+  /** 'enforced' when each application has a file system of its own, 'checked' when sizes are only watched. */
+  readonly quota: 'enforced' | 'checked'
+  /** Root folder of the application; the same for the same id, always. */
+  path(appId: string): string
+  /** Creates or adopts; mounted on return. `uid` owns `files/`. Rejects with NoSpaceLeft (container-host.ts). */
+  ensure(appId: string, sizeMb: number, uid: number): Promise<void>
+  /** Unmounts and deletes everything; missing is success. */
+  remove(appId: string): Promise<void>
+  /** Mounts again what a reboot unmounted. */
+  remountAll(): Promise<void>
+  /** Bytes used by the application's files and releases. */
+  usedBytes(appId: string): Promise<number>
+  list(): Promise<string[]>
+}

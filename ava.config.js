@@ -1,0 +1,8 @@
+// Every test file is its own process; TypeScript is loaded directly, without a build.
+export default {
+  files: ['test/**/*.test.ts', '!test/long/**'],
+  extensions: { ts: 'module' },
+  nodeArguments: ['--import=tsx'],
+  timeout: '3m',
+  concurrency: 2,
+}

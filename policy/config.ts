@@ -1,0 +1,169 @@
+import { isAbsolute, resolve } from 'node:path'
+
+/**
+ * The environment, parsed once. Only `workers/` and `cli/` read `process.env`; everything else is handed a `Config`
+ * or a value of it. Every setting has a row here, its default, and its unit in its name.
+ */
+export interface Config {
+  dataDir: string
+  logLevel: string
+  databaseUrl: string
+  databasePool: number
+  temporalAddress: string
+  temporalNamespace: string
+  /** Put before every task queue name, so that test runs share one Temporal without meeting. */
+  queuePrefix: string
+  temporalUiUrl: string | null
+  objectStore: ObjectStoreConfig
+  /** Ports the API process listens on, one per surface; 0 = any free one. */
+  ports: { base: number; blob: number; s3: number; files: number; public: number }
+  bind: string
+  apiProcesses: number
+  urls: { base: string; blob: string; s3: string; files: string; public: string; edge: string; temporalUi: string }
+  appsDomain: string
+  edge: { bind: string; port: number; controlSocket: string; routesFile: string; domain: string }
+  host: {
+    id: string
+    address: string
+    dockerHost: string
+    memoryMb: number | null
+    streamPort: number
+    diskMbPer256Mb: number
+    quota: 'auto' | 'off'
+    firewall: 'auto' | 'off'
+    healthGateSeconds: number
+    buildProxy: string | null
+    /** A bundle of certificate authorities that build containers trust, for closed networks. */
+    caBundle: string | null
+    runtime: 'runc' | 'runsc'
+  }
+  appConfigNames: string[]
+  rateLimitScale: number
+  rateLimitBlockSeconds: number
+  /** Root secret of this installation: 32 bytes, hex. Key checks, session signing and encryption derive from it. */
+  masterKey: string
+  plansFile: string | null
+  trustedProxies: string[]
+}
+
+export type ObjectStoreConfig =
+  | { kind: 'filesystem'; folder: string }
+  | { kind: 's3'; endpoint: string; bucket: string; region: string; accessKeyId: string; secretAccessKey: string }
+
+export type Environment = Record<string, string | undefined>
+
+/** Parses the environment. Throws an Error that names the setting and what it accepts. */
+export function parseConfig(env: Environment, cwd: string): Config {
+  const dataDir = absolute(env.BERTH_DATA ?? 'data', cwd)
+  const bind = env.BIND_ADDRESS ?? '127.0.0.1'
+  const ports = {
+    base: integer(env, 'API_PORT', 4000),
+    blob: integer(env, 'BLOB_PORT', 4001),
+    s3: integer(env, 'S3_PORT', 4002),
+    files: integer(env, 'FILES_PORT', 4003),
+    public: integer(env, 'PUBLIC_PORT', 4004),
+  }
+  const edgePort = integer(env, 'EDGE_PORT', 8080)
+  const domain = env.BERTH_DOMAIN ?? 'localhost'
+  const local = (port: number) => `http://127.0.0.1:${port}`
+  return {
+    dataDir,
+    logLevel: env.LOG_LEVEL ?? 'info',
+    databaseUrl: env.DATABASE_URL ?? 'postgres://berth@127.0.0.1:5432/berth',
+    databasePool: integer(env, 'DATABASE_POOL', 10),
+    temporalAddress: env.TEMPORAL_ADDRESS ?? '127.0.0.1:7233',
+    temporalNamespace: env.TEMPORAL_NAMESPACE ?? 'default',
+    queuePrefix: env.QUEUE_PREFIX ?? '',
+    temporalUiUrl: env.TEMPORAL_UI_URL ?? null,
+    objectStore: objectStore(env, dataDir),
+    ports,
+    bind,
+    apiProcesses: integer(env, 'API_PROCESSES', 1),
+    urls: {
+      base: env.BASE_URL ?? local(ports.base),
+      blob: env.BLOB_URL ?? local(ports.blob),
+      s3: env.S3_URL ?? local(ports.s3),
+      files: env.FILES_URL ?? local(ports.files),
+      public: env.PUBLIC_URL ?? local(ports.public),
+      edge: env.EDGE_URL ?? local(edgePort),
+      temporalUi: env.TEMPORAL_UI_URL ?? 'http://127.0.0.1:8233',
+    },
+    appsDomain: env.APPS_DOMAIN ?? `apps.${domain}`,
+    edge: {
+      bind: env.EDGE_BIND ?? '127.0.0.1',
+      port: edgePort,
+      controlSocket: env.EDGE_CONTROL_SOCKET ?? `${dataDir}/run/edge.sock`,
+      routesFile: env.EDGE_ROUTES_FILE ?? `${dataDir}/proxy/routes.json`,
+      domain,
+    },
+    host: {
+      id: env.HOST_NAME ?? 'local',
+      address: env.HOST_ADDRESS ?? '127.0.0.1',
+      dockerHost: env.DOCKER_HOST ?? 'unix:///var/run/docker.sock',
+      memoryMb: env.HOST_MEMORY_MB === undefined ? null : integer(env, 'HOST_MEMORY_MB', 0),
+      streamPort: integer(env, 'HOST_STREAM_PORT', 0),
+      diskMbPer256Mb: integer(env, 'DISK_MB_PER_256MB', 1024),
+      quota: oneOf(env, 'HOST_QUOTA', ['auto', 'off']),
+      firewall: oneOf(env, 'HOST_FIREWALL', ['auto', 'off']),
+      healthGateSeconds: integer(env, 'HEALTH_GATE_SECONDS', 60),
+      buildProxy: env.BUILD_PROXY ?? null,
+      caBundle: env.BUILD_CA_BUNDLE ?? env.NODE_EXTRA_CA_CERTS ?? null,
+      runtime: oneOf(env, 'CONTAINER_RUNTIME', ['runc', 'runsc']),
+    },
+    appConfigNames: list(env.APP_CONFIG_NAMES),
+    rateLimitScale: number(env, 'RATE_LIMIT_SCALE', 1),
+    rateLimitBlockSeconds: integer(env, 'RATE_LIMIT_BLOCK_SECONDS', 1800),
+    masterKey: env.BERTH_MASTER_KEY ?? '',
+    plansFile: env.PLANS_FILE ?? null,
+    trustedProxies: list(env.TRUSTED_PROXIES),
+  }
+}
+
+function objectStore(env: Environment, dataDir: string): ObjectStoreConfig {
+  const kind = oneOf(env, 'OBJECT_STORE', ['filesystem', 's3', 's3rver'])
+  if (kind === 'filesystem') return { kind, folder: env.OBJECT_STORE_FOLDER ?? `${dataDir}/objects` }
+  return {
+    kind: 's3',
+    endpoint: required(env, 'S3_STORE_ENDPOINT'),
+    bucket: env.S3_STORE_BUCKET ?? 'berth',
+    region: env.S3_STORE_REGION ?? 'us-east-1',
+    accessKeyId: required(env, 'S3_STORE_ACCESS_KEY_ID'),
+    secretAccessKey: required(env, 'S3_STORE_SECRET_ACCESS_KEY'),
+  }
+}
+
+function absolute(path: string, cwd: string): string {
+  return isAbsolute(path) ? path : resolve(cwd, path)
+}
+
+function required(env: Environment, name: string): string {
+  const value = env[name]
+  if (!value) throw new Error(`The setting ${name} is missing.`)
+  return value
+}
+
+function number(env: Environment, name: string, fallback: number): number {
+  const text = env[name]
+  if (text === undefined || text === '') return fallback
+  const value = Number(text)
+  if (!Number.isFinite(value) || value < 0) throw new Error(`The setting ${name} is "${text}"; it takes a number from 0.`)
+  return value
+}
+
+function integer(env: Environment, name: string, fallback: number): number {
+  const value = number(env, name, fallback)
+  if (!Number.isInteger(value)) throw new Error(`The setting ${name} is "${env[name]}"; it takes a whole number.`)
+  return value
+}
+
+function oneOf<const T extends string>(env: Environment, name: string, values: readonly [T, ...T[]]): T {
+  const text = env[name]
+  if (text === undefined || text === '') return values[0]
+  const value = values.find(v => v === text)
+  if (!value) throw new Error(`The setting ${name} is "${text}"; it takes one of: ${values.join(', ')}.`)
+  return value
+}
+
+function list(text: string | undefined): string[] {
+  return (text ?? '').split(',').map(part => part.trim()).filter(Boolean)
+}

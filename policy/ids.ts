@@ -1,0 +1,17 @@
+import { randomBytes, randomInt } from 'node:crypto'
+
+/** 18 decimal digits, never starting with 0: existing clients cut API keys at the first `-` and keep this part. */
+export function newUserId(): string {
+  return `${randomInt(1, 10)}${Array.from({ length: 17 }, () => randomInt(10)).join('')}`
+}
+
+/** 24 lower-case hex characters. */
+export const newAppId = (): string => randomBytes(12).toString('hex')
+
+/** 32 lower-case hex characters: operations, deployments, segments, sessions, keys. */
+export const newId = (): string => randomBytes(16).toString('hex')
+
+/** Path form of application and database ids: 24 or 32 hex, optionally followed by `-<workspace id>`. */
+export const resourceIdPattern = /^([a-f0-9]{24}|[a-f0-9]{32})(?:-([a-f0-9-]+))?$/
+
+export const workspaceIdPattern = /^([a-f0-9]{40}|[a-f0-9]{12}4[a-f0-9]{3}[89ab][a-f0-9]{3}[a-f0-9]{12})$/
