@@ -1,0 +1,61 @@
+import { fileURLToPath } from 'node:url'
+import knexFactory, { type Knex } from 'knex'
+
+/** A pool or a transaction of Postgres: every function of `db/` takes one first. */
+export type Db = Knex
+
+export interface DatabaseOptions {
+  url: string
+  pool: number
+  statementTimeoutMs?: number
+  /** Seen by operators in pg_stat_activity. */
+  applicationName?: string
+}
+
+/** Opens a pool. A connection that cannot be had within 2 s rejects; a statement that runs over 5 s is cancelled. */
+export function openDatabase({ url, pool, statementTimeoutMs = 5000, applicationName = 'berth' }: DatabaseOptions): Db {
+  return knexFactory({
+    client: 'pg',
+    connection: {
+      connectionString: url,
+      application_name: applicationName,
+      statement_timeout: statementTimeoutMs,
+      connectionTimeoutMillis: 2000,
+      keepAlive: true,
+    },
+    pool: { min: 0, max: pool, acquireTimeoutMillis: 2000, createTimeoutMillis: 2000, propagateCreateError: false },
+    migrations: { directory: fileURLToPath(new URL('./migrations', import.meta.url)), loadExtensions: ['.ts', '.js'] },
+  })
+}
+
+const retryable = new Set(['40001', '40P01'])
+
+/** Runs `work` in one transaction; serialization failures and deadlocks are tried again, 3 times. */
+export async function transaction<T>(db: Db, work: (trx: Knex.Transaction) => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await db.transaction(work)
+    } catch (error) {
+      if (attempt > 3 || !retryable.has(sqlState(error))) throw error
+    }
+  }
+}
+
+/** The five-character SQLSTATE of a Postgres error, or an empty text. */
+export function sqlState(error: unknown): string {
+  const code = (error as { code?: unknown } | null)?.code
+  return typeof code === 'string' ? code : ''
+}
+
+/** True when Postgres could not be asked at all: away, starting, full pool, cut connection, statement cancelled by its deadline. */
+export function isUnavailable(error: unknown): boolean {
+  const state = sqlState(error)
+  if (/^(08|57P|53|57014)/.test(state) || ['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', 'EPIPE', 'ENOENT'].includes(state)) return true
+  const text = error instanceof Error ? `${error.name} ${error.message}` : ''
+  return /KnexTimeoutError|Connection terminated|timeout exceeded when trying to connect|Connection ended/i.test(text)
+}
+
+/** Brings the schema up to date. Called by one process (`berth up`, the test kit); knex holds a lock row meanwhile. */
+export async function migrate(db: Db): Promise<void> {
+  await db.migrate.latest()
+}
