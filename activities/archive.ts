@@ -22,7 +22,11 @@ export interface Archives {
    * Unpacks into an empty folder as the given user and group, dropping the folders of contract 5. Trusts nothing that an
    * earlier inspection said. Rejects with an `ArchiveRefused` and leaves the folder empty when anything is wrong.
    */
-  unpack(file: FileHandle, folder: string, owner: { uid: number; gid: number } | null): Promise<{ entries: number; bytes: number }>
+  unpack(
+    file: FileHandle,
+    folder: string,
+    owner: { uid: number; gid: number } | null,
+  ): Promise<{ entries: number; bytes: number }>
   close(): Promise<void>
 }
 

@@ -87,7 +87,11 @@ export interface ContainerHost {
   logs(name: string, maxBytes: number): Promise<string | null>
   stats(name: string): Promise<ContainerStats | null>
   /** Runs a container to its end, gives its output as it comes, removes it, also when cancelled. */
-  runToEnd(spec: ContainerSpec, onOutput: (text: string) => void, signal: AbortSignal): Promise<{ exitCode: number; oom: boolean }>
+  runToEnd(
+    spec: ContainerSpec,
+    onOutput: (text: string) => void,
+    signal: AbortSignal,
+  ): Promise<{ exitCode: number; oom: boolean }>
   /** Calls back for every event of containers with these labels until the signal aborts; rejects when the stream breaks. */
   watch(filter: Record<string, string>, onEvent: (event: ContainerEvent) => void, signal: AbortSignal): Promise<void>
 }

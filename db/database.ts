@@ -50,7 +50,11 @@ export function sqlState(error: unknown): string {
 /** True when Postgres could not be asked at all: away, starting, full pool, cut connection, statement cancelled by its deadline. */
 export function isUnavailable(error: unknown): boolean {
   const state = sqlState(error)
-  if (/^(08|57P|53|57014)/.test(state) || ['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', 'EPIPE', 'ENOENT'].includes(state)) return true
+  if (
+    /^(08|57P|53|57014)/.test(state) ||
+    ['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', 'EPIPE', 'ENOENT'].includes(state)
+  )
+    return true
   const text = error instanceof Error ? `${error.name} ${error.message}` : ''
   return /KnexTimeoutError|Connection terminated|timeout exceeded when trying to connect|Connection ended/i.test(text)
 }

@@ -1,5 +1,58 @@
-export const languages = [
-  'javascript', 'typescript', 'python', 'java', 'elixir', 'go', 'rust', 'ruby', 'php', 'dotnet', 'static',
-] as const
+import { dotnet, go, java, rust } from './runtimes/compiled.ts'
+import { javascript, typescript } from './runtimes/node.ts'
+import { type Language, languages, type Runtime } from './runtimes/runtime.ts'
+import { elixir, php, python, ruby } from './runtimes/scripted.ts'
+import { staticSite } from './runtimes/static.ts'
 
-export type Language = (typeof languages)[number]
+export { type Language, languages, type Runtime, type Sources } from './runtimes/runtime.ts'
+
+/** How each language runs (contract 5). A new runtime is a new row, and a recipe in `runtimes/` where no registry answers. */
+export const runtimes: Readonly<Record<Language, Runtime>> = {
+  javascript,
+  typescript,
+  python,
+  java,
+  elixir,
+  go,
+  rust,
+  ruby,
+  php,
+  dotnet,
+  static: staticSite,
+}
+
+/** Language of a program file by its extension, or null. */
+export function languageOfMain(main: string): Language | null {
+  const extension = /\.([A-Za-z]+)$/.exec(main)?.[1]?.toLowerCase()
+  return (
+    languages.find(language => extension !== undefined && runtimes[language].extensions.includes(extension)) ?? null
+  )
+}
+
+/** Language that a RUNTIME word stands for, in any case, or null. */
+export function languageOfRuntime(word: string): Language | null {
+  return languages.find(language => runtimes[language].aliases.includes(word.toLowerCase())) ?? null
+}
+
+/**
+ * The version of the table that VERSION stands for (`recommended`, `latest`, a version, a shorter one such as `3`, or a
+ * pinned full one), or null when the platform does not offer it (INVALID_VERSION).
+ */
+export function offered(language: Language, version: string): string | null {
+  const { versions, full, recommended, latest } = runtimes[language]
+  const wanted = version.toLowerCase()
+  if (wanted === 'recommended') return recommended
+  if (wanted === 'latest') return latest
+  return versions.find(v => v === wanted || v.startsWith(`${wanted}.`) || full?.[v] === wanted) ?? null
+}
+
+/** The dependency file among these root names that the language's install step reads, or null. */
+export function dependencyFile(language: Language, files: readonly string[]): string | null {
+  const matches = (name: string, pattern: string) =>
+    pattern.startsWith('*') ? name.endsWith(pattern.slice(1)) : name === pattern
+  for (const pattern of runtimes[language].dependencyFiles) {
+    const found = files.find(name => matches(name, pattern))
+    if (found !== undefined) return found
+  }
+  return null
+}

@@ -1,0 +1,128 @@
+import type { AppConfigFile } from '../policy/app-config.ts'
+import { ApiError } from '../policy/errors.ts'
+import { newAppId } from '../policy/ids.ts'
+import { placeApp } from '../policy/placement.ts'
+import { cpusFor, diskMbFor } from '../policy/sizes.ts'
+import { type AppRow, usedMemoryMb } from './apps.ts'
+import { type Db, sqlState, transaction } from './database.ts'
+import * as deployments from './deployments.ts'
+import * as hosts from './hosts.ts'
+import * as operations from './operations.ts'
+import * as segments from './segments.ts'
+
+/** An application needs at least this much of the plan to be free, in MB (specification 8). */
+const smallestFreeMemoryMb = 256
+
+export interface AppCreation {
+  ownerId: string
+  /** Memory of the account's plan in MB. */
+  planMemoryMb: number
+  config: AppConfigFile
+  segmentId: string
+  archiveSha256: string
+  archiveBytes: number
+  actor: string
+  diskMbPer256Mb?: number
+}
+
+export interface CreatedApp {
+  app: AppRow
+  operationId: string
+  deploymentId: string
+}
+
+/**
+ * Reserves memory and a host and writes application, operation and deployment down in one transaction: two simultaneous
+ * uploads can never pass the plan. Throws FEW_MEMORY, SUBDOMAIN_TAKEN, FAILED_CLUSTER_SELECTION,
+ * CLUSTER_MAINTENANCE_TRY_LATER, or FAILED_UPLOAD_DATA when the stored archive is gone.
+ */
+export async function createApp(db: Db, creation: AppCreation): Promise<CreatedApp> {
+  try {
+    return await transaction(db, trx => create(trx, creation))
+  } catch (error) {
+    if (sqlState(error) === '23505') throw new ApiError('SUBDOMAIN_TAKEN')
+    throw error
+  }
+}
+
+async function create(trx: Db, creation: AppCreation): Promise<CreatedApp> {
+  const { config, ownerId, segmentId } = creation
+  await reserveMemory(trx, creation)
+  const hostId = await chooseHost(trx, config.memoryMb, creation.diskMbPer256Mb ?? 1024)
+  if (config.subdomain && (await subdomainTaken(trx, config.subdomain))) throw new ApiError('SUBDOMAIN_TAKEN')
+  const attached = await segments.attach(trx, segmentId, {
+    size: creation.archiveBytes,
+    sha256: creation.archiveSha256,
+  })
+  if (!attached) throw new ApiError('FAILED_UPLOAD_DATA')
+  const [app] = await trx('apps').insert(rowOf(creation, hostId)).returning('*')
+  const operation = await operations.enqueue(trx, { targetId: app.id, kind: 'create', ownerId, actor: creation.actor })
+  const deployment = await deployments.open(trx, {
+    appId: app.id,
+    operationId: operation.id,
+    release: 1,
+    source: 'upload',
+    revision: creation.archiveSha256.slice(0, 40),
+    segmentId,
+  })
+  return { app, operationId: operation.id, deploymentId: deployment.id }
+}
+
+async function reserveMemory(trx: Db, { ownerId, planMemoryMb, config }: AppCreation): Promise<void> {
+  await trx('users').where({ id: ownerId }).forUpdate().first('id')
+  const freeMb = planMemoryMb - (await usedMemoryMb(trx, ownerId))
+  if (freeMb < smallestFreeMemoryMb || freeMb < config.memoryMb) {
+    throw new ApiError(
+      'FEW_MEMORY',
+      `The plan has ${Math.max(0, freeMb)} MB left; the application asks for ${config.memoryMb} MB.`,
+    )
+  }
+}
+
+async function chooseHost(trx: Db, memoryMb: number, diskMbPer256Mb: number): Promise<string> {
+  const capacities = await hosts.lockCapacities(trx, diskMbPer256Mb)
+  const placement = placeApp(capacities, { memoryMb, diskMb: diskMbFor(memoryMb, diskMbPer256Mb) })
+  if (!placement.ok) throw new ApiError(placement.code)
+  return placement.hostId
+}
+
+async function subdomainTaken(trx: Db, subdomain: string): Promise<boolean> {
+  return Boolean(await trx('apps').where({ subdomain }).first('id'))
+}
+
+function rowOf({ config, ownerId }: AppCreation, hostId: string) {
+  return {
+    id: newAppId(),
+    owner_id: ownerId,
+    name: config.displayName,
+    description: config.description,
+    language: config.language,
+    version: config.version,
+    runtime_version: config.runtimeVersion,
+    ram_mb: config.memoryMb,
+    cpu: cpusFor(config.memoryMb),
+    subdomain: config.subdomain,
+    main: config.main,
+    start_command: config.start,
+    runtime_key: config.runtime,
+    autorestart: config.autorestart,
+    host_id: hostId,
+    next_release: 2,
+  }
+}
+
+/** Removes the row of an application and its references; what other processes wait for is told. Missing is success. */
+export async function removeApp(db: Db, appId: string): Promise<void> {
+  await transaction(db, async trx => {
+    const gone = await trx('apps').where({ id: appId }).delete()
+    if (!gone) return
+    const held: { segment_id: string }[] = await trx('deployments')
+      .where({ app_id: appId })
+      .whereNotNull('segment_id')
+      .select('segment_id')
+    for (const { segment_id } of held) await segments.release(trx, segment_id)
+    await trx('deployments').where({ app_id: appId }).update({ segment_id: null })
+    await operations.cancelQueued(trx, appId, 'APP_NOT_FOUND')
+    await trx.raw(`select pg_notify('apps', ?)`, [appId])
+  })
+}

@@ -1,0 +1,166 @@
+import type { Language } from '../policy/runtimes.ts'
+import type { Db } from './database.ts'
+
+export type AppStatus = 'created' | 'starting' | 'running' | 'restarting' | 'exited' | 'deleting'
+
+export interface AppRow {
+  id: string
+  owner_id: string
+  name: string
+  description: string | null
+  language: Language
+  version: string
+  runtime_version: string
+  ram_mb: number
+  cpu: number
+  subdomain: string | null
+  custom_domain: string | null
+  main: string | null
+  start_command: string | null
+  runtime_key: string | null
+  autorestart: boolean
+  host_id: string
+  uid: number
+  desired_state: 'running' | 'stopped' | 'deleted'
+  status: AppStatus
+  release: number
+  next_release: number
+  container_id: string | null
+  host_port: number | null
+  started_at: Date | null
+  exit_code: number | null
+  exit_oom: boolean | null
+  exit_at: Date | null
+  exit_boot_id: string | null
+  last_autorestart_at: Date | null
+  last_stats: unknown
+  provisioned_at: Date | null
+  created_at: Date
+}
+
+/** The application of this owner; foreign and missing ones are alike. */
+export async function findApp(db: Db, ownerId: string, id: string): Promise<AppRow | undefined> {
+  return db('apps').where({ id, owner_id: ownerId }).first()
+}
+
+/** For workers, which act for the platform and not for an account. */
+export async function loadApp(db: Db, id: string): Promise<AppRow | undefined> {
+  return db('apps').where({ id }).first()
+}
+
+export async function listApps(db: Db, ownerId: string): Promise<AppRow[]> {
+  return db('apps').where({ owner_id: ownerId }).orderBy('created_at')
+}
+
+export async function listAppsOfHost(db: Db, hostId: string): Promise<AppRow[]> {
+  return db('apps').where({ host_id: hostId }).orderBy('created_at')
+}
+
+/** Memory in MB that the account's applications have reserved, whether they run or not. */
+export async function usedMemoryMb(db: Db, ownerId: string): Promise<number> {
+  const row = await db('apps').where({ owner_id: ownerId }).sum({ sum: 'ram_mb' }).first()
+  return Number(row?.sum ?? 0)
+}
+
+/** A web application that serves now, as the proxy needs to know it. */
+export interface ServingApp {
+  id: string
+  subdomain: string
+  address: string
+  host_port: number
+}
+
+/** Every web application that runs, or only the one of `appId`. */
+export async function servingApps(db: Db, appId?: string): Promise<ServingApp[]> {
+  const query = db('apps')
+    .join('hosts', 'hosts.id', 'apps.host_id')
+    .whereNotNull('apps.subdomain')
+    .whereNotNull('apps.host_port')
+    .where('apps.status', 'running')
+    .select('apps.id', 'apps.subdomain', 'hosts.address', 'apps.host_port')
+  return appId ? query.where('apps.id', appId) : query
+}
+
+export async function recordStatus(db: Db, id: string, status: AppStatus): Promise<void> {
+  await db('apps').where({ id }).whereNot('status', 'deleting').update({ status })
+}
+
+export async function recordDesired(db: Db, id: string, desired: 'running' | 'stopped'): Promise<void> {
+  await db('apps').where({ id }).whereNot('desired_state', 'deleted').update({ desired_state: desired })
+}
+
+export interface Started {
+  release: number
+  containerId: string
+  hostPort: number | null
+  startedAt: Date
+}
+
+/** The container of a release runs. The exit of an earlier run is forgotten. */
+export async function recordStarted(db: Db, id: string, started: Started): Promise<void> {
+  await db('apps').where({ id }).whereNot('status', 'deleting').update({
+    status: 'running',
+    release: started.release,
+    container_id: started.containerId,
+    host_port: started.hostPort,
+    started_at: started.startedAt,
+    exit_code: null,
+    exit_oom: null,
+    exit_at: null,
+    exit_boot_id: null,
+  })
+  await announce(db, id)
+}
+
+export interface Exit {
+  code: number | null
+  oom: boolean
+  at: Date
+  bootId: string
+}
+
+/**
+ * The container ended. Counts only for the container that is on record, and only once per run; true when it was news.
+ * `containerId` null records the end of whatever runs (a stop on purpose).
+ */
+export async function recordExit(db: Db, id: string, containerId: string | null, exit: Exit): Promise<boolean> {
+  const changed = await db('apps')
+    .where({ id })
+    .where(where => (containerId ? where.where({ container_id: containerId }) : where))
+    .whereNot('status', 'deleting')
+    .where(where => where.whereNot('status', 'exited').orWhereNull('exit_at'))
+    .update({
+      status: 'exited',
+      host_port: null,
+      started_at: null,
+      exit_code: exit.code,
+      exit_oom: exit.oom,
+      exit_at: exit.at,
+      exit_boot_id: exit.bootId,
+    })
+  if (changed) await announce(db, id)
+  return changed === 1
+}
+
+/** Marks the one automatic restart that an hour allows; false when the hour's restart is spent. */
+export async function spendAutorestart(db: Db, id: string): Promise<boolean> {
+  const changed = await db('apps')
+    .where({ id, autorestart: true, desired_state: 'running' })
+    .where(where =>
+      where.whereNull('last_autorestart_at').orWhereRaw(`last_autorestart_at < now() - interval '60 minutes'`),
+    )
+    .update({ last_autorestart_at: db.fn.now() })
+  return changed === 1
+}
+
+/** The last figures of a host's answer, shown while the host does not answer. */
+export async function recordStats(db: Db, id: string, stats: unknown): Promise<void> {
+  await db('apps')
+    .where({ id })
+    .update({ last_stats: JSON.stringify(stats) })
+}
+
+/** Tells every process that what the proxy knows of this application may have changed. */
+export async function announce(db: Db, id: string): Promise<void> {
+  await db.raw(`select pg_notify('apps', ?)`, [id])
+}

@@ -1,0 +1,138 @@
+import { newId } from '../policy/ids.ts'
+import type { Db } from './database.ts'
+
+export type OperationKind = 'create' | 'start' | 'stop' | 'restart' | 'delete'
+export type OperationState = 'queued' | 'running' | 'success' | 'error' | 'expired' | 'cancelled'
+
+export interface OperationRow {
+  id: string
+  seq: string
+  target_type: 'app' | 'database'
+  target_id: string
+  kind: OperationKind
+  owner_id: string
+  actor: string
+  input: Record<string, unknown>
+  state: OperationState
+  step: string | null
+  code: string | null
+  message: string | null
+  created_at: Date
+  started_at: Date | null
+  finished_at: Date | null
+}
+
+export interface NewOperation {
+  targetId: string
+  kind: OperationKind
+  ownerId: string
+  /** User id of the caller, `host-watch`, or `operator:<name>`. */
+  actor: string
+  input?: Record<string, unknown>
+}
+
+/** Writes an operation down; once committed it is in the queue. */
+export async function enqueue(db: Db, operation: NewOperation): Promise<{ id: string }> {
+  const id = newId()
+  await db('operations').insert({
+    id,
+    target_id: operation.targetId,
+    kind: operation.kind,
+    owner_id: operation.ownerId,
+    actor: operation.actor,
+    input: JSON.stringify(operation.input ?? {}),
+  })
+  return { id }
+}
+
+export async function find(db: Db, id: string): Promise<OperationRow | undefined> {
+  return db('operations').where({ id }).first()
+}
+
+/** Compare-and-set queued -> expired: true means that it can never run any more. */
+export async function expireQueued(db: Db, id: string): Promise<boolean> {
+  const changed = await db('operations')
+    .where({ id, state: 'queued' })
+    .update({ state: 'expired', code: 'ACTION_FAILED', finished_at: db.fn.now() })
+  return changed === 1
+}
+
+/**
+ * The operation a lane runs next: the one it has already begun (a retry, or a new Temporal after a lost one), else the oldest
+ * queued, a deletion before everything else.
+ */
+export async function claimNext(db: Db, targetId: string): Promise<OperationRow | undefined> {
+  const running = await db('operations').where({ target_id: targetId, state: 'running' }).orderBy('seq').first()
+  if (running) return running
+  const { rows } = await db.raw(
+    `update operations set state = 'running', started_at = now()
+      where id = (select id from operations where target_id = ? and state = 'queued'
+                  order by (kind = 'delete') desc, seq limit 1 for update skip locked)
+        and state = 'queued' returning *`,
+    [targetId],
+  )
+  return rows[0]
+}
+
+/** Whether a deletion waits behind what runs now. */
+export async function deletionWaits(db: Db, targetId: string): Promise<boolean> {
+  return Boolean(await db('operations').where({ target_id: targetId, kind: 'delete', state: 'queued' }).first('id'))
+}
+
+/** What the operation does now, in words for operators. */
+export async function recordStep(db: Db, id: string, step: string): Promise<void> {
+  await db('operations').where({ id, state: 'running' }).update({ step })
+}
+
+export interface Outcome {
+  state: 'success' | 'error' | 'cancelled'
+  code?: string
+  message?: string
+}
+
+/** Records the end once and tells who waits for it. A second call changes nothing. */
+export async function finish(db: Db, id: string, outcome: Outcome): Promise<void> {
+  await db('operations')
+    .where({ id, state: 'running' })
+    .update({
+      state: outcome.state,
+      code: outcome.code ?? null,
+      message: outcome.message ?? null,
+      finished_at: db.fn.now(),
+    })
+  await announce(db, id)
+}
+
+/** Ends everything that still waits for a target that is gone. */
+export async function cancelQueued(db: Db, targetId: string, code: string): Promise<void> {
+  const rows = await db('operations')
+    .where({ target_id: targetId, state: 'queued' })
+    .update({ state: 'cancelled', code, finished_at: db.fn.now() })
+    .returning('id')
+  for (const row of rows) await announce(db, row.id)
+}
+
+async function announce(db: Db, id: string): Promise<void> {
+  await db.raw(`select pg_notify('operations', ?)`, [id])
+}
+
+export interface Waiting {
+  target_id: string
+  owner_id: string
+  /** Whether an operation of this target is under way; its lane must be alive then. */
+  running: boolean
+}
+
+/** Targets whose lane may need a wake-up: something waits for over `queuedSeconds`, or runs for over `runningSeconds`. */
+export async function waitingTargets(db: Db, queuedSeconds: number, runningSeconds: number): Promise<Waiting[]> {
+  const { rows } = await db.raw(
+    `select target_id, min(owner_id) as owner_id, bool_or(state = 'running') as running
+       from operations where state in ('queued', 'running')
+      group by target_id
+     having bool_or(state = 'queued' and created_at < now() - make_interval(secs => ?))
+         or bool_or(state = 'running' and started_at < now() - make_interval(secs => ?))
+      limit 500`,
+    [queuedSeconds, runningSeconds],
+  )
+  return rows
+}

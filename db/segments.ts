@@ -1,0 +1,50 @@
+import { newId } from '../policy/ids.ts'
+import type { Db } from './database.ts'
+
+/** Draws an id for a body that is about to be stored: the row exists before the bytes, so nothing can be forgotten. */
+export async function draw(db: Db): Promise<string> {
+  const id = newId()
+  await db('segments').insert({ id })
+  return id
+}
+
+/** What the store learned about the body, and the first reference to it. False when the sweep took the id meanwhile. */
+export async function attach(db: Db, id: string, body: { size: number; sha256: string }): Promise<boolean> {
+  const changed = await db('segments')
+    .where({ id })
+    .whereIn('state', ['drawn', 'stored'])
+    .update({ state: 'stored', refs: db.raw('refs + 1'), size: body.size, sha256: body.sha256, zero_since: null })
+  return changed === 1
+}
+
+/** Gives one reference back; the sweep takes the body once nobody refers to it. */
+export async function release(db: Db, id: string): Promise<void> {
+  await db('segments')
+    .where({ id })
+    .where('refs', '>', 0)
+    .update({ refs: db.raw('refs - 1'), zero_since: db.raw('case when refs = 1 then now() else null end') })
+}
+
+/** Marks an unattached segment as dying; the caller deletes the body and then calls `forget`. False when it is in use. */
+export async function condemn(db: Db, id: string): Promise<boolean> {
+  return (await db('segments').where({ id, refs: 0 }).update({ state: 'dying' })) === 1
+}
+
+export async function forget(db: Db, id: string): Promise<void> {
+  await db('segments').where({ id, state: 'dying' }).delete()
+}
+
+/** Ids that may be swept: never attached within `drawnSeconds`, or without reference for `unreferencedSeconds`, or half swept. */
+export async function sweepable(db: Db, drawnSeconds: number, unreferencedSeconds: number): Promise<string[]> {
+  const rows = await db('segments')
+    .where('refs', 0)
+    .andWhere(where =>
+      where
+        .where('state', 'dying')
+        .orWhereRaw(`state = 'drawn' and drawn_at < now() - make_interval(secs => ?)`, [drawnSeconds])
+        .orWhereRaw(`state = 'stored' and zero_since < now() - make_interval(secs => ?)`, [unreferencedSeconds]),
+    )
+    .limit(500)
+    .select('id')
+  return rows.map((row: { id: string }) => row.id)
+}

@@ -1,0 +1,38 @@
+/** A container host as placement sees it. Memory and disk in MB. */
+export interface HostCapacity {
+  id: string
+  draining: boolean
+  reachable: boolean
+  memoryMb: number
+  diskMb: number
+  reservedMemoryMb: number
+  reservedDiskMb: number
+}
+
+export interface Need {
+  memoryMb: number
+  diskMb: number
+}
+
+export type Placement =
+  | { ok: true; hostId: string }
+  | { ok: false; code: 'CLUSTER_MAINTENANCE_TRY_LATER' | 'FAILED_CLUSTER_SELECTION' }
+
+/**
+ * The host with the most free memory among those with room for the whole need. Hosts that drain or do not answer are never
+ * chosen; when only such hosts exist the platform is in maintenance, when none of the others has room the selection failed.
+ */
+export function placeApp(hosts: HostCapacity[], need: Need): Placement {
+  const open = hosts.filter(host => host.reachable && !host.draining)
+  if (open.length === 0) return { ok: false, code: 'CLUSTER_MAINTENANCE_TRY_LATER' }
+  const [best] = open
+    .filter(host => hasRoom(host, need))
+    .sort((a, b) => freeMemory(b) - freeMemory(a) || a.id.localeCompare(b.id))
+  return best ? { ok: true, hostId: best.id } : { ok: false, code: 'FAILED_CLUSTER_SELECTION' }
+}
+
+const freeMemory = (host: HostCapacity): number => host.memoryMb - host.reservedMemoryMb
+
+function hasRoom(host: HostCapacity, need: Need): boolean {
+  return freeMemory(host) >= need.memoryMb && host.diskMb - host.reservedDiskMb >= need.diskMb
+}

@@ -1,0 +1,110 @@
+import { posix } from 'node:path'
+import { fileWord, quoted, type Runtime } from './runtime.ts'
+
+/** What a compiler made lies in /app/.berth of the build and is found at /opt/build by the application. */
+const dependencies = { from: '.berth', at: '/opt/build' }
+
+/** A jar runs as it is, a Maven project by the class of MAIN, a lone source file by Java's own launcher. */
+export const java: Runtime = {
+  language: 'java',
+  title: 'Java',
+  extensions: ['java', 'jar'],
+  aliases: ['java'],
+  versions: ['25', '21', '17'],
+  recommended: '21',
+  latest: '25',
+  dependencyFiles: ['pom.xml', '*.jar'],
+  dependenciesRequired: false,
+  defaultPort: 80,
+  image: version => `eclipse-temurin:${version}`,
+  buildImage: version => `maven:3-eclipse-temurin-${version}`,
+  official: () => null,
+  install: ({ files }) =>
+    files.includes('pom.xml')
+      ? 'mvn -B -ntp -Dmaven.repo.local=/app/.m2 -DskipTests package dependency:copy-dependencies -DincludeScope=runtime ' +
+        '-DoutputDirectory=/app/.berth/lib && mkdir -p .berth/lib && cp -r target/classes .berth/classes'
+      : null,
+  dependencies,
+  start: main => {
+    if (posix.extname(main) === '.jar') return `exec java -jar ${fileWord(main)}`
+    const className = main
+      .replace(/^src\/main\/java\//, '')
+      .replace(/\.java$/, '')
+      .replaceAll('/', '.')
+    return (
+      `if [ -d /opt/build/classes ]; then exec java -cp '/opt/build/classes:/opt/build/lib/*' ${quoted(className)}; ` +
+      `else exec java ${fileWord(main)}; fi`
+    )
+  },
+  env: { JAVA_TOOL_OPTIONS: '-XX:MaxRAMPercentage=75 -Djava.io.tmpdir=/tmp' },
+}
+
+export const go: Runtime = {
+  language: 'go',
+  title: 'Go',
+  extensions: ['go'],
+  aliases: ['go', 'golang'],
+  versions: ['1.25', '1.24'],
+  recommended: '1.24',
+  latest: '1.25',
+  dependencyFiles: ['go.mod'],
+  dependenciesRequired: true,
+  defaultPort: 80,
+  image: version => `golang:${version}`,
+  buildImage: version => `golang:${version}`,
+  official: () => null,
+  install: ({ files, main }) =>
+    files.includes('go.mod')
+      ? `CGO_ENABLED=0 GOPATH=/app/.go GOCACHE=/app/.go/cache go build -o .berth/app ${quoted(`./${posix.dirname(main ?? 'main.go')}`)}`
+      : null,
+  dependencies,
+  start: () => 'exec /opt/build/app',
+  env: {},
+}
+
+export const rust: Runtime = {
+  language: 'rust',
+  title: 'Rust',
+  extensions: ['rs'],
+  aliases: ['rust'],
+  versions: ['1'],
+  recommended: '1',
+  latest: '1',
+  dependencyFiles: ['Cargo.toml'],
+  dependenciesRequired: true,
+  defaultPort: 80,
+  image: version => `rust:${version}-slim-bookworm`,
+  buildImage: version => `rust:${version}-bookworm`,
+  official: () => null,
+  install: ({ files }) =>
+    files.includes('Cargo.toml')
+      ? 'CARGO_HOME=/app/.cargo-home CARGO_TARGET_DIR=/app/.target cargo build --release && mkdir -p .berth && ' +
+        'cp "$(find .target/release -maxdepth 1 -type f -perm -u+x | sort | head -n 1)" .berth/app'
+      : null,
+  dependencies,
+  start: () => 'exec /opt/build/app',
+  env: {},
+}
+
+export const dotnet: Runtime = {
+  language: 'dotnet',
+  title: '.NET',
+  extensions: ['cs'],
+  aliases: ['dotnet', 'csharp', 'c#'],
+  versions: ['9.0', '8.0'],
+  recommended: '8.0',
+  latest: '9.0',
+  dependencyFiles: ['*.csproj'],
+  dependenciesRequired: true,
+  defaultPort: 80,
+  image: version => `mcr.microsoft.com/dotnet/aspnet:${version}`,
+  buildImage: version => `mcr.microsoft.com/dotnet/sdk:${version}`,
+  official: () => null,
+  install: ({ files }) =>
+    files.some(file => file.endsWith('.csproj'))
+      ? 'HOME=/app/.home DOTNET_CLI_TELEMETRY_OPTOUT=1 dotnet publish -c Release -p:AssemblyName=app -o .berth'
+      : null,
+  dependencies,
+  start: () => 'ASPNETCORE_HTTP_PORTS="${PORT:-80}" exec dotnet /opt/build/app.dll',
+  env: { DOTNET_CLI_TELEMETRY_OPTOUT: '1', DOTNET_EnableDiagnostics: '0' },
+}

@@ -1,0 +1,58 @@
+import { fileWord, type Runtime, type Sources } from './runtime.ts'
+
+const dependencies = { from: 'node_modules', at: '/app/node_modules' }
+
+/** A lock file decides the client, so that builds are repeatable; without one npm resolves. */
+function install({ files }: Sources, production: boolean): string | null {
+  if (!files.includes('package.json')) return null
+  const omit = production ? ' --omit=dev' : ''
+  const npm = '--no-audit --no-fund --loglevel=http'
+  const step = files.some(file => file === 'package-lock.json' || file === 'npm-shrinkwrap.json')
+    ? `npm ci${omit} ${npm}`
+    : files.includes('pnpm-lock.yaml')
+      ? `npx --yes pnpm@9 install --frozen-lockfile${production ? ' --prod' : ''}`
+      : files.includes('yarn.lock')
+        ? `npx --yes yarn@1 install --frozen-lockfile --non-interactive${production ? ' --production' : ''}`
+        : `npm install${omit} ${npm}`
+  // A package.json without dependencies leaves no folder behind, and the mount needs one.
+  return `${step} && mkdir -p node_modules`
+}
+
+const shared = {
+  versions: ['24', '22', '20'],
+  recommended: '22',
+  latest: '24',
+  dependencyFiles: ['package.json'],
+  dependenciesRequired: false,
+  defaultPort: 80,
+  image: version => `berth/node:${version}`,
+  buildImage: version => `berth/node:${version}`,
+  official: version => `node:${version}-bookworm-slim`,
+  dependencies,
+  env: { NODE_ENV: 'production', NPM_CONFIG_UPDATE_NOTIFIER: 'false' },
+} satisfies Partial<Runtime>
+
+export const javascript: Runtime = {
+  ...shared,
+  language: 'javascript',
+  title: 'JavaScript',
+  extensions: ['js', 'jsx', 'mjs', 'cjs', 'mjsx', 'cjsx'],
+  aliases: ['nodejs', 'javascript'],
+  install: sources => install(sources, true),
+  start: main => `exec node ${fileWord(main)}`,
+}
+
+/** The project's own tsx where it is installed, else Node's own type stripping. Tools like tsx are development dependencies. */
+export const typescript: Runtime = {
+  ...shared,
+  language: 'typescript',
+  title: 'TypeScript',
+  extensions: ['ts', 'mts', 'cts', 'tsx', 'mtsx', 'ctsx'],
+  aliases: ['typescript'],
+  // Node 20 cannot strip types.
+  versions: ['24', '22'],
+  install: sources => install(sources, false),
+  start: main =>
+    `if [ -x node_modules/.bin/tsx ]; then exec node_modules/.bin/tsx ${fileWord(main)}; ` +
+    `else exec node --experimental-transform-types --disable-warning=ExperimentalWarning ${fileWord(main)}; fi`,
+}

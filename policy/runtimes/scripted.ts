@@ -1,0 +1,123 @@
+import { posix } from 'node:path'
+import { fileWord, type Runtime } from './runtime.ts'
+
+const dependencies = { from: '.berth', at: '/opt/build' }
+
+export const python: Runtime = {
+  language: 'python',
+  title: 'Python',
+  extensions: ['py'],
+  aliases: ['python'],
+  versions: ['3.11'],
+  recommended: '3.11',
+  latest: '3.11',
+  dependencyFiles: ['requirements.txt'],
+  dependenciesRequired: false,
+  defaultPort: 80,
+  image: version => `berth/python:${version}`,
+  buildImage: version => `berth/python:${version}`,
+  official: version => `python:${version}-slim-bookworm`,
+  install: ({ files }) =>
+    files.includes('requirements.txt')
+      ? 'python3 -m pip install --no-cache-dir --disable-pip-version-check --no-input --target .berth -r requirements.txt && mkdir -p .berth'
+      : null,
+  dependencies,
+  start: main => `exec python3 ${fileWord(main)}`,
+  env: {
+    PYTHONUNBUFFERED: '1',
+    PYTHONDONTWRITEBYTECODE: '1',
+    PYTHONPATH: '/opt/build',
+    PATH: '/opt/build/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+  },
+}
+
+export const ruby: Runtime = {
+  language: 'ruby',
+  title: 'Ruby',
+  extensions: ['rb'],
+  aliases: ['ruby'],
+  versions: ['3.4', '3.3'],
+  recommended: '3.3',
+  latest: '3.4',
+  dependencyFiles: ['Gemfile'],
+  dependenciesRequired: false,
+  defaultPort: 80,
+  image: version => `ruby:${version}-slim-bookworm`,
+  // Gems with native parts need the compiler of the full image.
+  buildImage: version => `ruby:${version}-bookworm`,
+  official: () => null,
+  install: ({ files }) =>
+    files.includes('Gemfile')
+      ? 'BUNDLE_PATH=/app/.berth BUNDLE_WITHOUT=development:test bundle install && mkdir -p .berth'
+      : null,
+  dependencies,
+  start: main =>
+    `if [ -f Gemfile ]; then exec bundle exec ruby ${fileWord(main)}; else exec ruby ${fileWord(main)}; fi`,
+  env: {
+    BUNDLE_PATH: '/opt/build',
+    BUNDLE_WITHOUT: 'development:test',
+    BUNDLE_APP_CONFIG: '/tmp/.bundle',
+    RACK_ENV: 'production',
+  },
+}
+
+/** With a port the built-in server serves the folder of MAIN; without one MAIN is a program. */
+export const php: Runtime = {
+  language: 'php',
+  title: 'PHP',
+  extensions: ['php'],
+  aliases: ['php'],
+  versions: ['8.4', '8.3'],
+  recommended: '8.3',
+  latest: '8.4',
+  dependencyFiles: ['composer.json'],
+  dependenciesRequired: false,
+  defaultPort: 80,
+  image: version => `php:${version}-cli`,
+  buildImage: () => 'composer:2',
+  official: () => null,
+  install: ({ files }) =>
+    files.includes('composer.json')
+      ? 'composer install --no-dev --no-interaction --no-progress --ignore-platform-reqs && mkdir -p vendor'
+      : null,
+  dependencies: { from: 'vendor', at: '/app/vendor' },
+  start: main =>
+    `if [ -n "$PORT" ]; then exec php -S "0.0.0.0:$PORT" -t ${fileWord(posix.dirname(main))}; else exec php ${fileWord(main)}; fi`,
+  env: {},
+}
+
+/** A project with mix.exs is compiled once; a lone script is run as it is. */
+export const elixir: Runtime = {
+  language: 'elixir',
+  title: 'Elixir',
+  extensions: ['ex', 'exs'],
+  aliases: ['elixir'],
+  versions: ['1.18', '1.17'],
+  recommended: '1.17',
+  latest: '1.18',
+  dependencyFiles: ['mix.exs'],
+  dependenciesRequired: false,
+  defaultPort: 80,
+  image: version => `elixir:${version}`,
+  buildImage: version => `elixir:${version}`,
+  official: () => null,
+  install: ({ files }) =>
+    files.includes('mix.exs')
+      ? 'export MIX_ENV=prod MIX_HOME=/app/.berth/mix MIX_DEPS_PATH=/app/.berth/deps MIX_BUILD_PATH=/app/.berth/build && ' +
+        'mix local.hex --force && mix local.rebar --force && mix deps.get --only prod && mix compile'
+      : null,
+  dependencies,
+  start: main => {
+    const script = posix.extname(main) === '.exs' ? ` ${fileWord(main)}` : ''
+    return (
+      `if [ -f mix.exs ]; then exec mix run --no-compile --no-deps-check --no-halt${script}; ` +
+      `else exec elixir --no-halt ${fileWord(main)}; fi`
+    )
+  },
+  env: {
+    MIX_ENV: 'prod',
+    MIX_HOME: '/opt/build/mix',
+    MIX_DEPS_PATH: '/opt/build/deps',
+    MIX_BUILD_PATH: '/opt/build/build',
+  },
+}

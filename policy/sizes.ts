@@ -1,0 +1,9 @@
+/** What an application of a given memory is granted. Contract 12: 10 GB of disk per 256 MB; an installation may set less. */
+export function diskMbFor(ramMb: number, diskMbPer256Mb: number): number {
+  return Math.ceil(ramMb / 256) * diskMbPer256Mb
+}
+
+/** Whole cores shown and granted: one for every 2 GB, at least one, at most 8. */
+export function cpusFor(ramMb: number): number {
+  return Math.min(8, Math.max(1, Math.floor(ramMb / 2048)))
+}
