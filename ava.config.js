@@ -2,6 +2,7 @@
 export default {
   files: ['test/**/*.test.ts', '!test/long/**'],
   extensions: { ts: 'module' },
+  workerThreads: false,
   nodeArguments: ['--import=tsx'],
   timeout: '3m',
   concurrency: 2,

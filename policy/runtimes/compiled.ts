@@ -105,6 +105,6 @@ export const dotnet: Runtime = {
       ? 'HOME=/app/.home DOTNET_CLI_TELEMETRY_OPTOUT=1 dotnet publish -c Release -p:AssemblyName=app -o .berth'
       : null,
   dependencies,
-  start: () => 'ASPNETCORE_HTTP_PORTS="${PORT:-80}" exec dotnet /opt/build/app.dll',
+  start: () => 'export ASPNETCORE_HTTP_PORTS=$PORT; exec dotnet /opt/build/app.dll',
   env: { DOTNET_CLI_TELEMETRY_OPTOUT: '1', DOTNET_EnableDiagnostics: '0' },
 }

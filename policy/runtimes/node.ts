@@ -18,8 +18,12 @@ function install({ files }: Sources, production: boolean): string | null {
   return `${step} && mkdir -p node_modules`
 }
 
+/** Pinned, so that an image made locally and one that was pulled hold the same Node. */
+const full: Record<string, string> = { 24: '24.21.0', 22: '22.23.3', 20: '20.20.2' }
+
 const shared = {
   versions: ['24', '22', '20'],
+  full,
   recommended: '22',
   latest: '24',
   dependencyFiles: ['package.json'],
@@ -27,7 +31,7 @@ const shared = {
   defaultPort: 80,
   image: version => `berth/node:${version}`,
   buildImage: version => `berth/node:${version}`,
-  official: version => `node:${version}-bookworm-slim`,
+  official: version => `node:${full[version]}-bookworm-slim`,
   dependencies,
   env: { NODE_ENV: 'production', NPM_CONFIG_UPDATE_NOTIFIER: 'false' },
 } satisfies Partial<Runtime>

@@ -1,0 +1,124 @@
+import test from 'ava'
+import {
+  dependencyFile,
+  languageOfMain,
+  languageOfRuntime,
+  languages,
+  offered,
+  runtimes,
+} from '../../policy/runtimes.ts'
+
+test('the extension of MAIN names the language, as contract 5 lists them', t => {
+  const table: Record<string, string> = {
+    javascript: 'js jsx mjs cjs mjsx cjsx',
+    typescript: 'ts tsx mts cts mtsx ctsx',
+    python: 'py',
+    java: 'java jar',
+    elixir: 'ex exs',
+    go: 'go',
+    rust: 'rs',
+    ruby: 'rb',
+    php: 'php',
+    dotnet: 'cs',
+    static: 'html css',
+  }
+  for (const [language, extensions] of Object.entries(table)) {
+    for (const extension of extensions.split(' '))
+      t.is(languageOfMain(`src/main.${extension}`), language as never, extension)
+  }
+  for (const main of ['README', 'a.txt', 'js', 'a.js.bak']) t.is(languageOfMain(main), null, main)
+})
+
+test('every word of RUNTIME forces its language, in any case', t => {
+  const words =
+    'nodejs javascript typescript python dotnet csharp c# java elixir rust ruby php go golang static html'.split(' ')
+  t.deepEqual(words.map(languageOfRuntime), [
+    'javascript', 'javascript', 'typescript', 'python', 'dotnet', 'dotnet', 'dotnet', 'java', 'elixir', 'rust', 'ruby', 'php', 'go', 'go', 'static', 'static',
+  ])
+  t.is(languageOfRuntime('NodeJS'), 'javascript')
+  t.is(languageOfRuntime('cobol'), null)
+})
+
+test('each extension and each word belongs to one language only', t => {
+  for (const list of ['extensions', 'aliases'] as const) {
+    const all = languages.flatMap(language => [...runtimes[language][list]])
+    t.is(new Set(all).size, all.length, list)
+  }
+})
+
+test('VERSION is one of the table or refused', t => {
+  t.is(offered('javascript', 'recommended'), '22')
+  t.is(offered('javascript', 'LATEST'), '24')
+  t.is(offered('javascript', '22'), '22')
+  t.is(offered('javascript', '22.23.3'), '22')
+  t.is(offered('javascript', '22.0.0'), null)
+  t.is(offered('python', '3'), '3.11')
+  t.is(offered('python', '3.1'), null)
+  t.is(offered('javascript', '1'), null)
+  t.is(offered('typescript', '20'), null)
+})
+
+test('every row offers what it recommends, has an image without blanks and ports', t => {
+  for (const language of languages) {
+    const row = runtimes[language]
+    t.is(row.language, language)
+    t.true(row.versions.includes(row.recommended) && row.versions.includes(row.latest), language)
+    t.is(row.latest, row.versions[0]!)
+    t.regex(row.image(row.latest), /^[a-z0-9./_-]+:[\w.-]+$/)
+    t.regex(row.buildImage(row.latest), /^[a-z0-9./_-]+:[\w.-]+$/)
+    t.is(row.official(row.latest) !== null, row.image(row.latest).startsWith('berth/'))
+    t.is(row.defaultPort, 80)
+  }
+})
+
+test('without a dependency file nothing is installed', t => {
+  for (const language of languages) t.is(runtimes[language].install({ files: ['main', 'README.md'], main: null }), null)
+})
+
+test('the dependency file is found by name or extension', t => {
+  t.is(dependencyFile('javascript', ['a.js', 'package.json']), 'package.json')
+  t.is(dependencyFile('dotnet', ['Program.cs', 'Shop.csproj']), 'Shop.csproj')
+  t.is(dependencyFile('java', ['lib.jar']), 'lib.jar')
+  t.is(dependencyFile('java', ['lib.jar', 'pom.xml']), 'pom.xml')
+  t.is(dependencyFile('go', ['main.go']), null)
+})
+
+test('every other language with a dependency file has an install step that leaves what is mounted', t => {
+  const files: Record<string, string> = {
+    javascript: 'package.json', typescript: 'package.json', python: 'requirements.txt', java: 'pom.xml', elixir: 'mix.exs',
+    go: 'go.mod', rust: 'Cargo.toml', ruby: 'Gemfile', php: 'composer.json', dotnet: 'a.csproj',
+  }
+  for (const [language, file] of Object.entries(files)) {
+    const row = runtimes[language as keyof typeof runtimes]
+    const step = row.install({ files: [file], main: null })
+    t.truthy(step, language)
+    t.true(step?.includes(row.dependencies!.from), language)
+  }
+})
+
+test('the lock file decides the package manager, and only TypeScript installs its development tools', t => {
+  const install = (language: 'javascript' | 'typescript', ...files: string[]) =>
+    runtimes[language].install({ files: ['package.json', ...files], main: 'index.js' })!
+  t.regex(install('javascript', 'package-lock.json'), /^npm ci --omit=dev /)
+  t.regex(install('javascript'), /^npm install --omit=dev /)
+  t.regex(install('javascript', 'pnpm-lock.yaml'), /pnpm@9 install --frozen-lockfile --prod/)
+  t.regex(install('javascript', 'yarn.lock'), /yarn@1 install --frozen-lockfile/)
+  t.regex(install('typescript', 'package-lock.json'), /^npm ci --no-audit/)
+})
+
+test('MAIN is one word of shell whatever it holds', t => {
+  t.is(runtimes.javascript.start('index.js'), 'exec node index.js')
+  t.is(runtimes.javascript.start("a b';rm.js"), `exec node 'a b'\\'';rm.js'`)
+  t.is(runtimes.python.start('-c.py'), 'exec python3 ./-c.py')
+})
+
+test('a Java class is named after its place in the project', t => {
+  t.regex(runtimes.java.start('src/main/java/shop/App.java'), /exec java -cp '[^']+' shop\.App;/)
+  t.is(runtimes.java.start('app.jar'), 'exec java -jar app.jar')
+})
+
+test('a static site hides its configuration file under every accepted name', t => {
+  const start = runtimes.static.start('index.html', ['other.config'])
+  for (const name of ['berth.app', 'berth.config', 'other.config'])
+    t.true(start.includes(`location = "/${name}" { return 404; }`))
+})
