@@ -1,0 +1,51 @@
+import type { Counter } from '../policy/limits.ts'
+import type { Db } from './database.ts'
+import { statement } from './statement.ts'
+
+/** How far one counter stands after a request was counted. */
+export interface Standing {
+  key: string
+  used: number
+  /** Milliseconds until the window ends, and until a block ends (0 = none). */
+  window_ms: number
+  blocked_ms: number
+}
+
+const count = statement<Standing>(
+  'limits.count',
+  `insert into rate_limits as r (key, used, window_ends_at)
+   select key, 1, now() + make_interval(secs => seconds) from unnest($1::text[], $2::float8[]) as w (key, seconds)
+   on conflict (key) do update set
+     used = case when r.blocked_until > now() then 0 when r.window_ends_at <= now() then 1 else r.used + 1 end,
+     window_ends_at = case when r.window_ends_at <= now() then excluded.window_ends_at else r.window_ends_at end
+   returning key, used,
+     (extract(epoch from window_ends_at - now()) * 1000)::float8 as window_ms,
+     coalesce(greatest(extract(epoch from blocked_until - now()) * 1000, 0), 0)::float8 as blocked_ms`,
+)
+
+/**
+ * Counts one request on every counter at once, by the database's clock. The order given is the order of the row locks.
+ * What is refused during a block is not counted, so that the block's end is an end.
+ */
+export async function countRequest(db: Db, counters: readonly Counter[]): Promise<Standing[]> {
+  return count(db, [counters.map(counter => counter.key), counters.map(counter => counter.perSeconds)])
+}
+
+const block = statement<never>(
+  'limits.block',
+  `update rate_limits set blocked_until = now() + make_interval(secs => $2::float8)
+    where key = $1 and (blocked_until is null or blocked_until <= now())`,
+)
+
+/** Begins a block, unless one runs: refused requests do not make it longer. */
+export async function beginBlock(db: Db, counter: Counter): Promise<void> {
+  await block(db, [counter.key, counter.blockSeconds])
+}
+
+/** Drops counters that no longer say anything. */
+export async function sweepCounters(db: Db): Promise<void> {
+  await db('rate_limits')
+    .where('window_ends_at', '<', db.fn.now())
+    .andWhere(row => row.whereNull('blocked_until').orWhere('blocked_until', '<', db.fn.now()))
+    .delete()
+}

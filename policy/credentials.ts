@@ -1,0 +1,52 @@
+import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { newId } from './ids.ts'
+import { deriveKey } from './keys.ts'
+
+const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const secretLength = 43 // 62^43 > 2^256
+const checkLength = 8
+const form = new RegExp(`^([0-9]{18})-([0-9A-Za-z]{${secretLength}})([0-9A-Za-z]{${checkLength}})$`)
+
+/** A fresh API key: `<userId>-<secret><check>`, 70 characters. Only `hash` and `id` are ever stored. */
+export function newApiKey(masterKey: string, userId: string): { id: string; key: string; hash: Buffer } {
+  const secret = base62(secretLength)
+  const key = `${userId}-${secret}${check(checkKey(masterKey), userId, secret)}`
+  return { id: newId(), key, hash: credentialHash(key) }
+}
+
+/** The key with which the check inside API keys is made: junk is refused by it without a look-up. */
+export function checkKey(masterKey: string): Buffer {
+  return deriveKey(masterKey, 'api-key-check')
+}
+
+/** The account id of a key that this installation once issued; undefined for everything else. Compares in constant time. */
+export function issuedTo(key: Buffer, text: string): string | undefined {
+  const parts = form.exec(text)
+  if (!parts) return undefined
+  const [, userId, secret, given] = parts as unknown as [string, string, string, string]
+  return timingSafeEqual(Buffer.from(given), Buffer.from(check(key, userId, secret))) ? userId : undefined
+}
+
+/** SHA-256, as kept at rest. */
+export function credentialHash(text: string): Buffer {
+  return createHash('sha256').update(text).digest()
+}
+
+function check(key: Buffer, userId: string, secret: string): string {
+  const digest = createHmac('sha256', key).update(`${userId}-${secret}`).digest()
+  let value = digest.readBigUInt64BE()
+  let text = ''
+  while (text.length < checkLength) {
+    text += alphabet[Number(value % 62n)]
+    value /= 62n
+  }
+  return text
+}
+
+/** Uniform characters: bytes from 248 up are thrown away, so that none is likelier than another. */
+function base62(length: number): string {
+  let text = ''
+  while (text.length < length)
+    for (const byte of randomBytes(length)) if (byte < 248 && text.length < length) text += alphabet[byte % 62]
+  return text
+}

@@ -1,0 +1,93 @@
+import type { ErrorCode } from './errors.ts'
+import type { Plan } from './plans.ts'
+
+/** So many per window, counted for whom; past it the window's rest, or the block, is refused. */
+export interface Limit {
+  allow: number
+  perSeconds: number
+  by: 'user' | 'app' | 'user+app' | 'address'
+  thenBlockSeconds?: number
+  /** Several endpoints that name the same counter share it; without a name the counter is the endpoint's own. */
+  shared?: string
+}
+
+const power: readonly Limit[] = [
+  { allow: 1, perSeconds: 3, by: 'app' },
+  { allow: 20, perSeconds: 15, by: 'user', shared: 'apps.power' },
+]
+
+/** Limits by endpoint name (specification 8, contract 4). An endpoint without a row is bound by the plan's budget only. */
+export const limits = {
+  'apps.create': [{ allow: 1, perSeconds: 3, by: 'user' }],
+  'apps.delete': [{ allow: 1, perSeconds: 3, by: 'user' }],
+  'apps.status.all': [{ allow: 15, perSeconds: 60, by: 'user' }],
+  'apps.logs': [
+    { allow: 1, perSeconds: 5, by: 'user+app' },
+    { allow: 20, perSeconds: 10, by: 'user', thenBlockSeconds: 30 },
+  ],
+  'apps.start': power,
+  'apps.stop': power,
+  'apps.restart': power,
+} as const satisfies Record<string, readonly Limit[]>
+
+/** One counter of one request: where it is kept, how far it goes, and what is said past it. */
+export interface Counter {
+  key: string
+  allow: number
+  perSeconds: number
+  blockSeconds: number
+  code: ErrorCode
+}
+
+export interface Counted {
+  /** Who calls, and the plan that counts; absent on public routes. */
+  user?: { id: string; plan: Plan }
+  appId?: string
+  /** Source address of a caller outside the platform; absent for loopback, hosts and applications. */
+  outsideAddress?: string
+  scale: number
+  budgetBlockSeconds: number
+}
+
+/** Requests per minute that an address outside the platform has, whoever calls from it (specification 8). */
+const outsidePerMinute = 300
+
+/**
+ * Every counter that one request moves, sorted by key: two requests that lock the same rows always do so in one order.
+ *
+ * The daily cap of a plan, 1440 times its figure per 60 s, needs no counter of its own: windows of one counter never
+ * overlap, so no day holds more than 1440 of them.
+ */
+export function countersOf(endpoint: string, rows: readonly Limit[], who: Counted): Counter[] {
+  const scaled = (allow: number): number => Math.max(1, Math.floor(allow * who.scale))
+  const counters: Counter[] = []
+  for (const row of rows) {
+    const subject = subjectOf(row.by, who)
+    if (subject === undefined) continue
+    counters.push({
+      key: `${row.shared ?? endpoint}/${row.by}/${subject}/${row.perSeconds}`,
+      allow: scaled(row.allow),
+      perSeconds: row.perSeconds,
+      blockSeconds: row.thenBlockSeconds ?? 0,
+      code: 'KEEP_CALM',
+    })
+  }
+  const budget = { perSeconds: 60, blockSeconds: who.budgetBlockSeconds, code: 'RATE_LIMIT' } as const
+  const planned = who.user?.plan.requestsPerMinute ?? 0
+  if (who.user) counters.push({ key: `budget/${who.user.id}`, allow: scaled(planned), ...budget })
+  // An address never has less than the plan of the account that calls from it.
+  if (who.outsideAddress)
+    counters.push({
+      key: `outside/${who.outsideAddress}`,
+      allow: scaled(Math.max(outsidePerMinute, planned)),
+      ...budget,
+    })
+  return counters.length > 1 ? counters.sort((a, b) => (a.key < b.key ? -1 : 1)) : counters
+}
+
+function subjectOf(by: Limit['by'], who: Counted): string | undefined {
+  if (by === 'user') return who.user?.id
+  if (by === 'app') return who.appId
+  if (by === 'address') return who.outsideAddress
+  return who.user && who.appId && `${who.user.id}/${who.appId}`
+}

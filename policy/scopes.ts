@@ -1,0 +1,33 @@
+/** What an API key may be limited to (contract 2). A key without a list has full access; a session has every scope. */
+export const scopes = [
+  'account:read',
+  'apps:read',
+  'apps:control',
+  'apps:write',
+  'apps:deploy',
+  'envs:read',
+  'envs:write',
+  'files:read',
+  'files:write',
+  'snapshots:read',
+  'snapshots:write',
+  'databases:read',
+  'databases:write',
+  'databases:credentials',
+  'workspaces:manage',
+  'ai:chat',
+  'blob:read',
+  'blob:write',
+] as const
+
+export type Scope = (typeof scopes)[number]
+
+export function isScope(text: string): text is Scope {
+  return (scopes as readonly string[]).includes(text)
+}
+
+/** Whether a key's list covers a scope. `granted` null = full access; `needed` null = only full access will do. */
+export function covers(granted: readonly string[] | null, needed: Scope | null): boolean {
+  if (granted === null) return true
+  return needed !== null && granted.includes(needed)
+}
