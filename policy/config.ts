@@ -21,7 +21,7 @@ export interface Config {
   apiProcesses: number
   urls: { base: string; blob: string; s3: string; files: string; public: string; edge: string; temporalUi: string }
   appsDomain: string
-  edge: { bind: string; port: number; controlSocket: string; routesFile: string; domain: string }
+  edge: EdgeSettings
   host: {
     id: string
     address: string
@@ -44,6 +44,24 @@ export interface Config {
   masterKey: string
   plansFile: string | null
   trustedProxies: string[]
+}
+
+export interface EdgeSettings {
+  bind: string
+  port: number
+  controlSocket: string
+  routesFile: string
+  domain: string
+  /** Processes of the proxy; 0 = one per core. */
+  workers: number
+  /** Requests that one client address may have open at once, before `rateLimitScale`. */
+  connectionsPerAddress: number
+  /** Proxies before ours whose X-Forwarded-For and -Proto are believed (addresses or networks). */
+  trustedProxies: string[]
+  /** Largest request body that is passed to an application. */
+  appBodyMb: number
+  logHours: number
+  logMb: number
 }
 
 export type ObjectStoreConfig =
@@ -95,6 +113,12 @@ export function parseConfig(env: Environment, cwd: string): Config {
       controlSocket: env.EDGE_CONTROL_SOCKET ?? `${dataDir}/run/edge.sock`,
       routesFile: env.EDGE_ROUTES_FILE ?? `${dataDir}/proxy/routes.json`,
       domain,
+      workers: integer(env, 'EDGE_WORKERS', 0),
+      connectionsPerAddress: integer(env, 'EDGE_CONNECTIONS_PER_ADDRESS', 100),
+      trustedProxies: list(env.EDGE_TRUSTED_PROXIES),
+      appBodyMb: integer(env, 'EDGE_APP_BODY_MB', 512),
+      logHours: integer(env, 'EDGE_LOG_HOURS', 192),
+      logMb: integer(env, 'EDGE_LOG_MB', 2048),
     },
     host: {
       id: env.HOST_NAME ?? 'local',
