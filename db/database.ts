@@ -1,4 +1,6 @@
-import { fileURLToPath } from 'node:url'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import knexFactory, { type Knex } from 'knex'
 
 /** A pool or a transaction of Postgres: every function of `db/` takes one first. */
@@ -24,8 +26,18 @@ export function openDatabase({ url, pool, statementTimeoutMs = 5000, application
       keepAlive: true,
     },
     pool: { min: 0, max: pool, acquireTimeoutMillis: 2000, createTimeoutMillis: 2000, propagateCreateError: false },
-    migrations: { directory: fileURLToPath(new URL('./migrations', import.meta.url)), loadExtensions: ['.ts', '.js'] },
+    migrations: { migrationSource },
   })
+}
+
+const migrationFolder = fileURLToPath(new URL('./migrations', import.meta.url))
+
+/** A migration is known by its name without extension: tests load `.ts`, the product its compiled `.js`, and both meet one schema. */
+const migrationSource: Knex.MigrationSource<string> = {
+  getMigrations: async () =>
+    (await readdir(migrationFolder)).filter(file => /\.(ts|js)$/.test(file) && !file.endsWith('.d.ts')).sort(),
+  getMigrationName: file => file.replace(/\.(ts|js)$/, ''),
+  getMigration: async file => import(pathToFileURL(join(migrationFolder, file)).href),
 }
 
 const retryable = new Set(['40001', '40P01'])
