@@ -1,0 +1,63 @@
+import { runtimes } from '../policy/runtimes.ts'
+
+/** How an image under `berth/` is made on this machine where no image registry answers. */
+export interface Recipe {
+  image: string
+  suite: 'bookworm'
+  /** Packages of the distribution beside the essential ones. */
+  packages: readonly string[]
+  /** Packages of npm, exactly pinned, that the steps find as `/packages/<name>.tgz`. */
+  npm: readonly string[]
+  /** Shell steps on the finished file system; `$1` is its root, `$2` the folder with the npm packages. */
+  steps: readonly string[]
+  /** Dockerfile instructions of the imported image. */
+  changes: readonly string[]
+}
+
+const common = ['ca-certificates', 'tzdata']
+
+/** The npm client that is put beside every Node: it supports all of the table's versions. */
+const npmClient = 'npm@10.9.9'
+
+function nodeRecipe(version: string, arch: string): Recipe {
+  const binary = `node-linux-${arch}`
+  return {
+    image: runtimes.javascript.image(version),
+    suite: 'bookworm',
+    packages: [...common, 'libstdc++6'],
+    npm: [`${binary}@${runtimes.javascript.full?.[version]}`, npmClient],
+    steps: [
+      `tar -xzf "$2"/${binary}-*.tgz -C "$1/usr/local" --strip-components=1 --no-same-owner package/bin/node`,
+      'mkdir -p "$1/usr/local/lib/node_modules/npm"',
+      'tar -xzf "$2"/npm-[0-9]*.tgz -C "$1/usr/local/lib/node_modules/npm" --strip-components=1 --no-same-owner',
+      'ln -s ../lib/node_modules/npm/bin/npm-cli.js "$1/usr/local/bin/npm"',
+      'ln -s ../lib/node_modules/npm/bin/npx-cli.js "$1/usr/local/bin/npx"',
+      'chmod 0755 "$1/usr/local/bin/node" "$1"/usr/local/lib/node_modules/npm/bin/*.js',
+    ],
+    changes: ['ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', 'CMD ["node"]'],
+  }
+}
+
+const pythonRecipe: Recipe = {
+  image: runtimes.python.image('3.11'),
+  suite: 'bookworm',
+  packages: [...common, 'python3', 'python3-pip', 'python-is-python3'],
+  npm: [],
+  // What --target installs never touches the distribution's own packages, which the marker is there to protect.
+  steps: ['rm -f "$1"/usr/lib/python3.*/EXTERNALLY-MANAGED'],
+  changes: ['CMD ["python3"]'],
+}
+
+const staticRecipe: Recipe = {
+  image: runtimes.static.image('1'),
+  suite: 'bookworm',
+  packages: [...common, 'nginx-light'],
+  npm: [],
+  steps: ['rm -rf "$1"/etc/nginx/sites-enabled "$1"/var/www/html'],
+  changes: ['CMD ["nginx"]'],
+}
+
+/** Every image that can be made on a machine of this architecture (`process.arch`). */
+export function recipes(arch: string): Recipe[] {
+  return [...runtimes.javascript.versions.map(version => nodeRecipe(version, arch)), pythonRecipe, staticRecipe]
+}

@@ -1,0 +1,121 @@
+import { execFile, spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { access, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
+import { packageSources, transportOptions } from './debian.ts'
+import { type Recipe, recipes } from './recipes.ts'
+
+const run = promisify(execFile)
+
+/** A root file system ready to be imported: a tar file and the Dockerfile instructions that belong to it. */
+export interface Rootfs {
+  tarball: string
+  changes: readonly string[]
+}
+
+/**
+ * Maker of root file systems by image name; answers null for names it has no recipe for. Finished ones are kept in
+ * `cacheFolder` under the recipe's own hash, so a changed recipe is made anew. Needs root and `mmdebstrap`; rejects with an
+ * Error that says what is missing.
+ */
+export function rootfsMaker(cacheFolder: string, arch: string = process.arch) {
+  const known = recipes(arch)
+  return async (image: string, onProgress: (line: string) => void = () => {}): Promise<Rootfs | null> => {
+    const recipe = known.find(candidate => candidate.image === image)
+    if (!recipe) return null
+    const tarball = `${cacheFolder}/${cacheName(recipe, arch)}`
+    if (!(await exists(tarball))) await make(recipe, cacheFolder, tarball, onProgress)
+    return { tarball, changes: recipe.changes }
+  }
+}
+
+function cacheName(recipe: Recipe, arch: string): string {
+  const hash = createHash('sha256').update(JSON.stringify(recipe)).digest('hex').slice(0, 12)
+  return `${recipe.image.replace(/^.*\//, '').replace(':', '-')}-${arch}-${hash}.tar`
+}
+
+/** Made beside its final name and renamed, so that a killed run leaves nothing that looks finished. */
+async function make(
+  recipe: Recipe,
+  cacheFolder: string,
+  tarball: string,
+  onProgress: (line: string) => void,
+): Promise<void> {
+  await mkdir(cacheFolder, { recursive: true })
+  const work = await mkdtemp(`${cacheFolder}/.making-`)
+  try {
+    onProgress(`${recipe.image}: no image registry answered, making it here from packages of the distribution`)
+    if (recipe.npm.length > 0) {
+      onProgress(`${recipe.image}: fetching ${recipe.npm.join(', ')}`)
+      await run('npm', ['pack', '--silent', '--pack-destination', work, ...recipe.npm], { cwd: work })
+    }
+    await bootstrap(recipe, work, onProgress)
+    await rename(`${work}/rootfs.tar`, tarball)
+    onProgress(`${recipe.image}: made`)
+  } finally {
+    await rm(work, { recursive: true, force: true })
+  }
+}
+
+async function bootstrap(recipe: Recipe, work: string, onProgress: (line: string) => void): Promise<void> {
+  const sources = await packageSources(recipe.suite)
+  const files = await sourceFiles(sources, work)
+  await writeFile(`${work}/customize`, ['set -e', ...recipe.steps, slim].join('\n'))
+  const options = [
+    '--variant=essential',
+    `--include=${recipe.packages.join(',')}`,
+    '--aptopt=APT::Install-Recommends "false"',
+    ...(await transportOptions()).map(line => `--aptopt=${line}`),
+    ...excluded.map(path => `--dpkgopt=path-exclude=${path}`),
+    `--customize-hook=sh ${work}/customize "$1" ${work}`,
+  ]
+  const child = spawn('mmdebstrap', [...options, recipe.suite, `${work}/rootfs.tar`, ...files], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  const last: string[] = []
+  createInterface(child.stderr).on('line', line => {
+    last.push(line)
+    if (last.length > 20) last.shift()
+    if (line.startsWith('I: ')) onProgress(`${recipe.image}: ${line.slice(3)}`)
+  })
+  const code = await new Promise<number | null>((done, failed) =>
+    child.once('error', failed).once('close', done),
+  ).catch(cause => {
+    throw new Error(`${recipe.image} cannot be made here: mmdebstrap is not installed.`, { cause })
+  })
+  if (code !== 0) throw new Error(`${recipe.image} could not be made:\n${last.join('\n')}`)
+}
+
+/** Nothing when the machine has no sources of this suite: the tool's own default is the distribution's main site. */
+async function sourceFiles(sources: string[], work: string): Promise<string[]> {
+  const groups = {
+    list: sources.filter(source => source.startsWith('deb ') || source.startsWith('deb\t')),
+    sources: sources.filter(source => !/^deb\s/.test(source)),
+  }
+  const files: string[] = []
+  for (const [extension, texts] of Object.entries(groups)) {
+    if (texts.length === 0) continue
+    await writeFile(`${work}/apt.${extension}`, `${texts.join('\n\n')}\n`)
+    files.push(`${work}/apt.${extension}`)
+  }
+  return files
+}
+
+/** Licences stay; manuals, translations and caches of package tools do not. */
+const excluded = [
+  '/usr/share/man/*',
+  '/usr/share/info/*',
+  '/usr/share/locale/*',
+  '/usr/share/lintian/*',
+  '/usr/share/bash-completion/*',
+]
+const slim =
+  'rm -rf "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/* "$1"/var/log/*.log "$1"/var/cache/debconf/*-old "$1"/tmp/*'
+
+function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  )
+}
