@@ -1,0 +1,85 @@
+import { existsSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { openDatabase } from '../../db/database.ts'
+import type { ProcessSpec } from '../../workers/supervised-process.ts'
+import type { Say } from '../terminal.ts'
+import { type Cluster, createCluster, postgresBinaries, postgresEnvironment } from './postgres-cluster.ts'
+import { systemUser } from './system-user.ts'
+
+export interface PostgresOptions {
+  folder: string
+  port: number
+  password: string
+  /** False gives up safety against a power cut, for throw-away test clusters. */
+  durable: boolean
+  maxConnections: number
+}
+
+/** The superuser's address of one database of a cluster of ours. */
+export function postgresUrl(port: number, password: string, database: string): string {
+  return `postgres://berth:${password}@127.0.0.1:${port}/${database}`
+}
+
+/** Postgres on loopback as one of our processes; the cluster is made when there is none. */
+export async function postgresProcess(options: PostgresOptions, say: Say): Promise<ProcessSpec> {
+  const user = systemUser(say)
+  const cluster: Cluster = {
+    folder: options.folder,
+    binaries: postgresBinaries(user),
+    user,
+    password: options.password,
+  }
+  await createCluster(cluster, say)
+  return {
+    name: 'postgres',
+    command: async () => ({
+      command: join(cluster.binaries, 'bin/postgres'),
+      args: postgresArguments(options),
+      env: postgresEnvironment(),
+      cwd: options.folder,
+      uid: user?.uid,
+      gid: user?.gid,
+    }),
+    ready: () => withDatabase(postgresUrl(options.port, options.password, 'postgres'), db => db.raw('select 1')),
+    readySeconds: 120, // a recovery after a crash replays its log first
+    stopSignal: 'SIGINT', // "fast": open sessions are cut, nothing is lost
+    graceSeconds: 20,
+    needs: [],
+  }
+}
+
+function postgresArguments({ folder, port, durable, maxConnections }: PostgresOptions): string[] {
+  const settings: Record<string, string | number> = {
+    listen_addresses: '127.0.0.1',
+    port,
+    unix_socket_directories: '',
+    max_connections: maxConnections,
+    password_encryption: 'scram-sha-256',
+    log_timezone: 'UTC',
+    timezone: 'UTC',
+    ...(durable ? {} : { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }),
+  }
+  return ['-D', folder, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])]
+}
+
+/** Makes a database when it is missing. `url` is the superuser's address of any database of the server. */
+export async function ensureDatabase(url: string, name: string): Promise<void> {
+  await withDatabase(url, async db => {
+    const { rows } = await db.raw('select 1 from pg_database where datname = ?', [name])
+    if (rows.length === 0) await db.raw('create database ??', [name])
+  })
+}
+
+async function withDatabase<T>(url: string, work: (db: ReturnType<typeof openDatabase>) => Promise<T>): Promise<T> {
+  const db = openDatabase({ url, pool: 1, applicationName: 'berth-command' })
+  try {
+    return await work(db)
+  } finally {
+    await db.destroy()
+  }
+}
+
+/** Removes a throw-away cluster. */
+export function removeCluster(folder: string): void {
+  if (existsSync(folder)) rmSync(folder, { recursive: true, force: true })
+}

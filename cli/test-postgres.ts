@@ -1,0 +1,41 @@
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { migrate, openDatabase } from '../db/database.ts'
+import type { Supervisor } from '../workers/supervisor.ts'
+import { ensureDatabase, postgresProcess, postgresUrl } from './parts/postgres.ts'
+import { freePort } from './ports.ts'
+import type { Say } from './terminal.ts'
+
+/** The migrated database that every test file clones. */
+export const templateDatabase = 'berth_template'
+
+export interface TestPostgres {
+  /** The superuser's address of the database `postgres`. */
+  adminUrl: string
+  folder: string
+}
+
+/** A throw-away folder that other users may walk into, as Postgres must when we are root. */
+export function throwAwayFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'berth-test-'))
+  chmodSync(folder, 0o711)
+  return folder
+}
+
+/** A throw-away cluster without fsync, with the migrated template in it. */
+export async function startTestPostgres(supervisor: Supervisor, folder: string, say: Say): Promise<TestPostgres> {
+  const port = await freePort(0)
+  const password = 'test'
+  const cluster = { folder: join(folder, 'postgres'), port, password, durable: false, maxConnections: 300 }
+  await supervisor.start(await postgresProcess(cluster, say))
+  const adminUrl = postgresUrl(port, password, 'postgres')
+  await ensureDatabase(adminUrl, templateDatabase)
+  const db = openDatabase({ url: postgresUrl(port, password, templateDatabase), pool: 1 })
+  await migrate(db).finally(() => db.destroy())
+  return { adminUrl, folder }
+}
+
+export function removeThrowAway(folder: string): void {
+  rmSync(folder, { recursive: true, force: true, maxRetries: 3 })
+}

@@ -1,0 +1,52 @@
+import { randomBytes } from 'node:crypto'
+import test from 'ava'
+import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../../cli/test-postgres.ts'
+import { type Db, openDatabase } from '../../db/database.ts'
+import { Supervisor } from '../../workers/supervisor.ts'
+
+export interface TestDatabase {
+  db: Db
+  url: string
+}
+
+/**
+ * Call it once at the top level of a test file: a migrated database of its own, cloned from the template of the test run and
+ * dropped after the file. A file that is run alone, without `./berth test`, starts a throw-away cluster for itself.
+ */
+export function testDatabase(): Promise<TestDatabase> {
+  const undo: (() => Promise<unknown>)[] = []
+  test.after.always('drop the test database', async () => {
+    for (const step of undo.reverse()) await step()
+  })
+  const database = cloneTemplate(undo)
+  test.before('clone the test database', async () => {
+    await database
+  })
+  return database
+}
+
+async function cloneTemplate(undo: (() => Promise<unknown>)[]): Promise<TestDatabase> {
+  const adminUrl = process.env.TEST_DATABASE_URL ?? (await startOwnCluster(undo))
+  const admin = openDatabase({ url: adminUrl, pool: 1, statementTimeoutMs: 60_000 })
+  const name = `test_${randomBytes(8).toString('hex')}`
+  await admin.raw('create database ?? template ??', [name, templateDatabase])
+  undo.push(async () => {
+    await admin.raw('drop database if exists ?? with (force)', [name])
+    await admin.destroy()
+  })
+  const url = new URL(adminUrl)
+  url.pathname = `/${name}`
+  const db = openDatabase({ url: url.href, pool: 10, applicationName: 'berth-test' })
+  undo.push(() => db.destroy())
+  return { db, url: url.href }
+}
+
+async function startOwnCluster(undo: (() => Promise<unknown>)[]): Promise<string> {
+  const folder = throwAwayFolder()
+  const supervisor = new Supervisor({ runFolder: `${folder}/run`, logFolder: `${folder}/logs`, say: () => {} })
+  undo.push(async () => {
+    await supervisor.stop()
+    removeThrowAway(folder)
+  })
+  return (await startTestPostgres(supervisor, folder, () => {})).adminUrl
+}
