@@ -3,7 +3,7 @@ import { ApiError } from '../policy/errors.ts'
 import { newAppId } from '../policy/ids.ts'
 import { placeApp } from '../policy/placement.ts'
 import { cpusFor, diskMbFor } from '../policy/sizes.ts'
-import { type AppRow, usedMemoryMb } from './apps.ts'
+import { type AppRow, announce, usedMemoryMb } from './apps.ts'
 import { type Db, sqlState, transaction } from './database.ts'
 import * as deployments from './deployments.ts'
 import * as hosts from './hosts.ts'
@@ -122,7 +122,7 @@ export async function removeApp(db: Db, appId: string): Promise<void> {
       .select('segment_id')
     for (const { segment_id } of held) await segments.release(trx, segment_id)
     await trx('deployments').where({ app_id: appId }).update({ segment_id: null })
-    await operations.cancelQueued(trx, appId, 'APP_NOT_FOUND')
-    await trx.raw(`select pg_notify('apps', ?)`, [appId])
+    await operations.endQueued(trx, appId)
+    await announce(trx, appId)
   })
 }

@@ -31,7 +31,6 @@ export interface AppRow {
   exit_code: number | null
   exit_oom: boolean | null
   exit_at: Date | null
-  exit_boot_id: string | null
   last_autorestart_at: Date | null
   last_stats: unknown
   provisioned_at: Date | null
@@ -116,30 +115,33 @@ export interface Exit {
   code: number | null
   oom: boolean
   at: Date
-  bootId: string
 }
 
 /**
- * The container ended. Counts only for the container that is on record, and only once per run; true when it was news.
- * `containerId` null records the end of whatever runs (a stop on purpose).
+ * A container was seen to have ended by itself. Counts only for the container on record, only once per run, and not while an
+ * operation is replacing it; true when it was news.
  */
-export async function recordExit(db: Db, id: string, containerId: string | null, exit: Exit): Promise<boolean> {
-  const changed = await db('apps')
-    .where({ id })
-    .where(where => (containerId ? where.where({ container_id: containerId }) : where))
-    .whereNot('status', 'deleting')
-    .where(where => where.whereNot('status', 'exited').orWhereNull('exit_at'))
-    .update({
-      status: 'exited',
-      host_port: null,
-      started_at: null,
-      exit_code: exit.code,
-      exit_oom: exit.oom,
-      exit_at: exit.at,
-      exit_boot_id: exit.bootId,
-    })
+export async function recordExit(db: Db, id: string, containerId: string, exit: Exit): Promise<boolean> {
+  const changed = await db('apps').where({ id, container_id: containerId, status: 'running' }).update(ended(exit))
   if (changed) await announce(db, id)
   return changed === 1
+}
+
+/** An operation ended the container, or found it ended. */
+export async function recordStopped(db: Db, id: string, exit: Exit): Promise<void> {
+  await db('apps').where({ id }).whereNot('status', 'deleting').update(ended(exit))
+  await announce(db, id)
+}
+
+function ended(exit: Exit) {
+  return {
+    status: 'exited',
+    host_port: null,
+    started_at: null,
+    exit_code: exit.code,
+    exit_oom: exit.oom,
+    exit_at: exit.at,
+  }
 }
 
 /** Marks the one automatic restart that an hour allows; false when the hour's restart is spent. */

@@ -103,12 +103,16 @@ export async function finish(db: Db, id: string, outcome: Outcome): Promise<void
   await announce(db, id)
 }
 
-/** Ends everything that still waits for a target that is gone. */
-export async function cancelQueued(db: Db, targetId: string, code: string): Promise<void> {
-  const rows = await db('operations')
-    .where({ target_id: targetId, state: 'queued' })
-    .update({ state: 'cancelled', code, finished_at: db.fn.now() })
-    .returning('id')
+/** Ends everything that still waits for a target that is gone: a deletion got its wish, the others have lost their target. */
+export async function endQueued(db: Db, targetId: string): Promise<void> {
+  const { rows } = await db.raw(
+    `update operations
+        set state = case when kind = 'delete' then 'success' else 'cancelled' end,
+            code = case when kind = 'delete' then null else 'APP_NOT_FOUND' end,
+            finished_at = now()
+      where target_id = ? and state = 'queued' returning id`,
+    [targetId],
+  )
   for (const row of rows) await announce(db, row.id)
 }
 
@@ -135,4 +139,10 @@ export async function waitingTargets(db: Db, queuedSeconds: number, runningSecon
     [queuedSeconds, runningSeconds],
   )
   return rows
+}
+
+/** Whether an operation of this target waits or runs. */
+export async function isBusy(db: Db, targetId: string): Promise<boolean> {
+  const row = await db('operations').where({ target_id: targetId }).whereIn('state', ['queued', 'running']).first('id')
+  return Boolean(row)
 }

@@ -103,7 +103,6 @@ export async function up(knex: Knex): Promise<void> {
       exit_code integer,
       exit_oom boolean,
       exit_at timestamptz,
-      exit_boot_id text,
       last_autorestart_at timestamptz,
       last_stats jsonb,             -- last figures seen, shown while the host does not answer
       provisioned_at timestamptz,

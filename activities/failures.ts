@@ -1,0 +1,46 @@
+import { cancellationSignal, heartbeat } from '@temporalio/activity'
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common'
+import { ArchiveRefused } from './archive.ts'
+import { HostUnreachable, ImageUnavailable, NoSpaceLeft } from './container-host.ts'
+import { BodyNotFound } from './object-store.ts'
+
+/** A failure with a catalogue code that trying again cannot mend. */
+export function refusal(code: string, message: string): ApplicationFailure {
+  return ApplicationFailure.nonRetryable(message, code)
+}
+
+/** Gives an outside error its catalogue code. What may heal by itself stays retryable. */
+export function withCode(error: unknown): unknown {
+  if (error instanceof ApplicationFailure) return error
+  if (error instanceof ArchiveRefused) return refusal(error.code, error.message)
+  if (error instanceof NoSpaceLeft) return refusal('CONTAINER_INSUFFICIENT_DISK_SPACE', error.message)
+  if (error instanceof ImageUnavailable) return refusal('DEPLOY_FAILED', error.message)
+  if (error instanceof BodyNotFound) return refusal('DEPLOY_FAILED', 'The uploaded archive is no longer in the object store.')
+  if (error instanceof HostUnreachable) return ApplicationFailure.retryable(error.message, 'ACTION_FAILED')
+  return error
+}
+
+const beatMs = 2000
+
+/**
+ * Wraps every activity of a host: errors get their catalogue codes, heartbeats tell that the process lives (and bring the
+ * wish to cancel), and a cancelled activity says so.
+ */
+// biome-ignore lint/suspicious/noExplicitAny: activities of a group differ in their arguments
+export function hosted<T extends Record<string, (...args: any[]) => Promise<unknown>>>(group: T): T {
+  const wrapped = Object.entries(group).map(([name, activity]) => [
+    name,
+    async (...args: unknown[]) => {
+      const timer = setInterval(() => heartbeat(), beatMs)
+      try {
+        return await activity(...args)
+      } catch (error) {
+        if (cancellationSignal().aborted) throw new CancelledFailure(`${name} was cancelled`)
+        throw withCode(error)
+      } finally {
+        clearInterval(timer)
+      }
+    },
+  ])
+  return Object.fromEntries(wrapped)
+}

@@ -1,0 +1,69 @@
+import { request } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ContainerHost, ContainerState } from './container-host.ts'
+import type { ContainerExit } from './release.ts'
+
+/** Why a program is not let through, and how its container ended if it did. */
+export interface Unhealthy {
+  reason: string
+  exit: ContainerExit | null
+}
+
+export interface GateOptions {
+  container: string
+  /** Published address of a web application; null for a program without a port. */
+  target: { address: string; port: number } | null
+  timeoutSeconds: number
+  signal: AbortSignal
+}
+
+const pollMs = 50
+const inspectMs = 500
+/** A program without a port has to stay up this long. */
+const aliveSeconds = 3
+
+/** Waits until a program answers HTTP (any status), or stays alive when it has no port. Null = healthy. */
+export async function passGate(engine: ContainerHost, gate: GateOptions): Promise<Unhealthy | null> {
+  const begun = Date.now()
+  const waited = () => (Date.now() - begun) / 1000
+  let inspectedAt = 0
+  for (;;) {
+    gate.signal.throwIfAborted()
+    if (gate.target && (await answers(gate.target))) return null
+    if (Date.now() - inspectedAt >= inspectMs || (!gate.target && waited() >= aliveSeconds)) {
+      inspectedAt = Date.now()
+      const state = await engine.inspect(gate.container)
+      if (!state?.running) return { reason: endedReason(state), exit: exitOf(state) }
+      if (!gate.target && waited() >= aliveSeconds) return null
+    }
+    if (gate.target && waited() >= gate.timeoutSeconds) {
+      const reason = `The program did not answer on port $PORT within ${gate.timeoutSeconds} s. It has to listen on 0.0.0.0.`
+      return { reason, exit: null }
+    }
+    await sleep(pollMs)
+  }
+}
+
+/** How the container ended, for the records. */
+export function exitOf(state: ContainerState | null): ContainerExit {
+  const at = state?.finishedAt ?? new Date()
+  return { containerId: state?.id ?? null, code: state?.exitCode ?? null, oom: state?.oom ?? false, at: at.toISOString() }
+}
+
+function endedReason(state: ContainerState | null): string {
+  if (state?.oom) return 'The program was ended because it used more memory than the application has.'
+  return `The program ended with exit code ${state?.exitCode ?? 'unknown'} right after its start; the logs say why.`
+}
+
+function answers({ address, port }: { address: string; port: number }): Promise<boolean> {
+  return new Promise(resolve => {
+    const probe = request({ host: address, port, path: '/', timeout: 2000, agent: false, headers: { 'user-agent': 'berth-health' } })
+    probe.on('response', response => {
+      response.destroy()
+      resolve(true)
+    })
+    probe.on('timeout', () => probe.destroy())
+    probe.on('error', () => resolve(false))
+    probe.end()
+  })
+}

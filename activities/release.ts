@@ -1,0 +1,51 @@
+import type { OperationKind } from '../db/operations.ts'
+import type { Language } from '../policy/runtimes.ts'
+
+/**
+ * Everything a step of a deployment has to know, decided when the operation was claimed: numbers, names and ids, never bytes or
+ * secrets, so that a changed table cannot change a history. Memory and disk in MB.
+ */
+export interface Release {
+  appId: string
+  ownerId: string
+  hostId: string
+  /** Where the host publishes ports. */
+  hostAddress: string
+  number: number
+  uid: number
+  ramMb: number
+  cpus: number
+  diskMb: number
+  language: Language
+  runtimeVersion: string
+  main: string | null
+  start: string | null
+  /** Full host name of a web application, null for programs without a port. */
+  hostname: string | null
+  segmentId: string | null
+  deploymentId: string | null
+}
+
+/** An operation as its lane runs it. */
+export interface LaneOperation {
+  id: string
+  kind: OperationKind
+  /** What was wanted when the operation was claimed. */
+  wasDesired: 'running' | 'stopped' | 'deleted'
+  release: Release
+}
+
+/** A container that was started. `hostPort` is published on the host's address; null without a port. */
+export interface StartedContainer {
+  containerId: string
+  hostPort: number | null
+  startedAt: string
+}
+
+/** How a container ended. `at` is ISO 8601. */
+export interface ContainerExit {
+  containerId: string | null
+  code: number | null
+  oom: boolean
+  at: string
+}

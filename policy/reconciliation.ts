@@ -1,0 +1,31 @@
+/** What the row of an application and the engine say about it at the same moment. */
+export interface Observation {
+  status: 'created' | 'starting' | 'running' | 'restarting' | 'exited' | 'deleting'
+  desired: 'running' | 'stopped' | 'deleted'
+  hostPort: number | null
+  container: { running: boolean; hostPort: number | null } | null
+}
+
+export interface Circumstances {
+  /** The machine was started anew since the last look: exits were not seen. */
+  rebooted: boolean
+  /** An operation of this application waits or runs: it will say what is true. */
+  busy: boolean
+}
+
+export type Verdict = 'nothing' | 'record-start' | 'record-exit' | 'bring-back'
+
+/**
+ * What to do about one application. A restart policy is never the engine's (decision: an exit that was seen is final): only
+ * containers whose exit nobody saw are started again, after a reboot or when the container itself is gone.
+ */
+export function verdict({ status, desired, hostPort, container }: Observation, { rebooted, busy }: Circumstances): Verdict {
+  if (busy || desired === 'deleted') return 'nothing'
+  if (container?.running) {
+    const known = status === 'running' && hostPort === container.hostPort
+    return known || desired === 'stopped' ? 'nothing' : 'record-start'
+  }
+  if (status !== 'running') return 'nothing'
+  if (desired === 'running' && (rebooted || container === null)) return 'bring-back'
+  return 'record-exit'
+}

@@ -1,0 +1,112 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { type ContainerHost, type ContainerState, labels } from '../activities/container-host.ts'
+import type { Volumes } from '../activities/volume.ts'
+import * as apps from '../db/apps.ts'
+import type { Db } from '../db/database.ts'
+import * as hosts from '../db/hosts.ts'
+import * as operations from '../db/operations.ts'
+import { type Observation, type Verdict, verdict } from '../policy/reconciliation.ts'
+
+export interface WatchOptions {
+  db: Db
+  engine: ContainerHost
+  volumes: Volumes
+  hostId: string
+  /** Id of this boot of the machine; another one than on record means that nobody saw the containers end. */
+  bootId: string
+  log: Logger
+  everySeconds?: number
+}
+
+/** Records what happens to containers without an operation, until the signal aborts: exits, reboots, strays. */
+export async function watchHost(options: WatchOptions, signal: AbortSignal): Promise<void> {
+  const { engine, hostId, log, everySeconds = 5 } = options
+  let changed = () => {}
+  const events = async () => {
+    while (!signal.aborted) {
+      await engine
+        .watch({ [labels.host]: hostId }, () => changed(), signal)
+        .catch(error => log.warn({ err: error }, 'watch: the event stream broke'))
+      await sleep(500, undefined, { signal }).catch(() => {})
+    }
+  }
+  const rounds = async () => {
+    while (!signal.aborted) {
+      const wake = new Promise<void>(resolve => {
+        changed = resolve
+      })
+      await reconcile(options).catch(error => log.warn({ err: error }, 'watch: will look again'))
+      await Promise.race([wake, sleep(everySeconds * 1000, undefined, { signal }).catch(() => {})])
+    }
+  }
+  await Promise.all([events(), rounds()])
+}
+
+/** One comparison of rows and containers. Containers are listed first: one without a row then is a stray for certain. */
+export async function reconcile(options: WatchOptions): Promise<void> {
+  const { db, engine, hostId, bootId } = options
+  const containers = await engine.list({ [labels.host]: hostId, [labels.role]: 'app' })
+  const rows = await apps.listAppsOfHost(db, hostId)
+  const lastBoot = (await hosts.findHost(db, hostId))?.boot_id ?? null
+  const rebooted = lastBoot !== null && lastBoot !== bootId
+  let skipped = 0
+  for (const app of rows) {
+    const busy = await operations.isBusy(db, app.id)
+    if (busy) skipped++
+    const container = containers.find(c => c.labels[labels.app] === app.id && c.labels[labels.release] === String(app.release))
+    if (verdict(observe(app, container ?? null), { rebooted, busy }) === 'nothing') continue
+    // The list may be older than the row: what is acted upon was seen after the row.
+    const fresh = container ? await engine.inspect(container.name) : null
+    await act(options, app, fresh, verdict(observe(app, fresh), { rebooted, busy }))
+  }
+  await removeStrays(options, containers, rows)
+  if (lastBoot !== bootId && skipped === 0) await hosts.recordBoot(db, hostId, bootId)
+}
+
+async function removeStrays({ db, engine, volumes, log }: WatchOptions, containers: ContainerState[], rows: apps.AppRow[]): Promise<void> {
+  for (const container of containers) {
+    const appId = container.labels[labels.app]
+    if (!appId || rows.some(app => app.id === appId) || (await apps.loadApp(db, appId))) continue
+    log.warn({ container: container.name }, 'watch: a container of no application is removed')
+    await engine.remove(container.name)
+  }
+  for (const appId of await volumes.list()) {
+    if (rows.some(app => app.id === appId) || (await apps.loadApp(db, appId))) continue
+    log.warn({ appId }, 'watch: the folder of no application is removed')
+    await volumes.remove(appId)
+  }
+}
+
+function observe(app: apps.AppRow, container: ContainerState | null): Observation {
+  return {
+    status: app.status,
+    desired: app.desired_state,
+    hostPort: app.host_port,
+    container: container ? { running: container.running, hostPort: container.hostPort } : null,
+  }
+}
+
+async function act({ db, log }: WatchOptions, app: apps.AppRow, container: ContainerState | null, decision: Verdict): Promise<void> {
+  if (decision !== 'nothing') log.info({ appId: app.id, decision }, 'watch')
+  if (decision === 'record-start' && container) {
+    const startedAt = container.startedAt ?? new Date()
+    await apps.recordStarted(db, app.id, { release: app.release, containerId: container.id, hostPort: container.hostPort, startedAt })
+  }
+  if (decision === 'bring-back') await enqueueStart(db, app)
+  if (decision === 'record-exit') {
+    const exit = { code: container?.exitCode ?? null, oom: container?.oom ?? false, at: container?.finishedAt ?? new Date() }
+    const news = await apps.recordExit(db, app, exit)
+    if (news && restartsItself(app, exit) && (await apps.spendAutorestart(db, app.id))) await enqueueStart(db, app)
+  }
+}
+
+/** AUTORESTART (contract 5): after an exit status other than 0, when the program ran over 60 s. */
+function restartsItself(app: apps.AppRow, exit: apps.Exit): boolean {
+  const ranMs = app.started_at ? exit.at.getTime() - app.started_at.getTime() : 0
+  return app.autorestart && exit.code !== 0 && ranMs > 60_000
+}
+
+async function enqueueStart(db: Db, app: apps.AppRow): Promise<void> {
+  await operations.enqueue(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: 'host-watch' })
+}

@@ -1,0 +1,65 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { appHostActivities } from '../activities/app-host.ts'
+import * as hosts from '../db/hosts.ts'
+import { hostReadKey } from '../policy/keys.ts'
+import type { HostParts } from './host-parts.ts'
+import { serveHost } from './host-server.ts'
+import { watchHost } from './host-watch.ts'
+import { hostQueue } from './lanes.ts'
+import { startWorker } from './temporal-worker.ts'
+
+const seenEveryMs = 1000
+
+/** Registers the host, serves its reads, runs its activities and keeps its containers and rows in step. */
+export async function startHost(parts: HostParts) {
+  const { config, log, db, engine, volumes, archives, store, protections } = parts
+  const hostId = config.host.id
+  const ending = new AbortController()
+
+  await volumes.remountAll()
+  const key = hostReadKey(config.masterKey, hostId)
+  const { address, streamPort: port } = config.host
+  const reads = await serveHost({ engine, volumes, hostId, key, address, port, log })
+  await hosts.registerHost(db, { id: hostId, address, readUrl: reads.url, protections, ...parts.capacity })
+
+  const loops = [
+    stayVisible(parts, ending.signal, log),
+    watchHost({ db, engine, volumes, hostId, bootId: parts.bootId, log }, ending.signal),
+  ]
+  const worker = await startWorker(config, log, {
+    taskQueue: hostQueue(config.queuePrefix, hostId),
+    activities: appHostActivities({
+      db,
+      engine,
+      volumes,
+      archives,
+      store,
+      ownUsers: parts.ownUsers,
+      containers: parts.containers,
+      healthGateSeconds: config.host.healthGateSeconds,
+    }),
+    maxConcurrentActivityTaskExecutions: 20,
+  })
+  return {
+    ended: worker.ended,
+    async stop() {
+      ending.abort()
+      await hosts.leaveHost(db, hostId).catch(() => {})
+      await worker.stop()
+      await Promise.all(loops)
+      await new Promise(resolve => {
+        reads.server.close(resolve)
+        reads.server.closeAllConnections()
+      })
+    },
+  }
+}
+
+/** One sign of life a second, as long as the engine answers too: a host without its engine can carry nothing out. */
+async function stayVisible({ db, config }: HostParts, signal: AbortSignal, log: Logger): Promise<void> {
+  while (!signal.aborted) {
+    await hosts.seeHost(db, config.host.id).catch(error => log.warn({ err: error }, 'the database does not answer'))
+    await sleep(seenEveryMs, undefined, { signal }).catch(() => {})
+  }
+}

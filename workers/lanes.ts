@@ -1,0 +1,53 @@
+import type { Client } from '@temporalio/client'
+import { searchAttributes } from '../workflows/attributes.ts'
+import type { appLane, LaneInput } from '../workflows/app-lane.ts'
+
+/** Wakes the lane of an application. Durable on return and without need of a worker; may fail: the relay heals it. */
+export interface Lanes {
+  wake(appId: string, ownerId: string): Promise<void>
+}
+
+export interface LanesOptions {
+  queuePrefix: string
+  idleSeconds?: number
+  deadlineMs?: number
+}
+
+export const laneId = (appId: string): string => `app/${appId}`
+export const platformQueue = (prefix: string): string => `${prefix}platform`
+export const hostQueue = (prefix: string, hostId: string): string => `${prefix}host/${hostId}`
+
+/** Lanes over Temporal. Without the deadline the client would retry for minutes inside a request. */
+export function temporalLanes(client: Client, { queuePrefix, idleSeconds = 30, deadlineMs = 3000 }: LanesOptions): Lanes {
+  return {
+    async wake(appId, ownerId) {
+      const input: LaneInput = { appId, idleSeconds, queuePrefix }
+      await client.withDeadline(Date.now() + deadlineMs, () =>
+        client.workflow.signalWithStart<typeof appLane>('appLane', {
+          workflowId: laneId(appId),
+          taskQueue: platformQueue(queuePrefix),
+          args: [input],
+          signal: 'wake',
+          workflowTaskTimeout: '10s',
+          staticSummary: `Operations of application ${appId}`,
+          priority: { fairnessKey: ownerId },
+          typedSearchAttributes: [
+            { key: searchAttributes.appId, value: appId },
+            { key: searchAttributes.ownerId, value: ownerId },
+          ],
+        }),
+      )
+    },
+  }
+}
+
+/** Whether the lane of an application is running now; false also when this Temporal never knew it. */
+export async function laneRuns(client: Client, appId: string): Promise<boolean> {
+  try {
+    const description = await client.withDeadline(Date.now() + 3000, () => client.workflow.getHandle(laneId(appId)).describe())
+    return description.status.name === 'RUNNING'
+  } catch (error) {
+    if ((error as Error).name === 'WorkflowNotFoundError') return false
+    throw error
+  }
+}

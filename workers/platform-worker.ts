@@ -1,0 +1,52 @@
+import type { Client } from '@temporalio/client'
+import type { Logger } from 'pino'
+import type { Edge } from '../activities/edge.ts'
+import { edgeActivities } from '../activities/edge-routes.ts'
+import type { ObjectStore } from '../activities/object-store.ts'
+import { recordActivities } from '../activities/records.ts'
+import type { Db } from '../db/database.ts'
+import type { Config } from '../policy/config.ts'
+import { type Lanes, platformQueue } from './lanes.ts'
+import { runRelay } from './relay.ts'
+import { keepRoutes } from './route-keeper.ts'
+import { runSweep } from './sweep.ts'
+import { startWorker, workflowCode } from './temporal-worker.ts'
+
+export interface PlatformParts {
+  config: Config
+  log: Logger
+  db: Db
+  client: Client
+  lanes: Lanes
+  edge: Edge
+  store: ObjectStore
+  /** Path of a built workflow bundle; the one beside the compiled code when left out. */
+  workflowBundle?: string
+}
+
+/** Runs workflows, records and routes on the platform's queue, and the loops that heal what was lost. */
+export async function startPlatformWorker({ config, log, db, client, lanes, edge, store, workflowBundle }: PlatformParts) {
+  const ending = new AbortController()
+  const loops = [
+    runRelay({ db, client, lanes, log }, ending.signal),
+    runSweep({ db, store, log }, ending.signal),
+    keepRoutes({ db, edge, databaseUrl: config.databaseUrl, appsDomain: config.appsDomain, log }, ending.signal),
+  ]
+  const worker = await startWorker(config, log, {
+    ...workflowCode(workflowBundle),
+    taskQueue: platformQueue(config.queuePrefix),
+    activities: {
+      ...recordActivities({ db, appsDomain: config.appsDomain, diskMbPer256Mb: config.host.diskMbPer256Mb }),
+      ...edgeActivities(edge),
+    },
+    maxCachedWorkflows: 200,
+  })
+  return {
+    ended: worker.ended,
+    async stop() {
+      ending.abort()
+      await worker.stop()
+      await Promise.all(loops)
+    },
+  }
+}

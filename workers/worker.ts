@@ -1,0 +1,31 @@
+import { nginxEdge } from '../activities/edge.nginx.ts'
+import { openObjectStore } from '../activities/object-store.select.ts'
+import { openDatabase } from '../db/database.ts'
+import { parseConfig } from '../policy/config.ts'
+import { openLog, openTemporal, runProcess } from './connect.ts'
+import { temporalLanes } from './lanes.ts'
+import { startPlatformWorker } from './platform-worker.ts'
+
+/** The process `worker`. */
+const config = parseConfig(process.env, process.cwd())
+const log = openLog(config, 'worker')
+const life = runProcess(log, 12)
+
+const db = openDatabase({ url: config.databaseUrl, pool: config.databasePool, applicationName: 'berth-worker' })
+life.onEnd(() => db.destroy())
+
+const client = openTemporal(config)
+const worker = await startPlatformWorker({
+  config,
+  log,
+  db,
+  client,
+  lanes: temporalLanes(client, { queuePrefix: config.queuePrefix }),
+  edge: nginxEdge(config.edge.controlSocket),
+  store: openObjectStore(config.objectStore),
+})
+life.onEnd(() => worker.stop())
+worker.ended.catch(error => life.end(`the worker failed: ${error}`, 1))
+
+life.ready()
+log.info({}, 'worker ready')

@@ -1,0 +1,20 @@
+import { defineSearchAttributeKey, type SearchAttributeUpdatePair } from '@temporalio/common'
+
+/** What operators can search runs by. The embedded server registers the same names as keywords. */
+export const searchAttributes = {
+  appId: defineSearchAttributeKey('AppId', 'KEYWORD'),
+  ownerId: defineSearchAttributeKey('OwnerId', 'KEYWORD'),
+  hostId: defineSearchAttributeKey('HostId', 'KEYWORD'),
+  operationKind: defineSearchAttributeKey('OperationKind', 'KEYWORD'),
+  deploymentId: defineSearchAttributeKey('DeploymentId', 'KEYWORD'),
+}
+
+/** Pairs for the given values; null clears. */
+export function attributes(
+  values: Partial<Record<keyof typeof searchAttributes, string | null>>,
+): SearchAttributeUpdatePair[] {
+  return Object.entries(values).map(([name, value]) => ({
+    key: searchAttributes[name as keyof typeof searchAttributes],
+    value: value ?? null,
+  })) as SearchAttributeUpdatePair[]
+}

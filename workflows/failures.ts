@@ -1,0 +1,23 @@
+import { ActivityFailure, ApplicationFailure, isCancellation, TimeoutFailure } from '@temporalio/workflow'
+
+/** Why a step failed, in the catalogue's words. Timeouts of a host's queue mean that the host does not answer. */
+export function failureOf(error: unknown): { code: string; message: string } {
+  if (isCancellation(error))
+    return { code: 'DEPLOY_CANCELLED', message: 'Cancelled, because the application is being deleted.' }
+  const cause = error instanceof ActivityFailure ? error.cause : error
+  if (cause instanceof ApplicationFailure) return { code: catalogueCode(cause.type), message: cause.message }
+  if (cause instanceof TimeoutFailure) {
+    const where = error instanceof ActivityFailure ? ` while it was asked to ${inWords(error.activityType)}` : ''
+    return { code: 'ACTION_FAILED', message: `The container host did not answer in time${where}.` }
+  }
+  return { code: 'ACTION_FAILED', message: error instanceof Error ? error.message : String(error) }
+}
+
+function catalogueCode(type: string | null | undefined): string {
+  return type && /^[A-Z][A-Z0-9_]+$/.test(type) ? type : 'ACTION_FAILED'
+}
+
+/** `startContainer` -> `start container`. */
+function inWords(activity: string): string {
+  return activity.replace(/([A-Z])/g, letter => ` ${letter.toLowerCase()}`)
+}

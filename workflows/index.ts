@@ -1,0 +1,2 @@
+/** Every workflow the platform's worker runs; the bundle is built from this file. */
+export { appLane } from './app-lane.ts'
