@@ -110,7 +110,7 @@ export function parseConfig(env: Environment, cwd: string): Config {
     edge: {
       bind: env.EDGE_BIND ?? '127.0.0.1',
       port: edgePort,
-      controlSocket: env.EDGE_CONTROL_SOCKET ?? `${dataDir}/run/edge.sock`,
+      controlSocket: env.EDGE_CONTROL_SOCKET ?? `${dataDir}/run/edge/control.sock`,
       routesFile: env.EDGE_ROUTES_FILE ?? `${dataDir}/proxy/routes.json`,
       domain,
       workers: integer(env, 'EDGE_WORKERS', 0),

@@ -1,0 +1,151 @@
+import type { EdgeSettings } from '../policy/config.ts'
+import { applicationServer, controlServer, surfaceServers } from './edge-servers.ts'
+import { logFormats } from './log-format.ts'
+import { block, quoted } from './nginx-text.ts'
+import type { SurfaceTargets } from './surfaces.ts'
+
+export interface EdgeConfigOptions {
+  settings: EdgeSettings
+  /** Folder of everything the proxy writes. */
+  folder: string
+  /** Folder of the Lua scripts. */
+  scripts: string
+  /** Folder of nginx's loadable modules. */
+  modules: string
+  /** System user of nginx's workers; null when nginx itself runs unprivileged. */
+  user: string | null
+  targets: SurfaceTargets
+  /** Multiplies the connections per address. */
+  limitScale: number
+}
+
+/** The whole nginx.conf. Pure; throws an Error for paths that nginx cannot hold. */
+export function edgeConfig(options: EdgeConfigOptions): string {
+  const { settings, user, modules, folder } = options
+  const lines = [
+    `load_module ${quoted(`${modules}/ndk_http_module.so`)};`,
+    `load_module ${quoted(`${modules}/ngx_http_lua_module.so`)};`,
+    ...(user ? [`user ${user};`] : []),
+    'daemon off;',
+    `pid ${quoted(`${folder}/nginx.pid`)};`,
+    'error_log stderr warn;',
+    `worker_processes ${settings.workers || 'auto'};`,
+    'worker_rlimit_nofile 16384;',
+    // Streams and sockets that are still open end here when the proxy is stopped.
+    'worker_shutdown_timeout 8s;',
+    'env TZ=UTC;',
+    ...block('events', ['worker_connections 4096;']),
+    ...block('http', httpLines(options)),
+  ]
+  return `${lines.join('\n')}\n`
+}
+
+function httpLines(options: EdgeConfigOptions): string[] {
+  return [
+    ...luaLines(options),
+    ...connectionLines(options),
+    ...trustLines(options.settings.trustedProxies),
+    ...proxyLines(),
+    ...logFormats(),
+    'open_log_file_cache max=8 inactive=60s valid=10s;',
+    'access_log off;',
+    ...applicationServer(options),
+    ...surfaceServers(options),
+    ...controlServer(options.settings),
+  ]
+}
+
+function luaLines({ scripts, folder, settings }: EdgeConfigOptions): string[] {
+  const logBytes = settings.logMb * 1024 * 1024
+  return [
+    `lua_package_path ${quoted(scripts, '/?.lua;;')};`,
+    // About 100,000 routes; a full dictionary refuses new ones and never drops old ones.
+    'lua_shared_dict routes 32m;',
+    'lua_shared_dict routes_meta 64k;',
+    ...block('init_by_lua_block', [
+      "require 'resty.core'",
+      `require('routes').load(${quoted(settings.routesFile)})`,
+      "require 'router'; require 'control'; require 'pages'; require 'access_log'; require 'lifeline'",
+    ]),
+    ...block('init_worker_by_lua_block', [
+      "require('lifeline')()",
+      `require('access_log').watch(${quoted(`${folder}/access`)}, ${settings.logHours}, ${logBytes})`,
+    ]),
+  ]
+}
+
+function connectionLines({ folder, settings, limitScale }: EdgeConfigOptions): string[] {
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+  return [
+    ...temporary.map(name => `${name}_temp_path ${quoted(`${folder}/temporary/${name}`)};`),
+    'server_tokens off;',
+    'default_type application/octet-stream;',
+    'tcp_nodelay on;',
+    'merge_slashes off;',
+    'absolute_redirect off;',
+    'client_header_timeout 10s;',
+    'client_body_timeout 30s;',
+    'send_timeout 30s;',
+    'keepalive_timeout 65s;',
+    'keepalive_requests 10000;',
+    'reset_timedout_connection on;',
+    // Headers of 16 KB in all, as at the API; odd names reach Lua, which drops them for applications (S3 metadata needs them).
+    'client_header_buffer_size 2k;',
+    'large_client_header_buffers 2 8k;',
+    'underscores_in_headers on;',
+    'ignore_invalid_headers off;',
+    'server_names_hash_bucket_size 256;',
+    'uninitialized_variable_warn off;',
+    'limit_conn_zone $binary_remote_addr zone=per_address:10m;',
+    `limit_conn per_address ${Math.max(1, Math.ceil(settings.connectionsPerAddress * limitScale))};`,
+    'limit_conn_status 429;',
+    'limit_conn_log_level info;',
+  ]
+}
+
+function trustLines(trusted: string[]): string[] {
+  for (const network of trusted)
+    if (!/^[0-9a-fA-F.:]+(\/\d+)?$/.test(network))
+      throw new Error(`EDGE_TRUSTED_PROXIES holds "${network}"; it takes addresses and networks.`)
+  return [
+    ...trusted.map(network => `set_real_ip_from ${network};`),
+    ...(trusted.length ? ['real_ip_header X-Forwarded-For;', 'real_ip_recursive on;'] : []),
+    ...block('geo $realip_remote_addr $from_trusted', ['default 0;', ...trusted.map(network => `${network} 1;`)]),
+    'map "$from_trusted:$http_x_forwarded_proto" $client_scheme { "1:https" https; default $scheme; }',
+  ]
+}
+
+function proxyLines(): string[] {
+  return [
+    // Only WebSocket is switched to: an `Upgrade: h2c` passed on would open a tunnel past every rule here.
+    'map $http_upgrade $upgrade_to { "~*^websocket$" websocket; default ""; }',
+    'map $upgrade_to $connection_to { "" ""; default upgrade; }',
+    'proxy_http_version 1.1;',
+    'proxy_request_buffering off;',
+    'proxy_buffering off;',
+    'proxy_buffer_size 16k;',
+    'proxy_buffers 4 16k;',
+    'proxy_redirect off;',
+    'proxy_socket_keepalive on;',
+    'proxy_connect_timeout 3s;',
+    'proxy_send_timeout 60s;',
+    // Nothing that may have had an effect is sent twice: only failed connections and lost idempotent requests.
+    'proxy_next_upstream error;',
+    ...forwarded.map(([name, value]) => `proxy_set_header ${name} ${value};`),
+  ]
+}
+
+const forwarded = [
+  ['Host', '$http_host'],
+  ['Upgrade', '$upgrade_to'],
+  ['Connection', '$connection_to'],
+  ['X-Request-Id', '$request_id'],
+  ['X-Real-IP', '$remote_addr'],
+  ['X-Forwarded-For', '$remote_addr'],
+  ['X-Forwarded-Proto', '$client_scheme'],
+  ['X-Forwarded-Host', '$http_host'],
+  ['X-Forwarded-Port', '""'],
+  ['X-Forwarded-Prefix', '""'],
+  ['Forwarded', '""'],
+  ['Proxy', '""'],
+] as const

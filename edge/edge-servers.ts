@@ -1,0 +1,96 @@
+import type { EdgeSettings } from '../policy/config.ts'
+import type { EdgeConfigOptions } from './edge-config.ts'
+import { block, quoted } from './nginx-text.ts'
+import type { Surface } from './surfaces.ts'
+
+/**
+ * Idle connections to upstreams are closed before the upstream closes them: Node's default is 5 s, and a request sent
+ * into a closing connection is lost.
+ */
+const keepAlive = ['keepalive_timeout 4s;', 'keepalive_requests 10000;']
+
+/** The default server: every host name that is not the platform's own belongs to an application or to nobody. */
+export function applicationServer(options: EdgeConfigOptions): string[] {
+  const { settings } = options
+  return [
+    ...block('upstream applications', [
+      'server 0.0.0.1;',
+      "balancer_by_lua_block { require('router').balance() }",
+      'keepalive 512;',
+      ...keepAlive,
+    ]),
+    ...block('server', [
+      `${listen(settings)} default_server;`,
+      'server_name _;',
+      ...logLines(options, 'application'),
+      `client_max_body_size ${settings.appBodyMb}m;`,
+      'error_page 400 404 413 429 502 503 504 @page;',
+      // An unknown transfer coding is nginx's 501; for the client it is a malformed request like the others.
+      'error_page 501 =400 @page;',
+      ...block('location /', [
+        "access_by_lua_block { require('router').admit() }",
+        'proxy_read_timeout 120s;',
+        'proxy_pass http://applications;',
+      ]),
+      "location @page { content_by_lua_block { require('pages').application() } }",
+    ]),
+  ]
+}
+
+/** One server per surface of the platform. Bodies are limited by the API itself, which has a code for each case. */
+export function surfaceServers(options: EdgeConfigOptions): string[] {
+  const { settings, targets } = options
+  return (Object.entries(targets) as [Surface, string[]][]).flatMap(([surface, addresses]) => [
+    ...block(`upstream surface_${surface}`, [
+      ...addresses.map(address => `server ${address} max_fails=1 fail_timeout=1s;`),
+      'keepalive 64;',
+      ...keepAlive,
+    ]),
+    ...block('server', [
+      `${listen(settings)};`,
+      `server_name ${namesOf(surface, settings.domain).join(' ')};`,
+      ...logLines(options, 'surface'),
+      'client_max_body_size 0;',
+      'error_page 400 429 503 504 @failed;',
+      'error_page 501 =400 @failed;',
+      'error_page 502 =503 @failed;',
+      ...block('location /', [
+        "access_by_lua_block { require('router').admit_surface() }",
+        'proxy_read_timeout 300s;',
+        `proxy_pass http://surface_${surface};`,
+      ]),
+      "location @failed { content_by_lua_block { require('pages').surface() } }",
+    ]),
+  ])
+}
+
+/** Routes are read and changed here. The socket's folder is closed to other users. */
+export function controlServer(settings: EdgeSettings): string[] {
+  return block('server', [
+    `listen ${quoted(`unix:${settings.controlSocket}`)};`,
+    'client_max_body_size 32m;',
+    'client_body_buffer_size 32m;',
+    "location = /routes { content_by_lua_block { require('control')() } }",
+    'location = /health { return 204; }',
+    'location / { return 404; }',
+  ])
+}
+
+function namesOf(surface: Surface, domain: string): string[] {
+  const name = `${surface}.${domain}`
+  return surface === 's3' ? [name, `*.${name}`] : [name]
+}
+
+function listen({ bind, port }: EdgeSettings): string {
+  return bind.includes(':') ? `listen [${bind}]:${port} ipv6only=off` : `listen ${bind}:${port}`
+}
+
+function logLines({ folder }: EdgeConfigOptions, format: 'application' | 'surface'): string[] {
+  return [
+    // nginx writes a log of changing name only while its root folder is there.
+    `root ${quoted(`${folder}/access`)};`,
+    "set $app_id '';",
+    "set $log_stopped '';",
+    `access_log ${quoted(`${folder}/access`, '/access-$log_hour.log')} ${format} if=$log_wanted;`,
+  ]
+}

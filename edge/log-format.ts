@@ -1,0 +1,42 @@
+/**
+ * One JSON line per request: the variables of nginx behind each key. Numbers stand bare, everything else is escaped text.
+ * `seconds` is the whole request as the client saw it, `upstream_seconds` one figure per try.
+ */
+const fields = {
+  time: '"$time_iso8601"',
+  at: '$msec',
+  host: '"$host"',
+  app: '"$app_id"',
+  method: '"$request_method"',
+  path: '"$uri"',
+  query: '"$args"',
+  status: '$log_status',
+  bytes: '$bytes_sent',
+  seconds: '$request_time',
+  upstream_seconds: '"$upstream_response_time"',
+  upstream_status: '"$upstream_status"',
+  client: '"$remote_addr"',
+  referer: '"$http_referer"',
+  agent: '"$http_user_agent"',
+  protocol: '"$server_protocol"',
+  content_type: '"$sent_http_content_type"',
+  request_id: '"$request_id"',
+} as const
+
+/** The two formats: applications in full, and the platform's own surfaces without what may hold a token. */
+export function logFormats(): string[] {
+  return [
+    ...format('application', fields),
+    ...format('surface', { ...fields, path: '"$first_segment"', query: '""', referer: '""' }),
+    // A refused first line leaves 000 or 009, which JSON does not take for numbers.
+    'map $status $log_status { ~^0 0; default $status; }',
+    'map $uri $first_segment { "~^(?<first>/[^/]*)" $first; default "/"; }',
+    'map $time_iso8601 $log_hour { "~^(?<hour>[0-9-]+T[0-9]+)" $hour; default unknown; }',
+    'map $log_stopped $log_wanted { "" 1; default 0; }',
+  ]
+}
+
+function format(name: string, values: Record<string, string>): string[] {
+  const line = Object.entries(values).map(([key, value]) => `"${key}":${value}`)
+  return [`log_format ${name} escape=json '{${line.join(',')}}';`]
+}

@@ -1,0 +1,43 @@
+-- The access log is one file per hour of UTC. This keeps it inside its bounds of age and size; while one hour alone
+-- fills the size, lines are left out rather than the disk filled.
+local M = { full = false }
+
+local SWEEP_SECONDS = 10
+local LOOK_BACK_HOURS = 24 * 400
+
+local function path_of(folder, at)
+  return folder .. '/access-' .. os.date('!%Y-%m-%dT%H', at) .. '.log'
+end
+
+local function size_of(path)
+  local handle = io.open(path, 'r')
+  if not handle then return nil end
+  local bytes = handle:seek('end')
+  handle:close()
+  return bytes
+end
+
+-- Removes files from the newest over the limit backwards; `look_back` hours are looked at.
+local function sweep(folder, hours, bytes, look_back)
+  local now, total = ngx.time(), 0
+  for back = 0, look_back do
+    local path = path_of(folder, now - back * 3600)
+    total = total + (size_of(path) or 0)
+    if back > 0 and (back >= hours or total > bytes) then os.remove(path) end
+  end
+end
+
+-- Starts the watch of this nginx worker; the first worker also removes.
+function M.watch(folder, hours, bytes)
+  local function look(premature)
+    if premature then return end
+    M.full = (size_of(path_of(folder, ngx.time())) or 0) >= bytes
+    if ngx.worker.id() == 0 then sweep(folder, hours, bytes, hours + 48) end
+  end
+  ngx.timer.at(0, function()
+    if ngx.worker.id() == 0 then sweep(folder, hours, bytes, LOOK_BACK_HOURS) end
+  end)
+  ngx.timer.every(SWEEP_SECONDS, look)
+end
+
+return M

@@ -1,0 +1,92 @@
+-- The way of one request: strict reading, look-up of its host, choice of the upstream.
+local balancer = require 'ngx.balancer'
+local base = require 'resty.core.base'
+require 'resty.core.request'
+local ffi = require 'ffi'
+local access_log = require 'access_log'
+local routes = require 'routes'
+
+local find, gsub, lower = string.find, string.gsub, string.lower
+local truncated = ffi.new('int[1]')
+
+local M = {}
+
+local MAX_HEADERS = 100
+local UPGRADED_SECONDS = 3600
+local RETRIES = 2
+
+local function header_count()
+  return ffi.C.ngx_http_lua_ffi_req_get_headers_count(base.get_request(), 0, truncated)
+end
+
+local function line_count(raw)
+  local count, at = 0, 0
+  while true do
+    at = find(raw, '\r\n', at + 1, true)
+    if not at then return count end
+    count = count + 1
+  end
+end
+
+-- nginx takes a bare LF for a line end, a proxy before it may not: then the two see different headers. The lines that
+-- end in CRLF must be the request line, each header that nginx found, and the empty line.
+local function well_formed(raw)
+  local headers = header_count()
+  return headers <= MAX_HEADERS and line_count(raw) == headers + 2
+end
+
+-- An absolute request target wins over the Host header in nginx; the application would see the other name.
+local function one_host(var)
+  local named = var.http_host
+  if not named then return false end
+  if named == var.host then return true end
+  return gsub(gsub(lower(named), ':%d+$', ''), '%.$', '') == var.host
+end
+
+-- Refuses what two HTTP parsers could read differently: 400 and close.
+function M.strict()
+  local raw = ngx.req.raw_header()
+  if not well_formed(raw) or not one_host(ngx.var) then return ngx.exit(400) end
+  return raw
+end
+
+-- `X_Forwarded_For` becomes the same variable as `X-Forwarded-For` in CGI-like applications, so such names never pass.
+local function drop_odd_headers(raw)
+  if not find(raw, '\n[%w-]*[^%w:\r-][^:\r]*:') then return end
+  for name in pairs(ngx.req.get_headers(0, true)) do
+    if find(name, '[^%w-]') then ngx.req.clear_header(name) end
+  end
+end
+
+-- Access phase of a platform surface.
+function M.admit_surface()
+  M.strict()
+  if access_log.full then ngx.var.log_stopped = '1' end
+end
+
+-- Access phase of an application's host.
+function M.admit()
+  local raw = M.strict()
+  local var = ngx.var
+  local app = routes.find(var.host)
+  if not app then return ngx.exit(404) end
+  var.app_id = app
+  if access_log.full then var.log_stopped = '1' end
+  drop_odd_headers(raw)
+end
+
+-- Upstream phase. The table is read anew on each try, so that a request whose container was just replaced meets the new one.
+function M.balance()
+  local _, address, port = routes.find(ngx.var.host)
+  if not address then return ngx.exit(502) end
+  if not balancer.get_last_failure() then balancer.set_more_tries(RETRIES) end
+  if ngx.var.upgrade_to ~= '' then balancer.set_timeouts(nil, nil, UPGRADED_SECONDS) end
+  if find(address, ':', 1, true) then address = '[' .. address .. ']' end
+  local ok, failure = balancer.set_current_peer(address, tonumber(port))
+  if not ok then
+    ngx.log(ngx.ERR, 'no upstream for ', ngx.var.host, ': ', failure)
+    return ngx.exit(502)
+  end
+end
+
+return M

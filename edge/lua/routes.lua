@@ -1,0 +1,146 @@
+-- The routes of applications: a shared dictionary that every nginx worker reads, and a file of JSON lines that outlives
+-- the proxy. A line says one change; later lines win, so a change is one short append. Every line is preceded by its
+-- line break: a line torn by a full disk then never swallows the next one.
+local dict = ngx.shared.routes
+local meta = ngx.shared.routes_meta
+
+local M = {}
+local file
+
+local function record(host, value)
+  local app, address, port = value:match('^(%S+) (%S+) (%d+)$')
+  return '{"host":"' .. host .. '","appId":"' .. app .. '","address":"' .. address .. '","port":' .. port .. '}'
+end
+
+-- The allowed characters need no JSON escapes, so patterns are a whole parser here.
+local function parse(line)
+  local host = line:match('^{"host":"([a-z0-9.-]+)","removed":true}$')
+  if host then return host, nil end
+  local name, app, address, port =
+    line:match('^{"host":"([a-z0-9.-]+)","appId":"([%w_-]+)","address":"([%x.:]+)","port":(%d+)}$')
+  if not name then return nil, nil, 'malformed route: ' .. line:sub(1, 200) end
+  return name, app .. ' ' .. address .. ' ' .. port
+end
+
+local function write(path, mode, text)
+  local handle, failure = io.open(path, mode)
+  if not handle then return nil, failure end
+  local written, write_failure = handle:write(text)
+  local closed, close_failure = handle:close()
+  if written and closed then return true end
+  return nil, write_failure or close_failure or 'write failed'
+end
+
+local function rewrite()
+  local lines = { '' }
+  for _, host in ipairs(dict:get_keys(0)) do
+    local value = dict:get(host)
+    if value then lines[#lines + 1] = record(host, value) end
+  end
+  local ok, failure = write(file .. '.new', 'w', table.concat(lines, '\n'))
+  if not ok then return nil, failure end
+  local renamed, rename_failure = os.rename(file .. '.new', file)
+  if not renamed then return nil, rename_failure end
+  meta:set('lines', #lines - 1)
+  meta:set('kept', #lines - 1)
+  return true
+end
+
+local function append(line)
+  local ok, failure = write(file, 'a', '\n' .. line)
+  if not ok then return nil, failure end
+  local lines = meta:incr('lines', 1, 0)
+  -- The change is safe already; a failed rewrite is tried again with the next change.
+  if lines > 1000 + 2 * (meta:get('kept') or 0) then rewrite() end
+  return true
+end
+
+-- One change at a time over all nginx workers, so that file and dictionary agree. `work` never yields; the expiry
+-- covers a worker that was killed inside.
+local function exclusively(work)
+  while not meta:add('lock', true, 5) do ngx.sleep(0.001) end
+  local ran, ok, failure = pcall(work)
+  meta:delete('lock')
+  if not ran then return nil, ok end
+  return ok, failure
+end
+
+local function put(host, value)
+  if value == nil then
+    dict:delete(host)
+    return true
+  end
+  return dict:safe_set(host, value)
+end
+
+-- Returns application, address and port of a host, or nil.
+function M.find(host)
+  local value = dict:get(host)
+  if not value then return nil end
+  return value:match('^(%S+) (%S+) (%d+)$')
+end
+
+-- Applies one line; returns nil and a reason when it is malformed or could not be kept.
+function M.change(line)
+  local host, value, failure = parse(line)
+  if not host then return nil, failure end
+  return exclusively(function()
+    local old = dict:get(host)
+    if old == value then return true end
+    local ok, reason = put(host, value)
+    if not ok then return nil, reason end
+    ok, reason = append(line)
+    if not ok then put(host, old) end
+    return ok, reason
+  end)
+end
+
+-- Makes the table equal to the lines of `text`.
+function M.replace(text)
+  local wanted = {}
+  for line in text:gmatch('[^\n]+') do
+    local host, value, failure = parse(line)
+    if failure then return nil, failure end
+    wanted[host] = value
+  end
+  return exclusively(function()
+    for _, host in ipairs(dict:get_keys(0)) do
+      if not wanted[host] then dict:delete(host) end
+    end
+    for host, value in pairs(wanted) do
+      if dict:get(host) ~= value then
+        local ok, failure = put(host, value)
+        if not ok then return nil, failure end
+      end
+    end
+    return rewrite()
+  end)
+end
+
+-- The whole table as JSON lines.
+function M.list()
+  local lines = {}
+  for _, host in ipairs(dict:get_keys(0)) do
+    local value = dict:get(host)
+    if value then lines[#lines + 1] = record(host, value) end
+  end
+  return table.concat(lines, '\n')
+end
+
+-- Reads the file when the proxy starts. After a reload the dictionary is still there and is the newer of the two.
+function M.load(path)
+  file = path
+  if #dict:get_keys(1) > 0 then return end
+  local handle = io.open(path, 'r')
+  if not handle then return end
+  local lines = 0
+  for line in handle:lines() do
+    local host, value = parse(line)
+    if host then put(host, value) end
+    lines = lines + 1
+  end
+  handle:close()
+  meta:set('lines', lines)
+end
+
+return M

@@ -1,0 +1,11 @@
+/** A directive with its block, indented by two. */
+export function block(head: string, lines: string[]): string[] {
+  return [`${head} {`, ...lines.map(line => `  ${line}`), '}']
+}
+
+/** A path and our own suffix as one quoted word. Throws an Error for a path with characters that nginx reads as its own. */
+export function quoted(path: string, suffix = ''): string {
+  if (/["$\\{};\n\r]/.test(path))
+    throw new Error(`The proxy cannot use the path ${JSON.stringify(path)}: rename the folder.`)
+  return `"${path}${suffix}"`
+}

@@ -1,0 +1,91 @@
+import { chmod, chown, mkdir, open, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Config } from '../policy/config.ts'
+import { edgeConfig } from './edge-config.ts'
+import { findModules } from './nginx-binary.ts'
+import { type SurfaceTargets, surfaceTargets } from './surfaces.ts'
+import { systemUser } from './system-user.ts'
+
+export interface EdgeOptions {
+  /** Path or name of the nginx binary. */
+  nginx?: string
+  /** Where the API processes listen; one process on the configured ports when left out. */
+  targets?: SurfaceTargets
+  /** System user of nginx's workers when Berth runs as root. */
+  user?: string
+}
+
+// A unix socket's address holds 108 bytes with its closing zero.
+const longestSocketPath = 107
+
+/**
+ * Writes all files of the proxy under `<dataDir>/proxy` and returns the process to spawn. It stays in the foreground and
+ * logs to stderr; SIGQUIT finishes requests under way (8 s at most), SIGTERM ends at once, SIGHUP reads the configuration
+ * anew. Call it before every start: a killed proxy leaves its socket behind. Throws an Error that says what to change when
+ * nginx, its Lua module, or the way to the folder is missing.
+ */
+export async function prepareEdge(
+  config: Config,
+  options: EdgeOptions = {},
+): Promise<{ command: string; args: string[] }> {
+  const nginx = options.nginx ?? 'nginx'
+  const folder = join(config.dataDir, 'proxy')
+  const owner = process.getuid?.() === 0 ? await systemUser(options.user ?? 'www-data') : null
+  if (Buffer.byteLength(config.edge.controlSocket) > longestSocketPath)
+    throw new Error(`The path of EDGE_CONTROL_SOCKET is over ${longestSocketPath} bytes: ${config.edge.controlSocket}`)
+  const text = edgeConfig({
+    settings: config.edge,
+    folder,
+    scripts: fileURLToPath(new URL('./lua', import.meta.url)),
+    modules: await findModules(nginx),
+    user: owner?.name ?? null,
+    targets: options.targets ?? surfaceTargets(config.bind, [config.ports]),
+    limitScale: config.rateLimitScale,
+  })
+  await makeFolders(config, folder, owner)
+  const path = join(folder, 'nginx.conf')
+  await writeFile(`${path}.new`, text, { mode: 0o640 })
+  await rename(`${path}.new`, path)
+  return { command: nginx, args: ['-p', folder, '-e', 'stderr', '-c', path] }
+}
+
+interface Owner {
+  uid: number
+  gid: number
+}
+
+async function makeFolders(config: Config, folder: string, owner: Owner | null): Promise<void> {
+  const { controlSocket, routesFile } = config.edge
+  const own = async (path: string) => owner && chown(path, owner.uid, owner.gid)
+  await mkdir(config.dataDir, { recursive: true, mode: 0o711 })
+  for (const path of [folder, join(folder, 'access'), join(folder, 'temporary'), dirname(routesFile)]) {
+    const made = await mkdir(path, { recursive: true, mode: 0o750 })
+    // A folder that an operator chose and made keeps its owner.
+    if (made || path.startsWith(folder)) await own(path)
+  }
+  await (await open(routesFile, 'a', 0o640)).close()
+  await own(routesFile)
+  if (owner) await mustBeReachable(folder)
+  await makePrivate(dirname(controlSocket))
+  await rm(controlSocket, { force: true })
+}
+
+/** nginx opens its unix sockets to everybody; their folder is what keeps other users out. */
+async function makePrivate(path: string): Promise<void> {
+  const made = await mkdir(path, { recursive: true })
+  if (made) await chmod(path, 0o700)
+  const { mode } = await stat(path)
+  if (mode & 0o077)
+    throw new Error(`Other users can enter ${path}, which would hold the proxy's control socket: chmod 700 it.`)
+}
+
+/** nginx's workers run as another user and must be able to walk down to their folder. */
+async function mustBeReachable(folder: string): Promise<void> {
+  for (let path = dirname(folder); ; path = dirname(path)) {
+    const { mode } = await stat(path)
+    if (!(mode & 0o001))
+      throw new Error(`Other users cannot enter ${path}, so the proxy could not. Set BERTH_DATA to a folder elsewhere.`)
+    if (path === dirname(path)) return
+  }
+}

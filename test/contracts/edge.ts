@@ -1,0 +1,55 @@
+import type { TestFn } from 'ava'
+import type { Edge, Route } from '../../activities/edge.ts'
+
+/** What every edge keeps to. `make` returns one edge whose table the tests may rewrite, one test at a time. */
+export function edgeContract(test: TestFn, name: string, make: () => Promise<Edge>) {
+  const route = (label: string, port: number): Route => ({
+    host: `${label}.apps.localhost`,
+    appId: '0123456789abcdef01234567',
+    address: '127.0.0.1',
+    port,
+  })
+  const table = async (edge: Edge) => (await edge.listRoutes()).sort((one, other) => (one.host < other.host ? -1 : 1))
+
+  test.serial(`${name}: a route that was set is listed as it was given`, async t => {
+    const edge = await make()
+    await edge.syncRoutes([])
+    await edge.setRoute(route('a', 1001))
+    await edge.setRoute({ ...route('b', 1002), address: '::1' })
+    t.deepEqual(await table(edge), [route('a', 1001), { ...route('b', 1002), address: '::1' }])
+  })
+
+  test.serial(`${name}: setting again replaces the target and may be repeated`, async t => {
+    const edge = await make()
+    await edge.syncRoutes([route('a', 1001)])
+    await edge.setRoute(route('a', 2001))
+    await edge.setRoute(route('a', 2001))
+    t.deepEqual(await table(edge), [route('a', 2001)])
+  })
+
+  test.serial(`${name}: removing forgets the host, and an unknown host is success`, async t => {
+    const edge = await make()
+    await edge.syncRoutes([route('a', 1001), route('b', 1002)])
+    await edge.removeRoute('a.apps.localhost')
+    await edge.removeRoute('a.apps.localhost')
+    await edge.removeRoute('never was.apps.localhost')
+    t.deepEqual(await table(edge), [route('b', 1002)])
+  })
+
+  test.serial(`${name}: a sync makes the table equal to what it is given`, async t => {
+    const edge = await make()
+    await edge.syncRoutes([route('a', 1001), route('b', 1002)])
+    await edge.syncRoutes([route('b', 2002), route('c', 1003)])
+    t.deepEqual(await table(edge), [route('b', 2002), route('c', 1003)])
+    await edge.syncRoutes([])
+    t.deepEqual(await table(edge), [])
+  })
+
+  test.serial(`${name}: simultaneous changes of different hosts are all kept`, async t => {
+    const edge = await make()
+    await edge.syncRoutes([])
+    const routes = Array.from({ length: 50 }, (_, index) => route(`n${String(index).padStart(2, '0')}`, 3000 + index))
+    await Promise.all(routes.map(each => edge.setRoute(each)))
+    t.deepEqual(await table(edge), routes)
+  })
+}
