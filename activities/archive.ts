@@ -14,13 +14,19 @@ export interface InspectOptions {
   configRequired: boolean
 }
 
+export interface UnpackOptions {
+  /** An archive that Berth itself made: links inside the tree are kept, and caps do not apply (decision 13). */
+  own?: boolean
+}
+
 /** Zip archives, always handled in a child process with its own memory limit. */
 export interface Archives {
   /** Reads the whole archive (inflate, CRC, caps, names, configuration). */
   inspect(file: FileHandle, options: InspectOptions): Promise<Inspection>
   /**
-   * Unpacks into an empty folder as the given user and group, dropping the folders of contract 5. Trusts nothing that an
-   * earlier inspection said. Rejects with an `ArchiveRefused` and leaves the folder empty when anything is wrong.
+   * Unpacks into an empty folder, which belongs to `owner` already, as that user and group, dropping the folders of contract 5.
+   * Trusts nothing that an earlier inspection said. Leaves the folder empty when anything is wrong, and rejects with
+   * `ArchiveRefused`, or with `NoSpaceLeft` (container-host.ts).
    */
   unpack(
     file: FileHandle,

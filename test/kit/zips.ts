@@ -136,7 +136,7 @@ function zip64Field(...values: number[]): Buffer {
   const field = Buffer.alloc(4 + 8 * values.length)
   field.writeUInt16LE(1, 0)
   field.writeUInt16LE(8 * values.length, 2)
-  values.forEach((value, index) => field.writeBigUInt64LE(BigInt(value), 4 + 8 * index))
+  for (const [index, value] of values.entries()) field.writeBigUInt64LE(BigInt(value), 4 + 8 * index)
   return field
 }
 

@@ -1,0 +1,58 @@
+import { type AppConfigFile, ConfigRefused, configNames, parseAppConfig } from '../policy/app-config.ts'
+import { longestConfigBytes, uploadRules } from '../policy/archive-rules.ts'
+import { type ArchiveEntry, readDirectory } from './archive.directory.ts'
+import { contentOf, OutputMeter } from './archive.inflate.ts'
+import { ArchiveRefused, type InspectOptions } from './archive.ts'
+
+interface Found {
+  entries: number
+  bytes: number
+  config: AppConfigFile | null
+}
+
+/** Reads every byte an upload unpacks to, and its configuration file. Writes nothing; rejects with `ArchiveRefused`. */
+export async function inspectArchive(fd: number, options: InspectOptions): Promise<Found> {
+  const entries = await readDirectory(fd, uploadRules)
+  const meter = new OutputMeter(uploadRules, entries)
+  const configEntry = configOf(entries, options.configNames)
+  let text = ''
+  for (const entry of entries) {
+    const content = contentOf(fd, entry, meter)
+    if (entry === configEntry) text = await configText(content)
+    else for await (const _ of content);
+  }
+  if (!configEntry && options.configRequired)
+    throw new ArchiveRefused('MISSING_CONFIG', `The archive has no ${configNames.join(' or ')} at its root.`)
+  return { entries: entries.length, bytes: meter.bytes, config: configEntry ? parsed(text, entries) : null }
+}
+
+function configOf(entries: ArchiveEntry[], more: string[]): ArchiveEntry | undefined {
+  const found = [...configNames, ...more].map(name =>
+    entries.find(({ path, kind }) => path === name && kind === 'file'),
+  )
+  return found.find(entry => entry !== undefined)
+}
+
+async function configText(content: AsyncIterable<Buffer>): Promise<string> {
+  const pieces: Buffer[] = []
+  let bytes = 0
+  for await (const piece of content) {
+    bytes += piece.length
+    if (bytes > longestConfigBytes)
+      throw new ArchiveRefused('INVALID_FILE', `The configuration file is over ${longestConfigBytes} bytes.`)
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces).toString('utf8')
+}
+
+function parsed(text: string, entries: ArchiveEntry[]): AppConfigFile {
+  const files = new Set(entries.filter(entry => entry.kind === 'file').map(entry => entry.path))
+  try {
+    return parseAppConfig(text, {
+      has: path => files.has(path),
+      rootNames: [...files].filter(path => !path.includes('/')),
+    })
+  } catch (error) {
+    throw error instanceof ConfigRefused ? new ArchiveRefused(error.code, error.message) : error
+  }
+}

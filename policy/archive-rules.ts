@@ -1,0 +1,56 @@
+/** What an archive may cost (decision 13). Bytes, counts. */
+export interface ArchiveRules {
+  outputBytes: number
+  /** Files and folders that are kept; dropped ones do not count. */
+  entries: number
+  /** Output per compressed byte, judged once `ratioAfterBytes` came out. */
+  ratio: number
+  ratioAfterBytes: number
+  /** Symbolic links: refused, or kept when they cannot lead outside. */
+  links: 'refused' | 'inside'
+}
+
+/** For what users send. */
+export const uploadRules: ArchiveRules = {
+  outputBytes: 1024 ** 3,
+  entries: 20_000,
+  ratio: 100,
+  ratioAfterBytes: 10 * 1024 ** 2,
+  links: 'refused',
+}
+
+/** For archives that Berth itself made, such as snapshots: the application's disk is their limit. */
+export const ownRules: ArchiveRules = {
+  outputBytes: Number.MAX_SAFE_INTEGER,
+  entries: Number.MAX_SAFE_INTEGER,
+  ratio: Number.POSITIVE_INFINITY,
+  ratioAfterBytes: Number.MAX_SAFE_INTEGER,
+  links: 'inside',
+}
+
+/** Names that are dropped while unpacking (contract 5): anywhere in a path, because tools nest them. */
+const droppedAnywhere = new Set([
+  'node_modules',
+  '.git',
+  '.next',
+  '.npm',
+  '.npmrc',
+  '.cache',
+  '.config',
+  '.vscode',
+  '.venv',
+  '__pycache__',
+  '.dockerenv',
+])
+
+/** At the root only: further down `target` is a word of people's own programs. */
+const droppedAtRoot = new Set(['target'])
+
+/** Whether a path is left out when an upload is unpacked. */
+export function isDropped(path: string): boolean {
+  const segments = path.split('/')
+  return droppedAtRoot.has(segments[0]!) || segments.some(segment => droppedAnywhere.has(segment))
+}
+
+/** The file that says how the application is configured is short; more is not read. */
+export const longestConfigBytes = 64 * 1024
