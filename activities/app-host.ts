@@ -1,17 +1,17 @@
 import { readdir } from 'node:fs/promises'
 import { activityInfo, cancellationSignal } from '@temporalio/activity'
-import * as deployments from '../db/deployments.ts'
 import type { Db } from '../db/database.ts'
+import * as deployments from '../db/deployments.ts'
 import { runtimes } from '../policy/runtimes.ts'
 import type { Archives } from './archive.ts'
 import { type ContainerHost, type ContainerState, labels } from './container-host.ts'
-import { appContainer, type ContainerOptions, tenantNetwork } from './container-spec.ts'
+import { appContainer, appContainerName, type HostTraits, stopGraceSeconds, tenantNetwork } from './container-spec.ts'
 import { hosted, refusal } from './failures.ts'
 import { exitOf, passGate, type Unhealthy } from './health-gate.ts'
 import { installRelease } from './install.ts'
 import type { ObjectStore } from './object-store.ts'
 import type { ContainerExit, Release, StartedContainer } from './release.ts'
-import { emptySource, placeFirst, readPrepared, releaseFolders, writePrepared } from './release-files.ts'
+import { emptySource, exists, placeFirst, readPrepared, releaseFolders, writePrepared } from './release-files.ts'
 import type { Volumes } from './volume.ts'
 
 export type { Unhealthy } from './health-gate.ts'
@@ -23,27 +23,29 @@ export interface AppHostOptions {
   volumes: Volumes
   archives: Archives
   store: ObjectStore
-  /** Whether files can be given to an application's own user (the host process is root). */
-  ownUsers: boolean
-  containers: ContainerOptions
+  traits: HostTraits
   healthGateSeconds: number
+  /** The user that owns every application's files, where the host may not give them one of their own (it is not root). */
+  sharedUid: number | null
 }
 
 /** What a container host does for one application. Every effect is named by ids, so that doing it twice is doing it once. */
 export function appHostActivities(host: AppHostOptions) {
   const { db, engine, volumes, archives, store } = host
   const foldersOf = (release: Release) => releaseFolders(volumes.path(release.appId), release.number)
-  const ownerOf = (release: Release) => (host.ownUsers ? release.uid : null)
-  const nameOf = (release: Release) => `app-${release.appId}-${release.number}`
+  const networkOf = (release: Release) => tenantNetwork(release.ownerId, host.traits.id)
 
   async function reached(release: Release, state: 'clone' | 'commit' | 'restarting'): Promise<void> {
     if (release.deploymentId) await deployments.record(db, release.deploymentId, { state })
   }
 
   async function run(release: Release): Promise<StartedContainer> {
-    const spec = appContainer(release, { ...host.containers, volume: volumes.path(release.appId), name: nameOf(release) })
-    await volumes.ensure(release.appId, release.diskMb, release.uid)
-    await engine.ensureNetwork(tenantNetwork(release.ownerId, host.containers))
+    const folders = foldersOf(release)
+    const uid = host.sharedUid ?? release.uid
+    await volumes.ensure(release.appId, release.diskMb, uid)
+    const dependencies = (await exists(folders.dependencies)) ? folders.dependencies : null
+    const spec = appContainer({ ...release, uid }, { files: folders.files, dependencies }, {}, host.traits)
+    await engine.ensureNetwork(networkOf(release))
     await engine.ensureImage(spec.image)
     const containerId = await engine.create(spec)
     await engine.start(spec.name)
@@ -56,13 +58,14 @@ export function appHostActivities(host: AppHostOptions) {
     async prepareRelease(release: Release): Promise<{ needsInstall: boolean }> {
       const folders = foldersOf(release)
       await reached(release, 'clone')
-      await volumes.ensure(release.appId, release.diskMb, release.uid)
+      const uid = host.sharedUid ?? release.uid
+      await volumes.ensure(release.appId, release.diskMb, uid)
       const done = await readPrepared(folders)
       if (done) return { needsInstall: done.install !== null }
       if (!release.segmentId) throw refusal('DEPLOY_FAILED', 'The deployment has no archive.')
-      await emptySource(folders, ownerOf(release))
+      const owner = host.sharedUid === null ? { uid, gid: uid } : null
+      await emptySource(folders, owner)
       const archive = await store.open(release.segmentId)
-      const owner = host.ownUsers ? { uid: release.uid, gid: release.uid } : null
       await archives.unpack(archive, folders.source, owner).finally(() => archive.close())
       const files = await readdir(folders.source)
       const install = runtimes[release.language].install({ files, main: release.main })
@@ -92,7 +95,7 @@ export function appHostActivities(host: AppHostOptions) {
     async passHealthGate(release: Release, started: StartedContainer): Promise<Unhealthy | null> {
       const target = started.hostPort === null ? null : { address: release.hostAddress, port: started.hostPort }
       return passGate(engine, {
-        container: nameOf(release),
+        container: appContainerName(release),
         target,
         timeoutSeconds: host.healthGateSeconds,
         signal: cancellationSignal(),
@@ -101,17 +104,18 @@ export function appHostActivities(host: AppHostOptions) {
 
     /** Starts the container of the release that serves; one that the engine has lost is made again. */
     async startApp(release: Release): Promise<StartedContainer> {
-      const state = await engine.inspect(nameOf(release))
+      const state = await engine.inspect(appContainerName(release))
       if (state?.running && firstAttempt()) throw refusal('CONTAINER_ALREADY_STARTED', 'The application runs already.')
       return run(release)
     },
 
     /** Ends the container and tells how it ended. `mustRun` refuses to stop what does not run. */
     async stopApp(release: Release, { mustRun }: { mustRun: boolean }): Promise<ContainerExit> {
-      const state = await engine.inspect(nameOf(release))
-      if (mustRun && !state?.running && firstAttempt()) throw refusal('CONTAINER_ALREADY_STOPPED', 'The application is stopped already.')
-      if (state?.running) await engine.stop(nameOf(release), host.containers.stopTimeoutSeconds)
-      return exitOf(await engine.inspect(nameOf(release)))
+      const state = await engine.inspect(appContainerName(release))
+      if (mustRun && !state?.running && firstAttempt())
+        throw refusal('CONTAINER_ALREADY_STOPPED', 'The application is stopped already.')
+      if (state?.running) await engine.stop(appContainerName(release), stopGraceSeconds)
+      return exitOf(await engine.inspect(appContainerName(release)))
     },
 
     /** Removes every container of the application, whatever its release or role. */
@@ -124,7 +128,7 @@ export function appHostActivities(host: AppHostOptions) {
     async removeFiles(release: Release): Promise<void> {
       await volumes.remove(release.appId)
       const others = await engine.list({ [labels.owner]: release.ownerId })
-      if (others.length === 0) await engine.removeNetwork(tenantNetwork(release.ownerId, host.containers).name).catch(() => {})
+      if (others.length === 0) await engine.removeNetwork(networkOf(release).name).catch(() => {})
     },
   })
 }

@@ -20,15 +20,20 @@ export async function installRelease(
 ): Promise<void> {
   if (await exists(folders.dependencies)) return
   const { db, engine } = host
-  const log = deploymentLog(text => (release.deploymentId ? deployments.appendLog(db, release.deploymentId, text) : Promise.resolve()))
-  const spec = buildContainer(release, { ...host.containers, source: folders.source, command: install, name: `build-${release.appId}-${release.number}` })
-  await engine.ensureNetwork(tenantNetwork(release.ownerId, host.containers))
+  const log = deploymentLog(text =>
+    release.deploymentId ? deployments.appendLog(db, release.deploymentId, text) : Promise.resolve(),
+  )
+  const owned = { ...release, uid: host.sharedUid ?? release.uid }
+  const spec = buildContainer(owned, folders.source, install, host.traits)
+  await engine.ensureNetwork(tenantNetwork(release.ownerId, host.traits.id))
   await engine.ensureImage(spec.image, line => log.add(`${line}\n`))
   await engine.remove(spec.name) // what a killed attempt left
   try {
     const { exitCode, oom } = await engine.runToEnd(spec, text => log.add(text), signal)
-    if (oom) throw refusal('BUILD_FAILED', `Installing the dependencies needed more than ${spec.memoryMb} MB of memory.`)
-    if (exitCode !== 0) throw refusal('BUILD_FAILED', `Installing the dependencies ended with exit code ${exitCode}: ${log.tail()}`)
+    if (oom)
+      throw refusal('BUILD_FAILED', `Installing the dependencies needed more than ${spec.memoryMb} MB of memory.`)
+    if (exitCode !== 0)
+      throw refusal('BUILD_FAILED', `Installing the dependencies ended with exit code ${exitCode}: ${log.tail()}`)
   } finally {
     await log.close()
   }

@@ -25,13 +25,12 @@ export interface Prepared {
 }
 
 /** An empty `source` folder owned by the application; what a killed attempt left is thrown away. */
-export async function emptySource(folders: ReleaseFolders, uid: number | null): Promise<void> {
+export async function emptySource(folders: ReleaseFolders, owner: { uid: number; gid: number } | null): Promise<void> {
   await rm(folders.root, { recursive: true, force: true })
   await mkdir(folders.source, { recursive: true, mode: 0o755 })
-  if (uid !== null) {
-    await chown(folders.root, uid, uid)
-    await chown(folders.source, uid, uid)
-  }
+  if (!owner) return
+  await chown(folders.root, owner.uid, owner.gid)
+  await chown(folders.source, owner.uid, owner.gid)
 }
 
 export async function readPrepared(folders: ReleaseFolders): Promise<Prepared | null> {
@@ -59,7 +58,8 @@ export async function keepDependencies(folders: ReleaseFolders, from: string): P
 export async function placeFirst(folders: ReleaseFolders): Promise<void> {
   if (!(await exists(folders.source))) return
   const present = await readdir(folders.files).catch(() => [])
-  if (present.length > 0) throw new Error(`The folder of the application is not empty: ${present.slice(0, 3).join(', ')}`)
+  if (present.length > 0)
+    throw new Error(`The folder of the application is not empty: ${present.slice(0, 3).join(', ')}`)
   await rename(folders.source, folders.files)
 }
 

@@ -118,12 +118,14 @@ export interface Exit {
 }
 
 /**
- * A container was seen to have ended by itself. Counts only for the container on record, only once per run, and not while an
- * operation is replacing it; true when it was news.
+ * A container was seen to have ended by itself. Counts only for the run that `seen` knew, so a start that happened meanwhile
+ * is never taken back; true when it was news.
  */
-export async function recordExit(db: Db, id: string, containerId: string, exit: Exit): Promise<boolean> {
-  const changed = await db('apps').where({ id, container_id: containerId, status: 'running' }).update(ended(exit))
-  if (changed) await announce(db, id)
+export async function recordExit(db: Db, seen: AppRow, exit: Exit): Promise<boolean> {
+  const changed = await db('apps')
+    .where({ id: seen.id, container_id: seen.container_id, started_at: seen.started_at, status: 'running' })
+    .update(ended(exit))
+  if (changed) await announce(db, seen.id)
   return changed === 1
 }
 

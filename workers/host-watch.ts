@@ -54,7 +54,9 @@ export async function reconcile(options: WatchOptions): Promise<void> {
   for (const app of rows) {
     const busy = await operations.isBusy(db, app.id)
     if (busy) skipped++
-    const container = containers.find(c => c.labels[labels.app] === app.id && c.labels[labels.release] === String(app.release))
+    const container = containers.find(
+      c => c.labels[labels.app] === app.id && c.labels[labels.release] === String(app.release),
+    )
     if (verdict(observe(app, container ?? null), { rebooted, busy }) === 'nothing') continue
     // The list may be older than the row: what is acted upon was seen after the row.
     const fresh = container ? await engine.inspect(container.name) : null
@@ -64,7 +66,11 @@ export async function reconcile(options: WatchOptions): Promise<void> {
   if (lastBoot !== bootId && skipped === 0) await hosts.recordBoot(db, hostId, bootId)
 }
 
-async function removeStrays({ db, engine, volumes, log }: WatchOptions, containers: ContainerState[], rows: apps.AppRow[]): Promise<void> {
+async function removeStrays(
+  { db, engine, volumes, log }: WatchOptions,
+  containers: ContainerState[],
+  rows: apps.AppRow[],
+): Promise<void> {
   for (const container of containers) {
     const appId = container.labels[labels.app]
     if (!appId || rows.some(app => app.id === appId) || (await apps.loadApp(db, appId))) continue
@@ -87,15 +93,29 @@ function observe(app: apps.AppRow, container: ContainerState | null): Observatio
   }
 }
 
-async function act({ db, log }: WatchOptions, app: apps.AppRow, container: ContainerState | null, decision: Verdict): Promise<void> {
+async function act(
+  { db, log }: WatchOptions,
+  app: apps.AppRow,
+  container: ContainerState | null,
+  decision: Verdict,
+): Promise<void> {
   if (decision !== 'nothing') log.info({ appId: app.id, decision }, 'watch')
   if (decision === 'record-start' && container) {
     const startedAt = container.startedAt ?? new Date()
-    await apps.recordStarted(db, app.id, { release: app.release, containerId: container.id, hostPort: container.hostPort, startedAt })
+    await apps.recordStarted(db, app.id, {
+      release: app.release,
+      containerId: container.id,
+      hostPort: container.hostPort,
+      startedAt,
+    })
   }
   if (decision === 'bring-back') await enqueueStart(db, app)
   if (decision === 'record-exit') {
-    const exit = { code: container?.exitCode ?? null, oom: container?.oom ?? false, at: container?.finishedAt ?? new Date() }
+    const exit = {
+      code: container?.exitCode ?? null,
+      oom: container?.oom ?? false,
+      at: container?.finishedAt ?? new Date(),
+    }
     const news = await apps.recordExit(db, app, exit)
     if (news && restartsItself(app, exit) && (await apps.spendAutorestart(db, app.id))) await enqueueStart(db, app)
   }

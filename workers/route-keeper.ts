@@ -1,63 +1,72 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import type { Edge } from '../activities/edge.ts'
+import type { Edge, Route } from '../activities/edge.ts'
 import * as apps from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
+import { Notifications } from '../db/notifications.ts'
 
 export interface RouteKeeperOptions {
   db: Db
   edge: Edge
+  databaseUrl: string
   appsDomain: string
   log: Logger
   everySeconds?: number
 }
 
 /**
- * Keeps the proxy's table equal to what runs: an application that ended by itself loses its address before another container
- * can be given its port. `changes` yields ids of applications that changed; everything is compared every few seconds too.
+ * Keeps the proxy's table equal to what runs until the signal aborts: an application that ended by itself loses its address
+ * before another container can be given its port. One application at its announced change, everything every few seconds.
  */
-export async function keepRoutes(
-  { db, edge, appsDomain, log, everySeconds = 5 }: RouteKeeperOptions,
-  changes: { next(timeoutMs: number): Promise<unknown> },
-  signal: AbortSignal,
-): Promise<void> {
+export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSignal): Promise<void> {
+  const { databaseUrl, log, everySeconds = 10 } = options
+  const warn = (error: unknown) => log.warn({ err: error }, 'routes: will try again')
+  const notifications = new Notifications(databaseUrl, ['apps'])
+  notifications.on('notify', (_channel, appId) => void syncRoute(options, appId).catch(warn))
+  notifications.on('ready', () => void syncRoutes(options).catch(warn))
+  await notifications.open()
   while (!signal.aborted) {
-    try {
-      await syncRoutes({ db, edge, appsDomain })
-      await changes.next(everySeconds * 1000)
-    } catch (error) {
-      log.warn({ err: error }, 'routes: will try again')
-      await sleep(1000, undefined, { signal }).catch(() => {})
-    }
+    await syncRoutes(options).catch(warn)
+    await sleep(everySeconds * 1000, undefined, { signal }).catch(() => {})
   }
+  await notifications.close()
+}
+
+type Tables = Pick<RouteKeeperOptions, 'db' | 'edge' | 'appsDomain'>
+
+/** Brings the route of one application in step. One that is gone altogether is left to its deletion and to the full comparison. */
+export async function syncRoute({ db, edge, appsDomain }: Tables, appId: string): Promise<void> {
+  const app = await apps.loadApp(db, appId)
+  if (!app?.subdomain) return
+  const [serving] = await apps.servingApps(db, appId)
+  if (serving) await edge.setRoute(routeOf(serving, appsDomain))
+  else if (app.status === 'exited') await edge.removeRoute(`${app.subdomain}.${appsDomain}`)
 }
 
 /** Makes the proxy's table equal to the applications that run; resolves to the number of changes. */
-export async function syncRoutes({ db, edge, appsDomain }: Pick<RouteKeeperOptions, 'db' | 'edge' | 'appsDomain'>): Promise<number> {
-  const before = await edge.listRoutes()
-  const serving = await apps.servingApps(db)
-  const wanted = serving.map(app => ({
-    host: `${app.subdomain}.${appsDomain}`,
-    appId: app.id,
-    address: app.address,
-    port: app.host_port,
-  }))
-  const known = new Map(before.map(route => [route.host, route]))
+export async function syncRoutes({ db, edge, appsDomain }: Tables): Promise<number> {
+  const known = new Map((await edge.listRoutes()).map(route => [route.host, route]))
+  const wanted = (await apps.servingApps(db)).map(app => routeOf(app, appsDomain))
   let changed = 0
   for (const route of wanted) {
     const old = known.get(route.host)
     known.delete(route.host)
-    if (old?.address === route.address && old.port === route.port && old.appId === route.appId) continue
+    if (old && same(old, route)) continue
     await edge.setRoute(route)
     changed++
   }
   for (const stale of known.values()) {
-    // A release that just passed its gate has its route before its row says so.
-    const fresh = await apps.loadApp(db, stale.appId)
-    if (fresh && ['created', 'starting', 'restarting'].includes(fresh.status)) continue
-    if (fresh?.status === 'running') continue
+    // A release that just passed its gate has its route a moment before its row says so.
+    const app = await apps.loadApp(db, stale.appId)
+    if (app && app.status !== 'exited') continue
     await edge.removeRoute(stale.host)
     changed++
   }
   return changed
 }
+
+function routeOf(app: apps.ServingApp, appsDomain: string): Route {
+  return { host: `${app.subdomain}.${appsDomain}`, appId: app.id, address: app.address, port: app.host_port }
+}
+
+const same = (a: Route, b: Route): boolean => a.address === b.address && a.port === b.port && a.appId === b.appId

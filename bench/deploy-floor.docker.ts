@@ -1,0 +1,37 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import Docker from 'dockerode'
+import { runtimes } from '../policy/runtimes.ts'
+import { untilAnswers } from './answer.ts'
+
+/** The floor: the same program in a container made with bare engine calls. Resolves to ms from the first call to its answer. */
+export async function bareDeploy(program: string, text: string): Promise<number> {
+  const docker = new Docker()
+  const folder = await mkdtemp(join(tmpdir(), 'berth-floor-'))
+  await writeFile(join(folder, 'index.js'), program)
+  const begun = performance.now()
+  const container = await docker.createContainer({
+    Image: runtimes.javascript.image(runtimes.javascript.recommended),
+    Cmd: ['node', 'index.js'],
+    WorkingDir: '/app',
+    Env: ['PORT=80'],
+    ExposedPorts: { '80/tcp': {} },
+    Labels: { 'berth.bench': 'floor' },
+    HostConfig: {
+      Binds: [`${folder}:/app`],
+      PortBindings: { '80/tcp': [{ HostIp: '127.0.0.1', HostPort: '' }] },
+      Memory: 512 * 1024 * 1024,
+      Init: true,
+    },
+  })
+  try {
+    await container.start()
+    const port = Number((await container.inspect()).NetworkSettings.Ports['80/tcp']?.[0]?.HostPort)
+    await untilAnswers({ address: '127.0.0.1', port, host: 'floor', text })
+    return performance.now() - begun
+  } finally {
+    await container.remove({ force: true, v: true })
+    await rm(folder, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,44 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+const berth = fileURLToPath(new URL('../berth', import.meta.url))
+const run = promisify(execFile)
+
+export interface BenchPlatform {
+  info: {
+    base_url: string
+    edge_url: string
+    apps_domain: string
+    api_key: string
+    database_url: string
+    data_dir: string
+  }
+  stop(): Promise<void>
+}
+
+/** A platform of its own in a folder that is thrown away, with limits out of the way. */
+export async function startPlatform(settings: Record<string, string> = {}): Promise<BenchPlatform> {
+  const folder = await mkdtemp(join(tmpdir(), 'berth-bench-'))
+  const env = { ...process.env, BERTH_DATA: join(folder, 'data'), RATE_LIMIT_SCALE: '10000', ...settings }
+  const options = { env, maxBuffer: 16 * 1024 * 1024 }
+  await run(berth, ['up', '--detach'], options)
+  const { stdout } = await run(berth, ['info', '--json'], options)
+  return {
+    info: JSON.parse(stdout),
+    async stop() {
+      await run(berth, ['down', '--apps'], options)
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Median and 95th percentile of milliseconds. */
+export function summary(values: number[]): { median: number; p95: number } {
+  const sorted = [...values].sort((a, b) => a - b)
+  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+  return { median: at(0.5), p95: at(0.95) }
+}
