@@ -1,0 +1,57 @@
+import { type AppRow, findApp } from '../db/apps.ts'
+import type { Db } from '../db/database.ts'
+import { ApiError } from '../policy/errors.ts'
+import { resourceIdPattern } from '../policy/ids.ts'
+import { type Permission, permits, type Role } from '../policy/permissions.ts'
+import { covers, type Scope } from '../policy/scopes.ts'
+import type { Caller } from './authenticate.ts'
+
+/** Who may call an endpoint. `scope: null` needs a key with full access; `permission` loads the application of the path. */
+export type Auth = 'public' | 'session' | { scope: Scope | null; permission?: Permission }
+
+/** Throws ACCESS_DENIED for a key on a session route, MISSING_SCOPE for a key without the scope. */
+export function checkScope(caller: Caller, auth: Exclude<Auth, 'public'>): void {
+  if (auth === 'session') {
+    if (caller.kind !== 'session')
+      throw new ApiError('ACCESS_DENIED', 'This needs a session token; an API key does not do.')
+  } else if (!covers(caller.scopes, auth.scope)) {
+    throw new ApiError(
+      'MISSING_SCOPE',
+      auth.scope ? `The API key lacks the scope ${auth.scope}.` : 'This needs a key with full access.',
+    )
+  }
+}
+
+/**
+ * The application that a path names, when the caller may do this to it. Malformed, missing and foreign ids are the same
+ * APP_NOT_FOUND; throws RESOURCE_NOT_ALLOWED and PERMISSION_DENIED too.
+ */
+export async function accessApp(db: Db, caller: Caller, idInPath: string, permission: Permission): Promise<AppRow> {
+  const [, appId, workspaceId] = resourceIdPattern.exec(idInPath) ?? []
+  if (!appId) throw new ApiError('APP_NOT_FOUND')
+  if (!mayTouch(caller, appId)) throw new ApiError('RESOURCE_NOT_ALLOWED')
+  const found = workspaceId === undefined ? await ownApp(db, caller, appId) : await sharedApp()
+  if (!found || found.app.desired_state === 'deleted') throw new ApiError('APP_NOT_FOUND')
+  if (!permits(found.role, permission)) throw new ApiError('PERMISSION_DENIED')
+  return found.app
+}
+
+/** Whether a key limited to certain resources covers this one. */
+export function mayTouch(caller: Caller, resourceId: string): boolean {
+  return caller.resources === null || caller.resources.includes(resourceId)
+}
+
+interface Access {
+  app: AppRow
+  role: Role
+}
+
+async function ownApp(db: Db, caller: Caller, appId: string): Promise<Access | undefined> {
+  const app = await findApp(db, caller.user.id, appId)
+  return app && { app, role: 'owner' }
+}
+
+/** There are no workspaces yet, so nobody is a member of one. */
+async function sharedApp(): Promise<Access | undefined> {
+  return undefined
+}

@@ -1,0 +1,104 @@
+import Router from 'find-my-way'
+import Koa, { type Context } from 'koa'
+import { ApiError } from '../policy/errors.ts'
+import { addressOf } from './address.ts'
+import { Exchange } from './call.ts'
+import { type Endpoint, serve } from './endpoint.ts'
+import { openApi } from './openapi.ts'
+import type { Parts } from './parts.ts'
+import { failure, type Reply, send } from './respond.ts'
+import { linger } from './server.ts'
+import { appsCreate } from './v2/app-creation.ts'
+import { appsDelete, appsInfo } from './v2/apps.ts'
+import { appsLogs } from './v2/logs.ts'
+import { appsRestart, appsStart, appsStop } from './v2/power.ts'
+import { serviceStatus } from './v2/service.ts'
+import { appsStatus, appsStatusAll } from './v2/status.ts'
+import { usersMe } from './v2/users.ts'
+
+/** Every endpoint of the management API. The OpenAPI document, the limits and the tests walk over this list. */
+export const endpoints: readonly Endpoint[] = [
+  usersMe,
+  appsCreate,
+  appsStatusAll,
+  appsInfo,
+  appsDelete,
+  appsStatus,
+  appsLogs,
+  appsStart,
+  appsStop,
+  appsRestart,
+  serviceStatus,
+]
+
+/** One listener per surface, in the order of the addresses in `Config.urls`. */
+export interface Surfaces {
+  base: Koa
+  blob: Koa
+  s3: Koa
+  files: Koa
+  public: Koa
+}
+
+/** The wire of the platform: which surface answers what. */
+export function surfaces(parts: Parts): Surfaces {
+  return {
+    base: managementSurface(parts, [...endpoints, openApi(endpoints, parts.config.urls.base)]),
+    blob: surface(async () => json404('{"status":"error","code":"NOT_FOUND","message":"There is no such route."}')),
+    s3: surface(async ({ requestId }) => xml404(requestId)),
+    files: surface(async () => text(404, 'Not found\n')),
+    public: surface(async ({ request }) => {
+      const reads = request.method === 'GET' || request.method === 'HEAD'
+      return reads && request.url?.split('?')[0] === '/pub/status' ? text(200, 'OK') : text(404, 'Not found\n')
+    }),
+  }
+}
+
+/** The management API over a list of endpoints. */
+export function managementSurface(parts: Parts, list: readonly Endpoint[]): Koa {
+  const router = Router({ maxParamLength: 200 })
+  for (const endpoint of list)
+    router.on(endpoint.method, endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'), () => {}, endpoint)
+  const unknown = failure(new ApiError('ROUTE_NOT_FOUND'))
+  return surface(async (exchange, found) => (found ? serve(found, exchange, parts) : unknown), { router, parts })
+}
+
+interface Routing {
+  router: Router.Instance<Router.HTTPVersion.V1>
+  parts: Parts
+}
+
+/** A surface writes its reply itself: what Koa would derive from a body is known here already, and it is the hot path. */
+function surface(answer: (exchange: Exchange, found?: Endpoint) => Promise<Reply>, routing?: Routing): Koa {
+  const app = new Koa()
+  app.use(async (ctx: Context) => {
+    ctx.respond = false
+    const { req: request, res: response } = ctx
+    const found = routing?.router.find(request.method as Router.HTTPMethod, request.url ?? '/')
+    const address = addressOf(request, routing?.parts.config.trustedProxies ?? [])
+    const exchange = new Exchange(request, response, address, found?.params ?? {}, found?.searchParams ?? {})
+    const reply = await answer(exchange, found?.store as Endpoint | undefined)
+    send(response, reply, exchange.requestId)
+    linger(request)
+  })
+  app.on('error', () => {})
+  return app
+}
+
+const text = (status: number, body: string): Reply => ({
+  status,
+  headers: { 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store' },
+  body,
+})
+
+const json404 = (body: string): Reply => ({
+  status: 404,
+  headers: { 'Content-Type': 'application/json; charset=utf-8' },
+  body,
+})
+
+const xml404 = (requestId: string): Reply => ({
+  status: 404,
+  headers: { 'Content-Type': 'application/xml' },
+  body: `<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist</Message><RequestId>${requestId}</RequestId></Error>`,
+})

@@ -1,0 +1,89 @@
+import type { IncomingMessage } from 'node:http'
+import { type CredentialRow, findByKeyHash, findBySession } from '../db/accounts.ts'
+import type { Db } from '../db/database.ts'
+import { checkKey, credentialHash, issuedTo } from '../policy/credentials.ts'
+import { ApiError } from '../policy/errors.ts'
+import { type Plan, type Plans, planOf } from '../policy/plans.ts'
+import type { Scope } from '../policy/scopes.ts'
+import { readSession, sessionKey } from '../policy/sessions.ts'
+import { Guessers } from './guessers.ts'
+
+/** Who calls, and with what rights. Null lists mean no restriction. */
+export interface Caller {
+  user: CredentialRow
+  kind: 'key' | 'session'
+  scopes: Scope[] | null
+  resources: string[] | null
+  plan: Plan
+  planName: string
+}
+
+/** The caller of a request. Throws ACCESS_DENIED. */
+export type Authenticate = (request: IncomingMessage, address: string) => Promise<Caller>
+
+/**
+ * A credential that was found live is believed for this long, in one process. Revocation must be honoured within a second
+ * (promise P4), so half of it is the most that may be kept.
+ */
+const believeMs = 500
+
+/** Authentication by API key or session token, with or without `Bearer` (contract 1). */
+export function authenticator({ db, masterKey, plans }: { db: Db; masterKey: string; plans: Plans }): Authenticate {
+  const keyCheck = checkKey(masterKey)
+  const sessionSecret = sessionKey(masterKey)
+  const guessers = new Guessers()
+  let believed = new Map<string, Promise<Caller>>()
+  let believedSince = 0
+
+  async function byKey(credential: string, address: string): Promise<Caller> {
+    const now = Date.now()
+    const hash = issuedTo(keyCheck, credential) ? credentialHash(credential) : undefined
+    const name = hash?.toString('base64')
+    const user = hash && name && !guessers.refuses(address, name, now) ? await findByKeyHash(db, hash) : undefined
+    if (user) return callerOf(user, 'key', plans)
+    guessers.miss(address, name, now)
+    throw new ApiError('ACCESS_DENIED')
+  }
+
+  async function bySession(credential: string): Promise<Caller> {
+    const session = await readSession(sessionSecret, credential)
+    const user = session && (await findBySession(db, session.id, session.userId))
+    if (!user) throw new ApiError('ACCESS_DENIED')
+    return callerOf(user, 'session', plans)
+  }
+
+  return (request, address) => {
+    const credential = credentialOf(request)
+    if (credential === undefined) return Promise.reject(new ApiError('ACCESS_DENIED'))
+    const now = performance.now()
+    if (now - believedSince > believeMs) {
+      believed = new Map()
+      believedSince = now
+    }
+    const known = believed.get(credential)
+    if (known) return known
+    const found = credential.includes('.') ? bySession(credential) : byKey(credential, address)
+    const generation = believed
+    generation.set(credential, found)
+    found.catch(() => generation.delete(credential))
+    return found
+  }
+}
+
+/** The credential of exactly one `Authorization` header, 64 to 1024 characters; undefined otherwise. */
+export function credentialOf(request: IncomingMessage): string | undefined {
+  const header = request.headers.authorization
+  if (header === undefined || header.length < 64 || header.length > 1031) return undefined
+  let headers = 0
+  const { rawHeaders } = request
+  for (let i = 0; i < rawHeaders.length; i += 2)
+    if (rawHeaders[i]!.length === 13 && rawHeaders[i]!.toLowerCase() === 'authorization') headers++
+  if (headers !== 1) return undefined
+  const credential = /^bearer /i.test(header) ? header.slice(7) : header
+  return credential.length >= 64 && credential.length <= 1024 && /^[\w.-]+$/.test(credential) ? credential : undefined
+}
+
+function callerOf(user: CredentialRow, kind: Caller['kind'], plans: Plans): Caller {
+  const { name, plan } = planOf(plans, user, new Date())
+  return { user, kind, scopes: user.scopes, resources: user.resources, plan, planName: name }
+}

@@ -1,0 +1,78 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { ApiError } from '../policy/errors.ts'
+
+const deepest = 64
+const bodyDeadlineMs = 30_000
+
+/** Throws INVALID_CONTENT_TYPE for a compressed body and PAYLOAD_TOO_LARGE for a declared length over the cap, before a byte is read. */
+export function admitBody(request: IncomingMessage, maxBytes: number): void {
+  const encoding = request.headers['content-encoding']
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity')
+    throw new ApiError('INVALID_CONTENT_TYPE', 'Compressed request bodies are not accepted.')
+  if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw new ApiError('PAYLOAD_TOO_LARGE')
+}
+
+/** The client asked whether to send its body (`Expect: 100-continue`): from here on we want it. */
+export function inviteBody(request: IncomingMessage, response: ServerResponse): void {
+  if (request.headers.expect?.toLowerCase() === '100-continue' && !response.headersSent) response.writeContinue()
+}
+
+/** The whole body in memory. Throws PAYLOAD_TOO_LARGE past `maxBytes`, INVALID_JSON_BODY when it does not arrive whole within 30 s. */
+export function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  return new Promise((resolve, reject) => {
+    const torn = () => done(new ApiError('INVALID_JSON_BODY', 'The body did not arrive whole.'))
+    const timer = setTimeout(torn, bodyDeadlineMs)
+    const whole = () => done()
+    const take = (chunk: Buffer) => {
+      size += chunk.length
+      chunks.push(chunk)
+      if (size > maxBytes) done(new ApiError('PAYLOAD_TOO_LARGE'))
+    }
+    function done(refusal?: ApiError): void {
+      clearTimeout(timer)
+      request.off('data', take).off('end', whole).off('close', torn)
+      refusal ? reject(refusal) : resolve(Buffer.concat(chunks))
+    }
+    request.on('data', take).on('end', whole).on('close', torn)
+  })
+}
+
+/** The JSON object of a body, whatever its content type; an empty body is an empty object. Throws INVALID_JSON_BODY. */
+export function parseObject(bytes: Buffer): Record<string, unknown> {
+  if (bytes.length === 0) return {}
+  let value: unknown
+  try {
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+  } catch {
+    throw new ApiError('INVALID_JSON_BODY')
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new ApiError('INVALID_JSON_BODY')
+  tame(value)
+  return value as Record<string, unknown>
+}
+
+/** Drops every `__proto__` and refuses what is nested too deep. A stack of our own: the input chooses the depth. */
+function tame(root: object): void {
+  const open: [object, number][] = [[root, 1]]
+  for (let next = open.pop(); next; next = open.pop()) {
+    const [value, depth] = next
+    if (depth > deepest) throw new ApiError('INVALID_JSON_BODY', `The body is nested deeper than ${deepest} levels.`)
+    if (Object.hasOwn(value, '__proto__')) Reflect.deleteProperty(value, '__proto__')
+    for (const child of Object.values(value))
+      if (typeof child === 'object' && child !== null) open.push([child, depth + 1])
+  }
+}
+
+/** Throws INVALID_INPUT when a text anywhere in a value holds NUL or a lone surrogate, which no store keeps as it is. */
+export function assertStorable(value: unknown): void {
+  if (typeof value === 'string') {
+    if (/\0|\p{Surrogate}/u.test(value)) throw new ApiError('INVALID_INPUT')
+  } else if (typeof value === 'object' && value !== null) {
+    for (const [key, child] of Object.entries(value)) {
+      assertStorable(key)
+      assertStorable(child)
+    }
+  }
+}

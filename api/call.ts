@@ -1,0 +1,31 @@
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+
+/** One request on the wire, before anything is known about it. */
+export class Exchange {
+  readonly requestId = randomUUID()
+  /** Further headers of the answer, set by an endpoint. */
+  readonly headers: Record<string, string> = {}
+  #gone: AbortController | undefined
+
+  constructor(
+    readonly request: IncomingMessage,
+    readonly response: ServerResponse,
+    readonly address: string,
+    /** Decoded parts of the path by name. */
+    readonly path: Record<string, string | undefined>,
+    /** Query parameters by name; repeated ones are a list. */
+    readonly search: Record<string, unknown>,
+  ) {}
+
+  /** Aborts when the client hangs up. */
+  get gone(): AbortSignal {
+    if (!this.#gone) {
+      const controller = new AbortController()
+      this.#gone = controller
+      if (this.response.destroyed) controller.abort()
+      else this.response.once('close', () => controller.abort())
+    }
+    return this.#gone.signal
+  }
+}

@@ -1,0 +1,186 @@
+import type { z } from 'zod'
+import type { AppRow } from '../db/apps.ts'
+import { ApiError, type ErrorCode, isErrorCode } from '../policy/errors.ts'
+import { countersOf, type Limit, limits } from '../policy/limits.ts'
+import { type Auth, accessApp, checkScope } from './access.ts'
+import type { Caller } from './authenticate.ts'
+import { admitBody, assertStorable, inviteBody, parseObject, readBody } from './body.ts'
+import type { Exchange } from './call.ts'
+import { withinDeadline } from './deadline.ts'
+import { limit } from './limiter.ts'
+import type { Parts } from './parts.ts'
+import { failure, type Reply, success, toApiError } from './respond.ts'
+
+/** What an endpoint is handed: who calls, about which application, with what. */
+export interface Call<A extends Auth = Auth, Query = unknown, Body = unknown> {
+  caller: A extends 'public' ? undefined : Caller
+  app: A extends { permission: string } ? AppRow : undefined
+  query: Query
+  body: Body
+  exchange: Exchange
+}
+
+export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.ZodObject, R extends z.ZodType> {
+  /** Noun and verb; the row of `policy/limits.ts` has the same name, and the OpenAPI operation too. */
+  name: string
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** With parameters in braces: `/v2/apps/{appId}`. */
+  path: string
+  summary: string
+  auth: A
+  query?: Q
+  /** A JSON body. Fields that have a code of their own carry it as the schema's `error`. */
+  body?: B
+  /** A body that `handle` reads itself, as a stream; named by its media type, with the schema of its parts. */
+  upload?: { mediaType: string; parts: z.ZodObject; maxBytes: number; tooLarge: ErrorCode }
+  maxBodyBytes?: number
+  /** The value under `response` of the envelope; without it the envelope has only `status`. */
+  response?: R
+  /** False: `handle` gives the whole reply, which has no envelope. */
+  envelope?: false
+  /** What it throws beyond `commonErrors`. */
+  errors?: readonly ErrorCode[]
+  /** Refusals of these codes have only `status` and `code`. */
+  terse?: readonly ErrorCode[]
+  handle(call: Call<A, z.output<Q>, z.output<B>>, parts: Parts): Promise<z.input<R> | Reply>
+}
+
+/** A definition with its types forgotten, as the router, the pipeline and the OpenAPI document see it. */
+export interface Endpoint extends Omit<Definition<Auth, z.ZodObject, z.ZodObject, z.ZodType>, 'handle'> {
+  handle(call: Call<Auth>, parts: Parts): Promise<unknown>
+}
+
+/** One object says everything about an endpoint: route, rights, limits, schemas, errors, and the few lines that do it. */
+export function endpoint<
+  const A extends Auth,
+  Q extends z.ZodObject = z.ZodObject<Record<never, never>>,
+  B extends z.ZodObject = z.ZodObject<Record<never, never>>,
+  R extends z.ZodType = z.ZodUndefined | z.ZodVoid,
+>(definition: Definition<A, Q, B, R>): Endpoint {
+  return definition as unknown as Endpoint
+}
+
+const jsonBodyBytes = 1024 * 1024
+/** Authentication, access and limits end within this; a database that hangs answers 503, never nothing. */
+const admissionDeadlineMs = 2800
+
+/** Codes that the pipeline itself may answer with. Handlers may throw them too. */
+export function commonErrors({ auth, query, body, upload, method }: Endpoint): ErrorCode[] {
+  const codes: ErrorCode[] = ['INTERNAL_SERVER_ERROR', 'DATABASE_UNAVAILABLE', 'RATE_LIMIT', 'KEEP_CALM']
+  if (auth !== 'public') codes.push('ACCESS_DENIED')
+  if (typeof auth === 'object') codes.push('MISSING_SCOPE')
+  if (typeof auth === 'object' && auth.permission)
+    codes.push('APP_NOT_FOUND', 'PERMISSION_DENIED', 'RESOURCE_NOT_ALLOWED')
+  if (query || body) codes.push('INVALID_PARAMETERS', 'INVALID_INPUT')
+  if (body) codes.push('INVALID_JSON_BODY')
+  if (body || upload || method !== 'GET') codes.push('PAYLOAD_TOO_LARGE', 'INVALID_CONTENT_TYPE')
+  return codes
+}
+
+/** The fixed way of every request: authenticate, scope, load and permission, limit, parse, handle, envelope. Never rejects. */
+export async function serve(endpoint: Endpoint, exchange: Exchange, parts: Parts): Promise<Reply> {
+  try {
+    const { caller, app } = await withinDeadline(admit(endpoint, exchange, parts), admissionDeadlineMs)
+    const query = endpoint.query && accept(endpoint.query, exchange.search)
+    const body = await takeBody(endpoint, exchange)
+    const value = await endpoint.handle({ caller, app, query, body, exchange } as Call, parts)
+    const reply = endpoint.envelope === false ? (value as Reply) : success(value)
+    parts.contract?.answered(endpoint, value)
+    return withHeaders(reply, exchange.headers)
+  } catch (thrown) {
+    return withHeaders(refuse(endpoint, exchange, parts, thrown), exchange.headers)
+  }
+}
+
+async function admit(endpoint: Endpoint, exchange: Exchange, parts: Parts): Promise<{ caller?: Caller; app?: AppRow }> {
+  const { auth } = endpoint
+  if (auth === 'public') {
+    await count(endpoint, exchange, parts)
+    return {}
+  }
+  const caller = await parts.authenticate(exchange.request, exchange.address)
+  checkScope(caller, auth)
+  const app =
+    typeof auth === 'object' && auth.permission
+      ? await accessApp(parts.db, caller, exchange.path.appId ?? '', auth.permission).catch(async refusal => {
+          await count(endpoint, exchange, parts, caller, undefined, [])
+          throw refusal
+        })
+      : undefined
+  await count(endpoint, exchange, parts, caller, app)
+  return { caller, app }
+}
+
+/** A refused look-up costs the budget only (`rows` empty), a request that goes on also the endpoint's own limits. */
+async function count(
+  endpoint: Endpoint,
+  { address }: Exchange,
+  { db, config, isInside }: Parts,
+  caller?: Caller,
+  app?: AppRow,
+  rows: readonly Limit[] = (limits as Record<string, readonly Limit[]>)[endpoint.name] ?? [],
+): Promise<void> {
+  const counters = countersOf(endpoint.name, rows, {
+    user: caller && { id: caller.user.id, plan: caller.plan },
+    appId: app?.id,
+    outsideAddress: isInside(address) ? undefined : address,
+    scale: config.rateLimitScale,
+    budgetBlockSeconds: config.rateLimitBlockSeconds,
+  })
+  await limit(db, counters)
+}
+
+async function takeBody(
+  { body, upload, maxBodyBytes = jsonBodyBytes }: Endpoint,
+  { request, response }: Exchange,
+): Promise<unknown> {
+  if (request.method === 'GET') return undefined
+  if (upload) {
+    admitUpload(request.headers['content-length'], upload)
+    admitBody(request, upload.maxBytes)
+    return undefined
+  }
+  admitBody(request, maxBodyBytes)
+  if (!body) return undefined
+  inviteBody(request, response)
+  return accept(body, parseObject(await readBody(request, maxBodyBytes)))
+}
+
+function admitUpload(
+  length: string | undefined,
+  { maxBytes, tooLarge }: { maxBytes: number; tooLarge: ErrorCode },
+): void {
+  if (Number(length ?? 0) > maxBytes) throw new ApiError(tooLarge)
+}
+
+/** The value as its schema sees it. Throws the code that the field carries, else INVALID_PARAMETERS; never the validator's words. */
+function accept(schema: z.ZodObject, value: unknown): unknown {
+  const parsed = schema.safeParse(value)
+  if (parsed.success) {
+    assertStorable(parsed.data)
+    return parsed.data
+  }
+  const [issue] = parsed.error.issues
+  if (issue && isErrorCode(issue.message)) throw new ApiError(issue.message)
+  const field = issue?.path.join('.')
+  throw new ApiError(
+    'INVALID_PARAMETERS',
+    field ? `The parameter "${field}" is missing or not of the right form.` : undefined,
+  )
+}
+
+function refuse(endpoint: Endpoint, exchange: Exchange, parts: Parts, thrown: unknown): Reply {
+  const error = toApiError(thrown)
+  if (error !== thrown && !exchange.response.destroyed)
+    parts.log.error(
+      { err: thrown, requestId: exchange.requestId, endpoint: endpoint.name, code: error.code },
+      'request failed',
+    )
+  if (!commonErrors(endpoint).includes(error.code) && !endpoint.errors?.includes(error.code))
+    parts.contract?.undeclared(endpoint, error.code)
+  return failure(error, { terse: endpoint.terse?.includes(error.code) })
+}
+
+function withHeaders(reply: Reply, headers: Record<string, string>): Reply {
+  return Object.keys(headers).length === 0 ? reply : { ...reply, headers: { ...reply.headers, ...headers } }
+}

@@ -1,0 +1,22 @@
+import { z } from 'zod'
+
+/** A boolean in a query string. */
+export const flag = z
+  .enum(['true', 'false', '1', '0'])
+  .optional()
+  .transform(text => text === 'true' || text === '1')
+  .meta({ openapi: { type: 'boolean' } })
+
+/** ISO 8601, UTC. */
+export const isoTime = z.string().meta({ openapi: { type: 'string', format: 'date-time' } })
+
+const appIdPattern = '^([a-f0-9]{24}|[a-f0-9]{32})(?:-[a-f0-9-]+)?$'
+
+/** Path parameters by name, for the OpenAPI document: a path id of another form is a missing resource, not a bad request. */
+export const pathParameters: Record<string, object> = {
+  appId: {
+    type: 'string',
+    pattern: appIdPattern,
+    description: 'Application id, optionally followed by - and a workspace id.',
+  },
+}

@@ -1,0 +1,44 @@
+const windowMs = 60_000
+const blockMs = 5 * 60_000
+const allowed = 20
+const most = 10_000
+
+interface Record {
+  since: number
+  misses: number
+  blockedUntil: number
+  /** Hashes that were looked up and belong to no account. */
+  unknown: Set<string>
+}
+
+/**
+ * Addresses that insist on keys of no account (contract 1, "Guessers"). A blocked address gets 401 for keys that are known
+ * to be unknown without a look-up; a key that has not been looked up yet still is, so valid keys go on. Kept per process.
+ */
+export class Guessers {
+  #records = new Map<string, Record>()
+
+  /** Notes a key of no account; `hash` is absent when its form alone betrayed it. */
+  miss(address: string, hash: string | undefined, now: number): void {
+    const source = networkOf(address)
+    let record = this.#records.get(source)
+    if (!record || (now - record.since > windowMs && now >= record.blockedUntil)) {
+      if (this.#records.size >= most) this.#records.clear()
+      record = { since: now, misses: 0, blockedUntil: 0, unknown: new Set() }
+      this.#records.set(source, record)
+    }
+    if (hash && record.unknown.size < 1000) record.unknown.add(hash)
+    if (++record.misses >= allowed) record.blockedUntil = Math.max(record.blockedUntil, now + blockMs)
+  }
+
+  refuses(address: string, hash: string, now: number): boolean {
+    if (this.#records.size === 0) return false
+    const record = this.#records.get(networkOf(address))
+    return record !== undefined && record.blockedUntil > now && record.unknown.has(hash)
+  }
+}
+
+/** IPv6 callers own a whole /64. */
+function networkOf(address: string): string {
+  return address.includes(':') ? address.split(':').slice(0, 4).join(':') : address
+}

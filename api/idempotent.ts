@@ -1,0 +1,50 @@
+import type { Db } from '../db/database.ts'
+import { claim, type KeyedRequest, keep, release } from '../db/idempotency.ts'
+import { ApiError } from '../policy/errors.ts'
+import type { Exchange } from './call.ts'
+import { toApiError } from './respond.ts'
+
+/** Codes that say nothing about the request itself, so that the next try deserves a new answer (contract 13). */
+const passing = [401, 403, 429]
+
+/** Codes that `idempotent` throws. */
+export const idempotencyErrors = ['IDEMPOTENCY_KEY_REUSED', 'IDEMPOTENCY_IN_PROGRESS', 'INVALID_PARAMETERS'] as const
+
+/** The header `Idempotency-Key`; undefined when the client does not ask. Throws INVALID_PARAMETERS for an unusable one. */
+export function idempotencyKeyOf({ request }: Exchange): string | undefined {
+  const key = request.headers['idempotency-key']
+  if (key === undefined) return undefined
+  if (typeof key !== 'string' || !/^[\x20-\x7e]{1,255}$/.test(key))
+    throw new ApiError('INVALID_PARAMETERS', 'Idempotency-Key takes 1 to 255 printable characters.')
+  return key
+}
+
+/**
+ * Does `work` once per key, and gives its answer again to whoever repeats the request. `work` is handed a function that
+ * stores the answer, to be called inside the transaction that makes it true.
+ */
+export async function idempotent<T extends object>(
+  db: Db,
+  exchange: Exchange,
+  request: KeyedRequest,
+  work: (store: (trx: Db, value: T) => Promise<void>) => Promise<T>,
+): Promise<T> {
+  const found = await claim(db, request)
+  if (found.state === 'running') throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
+  if (found.state === 'reused') throw new ApiError('IDEMPOTENCY_KEY_REUSED')
+  if (found.state === 'answered') {
+    Object.assign(exchange.headers, found.answer.headers, { 'Idempotent-Replayed': 'true' })
+    if (found.answer.status === 200) return found.answer.body as T
+    throw new ApiError(found.answer.body.code as ApiError['code'], found.answer.body.message as string)
+  }
+  try {
+    return await work((trx, value) =>
+      keep(trx, request, { status: 200, body: value as Record<string, unknown>, headers: exchange.headers }),
+    )
+  } catch (thrown) {
+    const { status, code, message } = toApiError(thrown)
+    if (status >= 500 || passing.includes(status)) await release(db, request)
+    else await keep(db, request, { status, body: { code, message }, headers: {} })
+    throw thrown
+  }
+}

@@ -1,0 +1,43 @@
+import type { Db } from '../db/database.ts'
+import { beginBlock, countRequest, type Standing } from '../db/limits.ts'
+import { ApiError } from '../policy/errors.ts'
+import type { Counter } from '../policy/limits.ts'
+
+export interface Refusal {
+  counter: Counter
+  waitMs: number
+  /** The counter has just been overrun: its block begins now. */
+  begins: boolean
+}
+
+/** What the counters say to a request that has been counted. Pure; the budget speaks before the endpoint's own limits. */
+export function refusalOf(counters: readonly Counter[], standings: readonly Standing[]): Refusal | undefined {
+  let worst: Refusal | undefined
+  for (const standing of standings) {
+    const counter = counters.find(c => c.key === standing.key)!
+    const blocked = standing.blocked_ms > 0
+    if (!blocked && standing.used <= counter.allow) continue
+    const begins = !blocked && counter.blockSeconds > 0
+    const waitMs = blocked ? standing.blocked_ms : begins ? counter.blockSeconds * 1000 : standing.window_ms
+    if (!worst || counter.code === 'RATE_LIMIT' || (worst.counter.code !== 'RATE_LIMIT' && waitMs > worst.waitMs))
+      worst = { counter, waitMs, begins }
+  }
+  return worst
+}
+
+/** Counts a request, in one statement, and throws KEEP_CALM or RATE_LIMIT when a counter is past its end. */
+export async function limit(db: Db, counters: readonly Counter[]): Promise<void> {
+  if (counters.length === 0) return
+  const standings = await countRequest(db, counters)
+  const refusal = refusalOf(counters, standings)
+  if (!refusal) return
+  await Promise.all(overrun(counters, standings).map(counter => beginBlock(db, counter)))
+  throw new ApiError(refusal.counter.code, undefined, Math.max(1, Math.ceil(refusal.waitMs / 1000)))
+}
+
+function overrun(counters: readonly Counter[], standings: readonly Standing[]): Counter[] {
+  return counters.filter(counter => {
+    const standing = standings.find(s => s.key === counter.key)
+    return standing && counter.blockSeconds > 0 && standing.blocked_ms === 0 && standing.used > counter.allow
+  })
+}

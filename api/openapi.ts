@@ -1,0 +1,143 @@
+import { createHash } from 'node:crypto'
+import { z } from 'zod'
+import { type ErrorCode, managementErrors } from '../policy/errors.ts'
+import { commonErrors, type Endpoint, endpoint } from './endpoint.ts'
+import { pathParameters } from './fields.ts'
+
+type Json = Record<string, unknown>
+
+/** `GET /v2/openapi.json`: made once from the endpoint table; ETag and 304. */
+export function openApi(endpoints: readonly Endpoint[], baseUrl: string): Endpoint {
+  const body = JSON.stringify(openApiDocument(endpoints, baseUrl))
+  const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 27)}"`
+  const headers = { ETag: etag, 'Cache-Control': 'public, max-age=300' }
+  return endpoint({
+    name: 'openapi',
+    method: 'GET',
+    path: '/v2/openapi.json',
+    summary: 'This document',
+    auth: 'public',
+    envelope: false,
+    async handle({ exchange }) {
+      const known = exchange.request.headers['if-none-match']?.split(',').map(tag => tag.trim().replace(/^W\//, ''))
+      if (known?.some(tag => tag === etag || tag === '*')) return { status: 304, headers }
+      return { status: 200, headers: { 'Content-Type': 'application/json; charset=utf-8', ...headers }, body }
+    },
+  })
+}
+
+/** The document over those endpoints that accept an API key (specification 9). Pure. */
+export function openApiDocument(endpoints: readonly Endpoint[], baseUrl: string): Json {
+  const paths: Record<string, Json> = {}
+  for (const endpoint of endpoints.filter(e => typeof e.auth === 'object'))
+    paths[endpoint.path] = { ...paths[endpoint.path], [endpoint.method.toLowerCase()]: operation(endpoint) }
+  return {
+    openapi: '3.1.0',
+    jsonSchemaDialect: 'https://json-schema.org/draft/2020-12/schema',
+    info: { title: 'Berth', version: '10.3.3', description: 'Applications from a zip: create, control, watch.' },
+    servers: [{ url: baseUrl }],
+    paths,
+    components: {
+      securitySchemes: {
+        apiKey: {
+          type: 'apiKey',
+          in: 'header',
+          name: 'Authorization',
+          description: 'An API key or a session token; the prefix "Bearer " is optional.',
+        },
+      },
+    },
+    security: [{ apiKey: [] }],
+  }
+}
+
+function operation(endpoint: Endpoint): Json {
+  const scope = typeof endpoint.auth === 'object' ? endpoint.auth.scope : null
+  return {
+    operationId: endpoint.name,
+    summary: endpoint.summary,
+    tags: [endpoint.name.split('.')[0]],
+    security: [{ apiKey: [] }],
+    'x-scope': scope ?? 'full access',
+    parameters: [...pathParametersOf(endpoint.path), ...queryParametersOf(endpoint)],
+    requestBody: requestBody(endpoint),
+    responses: { 200: success(endpoint), ...refusals(endpoint) },
+  }
+}
+
+function pathParametersOf(path: string): Json[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: pathParameters[name!],
+  }))
+}
+
+function queryParametersOf({ query }: Endpoint): Json[] {
+  if (!query) return []
+  const { properties = {}, required = [] } = schemaOf(query, 'input') as {
+    properties?: Record<string, Json>
+    required?: string[]
+  }
+  return Object.entries(properties).map(([name, schema]) => ({
+    name,
+    in: 'query',
+    required: required.includes(name),
+    schema,
+  }))
+}
+
+function requestBody({ body, upload }: Endpoint): Json | undefined {
+  if (upload) return { required: true, content: { [upload.mediaType]: { schema: schemaOf(upload.parts, 'input') } } }
+  if (body) return { required: true, content: { 'application/json': { schema: schemaOf(body, 'input') } } }
+  return undefined
+}
+
+function success({ response }: Endpoint): Json {
+  const properties: Json = { status: { const: 'success' } }
+  if (response) properties.response = schemaOf(response, 'output')
+  return { description: 'Success', content: jsonOf({ type: 'object', properties, required: Object.keys(properties) }) }
+}
+
+/** One answer per status, with every code of that status: two codes of one status must not overwrite each other. */
+function refusals(endpoint: Endpoint): Json {
+  const codes = new Set<ErrorCode>([...commonErrors(endpoint), ...(endpoint.errors ?? [])])
+  const byStatus: Record<string, ErrorCode[]> = {}
+  for (const code of [...codes].sort()) {
+    const [status] = managementErrors[code]
+    byStatus[status] = [...(byStatus[status] ?? []), code]
+  }
+  return Object.fromEntries(
+    Object.entries(byStatus).map(([status, group]) => [
+      status,
+      {
+        description: group.map(code => `${code}: ${managementErrors[code][1]}`).join(' '),
+        content: jsonOf(refusalSchema(group)),
+      },
+    ]),
+  )
+}
+
+const refusalSchema = (codes: ErrorCode[]): Json => ({
+  type: 'object',
+  properties: { status: { const: 'error' }, code: { enum: codes }, message: { type: 'string' } },
+  required: ['status', 'code'],
+})
+
+const jsonOf = (schema: Json): Json => ({ 'application/json': { schema } })
+
+/** JSON Schema of a zod schema. A field that says `openapi` in its meta is shown as that; no meta leaks as a keyword. */
+function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
+  const { $schema: _, ...json } = z.toJSONSchema(schema, {
+    io,
+    unrepresentable: 'any',
+    override({ jsonSchema }) {
+      const shown = (jsonSchema as Json).openapi
+      if (!shown) return
+      for (const key of Object.keys(jsonSchema)) delete (jsonSchema as Json)[key]
+      Object.assign(jsonSchema, shown)
+    },
+  })
+  return json
+}

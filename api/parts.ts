@@ -1,0 +1,49 @@
+import type { Archives } from '../activities/archive.ts'
+import type { ObjectStore } from '../activities/object-store.ts'
+import type { Db } from '../db/database.ts'
+import type { Config } from '../policy/config.ts'
+import type { Plans } from '../policy/plans.ts'
+import type { Authenticate } from './authenticate.ts'
+import type { Endpoint } from './endpoint.ts'
+import type { HostReader } from './host-reader.ts'
+import type { NetworkRates } from './network-rates.ts'
+import type { Outcomes } from './outcomes.ts'
+import type { ServiceStatus } from './service-status.ts'
+
+/** Wakes the lane of an application. May fail or be lost: the operation's row is what counts, and the relay heals. */
+export interface Lanes {
+  wake(appId: string, ownerId: string): Promise<void>
+}
+
+export interface Log {
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
+
+/** What the wire is made of. Composed in `workers/api.ts` and in tests, nowhere else. */
+export interface Parts {
+  db: Db
+  config: Config
+  plans: Plans
+  authenticate: Authenticate
+  store: ObjectStore
+  archives: Archives
+  lanes: Lanes
+  outcomes: Outcomes
+  hosts: HostReader
+  rates: NetworkRates
+  service: ServiceStatus
+  /** Whether an address belongs to the platform itself, so that the limit for outside addresses does not apply. */
+  isInside(address: string): boolean
+  log: Log
+  /** Tests watch what endpoints really say; absent in production. */
+  contract?: ContractWatch
+}
+
+export interface ContractWatch {
+  /** An endpoint threw a code that it does not declare. */
+  undeclared(endpoint: Endpoint, code: string): void
+  /** An endpoint succeeded with a value, which should be of its schema. */
+  answered(endpoint: Endpoint, value: unknown): void
+}

@@ -1,0 +1,84 @@
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
+import type { Socket } from 'node:net'
+
+export interface ServerLimits {
+  connections: number
+  /** For one address; addresses that `unlimited` names (loopback, proxies) stand for many. */
+  connectionsPerAddress: number
+  unlimited(address: string): boolean
+}
+
+/** A server with the settings of security (f): slow or hostile clients are cut, whatever they send. Not yet listening. */
+export function hardenedServer(listener: RequestListener, limits: ServerLimits): Server {
+  const server = createServer(
+    {
+      headersTimeout: 10_000,
+      connectionsCheckingInterval: 2_000,
+      // Bodies have their own clocks, which know what is being sent.
+      requestTimeout: 0,
+      keepAliveTimeout: 75_000,
+      maxHeaderSize: 16 * 1024,
+    },
+    listener,
+  )
+  server.maxHeadersCount = 100
+  server.maxConnections = limits.connections
+  capPerAddress(server, limits)
+  // The listener invites the body itself, once it wants it.
+  server.on('checkContinue', listener)
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+    if (!socket.writable || error.code === 'ECONNRESET') return socket.destroy()
+    socket.end(
+      malformed(error.code === 'HPE_HEADER_OVERFLOW' ? '431 Request Header Fields Too Large' : '400 Bad Request'),
+    )
+  })
+  return server
+}
+
+function malformed(status: string): string {
+  const body = '{"status":"error","code":"INVALID_INPUT","message":"The request is not well-formed HTTP."}'
+  return `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`
+}
+
+function capPerAddress(server: Server, limits: ServerLimits): void {
+  const open = new Map<string, number>()
+  server.on('connection', (socket: Socket) => {
+    const address = socket.remoteAddress ?? ''
+    if (limits.unlimited(address)) return
+    const count = (open.get(address) ?? 0) + 1
+    open.set(address, count)
+    socket.once('close', () => {
+      const left = (open.get(address) ?? 1) - 1
+      left > 0 ? open.set(address, left) : open.delete(address)
+    })
+    if (count > limits.connectionsPerAddress) socket.destroy()
+  })
+}
+
+const lingerMs = 10_000
+const lingerBytes = 128 * 1024 * 1024
+
+/**
+ * Swallows the rest of a body that was refused, within bounds: closing at once would reset the connection, and the client
+ * would never read why.
+ */
+export function linger(request: IncomingMessage): void {
+  if (request.complete) return
+  const { socket } = request
+  const most = socket.bytesRead + lingerBytes
+  const timer = setTimeout(() => socket.destroy(), lingerMs)
+  request.on('data', () => socket.bytesRead > most && socket.destroy())
+  request.once('close', () => clearTimeout(timer))
+  request.resume()
+}
+
+/** Stops accepting, lets open requests end for `seconds`, then cuts what is left. */
+export async function drain(servers: readonly Server[], seconds: number): Promise<void> {
+  const closed = Promise.all(servers.map(server => new Promise(resolve => server.close(resolve))))
+  for (const server of servers) server.closeIdleConnections()
+  const timer = setTimeout(() => {
+    for (const server of servers) server.closeAllConnections()
+  }, seconds * 1000)
+  await closed
+  clearTimeout(timer)
+}

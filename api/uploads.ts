@@ -1,0 +1,137 @@
+import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
+import { Busboy, type BusboyInstance } from '@fastify/busboy'
+import { BodyTooLarge, type StoredBody } from '../activities/object-store.ts'
+import * as segments from '../db/segments.ts'
+import { ApiError, type ErrorCode } from '../policy/errors.ts'
+import { inviteBody } from './body.ts'
+import type { Exchange } from './call.ts'
+import type { Parts } from './parts.ts'
+
+export const megabyte = 1024 * 1024
+const fileBytes = 100 * megabyte
+
+/** Slower than this over ten seconds is a client that holds a connection, not one that uploads. */
+const slowestBytesPerSecond = 8 * 1024
+const paceSeconds = 10
+
+export interface Upload {
+  segmentId: string
+  fileName: string
+  size: number
+  sha256: string
+}
+
+/** What a multipart upload of one file is, for an endpoint's `upload`. Over 100 MB: FILE_TOO_LARGE. */
+export const oneFile = {
+  mediaType: 'multipart/form-data',
+  maxBytes: fileBytes + megabyte,
+  tooLarge: 'FILE_TOO_LARGE',
+} as const
+
+/** Codes that `receiveFile` throws. */
+export const uploadErrors = [
+  'INVALID_FILE',
+  'INVALID_FILENAME',
+  'UPLOAD_ABORTED',
+  'FAILED_UPLOAD_DATA',
+  'FILE_TOO_LARGE',
+  'INVALID_CONTENT_TYPE',
+] as const satisfies readonly ErrorCode[]
+
+/**
+ * Streams the file of a multipart body straight into the object store; nothing is held in memory or left behind by a refusal.
+ * `accepts` judges the file's name before a byte of it is read. The caller attaches or discards the segment.
+ */
+export async function receiveFile(
+  exchange: Exchange,
+  parts: Parts,
+  accepts: (name: string) => boolean,
+): Promise<Upload> {
+  const { request, response } = exchange
+  const form = formOf(request)
+  inviteBody(request, response)
+  const cancel = new AbortController()
+  let upload: Promise<Upload> | undefined
+  try {
+    await new Promise<void>((resolve, reject) => {
+      const fail = (code: ErrorCode) => reject(new ApiError(code))
+      const lost = () => request.complete || fail('UPLOAD_ABORTED')
+      form.on('file', (field, file, name) => {
+        // A stream that nobody listens to would throw its end as an uncaught error.
+        file.on('error', () => {})
+        if (field !== 'file' || upload) return file.resume()
+        if (!accepts(name ?? '')) return fail('INVALID_FILENAME')
+        upload = store(file, name, parts, cancel.signal)
+        upload.catch(reject)
+      })
+      form.on('error', () => fail(request.complete ? 'INVALID_FILE' : 'UPLOAD_ABORTED'))
+      form.on('finish', resolve)
+      request.on('close', lost).on('error', lost)
+      cancel.signal.addEventListener(
+        'abort',
+        keepPace(request, () => fail('UPLOAD_ABORTED')),
+      )
+      request.pipe(form)
+    })
+    if (!upload) throw new ApiError('INVALID_FILE', 'The form has no part named "file" with a file name.')
+    return await upload
+  } catch (error) {
+    request.unpipe(form)
+    cancel.abort()
+    form.destroy()
+    await upload?.then(stored => discard(parts, stored.segmentId)).catch(() => {})
+    throw error
+  } finally {
+    cancel.abort()
+  }
+}
+
+/** Removes a stored upload that nothing refers to. What fails here is swept later. */
+export async function discard({ db, store, log }: Parts, segmentId: string): Promise<void> {
+  try {
+    if (!(await segments.condemn(db, segmentId))) return
+    await store.delete(segmentId)
+    await segments.forget(db, segmentId)
+  } catch (err) {
+    log.warn({ err, segmentId }, 'a refused upload is left to the sweep')
+  }
+}
+
+function formOf(request: IncomingMessage): BusboyInstance {
+  const type = request.headers['content-type']
+  if (!type || !/^multipart\/form-data\s*;/i.test(type))
+    throw new ApiError('INVALID_CONTENT_TYPE', 'The body must be multipart/form-data.')
+  try {
+    return new Busboy({
+      headers: { ...request.headers, 'content-type': type },
+      limits: { fileSize: fileBytes + 1, files: 5, fields: 20, fieldSize: megabyte / 16, parts: 25, headerPairs: 100 },
+    })
+  } catch {
+    throw new ApiError('INVALID_CONTENT_TYPE', 'The multipart body has no boundary.')
+  }
+}
+
+async function store(file: Readable, fileName: string, parts: Parts, signal: AbortSignal): Promise<Upload> {
+  const segmentId = await segments.draw(parts.db)
+  try {
+    const body: StoredBody = await parts.store.put(segmentId, file, { maxBytes: fileBytes, signal })
+    return { segmentId, fileName, size: body.size, sha256: body.sha256 }
+  } catch (error) {
+    file.resume()
+    await discard(parts, segmentId)
+    if (error instanceof BodyTooLarge) throw new ApiError('FILE_TOO_LARGE')
+    if (!signal.aborted) parts.log.error({ err: error, segmentId }, 'an upload could not be stored')
+    throw new ApiError(signal.aborted ? 'UPLOAD_ABORTED' : 'FAILED_UPLOAD_DATA')
+  }
+}
+
+/** Calls `slow` once when too little came in; returns how to stop watching. */
+function keepPace({ socket }: IncomingMessage, slow: () => void): () => void {
+  let seen = socket.bytesRead
+  const timer = setInterval(() => {
+    if (socket.bytesRead - seen < slowestBytesPerSecond * paceSeconds) slow()
+    seen = socket.bytesRead
+  }, paceSeconds * 1000)
+  return () => clearInterval(timer)
+}

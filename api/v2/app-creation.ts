@@ -1,0 +1,113 @@
+import { z } from 'zod'
+import { type CreatedApp, createApp } from '../../db/app-creation.ts'
+import { type Db, transaction } from '../../db/database.ts'
+import type { AppConfigFile } from '../../policy/app-config.ts'
+import { ApiError, type ErrorCode } from '../../policy/errors.ts'
+import type { Caller } from '../authenticate.ts'
+import { wakeLane } from '../command.ts'
+import { endpoint } from '../endpoint.ts'
+import { idempotencyErrors, idempotencyKeyOf, idempotent } from '../idempotent.ts'
+import type { Parts } from '../parts.ts'
+import { discard, oneFile, receiveFile, type Upload, uploadErrors } from '../uploads.ts'
+import { createdView } from '../views/app.ts'
+import { createdApp } from './schemas.ts'
+
+/** What the configuration file in an archive may be refused for (contract 5). */
+export const configurationErrors = [
+  'MISSING_CONFIG',
+  'MISSING_DISPLAY_NAME',
+  'INVALID_DISPLAY_NAME',
+  'MISSING_MAIN',
+  'INVALID_MAIN',
+  'MISSING_MEMORY',
+  'INVALID_MEMORY',
+  'MISSING_VERSION',
+  'INVALID_VERSION',
+  'INVALID_DESCRIPTION',
+  'INVALID_SUBDOMAIN',
+  'SUBDOMAIN_TAKEN',
+  'INVALID_START',
+  'INVALID_AUTORESTART',
+  'INVALID_RUNTIME',
+  'MISSING_DEPENDENCIES_FILE',
+] as const satisfies readonly ErrorCode[]
+
+/** Specification 4.2, contract 4. Answers once the application is durable, not when its container runs. */
+export const appsCreate = endpoint({
+  name: 'apps.create',
+  method: 'POST',
+  path: '/v2/apps',
+  summary: 'Create an application from a zip archive',
+  auth: { scope: 'apps:write' },
+  upload: { ...oneFile, parts: z.object({ file: z.string().meta({ openapi: { type: 'string', format: 'binary' } }) }) },
+  response: createdApp,
+  errors: [
+    ...uploadErrors,
+    ...configurationErrors,
+    ...idempotencyErrors,
+    'FEW_MEMORY',
+    'FAILED_CLUSTER_SELECTION',
+    'CLUSTER_MAINTENANCE_TRY_LATER',
+    'UPLOAD_BUSY',
+  ],
+  async handle({ caller, exchange }, parts) {
+    const key = idempotencyKeyOf(exchange)
+    const upload = await receiveFile(exchange, parts, name => /\.zip$/i.test(name))
+    try {
+      const create = (store?: Store) => createFrom(upload, caller, exchange.headers, parts, store)
+      if (key === undefined) return await create()
+      const request = { userId: caller.user.id, key, route: 'POST /v2/apps', fingerprint: upload.sha256 }
+      return await idempotent(parts.db, exchange, request, create)
+    } finally {
+      // Attached segments stay: only one that nothing refers to can be discarded.
+      await discard(parts, upload.segmentId)
+    }
+  },
+})
+
+type View = ReturnType<typeof createdView>
+type Store = (trx: Db, value: View) => Promise<void>
+
+async function createFrom(
+  upload: Upload,
+  caller: Caller,
+  headers: Record<string, string>,
+  parts: Parts,
+  store?: Store,
+): Promise<View> {
+  const config = await inspect(upload.segmentId, parts)
+  const created = await transaction(parts.db, async trx => {
+    const made = await createApp(trx, creation(upload, caller, config, parts))
+    headers['X-Operation-Id'] = made.operationId
+    await store?.(trx, viewOf(made, parts))
+    return made
+  })
+  wakeLane(parts, created.app)
+  return viewOf(created, parts)
+}
+
+const viewOf = ({ app }: CreatedApp, { config }: Parts): View => createdView(app, config.appsDomain)
+
+const creation = (upload: Upload, { user, plan }: Caller, config: AppConfigFile, parts: Parts) => ({
+  ownerId: user.id,
+  planMemoryMb: plan.memoryMb,
+  config,
+  segmentId: upload.segmentId,
+  archiveSha256: upload.sha256,
+  archiveBytes: upload.size,
+  actor: user.id,
+  diskMbPer256Mb: parts.config.host.diskMbPer256Mb,
+})
+
+/** The configuration of a stored archive. Throws the code of whatever is wrong with it. */
+async function inspect(segmentId: string, { store, archives, config }: Parts): Promise<AppConfigFile> {
+  const file = await store.open(segmentId)
+  try {
+    const found = await archives.inspect(file, { configNames: config.appConfigNames, configRequired: true })
+    if (!found.ok) throw new ApiError(found.code, found.message)
+    if (!found.config) throw new ApiError('MISSING_CONFIG')
+    return found.config
+  } finally {
+    await file.close()
+  }
+}

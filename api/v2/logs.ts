@@ -1,0 +1,21 @@
+import { z } from 'zod'
+import { ApiError } from '../../policy/errors.ts'
+import { endpoint } from '../endpoint.ts'
+
+const newestBytes = 1024 * 1024
+
+/** Contract 4: stdout and stderr joined, the newest 1 MB. */
+export const appsLogs = endpoint({
+  name: 'apps.logs',
+  method: 'GET',
+  path: '/v2/apps/{appId}/logs',
+  summary: 'Read what an application printed',
+  auth: { scope: 'apps:read', permission: 'read' },
+  response: z.object({ logs: z.string() }),
+  errors: ['LOGS_UNAVAILABLE', 'CLUSTER_UNAVAILABLE', 'CLUSTER_TIMEOUT'],
+  async handle({ app }, { hosts }) {
+    const logs = await hosts.logs(app, newestBytes)
+    if (logs === null) throw new ApiError('LOGS_UNAVAILABLE')
+    return { logs }
+  },
+})

@@ -1,0 +1,32 @@
+import type { ErrorCode } from '../../policy/errors.ts'
+import { runCommand } from '../command.ts'
+import { endpoint } from '../endpoint.ts'
+
+/** Why an application could not be started, stopped or restarted; these answers have only status and code (contract 4). */
+const refusals = [
+  'CONTAINER_ALREADY_STARTED',
+  'CONTAINER_ALREADY_STOPPED',
+  'CONTAINER_TEMPORARILY_SUSPENDED',
+  'CONTAINER_NOT_FOUND',
+  'CONTAINER_INSUFFICIENT_DISK_SPACE',
+  'CONTAINER_NETWORK_CONFLICT',
+  'ACTION_FAILED',
+] as const satisfies readonly ErrorCode[]
+
+const power = (kind: 'start' | 'stop' | 'restart', summary: string) =>
+  endpoint({
+    name: `apps.${kind}`,
+    method: 'POST',
+    path: `/v2/apps/{appId}/${kind}`,
+    summary,
+    auth: { scope: 'apps:control', permission: 'control' },
+    errors: refusals,
+    terse: refusals,
+    async handle(call, parts) {
+      await runCommand(call, parts, { kind, failure: 'ACTION_FAILED', codes: refusals })
+    },
+  })
+
+export const appsStart = power('start', 'Start an application')
+export const appsStop = power('stop', 'Stop an application')
+export const appsRestart = power('restart', 'Restart an application')

@@ -1,0 +1,104 @@
+import { z } from 'zod'
+import { languages } from '../../policy/runtimes.ts'
+import { isoTime } from '../fields.ts'
+
+const language = z.enum(languages)
+const text = z.string()
+const whole = z.int()
+
+/** Shapes on the wire (specification 2, contract 3 and 4). `optional` = left out when unset, `nullable` = always there. */
+export const appInfo = z.object({
+  id: text,
+  name: text,
+  desc: text.optional(),
+  owner: text,
+  cluster: text,
+  ram: whole,
+  language,
+  domain: text.nullable(),
+  custom: text.nullable(),
+  created_at: isoTime,
+})
+
+export const appSummary = z.object({
+  id: text,
+  name: text,
+  desc: text.optional(),
+  ram: whole,
+  lang: language,
+  domain: text.nullable(),
+  custom: text.nullable(),
+  cluster: text,
+  created_at: isoTime,
+})
+
+export const createdApp = z.object({
+  id: text,
+  name: text,
+  description: text.optional(),
+  lang: language,
+  ram: whole,
+  cpu: whole,
+  language: z.object({ name: language, version: text }),
+  cluster: text,
+  domain: text.optional(),
+  subdomain: text.optional(),
+})
+
+const flow = z.array(z.number())
+const exit = z.object({ code: whole.nullable(), oom: z.boolean(), at: isoTime }).optional()
+
+const readable = z.object({
+  cpu: text,
+  ram: text,
+  status: text,
+  running: z.boolean(),
+  storage: text,
+  network: z.object({ total: text, now: text }),
+  uptime: whole,
+  exit,
+})
+
+const raw = z.object({
+  cpu: z.number(),
+  ram: z.number(),
+  status: text,
+  running: z.boolean(),
+  storage: whole,
+  network: z.object({ total: flow, now: flow }),
+  uptime: whole,
+  exit,
+})
+
+/** Texts, or numbers with `rawData=true`. */
+export const appStats = z.union([readable, raw])
+
+const share = <T extends z.ZodType>(value: T) => ({
+  cpu: value,
+  ram: value,
+  running: z.boolean(),
+  uptime: whole,
+  applications: z.array(z.object({ id: text, running: z.boolean(), cpu: value.optional(), ram: value.optional() })),
+})
+
+export const totalStats = z.union([
+  z.object({ ...share(text), network: readable.shape.network }),
+  z.object({ ...share(z.number()), network: raw.shape.network }),
+])
+
+export const profile = z.object({
+  user: z.object({
+    id: text,
+    name: text,
+    email: text,
+    locale: text,
+    plan: z.object({
+      name: text,
+      memory: z.object({ limit: whole, available: whole, used: whole }),
+      duration: whole.nullable(),
+    }),
+    created_at: isoTime,
+  }),
+  applications: z.array(appSummary),
+  databases: z.array(z.object({ id: text, name: text, ram: whole, type: text, cluster: text, created_at: isoTime })),
+})

@@ -1,0 +1,15 @@
+import { endpoint } from '../endpoint.ts'
+import { plainJson } from '../respond.ts'
+
+/** Contract 9: what the platform thinks of its own parts. Public, without envelope. */
+export const serviceStatus = endpoint({
+  name: 'service.status',
+  method: 'GET',
+  path: '/v2/service/status',
+  summary: 'Show whether the platform is well',
+  auth: 'public',
+  envelope: false,
+  async handle(_, { service }) {
+    return plainJson(await service.current(), { 'Cache-Control': 'no-cache' })
+  },
+})

@@ -1,0 +1,63 @@
+import { z } from 'zod'
+import { type AppRow, listApps } from '../../db/apps.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { mayTouch } from '../access.ts'
+import { endpoint } from '../endpoint.ts'
+import { flag } from '../fields.ts'
+import type { Parts } from '../parts.ts'
+import { type Figures, figuresOf, rawStatsView, statsView, totalsView } from '../views/stats.ts'
+import { appStats, totalStats } from './schemas.ts'
+
+/** Contract 4: a host that does not answer is shown as unreachable, never as stopped. */
+export const appsStatus = endpoint({
+  name: 'apps.status',
+  method: 'GET',
+  path: '/v2/apps/{appId}/status',
+  summary: 'Show what an application uses now',
+  auth: { scope: 'apps:read', permission: 'read' },
+  query: z.object({ rawData: flag }),
+  response: appStats,
+  async handle({ app, query }, parts) {
+    const figures = await figuresNow(app, parts)
+    return query.rawData ? rawStatsView(figures) : statsView(figures)
+  },
+})
+
+/** Contract 4, "All status": totals over the caller's applications. */
+export const appsStatusAll = endpoint({
+  name: 'apps.status.all',
+  method: 'GET',
+  path: '/v2/apps/status',
+  summary: 'Show what all applications use now',
+  auth: { scope: 'apps:read' },
+  query: z.object({ workspaceId: z.string({ error: 'UNKNOWN_WORKSPACE' }).optional(), rawData: flag }),
+  response: totalStats,
+  errors: ['APP_NOT_FOUND', 'UNKNOWN_WORKSPACE'],
+  async handle({ caller, query }, parts) {
+    // There are no workspaces yet, so the caller is a member of none.
+    if (query.workspaceId !== undefined) throw new ApiError('UNKNOWN_WORKSPACE')
+    const apps = (await listApps(parts.db, caller.user.id)).filter(
+      app => app.desired_state !== 'deleted' && mayTouch(caller, app.id),
+    )
+    if (apps.length === 0) throw new ApiError('APP_NOT_FOUND')
+    const figures = await inTurns(apps, 16, async app => ({ id: app.id, figures: await figuresNow(app, parts) }))
+    return query.rawData ? totalsView(figures, rawStatsView) : totalsView(figures, statsView)
+  },
+})
+
+async function figuresNow(app: AppRow, { hosts, rates }: Parts): Promise<Figures> {
+  const reading = await hosts.stats(app)
+  const at = Date.now()
+  return figuresOf(app, reading, rates.of(app.id, reading, at), at)
+}
+
+/** Maps with at most `width` under way at once, keeping the order. */
+async function inTurns<T, R>(items: readonly T[], width: number, work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = new Array(items.length)
+  let next = 0
+  const lane = async (): Promise<void> => {
+    for (let i = next++; i < items.length; i = next++) results[i] = await work(items[i]!)
+  }
+  await Promise.all(Array.from({ length: Math.min(width, items.length) }, lane))
+  return results
+}

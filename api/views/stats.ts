@@ -1,0 +1,124 @@
+import type { AppRow } from '../../db/apps.ts'
+import type { HostReading } from '../host-reader.ts'
+
+/** One application's figures as numbers: CPU in percent, memory and storage in bytes, network as [in, out] bytes. */
+export interface Figures {
+  cpuPercent: number
+  memoryBytes: number
+  limitBytes: number
+  storageBytes: number
+  total: readonly [number, number]
+  now: readonly [number, number]
+  status: string
+  running: boolean
+  /** Milliseconds of the running start, 0 while stopped. */
+  uptimeMs: number
+  exit?: { code: number | null; oom: boolean; at: string }
+}
+
+const mb = 1024 * 1024
+
+/** States that an operation is moving through; the container's own would only confuse. */
+const passing = ['starting', 'restarting', 'deleting']
+
+/** Row and host's answer as figures. `reading` null: the host is silent, and the last figures are shown as unreachable. */
+export function figuresOf(
+  app: AppRow,
+  reading: HostReading | null,
+  now: readonly [number, number],
+  at: number,
+): Figures {
+  const last = reading ?? (app.last_stats as HostReading | null)
+  const state = reading?.state
+  const running = reading ? (state?.running ?? false) : app.status === 'running'
+  const startedAt = state?.startedAt ? Date.parse(state.startedAt) : app.started_at?.getTime()
+  const { stats } = last ?? {}
+  return {
+    cpuPercent: running ? (stats?.cpuPercent ?? 0) : 0,
+    memoryBytes: running ? (stats?.memoryBytes ?? 0) : 0,
+    limitBytes: app.ram_mb * mb,
+    storageBytes: last?.storageBytes ?? 0,
+    total: [stats?.networkIn ?? 0, stats?.networkOut ?? 0],
+    now,
+    status: reading ? statusOf(app, state?.status) : 'unreachable',
+    running,
+    uptimeMs: running && startedAt ? Math.max(0, Math.floor(at - startedAt)) : 0,
+    exit:
+      !running && app.exit_at
+        ? { code: app.exit_code, oom: app.exit_oom ?? false, at: app.exit_at.toISOString() }
+        : undefined,
+  }
+}
+
+/** The engine's words in those of the contract; without a container what the row says. */
+function statusOf(app: AppRow, status: string | undefined): string {
+  if (status === undefined || passing.includes(app.status)) return app.status
+  if (status === 'removing') return 'deleting'
+  if (status === 'paused') return 'running'
+  return status === 'dead' ? 'exited' : status
+}
+
+/** Texts for people (contract 4): `"0.50%"`, `"120.4/512MB"`, `"2.7MB"`, `"12.3KB ↑ 4.5KB ↓"`. */
+export const statsView = (f: Figures) => ({
+  cpu: `${f.cpuPercent.toFixed(2)}%`,
+  ram: `${(f.memoryBytes / mb).toFixed(1)}/${f.limitBytes / mb}MB`,
+  status: f.status,
+  running: f.running,
+  storage: sizeText(f.storageBytes),
+  network: { total: flowText(f.total), now: flowText(f.now) },
+  uptime: f.uptimeMs,
+  exit: f.exit,
+})
+
+/** The same as numbers (`rawData=true`). */
+export const rawStatsView = (f: Figures) => ({
+  cpu: f.cpuPercent,
+  ram: round(f.memoryBytes / mb),
+  status: f.status,
+  running: f.running,
+  storage: Math.round(f.storageBytes),
+  network: { total: [...f.total], now: [...f.now] },
+  uptime: f.uptimeMs,
+  exit: f.exit,
+})
+
+export interface AppFigures {
+  id: string
+  figures: Figures
+}
+
+/** Totals over several applications (contract 4, "All status"). */
+export function totalsView<T, N>(
+  apps: readonly AppFigures[],
+  view: (figures: Figures) => { cpu: T; ram: T; network: N },
+) {
+  const all = apps.map(app => app.figures)
+  const sum = (pick: (f: Figures) => number): number => all.reduce((total, f) => total + pick(f), 0)
+  const totals: Figures = {
+    cpuPercent: sum(f => f.cpuPercent),
+    memoryBytes: sum(f => f.memoryBytes),
+    limitBytes: sum(f => f.limitBytes),
+    storageBytes: sum(f => f.storageBytes),
+    total: [sum(f => f.total[0]), sum(f => f.total[1])],
+    now: [sum(f => f.now[0]), sum(f => f.now[1])],
+    status: '',
+    running: all.some(f => f.running),
+    uptimeMs: Math.max(0, ...all.map(f => f.uptimeMs)),
+  }
+  const { cpu, ram, network } = view(totals)
+  const applications = apps.map(({ id, figures }) => {
+    const one = view(figures)
+    return figures.running ? { id, running: true, cpu: one.cpu, ram: one.ram } : { id, running: false }
+  })
+  return { cpu, ram, network, uptime: totals.uptimeMs, running: totals.running, applications }
+}
+
+const round = (value: number): number => Math.round(value * 10) / 10
+
+/** In KB, MB or GB with one decimal; units are powers of 1024. */
+function sizeText(bytes: number): string {
+  if (bytes < mb) return `${(bytes / 1024).toFixed(1)}KB`
+  return bytes < 1024 * mb ? `${(bytes / mb).toFixed(1)}MB` : `${(bytes / 1024 / mb).toFixed(1)}GB`
+}
+
+const flowText = ([into, out]: readonly [number, number]): string => `${sizeText(into)} ↑ ${sizeText(out)} ↓`

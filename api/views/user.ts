@@ -1,0 +1,15 @@
+import type { Caller } from '../authenticate.ts'
+
+/** Specification 2.3. `duration` is when the plan ends, in ms; null for one without end. */
+export const userView = ({ user, plan, planName }: Caller, usedMb: number) => ({
+  id: user.id,
+  name: user.name,
+  email: user.email,
+  locale: user.locale,
+  plan: {
+    name: planName,
+    memory: { limit: plan.memoryMb, available: Math.max(0, plan.memoryMb - usedMb), used: usedMb },
+    duration: user.plan_ends_at?.getTime() ?? null,
+  },
+  created_at: user.created_at.toISOString(),
+})
