@@ -7,3 +7,13 @@ export function diskMbFor(ramMb: number, diskMbPer256Mb: number): number {
 export function cpusFor(ramMb: number): number {
   return Math.min(8, Math.max(1, Math.floor(ramMb / 2048)))
 }
+
+/** Processes and threads together: one for every 4 MB, 64 to 512. */
+export function pidsFor(ramMb: number): number {
+  return Math.min(512, Math.max(64, Math.floor(ramMb / 4)))
+}
+
+/** Open files of one process: two for every MB, 1024 to 4096. */
+export function openFilesFor(ramMb: number): number {
+  return Math.min(4096, Math.max(1024, ramMb * 2))
+}

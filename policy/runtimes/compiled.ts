@@ -1,7 +1,7 @@
 import { posix } from 'node:path'
 import { fileWord, quoted, type Runtime } from './runtime.ts'
 
-/** What a compiler made lies in /app/.berth of the build and is found at /opt/build by the application. */
+/** What a compiler made lies in /app/.berth of the build and is found at /opt/build; caches go to /tmp and die with the build. */
 const dependencies = { from: '.berth', at: '/opt/build' }
 
 /** A jar runs as it is, a Maven project by the class of MAIN, a lone source file by Java's own launcher. */
@@ -21,8 +21,8 @@ export const java: Runtime = {
   official: () => null,
   install: ({ files }) =>
     files.includes('pom.xml')
-      ? 'mvn -B -ntp -Dmaven.repo.local=/app/.m2 -DskipTests package dependency:copy-dependencies -DincludeScope=runtime ' +
-        '-DoutputDirectory=/app/.berth/lib && mkdir -p .berth/lib && cp -r target/classes .berth/classes'
+      ? 'mvn -B -ntp -Dmaven.repo.local=/tmp/.m2 -DskipTests package dependency:copy-dependencies -DincludeScope=runtime ' +
+        '-DoutputDirectory=/app/.berth/lib && mkdir -p .berth/lib && cp -r target/classes .berth/classes && rm -rf target'
       : null,
   dependencies,
   start: main => {
@@ -55,7 +55,7 @@ export const go: Runtime = {
   official: () => null,
   install: ({ files, main }) =>
     files.includes('go.mod')
-      ? `CGO_ENABLED=0 GOPATH=/app/.go GOCACHE=/app/.go/cache go build -o .berth/app ${quoted(`./${posix.dirname(main ?? 'main.go')}`)}`
+      ? `CGO_ENABLED=0 GOPATH=/tmp/go GOCACHE=/tmp/go-cache go build -o .berth/app ${quoted(`./${posix.dirname(main ?? 'main.go')}`)}`
       : null,
   dependencies,
   start: () => 'exec /opt/build/app',
@@ -78,8 +78,8 @@ export const rust: Runtime = {
   official: () => null,
   install: ({ files }) =>
     files.includes('Cargo.toml')
-      ? 'CARGO_HOME=/app/.cargo-home CARGO_TARGET_DIR=/app/.target cargo build --release && mkdir -p .berth && ' +
-        'cp "$(find .target/release -maxdepth 1 -type f -perm -u+x | sort | head -n 1)" .berth/app'
+      ? 'CARGO_HOME=/tmp/.cargo CARGO_TARGET_DIR=/app/.target cargo build --release && mkdir -p .berth && ' +
+        'cp "$(find .target/release -maxdepth 1 -type f -perm -u+x | sort | head -n 1)" .berth/app && rm -rf .target'
       : null,
   dependencies,
   start: () => 'exec /opt/build/app',
@@ -102,7 +102,7 @@ export const dotnet: Runtime = {
   official: () => null,
   install: ({ files }) =>
     files.some(file => file.endsWith('.csproj'))
-      ? 'HOME=/app/.home DOTNET_CLI_TELEMETRY_OPTOUT=1 dotnet publish -c Release -p:AssemblyName=app -o .berth'
+      ? 'DOTNET_CLI_TELEMETRY_OPTOUT=1 dotnet publish -c Release -p:AssemblyName=app -o .berth && rm -rf bin obj'
       : null,
   dependencies,
   start: () => 'export ASPNETCORE_HTTP_PORTS=$PORT; exec dotnet /opt/build/app.dll',

@@ -1,0 +1,125 @@
+import Docker from 'dockerode'
+import { call, engineSeconds, status, unless } from './container-calls.docker.ts'
+import { labelFilter, watch } from './container-events.docker.ts'
+import { type ContainerHost, type ContainerState, HostUnreachable } from './container-host.ts'
+import { containerImages, type MakeRootfs } from './container-images.docker.ts'
+import { containerNetworks } from './container-networks.docker.ts'
+import { createOptions } from './container-options.docker.ts'
+import { newest, OutputFrames } from './container-output.ts'
+import { containerReadings } from './container-readings.docker.ts'
+import { runToEnd } from './container-run.docker.ts'
+import { containerState } from './container-state.docker.ts'
+
+export interface DockerHostOptions {
+  /** `unix:///path`, `tcp://address:port` or `http://address:port`. */
+  dockerHost: string
+  /** Brings images that no registry gives. */
+  makeRootfs: MakeRootfs
+  /** Where the ranges of networks are taken from. */
+  networkRange?: string
+}
+
+/** Lines of log that are looked at; a log file is 10 MB at most. */
+const logLines = 10_000
+const stopMarginSeconds = 15
+
+/** A Docker engine (API 1.41, engine 20.10 and newer) as a container host. */
+export function dockerHost({
+  dockerHost,
+  makeRootfs,
+  networkRange = '10.192.0.0/11',
+}: DockerHostOptions): ContainerHost {
+  const docker = new Docker({ ...address(dockerHost), version: 'v1.41' })
+  const networks = containerNetworks(docker, networkRange)
+  const images = containerImages(docker, makeRootfs)
+  const readings = containerReadings(docker)
+  const container = (name: string) => docker.getContainer(name)
+
+  async function inspect(name: string): Promise<ContainerState | null> {
+    const info = await call(abortSignal => container(name).inspect({ abortSignal })).catch(unless(404))
+    return info ? containerState(info) : null
+  }
+
+  const host: ContainerHost = {
+    async ping() {
+      const info = await call(() => docker.info())
+      return { version: info.ServerVersion, cpus: info.NCPU, memoryMb: Math.floor(info.MemTotal / 1024 / 1024) }
+    },
+
+    ensureNetwork: spec => networks.ensure(spec),
+    removeNetwork: name => networks.remove(name),
+    ensureImage: (image, onProgress) => images.ensure(image, onProgress),
+
+    async create(spec) {
+      const created = await call(abortSignal => docker.createContainer({ ...createOptions(spec), abortSignal })).catch(
+        unless(409),
+      )
+      if (created) return created.id
+      const present = await inspect(spec.name)
+      // The name was freed between the refusal and the look: it is ours to take now.
+      return present ? present.id : await host.create(spec)
+    },
+
+    async start(name) {
+      await call(abortSignal => container(name).start({ abortSignal })).catch(unless(304))
+    },
+
+    async stop(name, graceSeconds) {
+      const send = (abortSignal: AbortSignal) => container(name).stop({ t: graceSeconds, abortSignal } as object)
+      await call(send, graceSeconds + stopMarginSeconds).catch(async error => {
+        if (status(error) === 304 || status(error) === 404) return
+        if (!(error instanceof HostUnreachable)) throw error
+        // The order may have arrived although its answer did not: what counts is how the container stands.
+        const state = await inspect(name)
+        if (state?.running) await call(abortSignal => container(name).kill({ abortSignal })).catch(unless(404, 409))
+      })
+    },
+
+    async remove(name) {
+      readings.forget(name)
+      const send = (abortSignal: AbortSignal) => container(name).remove({ force: true, v: true, abortSignal } as object)
+      await call(send).catch(error => (status(error) === 409 ? gone(name) : unless(404)(error)))
+    },
+
+    inspect,
+
+    async list(filter) {
+      const filters = { label: labelFilter(filter) }
+      const found = await call(abortSignal => docker.listContainers({ all: true, filters, abortSignal } as object))
+      const states: (ContainerState | null)[] = []
+      for (let n = 0; n < found.length; n += 16) {
+        states.push(...(await Promise.all(found.slice(n, n + 16).map(({ Id }) => inspect(Id)))))
+      }
+      return states.filter(state => state !== null)
+    },
+
+    async logs(name, maxBytes) {
+      const options = { stdout: true, stderr: true, tail: logLines }
+      const bytes = await call(abortSignal => container(name).logs({ ...options, abortSignal } as object)).catch(
+        unless(404),
+      )
+      return bytes ? newest(new OutputFrames().push(bytes as unknown as Buffer), maxBytes) : null
+    },
+
+    stats: name => readings.stats(name),
+    runToEnd: (spec, onOutput, signal) => runToEnd(docker, host, spec, onOutput, signal),
+    watch: (filter, onEvent, signal) => watch(docker, filter, onEvent, signal),
+  }
+
+  /** A removal that is under way already (409) has to end too: the name is free when this resolves. */
+  async function gone(name: string): Promise<void> {
+    const until = Date.now() + engineSeconds * 1000
+    while (await inspect(name)) {
+      if (Date.now() > until) throw new Error(`The container ${name} could not be removed.`)
+      await new Promise(done => setTimeout(done, 50))
+    }
+  }
+
+  return host
+}
+
+function address(text: string): Docker.DockerOptions {
+  if (text.startsWith('unix://')) return { socketPath: text.slice('unix://'.length) }
+  const url = new URL(text.replace(/^tcp:/, 'http:'))
+  return { protocol: 'http', host: url.hostname, port: Number(url.port || 2375) }
+}

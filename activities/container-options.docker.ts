@@ -1,0 +1,68 @@
+import type { ContainerCreateOptions } from 'dockerode'
+import { openFilesFor } from '../policy/sizes.ts'
+import type { ContainerSpec } from './container-host.ts'
+
+/** The hardening that no container of Berth is without; the reasons stand in docs/decisions/containers.md. */
+const hardened = {
+  CapDrop: ['ALL'],
+  SecurityOpt: ['no-new-privileges:true'],
+  Privileged: false,
+  ReadonlyRootfs: true,
+  IpcMode: 'private',
+  CgroupnsMode: 'private',
+  Init: true,
+  OomScoreAdj: 500,
+  RestartPolicy: { Name: 'no' },
+  LogConfig: { Type: 'json-file', Config: { 'max-size': '5m', 'max-file': '2' } },
+  // A container has no network of anyone else, so this opens port 80 to a program without root and nothing more.
+  Sysctls: { 'net.ipv4.ip_unprivileged_port_start': '0' },
+} as const
+
+/** What the engine is asked for. Pure: the test compares the value. */
+export function createOptions(spec: ContainerSpec): ContainerCreateOptions {
+  const [program, ...args] = spec.command
+  const [uid, gid] = spec.user.split(':')
+  const memory = spec.memoryMb * 1024 * 1024
+  const openFiles = openFilesFor(spec.memoryMb)
+  return {
+    name: spec.name,
+    Image: spec.image,
+    // Replaces the entry point of official images, which expect to start as root.
+    Entrypoint: program === undefined ? undefined : [program],
+    Cmd: args,
+    Env: Object.entries(spec.env).map(([name, value]) => `${name}=${value}`),
+    Labels: spec.labels,
+    User: spec.user,
+    WorkingDir: spec.workingDir,
+    StopTimeout: spec.stopTimeoutSeconds,
+    Healthcheck: { Test: ['NONE'] },
+    ExposedPorts: spec.publish ? { [`${spec.publish.port}/tcp`]: {} } : {},
+    HostConfig: {
+      ...structuredClone(hardened as object),
+      Runtime: spec.runtime,
+      NetworkMode: spec.network,
+      Memory: memory,
+      MemorySwap: memory,
+      NanoCpus: Math.round(spec.cpus * 1e9),
+      PidsLimit: spec.pidsLimit,
+      Ulimits: [
+        { Name: 'nofile', Soft: openFiles, Hard: openFiles },
+        // Counted per user over all of its containers, so wide; what binds one container is PidsLimit.
+        { Name: 'nproc', Soft: 4096, Hard: 4096 },
+        { Name: 'core', Soft: 0, Hard: 0 },
+      ],
+      // `mode=` is ignored where the image has a /tmp of its own, owner and group are not.
+      Tmpfs: { '/tmp': `rw,noexec,nosuid,nodev,size=${spec.tmpMb}m,uid=${uid},gid=${gid ?? uid}` },
+      Mounts: spec.binds.map(({ source, target, readOnly }) => ({
+        Type: 'bind',
+        Source: source,
+        Target: target,
+        ReadOnly: readOnly,
+        BindOptions: { Propagation: 'rprivate' },
+      })),
+      PortBindings: spec.publish
+        ? { [`${spec.publish.port}/tcp`]: [{ HostIp: spec.publish.address, HostPort: '' }] }
+        : {},
+    },
+  }
+}

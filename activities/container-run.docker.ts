@@ -1,0 +1,59 @@
+import type Docker from 'dockerode'
+import { call, named, unless } from './container-calls.docker.ts'
+import type { ContainerHost, ContainerSpec } from './container-host.ts'
+import { OutputFrames } from './container-output.ts'
+
+/** Seconds the last output may take to arrive after the program has ended. */
+const drainSeconds = 2
+
+/**
+ * Runs a container to its end. What an earlier attempt left under the name is removed first; whatever happens, nothing of
+ * it is left when this settles. Cancelled, it rejects with the signal's reason after the container is gone.
+ */
+export async function runToEnd(
+  docker: Docker,
+  host: Pick<ContainerHost, 'create' | 'remove' | 'inspect'>,
+  spec: ContainerSpec,
+  onOutput: (text: string) => void,
+  signal: AbortSignal,
+): Promise<{ exitCode: number; oom: boolean }> {
+  signal.throwIfAborted()
+  await host.remove(spec.name)
+  try {
+    const container = docker.getContainer(await host.create(spec))
+    const output = await follow(container, onOutput)
+    await call(abortSignal => container.start({ abortSignal }))
+    const exitCode = await end(container, signal)
+    await Promise.race([output, new Promise(done => setTimeout(done, drainSeconds * 1000).unref())])
+    const state = await host.inspect(spec.name)
+    return { exitCode, oom: state?.oom ?? false }
+  } finally {
+    await host.remove(spec.name)
+  }
+}
+
+/** Attached before the start, so that not a byte is missed. Resolves to a promise that settles with the last byte. */
+async function follow(container: Docker.Container, onOutput: (text: string) => void): Promise<Promise<void>> {
+  const frames = new OutputFrames()
+  const stream = await call(abortSignal =>
+    container.attach({ stream: true, stdout: true, stderr: true, abortSignal } as Docker.ContainerAttachOptions),
+  )
+  stream.on('data', (chunk: Buffer) => {
+    const text = frames.push(chunk)
+    if (text) onOutput(text)
+  })
+  return new Promise(done => {
+    stream.once('close', done).once('end', done).once('error', done)
+  })
+}
+
+/** Waits without a deadline, the caller's signal is the only limit. Not there any more counts as killed. */
+async function end(container: Docker.Container, signal: AbortSignal): Promise<number> {
+  try {
+    const result = await container.wait({ abortSignal: signal } as object).catch(unless(404))
+    return result?.StatusCode ?? 137
+  } catch (error) {
+    signal.throwIfAborted()
+    throw named(error)
+  }
+}

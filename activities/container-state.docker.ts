@@ -1,0 +1,29 @@
+import type { ContainerInspectInfo } from 'dockerode'
+import type { ContainerState } from './container-host.ts'
+
+/** The engine's description of a container in our words. The engine writes year 1 for times that never came. */
+export function containerState(info: ContainerInspectInfo): ContainerState {
+  const { State: state } = info
+  return {
+    id: info.Id,
+    name: info.Name.replace(/^\//, ''),
+    labels: info.Config.Labels ?? {},
+    status: state.Status as ContainerState['status'],
+    running: state.Running,
+    exitCode: state.Status === 'exited' || state.Status === 'dead' ? state.ExitCode : null,
+    oom: state.OOMKilled,
+    startedAt: time(state.StartedAt),
+    finishedAt: state.Running ? null : time(state.FinishedAt),
+    hostPort: state.Running ? publishedPort(info) : null,
+  }
+}
+
+function time(text: string): Date | null {
+  const date = new Date(text)
+  return date.getTime() > 0 ? date : null
+}
+
+function publishedPort(info: ContainerInspectInfo): number | null {
+  const [published] = Object.values(info.NetworkSettings.Ports ?? {}).filter(Boolean)
+  return published?.[0] ? Number(published[0].HostPort) : null
+}
