@@ -20,7 +20,7 @@ export function applicationServer(options: EdgeConfigOptions): string[] {
       ...keepAlive,
     ]),
     ...block('server', [
-      `${listen(settings)} default_server;`,
+      `${listen(settings)} default_server${settings.bind.includes(':') ? ' ipv6only=off' : ''};`,
       'server_name _;',
       ...logLines(options, 'application'),
       `client_max_body_size ${settings.appBodyMb}m;`,
@@ -82,7 +82,7 @@ function namesOf(surface: Surface, domain: string): string[] {
 }
 
 function listen({ bind, port }: EdgeSettings): string {
-  return bind.includes(':') ? `listen [${bind}]:${port} ipv6only=off` : `listen ${bind}:${port}`
+  return bind.includes(':') ? `listen [${bind}]:${port}` : `listen ${bind}:${port}`
 }
 
 function logLines({ folder }: EdgeConfigOptions, format: 'application' | 'surface'): string[] {

@@ -31,7 +31,7 @@ export async function prepareEdge(
 ): Promise<{ command: string; args: string[] }> {
   const nginx = options.nginx ?? 'nginx'
   const folder = join(config.dataDir, 'proxy')
-  const owner = process.getuid?.() === 0 ? await systemUser(options.user ?? 'www-data') : null
+  const owner = process.geteuid?.() === 0 ? await systemUser(options.user ?? 'www-data') : null
   if (Buffer.byteLength(config.edge.controlSocket) > longestSocketPath)
     throw new Error(`The path of EDGE_CONTROL_SOCKET is over ${longestSocketPath} bytes: ${config.edge.controlSocket}`)
   const text = edgeConfig({

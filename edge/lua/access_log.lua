@@ -29,14 +29,12 @@ end
 
 -- Starts the watch of this nginx worker; the first worker also removes.
 function M.watch(folder, hours, bytes)
-  local function look(premature)
+  local function look(premature, look_back)
     if premature then return end
     M.full = (size_of(path_of(folder, ngx.time())) or 0) >= bytes
-    if ngx.worker.id() == 0 then sweep(folder, hours, bytes, hours + 48) end
+    if ngx.worker.id() == 0 then sweep(folder, hours, bytes, look_back or hours + 48) end
   end
-  ngx.timer.at(0, function()
-    if ngx.worker.id() == 0 then sweep(folder, hours, bytes, LOOK_BACK_HOURS) end
-  end)
+  ngx.timer.at(0, look, LOOK_BACK_HOURS)
   ngx.timer.every(SWEEP_SECONDS, look)
 end
 

@@ -1,0 +1,93 @@
+import { access, readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import { surfaceTargets } from '../../edge/surfaces.ts'
+import { ask, named, startOrigin } from '../kit/origin.ts'
+import { startProxy } from '../kit/proxy.ts'
+
+const appId = '0123456789abcdef01234567'
+
+test('every request is one JSON line, whatever it holds', async t => {
+  const proxy = await startProxy()
+  t.teardown(proxy.stop)
+  const origin = await startOrigin((_, answer) => {
+    answer.setHeader('content-type', 'text/plain')
+    answer.statusCode = 201
+    answer.end('twelve bytes')
+  })
+  t.teardown(origin.stop)
+  await proxy.edge.setRoute({ host: 'a.localhost', appId, address: '127.0.0.1', port: origin.port })
+  const headers = { 'user-agent': 'say "hi"\\', referer: 'http://from/' }
+  await ask(proxy.port, 'a.localhost', { method: 'POST', path: '/p/a?q=1&r=%22', headers, body: 'x' })
+  await ask(proxy.port, 'nobody.localhost')
+  const [first, second] = await proxy.accessLog(2)
+  t.like(first, {
+    host: 'a.localhost',
+    app: appId,
+    method: 'POST',
+    path: '/p/a',
+    query: 'q=1&r=%22',
+    status: 201,
+    upstream_status: '201',
+    client: '127.0.0.1',
+    referer: 'http://from/',
+    agent: 'say "hi"\\',
+    protocol: 'HTTP/1.1',
+    content_type: 'text/plain',
+  })
+  t.regex(String(first?.time), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$/)
+  t.true(Math.abs(Number(first?.at) * 1000 - Date.now()) < 60_000)
+  t.true(Number(first?.bytes) > 12 && Number(first?.seconds) >= 0 && Number(first?.upstream_seconds) >= 0)
+  t.regex(String(first?.request_id), /^[0-9a-f]{32}$/)
+  t.like(second, { host: 'nobody.localhost', app: '', status: 404, upstream_status: '' })
+})
+
+test("lines of the platform's own surfaces hold no token", async t => {
+  const api = await named('api')
+  t.teardown(api.stop)
+  const ports = { base: api.port, blob: api.port, s3: api.port, files: api.port, public: api.port }
+  const proxy = await startProxy({}, () => ({ targets: surfaceTargets('127.0.0.1', [ports]) }))
+  t.teardown(proxy.stop)
+  await ask(proxy.port, 'files.localhost', { path: '/d/SECRET?upload=SECRET', headers: { referer: 'http://x/SECRET' } })
+  const [line] = await proxy.accessLog(1)
+  t.like(line, { host: 'files.localhost', path: '/d', query: '', status: 200 })
+  t.false(JSON.stringify(line).includes('SECRET'))
+})
+
+test('files older than the limit are removed, and only ours', async t => {
+  const proxy = await startProxy({ EDGE_LOG_HOURS: '3' })
+  t.teardown(proxy.stop)
+  const folder = join(proxy.config.dataDir, 'proxy/access')
+  const nameOf = (hoursAgo: number) =>
+    `access-${new Date(Date.now() - hoursAgo * 3_600_000).toISOString().slice(0, 13)}.log`
+  for (const name of [nameOf(1), nameOf(4), nameOf(24 * 300), 'notes.log']) await writeFile(join(folder, name), '{}\n')
+  await proxy.kill('SIGQUIT')
+  await proxy.start()
+  for (let attempt = 0; attempt < 100 && (await readdir(folder)).length > 2; attempt++) await sleep(20)
+  t.deepEqual((await readdir(folder)).sort(), [nameOf(1), 'notes.log'].sort())
+})
+
+test('over the size the oldest goes first; an hour that fills it alone is no longer written', async t => {
+  const proxy = await startProxy({ EDGE_LOG_MB: '1' })
+  t.teardown(proxy.stop)
+  const folder = join(proxy.config.dataDir, 'proxy/access')
+  const file = (hoursAgo: number) =>
+    join(folder, `access-${new Date(Date.now() - hoursAgo * 3_600_000).toISOString().slice(0, 13)}.log`)
+  await writeFile(file(2), Buffer.alloc(600_000))
+  await writeFile(file(1), Buffer.alloc(300_000))
+  await writeFile(file(0), Buffer.alloc(400_000))
+  await proxy.kill('SIGQUIT')
+  await proxy.start()
+  for (let attempt = 0; attempt < 100 && (await readdir(folder)).length > 2; attempt++) await sleep(20)
+  await t.throwsAsync(access(file(2)))
+  await t.notThrowsAsync(access(file(1)))
+  await proxy.kill('SIGQUIT')
+  await writeFile(file(0), Buffer.alloc(1_100_000))
+  await proxy.start()
+  await sleep(200)
+  t.is((await ask(proxy.port, 'nobody.localhost')).status, 404)
+  await sleep(200)
+  const { size } = await (await import('node:fs/promises')).stat(file(0))
+  t.is(size, 1_100_000)
+})

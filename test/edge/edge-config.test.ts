@@ -1,0 +1,106 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, chown, cp, mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import test from 'ava'
+import { nginxEdge } from '../../activities/edge.nginx.ts'
+import { type EdgeConfigOptions, edgeConfig } from '../../edge/edge-config.ts'
+import { findModules } from '../../edge/nginx-binary.ts'
+import { prepareEdge } from '../../edge/prepare.ts'
+import { surfaceTargets } from '../../edge/surfaces.ts'
+import { parseConfig } from '../../policy/config.ts'
+import { ask, named } from '../kit/origin.ts'
+import { freePort } from '../kit/proxy.ts'
+
+function options(env: Record<string, string> = {}, more: Partial<EdgeConfigOptions> = {}): EdgeConfigOptions {
+  const config = parseConfig({ BERTH_DATA: '/data', ...env }, '/')
+  return {
+    settings: config.edge,
+    folder: '/data/proxy',
+    scripts: '/scripts',
+    modules: '/modules',
+    user: null,
+    targets: surfaceTargets(config.bind, [config.ports]),
+    limitScale: 1,
+    ...more,
+  }
+}
+
+test('it listens on loopback unless EDGE_BIND says otherwise', t => {
+  t.regex(edgeConfig(options()), /listen 127\.0\.0\.1:8080 default_server;/)
+  t.regex(edgeConfig(options({ EDGE_BIND: '0.0.0.0', EDGE_PORT: '80' })), /listen 0\.0\.0\.0:80 default_server;/)
+  const both = edgeConfig(options({ EDGE_BIND: '::' }))
+  t.is(both.split('ipv6only=off').length, 2)
+  t.regex(both, /listen \[::\]:8080;/)
+})
+
+test('processes, limits and the user follow the settings', t => {
+  t.regex(edgeConfig(options()), /worker_processes auto;/)
+  const text = edgeConfig(
+    options({ EDGE_WORKERS: '3', EDGE_CONNECTIONS_PER_ADDRESS: '7' }, { limitScale: 1.5, user: 'www-data' }),
+  )
+  t.regex(text, /worker_processes 3;/)
+  t.regex(text, /limit_conn per_address 11;/)
+  t.regex(text, /user www-data;/)
+  t.notRegex(edgeConfig(options()), /^user /m)
+})
+
+test('paths and networks that nginx would misread are refused', t => {
+  t.throws(() => edgeConfig(options({}, { folder: '/a"b' })), { message: /rename the folder/ })
+  t.throws(() => edgeConfig(options({ EDGE_TRUSTED_PROXIES: '10.0.0.0/8,example; x' })), {
+    message: /EDGE_TRUSTED_PROXIES/,
+  })
+})
+
+test('a missing nginx is told with the command that installs it', async t => {
+  await t.throwsAsync(findModules('/nowhere/nginx'), { message: /apt-get install nginx-light libnginx-mod-http-lua/ })
+})
+
+test('the control socket lies in a folder that other users cannot enter', async t => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'berth-edge-'))
+  t.teardown(() => rm(dataDir, { recursive: true }))
+  await chmod(dataDir, 0o711)
+  const config = parseConfig({ BERTH_DATA: dataDir }, '/')
+  await prepareEdge(config)
+  t.is((await stat(dirname(config.edge.controlSocket))).mode & 0o777, 0o700)
+  await chmod(dirname(config.edge.controlSocket), 0o755)
+  await t.throwsAsync(prepareEdge(config), { message: /chmod 700/ })
+})
+
+test('nginx runs on it as an ordinary user too', async t => {
+  const folder = await mkdtemp(join(tmpdir(), 'berth-edge-'))
+  let child: ChildProcess | undefined
+  t.teardown(async () => {
+    child?.kill('SIGTERM')
+    await rm(folder, { recursive: true })
+  })
+  const port = await freePort()
+  const socket = join(folder, 'control.sock')
+  const routesFile = join(folder, 'routes.json')
+  const env = { EDGE_PORT: String(port), EDGE_CONTROL_SOCKET: socket, EDGE_ROUTES_FILE: routesFile, EDGE_WORKERS: '1' }
+  const scripts = join(folder, 'lua')
+  await cp(fileURLToPath(new URL('../../edge/lua', import.meta.url)), scripts, { recursive: true })
+  const modules = await findModules('nginx')
+  await writeFile(join(folder, 'nginx.conf'), edgeConfig(options(env, { folder, scripts, modules })))
+  for (const name of ['access', 'temporary']) await mkdir(join(folder, name))
+  const nobody = process.geteuid?.() === 0 ? { uid: 65534, gid: 65534 } : {}
+  if (nobody.uid)
+    for (const name of ['.', 'access', 'temporary']) await chown(join(folder, name), nobody.uid, nobody.gid)
+  child = spawn('nginx', ['-p', folder, '-e', 'stderr', '-c', join(folder, 'nginx.conf')], {
+    stdio: 'ignore',
+    ...nobody,
+  })
+  const origin = await named('reached')
+  t.teardown(origin.stop)
+  const edge = nginxEdge(socket)
+  for (let attempt = 0; attempt < 200 && !(await edge.listRoutes().catch(() => null)); attempt++) await sleep(25)
+  await edge.setRoute({ host: 'a.localhost', appId: 'a1', address: '127.0.0.1', port: origin.port })
+  t.is((await ask(port, 'a.localhost')).body, 'reached')
+  t.true((await stat(routesFile)).size > 0)
+  const ended = once(child, 'exit')
+  child.kill('SIGQUIT')
+  t.deepEqual(await ended, [0, null])
+})

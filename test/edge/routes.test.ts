@@ -1,0 +1,134 @@
+import { readFile } from 'node:fs/promises'
+import autocannon from 'autocannon'
+import test from 'ava'
+import type { Route } from '../../activities/edge.ts'
+import { ask, named } from '../kit/origin.ts'
+import { freePort, startProxy, type TestProxy } from '../kit/proxy.ts'
+
+let proxy: TestProxy
+
+test.before(async () => {
+  proxy = await startProxy()
+})
+test.after.always(() => proxy?.stop())
+
+const routeTo = (label: string, port: number): Route => ({
+  host: `${label}.apps.localhost`,
+  appId: '0123456789abcdef01234567',
+  address: '127.0.0.1',
+  port,
+})
+
+async function milliseconds(work: () => Promise<unknown>): Promise<number> {
+  const start = performance.now()
+  await work()
+  return performance.now() - start
+}
+
+test.serial('10,000 routes come in one call, and a change beside them takes single-digit milliseconds', async t => {
+  const origin = await named('found')
+  t.teardown(origin.stop)
+  const many = Array.from({ length: 10_000 }, (_, index) => routeTo(`app-${index}`, origin.port))
+  const sync = await milliseconds(() => proxy.edge.syncRoutes(many))
+  const changes: number[] = []
+  for (let index = 0; index < 200; index++)
+    changes.push(await milliseconds(() => proxy.edge.setRoute(routeTo(`new-${index}`, origin.port))))
+  changes.sort((one, other) => one - other)
+  const median = changes[100]!
+  t.log(`sync ${sync.toFixed(0)} ms, change median ${median.toFixed(2)} ms, p95 ${changes[190]!.toFixed(2)} ms`)
+  t.true(median < 10, `a change took ${median} ms`)
+  t.is((await proxy.edge.listRoutes()).length, 10_200)
+  for (const host of ['app-0', 'app-9999', 'new-199'])
+    t.is((await ask(proxy.port, `${host}.apps.localhost`)).body, 'found')
+})
+
+test.serial('a route that moves back and forth under load fails no request', async t => {
+  const origins = await Promise.all([named('one'), named('two')])
+  for (const origin of origins) t.teardown(origin.stop)
+  await proxy.edge.setRoute(routeTo('moving', origins[0]!.port))
+  const load = autocannon({
+    url: `http://127.0.0.1:${proxy.port}`,
+    connections: 20,
+    duration: 3,
+    headers: { host: 'moving.apps.localhost' },
+  })
+  let running = true
+  let switches = 0
+  const done = load.then(result => {
+    running = false
+    return result
+  })
+  while (running) {
+    switches++
+    await proxy.edge.setRoute(routeTo('moving', origins[switches % 2]!.port))
+    t.is((await ask(proxy.port, 'moving.apps.localhost')).body, switches % 2 ? 'two' : 'one')
+    await new Promise(resolve => setTimeout(resolve, 10))
+  }
+  const result = await done
+  t.log(`${result['2xx']} requests over ${switches} switches`)
+  t.true(switches > 20)
+  t.true(result['2xx'] > 500)
+  t.deepEqual([result.errors, result.timeouts, result.non2xx], [0, 0, 0])
+})
+
+test.serial('old containers may end right after the switch: requests under way go to the new one', async t => {
+  let old = await named('old')
+  await proxy.edge.setRoute(routeTo('replaced', old.port))
+  const load = autocannon({
+    url: `http://127.0.0.1:${proxy.port}`,
+    connections: 10,
+    duration: 2,
+    headers: { host: 'replaced.apps.localhost' },
+  })
+  for (let turn = 0; turn < 8; turn++) {
+    await new Promise(resolve => setTimeout(resolve, 200))
+    const next = await named(`turn ${turn}`)
+    await proxy.edge.setRoute(routeTo('replaced', next.port))
+    await old.stop()
+    old = next
+  }
+  const result = await load
+  await old.stop()
+  t.deepEqual([result.errors, result.timeouts, result.non2xx], [0, 0, 0])
+})
+
+test.serial('a killed proxy comes back with its routes, and its old workers make way', async t => {
+  const origin = await named('kept')
+  t.teardown(origin.stop)
+  await proxy.edge.syncRoutes([routeTo('kept', origin.port), routeTo('gone', origin.port)])
+  await proxy.edge.removeRoute('gone.apps.localhost')
+  await proxy.edge.setRoute(routeTo('late', origin.port))
+  await proxy.kill('SIGKILL')
+  await proxy.start()
+  t.deepEqual((await proxy.edge.listRoutes()).map(route => route.host).sort(), [
+    'kept.apps.localhost',
+    'late.apps.localhost',
+  ])
+  t.is((await ask(proxy.port, 'late.apps.localhost')).body, 'kept')
+  t.is((await ask(proxy.port, 'gone.apps.localhost')).status, 404)
+})
+
+test.serial('a line that was torn by a crash costs that line only', async t => {
+  const origin = await named('whole')
+  t.teardown(origin.stop)
+  await proxy.edge.syncRoutes([routeTo('whole', origin.port)])
+  await proxy.kill('SIGKILL')
+  const { appendFile } = await import('node:fs/promises')
+  await appendFile(proxy.config.edge.routesFile, '\n{"host":"torn.apps.localhost","appId":"a1","addr')
+  await proxy.start()
+  await proxy.edge.setRoute(routeTo('after', origin.port))
+  await proxy.kill('SIGKILL')
+  await proxy.start()
+  t.deepEqual((await proxy.edge.listRoutes()).map(route => route.host).sort(), [
+    'after.apps.localhost',
+    'whole.apps.localhost',
+  ])
+})
+
+test.serial('the file of routes does not grow with the number of changes', async t => {
+  await proxy.edge.syncRoutes([routeTo('steady', await freePort())])
+  for (let port = 1; port <= 1100; port++) await proxy.edge.setRoute(routeTo('steady', port))
+  const lines = (await readFile(proxy.config.edge.routesFile, 'utf8')).split('\n')
+  t.true(lines.length < 1010, `${lines.length} lines`)
+  t.is(JSON.parse(lines.at(-1)!).port, 1100)
+})
