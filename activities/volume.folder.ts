@@ -1,0 +1,55 @@
+import { execFile } from 'node:child_process'
+import { chown, mkdir, readdir, rm, statfs } from 'node:fs/promises'
+import { promisify } from 'node:util'
+import { NoSpaceLeft } from './container-host.ts'
+import type { Volumes } from './volume.ts'
+
+const run = promisify(execFile)
+
+/** Free space in MB that a host keeps whatever is asked of it. */
+const keepFreeMb = 64
+
+/** Volumes as plain folders under `root`: sizes are checked by whoever asks, not enforced. */
+export function folderVolumes(root: string): Volumes {
+  const path = (appId: string) => `${root}/${checkedId(appId)}`
+  return {
+    quota: 'checked',
+    path,
+    async ensure(appId, _sizeMb, uid) {
+      await mkdir(root, { recursive: true })
+      await demandSpace(root)
+      await layOut(path(appId), uid)
+    },
+    async remove(appId) {
+      await rm(path(appId), { recursive: true, force: true })
+    },
+    async remountAll() {},
+    async usedBytes(appId) {
+      const { stdout } = await run('du', ['-sk', path(appId)]).catch(() => ({ stdout: '0' }))
+      return Number.parseInt(stdout, 10) * 1024
+    },
+    async list() {
+      return (await readdir(root).catch(() => [])).sort()
+    },
+  }
+}
+
+/** The folders every volume has (volume.ts). The application owns its files and nothing above them; only root changes owners. */
+export async function layOut(folder: string, uid: number): Promise<void> {
+  await mkdir(`${folder}/files`, { recursive: true, mode: 0o755 })
+  await mkdir(`${folder}/releases`, { recursive: true, mode: 0o755 })
+  if (process.getuid?.() === 0) await chown(`${folder}/files`, uid, uid)
+}
+
+/** Rejects with NoSpaceLeft when the disk under `folder` is all but full. */
+export async function demandSpace(folder: string): Promise<void> {
+  const { bavail, bsize } = await statfs(folder)
+  const freeMb = Math.floor((bavail * bsize) / 1024 / 1024)
+  if (freeMb < keepFreeMb) throw new NoSpaceLeft(`The host has ${freeMb} MB of disk space left.`)
+}
+
+/** Ids become folder names; nothing that could lead elsewhere is one. */
+export function checkedId(appId: string): string {
+  if (!/^[A-Za-z0-9][A-Za-z0-9-]{0,63}$/.test(appId)) throw new Error(`"${appId}" is not an id that a volume can have.`)
+  return appId
+}

@@ -1,0 +1,54 @@
+import { stat, writeFile } from 'node:fs/promises'
+import type { SerialFn } from 'ava'
+import type { Volumes } from '../../activities/volume.ts'
+
+/** What every kind of volume does. `open` gives the same storage again each time, as a restarted host process sees it. */
+export function volumesContract(test: SerialFn, name: string, open: () => Promise<Volumes>): void {
+  const id = () =>
+    [...crypto.getRandomValues(new Uint8Array(12))].map(byte => byte.toString(16).padStart(2, '0')).join('')
+
+  test(`${name}: a volume has its folders, is listed, and adopting it keeps what is inside`, async t => {
+    const app = id()
+    const volumes = await open()
+    await volumes.ensure(app, 16, 10_001)
+    const files = await stat(`${volumes.path(app)}/files`)
+    t.is(files.uid, process.getuid?.() === 0 ? 10_001 : files.uid)
+    t.true((await stat(`${volumes.path(app)}/releases`)).isDirectory())
+    await writeFile(`${volumes.path(app)}/files/note`, 'kept')
+    const again = await open()
+    await again.ensure(app, 16, 10_001)
+    t.is((await stat(`${again.path(app)}/files/note`)).size, 4)
+    t.true((await again.list()).includes(app))
+    await again.remove(app)
+    t.false((await again.list()).includes(app))
+  })
+
+  test(`${name}: removing twice, or what never was, is success`, async t => {
+    const app = id()
+    const volumes = await open()
+    await volumes.remove(app)
+    await volumes.ensure(app, 16, 10_001)
+    await volumes.remove(app)
+    await volumes.remove(app)
+    await t.throwsAsync(stat(volumes.path(app)), { code: 'ENOENT' })
+  })
+
+  test(`${name}: used bytes follow what is written`, async t => {
+    const app = id()
+    const volumes = await open()
+    t.is(await volumes.usedBytes(app), 0)
+    await volumes.ensure(app, 16, 10_001)
+    const before = await volumes.usedBytes(app)
+    await writeFile(`${volumes.path(app)}/files/data`, Buffer.alloc(4 * 1024 * 1024, 7), { flush: true } as object)
+    const grown = (await volumes.usedBytes(app)) - before
+    t.true(grown >= 4 * 1024 * 1024 && grown < 5 * 1024 * 1024, String(grown))
+    await volumes.remove(app)
+  })
+
+  test(`${name}: an id never leads elsewhere`, async t => {
+    const volumes = await open()
+    for (const bad of ['', '..', 'a/b', '../x', '.hidden', 'a\0b', 'x'.repeat(65)])
+      t.throws(() => volumes.path(bad), undefined, bad)
+    await t.throwsAsync(volumes.remove('../..'))
+  })
+}
