@@ -3,12 +3,12 @@ import { BlockList, isIP } from 'node:net'
 
 /** The caller's address. `X-Forwarded-For` counts only hop by hop from a trusted proxy; a forged one moves nothing. */
 export function addressOf(request: IncomingMessage, trustedProxies: readonly string[]): string {
-  let address = plain(request.socket.remoteAddress ?? '')
+  let address = plainAddress(request.socket.remoteAddress ?? '')
   const forwarded = request.headers['x-forwarded-for']
   if (forwarded === undefined || !trustedProxies.includes(address)) return address
   const hops = String(forwarded)
     .split(',')
-    .map(hop => plain(hop.trim()))
+    .map(hop => plainAddress(hop.trim()))
   for (let hop = hops.pop(); hop !== undefined && isIP(hop); hop = hops.pop()) {
     address = hop
     if (!trustedProxies.includes(hop)) break
@@ -17,7 +17,7 @@ export function addressOf(request: IncomingMessage, trustedProxies: readonly str
 }
 
 /** IPv4 in IPv6 clothes is the same address. */
-const plain = (address: string): string => (address.startsWith('::ffff:') ? address.slice(7) : address)
+export const plainAddress = (address: string): string => (address.startsWith('::ffff:') ? address.slice(7) : address)
 
 /**
  * Addresses of the platform itself: loopback, container hosts, and the given networks of applications. The limit for

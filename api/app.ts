@@ -56,7 +56,7 @@ export function surfaces(parts: Parts): Surfaces {
 
 /** The management API over a list of endpoints. */
 export function managementSurface(parts: Parts, list: readonly Endpoint[]): Koa {
-  const router = Router({ maxParamLength: 200 })
+  const router = Router({ maxParamLength: 16 * 1024 })
   for (const endpoint of list)
     router.on(endpoint.method, endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'), () => {}, endpoint)
   const unknown = failure(new ApiError('ROUTE_NOT_FOUND'))

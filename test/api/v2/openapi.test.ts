@@ -1,0 +1,61 @@
+import test from 'ava'
+import { endpoints } from '../../../api/app.ts'
+import { openApiDocument } from '../../../api/openapi.ts'
+import { managementErrors } from '../../../policy/errors.ts'
+import { testApi } from '../../kit/api.ts'
+
+const api = testApi()
+
+test('the document is 3.1.0 in the 2020-12 dialect, and known by its ETag', async t => {
+  const answer = await api().as(undefined).get('/v2/openapi.json')
+  t.is(answer.status, 200)
+  t.is(answer.body.openapi, '3.1.0')
+  t.is(answer.body.jsonSchemaDialect, 'https://json-schema.org/draft/2020-12/schema')
+  t.is(answer.body.info.version, '10.3.3')
+  const again = await api()
+    .as(undefined)
+    .get('/v2/openapi.json', { 'if-none-match': answer.headers.get('etag') ?? '' })
+  t.is(again.status, 304)
+  t.is(again.text, '')
+})
+
+test('it lists every route that takes an API key, once, and no other', t => {
+  const document = openApiDocument(endpoints, 'http://x') as {
+    paths: Record<string, Record<string, { operationId: string }>>
+  }
+  const listed = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, { operationId }]) => `${method} ${path} ${operationId}`),
+  )
+  const expected = endpoints
+    .filter(e => typeof e.auth === 'object')
+    .map(e => `${e.method.toLowerCase()} ${e.path} ${e.name}`)
+  t.deepEqual(listed.sort(), expected.sort())
+  t.is(new Set(endpoints.map(e => e.name)).size, endpoints.length)
+})
+
+test('every code stands under its own status, and none twice', t => {
+  const document = openApiDocument(endpoints, 'http://x')
+  for (const [path, methods] of Object.entries(document.paths as object))
+    for (const [method, operation] of Object.entries(methods as object)) {
+      const seen = new Set<string>()
+      for (const [status, response] of Object.entries(
+        operation.responses as Record<
+          string,
+          { content: Record<string, { schema: { properties: { code?: { enum: string[] } } } }> }
+        >,
+      ))
+        for (const code of response.content['application/json']!.schema.properties.code?.enum ?? []) {
+          t.false(seen.has(code), `${method} ${path} ${code}`)
+          seen.add(code)
+          t.is(String(managementErrors[code as keyof typeof managementErrors][0]), status)
+        }
+      for (const code of ['ACCESS_DENIED', 'MISSING_SCOPE', 'RATE_LIMIT', 'KEEP_CALM', 'DATABASE_UNAVAILABLE'])
+        t.true(seen.has(code), `${method} ${path} ${code}`)
+    }
+})
+
+test('nothing of the validator leaks into the schemas', t => {
+  const text = JSON.stringify(openApiDocument(endpoints, 'http://x'))
+  for (const word of ['"openapi":{', '~standard', '"$schema"', 'INVALID_TYPE']) t.false(text.includes(word), word)
+  t.true(text.includes('"name":"rawData","in":"query","required":false,"schema":{"type":"boolean"}'))
+})

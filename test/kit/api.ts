@@ -1,0 +1,298 @@
+import { randomBytes } from 'node:crypto'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import test from 'ava'
+import { archives } from '../../activities/archive.process.ts'
+import type { Archives } from '../../activities/archive.ts'
+import { endpoints, managementSurface, surfaces } from '../../api/app.ts'
+import { authenticator } from '../../api/authenticate.ts'
+import { commonErrors, type Endpoint } from '../../api/endpoint.ts'
+import type { HostReader, HostReading } from '../../api/host-reader.ts'
+import { NetworkRates } from '../../api/network-rates.ts'
+import { openApi } from '../../api/openapi.ts'
+import { Outcomes } from '../../api/outcomes.ts'
+import type { Log, Parts } from '../../api/parts.ts'
+import { hardenedServer } from '../../api/server.ts'
+import { ServiceStatus } from '../../api/service-status.ts'
+import * as accounts from '../../db/accounts.ts'
+import { createApp } from '../../db/app-creation.ts'
+import type { AppRow } from '../../db/apps.ts'
+import type { Db } from '../../db/database.ts'
+import { registerHost } from '../../db/hosts.ts'
+import { Notifications } from '../../db/notifications.ts'
+import { claimNext, finish, type OperationRow, type Outcome } from '../../db/operations.ts'
+import * as segments from '../../db/segments.ts'
+import type { AppConfigFile } from '../../policy/app-config.ts'
+import { type Config, parseConfig } from '../../policy/config.ts'
+import { defaultPlans } from '../../policy/plans.ts'
+import type { Scope } from '../../policy/scopes.ts'
+import { type TestDatabase, testDatabase } from './database.ts'
+import { MemoryStore } from './memory-store.ts'
+
+export interface Answer {
+  status: number
+  // biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever came
+  body: any
+  text: string
+  headers: Headers
+}
+
+/** Someone who speaks HTTP with one credential, or none. */
+export interface Actor {
+  request(method: string, path: string, init?: RequestInit): Promise<Answer>
+  get(path: string, headers?: Record<string, string>): Promise<Answer>
+  post(path: string, body?: RequestInit['body'], headers?: Record<string, string>): Promise<Answer>
+  delete(path: string): Promise<Answer>
+}
+
+export interface TestUser {
+  id: string
+  key: string
+  session: string
+  sessionId: string
+  keyId: string
+}
+
+/** Reads that a test scripts: by application id, else silence. */
+export class ScriptedHosts implements HostReader {
+  readonly readings = new Map<string, HostReading>()
+  readonly printed = new Map<string, string>()
+  logsFail: Error | undefined
+
+  async stats(app: AppRow) {
+    return this.readings.get(app.id) ?? null
+  }
+
+  async logs(app: AppRow) {
+    if (this.logsFail) throw this.logsFail
+    return this.printed.get(app.id) ?? null
+  }
+}
+
+/** A lane that runs what is queued as the test says; `asleep` loses every wake-up. */
+export class ScriptedLanes {
+  asleep = false
+  outcome: (operation: OperationRow) => Outcome | Promise<Outcome> = () => ({ state: 'success' })
+  readonly woken: string[] = []
+  constructor(private readonly db: Db) {}
+
+  async wake(appId: string): Promise<void> {
+    this.woken.push(appId)
+    if (this.asleep) throw new Error('Temporal is away')
+    void this.#run(appId)
+  }
+
+  async #run(appId: string): Promise<void> {
+    const operation = await claimNext(this.db, appId)
+    if (!operation) return
+    const outcome = await this.outcome(operation)
+    if (outcome.state === 'success' && operation.kind === 'delete') await this.db('apps').where({ id: appId }).delete()
+    await finish(this.db, operation.id, outcome)
+  }
+}
+
+export interface TestApi {
+  db: Db
+  url: string
+  publicUrl: string
+  server: Server
+  parts: Parts
+  store: MemoryStore
+  hosts: ScriptedHosts
+  lanes: ScriptedLanes
+  /** Undeclared codes and answers that are not of their schema. Checked after each file. */
+  breaches: string[]
+  as(credential: string | TestUser | undefined): Actor
+  makeUser(input?: { plan?: string; name?: string; planEndsAt?: Date }): Promise<TestUser>
+  makeKey(
+    user: TestUser,
+    input: { scopes?: Scope[]; resources?: string[]; expiresAt?: Date },
+  ): Promise<{ id: string; key: string }>
+  makeApp(user: TestUser, config?: Partial<AppConfigFile>): Promise<AppRow>
+}
+
+export const masterKey = randomBytes(32).toString('hex')
+
+export interface TestApiOptions {
+  scale?: number
+  extra?: readonly Endpoint[]
+  parts?: (parts: Parts) => Partial<Parts>
+  config?: Partial<Config>
+}
+
+/** Call it once at the top level of a test file: the API in this process, on a real database of its own. */
+export function testApi(options: TestApiOptions = {}): () => TestApi {
+  const database = testDatabase()
+  let api: TestApi
+  const undo: (() => Promise<unknown>)[] = []
+  test.before('start the API', async () => {
+    const { db } = await database
+    await registerHost(db, {
+      id: 'h1',
+      address: '127.0.0.1',
+      readUrl: 'http://127.0.0.1:1',
+      memoryMb: 65_536,
+      diskMb: 10_000_000,
+      protections: {},
+    })
+    await db('hosts').update({ last_seen_at: '2100-01-01' })
+    api = await openApiFor(await database, options, undo)
+  })
+  test.after.always('stop the API', async t => {
+    for (const step of undo.reverse()) await step()
+    t.deepEqual(api?.breaches ?? [], [])
+  })
+  return () => api
+}
+
+/** One more API process, as far as limits and operations can tell, on the same database. */
+export async function openApiFor(
+  database: TestDatabase,
+  options: TestApiOptions,
+  undo: (() => Promise<unknown>)[],
+): Promise<TestApi> {
+  const { db } = database
+  const config = {
+    ...parseConfig({ BERTH_MASTER_KEY: masterKey, RATE_LIMIT_SCALE: String(options.scale ?? 1000) }, '/'),
+    ...options.config,
+  }
+  const notifications = new Notifications(database.url, ['operations'])
+  const zips: Archives = archives()
+  const breaches: string[] = []
+  const made = {
+    store: new MemoryStore(),
+    hosts: new ScriptedHosts(),
+    lanes: new ScriptedLanes(db),
+  }
+  const base: Parts = {
+    ...made,
+    db,
+    config,
+    plans: defaultPlans,
+    authenticate: authenticator({ db, masterKey, plans: defaultPlans }),
+    archives: zips,
+    outcomes: new Outcomes(notifications),
+    rates: new NetworkRates(),
+    service: new ServiceStatus([]),
+    isInside: () => true,
+    log: silent,
+    contract: watch(breaches),
+  }
+  const parts = { ...base, ...options.parts?.(base) }
+  const management = managementSurface(parts, [
+    ...endpoints,
+    openApi(endpoints, config.urls.base),
+    ...(options.extra ?? []),
+  ])
+  const limits = { connections: 2000, connectionsPerAddress: 100, unlimited: () => true }
+  const server = hardenedServer(management.callback(), limits)
+  const open = createServer(surfaces(parts).public.callback())
+  const [url, publicUrl] = await Promise.all([listening(server), listening(open)])
+  await notifications.open()
+  undo.push(
+    () => zips.close(),
+    () => notifications.close(),
+    () => closed(open),
+    () => closed(server),
+  )
+  return { ...made, db, url, publicUrl, server, parts, breaches, ...actors(url), ...makers(db) }
+}
+
+function actors(url: string): Pick<TestApi, 'as'> {
+  return {
+    as(who) {
+      const credential = typeof who === 'object' ? who.key : who
+      async function request(method: string, path: string, init: RequestInit = {}): Promise<Answer> {
+        const headers = {
+          ...(credential && { authorization: credential }),
+          ...(init.headers as Record<string, string>),
+        }
+        const response = await fetch(url + path, { ...init, method, headers, redirect: 'manual' })
+        const text = await response.text()
+        const json = response.headers.get('content-type')?.startsWith('application/json')
+        return { status: response.status, text, body: json ? JSON.parse(text) : text, headers: response.headers }
+      }
+      return {
+        request,
+        get: (path, headers) => request('GET', path, { headers }),
+        post: (path, body, headers) => request('POST', path, { body, headers }),
+        delete: path => request('DELETE', path),
+      }
+    },
+  }
+}
+
+function makers(db: Db): Pick<TestApi, 'makeUser' | 'makeKey' | 'makeApp'> {
+  return {
+    async makeUser({ plan = 'enterprise-32', name = 'Ana', planEndsAt } = {}) {
+      const user = await accounts.createUser(db, {
+        name,
+        email: `${randomBytes(6).toString('hex')}@example.org`,
+        plan,
+        planEndsAt,
+      })
+      const { key, id: keyId } = await accounts.createKey(db, masterKey, { userId: user.id })
+      const { token, id: sessionId } = await accounts.createSession(db, masterKey, {
+        userId: user.id,
+        lifeSeconds: 3600,
+      })
+      return { id: user.id, key, keyId, session: token, sessionId }
+    },
+    makeKey: (user, input) => accounts.createKey(db, masterKey, { userId: user.id, ...input }),
+    async makeApp(user, config) {
+      const segmentId = await segments.draw(db)
+      const { app, operationId } = await createApp(db, {
+        ownerId: user.id,
+        planMemoryMb: 1_000_000,
+        config: { ...plainApp, ...config },
+        segmentId,
+        archiveSha256: 'a'.repeat(64),
+        archiveBytes: 1,
+        actor: user.id,
+      })
+      await db('operations').where({ id: operationId }).update({ state: 'success', finished_at: db.fn.now() })
+      return app
+    },
+  }
+}
+
+const plainApp: AppConfigFile = {
+  displayName: 'shop',
+  description: null,
+  main: 'index.js',
+  memoryMb: 256,
+  version: 'recommended',
+  subdomain: null,
+  start: null,
+  autorestart: false,
+  runtime: null,
+  language: 'javascript',
+  runtimeVersion: '22',
+}
+
+const silent: Log = { info: () => {}, warn: () => {}, error: () => {} }
+
+function watch(breaches: string[]): Parts['contract'] {
+  return {
+    undeclared: (endpoint, code) =>
+      void breaches.push(
+        `${endpoint.name} threw ${code}, of ${[...commonErrors(endpoint), ...(endpoint.errors ?? [])]}`,
+      ),
+    answered(endpoint, value) {
+      const parsed = endpoint.response?.safeParse(value)
+      if (parsed?.error) breaches.push(`${endpoint.name} answered ${JSON.stringify(value)}: ${parsed.error.message}`)
+    },
+  }
+}
+
+export function listening(server: Server): Promise<string> {
+  return new Promise(resolve =>
+    server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)),
+  )
+}
+
+function closed(server: Server): Promise<unknown> {
+  const end = new Promise(resolve => server.close(resolve))
+  server.closeAllConnections()
+  return end
+}

@@ -1,0 +1,108 @@
+import { readFileSync } from 'node:fs'
+import type { Server } from 'node:http'
+import { archives } from '../activities/archive.process.ts'
+import { nginxEdge } from '../activities/edge.nginx.ts'
+import { openObjectStore } from '../activities/object-store.select.ts'
+import { InsideAddresses, plainAddress } from '../api/address.ts'
+import { surfaces } from '../api/app.ts'
+import { authenticator } from '../api/authenticate.ts'
+import { healthChecks } from '../api/health.ts'
+import { httpHostReader } from '../api/host-reader.ts'
+import { NetworkRates } from '../api/network-rates.ts'
+import { Outcomes } from '../api/outcomes.ts'
+import type { Parts } from '../api/parts.ts'
+import { drain, hardenedServer } from '../api/server.ts'
+import { ServiceStatus } from '../api/service-status.ts'
+import { openDatabase } from '../db/database.ts'
+import { listHosts } from '../db/hosts.ts'
+import { sweepIdempotency } from '../db/idempotency.ts'
+import { sweepCounters } from '../db/limits.ts'
+import { Notifications } from '../db/notifications.ts'
+import type { Config } from '../policy/config.ts'
+import { applicationRange } from '../policy/networks.ts'
+import { defaultPlans, parsePlans } from '../policy/plans.ts'
+import { openLog, openTemporal, runProcess } from './connect.ts'
+import { temporalLanes } from './lanes.ts'
+
+const drainSeconds = 10
+const connectionsInAll = 2000
+const connectionsPerAddress = 100
+
+/** Composes the wire from real parts, listens on the five ports, and drains on SIGTERM. */
+export async function serveApi(config: Config): Promise<void> {
+  const log = openLog(config, 'api')
+  const life = runProcess(log, drainSeconds + 2)
+  const { databaseUrl: url, masterKey, databasePool } = config
+  if (!/^[0-9a-f]{64}$/.test(masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
+
+  const db = openDatabase({ url, pool: databasePool, applicationName: 'berth-api', statementTimeoutMs: 2500 })
+  const notifications = new Notifications(url, ['operations'])
+  const client = openTemporal(config)
+  const plans = config.plansFile ? parsePlans(readFileSync(config.plansFile, 'utf8')) : defaultPlans
+  const store = await openObjectStore(config.objectStore)
+  const zips = archives()
+  const inside = new InsideAddresses([], [applicationRange])
+  const pingWorkflows = () =>
+    client.withDeadline(Date.now() + 2500, () => client.connection.workflowService.getSystemInfo({}))
+
+  const parts: Parts = {
+    db,
+    config,
+    plans,
+    store,
+    log,
+    archives: zips,
+    authenticate: authenticator({ db, masterKey, plans }),
+    lanes: temporalLanes(client, { queuePrefix: config.queuePrefix }),
+    outcomes: new Outcomes(notifications),
+    hosts: httpHostReader(db, masterKey),
+    rates: new NetworkRates(),
+    service: new ServiceStatus(healthChecks({ db, store, edge: nginxEdge(config.edge.controlSocket), pingWorkflows })),
+    isInside: address => inside.has(address),
+  }
+
+  void notifications.open()
+  const refresh = async () =>
+    inside.replace(
+      (await listHosts(db)).map(host => host.address),
+      [applicationRange],
+    )
+  repeat(10, refresh)
+  repeat(600, async () => {
+    await sweepCounters(db)
+    await sweepIdempotency(db)
+  })
+
+  const apps = surfaces(parts)
+  const limits = {
+    connections: connectionsInAll,
+    connectionsPerAddress: Math.ceil(connectionsPerAddress * config.rateLimitScale),
+    unlimited: (address: string) =>
+      inside.has(plainAddress(address)) || config.trustedProxies.includes(plainAddress(address)),
+  }
+  const servers = await Promise.all(
+    (['base', 'blob', 's3', 'files', 'public'] as const).map(name =>
+      listening(hardenedServer(apps[name].callback(), limits), config.ports[name], config.bind),
+    ),
+  )
+
+  // In reverse: requests end first, then what they stand on.
+  life.onEnd(() => db.destroy())
+  life.onEnd(() => client.connection.close())
+  life.onEnd(() => notifications.close())
+  life.onEnd(() => zips.close())
+  life.onEnd(() => drain(servers, drainSeconds))
+  life.ready()
+  log.info({ ports: config.ports }, 'api ready')
+}
+
+function listening(server: Server, port: number, address: string): Promise<Server> {
+  return new Promise((resolve, reject) => server.once('error', reject).listen(port, address, () => resolve(server)))
+}
+
+/** Now and every so many seconds; a failure waits for the next turn. */
+function repeat(seconds: number, work: () => Promise<unknown>): void {
+  const turn = () => void work().catch(() => {})
+  turn()
+  setInterval(turn, seconds * 1000).unref()
+}

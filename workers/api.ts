@@ -1,0 +1,27 @@
+import cluster from 'node:cluster'
+import { parseConfig } from '../policy/config.ts'
+import { openLog, runProcess } from './connect.ts'
+
+/** The process `api`: serves by itself, or stands before `API_PROCESSES` others that share its ports. */
+const config = parseConfig(process.env, process.cwd())
+
+if (cluster.isPrimary && config.apiProcesses > 1) {
+  const life = runProcess(openLog(config, 'api'), 12)
+  let listening = 0
+  let ending = false
+  for (let n = 0; n < config.apiProcesses; n++) cluster.fork()
+  cluster.on('message', (_, message) => {
+    if (message?.ready && ++listening === config.apiProcesses) life.ready()
+  })
+  cluster.on('exit', () => {
+    if (!ending) setTimeout(() => cluster.fork(), 500)
+  })
+  life.onEnd(async () => {
+    ending = true
+    for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill('SIGTERM')
+    while (Object.keys(cluster.workers ?? {}).length > 0) await new Promise(resolve => setTimeout(resolve, 50))
+  })
+} else {
+  const { serveApi } = await import('./api-server.ts')
+  await serveApi(config)
+}
