@@ -41,8 +41,17 @@ function isExecutable(path: string): boolean {
 
 export const isRoot = (): boolean => process.getuid?.() === 0
 
+let underWay: Promise<unknown> = Promise.resolve()
+
 /** Installs distribution packages after saying so. Not root, or no apt: throws `MissingPart` with the command to type. */
-export async function installPackages({ what, packages, keepStopped }: SystemPart, say: Say): Promise<void> {
+export function installPackages(part: SystemPart, say: Say): Promise<void> {
+  // One after the other: dpkg has a lock, and parts look for what they need side by side.
+  const install = underWay.then(() => installNow(part, say))
+  underWay = install.catch(() => undefined)
+  return install
+}
+
+async function installNow({ what, packages, keepStopped }: SystemPart, say: Say): Promise<void> {
   const line = `apt-get install -y --no-install-recommends ${packages.join(' ')}`
   const aptGet = findProgram('apt-get', process.env.PATH)
   if (!aptGet)

@@ -1,0 +1,97 @@
+import { openAsBlob } from 'node:fs'
+import { request } from 'node:http'
+import { basename } from 'node:path'
+
+/** A platform as its client sees it. */
+export interface Target {
+  baseUrl: string
+  apiKey: string
+  /** The proxy's address when names do not resolve to it by themselves; null = ask the application's own name. */
+  edgeUrl: string | null
+}
+
+export interface UploadedApp {
+  id: string
+  name: string
+  domain?: string
+}
+
+/** The API said no; the message is fit for a person. */
+export class Refused extends Error {
+  override name = 'Refused'
+  constructor(
+    readonly code: string,
+    message: string,
+  ) {
+    super(message)
+  }
+}
+
+/** Sends a zip to `POST /v2/apps`. Throws `Refused` with the API's code. */
+export async function uploadArchive(
+  target: Target,
+  path: string,
+): Promise<{ app: UploadedApp; operationId: string | null }> {
+  const form = new FormData()
+  form.set('file', await openAsBlob(path, { type: 'application/zip' }), basename(path))
+  const response = await call(target, '/v2/apps', { method: 'POST', body: form })
+  const app = (await answerOf(response)) as UploadedApp
+  return { app, operationId: response.headers.get('x-operation-id') }
+}
+
+/** Whether the application exists, and runs; null when it is gone. Throws when the API cannot be asked. */
+export async function appRuns(target: Target, appId: string): Promise<boolean | null> {
+  try {
+    const status = (await answerOf(await call(target, `/v2/apps/${appId}/status`))) as { running: boolean }
+    return status.running
+  } catch (error) {
+    if (error instanceof Refused && error.code === 'APP_NOT_FOUND') return null
+    throw error
+  }
+}
+
+/** The caller's applications. */
+export async function listApps(target: Target): Promise<{ id: string; domain: string | null }[]> {
+  const me = (await answerOf(await call(target, '/v2/users/me'))) as {
+    applications: { id: string; domain: string | null }[]
+  }
+  return me.applications
+}
+
+function call({ baseUrl, apiKey }: Target, path: string, init: RequestInit = {}): Promise<Response> {
+  const headers = { authorization: `Bearer ${apiKey}` }
+  return fetch(new URL(path, baseUrl), { ...init, headers, signal: AbortSignal.timeout(120_000) }).catch(error => {
+    throw new Error(`${baseUrl} does not answer (${error.cause?.message ?? error.message}).`)
+  })
+}
+
+async function answerOf(response: Response): Promise<unknown> {
+  const body = (await response.json().catch(() => null)) as {
+    response?: unknown
+    code?: string
+    message?: string
+  } | null
+  if (response.ok && body) return body.response
+  const code = body?.code ?? `HTTP_${response.status}`
+  throw new Refused(code, body?.message ? `${code}: ${body.message}` : code)
+}
+
+/** One GET through the proxy under the application's name. Resolves to the status, and whether the answer is a page of the proxy itself. */
+export function askApp({ edgeUrl }: Target, domain: string): Promise<{ status: number; ofProxy: boolean }> {
+  const url = new URL(edgeUrl ?? `http://${domain}`)
+  return new Promise((resolve, reject) => {
+    const asked = request(
+      { host: url.hostname, port: url.port || 80, path: '/', headers: { host: domain }, timeout: 10_000 },
+      answer => {
+        answer.resume()
+        const status = answer.statusCode ?? 0
+        // The proxy's pages are the ones that must never be stored: no such application, or one that does not answer.
+        const ofProxy = [404, 502, 503, 504].includes(status) && answer.headers['cache-control'] === 'no-store'
+        resolve({ status, ofProxy })
+      },
+    )
+    asked.once('timeout', () => asked.destroy(new Error('no answer within 10 s')))
+    asked.once('error', reject)
+    asked.end()
+  })
+}

@@ -1,0 +1,83 @@
+import { mkdtemp, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { basename, join, resolve } from 'node:path'
+import type { Command } from 'commander'
+import { findByOperation, readLog } from '../db/deployments.ts'
+import { archiveFolder } from './archive-folder.ts'
+import { type Target, type UploadedApp, uploadArchive } from './client.ts'
+import { withInstallation } from './database.ts'
+import { DeployFailed, followApp } from './follow-app.ts'
+import type { Installation } from './installation.ts'
+import { type Say, sayOnStderr, step } from './terminal.ts'
+
+const tailLines = 40
+
+interface DeployOptions {
+  key?: string
+  url?: string
+  wait: string
+}
+
+/** The platform on this machine, with its first key. */
+export function localTarget({ config, secrets }: Installation): Target {
+  return { baseUrl: config.urls.base, apiKey: secrets.apiKey ?? '', edgeUrl: config.urls.edge }
+}
+
+/** Zips when it is a folder, uploads, and follows until it answers. Throws `Refused` or `DeployFailed`. */
+export async function deploy(target: Target, source: string, seconds: number, say: Say): Promise<UploadedApp> {
+  const folder = await mkdtemp(join(tmpdir(), 'berth-deploy-'))
+  try {
+    const path = resolve(source)
+    const archive = (await stat(path)).isDirectory() ? join(folder, `${basename(path)}.zip`) : path
+    if (archive !== path) say(`Zipped ${await archiveFolder(path, archive)} files of ${basename(path)}`)
+    const { app, operationId } = await uploadArchive(target, archive)
+    say(`Uploaded as ${app.id}; bringing it up`)
+    await step(say, `deploying ${app.name}`, () => followApp(target, app, seconds)).catch(async error => {
+      if (error instanceof DeployFailed && operationId) error.message += await whyItFailed(operationId)
+      throw error
+    })
+    return app
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** Reason and end of the log, for deploys to the platform on this machine; an empty text otherwise. */
+async function whyItFailed(operationId: string): Promise<string> {
+  return withInstallation(async (_, db) => {
+    const deployment = await findByOperation(db, operationId)
+    if (!deployment) return ''
+    const log = (await readLog(db, deployment.id)).trimEnd().split('\n').slice(-tailLines).join('\n')
+    return `\n${[deployment.code, deployment.message].filter(Boolean).join(': ')}\n${log}`
+  }).catch(() => '')
+}
+
+export function deployCommand(program: Command): void {
+  program
+    .command('deploy')
+    .description('upload a folder or zip with a berth.app and follow it until it answers')
+    .argument('<folder-or-zip>')
+    .option('--key <key>', 'API key; the first account of this machine when left out')
+    .option('--url <url>', 'API of another platform')
+    .option('--wait <seconds>', 'how long to follow', '600')
+    .action(async (source: string, { key, url, wait }: DeployOptions) => {
+      const target = url
+        ? remoteTarget(url, key)
+        : await withInstallation(async own => ({ ...localTarget(own), ...(key ? { apiKey: key } : {}) }))
+      const app = await deploy(target, source, Number(wait), sayOnStderr)
+      console.log(
+        app.domain ? `${app.name} answers at http://${app.domain}${portOf(target)}` : `${app.name} runs (${app.id}).`,
+      )
+    })
+}
+
+function remoteTarget(url: string, key: string | undefined): Target {
+  if (!key) throw new Error('--url needs --key.')
+  return { baseUrl: url, apiKey: key, edgeUrl: null }
+}
+
+/** The proxy's port as it stands behind a name in an address. */
+export function portOf({ edgeUrl }: Target): string {
+  const port = edgeUrl ? new URL(edgeUrl).port : ''
+  return port ? `:${port}` : ''
+}

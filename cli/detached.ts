@@ -1,0 +1,39 @@
+import { spawn } from 'node:child_process'
+import { closeSync, openSync } from 'node:fs'
+import { join } from 'node:path'
+import { AlreadyRunning, runningSupervisor } from '../workers/supervisor-lock.ts'
+import { checkout, type DataPlace } from './installation.ts'
+import { sayOnStderr } from './terminal.ts'
+
+interface Word {
+  say?: string
+  summary?: string
+}
+
+/** Starts the supervisor in the background, shows its progress, and returns once everything answers. */
+export async function upDetached({ dataDir, runFolder, logFolder, note }: DataPlace): Promise<void> {
+  const running = runningSupervisor(runFolder)
+  if (running) throw new AlreadyRunning(running)
+  if (note) sayOnStderr(note)
+  const path = join(logFolder, 'supervisor.log')
+  const log = openSync(path, 'a', 0o640)
+  const child = spawn(process.execPath, [...process.execArgv, join(checkout, 'dist/cli/main.js'), 'up'], {
+    detached: true,
+    stdio: ['ignore', log, log, 'ipc'],
+    env: { ...process.env, BERTH_DATA: dataDir },
+  })
+  closeSync(log)
+  await new Promise<void>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('exit', code => reject(new Error(`Berth did not start (exit code ${code}). Its log: ${path}`)))
+    child.on('message', ({ say, summary }: Word) => {
+      if (say !== undefined) sayOnStderr(say)
+      if (summary === undefined) return
+      console.log(summary)
+      resolve()
+    })
+  })
+  child.removeAllListeners('exit')
+  child.disconnect()
+  child.unref()
+}

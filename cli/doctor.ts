@@ -1,0 +1,79 @@
+import { execFile } from 'node:child_process'
+import { statfs } from 'node:fs/promises'
+import { promisify } from 'node:util'
+import type { Command } from 'commander'
+import { livingProcesses } from '../workers/supervisor.ts'
+import { withInstallation } from './database.ts'
+import { type Installation, loadInstallation } from './installation.ts'
+import { answers, defaultDockerHost } from './parts/docker.ts'
+import { accepts } from './parts/proxy.ts'
+import { findProgram, isRoot } from './parts/system-packages.ts'
+import { hostProtections } from './protections.ts'
+import { columns } from './terminal.ts'
+
+const run = promisify(execFile)
+const lowDiskGb = 5
+
+type Finding = readonly [name: string, state: string]
+
+export function doctorCommand(program: Command): void {
+  program
+    .command('doctor')
+    .description('what is on and off: protections, parts, ports, disk, versions')
+    .action(async () => {
+      const installation = loadInstallation(process.env)
+      const findings: Finding[] = [
+        ['node', process.version],
+        ['nginx', await version('nginx', ['-v'])],
+        ['docker engine', await dockerState()],
+        ['running as', isRoot() ? 'root' : 'an ordinary user: loop-mounted quotas and firewall rules are off'],
+        ['disk', await diskState(installation.dataDir)],
+        [
+          'processes',
+          livingProcesses(installation.runFolder)
+            .map(({ name }) => name)
+            .join(', ') || 'none',
+        ],
+        ...(await portStates(installation)),
+        ['protections', await protections()],
+      ]
+      console.log(columns(findings, ''))
+    })
+}
+
+async function version(program: string, args: string[]): Promise<string> {
+  const path = findProgram(program, process.env.PATH)
+  if (!path) return 'missing'
+  const { stdout, stderr } = await run(path, args).catch(error => ({ stdout: '', stderr: String(error.message) }))
+  return `${(stdout || stderr).trim().split('\n')[0]} (${path})`
+}
+
+async function dockerState(): Promise<string> {
+  const address = process.env.DOCKER_HOST ?? defaultDockerHost
+  return `${(await answers(address)) ? 'answers' : 'DOES NOT ANSWER'} at ${address}`
+}
+
+async function diskState(folder: string): Promise<string> {
+  const { bavail, bsize } = await statfs(folder)
+  const freeGb = (bavail * bsize) / 1e9
+  return `${freeGb.toFixed(1)} GB free at ${folder}${freeGb < lowDiskGb ? ' - LOW' : ''}`
+}
+
+async function portStates({ ports, config }: Installation): Promise<Finding[]> {
+  const wanted = Object.entries(ports).filter(([name]) => name !== 'S3RVER_PORT' || config.objectStore.kind === 's3')
+  return Promise.all(
+    wanted.map(async ([name, port]) => {
+      const open = await accepts('127.0.0.1', port).then(
+        () => 'open',
+        () => 'closed',
+      )
+      return [name.toLowerCase().replaceAll('_', ' '), `${port} ${open}`] as const
+    }),
+  )
+}
+
+function protections(): Promise<string> {
+  return withInstallation((installation, db) => hostProtections(db, installation.config.host.id)).catch(
+    error => `unknown: ${(error as Error).message}`,
+  )
+}

@@ -1,0 +1,24 @@
+import type { Command } from 'commander'
+import { endRecorded } from '../workers/process-record.ts'
+import { endLeftovers } from '../workers/supervisor.ts'
+import { runningSupervisor } from '../workers/supervisor-lock.ts'
+import { dataDirOf, loadInstallation } from './installation.ts'
+import { stopApps } from './parts/apps.ts'
+
+export function downCommand(program: Command): void {
+  program
+    .command('down')
+    .description('stop the platform; applications and data stay')
+    .option('--apps', 'stop the applications of this machine too; the next start brings them back')
+    .action(async ({ apps }: { apps?: boolean }) => {
+      const runFolder = `${dataDirOf(process.env)}/run`
+      const supervisor = runningSupervisor(runFolder)
+      if (supervisor) await endRecorded(supervisor)
+      const left = await endLeftovers(runFolder)
+      console.log(supervisor || left.length ? 'Berth is stopped.' : 'Berth was not running.')
+      if (!apps) return
+      const { config } = loadInstallation(process.env)
+      const stopped = await stopApps(config.host.dockerHost, config.host.id)
+      console.log(`Stopped ${stopped} application container${stopped === 1 ? '' : 's'}.`)
+    })
+}

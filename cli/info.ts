@@ -1,0 +1,51 @@
+import type { Command } from 'commander'
+import { createSession } from '../db/accounts.ts'
+import type { Db } from '../db/database.ts'
+import { withInstallation } from './database.ts'
+import { firstKey } from './first-account.ts'
+import type { Installation } from './installation.ts'
+import { columns } from './terminal.ts'
+
+export const sessionSeconds = 86_400
+
+/** Everything a script needs to talk to this platform. Scripts rely on exactly these keys. */
+export async function platformInfo(installation: Installation, db: Db) {
+  const { config, secrets, dataDir } = installation
+  const session = secrets.userId
+    ? await createSession(db, config.masterKey, { userId: secrets.userId, lifeSeconds: sessionSeconds })
+    : null
+  return {
+    base_url: config.urls.base,
+    blob_url: config.urls.blob,
+    s3_url: config.urls.s3,
+    files_url: config.urls.files,
+    public_url: config.urls.public,
+    edge_url: config.urls.edge,
+    apps_domain: config.appsDomain,
+    api_key: await firstKey(installation, db),
+    session_token: session?.token ?? null,
+    user_id: secrets.userId ?? null,
+    temporal_address: config.temporalAddress,
+    temporal_ui_url: config.temporalUiUrl,
+    database_url: config.databaseUrl,
+    data_dir: dataDir,
+  }
+}
+
+export function infoCommand(program: Command): void {
+  program
+    .command('info')
+    .description('addresses and credentials of the running platform')
+    .option('--json', 'as one JSON object')
+    .action(async ({ json }: { json?: boolean }) => {
+      const info = await withInstallation(platformInfo)
+      console.log(
+        json
+          ? JSON.stringify(info, null, 2)
+          : columns(
+              Object.entries(info).map(([key, value]) => [key, value ?? '-']),
+              '',
+            ),
+      )
+    })
+}

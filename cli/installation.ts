@@ -1,0 +1,138 @@
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Config, type Environment, parseConfig } from '../policy/config.ts'
+import { dataFolder, makeDataFolder } from './data-folder.ts'
+import { postgresUrl } from './parts/postgres.ts'
+import { choosePorts, type PortName, type Ports, portDefaults } from './ports.ts'
+import { openSecrets, type Secrets } from './secrets.ts'
+
+/** The checkout that this command belongs to; this file runs from `dist/cli` in it, or from `cli` in a test. */
+export const checkout = findCheckout(dirname(fileURLToPath(import.meta.url)))
+
+/** One platform on this machine: its settings as its processes see them. */
+export interface Installation {
+  dataDir: string
+  runFolder: string
+  logFolder: string
+  /** Settings of Berth only; processes get them on top of the caller's environment. */
+  settings: Record<string, string>
+  config: Config
+  ports: Ports
+  secrets: Secrets
+  /** Parts that run elsewhere already. */
+  external: { postgres: boolean; temporal: boolean }
+  /** Sentences for the summary. */
+  notes: string[]
+}
+
+export class NotRunning extends Error {
+  override name = 'NotRunning'
+}
+
+/** Where the data of the platform that these settings name lies. */
+export function dataDirOf(env: Environment): string {
+  return dataFolder(env.BERTH_DATA, checkout)
+}
+
+export interface DataPlace {
+  dataDir: string
+  runFolder: string
+  logFolder: string
+  note: string | null
+}
+
+/** Makes the data folder and what every command expects in it. */
+export function openDataPlace(env: Environment): DataPlace {
+  const { folder: dataDir, note } = makeDataFolder(dataDirOf(env), checkout)
+  const place = { dataDir, runFolder: join(dataDir, 'run'), logFolder: join(dataDir, 'logs'), note }
+  for (const folder of [place.runFolder, place.logFolder]) mkdirSync(folder, { recursive: true, mode: 0o755 })
+  return place
+}
+
+/** Makes secrets where missing, chooses ports, and fixes every setting for this start. */
+export async function openInstallation(env: Environment, { note, ...place }: DataPlace): Promise<Installation> {
+  const { dataDir, runFolder } = place
+  const secrets = openSecrets(dataDir)
+  const ports = await choosePorts(env, readJson(join(runFolder, 'ports.json')) ?? {})
+  const external = { postgres: Boolean(env.DATABASE_URL), temporal: Boolean(env.TEMPORAL_ADDRESS) }
+  const settings = settingsFor(env, dataDir, ports, secrets)
+  const notes = [note, movedPorts(env, ports)].filter(sentence => sentence !== null)
+  const config = parseConfig({ ...env, ...settings }, checkout)
+  writeJson(join(runFolder, 'ports.json'), ports)
+  writeJson(join(runFolder, 'settings.json'), { settings: { ...ownSettings(env), ...settings }, external, ports })
+  return { ...place, settings, config, ports, secrets, external, notes }
+}
+
+/** The installation as its last start fixed it. Throws `NotRunning` when it was never started. */
+export function loadInstallation(env: Environment): Installation {
+  const dataDir = dataDirOf(env)
+  const runFolder = join(dataDir, 'run')
+  const saved = readJson<Pick<Installation, 'settings' | 'external' | 'ports'>>(join(runFolder, 'settings.json'))
+  if (!saved) throw new NotRunning(`Berth has not been started with its data in ${dataDir}. Start it with: berth up`)
+  const config = parseConfig({ ...env, ...saved.settings }, checkout)
+  return {
+    ...saved,
+    dataDir,
+    runFolder,
+    logFolder: join(dataDir, 'logs'),
+    config,
+    secrets: openSecrets(dataDir),
+    notes: [],
+  }
+}
+
+/** What the environment says wins; the rest follows from ports and secrets. */
+function settingsFor(env: Environment, dataDir: string, ports: Ports, secrets: Secrets): Record<string, string> {
+  const s3rver = env.OBJECT_STORE === 's3rver'
+  return {
+    BERTH_DATA: dataDir,
+    HOST_NAME: env.HOST_NAME ?? `local-${secrets.installationId}`,
+    BERTH_MASTER_KEY: env.BERTH_MASTER_KEY ?? secrets.masterKey,
+    DATABASE_URL: env.DATABASE_URL ?? postgresUrl(ports.POSTGRES_PORT, secrets.databasePassword, 'berth'),
+    TEMPORAL_ADDRESS: env.TEMPORAL_ADDRESS ?? `127.0.0.1:${ports.TEMPORAL_PORT}`,
+    ...(env.TEMPORAL_ADDRESS ? {} : { TEMPORAL_UI_URL: `http://127.0.0.1:${ports.TEMPORAL_UI_PORT}` }),
+    ...Object.fromEntries((Object.keys(ports) as PortName[]).map(name => [name, String(ports[name])])),
+    ...(s3rver
+      ? {
+          S3_STORE_ENDPOINT: `http://127.0.0.1:${ports.S3RVER_PORT}`,
+          S3_STORE_ACCESS_KEY_ID: 'S3RVER', // the one account that s3rver knows
+          S3_STORE_SECRET_ACCESS_KEY: 'S3RVER',
+        }
+      : {}),
+  }
+}
+
+const ownNames =
+  /^(API|BLOB|S3|FILES|PUBLIC|EDGE|HOST|TEMPORAL|DATABASE|OBJECT|BUILD|RATE|DISK|BERTH)_|^(BASE_URL|DOCKER_HOST|APPS_DOMAIN|BIND_ADDRESS|LOG_LEVEL|QUEUE_PREFIX|APP_CONFIG_NAMES|PLANS_FILE|TRUSTED_PROXIES|CONTAINER_RUNTIME|HEALTH_GATE_SECONDS)$/
+
+/** The settings of Berth in an environment, kept so that later commands see what the start saw. */
+function ownSettings(env: Environment): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(env).filter((entry): entry is [string, string] => ownNames.test(entry[0]) && entry[1] !== undefined),
+  )
+}
+
+function movedPorts(env: Environment, ports: Ports): string | null {
+  const moved = (Object.keys(ports) as PortName[]).filter(name => !env[name] && ports[name] !== portDefaults[name])
+  if (moved.length === 0) return null
+  return `Some default ports are taken; these are used instead: ${moved.map(name => `${name}=${ports[name]}`).join(' ')}`
+}
+
+function findCheckout(from: string): string {
+  const parent = dirname(from)
+  return parent.endsWith('/dist') ? dirname(parent) : parent
+}
+
+function readJson<T>(path: string): T | null {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) as T
+  } catch {
+    return null
+  }
+}
+
+function writeJson(path: string, value: unknown): void {
+  writeFileSync(`${path}.new`, JSON.stringify(value), { mode: 0o600 })
+  renameSync(`${path}.new`, path)
+}

@@ -1,0 +1,56 @@
+import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Command } from 'commander'
+import { dataDirOf } from './installation.ts'
+
+const tailBytes = 16 * 1024
+const pollMs = 200
+
+export function logsCommand(program: Command): void {
+  program
+    .command('logs')
+    .description('the newest log lines of one part, or of all')
+    .argument('[part]', 'postgres, temporal, proxy, api, worker, host, supervisor, ...')
+    .option('-f, --follow', 'go on as lines come, until Ctrl-C')
+    .action(async (part: string | undefined, { follow }: { follow?: boolean }) => {
+      const folder = join(dataDirOf(process.env), 'logs')
+      const parts = existsSync(folder)
+        ? readdirSync(folder)
+            .filter(name => name.endsWith('.log'))
+            .map(name => name.slice(0, -4))
+            .sort()
+        : []
+      if (part && !parts.includes(part))
+        throw new Error(`There is no log of "${part}". Logs: ${parts.join(', ') || 'none yet'}`)
+      const wanted = part ? [part] : parts
+      const offsets = new Map(wanted.map(name => [name, Math.max(0, sizeOf(folder, name) - tailBytes)]))
+      do {
+        for (const name of wanted) print(folder, name, offsets, wanted.length > 1)
+        if (follow) await sleep(pollMs)
+      } while (follow)
+    })
+}
+
+function print(folder: string, name: string, offsets: Map<string, number>, named: boolean): void {
+  const size = sizeOf(folder, name)
+  let from = offsets.get(name) ?? 0
+  if (size < from) from = 0 // the file was rotated
+  if (size === from) return
+  const text = read(join(folder, `${name}.log`), from, size - from)
+  const whole = text.slice(0, text.lastIndexOf('\n') + 1)
+  offsets.set(name, from + Buffer.byteLength(whole))
+  for (const line of whole.split('\n').slice(0, -1)) console.log(named ? `${name.padEnd(12)} ${line}` : line)
+}
+
+function sizeOf(folder: string, name: string): number {
+  return statSync(join(folder, `${name}.log`)).size
+}
+
+function read(path: string, from: number, length: number): string {
+  const file = openSync(path, 'r')
+  const buffer = Buffer.alloc(length)
+  const got = readSync(file, buffer, 0, length, from)
+  closeSync(file)
+  return buffer.toString('utf8', 0, got)
+}

@@ -1,0 +1,46 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Command } from 'commander'
+import { deployCommand } from './deploy.ts'
+import { doctorCommand } from './doctor.ts'
+import { downCommand } from './down.ts'
+import { hostCommand } from './host.ts'
+import { infoCommand } from './info.ts'
+import { checkout } from './installation.ts'
+import { keysCommand } from './keys.ts'
+import { logsCommand } from './logs.ts'
+import { psCommand } from './ps.ts'
+import { testCommand } from './test.ts'
+import { upCommand } from './up.ts'
+import { usersCommand } from './users.ts'
+
+const { version } = JSON.parse(readFileSync(join(checkout, 'package.json'), 'utf8')) as { version: string }
+
+const program = new Command('berth')
+  .description('Berth: a zip becomes a running application. Start with: berth up')
+  .version(version)
+  .showHelpAfterError()
+  .addHelpText('after', '\nData lies in the folder that BERTH_DATA names, else in data/ of the checkout.')
+
+for (const add of [
+  upCommand,
+  downCommand,
+  psCommand,
+  infoCommand,
+  logsCommand,
+  deployCommand,
+  usersCommand,
+  keysCommand,
+  hostCommand,
+  doctorCommand,
+  testCommand,
+])
+  add(program)
+
+program.parseAsync().then(
+  () => process.exit(process.exitCode ?? 0),
+  error => {
+    console.error(process.env.BERTH_DEBUG ? error : error instanceof Error ? error.message : String(error))
+    process.exit(1)
+  },
+)

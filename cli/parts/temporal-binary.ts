@@ -1,0 +1,88 @@
+import { execFile, spawn } from 'node:child_process'
+import { createWriteStream, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { promisify } from 'node:util'
+import { type Say, step } from '../terminal.ts'
+import { findProgram, MissingPart } from './system-packages.ts'
+
+const run = promisify(execFile)
+
+/** Later versions carry a replace directive, which `go install` refuses. */
+const version = 'v1.5.1'
+const source = `github.com/temporalio/cli/cmd/temporal@${version}`
+
+/** Where what is expensive to get is kept, outside of any checkout. */
+export function cacheFolder(): string {
+  return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'berth')
+}
+
+/** The server's program: on the PATH, cached, downloaded, or built from source. Throws `MissingPart` when nothing works. */
+export async function temporalBinary(say: Say): Promise<string> {
+  const cached = join(cacheFolder(), 'bin/temporal')
+  for (const candidate of [findProgram('temporal', process.env.PATH), cached]) {
+    if (candidate && existsSync(candidate) && (await runs(candidate))) return candidate
+  }
+  mkdirSync(join(cacheFolder(), 'bin'), { recursive: true })
+  const folder = mkdtempSync(join(cacheFolder(), 'temporal-'))
+  try {
+    say('The Temporal server is not on this machine yet; it is fetched once and kept in the cache.')
+    const made = (await downloaded(folder, say)) ?? (await built(folder, say))
+    renameSync(made, cached)
+    return cached
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+async function runs(program: string): Promise<boolean> {
+  return run(program, ['--version']).then(
+    () => true,
+    () => false,
+  )
+}
+
+async function downloaded(folder: string, say: Say): Promise<string | null> {
+  const arch = { x64: 'amd64', arm64: 'arm64' }[process.arch as string]
+  const url = `https://temporal.download/cli/archive/${version}?platform=${process.platform}&arch=${arch}`
+  try {
+    return await step(say, 'downloading Temporal', async () => {
+      const response = await fetch(url, { signal: AbortSignal.timeout(600_000) })
+      if (!response.ok || !response.body) throw new Error(`it answered ${response.status}`)
+      const archive = join(folder, 'temporal.tar.gz')
+      await pipeline(Readable.fromWeb(response.body as never), createWriteStream(archive))
+      await run('tar', ['-xzf', archive, '-C', folder, 'temporal'])
+      const program = join(folder, 'temporal')
+      if (!(await runs(program))) throw new Error('what came does not run')
+      return program
+    })
+  } catch (error) {
+    const cause = (error as { cause?: Error }).cause
+    say(`  The download did not work (${cause?.message ?? (error as Error).message}).`)
+    return null
+  }
+}
+
+async function built(folder: string, say: Say): Promise<string> {
+  const go = findProgram('go', `${process.env.PATH}:/usr/local/go/bin`)
+  if (!go)
+    throw new MissingPart(
+      'The Temporal server is missing. Put the program "temporal" (Temporal CLI) on the PATH, set TEMPORAL_ADDRESS to a running server, or install Go, with which Berth builds it.',
+    )
+  await step(say, 'building Temporal with Go (once, about 5 minutes on 2 cores)', () => goInstall(go, folder))
+  return join(folder, 'temporal')
+}
+
+function goInstall(go: string, folder: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(go, ['install', source], { env: { ...process.env, GOBIN: folder }, stdio: ['ignore', 2, 2] })
+    child.once('error', reject)
+    child.once('exit', code =>
+      code === 0
+        ? resolve()
+        : reject(new MissingPart(`go install ${source} ended with ${code}; its messages stand above.`)),
+    )
+  })
+}

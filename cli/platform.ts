@@ -1,0 +1,96 @@
+import { join } from 'node:path'
+import { migrate, openDatabase } from '../db/database.ts'
+import { surfaceTargets } from '../edge/surfaces.ts'
+import type { ProcessSpec } from '../workers/supervised-process.ts'
+import type { Supervisor } from '../workers/supervisor.ts'
+import { ensureFirstAccount } from './first-account.ts'
+import { checkout, type Installation } from './installation.ts'
+import { ensureDocker } from './parts/docker.ts'
+import { s3rverProcess } from './parts/object-store.ts'
+import { ensureDatabase, postgresProcess, postgresUrl } from './parts/postgres.ts'
+import { proxyProcess } from './parts/proxy.ts'
+import { namespaceAnswers, temporalProcess } from './parts/temporal.ts'
+import type { Say } from './terminal.ts'
+
+/** Starts every part and every process, as much side by side as their needs allow. Resolves when all answer. */
+export async function startPlatform(installation: Installation, supervisor: Supervisor, say: Say): Promise<void> {
+  const stores = await startStores(installation, supervisor, say)
+  const needs = stores.map(({ name }) => name)
+  const names = ['api', 'worker', 'host']
+  await Promise.all(names.map(name => supervisor.start(ourProcess(name, name, needs, installation.settings))))
+}
+
+/** Everything that our own processes stand on: the database (migrated, with its first account), Temporal, objects, engine, proxy. */
+async function startStores(installation: Installation, supervisor: Supervisor, say: Say): Promise<ProcessSpec[]> {
+  const { config, ports, settings, external } = installation
+  const specs: ProcessSpec[] = []
+  const start = async (spec: ProcessSpec) => {
+    specs.push(spec)
+    await supervisor.start(spec)
+  }
+  const database = async () => {
+    if (!external.postgres) {
+      const folder = join(installation.dataDir, 'postgres')
+      const password = installation.secrets.databasePassword
+      await start(
+        await postgresProcess({ folder, port: ports.POSTGRES_PORT, password, durable: true, maxConnections: 200 }, say),
+      )
+      await ensureDatabase(postgresUrl(ports.POSTGRES_PORT, password, 'postgres'), 'berth')
+    }
+    const db = openDatabase({
+      url: config.databaseUrl,
+      pool: 2,
+      statementTimeoutMs: 600_000,
+      applicationName: 'berth-up',
+    })
+    try {
+      await migrate(db)
+      await ensureFirstAccount(installation, db)
+    } finally {
+      await db.destroy()
+    }
+  }
+  const temporal = async () => {
+    if (external.temporal) return namespaceAnswers(config.temporalAddress, config.temporalNamespace)
+    const folder = join(installation.dataDir, 'temporal')
+    await start(await temporalProcess({ folder, port: ports.TEMPORAL_PORT, uiPort: ports.TEMPORAL_UI_PORT }, say))
+  }
+  const objects = async () => {
+    if (config.objectStore.kind !== 's3' || settings.S3_STORE_ENDPOINT !== config.objectStore.endpoint) return
+    await start(s3rverProcess(join(installation.dataDir, 's3rver'), ports.S3RVER_PORT, config.objectStore.bucket))
+  }
+  const proxy = async () => {
+    const targets = surfaceTargets(config.bind, [config.ports])
+    await start(await proxyProcess(config, targets, say))
+  }
+  const engine = () => ensureDocker(dockerOptions(installation), say)
+  await Promise.all([database(), temporal(), objects(), proxy(), engine()])
+  return specs
+}
+
+export function dockerOptions({ runFolder, logFolder }: Installation) {
+  return { dockerHost: process.env.DOCKER_HOST, runFolder, logFolder }
+}
+
+/** One of our own compiled processes. It gets the caller's environment: certificates and proxies are needed there too. */
+export function ourProcess(
+  name: string,
+  script: string,
+  needs: string[],
+  settings: Record<string, string>,
+): ProcessSpec {
+  return {
+    name,
+    command: async () => ({
+      command: process.execPath,
+      args: ['--enable-source-maps', join(checkout, 'dist/workers', `${script}.js`)],
+      env: { ...process.env, ...settings },
+      cwd: checkout,
+    }),
+    ready: 'ipc',
+    readySeconds: 60,
+    stopSignal: 'SIGTERM',
+    graceSeconds: 15, // they drain within 10
+    needs,
+  }
+}

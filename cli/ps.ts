@@ -1,0 +1,24 @@
+import type { Command } from 'commander'
+import { livingProcesses } from '../workers/supervisor.ts'
+import { dataDirOf } from './installation.ts'
+import { columns } from './terminal.ts'
+
+export function psCommand(program: Command): void {
+  program
+    .command('ps')
+    .description('the running processes of the platform')
+    .option('--json', 'as a JSON array of {name, pid}')
+    .action(({ json }: { json?: boolean }) => {
+      const processes = livingProcesses(`${dataDirOf(process.env)}/run`).map(({ name, pid }) => ({ name, pid }))
+      processes.sort((a, b) => a.name.localeCompare(b.name))
+      if (json) console.log(JSON.stringify(processes))
+      else if (processes.length)
+        console.log(
+          columns(
+            processes.map(({ name, pid }) => [name, String(pid)]),
+            '',
+          ),
+        )
+      else console.log('Berth is not running. Start it with: berth up')
+    })
+}

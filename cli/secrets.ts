@@ -1,0 +1,35 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** What an installation must never lose and never show: one file of mode 0600 in the data folder. */
+export interface Secrets {
+  /** Root secret, 32 bytes in hex. */
+  masterKey: string
+  databasePassword: string
+  /** Part of this machine's host name: two installations on one engine must never take each other's containers for theirs. */
+  installationId: string
+  /** The first account and its key, once made. */
+  userId?: string
+  apiKey?: string
+}
+
+const fileName = 'secrets.json'
+
+/** Reads the secrets, or makes them at the first start. */
+export function openSecrets(dataDir: string): Secrets {
+  const path = join(dataDir, fileName)
+  if (existsSync(path)) return JSON.parse(readFileSync(path, 'utf8')) as Secrets
+  const secrets = { masterKey: random(32), databasePassword: random(24), installationId: random(3) }
+  saveSecrets(dataDir, secrets)
+  return secrets
+}
+
+/** Replaces the file as a whole, durable before it is named. */
+export function saveSecrets(dataDir: string, secrets: Secrets): void {
+  const path = join(dataDir, fileName)
+  writeFileSync(`${path}.new`, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600, flush: true })
+  renameSync(`${path}.new`, path)
+}
+
+const random = (bytes: number): string => randomBytes(bytes).toString('hex')

@@ -1,0 +1,31 @@
+import type { Db } from '../db/database.ts'
+import { localTarget, portOf } from './deploy.ts'
+import { firstKey } from './first-account.ts'
+import type { Installation } from './installation.ts'
+import { hostProtections } from './protections.ts'
+import { columns } from './terminal.ts'
+
+/** What a person needs to know once everything answers. */
+export async function summary(installation: Installation, db: Db, exampleUrl: string | null): Promise<string> {
+  const { config, dataDir, notes } = installation
+  const apiKey = await firstKey(installation, db)
+  const rows = columns([
+    ...(exampleUrl ? [['Example', exampleUrl] as const] : []),
+    ['Applications', `http://<subdomain>.${config.appsDomain}${portOf(localTarget(installation))}`],
+    ['API', config.urls.base],
+    ['API key', apiKey ?? 'rotated; make another with: berth keys create --user admin@berth.local'],
+    ['Temporal', config.temporalUiUrl ?? config.temporalAddress],
+    ['Data', dataDir],
+    ['Protections', await hostProtections(db, config.host.id)],
+  ])
+  return [
+    '',
+    'Berth is up.',
+    rows,
+    '',
+    '  Upload your own (a zip with a berth.app in it):',
+    `    curl -H "Authorization: ${apiKey ?? '<key>'}" -F file=@my-app.zip ${config.urls.base}/v2/apps`,
+    ...(notes.length ? ['', ...notes.map(note => `  ${note}`)] : []),
+    '',
+  ].join('\n')
+}

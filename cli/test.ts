@@ -1,0 +1,76 @@
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { Command } from 'commander'
+import { checkout } from './installation.ts'
+import { type TapCount, tapReader } from './tap.ts'
+import { sayOnStderr } from './terminal.ts'
+import { startTestServices, type TestServices } from './test-services.ts'
+
+/** What `npm run check` runs, one by one, so that each is counted. */
+const checks = [
+  { name: 'format and lint', program: 'biome', args: ['ci', '.'] },
+  { name: 'types', program: 'tsc', args: ['--noEmit', '-p', 'tsconfig.json'] },
+]
+
+export function testCommand(program: Command): void {
+  program
+    .command('test')
+    .description('run every check and test, with all that they need; ends with "N passed, N failed"')
+    .argument('[files...]', 'test files; everything when left out')
+    .option('--long', 'the soak and chaos runs instead')
+    .action(async (files: string[], { long }: { long?: boolean }) => {
+      const total: TapCount = { passed: 0, failed: 0 }
+      if (files.length === 0) for (const check of checks) add(total, await runCheck(check))
+      const services = await startTestServices(sayOnStderr)
+      const onSignal = () => void services.stop().then(() => process.exit(130))
+      for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, onSignal)
+      try {
+        add(total, await runTests(services, long ? ['--config', 'ava-long.config.js', ...files] : files))
+      } finally {
+        await services.stop()
+      }
+      console.log(`\n${total.passed} passed, ${total.failed} failed`)
+      process.exitCode = total.failed > 0 || total.passed === 0 ? 1 : 0
+    })
+}
+
+function add(total: TapCount, more: TapCount): void {
+  total.passed += more.passed
+  total.failed += more.failed
+}
+
+async function runCheck({ name, program, args }: (typeof checks)[number]): Promise<TapCount> {
+  const code = await new Promise<number>((resolve, reject) => {
+    const child = spawn(bin(program), args, { cwd: checkout, stdio: ['ignore', 2, 2] })
+    child.once('error', reject)
+    child.once('exit', status => resolve(status ?? 1))
+  })
+  console.log(`${code === 0 ? '✔' : '✘'} ${name}`)
+  return code === 0 ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 }
+}
+
+/** Runs ava in its own group, so that an interrupted run takes its test processes with it. */
+async function runTests({ env }: TestServices, args: string[]): Promise<TapCount> {
+  const reader = tapReader()
+  const child = spawn(bin('ava'), ['--tap', ...args], {
+    cwd: checkout,
+    env: { ...process.env, ...env, FORCE_COLOR: '0' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  for await (const text of createInterface({ input: child.stdout })) {
+    const shown = reader.line(text)
+    if (shown !== null) console.log(shown)
+  }
+  const code = child.exitCode ?? (await new Promise<number | null>(resolve => child.once('exit', resolve)))
+  const count = reader.count()
+  // A run that fails without a failed test (a file that crashed) must not look like a success.
+  return code !== 0 && count.failed === 0 ? { ...count, failed: 1 } : count
+}
+
+function bin(name: string): string {
+  const path = join(checkout, 'node_modules/.bin', name)
+  if (!existsSync(path)) throw new Error(`${name} is not installed: npm ci`)
+  return path
+}

@@ -1,0 +1,90 @@
+import type { Command } from 'commander'
+import { endLeftovers, Supervisor } from '../workers/supervisor.ts'
+import { AlreadyRunning, lockSupervisor } from '../workers/supervisor-lock.ts'
+import { withInstallation } from './database.ts'
+import { upDetached } from './detached.ts'
+import { deployExample } from './example.ts'
+import { type DataPlace, type Installation, openDataPlace, openInstallation } from './installation.ts'
+import { reviveDocker } from './parts/docker.ts'
+import { ensureImages, firstImages } from './parts/images.ts'
+import { dockerOptions, startPlatform } from './platform.ts'
+import { summary } from './summary.ts'
+import type { Say } from './terminal.ts'
+
+const reviveEveryMs = 2000
+
+export function upCommand(program: Command): void {
+  program
+    .command('up')
+    .description('start the platform, and install what is missing')
+    .option('-d, --detach', 'leave it running in the background')
+    .action(async ({ detach }: { detach?: boolean }) => {
+      const place = openDataPlace(process.env)
+      await (detach ? upDetached(place) : upInForeground(place)).catch(async error => {
+        if (!(error instanceof AlreadyRunning)) throw error
+        console.error(error.message)
+        console.log(await withInstallation((installation, db) => summary(installation, db, null)))
+      })
+    })
+}
+
+/** Runs the platform until a signal. Progress goes to stderr, and to the person who started it detached. */
+async function upInForeground(place: DataPlace): Promise<void> {
+  const release = lockSupervisor(place.runFolder)
+  const say: Say = line => {
+    process.stderr.write(`${line}\n`)
+    if (process.connected) process.send?.({ say: line })
+  }
+  const supervisor = new Supervisor({ ...place, say })
+  const ended = stopOnSignal(supervisor, say)
+  try {
+    const text = await Promise.race([start(place, supervisor, say), ended.then(() => null)])
+    if (text === null) return
+    console.log(text)
+    if (process.connected) process.send?.({ summary: text })
+    await ended
+    say('Stopped. Applications keep running; stop them too with: berth down --apps')
+  } finally {
+    await supervisor.stop()
+    release()
+  }
+}
+
+async function start(place: DataPlace, supervisor: Supervisor, say: Say): Promise<string> {
+  const left = await endLeftovers(place.runFolder)
+  if (left.length) say(`Ended what an earlier start left behind: ${left.join(', ')}`)
+  const installation = await openInstallation(process.env, place)
+  say(`Starting Berth with its data in ${installation.dataDir}`)
+  await startPlatform(installation, supervisor, say)
+  setInterval(() => reviveDocker(dockerOptions(installation), say), reviveEveryMs).unref()
+  const exampleUrl = await firstApplication(installation, say)
+  return withInstallation((running, db) => summary({ ...running, notes: installation.notes }, db, exampleUrl))
+}
+
+/** The example is a gift: when it does not come up, the platform stays, and says why. */
+async function firstApplication(installation: Installation, say: Say): Promise<string | null> {
+  try {
+    await ensureImages(firstImages(), installation.config.host.dockerHost, say)
+    return await deployExample(installation, say)
+  } catch (error) {
+    say(`The example did not come up: ${(error as Error).message}`)
+    return null
+  }
+}
+
+/** The first signal stops everything in order, the second kills. Resolves when all has stopped. */
+function stopOnSignal(supervisor: Supervisor, say: Say): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let asked = false
+    const onSignal = () => {
+      if (asked) {
+        supervisor.kill()
+        process.exit(130)
+      }
+      asked = true
+      say('Stopping ...')
+      supervisor.stop().then(resolve, reject)
+    }
+    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, onSignal)
+  })
+}
