@@ -1,27 +1,18 @@
 /** Settings of an engine that Berth starts itself; a person's own engine is never reconfigured. */
 export interface DaemonOptions {
-  /** Socket the engine listens on. */
-  socket: string
-  dataRoot: string
-  execRoot: string
-  pidFile: string
-  /** Whether root inside a container is a user without rights outside; images are then kept apart. */
+  /** Where the engine listens, as in DOCKER_HOST: `unix:///path`. Never a TCP address. */
+  socket: `unix://${string}`
+  /** Folder for the engine's data and state; the engine's own defaults without it. A second engine needs one. */
+  folder?: string
+  /** Whether root inside a container is a user without rights outside. Images are then kept apart (docs/decisions). */
   userNamespaces?: boolean
 }
 
-/** Arguments of `dockerd` (security baseline, CIS 2.2 to 2.16): never a TCP socket, containers live on without the daemon. */
-export function daemonArguments({
-  socket,
-  dataRoot,
-  execRoot,
-  pidFile,
-  userNamespaces = false,
-}: DaemonOptions): string[] {
+/** Arguments of `dockerd`, after CIS 2.2 to 2.16. Containers live on when the engine ends. */
+export function daemonArguments({ socket, folder, userNamespaces = false }: DaemonOptions): string[] {
   return [
-    `--host=unix://${socket}`,
-    `--data-root=${dataRoot}`,
-    `--exec-root=${execRoot}`,
-    `--pidfile=${pidFile}`,
+    `--host=${socket}`,
+    ...(folder ? [`--data-root=${folder}/data`, `--exec-root=${folder}/exec`, `--pidfile=${folder}/dockerd.pid`] : []),
     '--live-restore',
     '--no-new-privileges',
     '--userland-proxy=false',
