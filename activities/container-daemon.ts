@@ -1,18 +1,22 @@
 /** Settings of an engine that Berth starts itself; a person's own engine is never reconfigured. */
 export interface DaemonOptions {
-  /** Where the engine listens, as in DOCKER_HOST: `unix:///path`. Never a TCP address. */
-  socket: `unix://${string}`
-  /** Folder for the engine's data and state; the engine's own defaults without it. A second engine needs one. */
-  folder?: string
+  /** Path of the socket the engine listens on, with or without `unix://`. Never a TCP address. */
+  socket: string
+  /** Folders and file of the engine; its own defaults where left out. A second engine on a machine needs all three. */
+  dataRoot?: string
+  execRoot?: string
+  pidFile?: string
   /** Whether root inside a container is a user without rights outside. Images are then kept apart (docs/decisions). */
   userNamespaces?: boolean
 }
 
 /** Arguments of `dockerd`, after CIS 2.2 to 2.16. Containers live on when the engine ends. */
-export function daemonArguments({ socket, folder, userNamespaces = false }: DaemonOptions): string[] {
+export function daemonArguments(options: DaemonOptions): string[] {
   return [
-    `--host=${socket}`,
-    ...(folder ? [`--data-root=${folder}/data`, `--exec-root=${folder}/exec`, `--pidfile=${folder}/dockerd.pid`] : []),
+    `--host=unix://${options.socket.replace(/^unix:\/\//, '')}`,
+    ...(options.dataRoot ? [`--data-root=${options.dataRoot}`] : []),
+    ...(options.execRoot ? [`--exec-root=${options.execRoot}`] : []),
+    ...(options.pidFile ? [`--pidfile=${options.pidFile}`] : []),
     '--live-restore',
     '--no-new-privileges',
     '--userland-proxy=false',
@@ -23,6 +27,6 @@ export function daemonArguments({ socket, folder, userNamespaces = false }: Daem
     '--log-opt=max-size=5m',
     '--log-opt=max-file=2',
     '--log-level=warn',
-    ...(userNamespaces ? ['--userns-remap=default'] : []),
+    ...(options.userNamespaces ? ['--userns-remap=default'] : []),
   ]
 }
