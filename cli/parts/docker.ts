@@ -12,11 +12,11 @@ export const defaultDockerHost = 'unix:///var/run/docker.sock'
 
 /** Where the distribution's engine has its things, so that a later one takes over what ours has made. */
 const ownEngine = {
-  socket: '/var/run/docker.sock',
+  socket: defaultDockerHost,
   dataRoot: '/var/lib/docker',
   execRoot: '/var/run/docker',
   pidFile: '/var/run/docker.pid',
-}
+} as const
 
 export interface DockerOptions {
   /** Undefined = the local socket, started by us when nothing answers there. */

@@ -44,6 +44,9 @@ async function cloneTemplate(undo: (() => Promise<unknown>)[]): Promise<TestData
 async function startOwnCluster(undo: (() => Promise<unknown>)[]): Promise<string> {
   const folder = throwAwayFolder()
   const supervisor = new Supervisor({ runFolder: `${folder}/run`, logFolder: `${folder}/logs`, say: () => {} })
+  // A run that times out is ended by a signal, and never reaches its hooks.
+  process.once('SIGTERM', () => process.exit(143))
+  process.once('exit', () => supervisor.kill())
   undo.push(async () => {
     await supervisor.stop()
     removeThrowAway(folder)
