@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
-import { BodyTooLarge, type StoredBody } from '../activities/object-store.ts'
+import type { StoredBody } from '../activities/object-store.ts'
 import * as segments from '../db/segments.ts'
 import { ApiError, type ErrorCode } from '../policy/errors.ts'
 import { inviteBody } from './body.ts'
@@ -120,7 +120,7 @@ async function store(file: Readable, fileName: string, parts: Parts, signal: Abo
   } catch (error) {
     file.resume()
     await discard(parts, segmentId)
-    if (error instanceof BodyTooLarge) throw new ApiError('FILE_TOO_LARGE')
+    if ((error as Error).name === 'BodyTooLarge') throw new ApiError('FILE_TOO_LARGE')
     if (!signal.aborted) parts.log.error({ err: error, segmentId }, 'an upload could not be stored')
     throw new ApiError(signal.aborted ? 'UPLOAD_ABORTED' : 'FAILED_UPLOAD_DATA')
   }

@@ -1,0 +1,92 @@
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import test from 'ava'
+import { breachesOf, folderOf, roots } from './kit/house-rules.ts'
+
+/** Look again at 150 lines, split before this. */
+const lineCeiling = 250
+const forbiddenNames = /(^|[-/])(utils?|helpers?|common|manager)\.|-service\./
+
+const sources = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts'], {
+  encoding: 'utf8',
+})
+  .split('\n')
+  .filter(path => path && !path.startsWith('test/fixtures/'))
+  .flatMap(path => {
+    try {
+      return [{ path, text: readFileSync(path, 'utf8') }]
+    } catch {
+      return [] // removed, and not committed yet
+    }
+  })
+
+test('imports go only where the house allows, and libraries stay behind their fences', t => {
+  t.true(sources.length > 50)
+  t.deepEqual(
+    sources.flatMap(({ path, text }) => breachesOf(path, text)),
+    [],
+  )
+})
+
+test('the rule sees what it must see', t => {
+  t.deepEqual(breachesOf('policy/x.ts', `import { a } from '../db/apps.ts'`), ['policy/x.ts imports ../db/apps.ts'])
+  t.deepEqual(breachesOf('workflows/x.ts', `import {\n  a,\n} from '../activities/a.ts'`), [
+    'workflows/x.ts imports ../activities/a.ts',
+  ])
+  t.deepEqual(breachesOf('workflows/x.ts', `import type { A } from '../activities/a.ts'`), [])
+  t.deepEqual(breachesOf('api/x.ts', `import { type A, b } from '../workflows/a.ts'`), [
+    'api/x.ts imports ../workflows/a.ts',
+  ])
+  t.deepEqual(breachesOf('api/v2/x.ts', `import { type A } from '../../workflows/a.ts'`), [])
+  t.deepEqual(breachesOf('db/x.ts', `export * from '../cli/a.ts'`), ['db/x.ts imports ../cli/a.ts'])
+  t.deepEqual(breachesOf('activities/x.ts', `import Docker from 'dockerode'`), ['activities/x.ts imports dockerode'])
+  t.deepEqual(breachesOf('activities/x.ts', `const d = await import('koa')`), ['activities/x.ts imports koa'])
+  t.deepEqual(breachesOf('policy/x.ts', `import { a } from './y'`), ['policy/x.ts imports ./y without its extension'])
+})
+
+test('only processes and the command read the environment', t => {
+  const readers = sources.filter(
+    ({ path, text }) => !roots.includes(folderOf(path)) && /^(?!\s*(\*|\/\/|\/\*)).*\bprocess\.env\b/m.test(text),
+  )
+  t.deepEqual(
+    readers.map(({ path }) => path),
+    [],
+  )
+})
+
+test('no test is skipped or runs alone', t => {
+  const marks = /\btest(\.\w+)*\.(skip|only|todo|failing)\(/
+  t.deepEqual(
+    sources.filter(({ text }) => marks.test(text)).map(({ path }) => path),
+    [],
+  )
+})
+
+test('files are small nouns', t => {
+  const long = sources.filter(({ text, path }) => !path.startsWith('test/') && text.split('\n').length > lineCeiling)
+  t.deepEqual(
+    long.map(({ path }) => path),
+    [],
+  )
+  t.deepEqual(
+    sources.filter(({ path }) => forbiddenNames.test(path) || /[A-Z_]/.test(path)).map(({ path }) => path),
+    [],
+  )
+})
+
+test('the repository names no machine and no registry', t => {
+  const tracked = execFileSync(
+    'git',
+    ['ls-files', '*.ts', '*.mjs', '*.md', '*.sh', '*.lua', '*.yml', 'Dockerfile', 'berth'],
+    { encoding: 'utf8' },
+  )
+  const own = new RegExp(['/wo' + 'rk/main', '/ro' + 'ot/', 'registry\\.npm' + 'js', 'shared/' + 'design'].join('|'))
+  const naming = tracked.split('\n').filter(path => {
+    try {
+      return path && own.test(readFileSync(path, 'utf8'))
+    } catch {
+      return false
+    }
+  })
+  t.deepEqual(naming, [])
+})

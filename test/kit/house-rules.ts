@@ -1,0 +1,66 @@
+import { dirname, join, normalize } from 'node:path'
+
+/** Layers by folder, and what each may import (ARCHITECTURE.md). `types` = only `import type`. */
+const layers: Record<string, { may: string[]; types?: string[] }> = {
+  policy: { may: ['policy'] },
+  db: { may: ['policy', 'db'] },
+  edge: { may: ['policy', 'db', 'edge'] },
+  runtimes: { may: ['policy', 'runtimes'] },
+  activities: { may: ['policy', 'db', 'activities', 'edge', 'runtimes'] },
+  workflows: { may: ['policy', 'workflows'], types: ['db', 'activities'] },
+  api: { may: ['policy', 'db', 'api'], types: ['activities', 'workflows'] },
+}
+/** Composition roots: they may import everything, and nothing may import them. */
+export const roots = ['workers', 'cli', 'test', 'bench', 'scripts']
+
+/** A library may be imported only where the pattern says. */
+const fences: [library: RegExp, where: RegExp][] = [
+  [/^koa$|^@koa\//, /^(api|workers|bench|test)\//],
+  [/^dockerode$/, /\.docker\.ts$|^(bench|test)\//],
+  [/^@aws-sdk\//, /\.s3\.ts$|^test\//],
+  [/^(knex|pg)$/, /^(db|workers|bench|test)\//],
+  [/^@temporalio\/workflow$/, /^(workflows|test)\//],
+]
+
+interface Import {
+  from: string
+  typeOnly: boolean
+}
+
+/** Strings and comments stay: imports stand at the start of a line, which is all that is looked for. */
+function importsOf(text: string): Import[] {
+  const statements = text.matchAll(/^(?:import|export)\s+(type\s)?(?:([^'"]*?)\sfrom\s)?['"]([^'"]+)['"]/gm)
+  const dynamic = text.matchAll(/\bimport\(\s*['"]([^'"]+)['"]/g)
+  return [
+    ...[...statements].map(([, type, names, from]) => ({
+      from: from as string,
+      typeOnly: Boolean(type) || onlyTypes(names),
+    })),
+    ...[...dynamic].map(([, from]) => ({ from: from as string, typeOnly: false })),
+  ]
+}
+
+function onlyTypes(names: string | undefined): boolean {
+  const inner = /^\{([^}]*)\}$/s.exec(names?.trim() ?? '')?.[1]
+  return inner?.split(',').every(name => /^\s*(type\s|$)/.test(name)) ?? false
+}
+
+export const folderOf = (path: string): string => path.split('/')[0] as string
+
+/** The import rule as sentences, one per breach. */
+export function breachesOf(path: string, text: string): string[] {
+  const folder = folderOf(path)
+  const rule = layers[folder]
+  return importsOf(text).flatMap(({ from, typeOnly }) => {
+    if (!from.startsWith('.')) {
+      const fence = fences.find(([library]) => library.test(from))
+      return fence && !typeOnly && !fence[1].test(path) ? [`${path} imports ${from}`] : []
+    }
+    if (!from.endsWith('.ts') && !/\.(js|mjs|json)$/.test(from))
+      return [`${path} imports ${from} without its extension`]
+    const target = folderOf(normalize(join(dirname(path), from)))
+    if (!rule) return roots.includes(target) && !roots.includes(folder) ? [`${path} imports ${from}`] : []
+    const allowed = rule.may.includes(target) || (typeOnly && rule.types?.includes(target))
+    return allowed ? [] : [`${path} imports ${typeOnly ? 'types of ' : ''}${from}`]
+  })
+}
