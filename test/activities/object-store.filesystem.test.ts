@@ -1,0 +1,76 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, readdir, rm, truncate, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import test from 'ava'
+import { filesystemStore } from '../../activities/object-store.filesystem.ts'
+import { openObjectStore } from '../../activities/object-store.select.ts'
+import type { ObjectStore } from '../../activities/object-store.ts'
+import { newId } from '../../policy/ids.ts'
+import { objectStoreContract } from '../contracts/object-store.ts'
+import { bodyOf, bytesOf, noise } from '../kit/bodies.ts'
+
+const run = promisify(execFile)
+const base = await mkdtemp(join(tmpdir(), 'berth-objects-'))
+const folder = join(base, 'store')
+const mount = join(base, 'mount')
+const child = ['--import', import.meta.resolve('tsx'), fileURLToPath(new URL('../kit/put-body.ts', import.meta.url))]
+let store: ObjectStore
+
+test.before(async () => {
+  store = await openObjectStore({ kind: 'filesystem', folder })
+})
+
+test.after.always(async () => {
+  await run('umount', [mount]).catch(() => {})
+  await rm(base, { recursive: true, force: true })
+})
+
+objectStoreContract(
+  test,
+  () => store,
+  () => readdir(folder, { recursive: true }),
+)
+
+test('a process killed in the middle of a put leaves no body, and its rest is removed at the next start', async t => {
+  const killed = join(base, 'killed')
+  const id = newId()
+  const process = spawn(globalThis.process.execPath, [...child, killed, id, '100', '5'], { stdio: 'inherit' })
+  const exited = once(process, 'exit')
+  const temporary = async () => readdir(join(killed, 'tmp')).catch(() => [])
+  for (let tries = 0; (await temporary()).length === 0 && tries < 500; tries++) await wait(20)
+  process.kill('SIGKILL')
+  await exited
+  t.is((await temporary()).length, 1)
+  const untouched = await filesystemStore(killed)
+  t.is((await temporary()).length, 1, 'another process may still be writing to a young file')
+  t.is(await untouched.head(id), null)
+  await filesystemStore(killed, 0)
+  t.deepEqual(await temporary(), [])
+})
+
+test('a body of any size costs little memory', async t => {
+  const { stdout } = await run(process.execPath, [...child, join(base, 'large'), newId(), '512', '0'])
+  t.true(Number(stdout) < 64 * 1024 ** 2, `grew by ${stdout} bytes`)
+})
+
+test('a full disk refuses one put, leaves nothing of it, and the store goes on', async t => {
+  await mkdir(mount)
+  await writeFile(join(base, 'disk'), '')
+  await truncate(join(base, 'disk'), 8 * 1024 ** 2)
+  await run('mkfs.ext4', ['-q', '-O', '^has_journal', join(base, 'disk')])
+  await run('mount', ['-o', 'loop', join(base, 'disk'), mount])
+  const small = await filesystemStore(mount)
+  const [kept, refused, next] = [newId(), newId(), newId()]
+  const bytes = noise(1_000_000)
+  await small.put(kept, bodyOf(bytes))
+  await t.throwsAsync(small.put(refused, bodyOf(noise(20_000_000))), { code: 'ENOSPC' })
+  t.deepEqual(await readdir(join(mount, 'tmp')), [])
+  t.is(await small.head(refused), null)
+  await small.put(next, bodyOf(bytes))
+  t.true((await bytesOf(await small.get(kept))).equals(bytes))
+})
