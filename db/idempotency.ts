@@ -40,14 +40,18 @@ export async function claim(db: Db, request: KeyedRequest): Promise<Claim> {
   if (!row) return { state: 'running' }
   if (row.route !== request.route || row.fingerprint !== request.fingerprint) return { state: 'reused' }
   if (row.status === null) return { state: 'running' }
-  return { state: 'answered', answer: { status: row.status, body: row.body, headers: row.headers ?? {} } }
+  return { state: 'answered', answer: { status: row.status, body: JSON.parse(row.body), headers: row.headers ?? {} } }
 }
 
-/** Keeps the answer of the first request for those that come again. */
+/** Keeps the answer of the first request for those that come again; as a text, for jsonb would change the order of its keys. */
 export async function keep(db: Db, { userId, key }: KeyedRequest, answer: StoredAnswer): Promise<void> {
   await db('idempotency_keys')
     .where({ user_id: userId, key })
-    .update({ status: answer.status, body: JSON.stringify(answer.body), headers: JSON.stringify(answer.headers) })
+    .update({
+      status: answer.status,
+      body: JSON.stringify(JSON.stringify(answer.body)),
+      headers: JSON.stringify(answer.headers),
+    })
 }
 
 /** Gives the key back: the first request ended in a way that is worth another try. */

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { type AppRow, listApps } from '../../db/apps.ts'
 import { ApiError } from '../../policy/errors.ts'
+import { workspaceIdPattern } from '../../policy/ids.ts'
 import { mayTouch } from '../access.ts'
 import { endpoint } from '../endpoint.ts'
 import { flag } from '../fields.ts'
@@ -30,7 +31,10 @@ export const appsStatusAll = endpoint({
   path: '/v2/apps/status',
   summary: 'Show what all applications use now',
   auth: { scope: 'apps:read' },
-  query: z.object({ workspaceId: z.string({ error: 'UNKNOWN_WORKSPACE' }).optional(), rawData: flag }),
+  query: z.object({
+    workspaceId: z.string({ error: 'UNKNOWN_WORKSPACE' }).regex(workspaceIdPattern, 'UNKNOWN_WORKSPACE').optional(),
+    rawData: flag,
+  }),
   response: totalStats,
   errors: ['APP_NOT_FOUND', 'UNKNOWN_WORKSPACE'],
   async handle({ caller, query }, parts) {

@@ -77,7 +77,7 @@ export const rawStatsView = (f: Figures) => ({
   status: f.status,
   running: f.running,
   storage: Math.round(f.storageBytes),
-  network: { total: [...f.total], now: [...f.now] },
+  network: { total: f.total.map(Math.round), now: f.now.map(Math.round) },
   uptime: f.uptimeMs,
   exit: f.exit,
 })

@@ -131,7 +131,7 @@ export function testApi(options: TestApiOptions = {}): () => TestApi {
       id: 'h1',
       address: '127.0.0.1',
       readUrl: 'http://127.0.0.1:1',
-      memoryMb: 65_536,
+      memoryMb: 10_000_000,
       diskMb: 10_000_000,
       protections: {},
     })

@@ -1,0 +1,94 @@
+import test from 'ava'
+import { endpoints } from '../../api/app.ts'
+import { revokeKey } from '../../db/accounts.ts'
+import type { AppRow } from '../../db/apps.ts'
+import { scopes } from '../../policy/scopes.ts'
+import { type TestUser, testApi } from '../kit/api.ts'
+
+const api = testApi()
+
+/** Every route of the table must be here, or the test fails: what the owner of an existing application is answered. */
+const granted: Record<string, readonly number[]> = {
+  'users.me': [200],
+  'apps.create': [415],
+  'apps.status.all': [200],
+  'apps.info': [200],
+  'apps.delete': [200],
+  'apps.status': [200],
+  'apps.logs': [404],
+  'apps.start': [200],
+  'apps.stop': [200],
+  'apps.restart': [200],
+  'service.status': [200],
+}
+
+const ids = {
+  own: (app: AppRow) => app.id,
+  'own, shared form': (app: AppRow) => `${app.id}-${'a'.repeat(40)}`,
+  foreign: (_: AppRow, foreign: AppRow) => foreign.id,
+  random: () => 'f'.repeat(24),
+  malformed: () => 'nonsense',
+}
+
+test('the table knows every endpoint', t => {
+  t.deepEqual(Object.keys(granted).sort(), endpoints.map(endpoint => endpoint.name).sort())
+})
+
+for (const endpoint of endpoints)
+  test(`who may call ${endpoint.name}`, async t => {
+    const ana = await api().makeUser()
+    const bob = await api().makeUser()
+    const foreign = await api().makeApp(bob)
+    const scope = typeof endpoint.auth === 'object' ? endpoint.auth.scope : null
+    const withPath = endpoint.path.includes('{appId}')
+    const actors = await actorsFor(ana, bob, scope)
+    for (const [actor, { credential, reaches }] of Object.entries(actors))
+      for (const [form, idOf] of Object.entries(withPath ? ids : { none: () => '' })) {
+        const app = await api().makeApp(ana)
+        const path = endpoint.path.replace('{appId}', idOf(app, foreign))
+        const answer = await api().as(credential).request(endpoint.method, path)
+        const cell = `${actor}, ${form}: ${answer.text.slice(0, 80)}`
+        if (endpoint.auth === 'public') t.true(granted[endpoint.name]!.includes(answer.status), cell)
+        else if (reaches !== 'pass') t.is(answer.status, reaches, cell)
+        else if (!withPath || form === 'own') t.true(granted[endpoint.name]!.includes(answer.status), cell)
+        else t.deepEqual([answer.status, answer.body.code], [404, 'APP_NOT_FOUND'], cell)
+        if (form === 'foreign')
+          t.truthy(await api().db('apps').where({ id: foreign.id }).first(), 'a stranger changed nothing')
+      }
+  })
+
+test('another account finds nothing of mine', async t => {
+  const [ana, bob] = [await api().makeUser(), await api().makeUser()]
+  const app = await api().makeApp(ana)
+  for (const endpoint of endpoints.filter(e => e.path.includes('{appId}'))) {
+    const answer = await api().as(bob).request(endpoint.method, endpoint.path.replace('{appId}', app.id))
+    t.deepEqual([answer.status, answer.body.code], [404, 'APP_NOT_FOUND'], endpoint.name)
+  }
+  t.is((await api().as(bob).get('/v2/users/me')).body.response.applications.length, 0)
+  t.is(await api().db('operations').where({ target_id: app.id }).whereNot({ kind: 'create' }).first(), undefined)
+})
+
+interface Cell {
+  credential: string | undefined
+  /** The status of every cell, or that the id decides. */
+  reaches: number | 'pass'
+}
+
+async function actorsFor(ana: TestUser, bob: TestUser, scope: string | null): Promise<Record<string, Cell>> {
+  const others = scopes.filter(name => name !== scope)
+  const revoked = await api().makeKey(ana, {})
+  await revokeKey(api().db, revoked.id)
+  const expired = await api().makeKey(ana, { expiresAt: new Date(0) })
+  const scoped = await api().makeKey(ana, { scopes: scope === null ? [] : [scope as never] })
+  const unscoped = await api().makeKey(ana, { scopes: others })
+  return {
+    'full key': { credential: ana.key, reaches: 'pass' },
+    session: { credential: ana.session, reaches: 'pass' },
+    'key with the scope': { credential: scoped.key, reaches: scope === null ? 403 : 'pass' },
+    'key with every other scope': { credential: unscoped.key, reaches: 403 },
+    'revoked key': { credential: revoked.key, reaches: 401 },
+    'expired key': { credential: expired.key, reaches: 401 },
+    nobody: { credential: undefined, reaches: 401 },
+    'half a key': { credential: bob.key.slice(0, 65), reaches: 401 },
+  }
+}

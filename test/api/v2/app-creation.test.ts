@@ -1,0 +1,246 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { connect } from 'node:net'
+import test from 'ava'
+import { listApps } from '../../../db/apps.ts'
+import { type TestUser, testApi } from '../../kit/api.ts'
+import { zipOfEntries as zip } from '../../kit/zips.ts'
+
+const api = testApi()
+const config = (lines = '') => `DISPLAY_NAME=Shop\nMAIN=index.js\nMEMORY=256\nVERSION=recommended\n${lines}`
+const archive = (lines?: string): Buffer =>
+  zip([
+    { path: 'berth.app', data: config(lines) },
+    { path: 'index.js', data: 'console.log(1)' },
+    { path: 'package.json', data: '{}' },
+  ])
+
+function form(file: Buffer, { name = 'shop.zip', field = 'file', type = 'application/zip' } = {}): FormData {
+  const body = new FormData()
+  body.append(field, new Blob([file], { type }), name)
+  return body
+}
+
+const upload = (user: TestUser | string, body: FormData, headers?: Record<string, string>) =>
+  api().as(user).post('/v2/apps', body, headers)
+
+/** Nothing of a refused upload stays: no body in the store, no row that says there is one. */
+async function leftovers(): Promise<number> {
+  const referred = await api().db('segments').where('refs', '>', 0).count({ n: '*' }).first()
+  const rows = await api().db('segments').count({ n: '*' }).first()
+  return api().store.bodies.size - Number(referred?.n) + (Number(rows?.n) - Number(referred?.n))
+}
+
+test.serial('a zip becomes an application, an operation and a deployment, and its lane is woken', async t => {
+  const ana = await api().makeUser()
+  const subdomain = `shop-${ana.id}`
+  const file = archive(`DESCRIPTION=sells\nSUBDOMAIN=${subdomain}\nMEMORY=512`)
+  const answer = await upload(ana, form(file))
+  t.is(answer.status, 200, answer.text)
+  const [app] = await listApps(api().db, ana.id)
+  t.deepEqual(answer.body, {
+    status: 'success',
+    response: {
+      id: app?.id,
+      name: 'Shop',
+      description: 'sells',
+      lang: 'javascript',
+      ram: 512,
+      cpu: 1,
+      language: { name: 'javascript', version: 'recommended' },
+      cluster: 'h1',
+      domain: `${subdomain}.apps.localhost`,
+      subdomain,
+    },
+  })
+  const operation = await api()
+    .db('operations')
+    .where({ id: answer.headers.get('x-operation-id') })
+    .first()
+  t.is(operation.target_id, app?.id)
+  t.is(operation.kind, 'create')
+  const deployment = await api().db('deployments').where({ app_id: app?.id }).first()
+  const sha256 = createHash('sha256').update(file).digest('hex')
+  t.is(deployment.revision, sha256.slice(0, 40))
+  t.deepEqual(api().store.bodies.get(deployment.segment_id), file)
+  t.true(api().lanes.woken.includes(app!.id))
+  t.is(await leftovers(), 0)
+})
+
+test.serial('every refusal has its code and leaves nothing', async t => {
+  const ana = await api().makeUser({ plan: 'hobby-1' })
+  const cases: [FormData, number, string][] = [
+    [form(archive(), { name: 'shop.tar' }), 400, 'INVALID_FILENAME'],
+    [form(archive(), { name: 'shop.zip.exe' }), 400, 'INVALID_FILENAME'],
+    [form(archive(), { field: 'other' }), 400, 'INVALID_FILE'],
+    [new FormData(), 400, 'INVALID_FILE'],
+    [form(Buffer.alloc(0)), 400, 'INVALID_FILE'],
+    [form(Buffer.from('not a zip')), 400, 'INVALID_FILE'],
+    [form(zip([{ path: 'index.js', data: '1' }])), 400, 'MISSING_CONFIG'],
+    [
+      form(
+        zip([
+          { path: 'berth.app', data: config() },
+          { path: '../x', data: '1' },
+        ]),
+      ),
+      400,
+      'INVALID_FILE',
+    ],
+    [form(archive('MEMORY=99999999')), 400, 'INVALID_MEMORY'],
+    [form(archive('MEMORY=2048')), 400, 'FEW_MEMORY'],
+    [form(archive('MEMORY=512\nSUBDOMAIN=-x')), 400, 'INVALID_SUBDOMAIN'],
+  ]
+  for (const [body, status, code] of cases) {
+    const answer = await upload(ana, body)
+    t.is(answer.body.code, code)
+    t.is(answer.status, status, code)
+    t.is(await leftovers(), 0, code)
+  }
+  t.deepEqual(await listApps(api().db, ana.id), [])
+})
+
+test.serial('an upload that is no form is 415', async t => {
+  const ana = await api().makeUser()
+  for (const [body, type] of [
+    ['{}', 'application/json'],
+    [archive(), 'application/zip'],
+    ['x', 'multipart/form-data'],
+    ['x', 'multipart/mixed; boundary=x'],
+    [undefined, ''],
+  ] as const) {
+    const answer = await api()
+      .as(ana)
+      .post('/v2/apps', body as string, type ? { 'content-type': type } : {})
+    t.is(answer.status, 415, type)
+    t.is(answer.body.code, 'INVALID_CONTENT_TYPE')
+  }
+})
+
+test.serial('over 100 MB is FILE_TOO_LARGE, told by its length or found on the way', async t => {
+  const ana = await api().makeUser()
+  const big = new Blob([Buffer.alloc(100 * 1024 * 1024 + 1)])
+  const body = new FormData()
+  body.append('file', big, 'big.zip')
+  const found = await upload(ana, body)
+  t.is(found.status, 413)
+  t.is(found.body.code, 'FILE_TOO_LARGE')
+  const told = await raw(
+    `POST /v2/apps HTTP/1.1\r\nHost: x\r\nAuthorization: ${ana.key}\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 200000000\r\n\r\n`,
+  )
+  t.regex(told, /^HTTP\/1.1 413 /)
+  t.regex(told, /FILE_TOO_LARGE/)
+  t.is(await leftovers(), 0)
+})
+
+test.serial('an upload that breaks off leaves nothing', async t => {
+  const ana = await api().makeUser()
+  const head = `--x\r\nContent-Disposition: form-data; name="file"; filename="a.zip"\r\n\r\n`
+  const request = `POST /v2/apps HTTP/1.1\r\nHost: x\r\nAuthorization: ${ana.key}\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000000\r\n\r\n${head}`
+  await new Promise<void>(resolve => {
+    const socket = connect(Number(new URL(api().url).port), '127.0.0.1', () => {
+      socket.write(request + 'z'.repeat(200_000))
+      setTimeout(() => socket.destroy(), 200)
+    })
+    socket.on('close', () => resolve())
+  })
+  for (let i = 0; i < 50 && (await leftovers()) > 0; i++) await new Promise(resolve => setTimeout(resolve, 20))
+  t.is(await leftovers(), 0)
+  const torn = await raw(`${request.replace('1000000', String(head.length + 10))}0123456789`)
+  t.regex(torn, /"code":"(UPLOAD_ABORTED|INVALID_FILE)"/)
+  t.is(await leftovers(), 0)
+})
+
+test.serial('a store that is out is FAILED_UPLOAD_DATA, and leaves nothing', async t => {
+  const ana = await api().makeUser()
+  api().store.failing = true
+  const answer = await upload(ana, form(archive()))
+  api().store.failing = false
+  t.is(answer.status, 400)
+  t.is(answer.body.code, 'FAILED_UPLOAD_DATA')
+  t.is(await leftovers(), 0)
+})
+
+test.serial('two uploads at once never pass the plan', async t => {
+  const ana = await api().makeUser({ plan: 'hobby-1' })
+  const answers = await Promise.all([1, 2, 3].map(() => upload(ana, form(archive('MEMORY=512')))))
+  t.deepEqual(answers.map(answer => answer.status).sort(), [200, 200, 400])
+  t.is(answers.find(answer => answer.status === 400)?.body.code, 'FEW_MEMORY')
+  t.is(await leftovers(), 0)
+})
+
+test.serial('a taken subdomain is refused', async t => {
+  const ana = await api().makeUser()
+  const lines = `MEMORY=512\nSUBDOMAIN=taken-${ana.id}`
+  const answers = await Promise.all([1, 2].map(() => upload(ana, form(archive(lines)))))
+  t.deepEqual(answers.map(answer => answer.body.code ?? 'ok').sort(), ['SUBDOMAIN_TAKEN', 'ok'])
+})
+
+test.serial('without a plan, without a host', async t => {
+  const free = await api().makeUser({ plan: 'free' })
+  t.is((await upload(free, form(archive()))).body.code, 'FEW_MEMORY')
+  const ended = await api().makeUser({ planEndsAt: new Date(Date.now() - 1000) })
+  t.is((await upload(ended, form(archive()))).body.code, 'FEW_MEMORY')
+  const ana = await api().makeUser()
+  await api().db('hosts').update({ draining: true })
+  const away = await upload(ana, form(archive()))
+  await api().db('hosts').update({ draining: false })
+  t.is(away.status, 503)
+  t.is(away.body.code, 'CLUSTER_MAINTENANCE_TRY_LATER')
+  t.truthy(away.headers.get('retry-after'))
+  const full = await upload(await api().makeUser({ plan: 'enterprise-1024' }), form(archive('MEMORY=32768')))
+  t.is(full.status, 200)
+  await api().db('hosts').update({ memory_mb: 1 })
+  t.is((await upload(ana, form(archive()))).body.code, 'FAILED_CLUSTER_SELECTION')
+  await api().db('hosts').update({ memory_mb: 10_000_000 })
+  t.is(await leftovers(), 0)
+})
+
+test.serial('an Idempotency-Key makes one application, and gives its answer again', async t => {
+  const ana = await api().makeUser()
+  const key = { 'idempotency-key': randomBytes(8).toString('hex') }
+  const file = archive()
+  const first = await upload(ana, form(file), key)
+  const again = await upload(ana, form(file), key)
+  t.is(first.status, 200)
+  t.is(again.text, first.text)
+  t.is(again.headers.get('idempotent-replayed'), 'true')
+  t.is(first.headers.get('idempotent-replayed'), null)
+  t.is(again.headers.get('x-operation-id'), first.headers.get('x-operation-id'))
+  t.is((await listApps(api().db, ana.id)).length, 1)
+  const other = await upload(ana, form(archive('DESCRIPTION=other')), key)
+  t.is(other.status, 409)
+  t.is(other.body.code, 'IDEMPOTENCY_KEY_REUSED')
+  const bob = await api().makeUser()
+  t.not((await upload(bob, form(file), key)).body.response.id, first.body.response.id, 'keys belong to an account')
+  t.is((await upload(ana, form(file), { 'idempotency-key': 'x'.repeat(256) })).status, 400)
+  t.is(await leftovers(), 0)
+})
+
+test.serial('requests at once with one Idempotency-Key make one application; a refusal is replayed too', async t => {
+  const ana = await api().makeUser()
+  const key = { 'idempotency-key': randomBytes(8).toString('hex') }
+  const answers = await Promise.all([1, 2, 3].map(() => upload(ana, form(archive()), key)))
+  t.is((await listApps(api().db, ana.id)).length, 1)
+  for (const answer of answers) t.true(answer.status === 200 || answer.body.code === 'IDEMPOTENCY_IN_PROGRESS')
+  const refusal = { 'idempotency-key': randomBytes(8).toString('hex') }
+  const bad = zip([{ path: 'index.js', data: '1' }])
+  const first = await upload(ana, form(bad), refusal)
+  const again = await upload(ana, form(bad), refusal)
+  t.is(again.text, first.text)
+  t.is(again.headers.get('idempotent-replayed'), 'true')
+  t.is(await leftovers(), 0)
+})
+
+function raw(bytes: string): Promise<string> {
+  return new Promise(resolve => {
+    let text = ''
+    const socket = connect(Number(new URL(api().url).port), '127.0.0.1', () => socket.write(bytes))
+    socket.on('data', chunk => {
+      text += chunk
+      if (text.includes('}')) socket.destroy()
+    })
+    socket.on('close', () => resolve(text))
+    socket.on('error', () => resolve(text))
+    socket.setTimeout(5000, () => socket.destroy())
+  })
+}

@@ -1,0 +1,23 @@
+import test from 'ava'
+import { permissions, permits, roles } from '../../policy/permissions.ts'
+import { covers } from '../../policy/scopes.ts'
+
+test('roles have the permissions of the contract', t => {
+  const table = Object.fromEntries(
+    Object.keys(permissions).map(name => [name, roles.filter(role => permits(role, name as keyof typeof permissions))]),
+  )
+  t.deepEqual(table.read, ['view', 'manager', 'maintain', 'admin', 'owner'])
+  t.deepEqual(table.control, ['manager', 'maintain', 'admin', 'owner'])
+  t.deepEqual(table.files, ['maintain', 'admin', 'owner'])
+  t.deepEqual(table.envs, ['admin', 'owner'])
+  t.deepEqual(table.delete, ['owner'])
+})
+
+test('a key covers its scopes; without a list it covers everything; a row without a scope needs such a key', t => {
+  t.true(covers(null, 'apps:read'))
+  t.true(covers(null, null))
+  t.true(covers(['apps:read'], 'apps:read'))
+  t.false(covers(['apps:read'], 'apps:write'))
+  t.false(covers(['apps:read'], null))
+  t.false(covers([], 'apps:read'))
+})
