@@ -1,0 +1,174 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { cancellationSignal } from '@temporalio/activity'
+import { CancelledFailure } from '@temporalio/common'
+import test from 'ava'
+import { refusal } from '../../activities/failures.ts'
+import type { Release } from '../../activities/release.ts'
+import { loadApp, usedMemoryMb } from '../../db/apps.ts'
+import { findByOperation } from '../../db/deployments.ts'
+import * as operations from '../../db/operations.ts'
+import { relayOnce } from '../../workers/relay.ts'
+import { laneKit } from './lane-kit.ts'
+
+/** What the scripted host does with one application, chosen by the test that made it. */
+const behaviour = new Map<string, string>()
+const does = (release: Release, what: string) => behaviour.get(release.appId) === what
+const busy = new Map<string, number>()
+
+const kit = laneKit({
+  async prepareRelease(release) {
+    if (does(release, 'needs install')) return { needsInstall: true }
+    if (does(release, 'hangs')) {
+      await new Promise((_, reject) =>
+        cancellationSignal().addEventListener('abort', () => reject(new CancelledFailure('stopped'))),
+      )
+    }
+    return { needsInstall: false }
+  },
+  async installDependencies() {
+    throw refusal('BUILD_FAILED', 'Installing the dependencies ended with exit code 1: no such package')
+  },
+  async passHealthGate(release) {
+    if (!does(release, 'crashes')) return null
+    return { reason: 'ended', exit: { containerId: 'c9', code: 137, oom: true, at: new Date().toISOString() } }
+  },
+  async stopApp(release) {
+    if (does(release, 'is stopped')) throw refusal('CONTAINER_ALREADY_STOPPED', 'stopped already')
+    const now = (busy.get(release.appId) ?? 0) + 1
+    busy.set(release.appId, now)
+    await sleep(30)
+    busy.set(release.appId, now - 1)
+    if (now > 1) throw refusal('ACTION_FAILED', 'two operations at once')
+    return { containerId: 'c1', code: 0, oom: false, at: new Date().toISOString() }
+  },
+})
+
+test('an uploaded application runs, has its address, and its deployment succeeded', async t => {
+  const { db, make, run, lanes, edge } = await kit
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  await lanes.wake(app.id, user.id)
+  t.is((await run.ended(operationId)).state, 'success')
+  const row = await loadApp(db, app.id)
+  t.is(row?.status, 'running')
+  t.is(row?.host_port, 40_000)
+  t.is(row?.release, 1)
+  t.is((await findByOperation(db, operationId))?.state, 'success')
+  const routes = await edge.listRoutes()
+  t.deepEqual(
+    routes.filter(route => route.appId === app.id).map(route => route.port),
+    [40_000],
+  )
+})
+
+test('a failed install gives memory and name back and leaves only its reason', async t => {
+  const { db, make, run, lanes, calls } = await kit
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  behaviour.set(app.id, 'needs install')
+  await lanes.wake(app.id, user.id)
+  const end = await run.ended(operationId)
+  t.is(end.state, 'error')
+  t.is(end.code, 'BUILD_FAILED')
+  t.is(await loadApp(db, app.id), undefined)
+  t.is(await usedMemoryMb(db, user.id), 0)
+  const deployment = await findByOperation(db, operationId)
+  t.is(deployment?.state, 'error')
+  t.is(deployment?.code, 'BUILD_FAILED')
+  t.is(deployment?.segment_id, null)
+  t.true(calls.includes('removeFiles'))
+})
+
+test('a program that does not stay up keeps its application, stopped, with its exit', async t => {
+  const { db, make, run, lanes, edge } = await kit
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  behaviour.set(app.id, 'crashes')
+  await lanes.wake(app.id, user.id)
+  t.is((await run.ended(operationId)).code, 'HEALTH_CHECK_FAILED')
+  const row = await loadApp(db, app.id)
+  t.is(row?.status, 'exited')
+  t.is(row?.exit_oom, true)
+  t.is(row?.exit_code, 137)
+  t.is((await edge.listRoutes()).filter(route => route.appId === app.id).length, 0)
+})
+
+test('a deletion cancels the creation under way and gets its wish', async t => {
+  const { db, make, run, lanes } = await kit
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  behaviour.set(app.id, 'hangs')
+  await lanes.wake(app.id, user.id)
+  while ((await operations.find(db, operationId))?.state !== 'running') await sleep(20)
+  const begun = Date.now()
+  const deletion = await run.command({ id: app.id, owner_id: user.id }, 'delete')
+  t.is(deletion.state, 'success')
+  t.true(Date.now() - begun < 10_000)
+  t.is((await run.ended(operationId)).state, 'cancelled')
+  t.is(await loadApp(db, app.id), undefined)
+})
+
+test('stop, start and restart change what is wanted and what is shown; a deletion is for ever', async t => {
+  const { db, make, run, lanes, edge } = await kit
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  await lanes.wake(app.id, user.id)
+  await run.ended(operationId)
+  t.is((await run.command(app, 'stop')).state, 'success')
+  t.like(await loadApp(db, app.id), { status: 'exited', desired_state: 'stopped', host_port: null, exit_code: 0 })
+  t.is((await edge.listRoutes()).filter(route => route.appId === app.id).length, 0)
+  t.is((await run.command(app, 'start')).state, 'success')
+  t.like(await loadApp(db, app.id), { status: 'running', desired_state: 'running', host_port: 40_000 })
+  t.is((await run.command(app, 'restart')).state, 'success')
+  t.like(await loadApp(db, app.id), { status: 'running' })
+  behaviour.set(app.id, 'is stopped')
+  t.is((await run.command(app, 'stop')).code, 'CONTAINER_ALREADY_STOPPED')
+  t.is((await run.command(app, 'delete')).state, 'success')
+  t.is(await loadApp(db, app.id), undefined)
+  t.is((await edge.listRoutes()).filter(route => route.appId === app.id).length, 0)
+  t.is((await run.command(app, 'start')).code, 'APP_NOT_FOUND')
+})
+
+test('operations of one application never overlap', async t => {
+  const { make, run, lanes } = await kit
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  await lanes.wake(app.id, user.id)
+  await run.ended(operationId)
+  const ends = await Promise.all(Array.from({ length: 8 }, () => run.command(app, 'restart')))
+  t.deepEqual(
+    ends.map(end => end.state),
+    Array(8).fill('success'),
+  )
+})
+
+test('a host that does not answer fails a command within its deadline and nothing is half done', async t => {
+  const { db, make, run, lanes } = await kit
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  await lanes.wake(app.id, user.id)
+  await run.ended(operationId)
+  await db('hosts').insert({ id: 'gone', address: '127.0.0.1', memory_mb: 0, disk_mb: 0 })
+  await db('apps').where({ id: app.id }).update({ host_id: 'gone' })
+  const end = await run.command(app, 'stop')
+  t.is(end.state, 'error')
+  t.is(end.code, 'ACTION_FAILED')
+  t.regex(end.message ?? '', /did not answer/)
+  t.is((await loadApp(db, app.id))?.desired_state, 'running')
+})
+
+test('a lost wake-up is healed, also for an operation that a lost Temporal had begun', async t => {
+  const { db, make, run, lanes, client } = await kit
+  const user = await make.user()
+  const queued = await make.app(user.id)
+  const begun = await make.app(user.id)
+  await db('operations')
+    .where({ id: queued.operationId })
+    .update({ created_at: new Date(Date.now() - 60_000) })
+  await db('operations')
+    .where({ id: begun.operationId })
+    .update({ state: 'running', started_at: new Date(Date.now() - 60_000) })
+  await relayOnce({ db, client, lanes, log: { info() {}, warn() {} } as never })
+  t.is((await run.ended(queued.operationId)).state, 'success')
+  t.is((await run.ended(begun.operationId)).state, 'success')
+})

@@ -1,0 +1,156 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Client, Connection } from '@temporalio/client'
+import test from 'ava'
+import { pino } from 'pino'
+import type { AppHostActivities } from '../../activities/app-host.ts'
+import { hosted } from '../../activities/failures.ts'
+import { createUser } from '../../db/accounts.ts'
+import { createApp } from '../../db/app-creation.ts'
+import type { Db } from '../../db/database.ts'
+import * as hosts from '../../db/hosts.ts'
+import * as operations from '../../db/operations.ts'
+import * as segments from '../../db/segments.ts'
+import type { AppConfigFile } from '../../policy/app-config.ts'
+import { parseConfig } from '../../policy/config.ts'
+import { hostQueue, temporalLanes } from '../../workers/lanes.ts'
+import { startPlatformWorker } from '../../workers/platform-worker.ts'
+import { startWorker } from '../../workers/temporal-worker.ts'
+import { type TestDatabase, testDatabase } from '../kit/database.ts'
+import { fakeEdge } from '../kit/edge.fake.ts'
+import { type TestTemporal, testTemporal } from '../kit/temporal.ts'
+
+const log = pino({ level: process.env.TEST_LOG ?? 'silent' })
+
+/**
+ * Lanes on a real Temporal and a real Postgres; what a container host does is written by each test. Call it once at the top
+ * level of a test file.
+ */
+export function laneKit(script: Partial<AppHostActivities>) {
+  const closers: (() => Promise<unknown>)[] = []
+  test.after.always('stop the lane kit', async () => {
+    for (const close of closers.reverse()) await close()
+  })
+  const kit = start(script, testDatabase(), testTemporal(), closers)
+  test.before('start the lane kit', async () => {
+    await kit
+  })
+  return kit
+}
+
+async function start(
+  script: Partial<AppHostActivities>,
+  givenDatabase: Promise<TestDatabase>,
+  givenTemporal: Promise<TestTemporal>,
+  closers: (() => Promise<unknown>)[],
+) {
+  const database = await givenDatabase
+  const temporal = await givenTemporal
+  const { db } = database
+  const env = { DATABASE_URL: database.url, TEMPORAL_ADDRESS: temporal.address, QUEUE_PREFIX: temporal.queuePrefix }
+  const config = parseConfig(env, process.cwd())
+  const client = new Client({ connection: await Connection.connect({ address: temporal.address }) })
+  const lanes = temporalLanes(client, { queuePrefix: temporal.queuePrefix, idleSeconds: 2 })
+  const edge = fakeEdge()
+  const store = { delete: async () => {} } as never
+  const workflowBundle = process.env.TEST_WORKFLOW_BUNDLE
+  const platform = await startPlatformWorker({ config, log, db, client, lanes, edge, store, workflowBundle })
+  const calls: string[] = []
+  const host = await startWorker(config, log, {
+    taskQueue: hostQueue(temporal.queuePrefix, 'h1'),
+    activities: hosted(recorded(script, calls)),
+  })
+  await hosts.registerHost(db, {
+    id: 'h1',
+    address: '127.0.0.1',
+    readUrl: 'http://127.0.0.1:9',
+    memoryMb: 8192,
+    diskMb: 100_000,
+    protections: {},
+  })
+  const seen = setInterval(() => void hosts.seeHost(db, 'h1').catch(() => {}), 1000)
+  closers.push(
+    () => client.connection.close(),
+    () => platform.stop(),
+    () => host.stop(),
+    async () => clearInterval(seen),
+  )
+  return { db, client, lanes, edge, calls, make: maker(db), run: runner(db, lanes) }
+}
+
+/** What every container host does unless a test says otherwise. */
+function recorded(script: Partial<AppHostActivities>, calls: string[]): AppHostActivities {
+  const exit = { containerId: 'c1', code: 143, oom: false, at: new Date().toISOString() }
+  const started = { containerId: 'c1', hostPort: 40_000, startedAt: new Date().toISOString() }
+  const usual: AppHostActivities = {
+    prepareRelease: async () => ({ needsInstall: false }),
+    installDependencies: async () => {},
+    placeFiles: async () => {},
+    startRelease: async () => started,
+    passHealthGate: async () => null,
+    startApp: async () => started,
+    stopApp: async () => exit,
+    removeContainers: async () => {},
+    removeFiles: async () => {},
+  }
+  const chosen = Object.entries({ ...usual, ...script }).map(([name, activity]) => [
+    name,
+    async (...args: never[]) => {
+      calls.push(name)
+      return (activity as (...args: never[]) => Promise<unknown>)(...args)
+    },
+  ])
+  return Object.fromEntries(chosen)
+}
+
+function maker(db: Db) {
+  return {
+    async user() {
+      return createUser(db, { email: `${randomUUID()}@example.org`, name: 'Ana', plan: 'standard-4' })
+    },
+    /** An uploaded application, written down and not yet run. */
+    async app(ownerId: string, changes: Partial<AppConfigFile> = {}) {
+      const segmentId = await segments.draw(db)
+      const config: AppConfigFile = {
+        displayName: 'shop',
+        description: null,
+        main: 'index.js',
+        memoryMb: 512,
+        version: 'recommended',
+        subdomain: `shop-${randomBytes(4).toString('hex')}`,
+        start: null,
+        autorestart: false,
+        runtime: null,
+        language: 'javascript',
+        runtimeVersion: '22',
+        ...changes,
+      }
+      const archive = { segmentId, archiveSha256: 'a'.repeat(64), archiveBytes: 10 }
+      return createApp(db, { ownerId, planMemoryMb: 4096, config, actor: ownerId, diskMbPer256Mb: 10, ...archive })
+    },
+  }
+}
+
+function runner(db: Db, lanes: { wake(appId: string, ownerId: string): Promise<void> }) {
+  async function ended(id: string): Promise<operations.OperationRow> {
+    for (;;) {
+      const row = await operations.find(db, id)
+      if (row && !['queued', 'running'].includes(row.state)) return row
+      await sleep(20)
+    }
+  }
+  return {
+    ended,
+    /** Writes a command down, wakes the lane and waits for the end. */
+    async command(app: { id: string; owner_id: string }, kind: operations.OperationKind) {
+      const { id } = await operations.enqueue(db, {
+        targetId: app.id,
+        kind,
+        ownerId: app.owner_id,
+        actor: app.owner_id,
+      })
+      await lanes.wake(app.id, app.owner_id)
+      return ended(id)
+    },
+  }
+}
