@@ -64,11 +64,13 @@ export async function openInstallation(env: Environment, { note, ...place }: Dat
   return { ...place, settings, config, ports, secrets, external, notes }
 }
 
-/** The installation as its last start fixed it. Throws `NotRunning` when it was never started. */
+type SavedStart = Pick<Installation, 'settings' | 'external' | 'ports'>
+
+/** The installation as its last start fixed it, or as its containers' environment says. Throws `NotRunning` when there is neither. */
 export function loadInstallation(env: Environment): Installation {
   const dataDir = dataDirOf(env)
   const runFolder = join(dataDir, 'run')
-  const saved = readJson<Pick<Installation, 'settings' | 'external' | 'ports'>>(join(runFolder, 'settings.json'))
+  const saved = readJson<SavedStart>(join(runFolder, 'settings.json')) ?? containerStart(env)
   if (!saved) throw new NotRunning(`Berth has not been started with its data in ${dataDir}. Start it with: berth up`)
   const config = parseConfig({ ...env, ...saved.settings }, checkout)
   return {
@@ -80,6 +82,12 @@ export function loadInstallation(env: Environment): Installation {
     secrets: openSecrets(dataDir),
     notes: [],
   }
+}
+
+/** In an installation in containers every setting stands in the environment, and nothing is chosen or saved. */
+function containerStart(env: Environment): SavedStart | null {
+  if (!env.DATABASE_URL || !env.BERTH_MASTER_KEY) return null
+  return { settings: ownSettings(env), external: { postgres: true, temporal: true }, ports: portDefaults }
 }
 
 /** What the environment says wins; the rest follows from ports and secrets. */

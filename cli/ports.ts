@@ -34,7 +34,7 @@ export async function choosePorts(env: Record<string, string | undefined>, last:
 }
 
 async function freeFrom(first: number, taken: Set<number>): Promise<number> {
-  for (let port = first; port < highestPort; port += 10) {
+  for (let port = first; port === first || port < highestPort; port += 10) {
     if (!taken.has(port) && (await isFree(port))) return port
   }
   return freePort(0)

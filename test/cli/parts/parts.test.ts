@@ -1,0 +1,65 @@
+import { createServer } from 'node:http'
+import test from 'ava'
+import { answers, ensureDocker } from '../../../cli/parts/docker.ts'
+import { findProgram, installPackages, isRoot, MissingPart } from '../../../cli/parts/system-packages.ts'
+import { temporalArguments } from '../../../cli/parts/temporal.ts'
+
+test('Temporal is bound to loopback, keeps its data safely and hands tasks over quickly', t => {
+  const text = temporalArguments({ folder: '/data/temporal', port: 7233, uiPort: 8233 }).join(' ')
+  for (const part of [
+    '--ip 127.0.0.1 --port 7233',
+    '--ui-ip 127.0.0.1 --ui-port 8233',
+    '--db-filename /data/temporal/temporal.db',
+    '--sqlite-pragma journal_mode=wal --sqlite-pragma synchronous=full',
+    'history.transferProcessorMaxPollRPS=2000',
+    'system.enableActivityEagerExecution=true',
+    ...['AppId', 'OwnerId', 'HostId', 'OperationKind', 'DeploymentId'].map(
+      name => `--search-attribute ${name}=Keyword`,
+    ),
+  ])
+    t.true(text.includes(part), part)
+  t.true(temporalArguments({ folder: null, port: 1, uiPort: null }).includes('--headless'))
+})
+
+test('an engine is asked over its socket or its port, and named when it does not answer', async t => {
+  const server = createServer((request, response) => response.writeHead(request.url === '/_ping' ? 200 : 404).end())
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const address = server.address()
+  const dockerHost = `tcp://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`
+  t.true(await answers(dockerHost))
+  t.false(await answers('unix:///nowhere/docker.sock'))
+  await t.notThrowsAsync(ensureDocker({ dockerHost, runFolder: '/nowhere', logFolder: '/nowhere' }, () => {}))
+  const missing = ensureDocker(
+    { dockerHost: 'unix:///nowhere/docker.sock', runFolder: '/nowhere', logFolder: '/nowhere' },
+    () => {},
+  )
+  await t.throwsAsync(missing, { instanceOf: MissingPart, message: /DOCKER_HOST=unix:\/\/\/nowhere/ })
+})
+
+test('a package that cannot be installed is named with the command that installs it', async t => {
+  const part = { what: 'The thing', packages: ['berth-has-no-such-package'] }
+  const error = await t.throwsAsync(isRoot() ? installWithout(part) : installPackages(part, () => {}), {
+    instanceOf: MissingPart,
+  })
+  t.regex(error?.message ?? '', /The thing is missing\. Install it with/)
+  t.regex(error?.message ?? '', /berth-has-no-such-package/)
+})
+
+/** Root's own rights are put aside for one call: the check asks only for the user id. */
+async function installWithout(part: { what: string; packages: string[] }): Promise<void> {
+  process.seteuid?.(65534)
+  const getuid = process.getuid
+  process.getuid = () => 65534
+  try {
+    await installPackages(part, () => {})
+  } finally {
+    process.getuid = getuid
+    process.seteuid?.(0)
+  }
+}
+
+test('programs are found on the PATH and where servers lie', t => {
+  t.is(findProgram('sh', '/nowhere')?.endsWith('/sh'), true)
+  t.is(findProgram('berth-has-no-such-program', process.env.PATH), null)
+})

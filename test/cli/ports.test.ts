@@ -1,0 +1,21 @@
+import { createServer } from 'node:net'
+import test from 'ava'
+import { choosePorts, freePort, portDefaults } from '../../cli/ports.ts'
+
+test('a taken port gives way to the next free one, a named one never does', async t => {
+  const taken = await freePort(0)
+  const server = createServer().listen(taken, '127.0.0.1')
+  t.teardown(() => server.close())
+  await new Promise(resolve => server.once('listening', resolve))
+  const ports = await choosePorts({ API_PORT: String(taken) }, { EDGE_PORT: taken })
+  t.is(ports.API_PORT, taken)
+  t.not(ports.EDGE_PORT, taken)
+  await t.throwsAsync(freePort(taken))
+})
+
+test('the ports of the last start are kept, and no two are the same', async t => {
+  const last = await freePort(0)
+  const ports = await choosePorts({}, { EDGE_PORT: last })
+  t.is(ports.EDGE_PORT, last)
+  t.is(new Set(Object.values(ports)).size, Object.keys(portDefaults).length)
+})
