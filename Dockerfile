@@ -1,0 +1,22 @@
+# One image for the four processes of Berth; docker-compose.yml names the process of each container.
+# Node 24 is the current long-term release.
+FROM node:24.19.0-bookworm-slim AS build
+WORKDIR /berth
+COPY package.json package-lock.json ./
+RUN npm ci --no-audit --no-fund
+COPY . .
+RUN npm run build && npm prune --omit=dev --no-audit --no-fund
+
+FROM node:24.19.0-bookworm-slim
+# nginx with its Lua module for the proxy; e2fsprogs, iptables and mmdebstrap for the host (quotas, firewall, images made
+# where no registry answers).
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends ca-certificates nginx-light libnginx-mod-http-lua e2fsprogs iptables mmdebstrap \
+ && rm -rf /var/lib/apt/lists/*
+WORKDIR /berth
+ENV NODE_ENV=production NODE_OPTIONS=--enable-source-maps BERTH_DATA=/var/lib/berth
+COPY --from=build /berth/package.json ./
+COPY --from=build /berth/node_modules node_modules
+COPY --from=build /berth/dist dist
+COPY --from=build /berth/runtimes runtimes
+CMD ["node", "dist/workers/api.js"]

@@ -1,0 +1,16 @@
+import type { Client } from '@temporalio/client'
+
+// A poll is held open for at most a minute, so a living worker was seen within it.
+const freshMs = 90_000
+
+/** Whether a living worker polls this queue for activities. Rejects when Temporal does not answer within 5 s. */
+export async function isPolled(client: Client, taskQueue: string): Promise<boolean> {
+  const { pollers } = await client.withDeadline(Date.now() + 5000, () =>
+    client.connection.workflowService.describeTaskQueue({
+      namespace: client.options.namespace,
+      taskQueue: { name: taskQueue },
+      taskQueueType: 2, // activities
+    }),
+  )
+  return (pollers ?? []).some(({ lastAccessTime }) => Date.now() - Number(lastAccessTime?.seconds) * 1000 < freshMs)
+}

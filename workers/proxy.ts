@@ -1,0 +1,22 @@
+import { spawn } from 'node:child_process'
+import { prepareEdge } from '../edge/prepare.ts'
+import { parseConfig } from '../policy/config.ts'
+
+/** The process `proxy` of an installation in containers: writes nginx's files, runs it, and ends when it ends. */
+const config = parseConfig(process.env, process.cwd())
+const { command, args } = await prepareEdge(config, { nginx: process.env.NGINX })
+const nginx = spawn(command, args, { stdio: 'inherit' })
+
+nginx.on('error', error => {
+  console.error(`The proxy did not start: ${error.message}`)
+  process.exit(1)
+})
+nginx.on('exit', (code, signal) => process.exit(code ?? (signal ? 1 : 0)))
+// Requests under way are finished; the second signal no longer waits for them.
+for (const name of ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const) {
+  process.once(name, () => {
+    nginx.kill('SIGQUIT')
+    process.once(name, () => nginx.kill('SIGTERM'))
+  })
+}
+process.on('SIGHUP', () => nginx.kill('SIGHUP'))

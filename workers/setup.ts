@@ -1,0 +1,25 @@
+import { Connection } from '@temporalio/client'
+import { migrate, openDatabase } from '../db/database.ts'
+import { parseConfig } from '../policy/config.ts'
+import { openLog } from './connect.ts'
+import { prepareNamespace } from './temporal-namespace.ts'
+
+/** Runs before the processes of an installation in containers and ends: schema, Temporal's namespace. Safe to repeat. */
+const config = parseConfig(process.env, process.cwd())
+const log = openLog(config, 'setup')
+if (!/^[0-9a-f]{64}$/.test(config.masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
+
+const db = openDatabase({
+  url: config.databaseUrl,
+  pool: 2,
+  statementTimeoutMs: 600_000,
+  applicationName: 'berth-setup',
+})
+await migrate(db)
+await db.destroy()
+log.info({}, 'the schema is up to date')
+
+const connection = await Connection.connect({ address: config.temporalAddress, connectTimeout: '60s' })
+await prepareNamespace(connection, config.temporalNamespace)
+await connection.close()
+log.info({ namespace: config.temporalNamespace }, 'the namespace is ready')
