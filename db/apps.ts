@@ -106,7 +106,6 @@ export async function recordStarted(db: Db, id: string, started: Started): Promi
     exit_code: null,
     exit_oom: null,
     exit_at: null,
-    exit_boot_id: null,
   })
   await announce(db, id)
 }

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker'
+import { DefaultLogger, type LogEntry, NativeConnection, Runtime, Worker, type WorkerOptions } from '@temporalio/worker'
 import type { Logger } from 'pino'
 import type { Config } from '../policy/config.ts'
 
@@ -12,8 +12,23 @@ export interface RunningWorker {
   stop(): Promise<void>
 }
 
+let installed = false
+
+/** The SDK's own lines go to the process's log; a failed activity is an outcome and not a fault of the platform. */
+function installRuntime(log: Logger): void {
+  if (installed) return
+  installed = true
+  const logger = new DefaultLogger('WARN', ({ level, message, meta }: LogEntry) => {
+    const fields = { ...meta, taskToken: undefined, error: String(meta?.error ?? '') || undefined }
+    if (level === 'ERROR') log.error(fields, message)
+    else log.info(fields, message)
+  })
+  Runtime.install({ logger, telemetryOptions: { logging: { forward: {}, filter: 'ERROR' } } })
+}
+
 /** Starts a worker as soon as Temporal answers, however long that takes. */
 export async function startWorker(config: Config, log: Logger, options: WorkerOptions): Promise<RunningWorker> {
+  installRuntime(log)
   const connection = await connect(config, log)
   const worker = await Worker.create({
     connection,

@@ -22,7 +22,7 @@ const worker = await startPlatformWorker({
   client,
   lanes: temporalLanes(client, { queuePrefix: config.queuePrefix }),
   edge: nginxEdge(config.edge.controlSocket),
-  store: openObjectStore(config.objectStore),
+  store: await openObjectStore(config.objectStore),
 })
 life.onEnd(() => worker.stop())
 worker.ended.catch(error => life.end(`the worker failed: ${error}`, 1))

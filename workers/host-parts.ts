@@ -1,0 +1,98 @@
+import { readFile, statfs } from 'node:fs/promises'
+import { homedir, totalmem } from 'node:os'
+import { join } from 'node:path'
+import type { Logger } from 'pino'
+import { archives } from '../activities/archive.process.ts'
+import type { Archives } from '../activities/archive.ts'
+import { dockerHost } from '../activities/container-host.docker.ts'
+import type { ContainerHost } from '../activities/container-host.ts'
+import type { HostTraits } from '../activities/container-spec.ts'
+import { openFirewall } from '../activities/firewall.iptables.ts'
+import { openObjectStore } from '../activities/object-store.select.ts'
+import type { ObjectStore } from '../activities/object-store.ts'
+import type { Volumes } from '../activities/volume.ts'
+import { openVolumes } from '../activities/volume-choice.ts'
+import { type Db, openDatabase } from '../db/database.ts'
+import { configNames } from '../policy/app-config.ts'
+import type { Config } from '../policy/config.ts'
+import { rootfsMaker } from '../runtimes/rootfs.ts'
+
+/** What one container host is made of. */
+export interface HostParts {
+  config: Config
+  log: Logger
+  db: Db
+  engine: ContainerHost
+  volumes: Volumes
+  archives: Archives
+  store: ObjectStore
+  traits: HostTraits
+  /** The user that owns every application's files where the process is not root; null = each has its own. */
+  sharedUid: number | null
+  capacity: { memoryMb: number; diskMb: number }
+  /** Which protections are on, or why not, for the summary of `berth up` and `berth doctor`. */
+  protections: Record<string, string>
+  bootId: string
+  close(): Promise<void>
+}
+
+/** Share of the machine's memory that applications may reserve when HOST_MEMORY_MB does not say. */
+const reservable = 0.9
+
+/** Opens the parts of this host from its configuration, and puts its firewall in place. */
+export async function openHost(config: Config, log: Logger): Promise<HostParts> {
+  if (!/^[0-9a-f]{64}$/.test(config.masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
+  const root = join(config.dataDir, 'hosts', config.host.id)
+  const { volumes, notice: quotaNotice } = await openVolumes({ root, quota: config.host.quota })
+  const { firewall, notice: firewallNotice } = await openFirewall(config.host.firewall)
+  await firewall?.apply()
+  const db = openDatabase({
+    url: config.databaseUrl,
+    pool: config.databasePool,
+    applicationName: `berth-host-${config.host.id}`,
+  })
+  const children = archives()
+  const uid = process.getuid?.() ?? 0
+  return {
+    config,
+    log,
+    db,
+    engine: dockerHost({ dockerHost: config.host.dockerHost, makeRootfs: rootfsMaker(imageCache()) }),
+    volumes,
+    archives: children,
+    store: await openObjectStore(config.objectStore),
+    traits: {
+      id: config.host.id,
+      runtime: config.host.runtime,
+      configNames: [...configNames, ...config.appConfigNames],
+      buildProxy: config.host.buildProxy,
+      caBundle: config.host.caBundle,
+    },
+    sharedUid: uid === 0 ? null : uid,
+    capacity: {
+      memoryMb: config.host.memoryMb ?? Math.floor((totalmem() / 1024 / 1024) * reservable),
+      diskMb: await diskMb(root),
+    },
+    protections: {
+      quota: quotaNotice === null ? 'enforced' : `checked, not enforced: ${quotaNotice}`,
+      firewall: firewallNotice === null ? 'on' : `off: ${firewallNotice}`,
+      users: uid === 0 ? 'one per application' : 'one for all: the host process does not run as root',
+    },
+    bootId: (await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => 'unknown')).trim(),
+    async close() {
+      await children.close()
+      await db.destroy()
+    },
+  }
+}
+
+/** Where root file systems of images that no registry gives are kept, for every installation of this user. */
+function imageCache(): string {
+  return join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'berth', 'images')
+}
+
+/** What the file system of the host's folder can hold in MB: sizes are reserved, so what applications use now counts too. */
+async function diskMb(folder: string): Promise<number> {
+  const { bsize, blocks } = await statfs(folder)
+  return Math.floor((bsize * blocks) / 1024 / 1024)
+}
