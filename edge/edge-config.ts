@@ -97,7 +97,7 @@ function connectionLines({ folder, settings, limitScale }: EdgeConfigOptions): s
     'server_names_hash_bucket_size 256;',
     'uninitialized_variable_warn off;',
     'limit_conn_zone $binary_remote_addr zone=per_address:10m;',
-    `limit_conn per_address ${Math.max(1, Math.ceil(settings.connectionsPerAddress * limitScale))};`,
+    `limit_conn per_address ${connectionLimit(settings.connectionsPerAddress * limitScale)};`,
     'limit_conn_status 429;',
     'limit_conn_log_level info;',
   ]
@@ -149,3 +149,8 @@ const forwarded = [
   ['Forwarded', '""'],
   ['Proxy', '""'],
 ] as const
+
+/** nginx takes 1 to 65,535. */
+function connectionLimit(wanted: number): number {
+  return Math.min(65_535, Math.max(1, Math.ceil(wanted)))
+}
