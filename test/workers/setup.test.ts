@@ -1,0 +1,32 @@
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import test from 'ava'
+import { testDatabase } from '../kit/database.ts'
+import { testTemporal } from '../kit/temporal.ts'
+
+const database = testDatabase()
+const temporal = testTemporal()
+const setup = fileURLToPath(new URL('../../workers/setup.ts', import.meta.url))
+
+async function run(masterKey: string) {
+  const env = {
+    ...process.env,
+    DATABASE_URL: (await database).url,
+    TEMPORAL_ADDRESS: (await temporal).address,
+    TEMPORAL_NAMESPACE: `setup-process-${process.pid}`,
+    BERTH_MASTER_KEY: masterKey,
+  }
+  return promisify(execFile)(process.execPath, ['--import=tsx', setup], { env })
+}
+
+test.serial('the set-up of an installation migrates, prepares Temporal and ends, as often as it is run', async t => {
+  for (let turn = 0; turn < 2; turn++) {
+    const { stdout } = await run('ab'.repeat(32))
+    t.regex(stdout, /the schema is up to date[\s\S]*the namespace is ready/)
+  }
+})
+
+test.serial('it refuses a master key of another form before it touches anything', async t => {
+  await t.throwsAsync(run('secret'), { message: /BERTH_MASTER_KEY takes 32 bytes in hex/ })
+})
