@@ -18,5 +18,4 @@ ENV NODE_ENV=production NODE_OPTIONS=--enable-source-maps BERTH_DATA=/var/lib/be
 COPY --from=build /berth/package.json ./
 COPY --from=build /berth/node_modules node_modules
 COPY --from=build /berth/dist dist
-COPY --from=build /berth/runtimes runtimes
 CMD ["node", "dist/workers/api.js"]
