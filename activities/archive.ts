@@ -32,6 +32,7 @@ export interface Archives {
     file: FileHandle,
     folder: string,
     owner: { uid: number; gid: number } | null,
+    options?: UnpackOptions,
   ): Promise<{ entries: number; bytes: number }>
   close(): Promise<void>
 }

@@ -92,10 +92,12 @@ export function appZip(
 
 const program = `require('node:http').createServer((_, response) => response.end('hello')).listen(process.env.PORT ?? 80)\n`
 
+const empty = deflateRawSync(Buffer.alloc(0))
+
 function headers(entry: ZipEntry, offset: number): { local: Buffer; central: Buffer } {
   const name = Buffer.from(entry.path as string)
   const data = Buffer.from((entry.data ?? '') as string)
-  const deflated = deflateRawSync(data)
+  const deflated = data.length > 0 ? deflateRawSync(data) : empty
   const method = entry.method ?? (deflated.length < data.length ? 8 : 0)
   const body = entry.body ?? (method === 8 ? deflated : data)
   const size = entry.size ?? data.length
@@ -143,16 +145,17 @@ function zip64Field(...values: number[]): Buffer {
 function end(entries: number, length: number, start: number, options: ZipOptions): Buffer {
   const count = options.count ?? entries
   const comment = options.comment ?? Buffer.alloc(0)
+  const zip64 = options.zip64 || count > 0xffff
   const record = Buffer.alloc(22)
   record.writeUInt32LE(0x0605_4b50, 0)
   record.writeUInt16LE(options.disk ?? 0, 4)
   record.writeUInt16LE(options.disk ?? 0, 6)
-  record.writeUInt16LE(options.zip64 ? 0xffff : count, 8)
-  record.writeUInt16LE(options.zip64 ? 0xffff : count, 10)
-  record.writeUInt32LE(options.zip64 ? 0xffff_ffff : length, 12)
-  record.writeUInt32LE(options.zip64 ? 0xffff_ffff : start, 16)
+  record.writeUInt16LE(zip64 ? 0xffff : count, 8)
+  record.writeUInt16LE(zip64 ? 0xffff : count, 10)
+  record.writeUInt32LE(zip64 ? 0xffff_ffff : length, 12)
+  record.writeUInt32LE(zip64 ? 0xffff_ffff : start, 16)
   record.writeUInt16LE(comment.length, 20)
-  if (!options.zip64) return Buffer.concat([record, comment])
+  if (!zip64) return Buffer.concat([record, comment])
   return Buffer.concat([zip64End(count, length, start), record, comment])
 }
 

@@ -1,0 +1,217 @@
+import { execFile } from 'node:child_process'
+import { chown, mkdir, open, readdir, readFile, readlink, stat, symlink, truncate, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import test from 'ava'
+import { archives } from '../../activities/archive.process.ts'
+import { ArchiveRefused } from '../../activities/archive.ts'
+import { NoSpaceLeft } from '../../activities/container-host.ts'
+import { archiveBench, owner } from '../kit/archives.ts'
+import { noise } from '../kit/bodies.ts'
+import { heavy, withPackages, zeros } from '../kit/bombs.ts'
+import { appZip, zipOf, zipOfEntries } from '../kit/zips.ts'
+
+const run = promisify(execFile)
+const bench = await archiveBench()
+const pool = archives({ waitMs: 60_000, spareAfterMs: 0 })
+
+test.after.always(async () => {
+  await pool.close()
+  await run('umount', [join(bench.base, 'mount')]).catch(() => {})
+  await bench.close()
+})
+
+const legal: Record<string, [Buffer, string[]]> = {
+  'zip64 fields and end record': [
+    zipOf({ a: { data: 'x', zip64: true }, b: { data: 'y', zip64: true } }, { zip64: true }),
+    ['a', 'b'],
+  ],
+  'a comment and a counted prefix': [
+    zipOf({ a: 'x' }, { comment: Buffer.from('hello'), prefix: Buffer.from('#!/bin/sh\n') }),
+    ['a'],
+  ],
+  'names in code page 437': [
+    zipOfEntries([{ path: Buffer.from([0x82, 0x2e, 0x6a, 0x73]), data: 'x', madeBy: 0 }]),
+    ['é.js'],
+  ],
+  'names in UTF-8, declared or not': [
+    zipOfEntries([
+      { path: 'é', data: 'x' },
+      { path: Buffer.from('世'), data: 'y', flags: 0 },
+    ]),
+    ['é', '世'],
+  ],
+  'names that differ in case only': [zipOf({ 'A.js': '1', 'a.js': '2' }), ['A.js', 'a.js']],
+  'backslashes as separators': [zipOf({ 'dir\\sub\\a.txt': 'x' }), ['dir', 'dir/sub', 'dir/sub/a.txt']],
+  'a zip in a zip': [zipOf({ 'inner.zip': zeros(20) }), ['inner.zip']],
+  'folders, empty ones too': [
+    zipOf({ 'empty/': '', 'd/': '', 'd/a': 'x', './e/f': 'y' }),
+    ['d', 'd/a', 'e', 'e/f', 'empty'],
+  ],
+  'links and devices in dropped folders': [
+    zipOf({ a: 'x', 'node_modules/.bin/x': { data: '/etc/passwd', mode: 0o120777 }, '.git/fifo': { mode: 0o010644 } }),
+    ['a'],
+  ],
+  'nine MiB of zeros': [zeros(9), ['zeros.bin']],
+}
+
+for (const [name, [zip, expected]] of Object.entries(legal))
+  test(`legal: ${name}`, async t => {
+    const { error, paths } = await bench.unpack(zip, pool)
+    t.is(error, null)
+    t.deepEqual(paths, expected.toSorted())
+    t.like(await bench.inspect(zip, pool), { ok: false, code: 'MISSING_CONFIG' })
+  })
+
+test('an inspection tells what the archive holds', async t => {
+  const found = await bench.inspect(appZip({ 'lib/a.js': noise(300_000) }, { SUBDOMAIN: 'shop', MEMORY: 512 }), pool)
+  t.like(found, {
+    ok: true,
+    entries: 4,
+    config: { displayName: 'hello', subdomain: 'shop', memoryMb: 512, language: 'javascript' },
+  })
+})
+
+test('the configuration file is looked for by name, in order, at the root', async t => {
+  const zip = zipOf({ 'x/berth.app': 'DISPLAY_NAME=deep', 'other.cfg': 'DISPLAY_NAME=other', 'index.js': '' })
+  t.like(await bench.inspect(zip, pool), { ok: false, code: 'MISSING_CONFIG' })
+  t.like(await bench.inspect(zip, pool, ['other.cfg']), { ok: false, code: 'MISSING_MAIN' })
+  const both = zipOf({ 'berth.config': 'DISPLAY_NAME=', 'berth.app': 'DISPLAY_NAME=first' })
+  t.like(await bench.inspect(both, pool), { ok: false, code: 'MISSING_MAIN' })
+  t.like(await bench.inspect(appZip({ 'berth.app': `#${' '.repeat(70_000)}` }), pool), {
+    ok: false,
+    code: 'INVALID_FILE',
+  })
+})
+
+test('MAIN in a dropped folder is not there', async t => {
+  const zip = appZip({ 'target/index.js': 'x' }, { MAIN: 'target/index.js' })
+  t.like(await bench.inspect(zip, pool), { ok: false, code: 'INVALID_MAIN' })
+})
+
+test('60,000 files of packages are dropped and do not count', async t => {
+  t.like(await bench.inspect(withPackages(60_000), pool), { ok: true, entries: 3 })
+})
+
+test('files belong to the application, keep their permissions and no special bit', async t => {
+  const zip = zipOf({
+    'run.sh': { data: 'x', mode: 0o104755 },
+    plain: 'y',
+    'shared/': { mode: 0o043777 },
+    secret: { data: 'z', mode: 0o100400 },
+    'from-windows': { data: 'w', madeBy: 0, mode: 0 },
+  })
+  const { folder, error } = await bench.unpack(zip, pool)
+  t.is(error, null)
+  const modes = { 'run.sh': 0o755, plain: 0o644, shared: 0o777, secret: 0o600, 'from-windows': 0o644 }
+  for (const [name, mode] of Object.entries(modes)) {
+    const found = await stat(join(folder, name))
+    t.is(found.mode & 0o7777, mode, name)
+    t.is(found.uid, owner.uid)
+    t.is(found.gid, owner.gid)
+  }
+})
+
+test('an archive of our own may hold links, inside only', async t => {
+  const link = (target: string) => ({ data: target, mode: 0o120777 })
+  const { folder, error, paths } = await bench.unpack(zipOf({ 'a/b': 'x', 'a/l': link('../c'), c: 'y' }), pool, {
+    own: true,
+  })
+  t.is(error, null)
+  t.deepEqual(paths, ['a', 'a/b', 'a/l', 'c'])
+  t.is(await readlink(join(folder, 'a/l')), '../c')
+  for (const target of ['/etc', '../../x', 'a/../../x', '']) {
+    const refused = await bench.unpack(zipOf({ 'a/b': 'x', 'a/l': link(target) }), pool, { own: true })
+    t.true(refused.error instanceof ArchiveRefused)
+    t.deepEqual(refused.paths, [])
+  }
+})
+
+test('a folder that is a link, holds something or belongs to another is left alone', async t => {
+  await writeFile(join(bench.base, 'a.zip'), zipOf({ a: 'x' }))
+  const file = await open(join(bench.base, 'a.zip'))
+  const root = join(bench.base, 'roots')
+  const full = join(bench.base, 'full')
+  for (const path of [root, full]) await mkdir(path)
+  await writeFile(join(full, 'kept'), 'kept')
+  await chown(full, owner.uid, owner.gid)
+  await symlink(root, join(bench.base, 'link'))
+  await t.throwsAsync(pool.unpack(file, root, owner), { message: /does not belong/ })
+  await t.throwsAsync(pool.unpack(file, full, owner), { message: /not empty/ })
+  await t.throwsAsync(pool.unpack(file, join(bench.base, 'link'), owner), { code: 'ENOTDIR' })
+  t.deepEqual(await readdir(root), [])
+  t.is(await readFile(join(full, 'kept'), 'utf8'), 'kept')
+  await file.close()
+})
+
+test('a full disk is told as such, and the folder is empty again', async t => {
+  const [disk, mount] = [join(bench.base, 'disk'), join(bench.base, 'mount')]
+  await mkdir(mount)
+  await writeFile(disk, '')
+  await truncate(disk, 8 * 1024 ** 2)
+  await run('mkfs.ext4', ['-q', '-O', '^has_journal', disk])
+  await run('mount', ['-o', 'loop', disk, mount])
+  const folder = join(mount, 'files')
+  await mkdir(folder)
+  await chown(folder, owner.uid, owner.gid)
+  await writeFile(join(bench.base, 'large.zip'), zipOf({ a: noise(1_000_000), 'b/c': noise(10_000_000) }))
+  const file = await open(join(bench.base, 'large.zip'))
+  await t.throwsAsync(pool.unpack(file, folder, owner), { instanceOf: NoSpaceLeft })
+  t.deepEqual(await readdir(folder), [])
+  await file.close()
+})
+
+test('two at once; who waits too long is told to come again', async t => {
+  const small = archives({ atOnce: 2, waitMs: 100 })
+  const zip = heavy(20)
+  const outcomes = await Promise.allSettled([1, 2, 3].map(() => bench.inspect(zip, small)))
+  const busy = outcomes.filter(outcome => outcome.status === 'rejected').map(outcome => outcome.reason)
+  t.deepEqual(
+    busy.map(({ code, retryAfterSeconds }) => [code, retryAfterSeconds]),
+    [['UPLOAD_BUSY', 5]],
+  )
+  await small.close()
+})
+
+test('an inspection without end is ended', async t => {
+  const hasty = archives({ inspectSeconds: 0.05 })
+  await t.throwsAsync(bench.inspect(heavy(60), hasty), { code: 'UPLOAD_BUSY' })
+  await hasty.close()
+})
+
+test('a child that is killed while it unpacks leaves an empty folder', async t => {
+  const hasty = archives({ unpackSeconds: 0.4 })
+  const { error, paths } = await bench.unpack(heavy(60), hasty)
+  t.regex(String(error), /over 0.4 s/)
+  t.deepEqual(paths, [])
+  await hasty.close()
+})
+
+test('a child that takes too much memory is ended, and the archive refused', async t => {
+  const narrow = archives({ memoryMb: 1 })
+  t.like(await bench.inspect(heavy(60), narrow), {
+    ok: false,
+    code: 'INVALID_FILE',
+    message: 'The archive takes too much memory to read.',
+  })
+  const { error, paths } = await bench.unpack(heavy(60), narrow)
+  t.true(error instanceof ArchiveRefused)
+  t.deepEqual(paths, [])
+  await narrow.close()
+})
+
+test.serial('a child that waits makes a small inspection quick', async t => {
+  const warm = archives({ spareAfterMs: 0 })
+  const zip = appZip()
+  const times: number[] = []
+  for (let round = 0; round < 3; round++) {
+    await wait(1200)
+    const start = performance.now()
+    t.like(await bench.inspect(zip, warm), { ok: true })
+    times.push(performance.now() - start)
+  }
+  // 12 to 15 ms on a quiet machine; starting a child takes 200.
+  t.true(Math.min(...times) < 60, `${times.map(Math.round)} ms`)
+  await warm.close()
+})
