@@ -22,6 +22,8 @@ export function openDatabase({ url, pool, statementTimeoutMs = 5000, application
       connectionString: url,
       application_name: applicationName,
       statement_timeout: statementTimeoutMs,
+      // A server that was stopped, or a cut line, cannot cancel by the server's clock.
+      query_timeout: statementTimeoutMs + 500,
       connectionTimeoutMillis: 2000,
       keepAlive: true,
     },
@@ -68,7 +70,9 @@ export function isUnavailable(error: unknown): boolean {
   )
     return true
   const text = error instanceof Error ? `${error.name} ${error.message}` : ''
-  return /KnexTimeoutError|Connection terminated|timeout exceeded when trying to connect|Connection ended/i.test(text)
+  return /KnexTimeoutError|Connection terminated|Query read timeout|timeout exceeded when trying to connect|Connection ended/i.test(
+    text,
+  )
 }
 
 /** Brings the schema up to date. Called by one process (`berth up`, the test kit); knex holds a lock row meanwhile. */

@@ -1,6 +1,8 @@
-import type { Db } from './database.ts'
+import { type Db, isUnavailable } from './database.ts'
 
 interface Connection {
+  /** Knex throws a connection away that carries this. */
+  __knex__disposed?: unknown
   query(config: { name: string; text: string; values: unknown[]; query_timeout: number }): Promise<{ rows: unknown[] }>
 }
 
@@ -16,6 +18,10 @@ export function statement<Row>(name: string, text: string): (db: Db, values: unk
     const connection: Connection = await db.client.acquireConnection()
     try {
       return (await connection.query({ name, text, values, query_timeout: readTimeoutMs })).rows as Row[]
+    } catch (error) {
+      // It may never answer again, and its answers would belong to the question before.
+      if (isUnavailable(error)) connection.__knex__disposed = error
+      throw error
     } finally {
       db.client.releaseConnection(connection)
     }

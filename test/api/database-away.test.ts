@@ -1,0 +1,108 @@
+import { createServer, type Socket } from 'node:net'
+import test from 'ava'
+import { authenticator } from '../../api/authenticate.ts'
+import { openDatabase } from '../../db/database.ts'
+import { defaultPlans } from '../../policy/plans.ts'
+import { masterKey, openApiFor, testApi } from '../kit/api.ts'
+import { testDatabase } from '../kit/database.ts'
+
+const api = testApi()
+const database = testDatabase()
+
+test('no Postgres, and one that hangs: 503 within 3 s, and served again without a restart', async t => {
+  const { url } = await database
+  const relay = await relayTo(Number(new URL(url).port))
+  const through = new URL(url)
+  through.port = String(relay.port)
+  const db = openDatabase({ url: through.href, pool: 5, statementTimeoutMs: 2500 })
+  const undo: (() => Promise<unknown>)[] = []
+  t.teardown(async () => {
+    relay.close()
+    for (const step of undo.reverse()) await step()
+    await db.destroy()
+  })
+  const near = await openApiFor(
+    await database,
+    { parts: () => ({ db, authenticate: authenticator({ db, masterKey, plans: defaultPlans }) }) },
+    undo,
+  )
+  const ana = await near.makeUser()
+  const ask = async () => {
+    const begun = performance.now()
+    const answer = await near.as(ana).get('/v2/users/me')
+    return { ...answer, ms: performance.now() - begun }
+  }
+  t.is((await ask()).status, 200)
+
+  for (const mode of ['hang', 'cut'] as const) {
+    relay.mode(mode)
+    await new Promise(resolve => setTimeout(resolve, 600))
+    const answers = await Promise.all(Array.from({ length: 10 }, ask))
+    for (const answer of answers) {
+      t.is(answer.status, 503, mode)
+      t.is(answer.body.code, 'DATABASE_UNAVAILABLE')
+      t.truthy(answer.headers.get('retry-after'))
+      t.true(answer.ms < 3500, `${mode}: ${answer.ms}`)
+    }
+    relay.mode('pass')
+    const back = performance.now()
+    while ((await ask()).status !== 200) if (performance.now() - back > 8000) break
+    t.true(performance.now() - back < 5000, `${mode}: back after ${performance.now() - back} ms`)
+  }
+})
+
+test('a key without a legal check never asks Postgres', async t => {
+  const parts = api().parts
+  const counting = { calls: 0 }
+  const db = new Proxy(parts.db, {
+    get(target, name) {
+      if (name === 'client') counting.calls++
+      return Reflect.get(target, name)
+    },
+  })
+  const authenticate = authenticator({ db, masterKey, plans: defaultPlans })
+  const request = (key: string) => ({ headers: { authorization: key }, rawHeaders: ['Authorization', key] }) as never
+  await t.throwsAsync(authenticate(request(`123456789012345678-${'x'.repeat(51)}`), '192.0.2.1'))
+  t.is(counting.calls, 0)
+  const ana = await api().makeUser()
+  await authenticate(request(ana.key), '192.0.2.1')
+  t.is(counting.calls > 0, true)
+})
+
+/** A line to Postgres that can be left hanging, or cut. */
+async function relayTo(target: number) {
+  const { connect } = await import('node:net')
+  let mode: 'pass' | 'hang' | 'cut' = 'pass'
+  const open = new Set<Socket>()
+  const server = createServer(near => {
+    if (mode === 'cut') return near.destroy()
+    const far = connect(target, '127.0.0.1')
+    for (const socket of [near, far]) {
+      open.add(socket)
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        open.delete(socket)
+        near.destroy()
+        far.destroy()
+      })
+    }
+    near.pipe(far).pipe(near)
+    if (mode === 'hang') for (const socket of [near, far]) socket.pause()
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  return {
+    port: (server.address() as { port: number }).port,
+    mode(next: typeof mode) {
+      mode = next
+      for (const socket of open) {
+        if (next === 'cut') socket.destroy()
+        else if (next === 'hang') socket.pause()
+        else socket.resume()
+      }
+    },
+    close: () => {
+      for (const socket of open) socket.destroy()
+      server.close()
+    },
+  }
+}

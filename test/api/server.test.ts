@@ -1,0 +1,111 @@
+import { connect, type Socket } from 'node:net'
+import test from 'ava'
+import { testApi } from '../kit/api.ts'
+
+const api = testApi()
+
+interface Heard {
+  text: string
+  ms: number
+}
+
+/** Sends bytes as they are; resolves when the other side closes, or after `waitMs`. */
+function raw(bytes: string | Buffer, { waitMs = 3000, until = '\0' } = {}): Promise<Heard> {
+  const begun = performance.now()
+  return new Promise(resolve => {
+    let text = ''
+    const socket: Socket = connect(Number(new URL(api().url).port), '127.0.0.1', () => socket.write(bytes))
+    const end = () => resolve({ text, ms: performance.now() - begun })
+    const timer = setTimeout(() => socket.destroy(), waitMs)
+    socket.on('data', chunk => {
+      text += chunk
+      if (text.includes(until)) socket.destroy()
+    })
+    socket.on('error', () => {})
+    socket.on('close', () => {
+      clearTimeout(timer)
+      end()
+    })
+  })
+}
+
+test('smuggled and malformed requests are 400 and closed', async t => {
+  const cases = {
+    'length and chunks':
+      'POST /v2/apps HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    'two lengths': 'POST /v2/apps HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcd',
+    'unknown encoding': 'POST /v2/apps HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n',
+    'folded header': 'GET /v2/users/me HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n',
+    'space before the colon': 'GET /v2/users/me HTTP/1.1\r\nHost : x\r\n\r\n',
+    'bare line feeds': 'GET /v2/users/me HTTP/1.1\nHost: x\n\n',
+    'no host': 'GET /v2/users/me HTTP/1.1\r\n\r\n',
+    garbage: '\x16\x03\x01\x02\x00\x01\x00\r\n\r\n',
+  }
+  for (const [name, bytes] of Object.entries(cases)) {
+    const { text, ms } = await raw(bytes)
+    t.regex(text, /^HTTP\/1\.1 400 /, name)
+    t.true(ms < 2500, `${name} is closed by us`)
+  }
+  t.is((await api().as(undefined).get('/v2/users/me')).status, 401)
+})
+
+test('headers over 16 KB are 431', async t => {
+  const { text } = await raw(`GET /v2/users/me HTTP/1.1\r\nHost: x\r\nA: ${'b'.repeat(20_000)}\r\n\r\n`)
+  t.regex(text, /^HTTP\/1\.1 431 /)
+})
+
+test('half a header for 10 s ends the connection', async t => {
+  const { ms } = await raw('GET /v2/users/me HTTP/1.1\r\nHost: x\r\nA: ', { waitMs: 15_000 })
+  t.true(ms > 8000 && ms < 14_000, String(ms))
+})
+
+test('whoever sends a large body that is refused still reads why', async t => {
+  const head =
+    'POST /v2/apps HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 20000000\r\n\r\n'
+  const { text } = await raw(Buffer.concat([Buffer.from(head), Buffer.alloc(20_000_000)]), { until: 'ACCESS_DENIED' })
+  t.regex(text, /^HTTP\/1\.1 401 /)
+})
+
+test('a client that asks before it sends is refused without its body', async t => {
+  const ana = await api().makeUser()
+  const head = (key: string) =>
+    `POST /v2/apps HTTP/1.1\r\nHost: x\r\nAuthorization: ${key}\r\nExpect: 100-continue\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000\r\n\r\n`
+  const refused = await raw(head('x'.repeat(70)), { until: '}' })
+  t.regex(refused.text, /^HTTP\/1\.1 401 /)
+  const invited = await raw(head(ana.key), { until: '\r\n\r\n' })
+  t.regex(invited.text, /^HTTP\/1\.1 100 Continue/)
+})
+
+test('a body that never comes ends with the linger, and pipelined requests are answered in order', async t => {
+  const { text } = await raw(
+    'GET /v2/nothing HTTP/1.1\r\nHost: x\r\n\r\nGET /v2/users/me HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
+  )
+  t.regex(text, /404[\s\S]*ROUTE_NOT_FOUND[\s\S]*401[\s\S]*ACCESS_DENIED/)
+})
+
+test('the public surface answers OK, never cached', async t => {
+  const answer = await fetch(`${api().publicUrl}/pub/status`)
+  t.is(answer.status, 200)
+  t.is(await answer.text(), 'OK')
+  t.is(answer.headers.get('cache-control'), 'no-store')
+  t.is((await fetch(`${api().publicUrl}/pub/status`, { method: 'HEAD' })).status, 200)
+  t.is((await fetch(`${api().publicUrl}/other`)).status, 404)
+})
+
+test('surfaces that have nothing yet answer not found in their own words', async t => {
+  const { surfaces } = await import('../../api/app.ts')
+  const { createServer } = await import('node:http')
+  const { listening } = await import('../kit/api.ts')
+  const all = surfaces(api().parts)
+  const ask = async (name: 'blob' | 's3' | 'files') => {
+    const server = createServer(all[name].callback())
+    const answer = await fetch(`${await listening(server)}/v1/objects`)
+    const text = await answer.text()
+    server.close()
+    return [answer.status, answer.headers.get('content-type'), text] as const
+  }
+  const [status, , blob] = await ask('blob')
+  t.deepEqual([status, JSON.parse(blob).code], [404, 'NOT_FOUND'])
+  t.regex((await ask('s3'))[2], /<Code>NoSuchBucket<\/Code>/)
+  t.regex((await ask('files'))[1] ?? '', /^text\/plain/)
+})
