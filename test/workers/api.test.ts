@@ -1,0 +1,118 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import test, { type ExecutionContext } from 'ava'
+import type { StatusReport } from '../../api/service-status.ts'
+import { createKey, createUser } from '../../db/accounts.ts'
+import { masterKey } from '../kit/api.ts'
+import { testDatabase } from '../kit/database.ts'
+
+const database = testDatabase()
+const program = fileURLToPath(new URL('../../workers/api.ts', import.meta.url))
+const surfaces = ['API_PORT', 'BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT']
+
+interface Started {
+  child: ChildProcess
+  ports: Record<string, number>
+  output: () => string
+}
+
+async function start(t: ExecutionContext, env: Record<string, string> = {}): Promise<Started> {
+  const folder = await mkdtemp(join(tmpdir(), 'berth-api-'))
+  const ports = Object.fromEntries(await Promise.all(surfaces.map(async name => [name, await freePort()])))
+  const child = fork(program, {
+    execArgv: ['--import=tsx'],
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    env: {
+      PATH: process.env.PATH,
+      DATABASE_URL: (await database).url,
+      BERTH_MASTER_KEY: masterKey,
+      BERTH_DATA: folder,
+      TEMPORAL_ADDRESS: '127.0.0.1:1',
+      ...Object.fromEntries(Object.entries(ports).map(([name, port]) => [name, String(port)])),
+      ...env,
+    },
+  })
+  let text = ''
+  for (const stream of [child.stdout!, child.stderr!]) stream.on('data', chunk => (text += chunk))
+  t.teardown(async () => {
+    child.kill('SIGKILL')
+    await rm(folder, { recursive: true, force: true })
+  })
+  const first = await Promise.race([
+    once(child, 'message').then(([message]) => message),
+    once(child, 'exit').then(([code]) => `exit ${code}`),
+  ])
+  t.deepEqual(first, { ready: true }, text)
+  return { child, ports, output: () => text }
+}
+
+test('it listens on five ports, says so, serves, and drains on SIGTERM', async t => {
+  const { child, ports, output } = await start(t)
+  t.is(await (await fetch(`http://127.0.0.1:${ports.PUBLIC_PORT}/pub/status`)).text(), 'OK')
+  for (const name of surfaces) t.true((await fetch(`http://127.0.0.1:${ports[name]}/`)).status === 404, name)
+  const { db } = await database
+  const user = await createUser(db, { name: 'Ana', email: 'ana@example.org', plan: 'hobby-1' })
+  const { key } = await createKey(db, masterKey, { userId: user.id })
+  const me = await fetch(`http://127.0.0.1:${ports.API_PORT}/v2/users/me`, { headers: { authorization: key } })
+  t.is(me.status, 200)
+
+  const status = (await (
+    await fetch(`http://127.0.0.1:${ports.API_PORT}/v2/service/status`)
+  ).json()) as Required<StatusReport>
+  t.is(status.status, 'degraded')
+  t.is(status.dependencies.database?.status, 'operational')
+  t.is(status.dependencies.storage?.status, 'operational')
+  t.is(status.dependencies.workflows?.status, 'outage')
+  t.is(status.services.applications?.status, 'outage')
+
+  const begun = performance.now()
+  child.kill('SIGTERM')
+  const [code] = await once(child, 'exit')
+  t.is(code, 0)
+  t.true(performance.now() - begun < 5000)
+  t.false(output().includes(key), 'no secret in the log')
+  for (const line of output().trim().split('\n')) t.notThrows(() => JSON.parse(line), line)
+})
+
+test('it ends when its supervisor is gone, and refuses to start without its secret', async t => {
+  const { child } = await start(t)
+  child.disconnect()
+  const [code] = await once(child, 'exit')
+  t.is(code, 0)
+  const folder = await mkdtemp(join(tmpdir(), 'berth-api-'))
+  const bare = fork(program, {
+    execArgv: ['--import=tsx'],
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    env: { PATH: process.env.PATH, BERTH_DATA: folder },
+  })
+  const [failed] = await once(bare, 'exit')
+  await rm(folder, { recursive: true, force: true })
+  t.not(failed, 0)
+})
+
+test('two processes share the ports', async t => {
+  const { child, ports } = await start(t, { API_PROCESSES: '2' })
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, () =>
+      fetch(`http://127.0.0.1:${ports.PUBLIC_PORT}/pub/status`, { headers: { connection: 'close' } }),
+    ),
+  )
+  t.true(answers.every(answer => answer.status === 200))
+  child.kill('SIGTERM')
+  const [code] = await once(child, 'exit')
+  t.is(code, 0)
+})
+
+function freePort(): Promise<number> {
+  return new Promise(resolve => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number }
+      server.close(() => resolve(port))
+    })
+  })
+}
