@@ -15,7 +15,8 @@ export function withCode(error: unknown): unknown {
   if (error instanceof ArchiveRefused) return refusal(error.code, error.message)
   if (error instanceof NoSpaceLeft) return refusal('CONTAINER_INSUFFICIENT_DISK_SPACE', error.message)
   if (error instanceof ImageUnavailable) return refusal('DEPLOY_FAILED', error.message)
-  if (error instanceof BodyNotFound) return refusal('DEPLOY_FAILED', 'The uploaded archive is no longer in the object store.')
+  if (error instanceof BodyNotFound)
+    return refusal('DEPLOY_FAILED', 'The uploaded archive is no longer in the object store.')
   if (error instanceof HostUnreachable) return ApplicationFailure.retryable(error.message, 'ACTION_FAILED')
   return error
 }

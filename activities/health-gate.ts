@@ -47,7 +47,12 @@ export async function passGate(engine: ContainerHost, gate: GateOptions): Promis
 /** How the container ended, for the records. */
 export function exitOf(state: ContainerState | null): ContainerExit {
   const at = state?.finishedAt ?? new Date()
-  return { containerId: state?.id ?? null, code: state?.exitCode ?? null, oom: state?.oom ?? false, at: at.toISOString() }
+  return {
+    containerId: state?.id ?? null,
+    code: state?.exitCode ?? null,
+    oom: state?.oom ?? false,
+    at: at.toISOString(),
+  }
 }
 
 function endedReason(state: ContainerState | null): string {
@@ -57,7 +62,14 @@ function endedReason(state: ContainerState | null): string {
 
 function answers({ address, port }: { address: string; port: number }): Promise<boolean> {
   return new Promise(resolve => {
-    const probe = request({ host: address, port, path: '/', timeout: 2000, agent: false, headers: { 'user-agent': 'berth-health' } })
+    const probe = request({
+      host: address,
+      port,
+      path: '/',
+      timeout: 2000,
+      agent: false,
+      headers: { 'user-agent': 'berth-health' },
+    })
     probe.on('response', response => {
       response.destroy()
       resolve(true)

@@ -29,7 +29,8 @@ export function runProcess(log: Logger, graceSeconds: number) {
     log.info({ reason }, 'ending')
     const timer = setTimeout(() => process.exit(1), graceSeconds * 1000)
     timer.unref()
-    for (const close of closers.reverse()) await close().catch(error => log.error({ err: error }, 'a part did not close'))
+    for (const close of closers.reverse())
+      await close().catch(error => log.error({ err: error }, 'a part did not close'))
     process.exit(code)
   }
 

@@ -36,7 +36,9 @@ export async function serveHost(options: HostServerOptions): Promise<{ url: stri
     else await sendLogs(ctx, options, container)
   })
   const server = createServer({ headersTimeout: 10_000, keepAliveTimeout: 30_000 }, app.callback())
-  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(options.port, options.address, resolve))
+  await new Promise<void>((resolve, reject) =>
+    server.once('error', reject).listen(options.port, options.address, resolve),
+  )
   const { port } = server.address() as AddressInfo
   return { url: `http://${options.address}:${port}`, server }
 }
@@ -56,7 +58,11 @@ async function readStats({ engine, volumes }: HostServerOptions, appId: string, 
   return { state, stats, storageBytes }
 }
 
-async function sendLogs(ctx: Koa.Context, { engine }: HostServerOptions, container: ContainerState | null): Promise<void> {
+async function sendLogs(
+  ctx: Koa.Context,
+  { engine }: HostServerOptions,
+  container: ContainerState | null,
+): Promise<void> {
   const maxBytes = Math.min(Number(ctx.query.maxBytes) || defaultLogBytes, defaultLogBytes)
   const text = container && (await engine.logs(container.name, maxBytes))
   if (text === null) return

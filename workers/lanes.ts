@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client'
-import { searchAttributes } from '../workflows/attributes.ts'
 import type { appLane, LaneInput } from '../workflows/app-lane.ts'
+import { searchAttributes } from '../workflows/attributes.ts'
 
 /** Wakes the lane of an application. Durable on return and without need of a worker; may fail: the relay heals it. */
 export interface Lanes {
@@ -18,7 +18,10 @@ export const platformQueue = (prefix: string): string => `${prefix}platform`
 export const hostQueue = (prefix: string, hostId: string): string => `${prefix}host/${hostId}`
 
 /** Lanes over Temporal. Without the deadline the client would retry for minutes inside a request. */
-export function temporalLanes(client: Client, { queuePrefix, idleSeconds = 30, deadlineMs = 3000 }: LanesOptions): Lanes {
+export function temporalLanes(
+  client: Client,
+  { queuePrefix, idleSeconds = 30, deadlineMs = 3000 }: LanesOptions,
+): Lanes {
   return {
     async wake(appId, ownerId) {
       const input: LaneInput = { appId, idleSeconds, queuePrefix }
@@ -44,7 +47,9 @@ export function temporalLanes(client: Client, { queuePrefix, idleSeconds = 30, d
 /** Whether the lane of an application is running now; false also when this Temporal never knew it. */
 export async function laneRuns(client: Client, appId: string): Promise<boolean> {
   try {
-    const description = await client.withDeadline(Date.now() + 3000, () => client.workflow.getHandle(laneId(appId)).describe())
+    const description = await client.withDeadline(Date.now() + 3000, () =>
+      client.workflow.getHandle(laneId(appId)).describe(),
+    )
     return description.status.name === 'RUNNING'
   } catch (error) {
     if ((error as Error).name === 'WorkflowNotFoundError') return false

@@ -25,7 +25,16 @@ export interface PlatformParts {
 }
 
 /** Runs workflows, records and routes on the platform's queue, and the loops that heal what was lost. */
-export async function startPlatformWorker({ config, log, db, client, lanes, edge, store, workflowBundle }: PlatformParts) {
+export async function startPlatformWorker({
+  config,
+  log,
+  db,
+  client,
+  lanes,
+  edge,
+  store,
+  workflowBundle,
+}: PlatformParts) {
   const ending = new AbortController()
   const loops = [
     runRelay({ db, client, lanes, log }, ending.signal),

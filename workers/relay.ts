@@ -21,7 +21,10 @@ const runningSeconds = 5
  * Heals lost wake-ups until the signal aborts: what is queued, or claimed by a lane that no longer runs, is signalled again. One
  * process does it at a time. Not a Temporal schedule, which would die with the Temporal that it heals.
  */
-export async function runRelay({ db, client, lanes, log, everySeconds = 1 }: RelayOptions, signal: AbortSignal): Promise<void> {
+export async function runRelay(
+  { db, client, lanes, log, everySeconds = 1 }: RelayOptions,
+  signal: AbortSignal,
+): Promise<void> {
   while (!signal.aborted) {
     await relayOnce({ db, client, lanes, log }).catch(error => log.warn({ err: error }, 'relay: will try again'))
     await sleep(everySeconds * 1000, undefined, { signal }).catch(() => {})

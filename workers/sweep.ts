@@ -24,7 +24,13 @@ export async function runSweep(options: SweepOptions, signal: AbortSignal): Prom
 }
 
 /** One round; resolves to the number of bodies removed. */
-export async function sweepOnce({ db, store, log, drawnSeconds = 3600, unreferencedSeconds = 60 }: SweepOptions): Promise<number> {
+export async function sweepOnce({
+  db,
+  store,
+  log,
+  drawnSeconds = 3600,
+  unreferencedSeconds = 60,
+}: SweepOptions): Promise<number> {
   const mine = await housekeeping.tidyRows(db)
   if (!mine) return 0
   const ids = await segments.sweepable(db, drawnSeconds, unreferencedSeconds)
