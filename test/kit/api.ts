@@ -27,7 +27,7 @@ import { type Config, parseConfig } from '../../policy/config.ts'
 import { defaultPlans } from '../../policy/plans.ts'
 import type { Scope } from '../../policy/scopes.ts'
 import { type TestDatabase, testDatabase } from './database.ts'
-import { MemoryStore } from './memory-store.ts'
+import { FailingStore } from './failing-store.ts'
 
 export interface Answer {
   status: number
@@ -97,7 +97,7 @@ export interface TestApi {
   publicUrl: string
   server: Server
   parts: Parts
-  store: MemoryStore
+  store: FailingStore
   hosts: ScriptedHosts
   lanes: ScriptedLanes
   /** Undeclared codes and answers that are not of their schema. Checked after each file. */
@@ -160,7 +160,7 @@ export async function openApiFor(
   const zips: Archives = archives()
   const breaches: string[] = []
   const made = {
-    store: new MemoryStore(),
+    store: await FailingStore.open(),
     hosts: new ScriptedHosts(),
     lanes: new ScriptedLanes(db),
   }
@@ -190,6 +190,7 @@ export async function openApiFor(
   const [url, publicUrl] = await Promise.all([listening(server), listening(open)])
   await notifications.open()
   undo.push(
+    () => made.store.close(),
     () => zips.close(),
     () => notifications.close(),
     () => closed(open),

@@ -1,0 +1,38 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { filesystemStore } from '../../activities/object-store.filesystem.ts'
+import type { ObjectStore } from '../../activities/object-store.ts'
+
+/** A real store on a folder of its own, which fails on request and tells every file that it holds, half ones included. */
+export class FailingStore implements ObjectStore {
+  failing = false
+
+  private constructor(
+    private readonly inner: ObjectStore,
+    private readonly folder: string,
+  ) {}
+
+  static async open(): Promise<FailingStore> {
+    const folder = await mkdtemp(join(tmpdir(), 'berth-store-'))
+    return new FailingStore(await filesystemStore(folder), folder)
+  }
+
+  put: ObjectStore['put'] = async (...args) => {
+    if (this.failing) throw new Error('the store is out')
+    return this.inner.put(...args)
+  }
+  get: ObjectStore['get'] = (...args) => this.inner.get(...args)
+  head: ObjectStore['head'] = id => this.inner.head(id)
+  delete: ObjectStore['delete'] = id => this.inner.delete(id)
+  open: ObjectStore['open'] = id => this.inner.open(id)
+
+  async files(): Promise<number> {
+    const found = await readdir(this.folder, { recursive: true, withFileTypes: true })
+    return found.filter(entry => entry.isFile()).length
+  }
+
+  close(): Promise<void> {
+    return rm(this.folder, { recursive: true, force: true })
+  }
+}
