@@ -1,23 +1,19 @@
-import { randomBytes, randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, Connection } from '@temporalio/client'
 import test from 'ava'
 import { pino } from 'pino'
 import type { AppHostActivities } from '../../activities/app-host.ts'
 import { hosted } from '../../activities/failures.ts'
-import { createUser } from '../../db/accounts.ts'
-import { createApp } from '../../db/app-creation.ts'
 import type { Db } from '../../db/database.ts'
 import * as hosts from '../../db/hosts.ts'
 import * as operations from '../../db/operations.ts'
-import * as segments from '../../db/segments.ts'
-import type { AppConfigFile } from '../../policy/app-config.ts'
 import { parseConfig } from '../../policy/config.ts'
 import { hostQueue, temporalLanes } from '../../workers/lanes.ts'
 import { startPlatformWorker } from '../../workers/platform-worker.ts'
 import { startWorker } from '../../workers/temporal-worker.ts'
 import { type TestDatabase, testDatabase } from '../kit/database.ts'
 import { fakeEdge } from '../kit/edge.fake.ts'
+import { rows } from '../kit/rows.ts'
 import { type TestTemporal, testTemporal } from '../kit/temporal.ts'
 
 const log = pino({ level: process.env.TEST_LOG ?? 'silent' })
@@ -75,7 +71,7 @@ async function start(
     () => host.stop(),
     async () => clearInterval(seen),
   )
-  return { db, client, lanes, edge, calls, make: maker(db), run: runner(db, lanes) }
+  return { db, client, lanes, edge, calls, make: rows(db), run: runner(db, lanes) }
 }
 
 /** What every container host does unless a test says otherwise. */
@@ -101,34 +97,6 @@ function recorded(script: Partial<AppHostActivities>, calls: string[]): AppHostA
     },
   ])
   return Object.fromEntries(chosen)
-}
-
-function maker(db: Db) {
-  return {
-    async user() {
-      return createUser(db, { email: `${randomUUID()}@example.org`, name: 'Ana', plan: 'standard-4' })
-    },
-    /** An uploaded application, written down and not yet run. */
-    async app(ownerId: string, changes: Partial<AppConfigFile> = {}) {
-      const segmentId = await segments.draw(db)
-      const config: AppConfigFile = {
-        displayName: 'shop',
-        description: null,
-        main: 'index.js',
-        memoryMb: 512,
-        version: 'recommended',
-        subdomain: `shop-${randomBytes(4).toString('hex')}`,
-        start: null,
-        autorestart: false,
-        runtime: null,
-        language: 'javascript',
-        runtimeVersion: '22',
-        ...changes,
-      }
-      const archive = { segmentId, archiveSha256: 'a'.repeat(64), archiveBytes: 10 }
-      return createApp(db, { ownerId, planMemoryMb: 4096, config, actor: ownerId, diskMbPer256Mb: 10, ...archive })
-    },
-  }
 }
 
 function runner(db: Db, lanes: { wake(appId: string, ownerId: string): Promise<void> }) {

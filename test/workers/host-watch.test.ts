@@ -1,0 +1,128 @@
+import test from 'ava'
+import { pino } from 'pino'
+import { type ContainerHost, type ContainerState, labels } from '../../activities/container-host.ts'
+import * as apps from '../../db/apps.ts'
+import * as hosts from '../../db/hosts.ts'
+import { reconcile } from '../../workers/host-watch.ts'
+import { testDatabase } from '../kit/database.ts'
+import { rows } from '../kit/rows.ts'
+
+const database = testDatabase()
+const log = pino({ level: 'silent' })
+
+/** An engine that has exactly these containers; what is removed is noted. */
+function engineWith(containers: ContainerState[], removed: string[] = []): ContainerHost {
+  return {
+    list: async () => containers,
+    inspect: async (name: string) => containers.find(container => container.name === name) ?? null,
+    remove: async (name: string) => void removed.push(name),
+  } as unknown as ContainerHost
+}
+
+const container = (app: { id: string }, changes: Partial<ContainerState> = {}): ContainerState => ({
+  id: 'c1',
+  name: `berth-${app.id}-1`,
+  labels: { [labels.app]: app.id, [labels.release]: '1' },
+  status: 'running',
+  running: true,
+  exitCode: null,
+  oom: false,
+  startedAt: new Date(),
+  finishedAt: null,
+  hostPort: 4000,
+  ...changes,
+})
+
+/** An application that runs since a while on a host of its own, and one look at that host. */
+async function running(changes: { autorestart?: boolean } = {}) {
+  const { db } = await database
+  const make = rows(db)
+  const hostId = `h-${Math.random().toString(36).slice(2)}`
+  const user = await make.user()
+  await make.host(hostId, { memoryMb: 1_000_000_000 - Math.floor(Math.random() * 1e6) })
+  const { app } = await make.app(user.id, changes)
+  await db('apps').where({ id: app.id }).update({ host_id: hostId })
+  await db('operations').where({ target_id: app.id }).update({ state: 'success' })
+  const startedAt = new Date(Date.now() - 120_000)
+  await apps.recordStarted(db, app.id, { release: 1, containerId: 'c1', hostPort: 4000, startedAt })
+  await hosts.recordBoot(db, hostId, 'boot-1')
+  const look = (containers: ContainerState[], bootId = 'boot-1', removed: string[] = [], folders: string[] = []) =>
+    reconcile({
+      db,
+      hostId,
+      bootId,
+      log,
+      engine: engineWith(containers, removed),
+      volumes: { list: async () => folders, remove: async (id: string) => void removed.push(id) } as never,
+    })
+  const queued = () => db('operations').where({ target_id: app.id, state: 'queued' }).select('kind', 'actor')
+  const row = async () => (await apps.loadApp(db, app.id))!
+  return { db, app, hostId, look, queued, row }
+}
+
+const crashed = { status: 'exited', running: false, hostPort: null, finishedAt: new Date() } as const
+
+test('a crash is recorded with its code, and told as out of memory when it was', async t => {
+  const { app, look, row, queued } = await running()
+  await look([container(app, { ...crashed, exitCode: 137, oom: true })])
+  t.like(await row(), { status: 'exited', exit_code: 137, exit_oom: true, host_port: null, desired_state: 'running' })
+  t.deepEqual(await queued(), [])
+})
+
+test('AUTORESTART starts it again, once an hour and never after exit code 0', async t => {
+  const restarts = await running({ autorestart: true })
+  await restarts.look([container(restarts.app, { ...crashed, exitCode: 1 })])
+  t.deepEqual(await restarts.queued(), [{ kind: 'start', actor: 'host-watch' }])
+  await restarts.db('operations').where({ target_id: restarts.app.id }).update({ state: 'success' })
+  const startedAt = new Date(Date.now() - 90_000)
+  await apps.recordStarted(restarts.db, restarts.app.id, { release: 1, containerId: 'c1', hostPort: 4000, startedAt })
+  await restarts.look([container(restarts.app, { ...crashed, exitCode: 1 })])
+  t.deepEqual(await restarts.queued(), [], 'the second crash within the hour stays one')
+
+  const finishes = await running({ autorestart: true })
+  await finishes.look([container(finishes.app, { ...crashed, exitCode: 0 })])
+  t.deepEqual(await finishes.queued(), [])
+})
+
+test('after a reboot what ran is brought back, and what was stopped stays stopped', async t => {
+  const ran = await running()
+  await ran.look([container(ran.app, { ...crashed, exitCode: 255 })], 'boot-2')
+  t.deepEqual(await ran.queued(), [{ kind: 'start', actor: 'host-watch' }])
+  t.is((await hosts.findHost(ran.db, ran.hostId))?.boot_id, 'boot-1', 'until nothing of the last boot is left to judge')
+
+  const stopped = await running()
+  await apps.recordDesired(stopped.db, stopped.app.id, 'stopped')
+  await apps.recordStopped(stopped.db, stopped.app.id, { code: 0, oom: false, at: new Date() })
+  await stopped.look([container(stopped.app, { ...crashed, exitCode: 0 })], 'boot-2')
+  t.deepEqual(await stopped.queued(), [])
+  t.is((await hosts.findHost(stopped.db, stopped.hostId))?.boot_id, 'boot-2')
+})
+
+test('a container that the engine lost is made again', async t => {
+  const { look, queued } = await running()
+  await look([])
+  t.deepEqual(await queued(), [{ kind: 'start', actor: 'host-watch' }])
+})
+
+test('a start that happens while the host is looked at is not taken back', async t => {
+  const { db, app, hostId, row } = await running()
+  const old = container(app, { ...crashed, exitCode: 1 })
+  const engine = {
+    list: async () => [old],
+    inspect: async () => {
+      const started = { release: 1, containerId: 'c1', hostPort: 4001, startedAt: new Date() }
+      await apps.recordStarted(db, app.id, started)
+      return old
+    },
+  } as unknown as ContainerHost
+  await reconcile({ db, hostId, bootId: 'boot-1', log, engine, volumes: { list: async () => [] } as never })
+  t.like(await row(), { status: 'running', host_port: 4001 })
+})
+
+test('containers and folders of no application are removed, others never', async t => {
+  const { app, look } = await running()
+  const removed: string[] = []
+  const stray = container({ id: 'f'.repeat(24) }, { name: 'berth-stray-1' })
+  await look([container(app), stray], 'boot-1', removed, [app.id, 'e'.repeat(24)])
+  t.deepEqual(removed, ['berth-stray-1', 'e'.repeat(24)])
+})
