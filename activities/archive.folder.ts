@@ -64,18 +64,23 @@ export class HostileFolder {
     this.#leaveTo(shared < 0 ? Math.min(this.#trail.length, segments.length) : shared)
     for (const name of segments.slice(this.#trail.length)) {
       const path = at(this.#trail.at(-1)?.fd ?? this.#root, name)
-      try {
-        fs.mkdirSync(path, 0o755)
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-      }
-      this.#trail.push({ name, fd: fs.openSync(path, folderFlags) })
+      this.#trail.push({ name, fd: openOrMake(path) })
     }
     return this.#trail.at(-1)?.fd ?? this.#root
   }
 
   #leaveTo(depth: number): void {
     for (const { fd } of this.#trail.splice(depth)) fs.closeSync(fd)
+  }
+}
+
+function openOrMake(path: string): number {
+  try {
+    return fs.openSync(path, folderFlags)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    fs.mkdirSync(path, 0o755)
+    return fs.openSync(path, folderFlags)
   }
 }
 

@@ -1,6 +1,7 @@
 import { type ConfigKey, type ConfigLines, readLines } from './app-config-lines.ts'
 import type { ErrorCode } from './errors.ts'
 import { dependencyFile, type Language, languageOfMain, languageOfRuntime, offered, runtimes } from './runtimes.ts'
+import { isReservedSubdomain } from './subdomains.ts'
 
 /** The configuration file of an archive after parsing and checking (contract 5). Texts are as written, trimmed. */
 export interface AppConfigFile {
@@ -48,7 +49,7 @@ export const memoryLimits = { lowestMb: 256, lowestWithAddressMb: 512, highestMb
 
 /**
  * Parses a configuration file. Keys are judged in the order of contract 5's table and the first refusal is thrown as
- * `ConfigRefused`; only the version waits for the language. Whether a subdomain is free and the plan suffices is asked elsewhere.
+ * `ConfigRefused`; only the version waits for the language. Whether another has the subdomain and whether the plan suffices is asked elsewhere.
  */
 export function parseAppConfig(text: string, files: ProgramFiles, choose: VersionChoice = offered): AppConfigFile {
   const lines = readLines(text)
@@ -129,7 +130,9 @@ function subdomainOf(lines: ConfigLines): string | null {
   if (lines.SUBDOMAIN === undefined) return null
   if (!/^(?!-)[A-Za-z0-9-]{1,63}(?<!-)$/.test(lines.SUBDOMAIN))
     refuse('INVALID_SUBDOMAIN', 'SUBDOMAIN takes letters, digits and inner hyphens, at most 63.')
-  return lines.SUBDOMAIN.toLowerCase()
+  const subdomain = lines.SUBDOMAIN.toLowerCase()
+  if (isReservedSubdomain(subdomain)) refuse('SUBDOMAIN_TAKEN', `The subdomain ${subdomain} is reserved.`)
+  return subdomain
 }
 
 function autorestartOf(lines: ConfigLines): boolean {

@@ -119,6 +119,8 @@ const refused: [ErrorCode, string, Keys][] = [
   ['INVALID_SUBDOMAIN', 'a trailing hyphen', { SUBDOMAIN: 'a-', MEMORY: '512' }],
   ['INVALID_SUBDOMAIN', 'a dot', { SUBDOMAIN: 'a.b', MEMORY: '512' }],
   ['INVALID_SUBDOMAIN', '64 characters', { SUBDOMAIN: 'a'.repeat(64), MEMORY: '512' }],
+  ['SUBDOMAIN_TAKEN', 'a name of the platform', { SUBDOMAIN: 'API', MEMORY: '512' }],
+  ['SUBDOMAIN_TAKEN', 'a name of a database', { SUBDOMAIN: 'db-1', MEMORY: '512' }],
   ['INVALID_START', 'too long', { START: 'x'.repeat(257) }],
   ['INVALID_AUTORESTART', 'another word', { AUTORESTART: 'yes' }],
   ['INVALID_RUNTIME', 'unknown', { RUNTIME: 'cobol' }],

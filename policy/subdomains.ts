@@ -1,0 +1,9 @@
+/** The platform's own names beside the applications' under one development domain, and those of databases. */
+const reservedNames = new Set(['api', 'blob', 's3', 'files', 'www'])
+
+const reservedPrefix = 'db-'
+
+/** Whether no application may have this subdomain (SUBDOMAIN_TAKEN). Lower case. */
+export function isReservedSubdomain(subdomain: string): boolean {
+  return reservedNames.has(subdomain) || subdomain.startsWith(reservedPrefix)
+}
