@@ -1,14 +1,16 @@
 import { execFile } from 'node:child_process'
 import { chown, mkdir, open, readdir, readFile, readlink, stat, symlink, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import test from 'ava'
+import { ZipFile } from 'yazl'
 import { archives } from '../../activities/archive.process.ts'
 import { ArchiveRefused } from '../../activities/archive.ts'
 import { NoSpaceLeft } from '../../activities/container-host.ts'
 import { archiveBench, owner } from '../kit/archives.ts'
-import { noise } from '../kit/bodies.ts'
+import { bytesOf, noise } from '../kit/bodies.ts'
 import { heavy, withPackages, zeros } from '../kit/bombs.ts'
 import { appZip, zipOf, zipOfEntries } from '../kit/zips.ts'
 
@@ -63,6 +65,17 @@ for (const [name, [zip, expected]] of Object.entries(legal))
     t.deepEqual(paths, expected.toSorted())
     t.like(await bench.inspect(zip, pool), { ok: false, code: 'MISSING_CONFIG' })
   })
+
+test('legal: an archive that was written as a stream, sizes behind the data', async t => {
+  const stream = new ZipFile()
+  const content = noise(300_000)
+  stream.addReadStreamLazy('large.bin', done => done(null, Readable.from([content])))
+  stream.addBuffer(Buffer.from('x'), 'dir/small', { forceZip64Format: true })
+  stream.end()
+  const { folder, error } = await bench.unpack(await bytesOf(Readable.from(stream.outputStream)), pool)
+  t.is(error, null)
+  t.true((await readFile(join(folder, 'large.bin'))).equals(content))
+})
 
 test('an inspection tells what the archive holds', async t => {
   const found = await bench.inspect(appZip({ 'lib/a.js': noise(300_000) }, { SUBDOMAIN: 'shop', MEMORY: 512 }), pool)
