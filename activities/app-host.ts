@@ -27,6 +27,8 @@ export interface AppHostOptions {
   healthGateSeconds: number
   /** The user that owns every application's files, where the host may not give them one of their own (it is not root). */
   sharedUid: number | null
+  /** Id of this boot of the machine. */
+  bootId: string
 }
 
 /** What a container host does for one application. Every effect is named by ids, so that doing it twice is doing it once. */
@@ -50,7 +52,12 @@ export function appHostActivities(host: AppHostOptions) {
     const containerId = await engine.create(spec)
     await engine.start(spec.name)
     const state = await engine.inspect(spec.name)
-    return { containerId, hostPort: state?.hostPort ?? null, startedAt: (state?.startedAt ?? new Date()).toISOString() }
+    return {
+      containerId,
+      hostPort: state?.hostPort ?? null,
+      startedAt: (state?.startedAt ?? new Date()).toISOString(),
+      bootId: host.bootId,
+    }
   }
 
   return hosted({

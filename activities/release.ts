@@ -40,6 +40,8 @@ export interface StartedContainer {
   containerId: string
   hostPort: number | null
   startedAt: string
+  /** Boot of the machine in which it was started. */
+  bootId: string
 }
 
 /** How a container ended. `at` is ISO 8601. */

@@ -1,5 +1,6 @@
 import type { Language } from '../policy/runtimes.ts'
 import type { Db } from './database.ts'
+import { statement } from './statement.ts'
 
 export type AppStatus = 'created' | 'starting' | 'running' | 'restarting' | 'exited' | 'deleting'
 
@@ -28,6 +29,7 @@ export interface AppRow {
   container_id: string | null
   host_port: number | null
   started_at: Date | null
+  boot_id: string | null
   exit_code: number | null
   exit_oom: boolean | null
   exit_at: Date | null
@@ -37,9 +39,18 @@ export interface AppRow {
   created_at: Date
 }
 
+/** Columns by name: a prepared statement over `*` would break while a migration adds one. */
+const ofOwner = statement<AppRow>(
+  'apps.of-owner',
+  `select id, owner_id, name, description, language, version, runtime_version, ram_mb, cpu, subdomain, custom_domain, main,
+          start_command, runtime_key, autorestart, host_id, uid, desired_state, status, release, next_release, container_id,
+          host_port, started_at, boot_id, exit_code, exit_oom, exit_at, last_autorestart_at, last_stats, provisioned_at, created_at
+     from apps where id = $1 and owner_id = $2`,
+)
+
 /** The application of this owner; foreign and missing ones are alike. */
 export async function findApp(db: Db, ownerId: string, id: string): Promise<AppRow | undefined> {
-  return db('apps').where({ id, owner_id: ownerId }).first()
+  return (await ofOwner(db, [id, ownerId]))[0]
 }
 
 /** For workers, which act for the platform and not for an account. */
@@ -93,6 +104,7 @@ export interface Started {
   containerId: string
   hostPort: number | null
   startedAt: Date
+  bootId: string
 }
 
 /** The container of a release runs. The exit of an earlier run is forgotten. */
@@ -103,6 +115,7 @@ export async function recordStarted(db: Db, id: string, started: Started): Promi
     container_id: started.containerId,
     host_port: started.hostPort,
     started_at: started.startedAt,
+    boot_id: started.bootId,
     exit_code: null,
     exit_oom: null,
     exit_at: null,

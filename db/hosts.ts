@@ -11,7 +11,6 @@ export interface HostRow {
   memory_mb: number
   disk_mb: number
   protections: Record<string, string>
-  boot_id: string | null
   draining: boolean
   last_seen_at: Date
   reachable: boolean
@@ -29,7 +28,7 @@ export interface HostRegistration {
   protections: Record<string, string>
 }
 
-/** Announces a host, new or back again. `draining` and the last boot id are kept. */
+/** Announces a host, new or back again. `draining` is kept. */
 export async function registerHost(db: Db, host: HostRegistration): Promise<void> {
   const row = {
     id: host.id,
@@ -53,10 +52,6 @@ export async function leaveHost(db: Db, id: string): Promise<void> {
   await db('hosts')
     .where({ id })
     .update({ last_seen_at: new Date(0) })
-}
-
-export async function recordBoot(db: Db, id: string, bootId: string): Promise<void> {
-  await db('hosts').where({ id }).update({ boot_id: bootId })
 }
 
 export async function setDraining(db: Db, id: string, draining: boolean): Promise<boolean> {

@@ -7,7 +7,7 @@ export interface Observation {
 }
 
 export interface Circumstances {
-  /** The machine was started anew since the last look: exits were not seen. */
+  /** The machine was started anew since this container was: its exit was not seen. */
   rebooted: boolean
   /** An operation of this application waits or runs: it will say what is true. */
   busy: boolean

@@ -4,7 +4,6 @@ import { type ContainerHost, type ContainerState, labels } from '../activities/c
 import type { Volumes } from '../activities/volume.ts'
 import * as apps from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
-import * as hosts from '../db/hosts.ts'
 import * as operations from '../db/operations.ts'
 import { type Observation, type Verdict, verdict } from '../policy/reconciliation.ts'
 
@@ -13,11 +12,13 @@ export interface WatchOptions {
   engine: ContainerHost
   volumes: Volumes
   hostId: string
-  /** Id of this boot of the machine; another one than on record means that nobody saw the containers end. */
+  /** Id of this boot of the machine; nobody saw the end of a container that was started in another one. */
   bootId: string
   log: Logger
   everySeconds?: number
 }
+
+const gatherMs = 100
 
 /** Records what happens to containers without an operation, until the signal aborts: exits, reboots, strays. */
 export async function watchHost(options: WatchOptions, signal: AbortSignal): Promise<void> {
@@ -38,6 +39,7 @@ export async function watchHost(options: WatchOptions, signal: AbortSignal): Pro
       })
       await reconcile(options).catch(error => log.warn({ err: error }, 'watch: will look again'))
       await Promise.race([wake, sleep(everySeconds * 1000, undefined, { signal }).catch(() => {})])
+      await sleep(gatherMs) // events come in bursts
     }
   }
   await Promise.all([events(), rounds()])
@@ -48,22 +50,18 @@ export async function reconcile(options: WatchOptions): Promise<void> {
   const { db, engine, hostId, bootId } = options
   const containers = await engine.list({ [labels.host]: hostId, [labels.role]: 'app' })
   const rows = await apps.listAppsOfHost(db, hostId)
-  const lastBoot = (await hosts.findHost(db, hostId))?.boot_id ?? null
-  const rebooted = lastBoot !== null && lastBoot !== bootId
-  let skipped = 0
   for (const app of rows) {
-    const busy = await operations.isBusy(db, app.id)
-    if (busy) skipped++
+    const rebooted = app.boot_id !== bootId
     const container = containers.find(
       c => c.labels[labels.app] === app.id && c.labels[labels.release] === String(app.release),
     )
-    if (verdict(observe(app, container ?? null), { rebooted, busy }) === 'nothing') continue
+    if (verdict(observe(app, container ?? null), { rebooted, busy: false }) === 'nothing') continue
+    if (await operations.isBusy(db, app.id)) continue
     // The list may be older than the row: what is acted upon was seen after the row.
     const fresh = container ? await engine.inspect(container.name) : null
-    await act(options, app, fresh, verdict(observe(app, fresh), { rebooted, busy }))
+    await act(options, app, fresh, verdict(observe(app, fresh), { rebooted, busy: false }))
   }
   await removeStrays(options, containers, rows)
-  if (lastBoot !== bootId && skipped === 0) await hosts.recordBoot(db, hostId, bootId)
 }
 
 async function removeStrays(
@@ -94,7 +92,7 @@ function observe(app: apps.AppRow, container: ContainerState | null): Observatio
 }
 
 async function act(
-  { db, log }: WatchOptions,
+  { db, log, bootId }: WatchOptions,
   app: apps.AppRow,
   container: ContainerState | null,
   decision: Verdict,
@@ -107,6 +105,7 @@ async function act(
       containerId: container.id,
       hostPort: container.hostPort,
       startedAt,
+      bootId,
     })
   }
   if (decision === 'bring-back') await enqueueStart(db, app)

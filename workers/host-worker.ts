@@ -37,6 +37,7 @@ export async function startHost(parts: HostParts) {
       store,
       traits: parts.traits,
       sharedUid: parts.sharedUid,
+      bootId: parts.bootId,
       healthGateSeconds: config.host.healthGateSeconds,
     }),
     maxConcurrentActivityTaskExecutions: 20,
@@ -56,10 +57,16 @@ export async function startHost(parts: HostParts) {
   }
 }
 
-/** One sign of life a second, as long as the engine answers too: a host without its engine can carry nothing out. */
-async function stayVisible({ db, config }: HostParts, signal: AbortSignal, log: Logger): Promise<void> {
+/**
+ * One sign of life a second, as long as the engine answers too: a host without its engine can carry nothing out and knows
+ * nothing of its containers, so it counts as silent.
+ */
+async function stayVisible({ db, config, engine }: HostParts, signal: AbortSignal, log: Logger): Promise<void> {
   while (!signal.aborted) {
-    await hosts.seeHost(db, config.host.id).catch(error => log.warn({ err: error }, 'the database does not answer'))
+    await engine
+      .ping()
+      .then(() => hosts.seeHost(db, config.host.id))
+      .catch(error => log.warn({ err: error }, 'no sign of life: the engine or the database does not answer'))
     await sleep(seenEveryMs, undefined, { signal }).catch(() => {})
   }
 }

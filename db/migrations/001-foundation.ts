@@ -62,7 +62,6 @@ export async function up(knex: Knex): Promise<void> {
       memory_mb integer not null,
       disk_mb integer not null,
       protections jsonb not null default '{}',
-      boot_id text,
       draining boolean not null default false,
       last_seen_at timestamptz not null default now(),
       created_at timestamptz not null default now()
@@ -100,6 +99,7 @@ export async function up(knex: Knex): Promise<void> {
       container_id text,
       host_port integer,
       started_at timestamptz,
+      boot_id text,                 -- boot of the machine in which the container was started
       exit_code integer,
       exit_oom boolean,
       exit_at timestamptz,

@@ -77,7 +77,7 @@ async function start(
 /** What every container host does unless a test says otherwise. */
 function recorded(script: Partial<AppHostActivities>, calls: string[]): AppHostActivities {
   const exit = { containerId: 'c1', code: 143, oom: false, at: new Date().toISOString() }
-  const started = { containerId: 'c1', hostPort: 40_000, startedAt: new Date().toISOString() }
+  const started = { containerId: 'c1', hostPort: 40_000, startedAt: new Date().toISOString(), bootId: 'b1' }
   const usual: AppHostActivities = {
     prepareRelease: async () => ({ needsInstall: false }),
     installDependencies: async () => {},
