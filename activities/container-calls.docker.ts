@@ -14,15 +14,25 @@ const unreachable = new Set([
   'ETIMEDOUT',
 ])
 
-/** One call to the engine with its deadline. Rejects with HostUnreachable when no answer comes, else as the engine says. */
+/**
+ * One call to the engine with its deadline. Rejects with HostUnreachable when no answer comes, else as the engine says.
+ * The race is there because not every call of the client ends with its signal.
+ */
 export async function call<T>(send: (signal: AbortSignal) => Promise<T>, seconds = engineSeconds): Promise<T> {
-  const signal = AbortSignal.timeout(seconds * 1000)
+  const late = new AbortController()
+  let timer: NodeJS.Timeout | undefined
+  const deadline = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      reject(new HostUnreachable(`The container engine gave no answer within ${seconds} s.`))
+      late.abort()
+    }, seconds * 1000)
+  })
   try {
-    return await send(signal)
+    return await Promise.race([send(late.signal), deadline])
   } catch (error) {
-    if (signal.aborted)
-      throw new HostUnreachable(`The container engine gave no answer within ${seconds} s.`, { cause: error })
     throw named(error)
+  } finally {
+    clearTimeout(timer)
   }
 }
 

@@ -1,4 +1,3 @@
-import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import type Docker from 'dockerode'
 import { call } from './container-calls.docker.ts'
@@ -25,7 +24,7 @@ export async function watch(
   signal.addEventListener('abort', stop)
   if (signal.aborted) stop()
   try {
-    for await (const line of createInterface(stream)) {
+    for await (const line of lines(stream)) {
       const event = containerEvent(JSON.parse(line))
       if (event) onEvent(event)
     }
@@ -36,6 +35,16 @@ export async function watch(
     stream.destroy()
   }
   if (!signal.aborted) throw new HostUnreachable('The event stream of the container engine ended.')
+}
+
+/** Unlike readline, this ends with the stream however it ends. */
+async function* lines(stream: Readable): AsyncGenerator<string> {
+  let rest = ''
+  for await (const chunk of stream.setEncoding('utf8')) {
+    const parts = (rest + chunk).split('\n')
+    rest = parts.pop() ?? ''
+    yield* parts.filter(Boolean)
+  }
 }
 
 export function labelFilter(filter: Record<string, string>): string[] {

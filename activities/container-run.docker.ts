@@ -24,7 +24,7 @@ export async function runToEnd(
     const output = await follow(container, onOutput)
     await call(abortSignal => container.start({ abortSignal }))
     const exitCode = await end(container, signal)
-    await Promise.race([output, new Promise(done => setTimeout(done, drainSeconds * 1000).unref())])
+    await Promise.race([output.ended, new Promise(done => setTimeout(done, drainSeconds * 1000).unref())])
     const state = await host.inspect(spec.name)
     return { exitCode, oom: state?.oom ?? false }
   } finally {
@@ -32,19 +32,23 @@ export async function runToEnd(
   }
 }
 
-/** Attached before the start, so that not a byte is missed. Resolves to a promise that settles with the last byte. */
-async function follow(container: Docker.Container, onOutput: (text: string) => void): Promise<Promise<void>> {
+/** Attached before the start, so that not a byte is missed. `ended` settles with the last byte. */
+async function follow(
+  container: Docker.Container,
+  onOutput: (text: string) => void,
+): Promise<{ ended: Promise<void> }> {
   const frames = new OutputFrames()
   const stream = await call(abortSignal =>
-    container.attach({ stream: true, stdout: true, stderr: true, abortSignal } as Docker.ContainerAttachOptions),
+    container.attach({ stream: true, hijack: true, stdout: true, stderr: true, abortSignal }),
   )
   stream.on('data', (chunk: Buffer) => {
     const text = frames.push(chunk)
     if (text) onOutput(text)
   })
-  return new Promise(done => {
+  const ended = new Promise<void>(done => {
     stream.once('close', done).once('end', done).once('error', done)
   })
+  return { ended }
 }
 
 /** Waits without a deadline, the caller's signal is the only limit. Not there any more counts as killed. */

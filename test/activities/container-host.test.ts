@@ -1,0 +1,62 @@
+import { createServer, type Socket } from 'node:net'
+import test from 'ava'
+import { dockerHost } from '../../activities/container-host.docker.ts'
+import { HostUnreachable } from '../../activities/container-host.ts'
+import { containerHostContract, missingImage, programs } from '../contracts/container-host.ts'
+import { FakeContainerHost, type FakeProgram } from '../kit/container-host.fake.ts'
+import { realDocker } from '../kit/docker.ts'
+
+const docker = realDocker()
+test.before(() => docker.prepare())
+test.after.always(() => docker.clean())
+
+containerHostContract(test.serial, 'docker', () => ({
+  host: docker.host,
+  spec: (program, change) => docker.spec(programs[program], change),
+}))
+
+const fakePrograms: Record<string, FakeProgram> = {
+  [programs.speaks]: { prints: 'out\nerr\núltima\n' },
+  [programs.fails]: { prints: 'no\n', exits: 3 },
+  [programs.installs]: { prints: 'one\ntwo\n', exits: 0, afterMs: 200 },
+  [programs.stubborn]: { ignoresTerm: true },
+  [programs.swallows]: { exits: 137, oom: true, afterMs: 50 },
+}
+const fake = new FakeContainerHost(fakePrograms, [missingImage])
+fake.networks.add(docker.network)
+containerHostContract(test.serial, 'fake', () => ({
+  host: fake,
+  spec: (program, change) => docker.spec(programs[program], change),
+}))
+
+test.serial('an engine that is not there, or does not answer, is unreachable', async t => {
+  const none = dockerHost({ dockerHost: 'unix:///nowhere/docker.sock', makeRootfs: async () => null })
+  await t.throwsAsync(none.ping(), { instanceOf: HostUnreachable })
+  await t.throwsAsync(none.ensureImage('berth/node:22'), { instanceOf: HostUnreachable })
+
+  const sockets: Socket[] = []
+  const silent = createServer(socket => sockets.push(socket)).listen(0, '127.0.0.1')
+  await new Promise(done => silent.once('listening', done))
+  const { port } = silent.address() as { port: number }
+  const hung = dockerHost({ dockerHost: `tcp://127.0.0.1:${port}`, makeRootfs: async () => null })
+  const begun = Date.now()
+  const verbs = [
+    hung.ping(),
+    hung.inspect('x'),
+    hung.start('x'),
+    hung.remove('x'),
+    hung.list({}),
+    hung.create(docker.spec('true')),
+  ]
+  for (const verb of verbs) await t.throwsAsync(verb, { instanceOf: HostUnreachable })
+  t.true(Date.now() - begun < 12_000)
+  silent.close()
+  for (const socket of sockets) socket.destroy()
+})
+
+test.serial('many networks at once get ranges of their own, far beyond the engine’s default of 30', async t => {
+  const names = Array.from({ length: 32 }, (_, n) => `berth-${docker.run}-many-${n}`)
+  await Promise.all(names.map(name => docker.host.ensureNetwork({ name, labels: {} })))
+  for (const name of names) await docker.host.removeNetwork(name)
+  t.pass()
+})

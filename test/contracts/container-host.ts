@@ -1,0 +1,277 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { SerialFn } from 'ava'
+import {
+  type ContainerEvent,
+  type ContainerHost,
+  type ContainerSpec,
+  ImageUnavailable,
+  labels,
+} from '../../activities/container-host.ts'
+
+/** Programs of the contract. A fake knows them by their text. */
+export const programs = {
+  waits: 'exec sleep 600',
+  answers: "exec node -e \"require('http').createServer((q,s)=>s.end('ok')).listen(process.env.PORT)\"",
+  speaks: 'echo out; echo err >&2; echo última; exec sleep 600',
+  fails: 'echo no >&2; exit 3',
+  installs: 'echo one; sleep 0.2; echo two',
+  stubborn: "trap '' TERM; while :; do sleep 0.1; done",
+  swallows: 'exec node -e "const a=[];for(;;)a.push(Buffer.alloc(1e7,1))"',
+} as const
+
+export const missingImage = 'berth-nowhere/nothing:1'
+
+export interface HostUnderTest {
+  host: ContainerHost
+  /** A small container of this program in a network that exists, with labels of this run. */
+  spec(program: keyof typeof programs, change?: Partial<ContainerSpec>): ContainerSpec
+}
+
+/** What every container host does. */
+export function containerHostContract(test: SerialFn, name: string, subject: () => HostUnderTest): void {
+  const running = async (host: ContainerHost, spec: ContainerSpec) => {
+    await host.create(spec)
+    await host.start(spec.name)
+    return host.inspect(spec.name)
+  }
+
+  test(`${name}: creating and starting twice is doing it once`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('waits')
+    const id = await host.create(wanted)
+    t.is(await host.create(wanted), id)
+    t.like(await host.inspect(wanted.name), {
+      id,
+      name: wanted.name,
+      status: 'created',
+      running: false,
+      exitCode: null,
+      startedAt: null,
+    })
+    await host.start(wanted.name)
+    await host.start(wanted.name)
+    const state = await host.inspect(wanted.name)
+    t.like(state, {
+      id,
+      status: 'running',
+      running: true,
+      exitCode: null,
+      oom: false,
+      hostPort: null,
+      finishedAt: null,
+    })
+    t.true(Math.abs(Date.now() - (state?.startedAt?.getTime() ?? 0)) < 20_000)
+    t.like(state?.labels, wanted.labels)
+    await host.remove(wanted.name)
+  })
+
+  test(`${name}: a published port answers on the address asked for while the container runs`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('answers', { publish: { port: 80, address: '127.0.0.1' }, env: { PORT: '80' } })
+    const state = await running(host, wanted)
+    t.true((state?.hostPort ?? 0) > 0)
+    t.is(await statusOf(`http://127.0.0.1:${state?.hostPort}/`), 200)
+    await host.stop(wanted.name, 5)
+    t.is((await host.inspect(wanted.name))?.hostPort, null)
+    await host.remove(wanted.name)
+  })
+
+  test(`${name}: stopping asks politely, and once is enough`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('waits')
+    await running(host, wanted)
+    await host.stop(wanted.name, 10)
+    t.like(await host.inspect(wanted.name), { status: 'exited', running: false, exitCode: 143, oom: false })
+    await host.stop(wanted.name, 10)
+    await host.start(wanted.name)
+    t.true((await host.inspect(wanted.name))?.running)
+    await host.remove(wanted.name)
+    await host.stop(wanted.name, 10)
+  })
+
+  test(`${name}: a program that does not listen is killed after the grace`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('stubborn')
+    await running(host, wanted)
+    const begun = Date.now()
+    await host.stop(wanted.name, 1)
+    t.true(Date.now() - begun >= 900)
+    t.like(await host.inspect(wanted.name), { running: false, exitCode: 137, oom: false })
+    await host.remove(wanted.name)
+  })
+
+  test(`${name}: what was removed is gone for every verb, and removing again is success`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('waits')
+    await running(host, wanted)
+    await host.remove(wanted.name)
+    await host.remove(wanted.name)
+    t.is(await host.inspect(wanted.name), null)
+    t.is(await host.logs(wanted.name, 1000), null)
+    t.is(await host.stats(wanted.name), null)
+    await t.throwsAsync(host.start(wanted.name))
+  })
+
+  test(`${name}: logs join both outputs and keep the newest`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('speaks')
+    await running(host, wanted)
+    await until(async () => (await host.logs(wanted.name, 1000))?.includes('última'))
+    const lines = (await host.logs(wanted.name, 1000))?.trim().split('\n').sort()
+    t.deepEqual(lines, ['err', 'out', 'última'])
+    const cut = (await host.logs(wanted.name, 9)) ?? ''
+    t.true(Buffer.byteLength(cut) <= 9 && cut.length > 0, cut)
+    await host.remove(wanted.name)
+  })
+
+  test(`${name}: how a program ended is told`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('fails')
+    await running(host, wanted)
+    await until(async () => (await host.inspect(wanted.name))?.running === false)
+    const state = await host.inspect(wanted.name)
+    t.like(state, { status: 'exited', exitCode: 3, oom: false })
+    t.true((state?.finishedAt?.getTime() ?? 0) >= (state?.startedAt?.getTime() ?? Number.POSITIVE_INFINITY))
+    await host.remove(wanted.name)
+  })
+
+  test(`${name}: a program that takes too much memory is told as such`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('swallows', { memoryMb: 64 })
+    await running(host, wanted)
+    await until(async () => (await host.inspect(wanted.name))?.running === false)
+    t.like(await host.inspect(wanted.name), { exitCode: 137, oom: true })
+    await host.remove(wanted.name)
+  })
+
+  test(`${name}: readings exist while it runs`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('waits')
+    await running(host, wanted)
+    const stats = await host.stats(wanted.name)
+    t.true(stats !== null && stats.cpuPercent >= 0 && stats.memoryBytes > 0)
+    t.is(stats?.memoryLimitBytes, wanted.memoryMb * 1024 * 1024)
+    await host.stop(wanted.name, 5)
+    t.is(await host.stats(wanted.name), null)
+    await host.remove(wanted.name)
+  })
+
+  test(`${name}: a run to the end gives its output, its code, and leaves nothing`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('installs')
+    await host.create(wanted) // what a killed attempt left
+    let output = ''
+    const result = await host.runToEnd(
+      wanted,
+      text => {
+        output += text
+      },
+      new AbortController().signal,
+    )
+    t.deepEqual(result, { exitCode: 0, oom: false })
+    t.is(output, 'one\ntwo\n')
+    t.is(await host.inspect(wanted.name), null)
+    t.deepEqual(await host.runToEnd(spec('fails'), () => {}, new AbortController().signal), { exitCode: 3, oom: false })
+    const swallowed = await host.runToEnd(spec('swallows', { memoryMb: 64 }), () => {}, new AbortController().signal)
+    t.deepEqual(swallowed, { exitCode: 137, oom: true })
+  })
+
+  test(`${name}: a cancelled run is gone when the call returns`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('stubborn')
+    const cancel = new AbortController()
+    const run = host.runToEnd(wanted, () => {}, cancel.signal)
+    await until(async () => (await host.inspect(wanted.name))?.running)
+    const begun = Date.now()
+    cancel.abort(new Error('changed my mind'))
+    await t.throwsAsync(run, { message: 'changed my mind' })
+    t.is(await host.inspect(wanted.name), null)
+    t.true(Date.now() - begun < 5000)
+    await t.throwsAsync(
+      host.runToEnd(wanted, () => {}, cancel.signal),
+      { message: 'changed my mind' },
+    )
+  })
+
+  test(`${name}: listing is by labels`, async t => {
+    const { host, spec } = subject()
+    const [one, two] = [spec('waits'), spec('waits')]
+    one.labels = { ...one.labels, [labels.app]: 'one' }
+    two.labels = { ...two.labels, [labels.app]: 'two' }
+    await host.create(one)
+    await running(host, two)
+    const hostLabel = { [labels.host]: one.labels[labels.host]! }
+    const names = (states: { name: string }[]) => states.map(state => state.name).sort()
+    t.deepEqual(names(await host.list(hostLabel)), [one.name, two.name].sort())
+    t.deepEqual(names(await host.list({ ...hostLabel, [labels.app]: 'two' })), [two.name])
+    t.deepEqual(await host.list({ ...hostLabel, [labels.app]: 'three' }), [])
+    t.true((await host.list({ ...hostLabel, [labels.app]: 'two' }))[0]?.running)
+    await host.remove(one.name)
+    await host.remove(two.name)
+  })
+
+  test(`${name}: events of these labels are told until the signal ends it`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('fails')
+    wanted.labels = { ...wanted.labels, [labels.app]: 'watched' }
+    const events: ContainerEvent[] = []
+    const end = new AbortController()
+    const watching = host.watch({ [labels.app]: 'watched' }, event => events.push(event), end.signal)
+    await sleep(200)
+    await running(host, wanted)
+    await running(host, { ...spec('fails') })
+    await until(async () => events.some(event => event.action === 'die'))
+    await host.remove(wanted.name)
+    await until(async () => events.some(event => event.action === 'destroy'))
+    t.deepEqual(
+      events.map(event => event.action),
+      ['start', 'die', 'destroy'],
+    )
+    t.true(events.every(event => event.name === wanted.name && event.labels[labels.app] === 'watched'))
+    end.abort()
+    await t.notThrowsAsync(watching)
+  })
+
+  test(`${name}: networks are made and removed once, however often asked`, async t => {
+    const { host, spec } = subject()
+    const network = { name: `${spec('waits').network}-more`, labels: spec('waits').labels }
+    await Promise.all([host.ensureNetwork(network), host.ensureNetwork(network), host.ensureNetwork(network)])
+    await host.ensureNetwork(network)
+    const inside = spec('waits', { network: network.name })
+    await running(host, inside)
+    await t.throwsAsync(host.removeNetwork(network.name))
+    await host.remove(inside.name)
+    await host.removeNetwork(network.name)
+    await host.removeNetwork(network.name)
+  })
+
+  test(`${name}: an image that nobody has is told as such`, async t => {
+    const { host } = subject()
+    await t.throwsAsync(host.ensureImage(missingImage), { instanceOf: ImageUnavailable })
+  })
+
+  test(`${name}: the host tells what it has`, async t => {
+    const { host } = subject()
+    const { version, cpus, memoryMb } = await host.ping()
+    t.truthy(version)
+    t.true(cpus >= 1 && memoryMb >= 256)
+  })
+}
+
+async function statusOf(url: string): Promise<number> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return (await fetch(url)).status
+    } catch (error) {
+      if (tries > 100) throw error
+      await sleep(50)
+    }
+  }
+}
+
+/** Waits until `condition` holds, at most 20 s. */
+export async function until(condition: () => Promise<unknown>): Promise<void> {
+  for (const end = Date.now() + 20_000; !(await condition()); await sleep(50)) {
+    if (Date.now() > end) throw new Error('It did not come true within 20 s.')
+  }
+}

@@ -1,0 +1,223 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import {
+  type ContainerEvent,
+  type ContainerHost,
+  type ContainerSpec,
+  type ContainerState,
+  HostUnreachable,
+  ImageUnavailable,
+} from '../../activities/container-host.ts'
+import { newest } from '../../activities/container-output.ts'
+
+/** What a program does, by the last word of its command. One without a row prints nothing and runs until it is stopped. */
+export interface FakeProgram {
+  prints?: string
+  /** Ends by itself after `afterMs` (0) with this code. */
+  exits?: number
+  afterMs?: number
+  oom?: boolean
+  ignoresTerm?: boolean
+  /** Never listens on its published port. */
+  deaf?: boolean
+}
+
+interface Entry {
+  spec: ContainerSpec
+  state: ContainerState
+  output: string
+  server: Server | null
+  ended: Promise<void>
+  end: (exitCode: number, oom?: boolean) => void
+}
+
+/** A container host in memory, held to the same contract as the real one. A published port is a real listener that answers 200. */
+export class FakeContainerHost implements ContainerHost {
+  readonly containers = new Map<string, Entry>()
+  readonly networks = new Set<string>()
+  /** True = every verb rejects with HostUnreachable. */
+  unreachable = false
+  readonly #listeners = new Set<(event: ContainerEvent) => void>()
+  readonly #programs: Record<string, FakeProgram>
+  readonly #missingImages: ReadonlySet<string>
+
+  constructor(programs: Record<string, FakeProgram> = {}, missingImages: string[] = []) {
+    this.#programs = programs
+    this.#missingImages = new Set(missingImages)
+  }
+
+  async ping() {
+    this.#answer()
+    return { version: 'fake', cpus: 2, memoryMb: 8192 }
+  }
+
+  async ensureNetwork(spec: { name: string }) {
+    this.#answer()
+    this.networks.add(spec.name)
+  }
+
+  async removeNetwork(name: string) {
+    this.#answer()
+    if ([...this.containers.values()].some(({ spec }) => spec.network === name)) throw new Error(`${name} is in use.`)
+    this.networks.delete(name)
+  }
+
+  async ensureImage(image: string) {
+    this.#answer()
+    if (this.#missingImages.has(image)) throw new ImageUnavailable(`The image ${image} cannot be had.`)
+  }
+
+  async create(spec: ContainerSpec) {
+    this.#answer()
+    const present = this.containers.get(spec.name)
+    if (present) return present.state.id
+    if (!this.networks.has(spec.network)) throw new Error(`There is no network ${spec.network}.`)
+    const id = createHash('sha256').update(randomUUID()).digest('hex')
+    const state: ContainerState = {
+      id,
+      name: spec.name,
+      labels: spec.labels,
+      status: 'created',
+      running: false,
+      exitCode: null,
+      oom: false,
+      startedAt: null,
+      finishedAt: null,
+      hostPort: null,
+    }
+    this.containers.set(spec.name, { spec, state, output: '', server: null, ended: Promise.resolve(), end: () => {} })
+    return id
+  }
+
+  async start(name: string) {
+    const entry = this.#entry(name)
+    if (entry.state.running) return
+    const program = this.#program(entry.spec)
+    const { publish } = entry.spec
+    if (publish && !program.deaf) entry.server = await listen(publish.address)
+    const hostPort = entry.server ? (entry.server.address() as AddressInfo).port : publish ? 1 : null
+    entry.state = {
+      ...entry.state,
+      status: 'running',
+      running: true,
+      startedAt: new Date(),
+      finishedAt: null,
+      hostPort,
+    }
+    entry.state.exitCode = null
+    entry.output += program.prints ?? ''
+    entry.ended = new Promise(done => {
+      entry.end = (exitCode, oom = false) => {
+        if (!entry.state.running) return
+        entry.server?.close().closeAllConnections()
+        const over = { running: false, exitCode, oom, finishedAt: new Date(), hostPort: null } as const
+        entry.state = { ...entry.state, status: 'exited', ...over }
+        this.#tell('die', entry.spec)
+        done()
+      }
+    })
+    this.#tell('start', entry.spec)
+    if (program.exits !== undefined) setTimeout(() => entry.end(program.exits ?? 0, program.oom), program.afterMs ?? 0)
+  }
+
+  async stop(name: string, graceSeconds: number) {
+    this.#answer()
+    const entry = this.containers.get(name)
+    if (!entry?.state.running) return
+    const ignores = this.#program(entry.spec).ignoresTerm
+    if (ignores) await new Promise(done => setTimeout(done, graceSeconds * 1000))
+    entry.end(ignores ? 137 : 143)
+  }
+
+  async remove(name: string) {
+    this.#answer()
+    const entry = this.containers.get(name)
+    if (!entry) return
+    entry.end(137)
+    this.containers.delete(name)
+    this.#tell('destroy', entry.spec)
+  }
+
+  async inspect(name: string) {
+    this.#answer()
+    const entry = this.containers.get(name)
+    return entry ? { ...entry.state } : null
+  }
+
+  async list(filter: Record<string, string>) {
+    this.#answer()
+    return [...this.containers.values()]
+      .filter(({ spec }) => carries(spec.labels, filter))
+      .map(({ state }) => ({ ...state }))
+  }
+
+  async logs(name: string, maxBytes: number) {
+    this.#answer()
+    const entry = this.containers.get(name)
+    return entry ? newest(entry.output, maxBytes) : null
+  }
+
+  async stats(name: string) {
+    this.#answer()
+    const entry = this.containers.get(name)
+    if (!entry?.state.running) return null
+    const memoryLimitBytes = entry.spec.memoryMb * 1024 * 1024
+    const none = { networkIn: 0, networkOut: 0, blockRead: 0, blockWrite: 0 }
+    return { cpuPercent: 0.5, memoryBytes: 10_000_000, memoryLimitBytes, ...none }
+  }
+
+  async runToEnd(spec: ContainerSpec, onOutput: (text: string) => void, signal: AbortSignal) {
+    signal.throwIfAborted()
+    await this.remove(spec.name)
+    try {
+      await this.create(spec)
+      await this.start(spec.name)
+      const entry = this.#entry(spec.name)
+      if (entry.output) onOutput(entry.output)
+      await Promise.race([entry.ended, new Promise(done => signal.addEventListener('abort', done, { once: true }))])
+      signal.throwIfAborted()
+      return { exitCode: entry.state.exitCode ?? 0, oom: entry.state.oom }
+    } finally {
+      await this.remove(spec.name)
+    }
+  }
+
+  async watch(filter: Record<string, string>, onEvent: (event: ContainerEvent) => void, signal: AbortSignal) {
+    this.#answer()
+    const listener = (event: ContainerEvent) => carries(event.labels, filter) && onEvent(event)
+    this.#listeners.add(listener)
+    await new Promise(done => (signal.aborted ? done(null) : signal.addEventListener('abort', done, { once: true })))
+    this.#listeners.delete(listener)
+  }
+
+  #answer(): void {
+    if (this.unreachable) throw new HostUnreachable('The container engine does not answer.')
+  }
+
+  #entry(name: string): Entry {
+    this.#answer()
+    const entry = this.containers.get(name)
+    if (!entry) throw Object.assign(new Error(`No such container: ${name}`), { statusCode: 404 })
+    return entry
+  }
+
+  #program(spec: ContainerSpec): FakeProgram {
+    return this.#programs[spec.command.at(-1) ?? ''] ?? {}
+  }
+
+  #tell(action: ContainerEvent['action'], spec: ContainerSpec): void {
+    for (const listener of this.#listeners) listener({ action, name: spec.name, labels: spec.labels, at: new Date() })
+  }
+}
+
+function carries(labels: Record<string, string>, filter: Record<string, string>): boolean {
+  return Object.entries(filter).every(([name, value]) => labels[name] === value)
+}
+
+function listen(address: string): Promise<Server> {
+  return new Promise((done, failed) => {
+    const server: Server = createServer((_, response) => response.end('fake'))
+    server.once('error', failed).listen(0, address, () => done(server.unref()))
+  })
+}

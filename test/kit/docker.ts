@@ -1,0 +1,51 @@
+import { randomBytes } from 'node:crypto'
+import { homedir } from 'node:os'
+import { dockerHost } from '../../activities/container-host.docker.ts'
+import { type ContainerSpec, labels } from '../../activities/container-host.ts'
+import { rootfsMaker } from '../../runtimes/rootfs.ts'
+
+export const dockerAddress = process.env.DOCKER_HOST ?? 'unix:///var/run/docker.sock'
+const cache = process.env.XDG_CACHE_HOME ?? `${homedir()}/.cache`
+
+/** The machine's real engine, under a label and a network of this run; `clean` removes all that carries it. */
+export function realDocker() {
+  const run = `test-${randomBytes(4).toString('hex')}`
+  const host = dockerHost({ dockerHost: dockerAddress, makeRootfs: rootfsMaker(`${cache}/berth/images`) })
+  const network = `berth-${run}`
+  let number = 0
+  return {
+    run,
+    host,
+    network,
+    /** A small container of this run. */
+    spec(command: string, change: Partial<ContainerSpec> = {}): ContainerSpec {
+      return {
+        name: `berth-${run}-${++number}`,
+        image: 'berth/node:22',
+        command: ['sh', '-c', command],
+        env: {},
+        labels: { [labels.host]: run },
+        user: '10001:10001',
+        workingDir: '/',
+        memoryMb: 128,
+        cpus: 1,
+        pidsLimit: 64,
+        network,
+        binds: [],
+        publish: null,
+        stopTimeoutSeconds: 5,
+        runtime: 'runc',
+        tmpMb: 16,
+        ...change,
+      }
+    },
+    async prepare(): Promise<void> {
+      await host.ensureImage('berth/node:22')
+      await host.ensureNetwork({ name: network, labels: { [labels.host]: run } })
+    },
+    async clean(...networks: string[]): Promise<void> {
+      for (const { name } of await host.list({ [labels.host]: run })) await host.remove(name)
+      for (const name of [network, ...networks]) await host.removeNetwork(name)
+    },
+  }
+}
