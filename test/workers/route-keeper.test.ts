@@ -1,0 +1,66 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import { pino } from 'pino'
+import * as apps from '../../db/apps.ts'
+import { keepRoutes, syncRoutes } from '../../workers/route-keeper.ts'
+import { testDatabase } from '../kit/database.ts'
+import { fakeEdge } from '../kit/edge.fake.ts'
+import { rows } from '../kit/rows.ts'
+
+const database = testDatabase()
+const appsDomain = 'apps.test'
+const started = { release: 1, containerId: 'c1', hostPort: 4000, startedAt: new Date(), bootId: 'b1' }
+
+async function runningApp() {
+  const { db } = await database
+  const make = rows(db)
+  await make.host('h1')
+  const { app } = await make.app((await make.user()).id)
+  await apps.recordStarted(db, app.id, started)
+  return { db, app, host: `${app.subdomain}.${appsDomain}` }
+}
+
+test.serial('the table becomes what runs: set, moved, and removed when it ended', async t => {
+  const { db, app, host } = await runningApp()
+  const edge = fakeEdge()
+  await edge.setRoute({ host: 'gone.apps.test', appId: 'f'.repeat(24), address: '127.0.0.1', port: 1 })
+  await syncRoutes({ db, edge, appsDomain })
+  t.deepEqual(await edge.listRoutes(), [{ host, appId: app.id, address: '127.0.0.1', port: 4000 }])
+  t.is(await syncRoutes({ db, edge, appsDomain }), 0, 'a second look changes nothing')
+  await apps.recordStarted(db, app.id, { ...started, hostPort: 4001 })
+  await syncRoutes({ db, edge, appsDomain })
+  t.is((await edge.listRoutes())[0]?.port, 4001)
+  await apps.recordStopped(db, app.id, { code: 1, oom: false, at: new Date() })
+  await syncRoutes({ db, edge, appsDomain })
+  t.deepEqual(await edge.listRoutes(), [])
+})
+
+test.serial('a release that just passed its gate keeps the route that its row does not know yet', async t => {
+  const { db } = await database
+  const make = rows(db)
+  const { app } = await make.app((await make.user()).id)
+  const edge = fakeEdge()
+  await edge.setRoute({ host: `${app.subdomain}.${appsDomain}`, appId: app.id, address: '127.0.0.1', port: 5000 })
+  await syncRoutes({ db, edge, appsDomain })
+  t.is((await edge.listRoutes()).length, 1)
+})
+
+test.serial('a crash takes the route away at once, without waiting for the next comparison', async t => {
+  const { db, url } = await database
+  const { app, host } = await runningApp()
+  const edge = fakeEdge()
+  const ending = new AbortController()
+  const log = pino({ level: 'silent' })
+  const keeping = keepRoutes({ db, edge, databaseUrl: url, appsDomain, log, everySeconds: 600 }, ending.signal)
+  const has = async () => (await edge.listRoutes()).some(route => route.host === host)
+  const until = async (wanted: boolean) => {
+    for (let i = 0; i < 100 && (await has()) !== wanted; i++) await sleep(20)
+    return has()
+  }
+  t.true(await until(true))
+  const seen = (await apps.loadApp(db, app.id))!
+  await apps.recordExit(db, seen, { code: 137, oom: true, at: new Date() })
+  t.false(await until(false))
+  ending.abort()
+  await keeping
+})
