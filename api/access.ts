@@ -31,7 +31,7 @@ export async function accessApp(db: Db, caller: Caller, idInPath: string, permis
   if (!appId) throw new ApiError('APP_NOT_FOUND')
   if (!mayTouch(caller, appId)) throw new ApiError('RESOURCE_NOT_ALLOWED')
   const found = workspaceId === undefined ? await ownApp(db, caller, appId) : await sharedApp()
-  if (!found || found.app.desired_state === 'deleted') throw new ApiError('APP_NOT_FOUND')
+  if (!found) throw new ApiError('APP_NOT_FOUND')
   if (!permits(found.role, permission)) throw new ApiError('PERMISSION_DENIED')
   return found.app
 }

@@ -5,7 +5,7 @@ import { addressOf } from './address.ts'
 import { Exchange } from './call.ts'
 import { type Endpoint, serve } from './endpoint.ts'
 import { openApi } from './openapi.ts'
-import type { Parts } from './parts.ts'
+import type { Log, Parts } from './parts.ts'
 import { failure, type Reply, send } from './respond.ts'
 import { linger } from './server.ts'
 import { appsCreate } from './v2/app-creation.ts'
@@ -77,12 +77,19 @@ function surface(answer: (exchange: Exchange, found?: Endpoint) => Promise<Reply
     const found = routing?.router.find(request.method as Router.HTTPMethod, request.url ?? '/')
     const address = addressOf(request, routing?.parts.config.trustedProxies ?? [])
     const exchange = new Exchange(request, response, address, found?.params ?? {}, found?.searchParams ?? {})
-    const reply = await answer(exchange, found?.store as Endpoint | undefined)
+    const endpoint = found?.store as Endpoint | undefined
+    const reply = await answer(exchange, endpoint)
     send(response, reply, exchange.requestId)
+    if (endpoint && routing && request.method !== 'GET') note(routing.parts.log, exchange, endpoint, reply)
     linger(request)
   })
   app.on('error', () => {})
   return app
+}
+
+/** One line per command. The route's name stands for its path, so that nothing secret in an address is logged. */
+function note(log: Log, { requestId, address, begun }: Exchange, { name }: Endpoint, { status }: Reply): void {
+  log.info({ requestId, endpoint: name, status, address, ms: Math.round(performance.now() - begun) }, 'command')
 }
 
 const text = (status: number, body: string): Reply => ({

@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 /** One request on the wire, before anything is known about it. */
 export class Exchange {
   readonly requestId = randomUUID()
+  readonly begun = performance.now()
   /** Further headers of the answer, set by an endpoint. */
   readonly headers: Record<string, string> = {}
   #gone: AbortController | undefined

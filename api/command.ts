@@ -5,9 +5,15 @@ import { ApiError, type ErrorCode, isErrorCode } from '../policy/errors.ts'
 import type { Call } from './endpoint.ts'
 import type { Parts } from './parts.ts'
 
-/** A waiting operation is claimed within this, or never runs; a running one is waited for until the second (decision 2). */
-const claimMs = 30_000
-const holdMs = 95_000
+export interface Patience {
+  /** A waiting operation is claimed within this, or never runs. */
+  claimMs: number
+  /** A running one is waited for this long in all; it ends by itself 60 s after it was claimed. */
+  holdMs: number
+}
+
+/** Existing clients wait up to 120 s. */
+export const heldCall: Patience = { claimMs: 30_000, holdMs: 95_000 }
 
 type AppCall = Pick<Call<{ scope: null; permission: 'control' }>, 'app' | 'caller' | 'exchange'>
 
@@ -41,7 +47,11 @@ export function wakeLane({ lanes, log }: Parts, app: Pick<AppRow, 'id' | 'owner_
 }
 
 /** The row of an operation once it has ended, or after it was expired; undefined when the client left or 95 s passed. */
-async function settle(id: string, gone: AbortSignal, { db, outcomes }: Parts): Promise<OperationRow | undefined> {
+async function settle(
+  id: string,
+  gone: AbortSignal,
+  { db, outcomes, patience: { claimMs, holdMs } }: Parts,
+): Promise<OperationRow | undefined> {
   const begun = performance.now()
   while (!gone.aborted) {
     const elapsed = performance.now() - begun

@@ -1,12 +1,12 @@
 import type { z } from 'zod'
 import type { AppRow } from '../db/apps.ts'
-import { ApiError, type ErrorCode, isErrorCode } from '../policy/errors.ts'
+import type { ErrorCode } from '../policy/errors.ts'
 import { countersOf, type Limit, limits } from '../policy/limits.ts'
 import { type Auth, accessApp, checkScope } from './access.ts'
 import type { Caller } from './authenticate.ts'
-import { admitBody, assertStorable, inviteBody, parseObject, readBody } from './body.ts'
 import type { Exchange } from './call.ts'
 import { withinDeadline } from './deadline.ts'
+import { takeBody, takeQuery } from './input.ts'
 import { limit } from './limiter.ts'
 import type { Parts } from './parts.ts'
 import { failure, type Reply, success, toApiError } from './respond.ts'
@@ -60,7 +60,6 @@ export function endpoint<
   return definition as unknown as Endpoint
 }
 
-const jsonBodyBytes = 1024 * 1024
 /** Authentication, access and limits end within this; a database that hangs answers 503, never nothing. */
 const admissionDeadlineMs = 2800
 
@@ -81,7 +80,7 @@ export function commonErrors({ auth, query, body, upload, method }: Endpoint): E
 export async function serve(endpoint: Endpoint, exchange: Exchange, parts: Parts): Promise<Reply> {
   try {
     const { caller, app } = await withinDeadline(admit(endpoint, exchange, parts), admissionDeadlineMs)
-    const query = endpoint.query && accept(endpoint.query, exchange.search)
+    const query = takeQuery(endpoint, exchange)
     const body = await takeBody(endpoint, exchange)
     const value = await endpoint.handle({ caller, app, query, body, exchange } as Call, parts)
     const reply = endpoint.envelope === false ? (value as Reply) : success(value)
@@ -99,19 +98,26 @@ async function admit(endpoint: Endpoint, exchange: Exchange, parts: Parts): Prom
     return {}
   }
   const caller = await parts.authenticate(exchange.request, exchange.address)
-  checkScope(caller, auth)
-  const app =
-    typeof auth === 'object' && auth.permission
-      ? await accessApp(parts.db, caller, exchange.path.appId ?? '', auth.permission).catch(async refusal => {
-          await count(endpoint, exchange, parts, caller, undefined, [])
-          throw refusal
-        })
-      : undefined
+  const app = await access(auth, exchange, parts, caller).catch(async refusal => {
+    await count(endpoint, exchange, parts, caller, undefined, [])
+    throw refusal
+  })
   await count(endpoint, exchange, parts, caller, app)
   return { caller, app }
 }
 
-/** A refused look-up costs the budget only (`rows` empty), a request that goes on also the endpoint's own limits. */
+async function access(
+  auth: Exclude<Auth, 'public'>,
+  { path }: Exchange,
+  { db }: Parts,
+  caller: Caller,
+): Promise<AppRow | undefined> {
+  checkScope(caller, auth)
+  if (auth === 'session' || !auth.permission) return undefined
+  return accessApp(db, caller, path.appId ?? '', auth.permission)
+}
+
+/** A refusal costs the budget only (`rows` empty), a request that goes on also the endpoint's own limits. */
 async function count(
   endpoint: Endpoint,
   { address }: Exchange,
@@ -128,45 +134,6 @@ async function count(
     budgetBlockSeconds: config.rateLimitBlockSeconds,
   })
   await limit(db, counters)
-}
-
-async function takeBody(
-  { body, upload, maxBodyBytes = jsonBodyBytes }: Endpoint,
-  { request, response }: Exchange,
-): Promise<unknown> {
-  if (request.method === 'GET') return undefined
-  if (upload) {
-    admitUpload(request.headers['content-length'], upload)
-    admitBody(request, upload.maxBytes)
-    return undefined
-  }
-  admitBody(request, maxBodyBytes)
-  if (!body) return undefined
-  inviteBody(request, response)
-  return accept(body, parseObject(await readBody(request, maxBodyBytes)))
-}
-
-function admitUpload(
-  length: string | undefined,
-  { maxBytes, tooLarge }: { maxBytes: number; tooLarge: ErrorCode },
-): void {
-  if (Number(length ?? 0) > maxBytes) throw new ApiError(tooLarge)
-}
-
-/** The value as its schema sees it. Throws the code that the field carries, else INVALID_PARAMETERS; never the validator's words. */
-function accept(schema: z.ZodObject, value: unknown): unknown {
-  const parsed = schema.safeParse(value)
-  if (parsed.success) {
-    assertStorable(parsed.data)
-    return parsed.data
-  }
-  const [issue] = parsed.error.issues
-  if (issue && isErrorCode(issue.message)) throw new ApiError(issue.message)
-  const field = issue?.path.join('.')
-  throw new ApiError(
-    'INVALID_PARAMETERS',
-    field ? `The parameter "${field}" is missing or not of the right form.` : undefined,
-  )
 }
 
 function refuse(endpoint: Endpoint, exchange: Exchange, parts: Parts, thrown: unknown): Reply {

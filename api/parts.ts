@@ -4,6 +4,7 @@ import type { Db } from '../db/database.ts'
 import type { Config } from '../policy/config.ts'
 import type { Plans } from '../policy/plans.ts'
 import type { Authenticate } from './authenticate.ts'
+import type { Patience } from './command.ts'
 import type { Endpoint } from './endpoint.ts'
 import type { HostReader } from './host-reader.ts'
 import type { NetworkRates } from './network-rates.ts'
@@ -31,6 +32,7 @@ export interface Parts {
   archives: Archives
   lanes: Lanes
   outcomes: Outcomes
+  patience: Patience
   hosts: HostReader
   rates: NetworkRates
   service: ServiceStatus

@@ -6,6 +6,7 @@ import { openObjectStore } from '../activities/object-store.select.ts'
 import { InsideAddresses, plainAddress } from '../api/address.ts'
 import { surfaces } from '../api/app.ts'
 import { authenticator } from '../api/authenticate.ts'
+import { heldCall } from '../api/command.ts'
 import { healthChecks } from '../api/health.ts'
 import { httpHostReader } from '../api/host-reader.ts'
 import { NetworkRates } from '../api/network-rates.ts'
@@ -55,6 +56,7 @@ export async function serveApi(config: Config): Promise<void> {
     authenticate: authenticator({ db, masterKey, plans }),
     lanes: temporalLanes(client, { queuePrefix: config.queuePrefix }),
     outcomes: new Outcomes(notifications),
+    patience: heldCall,
     hosts: httpHostReader(db, masterKey),
     rates: new NetworkRates(),
     service: new ServiceStatus(healthChecks({ db, store, edge: nginxEdge(config.edge.controlSocket), pingWorkflows })),

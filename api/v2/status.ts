@@ -40,9 +40,7 @@ export const appsStatusAll = endpoint({
   async handle({ caller, query }, parts) {
     // There are no workspaces yet, so the caller is a member of none.
     if (query.workspaceId !== undefined) throw new ApiError('UNKNOWN_WORKSPACE')
-    const apps = (await listApps(parts.db, caller.user.id)).filter(
-      app => app.desired_state !== 'deleted' && mayTouch(caller, app.id),
-    )
+    const apps = (await listApps(parts.db, caller.user.id)).filter(app => mayTouch(caller, app.id))
     if (apps.length === 0) throw new ApiError('APP_NOT_FOUND')
     const figures = await inTurns(apps, 16, async app => ({ id: app.id, figures: await figuresNow(app, parts) }))
     return query.rawData ? totalsView(figures, rawStatsView) : totalsView(figures, statsView)

@@ -14,7 +14,7 @@ export const usersMe = endpoint({
   auth: { scope: 'account:read' },
   response: profile,
   async handle({ caller }, { db, config }) {
-    const apps = (await listApps(db, caller.user.id)).filter(app => app.desired_state !== 'deleted')
+    const apps = await listApps(db, caller.user.id)
     const usedMb = apps.reduce((sum, app) => sum + app.ram_mb, 0)
     return {
       user: userView(caller, usedMb),

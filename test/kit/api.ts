@@ -6,6 +6,7 @@ import { archives } from '../../activities/archive.process.ts'
 import type { Archives } from '../../activities/archive.ts'
 import { endpoints, managementSurface, surfaces } from '../../api/app.ts'
 import { authenticator } from '../../api/authenticate.ts'
+import { heldCall } from '../../api/command.ts'
 import { commonErrors, type Endpoint } from '../../api/endpoint.ts'
 import type { HostReader, HostReading } from '../../api/host-reader.ts'
 import { NetworkRates } from '../../api/network-rates.ts'
@@ -172,6 +173,7 @@ export async function openApiFor(
     authenticate: authenticator({ db, masterKey, plans: defaultPlans }),
     archives: zips,
     outcomes: new Outcomes(notifications),
+    patience: heldCall,
     rates: new NetworkRates(),
     service: new ServiceStatus([]),
     isInside: () => true,
