@@ -1,5 +1,6 @@
 import { type AppRow, findApp } from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
+import { failedCreation } from '../db/operations.ts'
 import { ApiError } from '../policy/errors.ts'
 import { resourceIdPattern } from '../policy/ids.ts'
 import { type Permission, permits, type Role } from '../policy/permissions.ts'
@@ -31,9 +32,15 @@ export async function accessApp(db: Db, caller: Caller, idInPath: string, permis
   if (!appId) throw new ApiError('APP_NOT_FOUND')
   if (!mayTouch(caller, appId)) throw new ApiError('RESOURCE_NOT_ALLOWED')
   const found = workspaceId === undefined ? await ownApp(db, caller, appId) : await sharedApp()
-  if (!found) throw new ApiError('APP_NOT_FOUND')
+  if (!found) throw new ApiError('APP_NOT_FOUND', await whyTakenBack(db, caller, appId))
   if (!permits(found.role, permission)) throw new ApiError('PERMISSION_DENIED')
   return found.app
+}
+
+/** For the owner of an application that could not be brought up: why it is gone. Undefined for everything else. */
+async function whyTakenBack(db: Db, caller: Caller, appId: string): Promise<string | undefined> {
+  const failure = await failedCreation(db, caller.user.id, appId)
+  return failure && `The application could not be brought up and was taken back. ${failure.code}: ${failure.message}`
 }
 
 /** Whether a key limited to certain resources covers this one. */

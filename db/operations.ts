@@ -146,3 +146,8 @@ export async function isBusy(db: Db, targetId: string): Promise<boolean> {
   const row = await db('operations').where({ target_id: targetId }).whereIn('state', ['queued', 'running']).first('id')
   return Boolean(row)
 }
+
+/** How the creation of this owner's application failed, when it did. */
+export async function failedCreation(db: Db, ownerId: string, appId: string): Promise<OperationRow | undefined> {
+  return db('operations').where({ target_id: appId, owner_id: ownerId, kind: 'create', state: 'error' }).first()
+}
