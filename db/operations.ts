@@ -147,7 +147,12 @@ export async function isBusy(db: Db, targetId: string): Promise<boolean> {
   return Boolean(row)
 }
 
-/** How the creation of this owner's application failed, when it did. */
+/** How the creation of this owner's application failed, when that is why it is gone. */
 export async function failedCreation(db: Db, ownerId: string, appId: string): Promise<OperationRow | undefined> {
-  return db('operations').where({ target_id: appId, owner_id: ownerId, kind: 'create', state: 'error' }).first()
+  const [creation, deletion]: OperationRow[] = await db('operations')
+    .where({ target_id: appId, owner_id: ownerId })
+    .where(where => where.where({ kind: 'create', state: 'error' }).orWhere({ kind: 'delete', state: 'success' }))
+    .orderBy('seq')
+    .limit(2)
+  return creation?.kind === 'create' && !deletion ? creation : undefined
 }
