@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { request } from 'node:http'
 import { homedir } from 'node:os'
 import { dockerHost } from '../../activities/container-host.docker.ts'
 import { type ContainerSpec, labels } from '../../activities/container-host.ts'
@@ -48,4 +49,20 @@ export function realDocker() {
       for (const name of [network, ...networks]) await host.removeNetwork(name)
     },
   }
+}
+
+/** Asks the engine for a thing that the port does not tell, such as the address of a container. */
+// biome-ignore lint/suspicious/noExplicitAny: the engine's own JSON, of which each test picks a field
+export function engineFact(path: string): Promise<any> {
+  const url = new URL(dockerAddress.replace(/^tcp:/, 'http:'))
+  const target = url.protocol === 'unix:' ? { socketPath: url.pathname } : { host: url.hostname, port: url.port }
+  return new Promise((done, failed) => {
+    request({ ...target, path: `/v1.41${path}` }, async response => {
+      let text = ''
+      for await (const chunk of response) text += chunk
+      done(JSON.parse(text))
+    })
+      .once('error', failed)
+      .end()
+  })
 }
