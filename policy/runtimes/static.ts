@@ -23,7 +23,7 @@ http {
   gzip on; gzip_types text/css text/plain application/javascript application/json image/svg+xml;
   client_body_temp_path /tmp/body; proxy_temp_path /tmp/proxy; fastcgi_temp_path /tmp/fastcgi; uwsgi_temp_path /tmp/uwsgi; scgi_temp_path /tmp/scgi;
   server {
-  listen @PORT@; root ${nginxText(root)}; index ${nginxText(index)} index.html; charset utf-8; etag on;
+  listen @PORT@; root ${nginxText(root)}; index ${nginxText(index)} index.html; charset utf-8; charset_types text/css text/plain text/xml text/markdown application/javascript application/json image/svg+xml; etag on;
 ${names.join('\n')}
   location ^~ /.well-known/ { try_files $uri =404; }
   location ~ /\\. { return 404; }
