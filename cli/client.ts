@@ -39,15 +39,20 @@ export async function uploadArchive(
   return { app, operationId: response.headers.get('x-operation-id') }
 }
 
-/** Whether the application exists, and runs; null when it is gone. Throws when the API cannot be asked. */
-export async function appRuns(target: Target, appId: string): Promise<boolean | null> {
+/** What the application does now (`running`, `starting`, `exited`, ...); null when it is gone. Throws when the API cannot be asked. */
+export async function appStatus(target: Target, appId: string): Promise<string | null> {
   try {
-    const status = (await answerOf(await call(target, `/v2/apps/${appId}/status`))) as { running: boolean }
-    return status.running
+    const status = (await answerOf(await call(target, `/v2/apps/${appId}/status`))) as { status: string }
+    return status.status
   } catch (error) {
     if (error instanceof Refused && error.code === 'APP_NOT_FOUND') return null
     throw error
   }
+}
+
+/** What the application has written, newest 1 MB at most. */
+export async function appLogs(target: Target, appId: string): Promise<string> {
+  return ((await answerOf(await call(target, `/v2/apps/${appId}/logs`))) as { logs: string }).logs
 }
 
 /** The caller's applications. */

@@ -4,7 +4,7 @@ import { basename, join, resolve } from 'node:path'
 import type { Command } from 'commander'
 import { findByOperation, readLog } from '../db/deployments.ts'
 import { archiveFolder } from './archive-folder.ts'
-import { type Target, type UploadedApp, uploadArchive } from './client.ts'
+import { appLogs, type Target, type UploadedApp, uploadArchive } from './client.ts'
 import { withInstallation } from './database.ts'
 import { DeployFailed, followApp } from './follow-app.ts'
 import type { Installation } from './installation.ts'
@@ -33,8 +33,9 @@ export async function deploy(target: Target, source: string, seconds: number, sa
     const { app, operationId } = await uploadArchive(target, archive)
     say(`Uploaded as ${app.id}; bringing it up`)
     await step(say, `deploying ${app.name}`, () => followApp(target, app, seconds)).catch(async error => {
-      if (error instanceof DeployFailed && operationId) error.message += await whyItFailed(operationId)
-      throw error
+      if (!(error instanceof DeployFailed)) throw error
+      const said = [operationId && (await deploymentEnd(operationId)), await appLogs(target, app.id).catch(() => '')]
+      throw new DeployFailed([error.message, ...said.map(text => tail(text ?? ''))].filter(Boolean).join('\n'))
     })
     return app
   } finally {
@@ -42,15 +43,17 @@ export async function deploy(target: Target, source: string, seconds: number, sa
   }
 }
 
-/** Reason and end of the log, for deploys to the platform on this machine; an empty text otherwise. */
-async function whyItFailed(operationId: string): Promise<string> {
+/** Reason and log of a deployment to the platform on this machine; an empty text otherwise. */
+async function deploymentEnd(operationId: string): Promise<string> {
   return withInstallation(async (_, db) => {
     const deployment = await findByOperation(db, operationId)
     if (!deployment) return ''
-    const log = (await readLog(db, deployment.id)).trimEnd().split('\n').slice(-tailLines).join('\n')
-    return `\n${[deployment.code, deployment.message].filter(Boolean).join(': ')}\n${log}`
+    const reason = [deployment.code, deployment.message].filter(Boolean).join(': ')
+    return `${await readLog(db, deployment.id)}\n${reason}`
   }).catch(() => '')
 }
+
+const tail = (text: string): string => text.trim().split('\n').slice(-tailLines).join('\n')
 
 export function deployCommand(program: Command): void {
   program

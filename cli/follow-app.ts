@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { appRuns, askApp, type Target, type UploadedApp } from './client.ts'
+import { appStatus, askApp, type Target, type UploadedApp } from './client.ts'
 
 const everyMs = 100
 const statusEveryMs = 1000
@@ -18,9 +18,10 @@ export async function followApp(target: Target, app: UploadedApp, seconds: numbe
   let askStatusAt = 0
   for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline; await sleep(everyMs)) {
     if (Date.now() >= askStatusAt) {
-      const runs = await appRuns(target, app.id).catch(() => false) // a restarting API is asked again
-      if (runs === null) throw new DeployFailed('The application was taken back, because it could not be brought up.')
-      runningSince = runs ? (runningSince ?? Date.now()) : null
+      const status = await appStatus(target, app.id).catch(() => 'unknown') // a restarting API is asked again
+      if (status === null) throw new DeployFailed('The application was taken back, because it could not be brought up.')
+      if (status === 'exited') throw new DeployFailed('The program ended right after its start.')
+      runningSince = status === 'running' ? (runningSince ?? Date.now()) : null
       askStatusAt = Date.now() + statusEveryMs
     }
     const ranMs = runningSince === null ? 0 : Date.now() - runningSince

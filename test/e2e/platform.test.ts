@@ -197,9 +197,10 @@ test.serial('deploy follows to the end, and fails with the reason', async t => {
     'DISPLAY_NAME=Broken\nMAIN=server.js\nMEMORY=512\nVERSION=recommended\nSUBDOMAIN=broken\n',
   )
   writeFileSync(join(copy, 'server.js'), 'console.log("it ends here"); process.exit(7)\n')
-  const failed = await berth(['deploy', copy, '--wait', '100'], env)
+  const failed = await berth(['deploy', copy], env)
   t.is(failed.code, 1)
-  t.regex(failed.stderr, /taken back/)
+  t.regex(failed.stderr, /HEALTH_CHECK_FAILED.*exit code 7/)
+  t.regex(failed.stderr, /it ends here/)
 })
 
 for (const name of names) {
@@ -207,6 +208,7 @@ for (const name of names) {
     const known = await info()
     const domain = `hello.${known.apps_domain}`
     const prober = probe(known.edge_url as string, domain)
+    t.teardown(() => prober.stop())
     await sleep(200)
     const healedMs = await backAgain(name, killNow(name))
     await sleep(1000)
