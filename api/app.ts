@@ -1,7 +1,7 @@
 import Router from 'find-my-way'
 import Koa, { type Context } from 'koa'
 import { ApiError } from '../policy/errors.ts'
-import { addressOf } from './address.ts'
+import { AddressSet, addressOf } from './address.ts'
 import { Exchange } from './call.ts'
 import { type Endpoint, serve } from './endpoint.ts'
 import { openApi } from './openapi.ts'
@@ -71,17 +71,18 @@ interface Routing {
 /** A surface writes its reply itself: what Koa would derive from a body is known here already, and it is the hot path. */
 function surface(answer: (exchange: Exchange, found?: Endpoint) => Promise<Reply>, routing?: Routing): Koa {
   const app = new Koa()
+  const proxies = new AddressSet(routing?.parts.config.trustedProxies ?? [])
   app.use(async (ctx: Context) => {
     ctx.respond = false
     const { req: request, res: response } = ctx
     const found = routing?.router.find(request.method as Router.HTTPMethod, request.url ?? '/')
-    const address = addressOf(request, routing?.parts.config.trustedProxies ?? [])
+    const address = addressOf(request, proxies)
     const exchange = new Exchange(request, response, address, found?.params ?? {}, found?.searchParams ?? {})
     const endpoint = found?.store as Endpoint | undefined
     const reply = await answer(exchange, endpoint)
     send(response, reply, exchange.requestId)
     if (endpoint && routing && request.method !== 'GET') note(routing.parts.log, exchange, endpoint, reply)
-    linger(request)
+    linger(request, response, exchange.begun)
   })
   app.on('error', () => {})
   return app

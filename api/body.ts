@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ApiError } from '../policy/errors.ts'
 
 const deepest = 64
+/** With the linger after a refusal this ends slow senders within 35 s. */
 const bodyDeadlineMs = 30_000
 
 /** Throws INVALID_CONTENT_TYPE for a compressed body and PAYLOAD_TOO_LARGE for a declared length over the cap, before a byte is read. */

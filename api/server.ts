@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
 export interface ServerLimits {
@@ -55,20 +55,39 @@ function capPerAddress(server: Server, limits: ServerLimits): void {
   })
 }
 
-const lingerMs = 10_000
+/** However slowly a client sends, it is gone so long after its request began; it has this time to read why. */
+const longestMs = 33_000
+const shortestMs = 2_000
+const idleMs = 4_000
 const lingerBytes = 128 * 1024 * 1024
+const readWithinMs = 30_000
 
 /**
- * Swallows the rest of a body that was refused, within bounds: closing at once would reset the connection, and the client
- * would never read why.
+ * After the reply: swallows the rest of a body that was refused, within bounds, for closing at once would reset the connection
+ * and the client would never read why; and cuts a client that does not take its answer.
  */
-export function linger(request: IncomingMessage): void {
-  if (request.complete) return
+export function linger(request: IncomingMessage, response: ServerResponse, begun: number): void {
+  if (!request.complete) swallow(request, Math.max(shortestMs, longestMs - (performance.now() - begun)))
+  if (response.writableFinished || response.writableLength < 64 * 1024) return
+  const timer = setTimeout(() => response.destroy(), readWithinMs)
+  response.once('close', () => clearTimeout(timer))
+}
+
+function swallow(request: IncomingMessage, lingerMs: number): void {
   const { socket } = request
   const most = socket.bytesRead + lingerBytes
-  const timer = setTimeout(() => socket.destroy(), lingerMs)
-  request.on('data', () => socket.bytesRead > most && socket.destroy())
-  request.once('close', () => clearTimeout(timer))
+  const cut = () => socket.destroy()
+  const longest = setTimeout(cut, lingerMs)
+  let idle = setTimeout(cut, idleMs)
+  request.on('data', () => {
+    clearTimeout(idle)
+    idle = setTimeout(cut, idleMs)
+    if (socket.bytesRead > most) cut()
+  })
+  request.once('close', () => {
+    clearTimeout(longest)
+    clearTimeout(idle)
+  })
   request.resume()
 }
 

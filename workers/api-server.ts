@@ -3,7 +3,7 @@ import type { Server } from 'node:http'
 import { archives } from '../activities/archive.process.ts'
 import { nginxEdge } from '../activities/edge.nginx.ts'
 import { openObjectStore } from '../activities/object-store.select.ts'
-import { InsideAddresses, plainAddress } from '../api/address.ts'
+import { AddressSet, loopback, plainAddress } from '../api/address.ts'
 import { surfaces } from '../api/app.ts'
 import { authenticator } from '../api/authenticate.ts'
 import { heldCall } from '../api/command.ts'
@@ -42,7 +42,9 @@ export async function serveApi(config: Config): Promise<void> {
   const plans = config.plansFile ? parsePlans(readFileSync(config.plansFile, 'utf8')) : defaultPlans
   const store = await openObjectStore(config.objectStore)
   const zips = archives()
-  const inside = new InsideAddresses([], [applicationRange])
+  const platform = [...loopback, applicationRange]
+  const unlimited = new AddressSet([...platform, ...config.trustedProxies])
+  let inside = new AddressSet(platform)
   const pingWorkflows = () =>
     client.withDeadline(Date.now() + 2500, () => client.connection.workflowService.getSystemInfo({}))
 
@@ -64,12 +66,9 @@ export async function serveApi(config: Config): Promise<void> {
   }
 
   void notifications.open()
-  const refresh = async () =>
-    inside.replace(
-      (await listHosts(db)).map(host => host.address),
-      [applicationRange],
-    )
-  repeat(10, refresh)
+  repeat(10, async () => {
+    inside = new AddressSet([...platform, ...(await listHosts(db)).map(host => host.address)])
+  })
   repeat(600, async () => {
     await sweepCounters(db)
     await sweepIdempotency(db)
@@ -79,8 +78,7 @@ export async function serveApi(config: Config): Promise<void> {
   const limits = {
     connections: connectionsInAll,
     connectionsPerAddress: Math.ceil(connectionsPerAddress * config.rateLimitScale),
-    unlimited: (address: string) =>
-      inside.has(plainAddress(address)) || config.trustedProxies.includes(plainAddress(address)),
+    unlimited: (address: string) => unlimited.has(plainAddress(address)),
   }
   const servers = await Promise.all(
     (['base', 'blob', 's3', 'files', 'public'] as const).map(name =>

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import test from 'ava'
-import { addressOf, InsideAddresses } from '../../api/address.ts'
+import { AddressSet, addressOf, loopback } from '../../api/address.ts'
 import { Guessers } from '../../api/guessers.ts'
 
 const request = (remoteAddress: string, forwarded?: string) =>
@@ -10,12 +10,12 @@ const request = (remoteAddress: string, forwarded?: string) =>
   }) as unknown as IncomingMessage
 
 test('a forged X-Forwarded-For moves nothing', t => {
-  t.is(addressOf(request('192.0.2.1', '10.0.0.1'), []), '192.0.2.1')
-  t.is(addressOf(request('192.0.2.1', '10.0.0.1'), ['192.0.2.9']), '192.0.2.1')
+  t.is(addressOf(request('192.0.2.1', '10.0.0.1'), new AddressSet([])), '192.0.2.1')
+  t.is(addressOf(request('192.0.2.1', '10.0.0.1'), new AddressSet(['192.0.2.9'])), '192.0.2.1')
 })
 
 test('behind trusted proxies the nearest untrusted hop is the caller', t => {
-  const proxies = ['127.0.0.1', '192.0.2.9']
+  const proxies = new AddressSet(['127.0.0.1', '192.0.2.0/24'])
   t.is(addressOf(request('127.0.0.1', '203.0.113.5'), proxies), '203.0.113.5')
   t.is(addressOf(request('::ffff:127.0.0.1', '6.6.6.6, 203.0.113.5, 192.0.2.9'), proxies), '203.0.113.5')
   t.is(addressOf(request('127.0.0.1', 'nonsense'), proxies), '127.0.0.1')
@@ -23,7 +23,7 @@ test('behind trusted proxies the nearest untrusted hop is the caller', t => {
 })
 
 test('inside are loopback, hosts and the networks of applications', t => {
-  const inside = new InsideAddresses(['198.51.100.7', 'not an address', '2001:db8::7'], ['10.192.0.0/11'])
+  const inside = new AddressSet([...loopback, '198.51.100.7', 'not an address', '2001:db8::7', '10.192.0.0/11'])
   for (const address of ['127.0.0.1', '127.9.9.9', '::1', '198.51.100.7', '2001:db8::7', '10.200.1.2'])
     t.true(inside.has(address), address)
   for (const address of ['198.51.100.8', '10.0.0.1', '2001:db8::8', '8.8.8.8', ''])

@@ -76,7 +76,15 @@ test('a client that asks before it sends is refused without its body', async t =
   t.regex(invited.text, /^HTTP\/1\.1 100 Continue/)
 })
 
-test('a body that never comes ends with the linger, and pipelined requests are answered in order', async t => {
+test('a refused body that never comes ends the connection', async t => {
+  const { text, ms } = await raw('POST /v2/apps HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc', {
+    waitMs: 10_000,
+  })
+  t.regex(text, /^HTTP\/1\.1 401 /)
+  t.true(ms > 3000 && ms < 7000, String(ms))
+})
+
+test('pipelined requests are answered in order', async t => {
   const { text } = await raw(
     'GET /v2/nothing HTTP/1.1\r\nHost: x\r\n\r\nGET /v2/users/me HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
   )
