@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type Docker from 'dockerode'
 import { call, unless } from './container-calls.docker.ts'
+import { kernelReading } from './container-cgroup.ts'
 import type { ContainerStats } from './container-host.ts'
 import { type EngineReading, statsBetween } from './container-stats.ts'
 
@@ -8,16 +9,22 @@ import { type EngineReading, statsBetween } from './container-stats.ts'
 const shortestMs = 200
 const longestMs = 120_000
 
-/** The engine's own pair of readings takes it 1 to 2 s, so the last reading of each container is kept here instead. */
+/** The engine's own pair of readings takes it 1 to 2 s, so readings come from the kernel where it can be seen, and the last is kept. */
 export function containerReadings(docker: Docker) {
   const last = new Map<string, { reading: EngineReading; stats: ContainerStats | null }>()
 
   /** One reading, or null for a container that is missing or does not run. */
   async function read(name: string): Promise<EngineReading | null> {
+    const info = await call(abortSignal => docker.getContainer(name).inspect({ abortSignal })).catch(unless(404))
+    if (!info?.State.Running) return null
+    return (await kernelReading(info.State.Pid).catch(() => null)) ?? fromEngine(name)
+  }
+
+  async function fromEngine(name: string): Promise<EngineReading | null> {
     const options = { stream: false, 'one-shot': true } as const
-    const found = await call(abortSignal =>
-      docker.getContainer(name).stats({ ...options, abortSignal } as { stream: false }),
-    ).catch(unless(404, 409))
+    const send = (abortSignal: AbortSignal) =>
+      docker.getContainer(name).stats({ ...options, abortSignal } as { stream: false })
+    const found = await call(send).catch(unless(404, 409))
     return found && Date.parse(found.read) > 0 ? (found as unknown as EngineReading) : null
   }
 

@@ -6,7 +6,7 @@ const dependencies = { from: 'node_modules', at: '/app/node_modules' }
 function install({ files }: Sources, production: boolean): string | null {
   if (!files.includes('package.json')) return null
   const omit = production ? ' --omit=dev' : ''
-  const npm = '--no-audit --no-fund --loglevel=http'
+  const npm = '--no-audit --no-fund'
   const step = files.some(file => file === 'package-lock.json' || file === 'npm-shrinkwrap.json')
     ? `npm ci${omit} ${npm}`
     : files.includes('pnpm-lock.yaml')

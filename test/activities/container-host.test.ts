@@ -4,7 +4,7 @@ import { dockerHost } from '../../activities/container-host.docker.ts'
 import { HostUnreachable } from '../../activities/container-host.ts'
 import { containerHostContract, missingImage, programs } from '../contracts/container-host.ts'
 import { FakeContainerHost, type FakeProgram } from '../kit/container-host.fake.ts'
-import { realDocker } from '../kit/docker.ts'
+import { engineFact, realDocker } from '../kit/docker.ts'
 
 const docker = realDocker()
 test.before(() => docker.prepare())
@@ -59,4 +59,21 @@ test.serial('many networks at once get ranges of their own, far beyond the engin
   await Promise.all(names.map(name => docker.host.ensureNetwork({ name, labels: {} })))
   for (const name of names) await docker.host.removeNetwork(name)
   t.pass()
+})
+
+test.serial('readings follow what a program does, and agree with the engine', async t => {
+  const busy = docker.spec("exec node -e 'for(;;);'", { cpus: 0.5, memoryMb: 256 })
+  await docker.host.create(busy)
+  await docker.host.start(busy.name)
+  await docker.host.stats(busy.name)
+  await new Promise(done => setTimeout(done, 1500))
+  const begun = Date.now()
+  const stats = (await docker.host.stats(busy.name))!
+  t.true(Date.now() - begun < 500)
+  t.true(stats.cpuPercent > 15 && stats.cpuPercent < 65, `${stats.cpuPercent} %`)
+  const engine = await engineFact(`/containers/${busy.name}/stats?stream=false&one-shot=true`)
+  t.is(stats.memoryLimitBytes, engine.memory_stats.limit)
+  t.true(Math.abs(stats.memoryBytes - engine.memory_stats.usage) < 30_000_000)
+  t.true(stats.networkIn <= engine.networks.eth0.rx_bytes)
+  await docker.host.remove(busy.name)
 })
