@@ -21,7 +21,8 @@ export interface HostReader {
   logs(app: AppRow, maxBytes: number): Promise<string | null>
 }
 
-const statsDeadlineMs = 2000
+/** An engine measures for a second before it says how busy a container is. */
+const statsDeadlineMs = 3000
 const logsDeadlineMs = 3000
 
 /** The last figures are kept about this often, in milliseconds, for the time when the host does not answer. */

@@ -42,7 +42,7 @@ export const appsStatusAll = endpoint({
     if (query.workspaceId !== undefined) throw new ApiError('UNKNOWN_WORKSPACE')
     const apps = (await listApps(parts.db, caller.user.id)).filter(app => mayTouch(caller, app.id))
     if (apps.length === 0) throw new ApiError('APP_NOT_FOUND')
-    const figures = await inTurns(apps, 16, async app => ({ id: app.id, figures: await figuresNow(app, parts) }))
+    const figures = await inTurns(apps, 32, async app => ({ id: app.id, figures: await figuresNow(app, parts) }))
     return query.rawData ? totalsView(figures, rawStatsView) : totalsView(figures, statsView)
   },
 })

@@ -72,7 +72,7 @@ export const statsView = (f: Figures) => ({
 
 /** The same as numbers (`rawData=true`). */
 export const rawStatsView = (f: Figures) => ({
-  cpu: f.cpuPercent,
+  cpu: Math.round(f.cpuPercent * 100) / 100,
   ram: round(f.memoryBytes / mb),
   status: f.status,
   running: f.running,
