@@ -40,7 +40,9 @@ for (const add of [
 program.parseAsync().then(
   () => process.exit(process.exitCode ?? 0),
   error => {
-    console.error(process.env.BERTH_DEBUG ? error : error instanceof Error ? error.message : String(error))
+    const message = error instanceof Error ? error.message : String(error)
+    console.error(process.env.BERTH_DEBUG ? error : message)
+    if (process.connected) process.send?.({ say: message }) // to the person who started us in the background
     process.exit(1)
   },
 )

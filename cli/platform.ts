@@ -8,7 +8,7 @@ import { checkout, type Installation } from './installation.ts'
 import { ensureDocker } from './parts/docker.ts'
 import { s3rverProcess } from './parts/object-store.ts'
 import { ensureDatabase, postgresProcess, postgresUrl } from './parts/postgres.ts'
-import { proxyProcess } from './parts/proxy.ts'
+import { nginxBinary, proxyProcess } from './parts/proxy.ts'
 import { namespaceAnswers, temporalProcess } from './parts/temporal.ts'
 import type { Say } from './terminal.ts'
 
@@ -63,9 +63,18 @@ async function startStores(installation: Installation, supervisor: Supervisor, s
     const targets = surfaceTargets(config.bind, [config.ports])
     await start(await proxyProcess(config, targets, say))
   }
-  const engine = () => ensureDocker(dockerOptions(installation), say)
-  await Promise.all([database(), temporal(), objects(), proxy(), engine()])
+  // First what only the system can give, so that everything missing is named at once.
+  await allOrEveryReason([ensureDocker(dockerOptions(installation), say), nginxBinary(say)])
+  await Promise.all([database(), temporal(), objects(), proxy()])
   return specs
+}
+
+/** Like Promise.all, but waits for all and rejects with every message. */
+async function allOrEveryReason(works: Promise<unknown>[]): Promise<void> {
+  const reasons = (await Promise.allSettled(works)).flatMap(result =>
+    result.status === 'rejected' ? [result.reason] : [],
+  )
+  if (reasons.length) throw new Error(reasons.map(reason => (reason as Error).message).join('\n'))
 }
 
 export function dockerOptions({ runFolder, logFolder }: Installation) {

@@ -1,4 +1,4 @@
-import { readFile, statfs } from 'node:fs/promises'
+import { mkdir, readFile, statfs } from 'node:fs/promises'
 import { homedir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
@@ -43,6 +43,7 @@ const reservable = 0.9
 export async function openHost(config: Config, log: Logger): Promise<HostParts> {
   if (!/^[0-9a-f]{64}$/.test(config.masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
   const root = join(config.dataDir, 'hosts', config.host.id)
+  await mkdir(root, { recursive: true, mode: 0o711 })
   const { volumes, notice: quotaNotice } = await openVolumes({ root, quota: config.host.quota })
   const { firewall, notice: firewallNotice } = await openFirewall(config.host.firewall)
   await firewall?.apply()

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { removeRecord, signal, writeRecord } from './process-record.ts'
@@ -34,6 +34,12 @@ export interface Surroundings {
   say(line: string): void
 }
 
+const logEndLines = 12
+
+function logEnd(path: string): string {
+  return readFileSync(path, 'utf8').trimEnd().split('\n').slice(-logEndLines).join('\n')
+}
+
 const probeEveryMs = 25
 const startAttempts = 4
 
@@ -61,7 +67,9 @@ export class SupervisedProcess {
       const fail = (error: Error) => {
         clearTimeout(timer)
         const path = join(this.around.logFolder, `${this.spec.name}.log`)
-        reject(new Error(`${this.spec.name} did not start: ${error.message}. Its log: ${path}`))
+        reject(
+          new Error(`${this.spec.name} did not start: ${error.message}. Its log, ${path}, ends with:\n${logEnd(path)}`),
+        )
       }
       this.running = this.keepRunning(() => {
         clearTimeout(timer)

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -16,8 +16,14 @@ const ready =
 const note = (word: string) =>
   `require("node:fs").appendFileSync("order", "${word}\\n"); process.on("SIGTERM", () => { require("node:fs").appendFileSync("order", "-${word}\\n"); process.exit(0) });`
 
-function makeSupervisor(t: ExecutionContext) {
+function temporaryFolder(t: ExecutionContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'berth-supervisor-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+function makeSupervisor(t: ExecutionContext) {
+  const folder = temporaryFolder(t)
   const said: string[] = []
   const supervisor = new Supervisor({
     runFolder: `${folder}/run`,
@@ -91,12 +97,14 @@ test('a process that ignores its signal is killed after its grace', async t => {
 
 test('a process that keeps ending before it answers is given up, and its log is named', async t => {
   const { supervisor, spec } = makeSupervisor(t)
-  const error = await t.throwsAsync(supervisor.start(spec('broken', 'process.exit(3)')))
-  t.regex(error.message, /broken did not start: ended \(exit code 3\).*broken\.log/)
+  const error = await t.throwsAsync(
+    supervisor.start(spec('broken', 'console.error("what was wrong"); process.exit(3)')),
+  )
+  t.regex(error.message, /broken did not start: ended \(exit code 3\).*broken\.log.*ends with:\nwhat was wrong/s)
 })
 
 test('leftovers of a killed supervisor are ended; a reused pid is left alone', async t => {
-  const folder = mkdtempSync(join(tmpdir(), 'berth-leftovers-'))
+  const folder = temporaryFolder(t)
   const start = () => {
     const { pid } = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
     t.teardown(() => signal(pid!, 'SIGKILL'))
@@ -120,7 +128,7 @@ test('leftovers of a killed supervisor are ended; a reused pid is left alone', a
 })
 
 test('one supervisor per folder; the lock of a dead one is taken over', t => {
-  const folder = mkdtempSync(join(tmpdir(), 'berth-lock-'))
+  const folder = temporaryFolder(t)
   const release = lockSupervisor(folder)
   t.is(runningSupervisor(folder)?.pid, process.pid)
   t.throws(() => lockSupervisor(folder), { instanceOf: AlreadyRunning })
@@ -136,7 +144,7 @@ test('restarts are quick at first and slow down', t => {
 })
 
 test('logs are bounded, and their writers keep writing into the same file', t => {
-  const folder = mkdtempSync(join(tmpdir(), 'berth-logs-'))
+  const folder = temporaryFolder(t)
   const path = join(folder, 'api.log')
   for (const letter of ['a', 'b', 'c', 'd']) {
     writeFileSync(path, letter.repeat(200), { flag: 'a' })
