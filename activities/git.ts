@@ -1,0 +1,39 @@
+/** What is fetched: exactly one commit of one branch, shallow. */
+export interface FetchRequest {
+  url: string
+  branch: string
+  /** 40 hex; the commit of the push, also when the branch has moved on. */
+  commit: string
+  /** Password over http for private repositories; never in an argument, a log or an error. */
+  token: string | null
+  /** Empty folder that receives the files, without `.git`. */
+  folder: string
+  /** User and group that the files belong to, where the process may choose. */
+  owner: { uid: number; gid: number } | null
+  maxBytes: number
+  timeoutSeconds: number
+  /** Servers (`host:port`) in private ranges that the operator opened. */
+  allowedHosts: readonly string[]
+}
+
+/** Codes with which a fetch ends for good; everything else may be tried again. */
+export type FetchRefusal = 'AUTHENTICATION_REQUIRED' | 'INVALID_BRANCH' | 'CLONE_FAILED' | 'REPOSITORY_TOO_LARGE'
+
+export class FetchRefused extends Error {
+  override name = 'FetchRefused'
+  constructor(
+    readonly code: FetchRefusal,
+    message: string,
+  ) {
+    super(message)
+  }
+}
+
+/** Git servers over http(s). Rejects with `FetchRefused`, or with an Error that may heal. */
+export interface Git {
+  fetch(
+    request: FetchRequest,
+    onProgress: (line: string) => void,
+    signal: AbortSignal,
+  ): Promise<{ files: number; bytes: number }>
+}

@@ -1,0 +1,33 @@
+/** What a placement changed, as paths relative to the application's folder; at most 300 of each are listed in events. */
+export interface PlacedFiles {
+  added: string[]
+  modified: string[]
+  removed: string[]
+}
+
+export interface PlaceRequest {
+  /** The volume's root: files/ and releases/<n>/ lie in it. */
+  volume: string
+  release: number
+  /** Directory below files/ that the sources are placed in; '' = the root. */
+  path: string
+  /**
+   * True when the sources are the whole program (git): what the release before brought, this one does not, and the application did
+   * not change, is removed. False (uploads): nothing is removed.
+   */
+  whole: boolean
+  owner: { uid: number; gid: number } | null
+}
+
+/**
+ * Puts a release's sources into the folder of a running application, and takes them back. Both may be killed at any line and
+ * repeated; nothing is ever written or moved outside the folder, whatever links the application has laid.
+ */
+export interface Placement {
+  /** Renames file by file with an undo journal beside the release. Files the application wrote are never lost. */
+  place(request: PlaceRequest): Promise<PlacedFiles>
+  /** Puts back what `place` replaced and removes what it added. Nothing placed is success. */
+  restore(request: PlaceRequest): Promise<void>
+  /** Throws away the journal and the replaced files, once the release serves. */
+  settle(request: PlaceRequest): Promise<void>
+}
