@@ -134,7 +134,7 @@ export function appHostActivities(host: AppHostOptions) {
     /** Removes the application's volume with everything in it, and its owner's network when nothing else uses it. */
     async removeFiles(release: Release): Promise<void> {
       await volumes.remove(release.appId)
-      const others = await engine.list({ [labels.owner]: release.ownerId })
+      const others = await engine.list({ [labels.host]: host.traits.id, [labels.owner]: release.ownerId })
       if (others.length === 0) await engine.removeNetwork(networkOf(release).name).catch(() => {})
     },
   })
