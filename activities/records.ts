@@ -45,7 +45,9 @@ export function recordActivities({ db, appsDomain, diskMbPer256Mb }: RecordsOpti
       segmentId: deployment?.segment_id ?? null,
       deploymentId: deployment?.id ?? null,
     }
-    return { id: operation.id, kind: operation.kind, wasDesired: app.desired_state, release }
+    // A restart that is claimed anew, by a lane after a lost one, finds its own mark.
+    const wasRunning = app.status === 'running' || (app.status === 'restarting' && app.desired_state === 'running')
+    return { id: operation.id, kind: operation.kind, wasDesired: app.desired_state, wasRunning, release }
   }
 
   return {

@@ -32,6 +32,8 @@ export interface LaneOperation {
   kind: OperationKind
   /** What was wanted when the operation was claimed. */
   wasDesired: 'running' | 'stopped' | 'deleted'
+  /** Whether its container was taken to run then. */
+  wasRunning: boolean
   release: Release
 }
 

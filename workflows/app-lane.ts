@@ -138,7 +138,11 @@ async function stop(operation: LaneOperation, { command }: Host): Promise<void> 
 async function restart(operation: LaneOperation, { command }: Host): Promise<void> {
   const { release, id } = operation
   await records.recordStatus(release.appId, 'restarting', { operationId: id, words: 'stopping the container' })
-  const exit = await command.stopApp(release, { mustRun: false })
+  const exit = await command.stopApp(release, { mustRun: false }).catch(async error => {
+    const before = operation.wasRunning ? 'running' : 'exited'
+    await records.recordStatus(release.appId, before, { operationId: id, words: 'the container was not stopped' })
+    throw error
+  })
   try {
     const started = await command.startApp(release)
     await switchRoute(release, started)
