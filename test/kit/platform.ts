@@ -46,8 +46,8 @@ export interface PlatformOptions {
   /** Hosts that are started at once, by short name, with their settings. */
   hosts?: Record<string, Record<string, string>>
   settings?: Record<string, string>
-  database?: Promise<TestDatabase>
-  temporal?: Promise<TestTemporal>
+  database?: () => Promise<TestDatabase>
+  temporal?: () => Promise<TestTemporal>
   /** Without API and platform worker in this process: a test starts its own. */
   bare?: boolean
 }
@@ -55,10 +55,11 @@ export interface PlatformOptions {
 /** Call it once at the top level of a test file: a whole platform on real parts, taken away after the file. */
 export function testPlatform(options: PlatformOptions = {}): Promise<TestPlatform> {
   const undo: (() => Promise<unknown>)[] = []
-  test.after.always('take the platform away', async () => {
+  // Serial: what it stands on goes after it.
+  test.serial.after.always('take the platform away', async () => {
     for (const step of undo.reverse()) await step()
   })
-  const parts = [options.database ?? testDatabase(), options.temporal ?? testTemporal()] as const
+  const parts = [(options.database ?? testDatabase)(), (options.temporal ?? testTemporal)()] as const
   const platform = start(options, parts, undo)
   test.before('start the platform', async t => {
     t.timeout(120_000)

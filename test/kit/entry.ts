@@ -1,0 +1,50 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { checkout } from './command.ts'
+
+export interface Entry {
+  child: ChildProcess
+  /** What it wrote, for the message of a test that fails. */
+  output: () => string
+  /** Resolves when it says that it is ready; rejects when it ends before. */
+  ready: Promise<void>
+  /** Resolves to the signal or code that it ended with. */
+  ended: Promise<string | number | null>
+  kill(signal: NodeJS.Signals): Promise<void>
+}
+
+const living = new Set<ChildProcess>()
+process.once('exit', () => {
+  for (const child of living) child.kill('SIGKILL')
+})
+
+/** One of the product's own processes, from its entry file in workers/, as the supervisor starts it. */
+export function startEntry(name: 'api' | 'worker' | 'host', env: Record<string, string>): Entry {
+  const child = spawn(process.execPath, ['--import=tsx', `workers/${name}.ts`], {
+    cwd: checkout,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+  })
+  living.add(child)
+  let output = ''
+  for (const stream of [child.stdout, child.stderr])
+    stream?.setEncoding('utf8').on('data', text => {
+      output += text
+    })
+  const ended = once(child, 'exit').then(([code, signal]) => {
+    living.delete(child)
+    return signal ?? code
+  })
+  const ready = new Promise<void>((resolve, reject) => {
+    child.on('message', message => {
+      if ((message as { ready?: boolean }).ready) resolve()
+    })
+    void ended.then(end => reject(new Error(`${name} ended with ${end}: ${output.slice(-2000)}`)))
+  })
+  ready.catch(() => {}) // told to whoever awaits it
+  const kill = async (signal: NodeJS.Signals) => {
+    if (child.exitCode === null && child.signalCode === null) child.kill(signal)
+    await ended
+  }
+  return { child, output: () => output, ready, ended, kill }
+}
