@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { chown, mkdir, readdir, rm, statfs } from 'node:fs/promises'
+import { chown, mkdir, readdir, rm, stat, statfs } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { NoSpaceLeft } from './container-host.ts'
 import type { Volumes } from './volume.ts'
@@ -17,7 +17,8 @@ export function folderVolumes(root: string): Volumes {
     path,
     async ensure(appId, _sizeMb, uid) {
       await mkdir(root, { recursive: true })
-      await demandSpace(root)
+      const present = await stat(path(appId)).catch(() => null)
+      if (!present) await demandSpace(root)
       await layOut(path(appId), uid)
     },
     async remove(appId) {

@@ -43,9 +43,12 @@ export function loopVolumes(root: string): Volumes {
 
     async ensure(appId, sizeMb, uid) {
       await mkdir(`${root}/images`, { recursive: true, mode: 0o700 })
-      await demandSpace(root)
       const present = await stat(image(appId)).catch(() => null)
-      if (!present) await makeImage(image(appId), sizeMb)
+      // What is there already starts also on a full disk.
+      if (!present) {
+        await demandSpace(root)
+        await makeImage(image(appId), sizeMb)
+      }
       await mountImage(appId)
       if (present && present.size < sizeMb * megabyte) await grow(image(appId), path(appId), sizeMb)
       await layOut(path(appId), uid)
@@ -61,7 +64,10 @@ export function loopVolumes(root: string): Volumes {
     },
 
     async remountAll() {
-      for (const appId of await list()) await mountImage(appId)
+      // One volume that cannot be mounted must not keep the others down.
+      const failures: unknown[] = []
+      for (const appId of await list()) await mountImage(appId).catch(error => failures.push(error))
+      if (failures.length > 0) throw new AggregateError(failures, `${failures.length} volumes could not be mounted.`)
     },
 
     async usedBytes(appId) {

@@ -61,6 +61,18 @@ test.serial('after a reboot everything is mounted again', async t => {
   await volumes.remove('two')
 })
 
+test.serial('a volume beyond repair does not keep the others down', async t => {
+  const volumes = loopVolumes(`${root}/loop`)
+  await volumes.ensure('bad', 16, 10_001)
+  await volumes.ensure('good', 16, 10_001)
+  for (const id of ['bad', 'good']) await run('umount', [volumes.path(id)])
+  await writeFile(`${root}/loop/images/bad.ext4`, Buffer.alloc(16 * 1024 * 1024))
+  await t.throwsAsync(volumes.remountAll(), { message: '1 volumes could not be mounted.' })
+  t.true((await stat(`${volumes.path('good')}/files`)).isDirectory())
+  await volumes.remove('bad')
+  await volumes.remove('good')
+})
+
 test.serial('what a killed attempt left is adopted or made anew', async t => {
   const volumes = loopVolumes(`${root}/loop`)
   await volumes.ensure('torn', 16, 10_001)
