@@ -12,6 +12,15 @@ export interface DeploymentRow {
   revision: string
   segment_id: string | null
   path: string | null
+  owner_id: string | null
+  clone_url: string | null
+  branch: string | null
+  superseded_by: string | null
+  trigger: 'upload' | 'webhook' | 'app'
+  filename: string | null
+  restart: boolean
+  waiting_for: string | null
+  finished_at: Date | null
   state: DeploymentState
   code: string | null
   message: string | null
@@ -52,22 +61,25 @@ export interface DeploymentStep {
   state: Exclude<DeploymentState, 'pending'>
   code?: string
   message?: string
+  supersededBy?: string
+  branch?: string
+  files?: { added: string[]; removed: string[]; modified: string[] }
 }
 
-/** Writes a state and its event once; an ended deployment never changes again. */
+/** Writes a state and its event once, in one statement; an ended deployment never changes again. */
 export async function record(db: Db, id: string, step: DeploymentStep): Promise<void> {
-  await db.transaction(async trx => {
-    const changed = await trx('deployments')
-      .where({ id })
-      .whereNotIn('state', ['success', 'error'])
-      .update({ state: step.state, code: step.code ?? null, message: step.message ?? null })
-    if (!changed) return
-    const details = JSON.stringify({ code: step.code, message: step.message })
-    await trx('deployment_events')
-      .insert({ deployment_id: id, state: step.state, details })
-      .onConflict(['deployment_id', 'state'])
-      .ignore()
-  })
+  const { state, code, message, supersededBy, files, branch } = step
+  const details = JSON.stringify({ branch, files, code, message, superseded_by: supersededBy })
+  await db.raw(
+    `with changed as (
+       update deployments
+          set state = :state, code = :code, message = :message, superseded_by = :supersededBy,
+              waiting_for = null, finished_at = case when :state in ('success', 'error') then now() end
+        where id = :id and state not in ('success', 'error') returning id)
+     insert into deployment_events (deployment_id, state, details)
+     select id, :state, :details::jsonb from changed on conflict (deployment_id, state) do nothing`,
+    { id, state, code: code ?? null, message: message ?? null, supersededBy: supersededBy ?? null, details },
+  )
 }
 
 /** Adds a piece of output to a deployment's log. */

@@ -1,7 +1,7 @@
 import { newId } from '../policy/ids.ts'
 import type { Db } from './database.ts'
 
-export type OperationKind = 'create' | 'start' | 'stop' | 'restart' | 'delete'
+export type OperationKind = 'create' | 'deploy' | 'start' | 'stop' | 'restart' | 'delete'
 export type OperationState = 'queued' | 'running' | 'success' | 'error' | 'expired' | 'cancelled'
 
 export interface OperationRow {
