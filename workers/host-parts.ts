@@ -8,6 +8,7 @@ import { dockerHost } from '../activities/container-host.docker.ts'
 import type { ContainerHost } from '../activities/container-host.ts'
 import type { HostTraits } from '../activities/container-spec.ts'
 import { openFirewall } from '../activities/firewall.iptables.ts'
+import { proxyAddress } from '../activities/firewall.ts'
 import { openObjectStore } from '../activities/object-store.select.ts'
 import type { ObjectStore } from '../activities/object-store.ts'
 import type { Volumes } from '../activities/volume.ts'
@@ -45,7 +46,10 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   const root = join(config.dataDir, 'hosts', config.host.id)
   await mkdir(root, { recursive: true, mode: 0o711 })
   const { volumes, notice: quotaNotice } = await openVolumes({ root, quota: config.host.quota })
-  const { firewall, notice: firewallNotice } = await openFirewall(config.host.firewall)
+  const { firewall, notice: firewallNotice } = await openFirewall(
+    config.host.firewall,
+    proxyAddress(config.host.buildProxy),
+  )
   await firewall?.apply()
   const db = openDatabase({
     url: config.databaseUrl,

@@ -17,7 +17,10 @@ export async function startHost(parts: HostParts) {
   const hostId = config.host.id
   const ending = new AbortController()
 
-  await volumes.remountAll()
+  // A volume that cannot be mounted is its application's trouble, not every application's.
+  await volumes
+    .remountAll()
+    .catch(error => log.error({ error: String(error), causes: error.errors?.map(String) }, 'volumes'))
   const key = hostReadKey(config.masterKey, hostId)
   const { address, streamPort: port } = config.host
   const reads = await serveHost({ engine, volumes, hostId, key, address, port, log })

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { promisify } from 'node:util'
 import test from 'ava'
 import { iptablesFirewall, openFirewall } from '../../activities/firewall.iptables.ts'
-import { firewallRules, nameServers } from '../../activities/firewall.ts'
+import { firewallRules, nameServers, proxyAddress } from '../../activities/firewall.ts'
 
 const run = promisify(execFile)
 const name = `T${randomBytes(4).toString('hex')}`
@@ -47,6 +47,12 @@ test('name servers are read from a resolv.conf, local ones are no address for a 
   const text =
     '# x\nnameserver 127.0.0.53\nnameserver 192.168.1.1\n  nameserver 8.8.8.8  \nnameserver fd00::1\nsearch a b\n'
   t.deepEqual(nameServers(text), ['192.168.1.1', '8.8.8.8'])
+})
+
+test('a build proxy by address is let through', t => {
+  t.deepEqual(proxyAddress('http://10.1.1.1:3128'), [{ address: '10.1.1.1', port: 3128 }])
+  t.deepEqual(proxyAddress('https://10.1.1.1'), [{ address: '10.1.1.1', port: 443 }])
+  for (const url of [null, 'http://proxy.example:3128', 'nonsense']) t.deepEqual(proxyAddress(url), [])
 })
 
 test.serial('applying is repeatable, replaces what was there, and removing leaves nothing', async t => {
