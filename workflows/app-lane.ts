@@ -1,5 +1,6 @@
 import {
   ActivityCancellationType,
+  ApplicationFailure,
   CancellationScope,
   condition,
   continueAsNew,
@@ -80,7 +81,11 @@ async function run(lane: LaneInput, operation: LaneOperation, scope: Cancellatio
 
 type Story = (operation: LaneOperation, host: Host) => Promise<void>
 
-const stories: Record<LaneOperation['kind'], Story> = { create, start, stop, restart, delete: remove }
+const stories: Record<LaneOperation['kind'], Story> = { create, deploy, start, stop, restart, delete: remove }
+
+async function deploy(): Promise<void> {
+  throw ApplicationFailure.nonRetryable('Deploys are not carried out yet.', 'DEPLOY_FAILED')
+}
 
 /** A stored archive becomes a running application, or leaves nothing behind but its reason. */
 async function create(operation: LaneOperation, { build, command }: Host): Promise<void> {
