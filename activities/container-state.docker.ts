@@ -4,6 +4,8 @@ import type { ContainerState } from './container-host.ts'
 /** The engine's description of a container in our words. The engine writes year 1 for times that never came. */
 export function containerState(info: ContainerInspectInfo): ContainerState {
   const { State: state } = info
+  const startedAt = time(state.StartedAt)
+  const finishedAt = state.Running ? null : time(state.FinishedAt)
   return {
     id: info.Id,
     name: info.Name.replace(/^\//, ''),
@@ -12,8 +14,9 @@ export function containerState(info: ContainerInspectInfo): ContainerState {
     running: state.Running,
     exitCode: state.Status === 'exited' || state.Status === 'dead' ? state.ExitCode : null,
     oom: state.OOMKilled,
-    startedAt: time(state.StartedAt),
-    finishedAt: state.Running ? null : time(state.FinishedAt),
+    startedAt,
+    // The engine notes the end of a program that ends at once before it notes the start.
+    finishedAt: finishedAt && startedAt && finishedAt < startedAt ? startedAt : finishedAt,
     hostPort: state.Running ? publishedPort(info) : null,
   }
 }
