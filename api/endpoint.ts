@@ -7,7 +7,6 @@ import type { Caller } from './authenticate.ts'
 import type { Exchange } from './call.ts'
 import { withinDeadline } from './deadline.ts'
 import { takeBody, takeQuery } from './input.ts'
-import { limit } from './limiter.ts'
 import type { Parts } from './parts.ts'
 import { failure, type Reply, success, toApiError } from './respond.ts'
 
@@ -121,7 +120,7 @@ async function access(
 async function count(
   endpoint: Endpoint,
   { address }: Exchange,
-  { db, config, isInside }: Parts,
+  { limiter, config, isInside }: Parts,
   caller?: Caller,
   app?: AppRow,
   rows: readonly Limit[] = (limits as Record<string, readonly Limit[]>)[endpoint.name] ?? [],
@@ -133,7 +132,7 @@ async function count(
     scale: config.rateLimitScale,
     budgetBlockSeconds: config.rateLimitBlockSeconds,
   })
-  await limit(db, counters)
+  await limiter.admit(counters)
 }
 
 function refuse(endpoint: Endpoint, exchange: Exchange, parts: Parts, thrown: unknown): Reply {

@@ -7,6 +7,7 @@ import type { Authenticate } from './authenticate.ts'
 import type { Patience } from './command.ts'
 import type { Endpoint } from './endpoint.ts'
 import type { HostReader } from './host-reader.ts'
+import type { Limiter } from './limiter.ts'
 import type { NetworkRates } from './network-rates.ts'
 import type { Outcomes } from './outcomes.ts'
 import type { ServiceStatus } from './service-status.ts'
@@ -28,6 +29,7 @@ export interface Parts {
   config: Config
   plans: Plans
   authenticate: Authenticate
+  limiter: Limiter
   store: ObjectStore
   archives: Archives
   lanes: Lanes

@@ -14,9 +14,9 @@ export interface Standing {
 const count = statement<Standing>(
   'limits.count',
   `insert into rate_limits as r (key, used, window_ends_at)
-   select key, 1, now() + make_interval(secs => seconds) from unnest($1::text[], $2::float8[]) as w (key, seconds)
+   select key, $3::integer, now() + make_interval(secs => seconds) from unnest($1::text[], $2::float8[]) as w (key, seconds)
    on conflict (key) do update set
-     used = case when r.blocked_until > now() then 0 when r.window_ends_at <= now() then 1 else r.used + 1 end,
+     used = case when r.blocked_until > now() then 0 when r.window_ends_at <= now() then $3 else r.used + $3 end,
      window_ends_at = case when r.window_ends_at <= now() then excluded.window_ends_at else r.window_ends_at end
    returning key, used,
      (extract(epoch from window_ends_at - now()) * 1000)::float8 as window_ms,
@@ -24,11 +24,12 @@ const count = statement<Standing>(
 )
 
 /**
- * Counts one request on every counter at once, by the database's clock. The order given is the order of the row locks.
- * What is refused during a block is not counted, so that the block's end is an end.
+ * Counts so many requests on every counter at once, by the database's clock, and says how the counters stand after the last of
+ * them. The order given is the order of the row locks. What is refused during a block is not counted, so that the block's end
+ * is an end.
  */
-export async function countRequest(db: Db, counters: readonly Counter[]): Promise<Standing[]> {
-  return count(db, [counters.map(counter => counter.key), counters.map(counter => counter.perSeconds)])
+export async function countRequests(db: Db, counters: readonly Counter[], requests: number): Promise<Standing[]> {
+  return count(db, [counters.map(counter => counter.key), counters.map(counter => counter.perSeconds), requests])
 }
 
 const block = statement<never>(

@@ -9,6 +9,7 @@ import { authenticator } from '../api/authenticate.ts'
 import { heldCall } from '../api/command.ts'
 import { healthChecks } from '../api/health.ts'
 import { httpHostReader } from '../api/host-reader.ts'
+import { Limiter } from '../api/limiter.ts'
 import { NetworkRates } from '../api/network-rates.ts'
 import { Outcomes } from '../api/outcomes.ts'
 import type { Parts } from '../api/parts.ts'
@@ -56,6 +57,7 @@ export async function serveApi(config: Config): Promise<void> {
     log,
     archives: zips,
     authenticate: authenticator({ db, masterKey, plans }),
+    limiter: new Limiter(db),
     lanes: temporalLanes(client, { queuePrefix: config.queuePrefix }),
     outcomes: new Outcomes(notifications),
     patience: heldCall,

@@ -1,6 +1,7 @@
 import { createServer, type Socket } from 'node:net'
 import test from 'ava'
 import { authenticator } from '../../api/authenticate.ts'
+import { Limiter } from '../../api/limiter.ts'
 import { openDatabase } from '../../db/database.ts'
 import { defaultPlans } from '../../policy/plans.ts'
 import { masterKey, openApiFor, testApi } from '../kit/api.ts'
@@ -23,7 +24,13 @@ test('no Postgres, and one that hangs: 503 within 3 s, and served again without 
   })
   const near = await openApiFor(
     await database,
-    { parts: () => ({ db, authenticate: authenticator({ db, masterKey, plans: defaultPlans }) }) },
+    {
+      parts: () => ({
+        db,
+        authenticate: authenticator({ db, masterKey, plans: defaultPlans }),
+        limiter: new Limiter(db),
+      }),
+    },
     undo,
   )
   const ana = await near.makeUser()

@@ -9,6 +9,7 @@ import { authenticator } from '../../api/authenticate.ts'
 import { heldCall } from '../../api/command.ts'
 import { commonErrors, type Endpoint } from '../../api/endpoint.ts'
 import type { HostReader, HostReading } from '../../api/host-reader.ts'
+import { Limiter } from '../../api/limiter.ts'
 import { NetworkRates } from '../../api/network-rates.ts'
 import { openApi } from '../../api/openapi.ts'
 import { Outcomes } from '../../api/outcomes.ts'
@@ -171,6 +172,7 @@ export async function openApiFor(
     config,
     plans: defaultPlans,
     authenticate: authenticator({ db, masterKey, plans: defaultPlans }),
+    limiter: new Limiter(db),
     archives: zips,
     outcomes: new Outcomes(notifications),
     patience: heldCall,
