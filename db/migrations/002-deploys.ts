@@ -66,6 +66,8 @@ export async function up(knex: Knex): Promise<void> {
       add column trigger text not null default 'upload' check (trigger in ('upload', 'webhook', 'app')),
       add column filename text,     -- of an upload that is no archive: lands at path/<filename>
       add column restart boolean not null default true,
+      add column config jsonb,        -- the configuration file that the deployment brought, parsed
+      add column config_before jsonb, -- what it replaced, until the release serves
       add column waiting_for text,  -- what holds a deployment that waits, in words
       add column finished_at timestamptz;
 
