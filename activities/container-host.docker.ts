@@ -23,13 +23,13 @@ export interface DockerHostOptions {
 const logLines = 10_000
 const stopMarginSeconds = 15
 
-/** A Docker engine (API 1.41, engine 20.10 and newer) as a container host. */
+/** A Docker engine (20.10 and newer) as a container host. No version of the API is asked for: new engines refuse old ones. */
 export function dockerHost({
   dockerHost,
   makeRootfs,
   networkRange = '10.192.0.0/11',
 }: DockerHostOptions): ContainerHost {
-  const docker = new Docker({ ...address(dockerHost), version: 'v1.41' })
+  const docker = new Docker(address(dockerHost))
   const networks = containerNetworks(docker, networkRange)
   const images = containerImages(docker, makeRootfs)
   const readings = containerReadings(docker)

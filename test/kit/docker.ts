@@ -57,7 +57,7 @@ export function engineFact(path: string): Promise<any> {
   const url = new URL(dockerAddress.replace(/^tcp:/, 'http:'))
   const target = url.protocol === 'unix:' ? { socketPath: url.pathname } : { host: url.hostname, port: url.port }
   return new Promise((done, failed) => {
-    request({ ...target, path: `/v1.41${path}` }, async response => {
+    request({ ...target, path }, async response => {
       let text = ''
       for await (const chunk of response) text += chunk
       done(JSON.parse(text))
