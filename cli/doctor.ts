@@ -35,7 +35,7 @@ export function doctorCommand(program: Command): void {
             .join(', ') || 'none',
         ],
         ...(await portStates(installation)),
-        ['protections', await protections()],
+        ...(await protections()),
       ]
       console.log(columns(findings, ''))
     })
@@ -72,8 +72,8 @@ async function portStates({ ports, config }: Installation): Promise<Finding[]> {
   )
 }
 
-function protections(): Promise<string> {
-  return withInstallation((installation, db) => hostProtections(db, installation.config.host.id)).catch(
-    error => `unknown: ${(error as Error).message}`,
-  )
+function protections(): Promise<Finding[]> {
+  return withInstallation((installation, db) => hostProtections(db, installation.config.host.id)).catch(error => [
+    ['protections', `unknown: ${(error as Error).message}`],
+  ])
 }

@@ -1,10 +1,9 @@
 import type { Db } from '../db/database.ts'
 import { findHost } from '../db/hosts.ts'
 
-/** Which protections a host has on and off, in one line, for example `quota: enforced, firewall: on`. */
-export async function hostProtections(db: Db, hostId: string): Promise<string> {
+/** Which protections a host has on and off, for example `['Quota', 'enforced']`. */
+export async function hostProtections(db: Db, hostId: string): Promise<[name: string, state: string][]> {
   const host = await findHost(db, hostId)
-  if (!host) return 'the host has not reported yet'
-  const words = Object.entries(host.protections).map(([name, state]) => `${name}: ${state}`)
-  return words.length ? words.join(', ') : 'none reported'
+  if (!host) return [['Protections', 'the host has not reported yet']]
+  return Object.entries(host.protections).map(([name, state]) => [`Protection ${name}`, state])
 }

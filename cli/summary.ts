@@ -16,7 +16,7 @@ export async function summary(installation: Installation, db: Db, exampleUrl: st
     ['API key', apiKey ?? 'rotated; make another with: berth keys create --user admin@berth.local'],
     ['Temporal', config.temporalUiUrl ?? config.temporalAddress],
     ['Data', dataDir],
-    ['Protections', await hostProtections(db, config.host.id)],
+    ...(await hostProtections(db, config.host.id)),
   ])
   return [
     '',

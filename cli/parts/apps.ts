@@ -3,10 +3,13 @@ import { labels } from '../../activities/container-host.ts'
 
 const graceSeconds = 10
 
-/** Stops the running containers of one host. Resolves to how many there were. */
+/**
+ * Stops the running containers of one host, and takes them away: the next start makes anew what should run and has no
+ * container, while an exited one would count as a program that has ended. Resolves to how many there were.
+ */
 export async function stopApps(dockerAddress: string, hostId: string): Promise<number> {
   const engine = dockerHost({ dockerHost: dockerAddress, makeRootfs: async () => null })
   const running = (await engine.list({ [labels.host]: hostId })).filter(container => container.running)
-  await Promise.all(running.map(container => engine.stop(container.name, graceSeconds)))
+  await Promise.all(running.map(({ name }) => engine.stop(name, graceSeconds).then(() => engine.remove(name))))
   return running.length
 }

@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -19,4 +19,37 @@ export function berth(args: string[], env: Record<string, string>, seconds = 120
       resolve({ code, stdout, stderr })
     })
   })
+}
+
+/** A command that goes on until it is ended. */
+export function startBerth(args: string[], env: Record<string, string>) {
+  const options = { cwd: '/', env: { ...process.env, ...env }, stdio: ['ignore', 'ignore', 'pipe'] as const }
+  const child = spawn(join(checkout, 'berth'), args, options as never)
+  const ended = new Promise<number | null>(resolve => child.once('exit', code => resolve(code)))
+  let said = ''
+  child.stderr?.setEncoding('utf8').on('data', text => {
+    said += text
+  })
+  return {
+    kill: (signal: NodeJS.Signals) => child.kill(signal),
+    /** Resolves once it has said so; rejects when it ends, or after 60 s. */
+    says: (what: RegExp) =>
+      new Promise<void>((resolve, reject) => {
+        const look = () => what.test(said) && finish(resolve)
+        const timer = setTimeout(() => finish(() => reject(new Error(`it only said: ${said}`))), 60_000)
+        const finish = (then: () => void) => {
+          clearTimeout(timer)
+          child.stderr?.off('data', look)
+          then()
+        }
+        child.stderr?.on('data', look)
+        ended.then(() => finish(() => reject(new Error(`it ended, and said: ${said}`))))
+        look()
+      }),
+    /** Sends a signal; resolves to the exit code. */
+    end: (signal: NodeJS.Signals) => {
+      child.kill(signal)
+      return ended
+    },
+  }
 }
