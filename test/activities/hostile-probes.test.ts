@@ -179,7 +179,7 @@ test.serial('0 the process has no capability, cannot gain one, and is filtered',
 test.serial('1 the root file system cannot be written', async t => {
   const { output } = await attack("print([l.split()[3][:2] for l in open('/proc/mounts') if l.split()[1] == '/'])")
   t.is(output, "['ro']")
-  const places = ['/x', '/etc/x', '/usr/bin/x', '/root/x', '/var/tmp/x', '/dev/shm/../x']
+  const places = ['/x', '/etc/x', '/usr/bin/x', '/var/tmp/x', '/dev/shm/../x']
   for (const code of await denied(...places.map(place => `open('${place}', 'w')`))) t.regex(code, /^(EROFS|EACCES)$/)
   t.deepEqual(await denied("open('/tmp/x', 'w')", "open('/app/x', 'w')"), ['done', 'done'])
 })
