@@ -49,7 +49,7 @@ export async function readDirectory(fd: number, rules: ArchiveRules): Promise<Ar
   } catch (error) {
     throw error instanceof ArchiveRefused
       ? error
-      : new ArchiveRefused('INVALID_FILE', `Not a zip archive: ${(error as Error).message}.`)
+      : new ArchiveRefused('INVALID_FILE', 'The file is not a zip archive, is cut off, or contradicts itself.')
   }
   if (entries.length === 0) refuse('The archive is empty.')
   refuseOverlap(spans)

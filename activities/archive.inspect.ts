@@ -21,8 +21,7 @@ export async function inspectArchive(fd: number, options: InspectOptions): Promi
     if (entry === configEntry) text = await configText(content)
     else for await (const _ of content);
   }
-  if (!configEntry && options.configRequired)
-    throw new ArchiveRefused('MISSING_CONFIG', `The archive has no ${configNames.join(' or ')} at its root.`)
+  if (!configEntry && options.configRequired) throw new ArchiveRefused('MISSING_CONFIG', missingConfig(entries))
   return { entries: entries.length, bytes: meter.bytes, config: configEntry ? parsed(text, entries) : null }
 }
 
@@ -31,6 +30,13 @@ function configOf(entries: ArchiveEntry[], more: string[]): ArchiveEntry | undef
     entries.find(({ path, kind }) => path === name && kind === 'file'),
   )
   return found.find(entry => entry !== undefined)
+}
+
+/** Most people zip the folder instead of what is in it. */
+function missingConfig(entries: ArchiveEntry[]): string {
+  const sentence = `The archive has no ${configNames.join(' or ')} at its root.`
+  const inside = entries.find(({ path }) => /^[^/]+\/berth\.(app|config)$/.test(path))?.path
+  return inside ? `${sentence} There is ${inside}: zip what is in that folder, not the folder itself.` : sentence
 }
 
 async function configText(content: AsyncIterable<Buffer>): Promise<string> {

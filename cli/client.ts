@@ -1,6 +1,7 @@
 import { openAsBlob } from 'node:fs'
 import { request } from 'node:http'
 import { basename } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 /** A platform as its client sees it. */
 export interface Target {
@@ -27,14 +28,23 @@ export class Refused extends Error {
   }
 }
 
-/** Sends a zip to `POST /v2/apps`. Throws `Refused` with the API's code. */
+/** Uploads of one account are limited to one per 3 s: the command waits this long, at most, for its turn. */
+const longestTurnSeconds = 10
+
+/** Sends a zip to `POST /v2/apps`, a second time when it came too soon after the last. Throws `Refused` with the API's code. */
 export async function uploadArchive(
   target: Target,
   path: string,
 ): Promise<{ app: UploadedApp; operationId: string | null }> {
   const form = new FormData()
   form.set('file', await openAsBlob(path, { type: 'application/zip' }), basename(path))
-  const response = await call(target, '/v2/apps', { method: 'POST', body: form })
+  const send = () => call(target, '/v2/apps', { method: 'POST', body: form })
+  let response = await send()
+  const waitSeconds = Number(response.headers.get('retry-after') ?? 0)
+  if (response.status === 429 && waitSeconds <= longestTurnSeconds) {
+    await sleep(waitSeconds * 1000)
+    response = await send()
+  }
   const app = (await answerOf(response)) as UploadedApp
   return { app, operationId: response.headers.get('x-operation-id') }
 }

@@ -28,7 +28,10 @@ export async function deploy(target: Target, source: string, seconds: number, sa
   const folder = await mkdtemp(join(tmpdir(), 'berth-deploy-'))
   try {
     const path = resolve(source)
-    const archive = (await stat(path)).isDirectory() ? join(folder, `${basename(path)}.zip`) : path
+    const found = await stat(path).catch(() => {
+      throw new Error(`There is no file or folder ${path}.`)
+    })
+    const archive = found.isDirectory() ? join(folder, `${basename(path)}.zip`) : path
     if (archive !== path) say(`Zipped ${await archiveFolder(path, archive)} files of ${basename(path)}`)
     const { app, operationId } = await uploadArchive(target, archive)
     say(`Uploaded as ${app.id}; bringing it up`)

@@ -21,8 +21,8 @@ export function logsCommand(program: Command): void {
             .map(name => name.slice(0, -4))
             .sort()
         : []
-      if (part && !parts.includes(part))
-        throw new Error(`There is no log of "${part}". Logs: ${parts.join(', ') || 'none yet'}`)
+      if (parts.length === 0) throw new Error(`There are no logs in ${folder}. Start Berth with: berth up`)
+      if (part && !parts.includes(part)) throw new Error(`There is no log of "${part}". Logs: ${parts.join(', ')}`)
       const wanted = part ? [part] : parts
       const offsets = new Map(wanted.map(name => [name, Math.max(0, sizeOf(folder, name) - tailBytes)]))
       do {

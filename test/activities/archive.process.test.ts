@@ -98,6 +98,13 @@ test('the configuration file is looked for by name, in order, at the root', asyn
   })
 })
 
+test('a zip of the folder instead of its content is told as such', async t => {
+  const zip = zipOf({ 'my-app/berth.app': 'DISPLAY_NAME=x', 'my-app/index.js': '' })
+  const inspection = await bench.inspect(zip, pool)
+  t.like(inspection, { ok: false, code: 'MISSING_CONFIG' })
+  t.regex(JSON.stringify(inspection), /There is my-app\/berth\.app: zip what is in that folder/)
+})
+
 test('MAIN in a dropped folder is not there', async t => {
   const zip = appZip({ 'target/index.js': 'x' }, { MAIN: 'target/index.js' })
   t.like(await bench.inspect(zip, pool), { ok: false, code: 'INVALID_MAIN' })
