@@ -200,7 +200,7 @@ test.serial('down --apps stops applications too, and the next start brings them 
   const known = await info()
   const apps = (await listApps(targetOf(known))).filter(({ domain }) => domain && !domain.startsWith('broken.'))
   const down = await run('down', '--apps')
-  t.regex(down.stdout, new RegExp(`Stopped ${apps.length} application containers`))
+  t.regex(down.stdout, new RegExp(`Stopped ${apps.length} application container`))
   t.is((await run('up', '--detach')).code, 0)
   for (const { domain } of apps) t.regex(await answering(known, domain as string, 20), /^200 /)
 })

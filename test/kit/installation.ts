@@ -1,13 +1,15 @@
 import { chmodSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { archiveFolder } from '../../cli/archive-folder.ts'
-import { listApps, type Target } from '../../cli/client.ts'
+import type { Target } from '../../cli/client.ts'
 import { isAlive, readRecord } from '../../workers/process-record.ts'
 import { berth, checkout, type Ran } from './command.ts'
+import { clearHost } from './host-remains.ts'
 
 export type Info = Record<string, string>
 
@@ -26,10 +28,8 @@ export function testInstallation(settings: Record<string, string> = {}) {
   const record = (name: string) => readRecord(join(dataDir, 'run'), name)
 
   test.after.always('take the platform away', async () => {
-    const target = await info().then(targetOf, () => null)
-    const apps = target ? await listApps(target).catch(() => []) : []
-    for (const { id } of apps) await call(target as Target, 'DELETE', `/v2/apps/${id}`)
     await run('down', '--apps')
+    for (const hostId of await readdir(join(dataDir, 'hosts')).catch(() => [])) await clearHost(dataDir, hostId)
     rmSync(folder, { recursive: true, force: true, maxRetries: 3 })
   })
 
