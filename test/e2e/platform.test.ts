@@ -153,7 +153,7 @@ test.serial('after all that, the platform still does its work', async t => {
   t.truthy(hello)
   const restarted = await call(targetOf(known), 'POST', `/v2/apps/${hello?.id}/restart`)
   t.is(restarted.status, 200, await restarted.text())
-  t.regex(await page(known, hello?.domain as string), /^200 /)
+  t.regex(await answering(known, hello?.domain as string, 10), /^200 /)
 })
 
 test.serial('a second supervisor is refused, and says where the first one answers', async t => {
