@@ -1,3 +1,4 @@
+import type { AppConfigFile } from '../policy/app-config.ts'
 import type { Db } from './database.ts'
 import * as deployments from './deployments.ts'
 import * as operations from './operations.ts'
@@ -21,6 +22,8 @@ export interface DeployRequest {
   filename?: string
   /** False places the files and leaves the program running as it is. */
   restart?: boolean
+  /** The configuration file that an upload brought, parsed; the release adopts it. */
+  config?: AppConfigFile | null
 }
 
 export interface QueuedDeploy {
@@ -66,6 +69,7 @@ export async function queueDeploy(trx: Db, request: DeployRequest): Promise<Queu
       path: request.path ?? '',
       filename: request.filename ?? null,
       restart: request.restart ?? true,
+      config: request.config ? JSON.stringify(request.config) : null,
     })
   const superseded = request.branch ? await supersede(trx, appId, request.branch, deployment.id) : []
   const position = await waitingBefore(trx, appId, operation.id)

@@ -1,4 +1,4 @@
-import type { Counter } from '../policy/limits.ts'
+import type { Bucket, Counter } from '../policy/limits.ts'
 import type { Db } from './database.ts'
 import { statement } from './statement.ts'
 
@@ -41,6 +41,22 @@ const block = statement<never>(
 /** Begins a block, unless one runs: refused requests do not make it longer. */
 export async function beginBlock(db: Db, counter: Counter): Promise<void> {
   await block(db, [counter.key, counter.blockSeconds])
+}
+
+const take = statement<never>(
+  'limits.take',
+  `insert into rate_limits as r (key, used, window_ends_at) values ($1, 0, now() + make_interval(secs => $2::float8))
+   on conflict (key) do update set window_ends_at = greatest(r.window_ends_at, now()) + make_interval(secs => $2::float8)
+     where greatest(r.window_ends_at, now()) <= now() + make_interval(secs => $2::float8 * ($3::float8 - 1))
+   returning 1`,
+)
+
+/**
+ * Takes one from a bucket that holds `burst` and fills by one per `everySeconds`; false when it is empty. Inside a transaction that
+ * is rolled back nothing was taken. The row's window end is when the bucket will be full again.
+ */
+export async function takeOne(db: Db, key: string, { burst, everySeconds }: Bucket): Promise<boolean> {
+  return (await take(db, [key, everySeconds, burst])).length > 0
 }
 
 /** Drops counters that no longer say anything. */

@@ -25,10 +25,30 @@ export const limits = {
     { allow: 1, perSeconds: 5, by: 'user+app' },
     { allow: 20, perSeconds: 10, by: 'user', thenBlockSeconds: 30 },
   ],
+  'apps.commit': [
+    { allow: 1, perSeconds: 2, by: 'user' },
+    { allow: 1, perSeconds: 5, by: 'user+app' },
+  ],
+  'apps.webhook': [{ allow: 5, perSeconds: 60, by: 'user' }],
+  'apps.deliveries': [{ allow: 20, perSeconds: 60, by: 'user' }],
   'apps.start': power,
   'apps.stop': power,
   'apps.restart': power,
 } as const satisfies Record<string, readonly Limit[]>
+
+/** So many at once, then one more each time. */
+export interface Bucket {
+  burst: number
+  everySeconds: number
+}
+
+/** What one webhook may deliver (contract 6); repeated deliveries of a stored push are free. */
+export const webhookBucket: Bucket = { burst: 20, everySeconds: 15 }
+
+/** A bucket of an installation with more generous limits: more at once, and more per time. */
+export function scaledBucket({ burst, everySeconds }: Bucket, scale: number): Bucket {
+  return { burst: Math.max(1, Math.floor(burst * scale)), everySeconds: everySeconds / Math.max(scale, 1e-9) }
+}
 
 /** One counter of one request: where it is kept, how far it goes, and what is said past it. */
 export interface Counter {

@@ -1,0 +1,212 @@
+import { newId } from '../policy/ids.ts'
+import { type Bucket, scaledBucket, webhookBucket } from '../policy/limits.ts'
+import type { ReadDelivery } from '../policy/webhooks/deliveries.ts'
+import type { Push } from '../policy/webhooks/pushes.ts'
+import { queuedReply, type WebhookReply } from '../policy/webhooks/replies.ts'
+import { type Db, transaction } from './database.ts'
+import { type QueuedDeploy, queueDeploy } from './deploys.ts'
+import { takeOne } from './limits.ts'
+import { statement } from './statement.ts'
+
+/** Of the deliveries that deployed nothing so many are kept per source. */
+const mostRefused = 100
+const rememberDays = 7
+
+export interface DeliverySource {
+  /** The webhook's row; null when the git-provider app delivered. */
+  webhookId: string | null
+  appId: string
+  ownerId: string
+  /** As RATE_LIMIT_SCALE says. */
+  limitScale: number
+}
+
+export interface PushDelivery extends DeliverySource {
+  delivery: ReadDelivery
+  push: Push
+  restart: boolean
+  /** When the sender will have been told that it failed, by `performance.now()`: later than this nothing is committed. */
+  deadline: number
+}
+
+export type StoredPush =
+  | { kind: 'queued'; deploy: QueuedDeploy; reply: WebhookReply }
+  | { kind: 'duplicate'; deploymentId: string }
+  /** Webhook or application went away meanwhile. */
+  | { kind: 'gone' }
+  | { kind: 'full'; waitSeconds: number }
+
+/**
+ * Writes delivery, deployment and operation down in one transaction, once per delivery id, and counts it. Rejects when it could
+ * not: then nothing was stored, or, where the answer to the commit was lost, `seenDeployment` will tell.
+ */
+export async function storePush(db: Db, push: PushDelivery): Promise<StoredPush> {
+  return transaction(db, async trx => {
+    // The application's row is the turnstile: the same delivery ten times at once comes through one by one.
+    await turnstile(trx, [push.appId])
+    const [seen] = await look(trx, [sourceOf(push), push.delivery.deliveryId, push.appId, push.webhookId])
+    if (seen?.deployment_id) return { kind: 'duplicate', deploymentId: seen.deployment_id }
+    if (!seen?.live) return { kind: 'gone' }
+    const bucket = scaledBucket(webhookBucket, push.limitScale)
+    if (!(await takeOne(trx, bucketKey(push), bucket))) return full(bucket)
+    const deploy = await queueDeploy(trx, {
+      appId: push.appId,
+      ownerId: push.ownerId,
+      actor: push.ownerId,
+      trigger: push.webhookId === null ? 'app' : 'webhook',
+      revision: push.push.commit,
+      cloneUrl: push.push.cloneUrl,
+      branch: push.push.branch,
+      restart: push.restart,
+    })
+    if (!deploy) return { kind: 'gone' }
+    const reply = queuedReply({ ...push.push, deploymentId: deploy.deploymentId, position: deploy.position })
+    await insert(trx, rowOf(push, push.delivery, 'queued', reply, deploy.deploymentId))
+    if (push.webhookId) await bindToken(trx, [push.webhookId, new URL(push.push.cloneUrl).origin])
+    if (performance.now() > push.deadline) throw new TooLate()
+    return { kind: 'queued', deploy, reply }
+  })
+}
+
+/** The sender was told already that nothing was stored, so nothing may be. */
+export class TooLate extends Error {
+  override name = 'TooLate'
+}
+
+/** The deployment that a delivery became, when its commit's answer was lost. */
+export async function seenDeployment(
+  db: Db,
+  source: DeliverySource,
+  deliveryId: string,
+): Promise<{ deploymentId: string; replyText: string } | undefined> {
+  const [seen] = await look(db, [sourceOf(source), deliveryId, source.appId, source.webhookId])
+  return seen?.deployment_id ? { deploymentId: seen.deployment_id, replyText: seen.reply_text ?? '' } : undefined
+}
+
+/** Keeps a delivery that deployed nothing, for the application's list, and counts it. False when the sender was too fast. */
+export async function noteDelivery(
+  db: Db,
+  source: DeliverySource,
+  delivery: ReadDelivery,
+  reply: WebhookReply,
+): Promise<boolean> {
+  if (!(await takeOne(db, bucketKey(source), scaledBucket(webhookBucket, source.limitScale)))) return false
+  await insert(db, rowOf(source, delivery, reply.status === 202 ? 'ignored' : 'refused', reply, null))
+  await trim(db, [sourceOf(source), mostRefused])
+  return true
+}
+
+export interface DeliveryRow {
+  id: string
+  delivery_id: string
+  provider: string
+  event: string
+  branch: string | null
+  commit: string | null
+  received_at: Date
+  verdict: 'queued' | 'duplicate' | 'superseded' | 'ignored' | 'refused'
+  reply_status: number
+  reply_text: string
+  deployment_id: string | null
+  superseded_by: string | null
+}
+
+/** The newest 100 of the last 7 days, newest first. */
+export async function listDeliveries(db: Db, appId: string): Promise<DeliveryRow[]> {
+  return db('webhook_deliveries as w')
+    .leftJoin('deployments as d', 'd.id', 'w.deployment_id')
+    .where('w.app_id', appId)
+    .whereRaw('w.received_at > now() - make_interval(days => ?)', [rememberDays])
+    .orderBy([
+      { column: 'w.received_at', order: 'desc' },
+      { column: 'w.id', order: 'desc' },
+    ])
+    .limit(100)
+    .select('w.*', 'd.superseded_by')
+}
+
+/** Forgets what is older than 7 days, seen delivery ids included. */
+export async function sweepDeliveries(db: Db): Promise<void> {
+  await db('webhook_deliveries').whereRaw('received_at < now() - make_interval(days => ?)', [rememberDays]).delete()
+}
+
+const turnstile = statement<never>('deliveries.turnstile', 'select 1 from apps where id = $1 for update')
+
+interface Seen {
+  deployment_id: string | null
+  reply_text: string | null
+  live: boolean
+}
+
+const look = statement<Seen>(
+  'deliveries.look',
+  `select d.deployment_id, d.reply_text,
+          $4::text is null or exists (select 1 from git_webhooks where id = $4) as live
+     from (select 1) as one
+     left join webhook_deliveries d on d.source = $1 and d.delivery_id = $2 and d.app_id = $3 and d.verdict in ('queued', 'superseded')`,
+)
+
+const columns = [
+  'id',
+  'app_id',
+  'source',
+  'delivery_id',
+  'provider',
+  'event',
+  'branch',
+  'commit',
+  'verdict',
+  'reply_status',
+  'reply_text',
+  'deployment_id',
+] as const
+
+const insert = statement<never>(
+  'deliveries.insert',
+  `insert into webhook_deliveries (${columns.join(', ')}) values (${columns.map((_, i) => `$${i + 1}`).join(', ')})`,
+)
+
+const bindToken = statement<never>(
+  'deliveries.bind-token',
+  'update git_webhooks set token_host = $2 where id = $1 and token_host is null',
+)
+
+const trim = statement<never>(
+  'deliveries.trim',
+  `delete from webhook_deliveries where id in (
+     select id from webhook_deliveries where source = $1 and verdict in ('ignored', 'refused')
+      order by received_at desc offset $2)`,
+)
+
+function rowOf(
+  source: DeliverySource,
+  { deliveryId, provider, event, branch, commit }: ReadDelivery,
+  verdict: DeliveryRow['verdict'],
+  { status, text }: WebhookReply,
+  deploymentId: string | null,
+): unknown[] {
+  const { appId } = source
+  return [
+    newId(),
+    appId,
+    sourceOf(source),
+    deliveryId,
+    provider,
+    event,
+    branch,
+    commit,
+    verdict,
+    status,
+    text,
+    deploymentId,
+  ]
+}
+
+const sourceOf = ({ webhookId }: DeliverySource): string => (webhookId === null ? 'app' : `webhook:${webhookId}`)
+
+const bucketKey = (source: DeliverySource): string => `git.webhook/${source.webhookId ?? source.appId}`
+
+const full = ({ everySeconds }: Bucket): StoredPush => ({
+  kind: 'full',
+  waitSeconds: Math.max(1, Math.ceil(everySeconds)),
+})

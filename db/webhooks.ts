@@ -1,0 +1,100 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { newId } from '../policy/ids.ts'
+import { seal, unseal } from '../policy/seal.ts'
+import type { Db } from './database.ts'
+import { statement } from './statement.ts'
+
+/** Which secret of a webhook a sealed text is; bound to the application, which has at most one webhook. */
+const belongs = (appId: string, what: 'address' | 'token' | 'secret'): string => `git_webhooks/${appId}/${what}`
+
+export interface WebhookSettings {
+  appId: string
+  /** Access token of any git provider. */
+  token: string
+  /** What deliveries are signed with; null = they are not looked at. */
+  secret: string | null
+}
+
+/**
+ * Gives an application its webhook and resolves to the address, 64 hex. Set again it replaces token and secret and keeps the
+ * address, and also the server that the token may go to.
+ */
+export async function setWebhook(
+  db: Db,
+  masterKey: string,
+  { appId, token, secret }: WebhookSettings,
+): Promise<string> {
+  const address = randomBytes(32).toString('hex')
+  const [row] = await db('git_webhooks')
+    .insert({
+      id: newId(),
+      app_id: appId,
+      address_hash: addressHash(address),
+      address_sealed: seal(masterKey, address, belongs(appId, 'address')),
+      token_sealed: seal(masterKey, token, belongs(appId, 'token')),
+      secret_sealed: secret === null ? null : seal(masterKey, secret, belongs(appId, 'secret')),
+    })
+    .onConflict('app_id')
+    .merge({
+      token_sealed: db.raw('excluded.token_sealed'),
+      secret_sealed: db.raw('excluded.secret_sealed'),
+      updated_at: db.fn.now(),
+    })
+    .returning('address_sealed')
+  return unseal(masterKey, row.address_sealed, belongs(appId, 'address'))
+}
+
+/** Removes webhook, token and secret; none is success. */
+export async function removeWebhook(db: Db, appId: string): Promise<void> {
+  await db('git_webhooks').where({ app_id: appId }).delete()
+}
+
+/** The address of an application's webhook, or null. */
+export async function webhookAddress(db: Db, masterKey: string, appId: string): Promise<string | null> {
+  const row = await db('git_webhooks').where({ app_id: appId }).first('address_sealed')
+  return row ? unseal(masterKey, row.address_sealed, belongs(appId, 'address')) : null
+}
+
+/**
+ * The access token for fetching from a repository, or null: it goes only to the origin (scheme, name, port) of the webhook's
+ * first accepted push, whatever address a later delivery names.
+ */
+export async function tokenFor(db: Db, masterKey: string, appId: string, cloneUrl: string): Promise<string | null> {
+  const row = await db('git_webhooks')
+    .where({ app_id: appId, token_host: new URL(cloneUrl).origin })
+    .first('token_sealed')
+  return row ? unseal(masterKey, row.token_sealed, belongs(appId, 'token')) : null
+}
+
+export interface FoundWebhook {
+  id: string
+  appId: string
+  ownerId: string
+  secret: string | null
+}
+
+interface WebhookRow {
+  id: string
+  app_id: string
+  owner_id: string
+  secret_sealed: Buffer | null
+}
+
+const byAddress = statement<WebhookRow>(
+  'webhooks.by-address',
+  `select w.id, w.app_id, a.owner_id, w.secret_sealed
+     from git_webhooks w join apps a on a.id = w.app_id join users u on u.id = a.owner_id
+    where w.address_hash = $1 and a.desired_state <> 'deleted' and u.blocked_at is null`,
+)
+
+/** The live webhook of an address; undefined for unknown and removed ones, deleted applications and blocked accounts. */
+export async function findWebhook(db: Db, masterKey: string, address: string): Promise<FoundWebhook | undefined> {
+  const [row] = await byAddress(db, [addressHash(address)])
+  if (!row) return undefined
+  const secret = row.secret_sealed && unseal(masterKey, row.secret_sealed, belongs(row.app_id, 'secret'))
+  return { id: row.id, appId: row.app_id, ownerId: row.owner_id, secret }
+}
+
+function addressHash(address: string): Buffer {
+  return createHash('sha256').update(address).digest()
+}

@@ -1,0 +1,95 @@
+import { createHash } from 'node:crypto'
+import { type PushReader, readBitbucketPush, readGitlabPush, readHubPush, readPushByShape } from './pushes.ts'
+
+/** Header names in lower case, as Node gives them. */
+export type DeliveryHeaders = Readonly<Record<string, string | string[] | undefined>>
+
+export interface Provider {
+  name: 'gitea' | 'forgejo' | 'gogs' | 'gitlab' | 'bitbucket' | 'github' | 'unknown'
+  /** The header that says what happened; it also tells the provider. */
+  eventHeader: string
+  /** What that header says for a push. */
+  pushEvent: string
+  /** The first that is present names the delivery. */
+  deliveryHeaders: readonly string[]
+  read: PushReader
+}
+
+/** In the order in which they are told apart: the first three send GitHub's headers as well. */
+const providers: readonly Provider[] = [
+  {
+    name: 'forgejo',
+    eventHeader: 'x-forgejo-event',
+    pushEvent: 'push',
+    deliveryHeaders: ['x-forgejo-delivery', 'x-gitea-delivery'],
+    read: readHubPush,
+  },
+  {
+    name: 'gitea',
+    eventHeader: 'x-gitea-event',
+    pushEvent: 'push',
+    deliveryHeaders: ['x-gitea-delivery'],
+    read: readHubPush,
+  },
+  {
+    name: 'gogs',
+    eventHeader: 'x-gogs-event',
+    pushEvent: 'push',
+    deliveryHeaders: ['x-gogs-delivery'],
+    read: readHubPush,
+  },
+  {
+    name: 'gitlab',
+    eventHeader: 'x-gitlab-event',
+    pushEvent: 'Push Hook',
+    deliveryHeaders: ['webhook-id', 'idempotency-key', 'x-gitlab-event-uuid'],
+    read: readGitlabPush,
+  },
+  {
+    name: 'bitbucket',
+    eventHeader: 'x-event-key',
+    pushEvent: 'repo:push',
+    deliveryHeaders: ['x-request-uuid'],
+    read: readBitbucketPush,
+  },
+  {
+    name: 'github',
+    eventHeader: 'x-github-event',
+    pushEvent: 'push',
+    deliveryHeaders: ['x-github-delivery'],
+    read: readHubPush,
+  },
+]
+
+const unknown: Provider = {
+  name: 'unknown',
+  eventHeader: '',
+  pushEvent: 'push',
+  deliveryHeaders: [],
+  read: readPushByShape,
+}
+
+/** Who sent a delivery, by its headers. */
+export function providerOf(headers: DeliveryHeaders): Provider {
+  return providers.find(({ eventHeader }) => textOf(headers, eventHeader)) ?? unknown
+}
+
+/** What happened, in the provider's word; a sender of no known kind is taken to push. */
+export function eventOf(provider: Provider, headers: DeliveryHeaders): string {
+  return (textOf(headers, provider.eventHeader) ?? provider.pushEvent).slice(0, 100)
+}
+
+/** What the provider calls this delivery, also when it sends it again; the SHA-256 of the body where it has no name. */
+export function deliveryIdOf(provider: Provider, headers: DeliveryHeaders, body: Buffer): string {
+  const named = provider.deliveryHeaders.map(header => textOf(headers, header)).find(Boolean)
+  return named && named.length <= 255
+    ? named
+    : createHash('sha256')
+        .update(named ?? body)
+        .digest('hex')
+}
+
+export function textOf(headers: DeliveryHeaders, name: string): string | undefined {
+  const value = headers[name]
+  return (Array.isArray(value) ? value.join(', ') : value) || undefined
+}
