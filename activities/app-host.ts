@@ -1,17 +1,34 @@
-import { readdir } from 'node:fs/promises'
 import { activityInfo, cancellationSignal } from '@temporalio/activity'
+import * as apps from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import * as deployments from '../db/deployments.ts'
-import { runtimes } from '../policy/runtimes.ts'
 import type { Archives } from './archive.ts'
 import { type ContainerHost, type ContainerState, labels } from './container-host.ts'
-import { appContainer, appContainerName, type HostTraits, stopGraceSeconds, tenantNetwork } from './container-spec.ts'
+import {
+  appContainer,
+  appContainerName,
+  buildContainerName,
+  type HostTraits,
+  stopGraceSeconds,
+  tenantNetwork,
+} from './container-spec.ts'
 import { hosted, refusal } from './failures.ts'
+import type { FetchRequest, Git } from './git.ts'
 import { exitOf, passGate, type Unhealthy } from './health-gate.ts'
 import { installRelease } from './install.ts'
+import { planInstall } from './install-plan.ts'
 import type { ObjectStore } from './object-store.ts'
+import type { PlacedFiles, Placement, PlaceRequest } from './placement.ts'
 import type { ContainerExit, Release, StartedContainer } from './release.ts'
-import { emptySource, exists, placeFirst, readPrepared, releaseFolders, writePrepared } from './release-files.ts'
+import {
+  dependenciesOf,
+  discardFolder,
+  emptySource,
+  readPrepared,
+  releaseFolders,
+  writePrepared,
+} from './release-files.ts'
+import { bringSource, type Owner } from './release-source.ts'
 import type { Volumes } from './volume.ts'
 
 export type { Unhealthy } from './health-gate.ts'
@@ -25,6 +42,11 @@ export interface AppHostOptions {
   store: ObjectStore
   traits: HostTraits
   healthGateSeconds: number
+  placement: Placement
+  git: Git
+  gitLimits: Pick<FetchRequest, 'maxBytes' | 'timeoutSeconds' | 'allowedHosts'>
+  /** The access token for the repository of a deployment, null when it needs none. */
+  credentials(deploymentId: string): Promise<string | null>
   /** The user that owns every application's files, where the host may not give them one of their own (it is not root). */
   sharedUid: number | null
   /** Id of this boot of the machine. */
@@ -33,19 +55,29 @@ export interface AppHostOptions {
 
 /** What a container host does for one application. Every effect is named by ids, so that doing it twice is doing it once. */
 export function appHostActivities(host: AppHostOptions) {
-  const { db, engine, volumes, archives, store } = host
+  const { db, engine, volumes, placement } = host
   const foldersOf = (release: Release) => releaseFolders(volumes.path(release.appId), release.number)
   const networkOf = (release: Release) => tenantNetwork(release.ownerId, host.traits.id)
 
-  async function reached(release: Release, state: 'clone' | 'commit' | 'restarting'): Promise<void> {
-    if (release.deploymentId) await deployments.record(db, release.deploymentId, { state })
+  const ownerUid = (release: Release) => host.sharedUid ?? release.uid
+  const ownerOf = (release: Release): Owner => (host.sharedUid === null ? { uid: release.uid, gid: release.uid } : null)
+  const placeOf = (release: Release): PlaceRequest => ({
+    volume: volumes.path(release.appId),
+    release: release.number,
+    path: release.path,
+    whole: release.source?.kind === 'git',
+    owner: ownerOf(release),
+  })
+
+  async function reached(release: Release, step: deployments.DeploymentStep): Promise<void> {
+    if (release.deploymentId) await deployments.record(db, release.deploymentId, step)
   }
 
   async function run(release: Release): Promise<StartedContainer> {
     const folders = foldersOf(release)
-    const uid = host.sharedUid ?? release.uid
+    const uid = ownerUid(release)
     await volumes.ensure(release.appId, release.diskMb, uid)
-    const dependencies = (await exists(folders.dependencies)) ? folders.dependencies : null
+    const dependencies = await dependenciesOf(volumes.path(release.appId), release.number)
     const spec = appContainer({ ...release, uid }, { files: folders.files, dependencies }, {}, host.traits)
     await engine.ensureNetwork(networkOf(release))
     await engine.ensureImage(spec.image)
@@ -61,23 +93,23 @@ export function appHostActivities(host: AppHostOptions) {
   }
 
   return hosted({
-    /** Unpacks the archive of a release beside the application's files. */
+    /** Brings the files of a release beside the ones that serve, and says whether something has to be installed. */
     async prepareRelease(release: Release): Promise<{ needsInstall: boolean }> {
       const folders = foldersOf(release)
-      await reached(release, 'clone')
-      const uid = host.sharedUid ?? release.uid
-      await volumes.ensure(release.appId, release.diskMb, uid)
+      await reached(release, {
+        state: 'clone',
+        ...(release.source?.kind === 'git' && { branch: release.source.branch }),
+      })
+      await volumes.ensure(release.appId, release.diskMb, ownerUid(release))
       const done = await readPrepared(folders)
       if (done) return { needsInstall: done.install !== null }
-      if (!release.segmentId) throw refusal('DEPLOY_FAILED', 'The deployment has no archive.')
-      const owner = host.sharedUid === null ? { uid, gid: uid } : null
-      await emptySource(folders, owner)
-      const archive = await store.open(release.segmentId)
-      await archives.unpack(archive, folders.source, owner).finally(() => archive.close())
-      const files = await readdir(folders.source)
-      const install = runtimes[release.language].install({ files, main: release.main })
-      await writePrepared(folders, { install })
-      return { needsInstall: install !== null }
+      await emptySource(folders, ownerOf(release))
+      const configured = await bringSource(host, release, folders, ownerOf(release), cancellationSignal())
+      const app = await apps.loadApp(db, release.appId)
+      const volume = volumes.path(release.appId)
+      const prepared = await planInstall({ ...release, ...configured }, volume, app?.release ?? 0, ownerOf(release))
+      await writePrepared(folders, prepared)
+      return { needsInstall: prepared.install !== null }
     },
 
     /** Runs the install step in a limited build container; its output is the deployment's log. */
@@ -88,25 +120,45 @@ export function appHostActivities(host: AppHostOptions) {
       await installRelease(host, release, folders, prepared.install, cancellationSignal())
     },
 
+    /** Puts the files of a release where the application finds them, with a journal that `restoreFiles` goes back by. */
     async placeFiles(release: Release): Promise<void> {
-      await reached(release, 'commit')
-      await placeFirst(foldersOf(release))
+      const files = await placement.place(placeOf(release))
+      await reached(release, { state: 'commit', files: shortened(files) })
+    },
+
+    /** Puts back what `placeFiles` replaced. Nothing placed is success. */
+    async restoreFiles(release: Release): Promise<void> {
+      await placement.restore(placeOf(release))
+    },
+
+    /** Throws away what is only needed to go back, once the release serves. */
+    async settleFiles(release: Release): Promise<void> {
+      await placement.settle(placeOf(release))
+    },
+
+    /** Removes what a release that never served has left at its host. */
+    async discardRelease(release: Release): Promise<void> {
+      await engine.remove(buildContainerName(release))
+      await placement.restore(placeOf(release))
+      await discardFolder(foldersOf(release))
     },
 
     async startRelease(release: Release): Promise<StartedContainer> {
-      await reached(release, 'restarting')
+      await reached(release, { state: 'restarting' })
       return run(release)
     },
 
-    /** Null when the program answers or stays alive; else why it is not let through. */
+    /** Null when the program answers or stays alive; else why it is not let through, with its last lines in the log. */
     async passHealthGate(release: Release, started: StartedContainer): Promise<Unhealthy | null> {
+      const container = appContainerName(release)
       const target = started.hostPort === null ? null : { address: release.hostAddress, port: started.hostPort }
-      return passGate(engine, {
-        container: appContainerName(release),
-        target,
-        timeoutSeconds: host.healthGateSeconds,
-        signal: cancellationSignal(),
-      })
+      const gate = { container, target, timeoutSeconds: host.healthGateSeconds, signal: cancellationSignal() }
+      const unhealthy = await passGate(engine, gate)
+      if (unhealthy && release.deploymentId) {
+        const output = (await engine.logs(container, lastLogBytes).catch(() => null)) ?? ''
+        await deployments.appendLog(db, release.deploymentId, `${unhealthy.reason}\n${output}`)
+      }
+      return unhealthy
     },
 
     /** Starts the container of the release that serves; one that the engine has lost is made again. */
@@ -123,6 +175,11 @@ export function appHostActivities(host: AppHostOptions) {
         throw refusal('CONTAINER_ALREADY_STOPPED', 'The application is stopped already.')
       if (state?.running) await engine.stop(appContainerName(release), stopGraceSeconds)
       return exitOf(await engine.inspect(appContainerName(release)))
+    },
+
+    /** Removes the container of one release. */
+    async removeContainer(release: Release): Promise<void> {
+      await engine.remove(appContainerName(release))
     },
 
     /** Removes every container of the application, whatever its release or role. */
@@ -142,3 +199,13 @@ export function appHostActivities(host: AppHostOptions) {
 
 /** False when an earlier attempt may have had its effect before its answer was lost. */
 const firstAttempt = (): boolean => activityInfo().attempt === 1
+
+/** Of a program that did not stay up, this much of its output is kept with the deployment. */
+const lastLogBytes = 16 * 1024
+const listedFiles = 300
+
+/** An event lists so many files of a kind at most. */
+function shortened({ added, modified, removed }: PlacedFiles): PlacedFiles {
+  const few = (paths: string[]) => paths.slice(0, listedFiles)
+  return { added: few(added), modified: few(modified), removed: few(removed) }
+}

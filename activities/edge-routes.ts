@@ -6,7 +6,7 @@ export type EdgeActivities = ReturnType<typeof edgeActivities>
 /** The address of an application follows its container. Programs without a port have none. */
 export function edgeActivities(edge: Edge) {
   return {
-    async switchRoute(release: Release, started: StartedContainer): Promise<void> {
+    async switchRoute(release: Release, started: Pick<StartedContainer, 'hostPort'>): Promise<void> {
       if (!release.hostname || started.hostPort === null) return
       await edge.setRoute({
         host: release.hostname,

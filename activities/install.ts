@@ -3,6 +3,7 @@ import { runtimes } from '../policy/runtimes.ts'
 import type { AppHostOptions } from './app-host.ts'
 import { buildContainer, tenantNetwork } from './container-spec.ts'
 import { refusal } from './failures.ts'
+import { installFolder } from './install-plan.ts'
 import type { Release } from './release.ts'
 import { exists, keepDependencies, type ReleaseFolders } from './release-files.ts'
 
@@ -24,7 +25,7 @@ export async function installRelease(
     release.deploymentId ? deployments.appendLog(db, release.deploymentId, text) : Promise.resolve(),
   )
   const owned = { ...release, uid: host.sharedUid ?? release.uid }
-  const spec = buildContainer(owned, folders.source, install, host.traits)
+  const spec = buildContainer(owned, await installFolder(folders), install, host.traits)
   await engine.ensureNetwork(tenantNetwork(release.ownerId, host.traits.id))
   await engine.ensureImage(spec.image, line => log.add(`${line}\n`))
   await engine.remove(spec.name) // what a killed attempt left

@@ -1,62 +1,38 @@
+import { adoptConfig, revertConfig } from '../db/app-configuration.ts'
 import { removeApp } from '../db/app-creation.ts'
 import * as apps from '../db/apps.ts'
 import { type Db, transaction } from '../db/database.ts'
 import * as deployments from '../db/deployments.ts'
-import { findHost } from '../db/hosts.ts'
 import * as operations from '../db/operations.ts'
-import { diskMbFor } from '../policy/sizes.ts'
-import type { ContainerExit, LaneOperation, Release, StartedContainer } from './release.ts'
+import { ApiError } from '../policy/errors.ts'
+import type { Plans } from '../policy/plans.ts'
+import { refusal } from './failures.ts'
+import type { ContainerExit, LaneOperation, Serving, StartedContainer } from './release.ts'
+import { type DecisionOptions, decide } from './release-decision.ts'
 
 export interface Failure {
   code: string
   message: string
 }
 
-export interface RecordsOptions {
+export interface RecordsOptions extends DecisionOptions {
   db: Db
-  appsDomain: string
-  diskMbPer256Mb: number
+  plans: Plans
 }
 
 export type Records = ReturnType<typeof recordActivities>
 
 /** Outcomes into Postgres. Each is one transaction and may be repeated. */
-export function recordActivities({ db, appsDomain, diskMbPer256Mb }: RecordsOptions) {
-  async function decide(operation: operations.OperationRow): Promise<LaneOperation | null> {
-    const app = await apps.loadApp(db, operation.target_id)
-    const host = app && (await findHost(db, app.host_id))
-    if (!app || !host) return null
-    const deployment = await deployments.findByOperation(db, operation.id)
-    const release: Release = {
-      appId: app.id,
-      ownerId: app.owner_id,
-      hostId: app.host_id,
-      hostAddress: host.address,
-      number: deployment?.release ?? app.release,
-      uid: app.uid,
-      ramMb: app.ram_mb,
-      cpus: app.cpu,
-      diskMb: diskMbFor(app.ram_mb, diskMbPer256Mb),
-      language: app.language,
-      runtimeVersion: app.runtime_version,
-      main: app.main,
-      start: app.start_command,
-      hostname: app.subdomain ? `${app.subdomain}.${appsDomain}` : null,
-      segmentId: deployment?.segment_id ?? null,
-      deploymentId: deployment?.id ?? null,
-    }
-    // A restart that is claimed anew, by a lane after a lost one, finds its own mark.
-    const wasRunning = app.status === 'running' || (app.status === 'restarting' && app.desired_state === 'running')
-    return { id: operation.id, kind: operation.kind, wasDesired: app.desired_state, wasRunning, release }
-  }
+export function recordActivities(options: RecordsOptions) {
+  const { db, plans, diskMbPer256Mb } = options
 
   return {
-    /** The next operation of an application with all its decisions, or null when nothing waits. */
-    async claimNext(appId: string): Promise<LaneOperation | null> {
+    /** The next operation of an application with all its decisions, or null when nothing waits. One deploy at a time. */
+    async claimNext(appId: string, { deploying }: { deploying: boolean }): Promise<LaneOperation | null> {
       for (;;) {
-        const operation = await operations.claimNext(db, appId)
+        const operation = await operations.claimNext(db, appId, deploying)
         if (!operation) return null
-        const decided = await decide(operation)
+        const decided = await decide(db, options, operation)
         if (decided) return decided
         // The application went away while this waited: true for the caller, and final.
         const outcome = { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' } as const
@@ -64,8 +40,57 @@ export function recordActivities({ db, appsDomain, diskMbPer256Mb }: RecordsOpti
       }
     },
 
-    async deletionWaits(appId: string): Promise<boolean> {
-      return operations.deletionWaits(db, appId)
+    /** The operation with decisions made anew, after its deployment brought a configuration. */
+    async decideAgain(operationId: string): Promise<LaneOperation> {
+      const operation = await operations.find(db, operationId)
+      const decided = operation && (await decide(db, options, operation))
+      if (!decided) throw refusal('APP_NOT_FOUND', 'The application was deleted.')
+      return decided
+    },
+
+    /** Whether what runs now shall end: its deletion waits, or somebody asked to cancel it. */
+    async shallEnd(appId: string): Promise<boolean> {
+      return operations.shallEnd(db, appId)
+    },
+
+    async recordStep(operationId: string, words: string): Promise<void> {
+      await operations.recordStep(db, operationId, words)
+    },
+
+    /** The release that serves now. */
+    async serving(appId: string): Promise<Serving> {
+      const app = await apps.loadApp(db, appId)
+      if (!app) throw refusal('APP_NOT_FOUND', 'The application was deleted.')
+      return { number: app.release, running: app.status === 'running', hostPort: app.host_port }
+    },
+
+    async adoptConfig(deploymentId: string): Promise<void> {
+      await adoptConfig(db, { deploymentId, plans, diskMbPer256Mb }).catch(error => {
+        throw error instanceof ApiError ? refusal(error.code, error.message) : error
+      })
+    },
+
+    async revertConfig(deploymentId: string): Promise<void> {
+      await revertConfig(db, deploymentId)
+    },
+
+    /** The files are in place and nothing was to be restarted. */
+    async filesServe({ id, release }: LaneOperation): Promise<void> {
+      await transaction(db, async trx => {
+        if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'success' })
+        await operations.finish(trx, id, { state: 'success' })
+      })
+    },
+
+    /** The version before serves on. */
+    async deployFailed({ id, release }: LaneOperation, failure: Failure): Promise<void> {
+      await transaction(db, async trx => {
+        if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'error', ...failure })
+        await operations.finish(trx, id, {
+          state: failure.code === 'DEPLOY_CANCELLED' ? 'cancelled' : 'error',
+          ...failure,
+        })
+      })
     },
 
     async recordStatus(
@@ -140,6 +165,11 @@ export function recordActivities({ db, appsDomain, diskMbPer256Mb }: RecordsOpti
         await apps.recordStopped(trx, release.appId, endOf(exit))
         await operations.finish(trx, id, { state: 'success' })
       })
+    },
+
+    /** A version that was ended for a newer one runs again. */
+    async recordStarted(appId: string, release: number, started: StartedContainer): Promise<void> {
+      await apps.recordStarted(db, appId, { ...started, release, startedAt: new Date(started.startedAt) })
     },
 
     /** The container is gone although the operation wanted it to run. */

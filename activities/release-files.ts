@@ -1,4 +1,4 @@
-import { access, chown, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { access, chown, lstat, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /** Where the files of one release lie inside its application's volume. */
@@ -8,6 +8,8 @@ export function releaseFolders(volume: string, release: number) {
     root,
     /** What the archive brought, until it is placed. */
     source: join(root, 'source'),
+    /** Sources laid over the application's files, where an upload of some files needs an install step. */
+    build: join(root, 'build'),
     /** What the install step made; mounted read-only. */
     dependencies: join(root, 'dependencies'),
     /** Written once the archive is unpacked whole: says what comes next. */
@@ -22,6 +24,8 @@ export type ReleaseFolders = ReturnType<typeof releaseFolders>
 export interface Prepared {
   /** Shell text of the install step, or null when there is nothing to install. */
   install: string | null
+  /** Release whose installed dependencies serve this one too; null when it has its own or needs none. */
+  dependenciesOf: number | null
 }
 
 /** An empty `source` folder owned by the application; what a killed attempt left is thrown away. */
@@ -47,11 +51,33 @@ export async function writePrepared(folders: ReleaseFolders, prepared: Prepared)
   await rename(`${folders.marker}.new`, folders.marker)
 }
 
-/** Moves what the install step made out of the sources, to be mounted read-only. Moved already is success. */
+/**
+ * Moves what the install step made out of the folder it ran in, to be mounted read-only. Only a real folder: a link that a
+ * stranger's install script laid would be followed by the engine when it mounts. Moved already is success.
+ */
 export async function keepDependencies(folders: ReleaseFolders, from: string): Promise<void> {
-  if (await exists(folders.dependencies)) return
-  const made = join(folders.source, from)
-  if (await exists(made)) await rename(made, folders.dependencies)
+  const made = join((await exists(folders.build)) ? folders.build : folders.source, from)
+  const found = await lstat(made).catch(() => null)
+  if (found?.isDirectory() && !(await exists(folders.dependencies))) await rename(made, folders.dependencies)
+  await rm(folders.build, { recursive: true, force: true })
+}
+
+/**
+ * The folder with what a release has installed, which may be an earlier release's when nothing had to be installed anew; null when
+ * there is none.
+ */
+export async function dependenciesOf(volume: string, release: number): Promise<string | null> {
+  const folders = releaseFolders(volume, release)
+  if (await exists(folders.dependencies)) return folders.dependencies
+  const prepared = await readPrepared(folders)
+  if (!prepared?.dependenciesOf) return null
+  const { dependencies } = releaseFolders(volume, prepared.dependenciesOf)
+  return (await exists(dependencies)) ? dependencies : null
+}
+
+/** Removes everything of a release. Missing is success. */
+export async function discardFolder(folders: ReleaseFolders): Promise<void> {
+  await rm(folders.root, { recursive: true, force: true })
 }
 
 /** Puts the sources of a first release where the application finds them. Placed already is success. */

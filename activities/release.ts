@@ -22,8 +22,25 @@ export interface Release {
   start: string | null
   /** Full host name of a web application, null for programs without a port. */
   hostname: string | null
-  segmentId: string | null
+  source: Source | null
+  /** Directory below /app that an upload lands in; '' = the root. */
+  path: string
+  /** False places the files and leaves the program as it is. */
+  restart: boolean
   deploymentId: string | null
+}
+
+/** Where the files of a release come from. */
+export type Source =
+  | { kind: 'archive'; segmentId: string }
+  | { kind: 'file'; segmentId: string; filename: string }
+  | { kind: 'git'; cloneUrl: string; branch: string; commit: string }
+
+/** What serves before a deploy. */
+export interface Serving {
+  number: number
+  running: boolean
+  hostPort: number | null
 }
 
 /** An operation as its lane runs it. */

@@ -1,8 +1,7 @@
-import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
 import { createKey, createSession, createUser, findUser, findUserByEmail, setBlocked, setPlan } from '../db/accounts.ts'
 import { type Db, sqlState } from '../db/database.ts'
-import { defaultPlans, parsePlans } from '../policy/plans.ts'
+import { plansOf } from '../workers/plans.ts'
 import { withInstallation } from './database.ts'
 import { sessionSeconds } from './info.ts'
 import type { Installation } from './installation.ts'
@@ -71,7 +70,7 @@ async function createAccount({ config, ...installation }: Installation, db: Db, 
 }
 
 function mustBePlan({ config }: Installation, plan: string): void {
-  const plans = config.plansFile ? parsePlans(readFileSync(config.plansFile, 'utf8')) : defaultPlans
+  const plans = plansOf(config)
   if (!plans.has(plan)) throw new Error(`There is no plan "${plan}". Plans: ${[...plans.keys()].join(', ')}`)
 }
 

@@ -2,7 +2,8 @@ import type { AppConfigFile } from '../policy/app-config.ts'
 import { ApiError } from '../policy/errors.ts'
 import { newAppId } from '../policy/ids.ts'
 import { placeApp } from '../policy/placement.ts'
-import { cpusFor, diskMbFor } from '../policy/sizes.ts'
+import { diskMbFor } from '../policy/sizes.ts'
+import { configColumns } from './app-configuration.ts'
 import { type AppRow, announce, usedMemoryMb } from './apps.ts'
 import { type Db, sqlState, transaction } from './database.ts'
 import * as deployments from './deployments.ts'
@@ -94,18 +95,8 @@ function rowOf({ config, ownerId }: AppCreation, hostId: string) {
   return {
     id: newAppId(),
     owner_id: ownerId,
-    name: config.displayName,
-    description: config.description,
-    language: config.language,
-    version: config.version,
-    runtime_version: config.runtimeVersion,
-    ram_mb: config.memoryMb,
-    cpu: cpusFor(config.memoryMb),
+    ...configColumns(config),
     subdomain: config.subdomain,
-    main: config.main,
-    start_command: config.start,
-    runtime_key: config.runtime,
-    autorestart: config.autorestart,
     host_id: hostId,
     next_release: 2,
   }

@@ -1,3 +1,4 @@
+import type { AppConfigFile } from '../policy/app-config.ts'
 import { newId } from '../policy/ids.ts'
 import type { Db } from './database.ts'
 
@@ -19,6 +20,7 @@ export interface DeploymentRow {
   trigger: 'upload' | 'webhook' | 'app'
   filename: string | null
   restart: boolean
+  config: AppConfigFile | null
   waiting_for: string | null
   finished_at: Date | null
   state: DeploymentState
@@ -80,6 +82,13 @@ export async function record(db: Db, id: string, step: DeploymentStep): Promise<
      select id, :state, :details::jsonb from changed on conflict (deployment_id, state) do nothing`,
     { id, state, code: code ?? null, message: message ?? null, supersededBy: supersededBy ?? null, details },
   )
+}
+
+/** The configuration file that a fetched commit brought, for the step that adopts it. */
+export async function recordConfig(db: Db, id: string, config: AppConfigFile): Promise<void> {
+  await db('deployments')
+    .where({ id })
+    .update({ config: JSON.stringify(config) })
 }
 
 /** Adds a piece of output to a deployment's log. */

@@ -59,24 +59,38 @@ export async function expireQueued(db: Db, id: string): Promise<boolean> {
 
 /**
  * The operation a lane runs next: the one it has already begun (a retry, or a new Temporal after a lost one), else the oldest
- * queued, a deletion before everything else.
+ * queued, a deletion before everything else. While one deploy is under way (`deploying`) no other deploy is given.
  */
-export async function claimNext(db: Db, targetId: string): Promise<OperationRow | undefined> {
-  const running = await db('operations').where({ target_id: targetId, state: 'running' }).orderBy('seq').first()
+export async function claimNext(db: Db, targetId: string, deploying = false): Promise<OperationRow | undefined> {
+  const mine = () => (deploying ? db('operations').whereNot('kind', 'deploy') : db('operations'))
+  const running = await mine().where({ target_id: targetId, state: 'running' }).orderBy('seq').first()
   if (running) return running
-  const { rows } = await db.raw(
-    `update operations set state = 'running', started_at = now()
-      where id = (select id from operations where target_id = ? and state = 'queued'
-                  order by (kind = 'delete') desc, seq limit 1 for update skip locked)
-        and state = 'queued' returning *`,
-    [targetId],
-  )
-  return rows[0]
+  const next = mine()
+    .where({ target_id: targetId, state: 'queued' })
+    .orderByRaw(`kind = 'delete' desc, seq`)
+    .limit(1)
+    .forUpdate()
+    .skipLocked()
+    .select('id')
+  const [claimed] = await db('operations')
+    .whereIn('id', next)
+    .where({ state: 'queued' })
+    .update({ state: 'running', started_at: db.fn.now() })
+    .returning('*')
+  return claimed
 }
 
-/** Whether a deletion waits behind what runs now. */
-export async function deletionWaits(db: Db, targetId: string): Promise<boolean> {
-  return Boolean(await db('operations').where({ target_id: targetId, kind: 'delete', state: 'queued' }).first('id'))
+/** Whether what runs for a target shall end: a deletion waits behind it, or somebody asked to cancel it. */
+export async function shallEnd(db: Db, targetId: string): Promise<boolean> {
+  const row = await db('operations')
+    .where({ target_id: targetId })
+    .where(where =>
+      where
+        .where({ kind: 'delete', state: 'queued' })
+        .orWhere(or => or.where({ state: 'running' }).whereNotNull('cancel_requested_at')),
+    )
+    .first('id')
+  return Boolean(row)
 }
 
 /** What the operation does now, in words for operators. */

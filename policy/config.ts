@@ -32,11 +32,14 @@ export interface Config {
     quota: 'auto' | 'off'
     firewall: 'auto' | 'off'
     healthGateSeconds: number
+    /** Fetches and builds that run at the same time. */
+    buildSlots: number
     buildProxy: string | null
     /** A bundle of certificate authorities that build containers trust, for closed networks. */
     caBundle: string | null
     runtime: 'runc' | 'runsc'
   }
+  git: GitSettings
   appConfigNames: string[]
   rateLimitScale: number
   rateLimitBlockSeconds: number
@@ -44,6 +47,14 @@ export interface Config {
   masterKey: string
   plansFile: string | null
   trustedProxies: string[]
+}
+
+export interface GitSettings {
+  /** Most that a commit may download, and that its files may take. */
+  maxMb: number
+  timeoutSeconds: number
+  /** Servers (`host:port`) that are fetched from although their addresses are private. */
+  allowedHosts: string[]
 }
 
 export interface EdgeSettings {
@@ -130,9 +141,15 @@ export function parseConfig(env: Environment, cwd: string): Config {
       quota: oneOf(env, 'HOST_QUOTA', ['auto', 'off']),
       firewall: oneOf(env, 'HOST_FIREWALL', ['auto', 'off']),
       healthGateSeconds: integer(env, 'HEALTH_GATE_SECONDS', 60),
+      buildSlots: Math.max(1, integer(env, 'BUILD_SLOTS', 2)),
       buildProxy: env.BUILD_PROXY ?? null,
       caBundle: env.BUILD_CA_BUNDLE ?? env.NODE_EXTRA_CA_CERTS ?? null,
       runtime: oneOf(env, 'CONTAINER_RUNTIME', ['runc', 'runsc']),
+    },
+    git: {
+      maxMb: integer(env, 'GIT_MAX_MB', 100),
+      timeoutSeconds: integer(env, 'GIT_TIMEOUT_SECONDS', 120),
+      allowedHosts: list(env.GIT_ALLOWED_HOSTS),
     },
     appConfigNames: list(env.APP_CONFIG_NAMES),
     rateLimitScale: number(env, 'RATE_LIMIT_SCALE', 1),
@@ -170,7 +187,8 @@ function number(env: Environment, name: string, fallback: number): number {
   const text = env[name]
   if (text === undefined || text === '') return fallback
   const value = Number(text)
-  if (!Number.isFinite(value) || value < 0) throw new Error(`The setting ${name} is "${text}"; it takes a number from 0.`)
+  if (!Number.isFinite(value) || value < 0)
+    throw new Error(`The setting ${name} is "${text}"; it takes a number from 0.`)
   return value
 }
 
@@ -189,5 +207,8 @@ function oneOf<const T extends string>(env: Environment, name: string, values: r
 }
 
 function list(text: string | undefined): string[] {
-  return (text ?? '').split(',').map(part => part.trim()).filter(Boolean)
+  return (text ?? '')
+    .split(',')
+    .map(part => part.trim())
+    .filter(Boolean)
 }

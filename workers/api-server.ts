@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import { archives } from '../activities/archive.process.ts'
 import { nginxEdge } from '../activities/edge.nginx.ts'
@@ -22,9 +21,9 @@ import { sweepCounters } from '../db/limits.ts'
 import { Notifications } from '../db/notifications.ts'
 import type { Config } from '../policy/config.ts'
 import { applicationRange } from '../policy/networks.ts'
-import { defaultPlans, parsePlans } from '../policy/plans.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
 import { temporalLanes } from './lanes.ts'
+import { plansOf } from './plans.ts'
 
 const drainSeconds = 10
 const connectionsInAll = 2000
@@ -40,7 +39,7 @@ export async function serveApi(config: Config): Promise<void> {
   const db = openDatabase({ url, pool: databasePool, applicationName: 'berth-api', statementTimeoutMs: 2500 })
   const notifications = new Notifications(url, ['operations'])
   const client = openTemporal(config)
-  const plans = config.plansFile ? parsePlans(readFileSync(config.plansFile, 'utf8')) : defaultPlans
+  const plans = plansOf(config)
   const store = await openObjectStore(config.objectStore)
   const zips = archives()
   const platform = [...loopback, applicationRange]

@@ -9,8 +9,11 @@ import type { ContainerHost } from '../activities/container-host.ts'
 import type { HostTraits } from '../activities/container-spec.ts'
 import { openFirewall } from '../activities/firewall.iptables.ts'
 import { proxyAddress } from '../activities/firewall.ts'
+import { FetchRefused, type FetchRequest, type Git } from '../activities/git.ts'
 import { openObjectStore } from '../activities/object-store.select.ts'
 import type { ObjectStore } from '../activities/object-store.ts'
+import type { Placement } from '../activities/placement.ts'
+import { placeFirst, releaseFolders } from '../activities/release-files.ts'
 import type { Volumes } from '../activities/volume.ts'
 import { openVolumes } from '../activities/volume-choice.ts'
 import { type Db, openDatabase } from '../db/database.ts'
@@ -34,6 +37,10 @@ export interface HostParts {
   /** Which protections are on, or why not, for the summary of `berth up` and `berth doctor`. */
   protections: Record<string, string>
   bootId: string
+  placement: Placement
+  git: Git
+  gitLimits: Pick<FetchRequest, 'maxBytes' | 'timeoutSeconds' | 'allowedHosts'>
+  credentials(deploymentId: string): Promise<string | null>
   close(): Promise<void>
 }
 
@@ -84,6 +91,14 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
       users: uid === 0 ? 'one per application' : 'one for all: the host process does not run as root',
     },
     bootId: (await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => 'unknown')).trim(),
+    placement: firstPlacement,
+    git: {
+      async fetch() {
+        throw new FetchRefused('CLONE_FAILED', 'Git is not connected.')
+      },
+    },
+    gitLimits: { maxBytes: 100 * 1024 * 1024, timeoutSeconds: 120, allowedHosts: [] },
+    credentials: async () => null,
     async close() {
       await children.close()
       await db.destroy()
@@ -100,4 +115,13 @@ function imageCache(): string {
 async function diskMb(folder: string): Promise<number> {
   const { bsize, blocks } = await statfs(folder)
   return Math.floor((bsize * blocks) / 1024 / 1024)
+}
+
+const firstPlacement: Placement = {
+  async place({ volume, release }) {
+    await placeFirst(releaseFolders(volume, release))
+    return { added: [], modified: [], removed: [] }
+  },
+  restore: async () => {},
+  settle: async () => {},
 }

@@ -6,7 +6,7 @@ import { hostReadKey } from '../policy/keys.ts'
 import type { HostParts } from './host-parts.ts'
 import { serveHost } from './host-server.ts'
 import { watchHost } from './host-watch.ts'
-import { hostQueue } from './lanes.ts'
+import { buildsQueue, hostQueue } from './lanes.ts'
 import { startWorker } from './temporal-worker.ts'
 
 const seenEveryMs = 1000
@@ -30,27 +30,37 @@ export async function startHost(parts: HostParts) {
     stayVisible(parts, ending.signal, log),
     watchHost({ db, engine, volumes, hostId, bootId: parts.bootId, log }, ending.signal),
   ]
-  const worker = await startWorker(config, log, {
+  const activities = appHostActivities({
+    db,
+    engine,
+    volumes,
+    archives,
+    store,
+    traits: parts.traits,
+    sharedUid: parts.sharedUid,
+    bootId: parts.bootId,
+    placement: parts.placement,
+    git: parts.git,
+    gitLimits: parts.gitLimits,
+    credentials: parts.credentials,
+    healthGateSeconds: config.host.healthGateSeconds,
+  })
+  const commands = await startWorker(config, log, {
     taskQueue: hostQueue(config.queuePrefix, hostId),
-    activities: appHostActivities({
-      db,
-      engine,
-      volumes,
-      archives,
-      store,
-      traits: parts.traits,
-      sharedUid: parts.sharedUid,
-      bootId: parts.bootId,
-      healthGateSeconds: config.host.healthGateSeconds,
-    }),
+    activities,
     maxConcurrentActivityTaskExecutions: 20,
   })
+  const builds = await startWorker(config, log, {
+    taskQueue: buildsQueue(config.queuePrefix, hostId),
+    activities,
+    maxConcurrentActivityTaskExecutions: config.host.buildSlots,
+  })
   return {
-    ended: worker.ended,
+    ended: Promise.race([commands.ended, builds.ended]),
     async stop() {
       ending.abort()
       await hosts.leaveHost(db, hostId).catch(() => {})
-      await worker.stop()
+      await Promise.all([commands.stop(), builds.stop()])
       await Promise.all(loops)
       await new Promise(resolve => {
         reads.server.close(resolve)

@@ -7,6 +7,7 @@ import { recordActivities } from '../activities/records.ts'
 import type { Db } from '../db/database.ts'
 import type { Config } from '../policy/config.ts'
 import { type Lanes, platformQueue } from './lanes.ts'
+import { plansOf } from './plans.ts'
 import { runRelay } from './relay.ts'
 import { keepRoutes } from './route-keeper.ts'
 import { runSweep } from './sweep.ts'
@@ -45,7 +46,12 @@ export async function startPlatformWorker({
     ...workflowCode(workflowBundle),
     taskQueue: platformQueue(config.queuePrefix),
     activities: {
-      ...recordActivities({ db, appsDomain: config.appsDomain, diskMbPer256Mb: config.host.diskMbPer256Mb }),
+      ...recordActivities({
+        db,
+        plans: plansOf(config),
+        appsDomain: config.appsDomain,
+        diskMbPer256Mb: config.host.diskMbPer256Mb,
+      }),
       ...edgeActivities(edge),
     },
     maxCachedWorkflows: 200,

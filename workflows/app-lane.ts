@@ -1,196 +1,114 @@
 import {
-  ActivityCancellationType,
-  ApplicationFailure,
   CancellationScope,
   condition,
   continueAsNew,
   defineSignal,
-  proxyActivities,
-  proxyLocalActivities,
   setCurrentDetails,
   setHandler,
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow'
-import type { AppHostActivities, Unhealthy } from '../activities/app-host.ts'
-import type { EdgeActivities } from '../activities/edge-routes.ts'
-import type { Records } from '../activities/records.ts'
-import type { ContainerExit, LaneOperation } from '../activities/release.ts'
+import type { LaneOperation } from '../activities/release.ts'
 import { attributes } from './attributes.ts'
+import { create } from './create.ts'
+import { deploy, type Exclusive } from './deploy.ts'
 import { failureOf } from './failures.ts'
-import { undoable } from './undo.ts'
+import { type Host, hostOf, type LaneInput, records } from './lane-steps.ts'
+import { remove, restart, start, stop } from './power.ts'
 
-export interface LaneInput {
-  appId: string
-  /** How long an idle lane stays, in seconds. */
-  idleSeconds: number
-  queuePrefix: string
-}
+export type { LaneInput } from './lane-steps.ts'
 
-/** Something was queued for this application. */
+/** Something was queued for this application, or somebody asked to cancel. */
 export const wake = defineSignal('wake')
 
-const records = proxyLocalActivities<Records>({
-  startToCloseTimeout: '10s',
-  retry: { initialInterval: '200ms', maximumInterval: '5s' },
-})
-const { switchRoute, removeRoute } = proxyLocalActivities<EdgeActivities>({
-  startToCloseTimeout: '5s',
-  retry: { initialInterval: '200ms', maximumInterval: '2s', maximumAttempts: 10 },
-})
+/** A deploy under way: it is built beside other operations, and can be ended. */
+interface Deploying {
+  scope: CancellationScope
+  ended: Promise<void>
+}
 
-/** Runs the operations of one application one after another, oldest first, and ends after some idleness. */
+/**
+ * Runs the operations of one application, oldest first. They never overlap, but for a deploy, which fetches and builds beside the
+ * others. The lane ends after some idleness; what is queued later starts it again.
+ */
 export async function appLane(lane: LaneInput): Promise<void> {
   let wakeUps = 0
-  let interrupt: () => void = () => {}
+  let deploying: Deploying | null = null
+  let creating: CancellationScope | null = null
+  const exclusive = oneAtATime()
 
   setHandler(wake, async () => {
     wakeUps++
-    const cancel = interrupt
-    if (await records.deletionWaits(lane.appId)) cancel()
+    if ((creating || deploying) && (await records.shallEnd(lane.appId))) {
+      creating?.cancel()
+      deploying?.scope.cancel()
+    }
   })
 
   for (;;) {
     const seen = wakeUps
-    const operation = await records.claimNext(lane.appId)
-    if (operation) {
-      const scope = new CancellationScope()
-      if (operation.kind === 'create') interrupt = () => scope.cancel()
-      await run(lane, operation, scope)
-      interrupt = () => {}
-      if (workflowInfo().continueAsNewSuggested) await continueAsNew<typeof appLane>(lane)
+    const operation: LaneOperation | null = await records.claimNext(lane.appId, { deploying: deploying !== null })
+    if (!operation) {
+      await condition(() => wakeUps > seen, lane.idleSeconds * 1000)
+      if (wakeUps === seen && !deploying) return
       continue
     }
-    await condition(() => wakeUps > seen, lane.idleSeconds * 1000)
-    if (wakeUps === seen) return
+    const { kind } = operation
+    const scope = new CancellationScope()
+    const host = hostOf(lane, operation)
+    if (kind === 'deploy') {
+      const ended = run(operation, scope, () => deploy(operation, host, exclusive)).finally(() => {
+        deploying = null
+        wakeUps++
+      })
+      deploying = { scope, ended }
+      continue
+    }
+    if (kind === 'create') creating = scope
+    if (kind === 'delete') await endDeploy(deploying)
+    await exclusive(() => run(operation, scope, () => stories[kind](operation, host)))
+    creating = null
+    if (workflowInfo().continueAsNewSuggested && !deploying) await continueAsNew<typeof appLane>(lane)
   }
 }
 
-async function run(lane: LaneInput, operation: LaneOperation, scope: CancellationScope): Promise<void> {
-  const { release, kind, id } = operation
-  upsertSearchAttributes(
-    attributes({ hostId: release.hostId, operationKind: kind, deploymentId: release.deploymentId }),
-  )
-  setCurrentDetails(`${kind} of application ${release.appId} on host ${release.hostId}, operation ${id}`)
-  const host = hostOf(lane, operation)
-  await scope
-    .run(() => stories[kind](operation, host))
-    .catch(error => CancellationScope.nonCancellable(() => records.finish(id, { state: 'error', ...failureOf(error) })))
-  setCurrentDetails(`idle; last was ${kind}, operation ${id}`)
+/** A deletion waits for no build: what is under way is cancelled, and its end awaited. */
+async function endDeploy(deploying: Deploying | null): Promise<void> {
+  deploying?.scope.cancel()
+  await deploying?.ended
 }
 
 type Story = (operation: LaneOperation, host: Host) => Promise<void>
 
-const stories: Record<LaneOperation['kind'], Story> = { create, deploy, start, stop, restart, delete: remove }
-
-async function deploy(): Promise<void> {
-  throw ApplicationFailure.nonRetryable('Deploys are not carried out yet.', 'DEPLOY_FAILED')
+const stories: Record<Exclude<LaneOperation['kind'], 'deploy'>, Story> = {
+  create,
+  start,
+  stop,
+  restart,
+  delete: remove,
 }
 
-/** A stored archive becomes a running application, or leaves nothing behind but its reason. */
-async function create(operation: LaneOperation, { build, command }: Host): Promise<void> {
-  const { release } = operation
-  try {
-    await undoable(async undo => {
-      undo(() => command.removeFiles(release))
-      const prepared = await build.prepareRelease(release)
-      if (prepared.needsInstall) await build.installDependencies(release)
-      await build.placeFiles(release)
-      undo(() => command.removeContainers(release))
-      const started = await build.startRelease(release)
-      const unhealthy = await build.passHealthGate(release, started)
-      if (unhealthy) return keepStopped(operation, command, unhealthy)
-      undo(() => removeRoute(release))
-      await switchRoute(release, started)
-      await records.releaseServes(operation, started)
-    })
-  } catch (error) {
-    await CancellationScope.nonCancellable(() => records.provisioningFailed(operation, failureOf(error)))
-  }
-}
-
-/** A program that does not stay up is its owner's to mend: the application stays, stopped, with its files and logs. */
-async function keepStopped(
-  operation: LaneOperation,
-  command: Host['command'],
-  { reason, exit }: Unhealthy,
+/** Tells operators what goes on, and records a failure that the story itself did not. */
+async function run(
+  { id, kind, release }: LaneOperation,
+  scope: CancellationScope,
+  story: () => Promise<void>,
 ): Promise<void> {
-  const end = exit ?? (await command.stopApp(operation.release, { mustRun: false }))
-  await records.releaseFailed(operation, end, { code: 'HEALTH_CHECK_FAILED', message: reason })
+  const { hostId, deploymentId } = release
+  upsertSearchAttributes(attributes({ hostId, operationKind: kind, deploymentId }))
+  setCurrentDetails(`${kind} of application ${release.appId} on host ${hostId}, operation ${id}`)
+  await scope
+    .run(story)
+    .catch(error => CancellationScope.nonCancellable(() => records.finish(id, { state: 'error', ...failureOf(error) })))
+  setCurrentDetails(`last was ${kind}, operation ${id}`)
 }
 
-async function start(operation: LaneOperation, { command }: Host): Promise<void> {
-  const started = await command.startApp(operation.release)
-  await switchRoute(operation.release, started)
-  await records.appStarted(operation, started)
-}
-
-async function stop(operation: LaneOperation, { command }: Host): Promise<void> {
-  const { appId } = operation.release
-  await records.recordDesired(appId, 'stopped') // before the container ends, so that its end is not taken for a crash
-  let exit: ContainerExit
-  try {
-    exit = await command.stopApp(operation.release, { mustRun: true })
-  } catch (error) {
-    const stopped = failureOf(error).code === 'CONTAINER_ALREADY_STOPPED'
-    if (!stopped && operation.wasDesired === 'running') await records.recordDesired(appId, 'running')
-    throw error
+/** A promise chain: a flag that is looked at is no mutex. */
+function oneAtATime(): Exclusive {
+  let last: Promise<unknown> = Promise.resolve()
+  return work => {
+    const mine = last.then(work)
+    last = mine.catch(() => {})
+    return mine
   }
-  await removeRoute(operation.release)
-  await records.appStopped(operation, exit)
-}
-
-async function restart(operation: LaneOperation, { command }: Host): Promise<void> {
-  const { release, id } = operation
-  await records.recordStatus(release.appId, 'restarting', { operationId: id, words: 'stopping the container' })
-  const exit = await command.stopApp(release, { mustRun: false }).catch(async error => {
-    const before = operation.wasRunning ? 'running' : 'exited'
-    await records.recordStatus(release.appId, before, { operationId: id, words: 'the container was not stopped' })
-    throw error
-  })
-  try {
-    const started = await command.startApp(release)
-    await switchRoute(release, started)
-    await records.appStarted(operation, started)
-  } catch (error) {
-    await removeRoute(release)
-    await records.recordStopped(release.appId, exit)
-    throw error
-  }
-}
-
-/** The container goes first: until it is gone the deletion can fail and nothing is lost; after the row is gone it is final. */
-async function remove(operation: LaneOperation, { command, build }: Host): Promise<void> {
-  const { release, id } = operation
-  await command.removeContainers(release)
-  await removeRoute(release)
-  await records.appDeleted(release.appId)
-  await build.removeFiles(release).catch(() => {}) // the host sweeps folders of applications that are gone
-  await records.finish(id, { state: 'success' })
-}
-
-type Host = ReturnType<typeof hostOf>
-
-/** The host's activities, once with the deadlines of a person who waits and once with those of a deployment. */
-function hostOf(lane: LaneInput, { release }: LaneOperation) {
-  const taskQueue = `${lane.queuePrefix}host/${release.hostId}`
-  const cancellationType = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
-  const command = proxyActivities<AppHostActivities>({
-    taskQueue,
-    cancellationType,
-    scheduleToStartTimeout: '8s',
-    startToCloseTimeout: '40s',
-    scheduleToCloseTimeout: '55s',
-    heartbeatTimeout: '15s',
-    retry: { initialInterval: '300ms', maximumAttempts: 3 },
-  })
-  const build = proxyActivities<AppHostActivities>({
-    taskQueue,
-    cancellationType,
-    scheduleToStartTimeout: '30m',
-    startToCloseTimeout: '20m',
-    heartbeatTimeout: '15s',
-    retry: { initialInterval: '500ms', maximumInterval: '15s', maximumAttempts: 20 },
-  })
-  return { command, build }
 }

@@ -1,6 +1,6 @@
 import { CancellationScope } from '@temporalio/workflow'
 
-type Undo = () => Promise<void>
+export type Undo = () => Promise<void>
 
 /**
  * Runs a story whose steps register how they are undone BEFORE they happen. When the story fails or is cancelled, the undos

@@ -29,7 +29,9 @@ const release: Release = {
   main: 'index.js',
   start: null,
   hostname: 'shop.apps.localhost',
-  segmentId: null,
+  source: null,
+  path: '',
+  restart: true,
   deploymentId: null,
 }
 const labels = {

@@ -35,7 +35,9 @@ const release = (appId: string, ownerId: string, uid: number): Release => ({
   main: 'main.py',
   start: null,
   hostname: null,
-  segmentId: null,
+  source: null,
+  path: '',
+  restart: true,
   deploymentId: null,
 })
 const attacker = release('attacker', 'tenant-a', 20_001)

@@ -51,7 +51,9 @@ async function deploy(
     main,
     start: null,
     hostname: 'x',
-    segmentId: null,
+    source: null,
+    path: '',
+    restart: true,
     deploymentId: null,
   }
   const source = `${root}/${appId}`

@@ -8,7 +8,7 @@ import type { Db } from '../../db/database.ts'
 import * as hosts from '../../db/hosts.ts'
 import * as operations from '../../db/operations.ts'
 import { parseConfig } from '../../policy/config.ts'
-import { hostQueue, temporalLanes } from '../../workers/lanes.ts'
+import { buildsQueue, hostQueue, temporalLanes } from '../../workers/lanes.ts'
 import { startPlatformWorker } from '../../workers/platform-worker.ts'
 import { startWorker } from '../../workers/temporal-worker.ts'
 import { type TestDatabase, testDatabase } from '../kit/database.ts'
@@ -52,10 +52,9 @@ async function start(
   const workflowBundle = process.env.TEST_WORKFLOW_BUNDLE
   const platform = await startPlatformWorker({ config, log, db, client, lanes, edge, store, workflowBundle })
   const calls: string[] = []
-  const host = await startWorker(config, log, {
-    taskQueue: hostQueue(temporal.queuePrefix, 'h1'),
-    activities: hosted(recorded(script, calls)),
-  })
+  const activities = hosted(recorded(script, calls))
+  const host = await startWorker(config, log, { taskQueue: hostQueue(temporal.queuePrefix, 'h1'), activities })
+  const builds = await startWorker(config, log, { taskQueue: buildsQueue(temporal.queuePrefix, 'h1'), activities })
   await hosts.registerHost(db, {
     id: 'h1',
     address: '127.0.0.1',
@@ -69,6 +68,7 @@ async function start(
     () => client.connection.close(),
     () => platform.stop(),
     () => host.stop(),
+    () => builds.stop(),
     async () => clearInterval(seen),
   )
   return { db, client, lanes, edge, calls, make: rows(db), run: runner(db, lanes) }
@@ -82,6 +82,10 @@ function recorded(script: Partial<AppHostActivities>, calls: string[]): AppHostA
     prepareRelease: async () => ({ needsInstall: false }),
     installDependencies: async () => {},
     placeFiles: async () => {},
+    restoreFiles: async () => {},
+    settleFiles: async () => {},
+    discardRelease: async () => {},
+    removeContainer: async () => {},
     startRelease: async () => started,
     passHealthGate: async () => null,
     startApp: async () => started,

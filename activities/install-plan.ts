@@ -1,0 +1,54 @@
+import { spawn } from 'node:child_process'
+import { chown, mkdir, readdir } from 'node:fs/promises'
+import { dependencyFile, runtimes } from '../policy/runtimes.ts'
+import type { Release } from './release.ts'
+import { exists, type Prepared, type ReleaseFolders, readPrepared, releaseFolders } from './release-files.ts'
+import type { Owner } from './release-source.ts'
+
+/** What compilers make goes here: any change of the sources needs a new run. */
+const compiledAt = '/opt/build'
+
+/**
+ * Decides the install step of a release. A whole program (a first upload, a commit) is installed from its own files. An upload of some
+ * files keeps what the serving release has installed, unless it brings dependency files or the language is compiled: then it is
+ * installed from a copy of the application's files with the upload laid over it.
+ */
+export async function planInstall(release: Release, volume: string, serving: number, owner: Owner): Promise<Prepared> {
+  const folders = releaseFolders(volume, release.number)
+  const runtime = runtimes[release.language]
+  const brought = await readdir(folders.source)
+  const whole = serving === 0 || release.source?.kind === 'git'
+  if (whole) return { install: runtime.install({ files: brought, main: release.main }), dependenciesOf: null }
+  const touches = release.path === '' && dependencyFile(release.language, brought) !== null
+  if (!touches && runtime.dependencies?.at !== compiledAt) {
+    const before = await readPrepared(releaseFolders(volume, serving))
+    return { install: null, dependenciesOf: before?.dependenciesOf ?? serving }
+  }
+  await overlay(folders, release.path, owner)
+  const files = await readdir(folders.build)
+  return { install: runtime.install({ files, main: release.main }), dependenciesOf: null }
+}
+
+/** The folder that the install step runs in. */
+export async function installFolder(folders: ReleaseFolders): Promise<string> {
+  return (await exists(folders.build)) ? folders.build : folders.source
+}
+
+/** Copies as the application's own user, so that links in its folder lead nowhere that it could not read itself. */
+async function overlay(folders: ReleaseFolders, path: string, owner: Owner): Promise<void> {
+  await mkdir(folders.build, { recursive: true })
+  if (owner) await chown(folders.build, owner.uid, owner.gid)
+  await copyTree(folders.files, folders.build, owner)
+  await copyTree(folders.source, path === '' ? folders.build : `${folders.build}/${path}`, owner)
+}
+
+function copyTree(from: string, to: string, owner: Owner): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const script = 'mkdir -p -- "$2" && cp -a -- "$1/." "$2/"'
+    const child = spawn('sh', ['-c', script, 'copy', from, to], { stdio: 'ignore', ...owner })
+    child.on('error', reject)
+    child.on('exit', code =>
+      code === 0 ? resolve() : reject(new Error(`Copying the application's files ended with ${code}.`)),
+    )
+  })
+}

@@ -1,0 +1,66 @@
+import * as apps from '../db/apps.ts'
+import type { Db } from '../db/database.ts'
+import * as deployments from '../db/deployments.ts'
+import { findHost } from '../db/hosts.ts'
+import type { OperationRow } from '../db/operations.ts'
+import type { AppConfigFile } from '../policy/app-config.ts'
+import { cpusFor, diskMbFor } from '../policy/sizes.ts'
+import type { LaneOperation, Release, Source } from './release.ts'
+
+export interface DecisionOptions {
+  appsDomain: string
+  diskMbPer256Mb: number
+}
+
+/** Everything that the steps of an operation need, from the rows as they are now; null when the application is gone. */
+export async function decide(db: Db, options: DecisionOptions, operation: OperationRow): Promise<LaneOperation | null> {
+  const app = await apps.loadApp(db, operation.target_id)
+  const host = app && (await findHost(db, app.host_id))
+  if (!app || !host) return null
+  const deployment = await deployments.findByOperation(db, operation.id)
+  const traits = deployment?.config ? configured(deployment.config) : recorded(app)
+  const release: Release = {
+    ...traits,
+    appId: app.id,
+    ownerId: app.owner_id,
+    hostId: app.host_id,
+    hostAddress: host.address,
+    number: deployment?.release ?? app.release,
+    uid: app.uid,
+    diskMb: diskMbFor(app.ram_mb, options.diskMbPer256Mb),
+    hostname: app.subdomain ? `${app.subdomain}.${options.appsDomain}` : null,
+    deploymentId: deployment?.id ?? null,
+    source: deployment ? sourceOf(deployment) : null,
+    path: deployment?.path ?? '',
+    restart: deployment?.restart ?? true,
+  }
+  // A restart that is claimed anew, by a lane after a lost one, finds its own mark.
+  const wasRunning = app.status === 'running' || (app.status === 'restarting' && app.desired_state === 'running')
+  return { id: operation.id, kind: operation.kind, wasDesired: app.desired_state, wasRunning, release }
+}
+
+type Traits = Pick<Release, 'ramMb' | 'cpus' | 'language' | 'runtimeVersion' | 'main' | 'start'>
+
+const recorded = (app: apps.AppRow): Traits => ({
+  ramMb: app.ram_mb,
+  cpus: app.cpu,
+  language: app.language,
+  runtimeVersion: app.runtime_version,
+  main: app.main,
+  start: app.start_command,
+})
+
+const configured = (config: AppConfigFile): Traits => ({
+  ramMb: config.memoryMb,
+  cpus: cpusFor(config.memoryMb),
+  language: config.language,
+  runtimeVersion: config.runtimeVersion,
+  main: config.main,
+  start: config.start,
+})
+
+function sourceOf({ clone_url, branch, revision, segment_id, filename }: deployments.DeploymentRow): Source | null {
+  if (clone_url && branch) return { kind: 'git', cloneUrl: clone_url, branch, commit: revision }
+  if (!segment_id) return null
+  return filename ? { kind: 'file', segmentId: segment_id, filename } : { kind: 'archive', segmentId: segment_id }
+}

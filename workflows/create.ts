@@ -1,0 +1,34 @@
+import { CancellationScope } from '@temporalio/workflow'
+import type { Unhealthy } from '../activities/app-host.ts'
+import type { LaneOperation } from '../activities/release.ts'
+import { failureOf } from './failures.ts'
+import { type Host, records, removeRoute, switchRoute } from './lane-steps.ts'
+import { undoable } from './undo.ts'
+
+/** A stored archive becomes a running application, or leaves nothing behind but its reason. */
+export async function create(operation: LaneOperation, { build, command, slot }: Host): Promise<void> {
+  const { release } = operation
+  try {
+    await undoable(async undo => {
+      undo(() => command.removeFiles(release))
+      const prepared = await build.prepareRelease(release)
+      if (prepared.needsInstall) await slot.installDependencies(release)
+      await build.placeFiles(release)
+      undo(() => command.removeContainers(release))
+      const started = await build.startRelease(release)
+      const unhealthy = await build.passHealthGate(release, started)
+      if (unhealthy) return keepStopped(operation, command, unhealthy)
+      undo(() => removeRoute(release))
+      await switchRoute(release, started)
+      await records.releaseServes(operation, started)
+    })
+  } catch (error) {
+    await CancellationScope.nonCancellable(() => records.provisioningFailed(operation, failureOf(error)))
+  }
+}
+
+/** A program that does not stay up is its owner's to mend: the application stays, stopped, with its files and logs. */
+async function keepStopped(operation: LaneOperation, command: Host['command'], unhealthy: Unhealthy): Promise<void> {
+  const end = unhealthy.exit ?? (await command.stopApp(operation.release, { mustRun: false }))
+  await records.releaseFailed(operation, end, { code: 'HEALTH_CHECK_FAILED', message: unhealthy.reason })
+}

@@ -1,0 +1,107 @@
+import { ApplicationFailure, CancellationScope, sleep } from '@temporalio/workflow'
+import type { LaneOperation, Release, Serving } from '../activities/release.ts'
+import { failureOf } from './failures.ts'
+import { type Host, records, removeRoute, switchRoute } from './lane-steps.ts'
+import { type Undo, undoable } from './undo.ts'
+
+/** Requests that the old version has already been given get this long to be answered. */
+const drainSeconds = 5
+
+/** Runs work when nothing else of the application does. */
+export type Exclusive = (work: () => Promise<void>) => Promise<void>
+
+/**
+ * A commit, push or upload becomes the version that serves, or the version before serves on. Fetching and building happen beside
+ * the application's other operations; only the change of versions is exclusive.
+ */
+export async function deploy(claimed: LaneOperation, host: Host, exclusive: Exclusive): Promise<void> {
+  try {
+    const operation = await prepare(claimed, host)
+    await exclusive(() => change(operation, host))
+  } catch (error) {
+    await CancellationScope.nonCancellable(async () => {
+      await records.deployFailed(claimed, failureOf(error))
+      await host.command.discardRelease(claimed.release).catch(() => {}) // the next release takes its folder away
+    })
+  }
+}
+
+/** Brings the files of the release beside the ones that serve, and installs what they need. */
+async function prepare(claimed: LaneOperation, { build, slot }: Host): Promise<LaneOperation> {
+  const { id, release } = claimed
+  const git = release.source?.kind === 'git'
+  await records.recordStep(id, git ? 'waiting for a build slot to fetch the commit' : 'unpacking')
+  const prepared = git ? await slot.prepareRelease(release) : await build.prepareRelease(release)
+  const operation = await records.decideAgain(id)
+  if (prepared.needsInstall) {
+    await records.recordStep(id, 'waiting for a build slot')
+    await slot.installDependencies(operation.release)
+  }
+  return operation
+}
+
+/** Until the new version serves, every step can be taken back; afterwards the old one is only retired. */
+async function change(operation: LaneOperation, host: Host): Promise<void> {
+  const { id, release } = operation
+  const before = await records.serving(release.appId)
+  const previous = { ...release, number: before.number }
+  await records.recordStep(id, 'changing versions')
+  await undoable(async undo => {
+    if (release.deploymentId) {
+      const { deploymentId } = release
+      undo(() => records.revertConfig(deploymentId))
+      await records.adoptConfig(deploymentId)
+    }
+    if (before.running && !release.hostname) undo(() => startAgain(operation, previous, host))
+    undo(() => host.command.restoreFiles(release))
+    await host.build.placeFiles(release)
+    if (!release.restart) return records.filesServe(operation)
+    await changePrograms(operation, previous, before, host, undo)
+  })
+  await CancellationScope.nonCancellable(() => retire(operation, previous, before, host))
+}
+
+/** Web applications answer throughout: two versions side by side. Programs without a port never run twice. */
+async function changePrograms(
+  operation: LaneOperation,
+  previous: Release,
+  before: Serving,
+  { build, command }: Host,
+  undo: (step: Undo) => void,
+): Promise<void> {
+  const { release } = operation
+  if (before.running && !release.hostname) await command.stopApp(previous, { mustRun: false })
+  undo(() => command.removeContainer(release))
+  const started = await build.startRelease(release)
+  const unhealthy = await build.passHealthGate(release, started)
+  if (unhealthy) throw ApplicationFailure.nonRetryable(unhealthy.reason, 'HEALTH_CHECK_FAILED')
+  undo(() => routeBack(previous, before))
+  await switchRoute(release, started)
+  await records.releaseServes(operation, started)
+}
+
+async function routeBack(previous: Release, { hostPort }: Serving): Promise<void> {
+  if (hostPort === null) await removeRoute(previous)
+  else await switchRoute(previous, { hostPort })
+}
+
+async function startAgain({ release }: LaneOperation, previous: Release, { command }: Host): Promise<void> {
+  const operation = await records.serving(release.appId)
+  const started = await command.startApp({ ...previous, number: operation.number })
+  await records.recordStarted(release.appId, operation.number, started)
+}
+
+/** The old version has served its last request. What cannot be removed now is swept by the host. */
+async function retire(
+  { release }: LaneOperation,
+  previous: Release,
+  before: Serving,
+  { command }: Host,
+): Promise<void> {
+  if (release.restart && before.number !== release.number) {
+    if (before.running && release.hostname) await sleep(drainSeconds * 1000)
+    await command.stopApp(previous, { mustRun: false }).catch(() => {})
+    await command.removeContainer(previous).catch(() => {})
+  }
+  await command.settleFiles(release).catch(() => {})
+}

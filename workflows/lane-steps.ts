@@ -1,0 +1,64 @@
+import { ActivityCancellationType, proxyActivities, proxyLocalActivities } from '@temporalio/workflow'
+import type { AppHostActivities } from '../activities/app-host.ts'
+import type { EdgeActivities } from '../activities/edge-routes.ts'
+import type { Records } from '../activities/records.ts'
+import type { LaneOperation } from '../activities/release.ts'
+
+export interface LaneInput {
+  appId: string
+  /** How long an idle lane stays, in seconds. */
+  idleSeconds: number
+  queuePrefix: string
+}
+
+export const records = proxyLocalActivities<Records>({
+  startToCloseTimeout: '10s',
+  retry: { initialInterval: '200ms', maximumInterval: '5s' },
+})
+
+export const { switchRoute, removeRoute } = proxyLocalActivities<EdgeActivities>({
+  startToCloseTimeout: '5s',
+  retry: { initialInterval: '200ms', maximumInterval: '2s', maximumAttempts: 10 },
+})
+
+export type Host = ReturnType<typeof hostOf>
+
+const cancellationType = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
+const heartbeatTimeout = '15s'
+
+/** The activities of the operation's host, with the deadlines of those who wait for them. */
+export function hostOf(lane: LaneInput, { release }: LaneOperation) {
+  const taskQueue = `${lane.queuePrefix}host/${release.hostId}`
+  return {
+    /** A person waits. */
+    command: proxyActivities<AppHostActivities>({
+      taskQueue,
+      cancellationType,
+      heartbeatTimeout,
+      scheduleToStartTimeout: '8s',
+      startToCloseTimeout: '40s',
+      scheduleToCloseTimeout: '55s',
+      retry: { initialInterval: '300ms', maximumAttempts: 3 },
+    }),
+    /** A deployment may wait for its host. */
+    build: proxyActivities<AppHostActivities>({
+      taskQueue,
+      cancellationType,
+      heartbeatTimeout,
+      scheduleToStartTimeout: '30m',
+      startToCloseTimeout: '20m',
+      retry: { initialInterval: '500ms', maximumInterval: '15s', maximumAttempts: 20 },
+    }),
+    /** Takes one of the host's build slots, which are given to accounts in turn. */
+    slot: proxyActivities<AppHostActivities>({
+      taskQueue: `${taskQueue}/builds`,
+      cancellationType,
+      heartbeatTimeout,
+      priority: { fairnessKey: release.ownerId },
+      scheduleToStartTimeout: '2h',
+      startToCloseTimeout: '20m',
+      scheduleToCloseTimeout: '140m',
+      retry: { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s', maximumAttempts: 12 },
+    }),
+  }
+}

@@ -1,0 +1,56 @@
+import type { ContainerExit, LaneOperation } from '../activities/release.ts'
+import { failureOf } from './failures.ts'
+import { type Host, records, removeRoute, switchRoute } from './lane-steps.ts'
+
+/** The container of the release that serves runs again, and has its address. */
+export async function start(operation: LaneOperation, { command }: Host): Promise<void> {
+  const started = await command.startApp(operation.release)
+  await switchRoute(operation.release, started)
+  await records.appStarted(operation, started)
+}
+
+/** The container ends and is wanted so. */
+export async function stop(operation: LaneOperation, { command }: Host): Promise<void> {
+  const { appId } = operation.release
+  await records.recordDesired(appId, 'stopped') // before the container ends, so that its end is not taken for a crash
+  let exit: ContainerExit
+  try {
+    exit = await command.stopApp(operation.release, { mustRun: true })
+  } catch (error) {
+    const stopped = failureOf(error).code === 'CONTAINER_ALREADY_STOPPED'
+    if (!stopped && operation.wasDesired === 'running') await records.recordDesired(appId, 'running')
+    throw error
+  }
+  await removeRoute(operation.release)
+  await records.appStopped(operation, exit)
+}
+
+/** One end and one start, with nothing in between. */
+export async function restart(operation: LaneOperation, { command }: Host): Promise<void> {
+  const { release, id } = operation
+  await records.recordStatus(release.appId, 'restarting', { operationId: id, words: 'stopping the container' })
+  const exit = await command.stopApp(release, { mustRun: false }).catch(async error => {
+    const before = operation.wasRunning ? 'running' : 'exited'
+    await records.recordStatus(release.appId, before, { operationId: id, words: 'the container was not stopped' })
+    throw error
+  })
+  try {
+    const started = await command.startApp(release)
+    await switchRoute(release, started)
+    await records.appStarted(operation, started)
+  } catch (error) {
+    await removeRoute(release)
+    await records.recordStopped(release.appId, exit)
+    throw error
+  }
+}
+
+/** The container goes first: until it is gone the deletion can fail and nothing is lost; after the row is gone it is final. */
+export async function remove(operation: LaneOperation, { command, build }: Host): Promise<void> {
+  const { release, id } = operation
+  await command.removeContainers(release)
+  await removeRoute(release)
+  await records.appDeleted(release.appId)
+  await build.removeFiles(release).catch(() => {}) // the host sweeps folders of applications that are gone
+  await records.finish(id, { state: 'success' })
+}
