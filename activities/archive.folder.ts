@@ -17,6 +17,11 @@ export class HostileFolder {
     this.#root = fs.openSync(path, folderFlags)
   }
 
+  /** The folder itself, for a process that is to write into it; closed with it. */
+  get descriptor(): number {
+    return this.#root
+  }
+
   get owner(): { uid: number; gid: number } {
     return fs.fstatSync(this.#root)
   }

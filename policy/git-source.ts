@@ -1,0 +1,59 @@
+/** A git server as it is connected to. */
+export interface GitAddress {
+  /** Without user and password, as git gets it. */
+  url: string
+  /** Lower case, no dot at the end; IPv6 without brackets. */
+  host: string
+  port: number
+  secure: boolean
+}
+
+const hostName = /^[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?$/
+const longestUrl = 2048
+
+/**
+ * The address in a clone URL, or null when it is none that is fetched from: http and https only, no user in it, no option in
+ * disguise. Numeric and unicode forms come out as the address they mean, as every browser reads them.
+ */
+export function gitAddress(text: string): GitAddress | null {
+  if (text.length > longestUrl || !/^https?:\/\/[^\s\u0000-\u0020\u007f\\#@]+$/i.test(text) || !URL.canParse(text))
+    return null
+  const url = new URL(text)
+  if (url.username || url.password || url.search || url.hash) return null
+  // A name with the root's dot would be pinned under one spelling and looked up under another.
+  url.hostname = url.hostname.replace(/\.$/, '')
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
+  if (!host || (!hostName.test(host) && !host.includes(':'))) return null
+  const secure = url.protocol === 'https:'
+  return { url: url.href.replace(/\/+$/, ''), host, port: Number(url.port) || (secure ? 443 : 80), secure }
+}
+
+/** `host:port`, as the setting GIT_ALLOWED_HOSTS has it. */
+export function hostAndPort({ host, port }: GitAddress): string {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`
+}
+
+/** Whether the operator opened this server, whatever addresses it has. */
+export function isOpened(address: GitAddress, allowedHosts: readonly string[]): boolean {
+  return allowedHosts.some(entry => entry.toLowerCase() === hostAndPort(address))
+}
+
+/** Whether a password for one server may be sent to another that it redirects to: itself, at most better protected. */
+export function mayKeepToken(from: GitAddress, to: GitAddress): boolean {
+  if (from.host !== to.host) return false
+  return from.secure === to.secure ? from.port === to.port : to.secure && from.port === 80 && to.port === 443
+}
+
+/** User names that go with an access token; most servers take any. */
+const tokenUsers: Record<string, string> = { 'bitbucket.org': 'x-token-auth', 'gitlab.com': 'oauth2' }
+
+export function tokenUser({ host }: GitAddress): string {
+  return tokenUsers[host] ?? 'x-access-token'
+}
+
+/** Whether git takes this as the name of a branch (git check-ref-format). */
+export function isBranchName(name: string): boolean {
+  if (!name || Buffer.byteLength(name) > 256) return false
+  if (/[\u0000-\u0020\u007f~^:?*[\\]|\.\.|@\{|\/\/|^\/|\/$|\.$|^@$/.test(name)) return false
+  return name.split('/').every(part => !part.startsWith('.') && !part.endsWith('.lock'))
+}

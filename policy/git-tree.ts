@@ -1,0 +1,79 @@
+import { nameFault, staysInside } from './archive-names.ts'
+import { isDropped, uploadRules } from './archive-rules.ts'
+import { ArchiveTree } from './archive-tree.ts'
+
+/** One line of a commit's tree; `bytes` is the size of the file, or of a link's target. */
+export interface TreeEntry {
+  mode: string
+  id: string
+  bytes: number
+  path: string
+}
+
+export interface TreeFault {
+  code: 'CLONE_FAILED' | 'REPOSITORY_TOO_LARGE'
+  message: string
+}
+
+const longestTarget = 4096
+
+/**
+ * What is kept of a commit: the same as of an uploaded archive, under the same cap of entries. Submodules are left out, and so
+ * are links that could lead outside.
+ */
+export class GitTree {
+  readonly files: TreeEntry[] = []
+  readonly links: TreeEntry[] = []
+  readonly submodules: string[] = []
+  bytes = 0
+  readonly #tree = new ArchiveTree()
+
+  constructor(private readonly maxBytes: number) {}
+
+  get kept(): TreeEntry[] {
+    return [...this.files, ...this.links]
+  }
+
+  /** Takes the next entry; a fault ends the whole fetch. */
+  add(entry: TreeEntry): TreeFault | null {
+    const { mode, path, bytes } = entry
+    if (isDropped(path)) return null
+    if (mode === '160000') {
+      this.submodules.push(path)
+      return null
+    }
+    const fault = nameFault(path) ?? this.#tree.add(path, false)
+    if (fault || path.split('/').some(part => part === '..' || part === '.' || part === ''))
+      return { code: 'CLONE_FAILED', message: `The commit holds a name that cannot be a file here: ${shown(path)}` }
+    if (this.#tree.size > uploadRules.entries)
+      return {
+        code: 'REPOSITORY_TOO_LARGE',
+        message: `The commit holds over ${uploadRules.entries} files and folders.`,
+      }
+    this.bytes += bytes
+    if (this.bytes > this.maxBytes)
+      return { code: 'REPOSITORY_TOO_LARGE', message: `The commit's files take over ${inMb(this.maxBytes)}.` }
+    if (mode === '120000') this.links.push(entry)
+    else this.files.push(entry)
+    return null
+  }
+
+  /** Takes out the links that lead outside, by their targets in the order of `links`. Returns their paths. */
+  dropLinksOutside(targets: readonly string[]): string[] {
+    const inside = this.links.filter(({ path, bytes }, index) => {
+      const target = targets[index] ?? ''
+      return bytes > 0 && bytes <= longestTarget && !target.includes('\0') && staysInside(path, target)
+    })
+    const outside = this.links.filter(link => !inside.includes(link)).map(link => link.path)
+    this.links.splice(0, this.links.length, ...inside)
+    return outside
+  }
+}
+
+export function inMb(bytes: number): string {
+  return `${Math.round(bytes / 1024 ** 2)} MB`
+}
+
+function shown(name: string): string {
+  return name.replace(/[\u0000-\u001f\u007f]/g, '?').slice(0, 80)
+}
