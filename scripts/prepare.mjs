@@ -8,10 +8,11 @@ import { fileURLToPath } from 'node:url'
 import { build, sourceHash } from './build.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const lockPath = join(root, '.prepare.lock')
 const verb = process.argv[2]
 
 if (!ready()) {
-  const release = await lock(join(root, '.prepare.lock'))
+  const release = await lock()
   try {
     if (!packagesInstalled()) await installPackages()
     if (!compiled()) await compile()
@@ -27,23 +28,24 @@ function ready() {
   return packagesInstalled() && compiled()
 }
 
-/** npm writes its hidden lock file last, so an interrupted install has none, and one of another lock file differs from ours. */
+/** npm notes at the end what it installed; the files are looked for too, since two installs that met leave a note without them. */
 function packagesInstalled() {
   const wanted = readJson(join(root, 'package-lock.json'))?.packages ?? {}
   const present = readJson(join(root, 'node_modules/.package-lock.json'))?.packages
   if (!present) return false
-  return Object.entries(wanted).every(
-    ([path, entry]) => path === '' || entry.optional || entry.link || present[path]?.version === entry.version,
-  )
+  return Object.entries(wanted).every(([path, entry]) => {
+    if (path === '' || entry.optional || entry.link) return true
+    return present[path]?.version === entry.version && existsSync(join(root, path, 'package.json'))
+  })
 }
 
 async function installPackages() {
   say('Installing packages from the lock file (once; this can take some minutes) ...')
   const npm = join(dirname(process.execPath), 'npm')
-  const args = ['ci', '--no-audit', '--no-fund', '--no-update-notifier', '--loglevel=error']
+  const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error']
   for (let attempt = 1; ; attempt++) {
     const code = await run(existsSync(npm) ? npm : 'npm', args, 'still installing packages')
-    if (code === 0) break
+    if (code === 0 && packagesInstalled()) break
     if (attempt === 3)
       throw new Error('npm ci failed three times; its messages stand above. Run the same command again to continue.')
     say(`npm ci ended with ${code}; trying again ...`)
@@ -71,25 +73,34 @@ function run(command, args, alive) {
   return new Promise((resolve, reject) => {
     const started = Date.now()
     const timer = setInterval(() => say(`  ... ${alive} (${Math.round((Date.now() - started) / 1000)} s)`), 15_000)
-    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 2, 2] })
+    // Its own group, ended with us as a whole: an npm that goes on alone would meet the one of the next attempt.
+    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 2, 2], detached: true })
+    const end = () => {
+      process.kill(-child.pid, 'SIGKILL')
+      rmSync(lockPath, { force: true })
+      process.exit(130)
+    }
+    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(name, end)
+    if (child.pid) writeFileSync(lockPath, `${process.pid} ${child.pid}`)
     child.on('error', reject)
     child.on('close', code => {
       clearInterval(timer)
+      for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.off(name, end)
       resolve(code ?? 1)
     })
   })
 }
 
-/** One preparation at a time; the lock of a process that is gone is taken over. */
-async function lock(path) {
+/** One preparation at a time. The lock names its holder and what that runs; it is taken over when both are gone. */
+async function lock() {
   for (;;) {
     try {
-      writeFileSync(path, String(process.pid), { flag: 'wx' })
-      return () => rmSync(path, { force: true })
+      writeFileSync(lockPath, String(process.pid), { flag: 'wx' })
+      return () => rmSync(lockPath, { force: true })
     } catch (error) {
       if (error.code !== 'EEXIST') throw error
-      const holder = Number(readText(path))
-      if (holder && !existsSync(`/proc/${holder}`)) rmSync(path, { force: true })
+      const holders = readText(lockPath)?.split(' ').filter(Boolean) ?? []
+      if (holders.length && holders.every(pid => !existsSync(`/proc/${pid}`))) rmSync(lockPath, { force: true })
       else await sleep(200)
     }
   }
