@@ -8,10 +8,10 @@ COPY . .
 RUN npm run build && npm prune --omit=dev --no-audit --no-fund
 
 FROM node:24.19.0-bookworm-slim
-# nginx with its Lua module for the proxy; e2fsprogs, iptables and mmdebstrap for the host (quotas, firewall, images made
-# where no registry answers).
+# nginx with its Lua module for the proxy; e2fsprogs, iptables, mmdebstrap and git for the host (quotas, firewall, images
+# made where no registry answers, repositories).
 RUN apt-get update \
- && apt-get install -y --no-install-recommends ca-certificates nginx-light libnginx-mod-http-lua e2fsprogs iptables mmdebstrap \
+ && apt-get install -y --no-install-recommends ca-certificates nginx-light libnginx-mod-http-lua e2fsprogs iptables mmdebstrap git \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /berth
 ENV NODE_ENV=production NODE_OPTIONS=--enable-source-maps BERTH_DATA=/var/lib/berth

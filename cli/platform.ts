@@ -6,6 +6,7 @@ import type { Supervisor } from '../workers/supervisor.ts'
 import { ensureFirstAccount } from './first-account.ts'
 import { checkout, type Installation } from './installation.ts'
 import { ensureDocker } from './parts/docker.ts'
+import { ensureGit } from './parts/git.ts'
 import { s3rverProcess } from './parts/object-store.ts'
 import { ensureDatabase, postgresProcess, postgresUrl } from './parts/postgres.ts'
 import { nginxBinary, proxyProcess } from './parts/proxy.ts'
@@ -64,7 +65,7 @@ async function startStores(installation: Installation, supervisor: Supervisor, s
     await start(await proxyProcess(config, targets, say))
   }
   // First what only the system can give, so that everything missing is named at once.
-  await allOrEveryReason([ensureDocker(dockerOptions(installation), say), nginxBinary(say)])
+  await allOrEveryReason([ensureDocker(dockerOptions(installation), say), nginxBinary(say), ensureGit(say)])
   await Promise.all([database(), temporal(), objects(), proxy()])
   return specs
 }

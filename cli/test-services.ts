@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { endRecorded, readRecord } from '../workers/process-record.ts'
 import { Supervisor } from '../workers/supervisor.ts'
 import { defaultDockerHost, ensureDocker } from './parts/docker.ts'
+import { ensureGit } from './parts/git.ts'
 import { ensureImages, firstImages } from './parts/images.ts'
 import { nginxBinary } from './parts/proxy.ts'
 import { temporalProcess } from './parts/temporal.ts'
@@ -39,7 +40,7 @@ export async function startTestServices(say: Say): Promise<TestServices> {
   }
   try {
     const [postgres, address] = await step(say, 'starting what the tests need', () =>
-      Promise.all([startTestPostgres(supervisor, folder, say), temporal(), engine(), nginxBinary(say)]),
+      Promise.all([startTestPostgres(supervisor, folder, say), temporal(), engine(), nginxBinary(say), ensureGit(say)]),
     )
     return { env: { TEST_DATABASE_URL: postgres.adminUrl, TEST_TEMPORAL_ADDRESS: address }, stop }
   } catch (error) {

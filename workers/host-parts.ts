@@ -9,7 +9,8 @@ import type { ContainerHost } from '../activities/container-host.ts'
 import type { HostTraits } from '../activities/container-spec.ts'
 import { openFirewall } from '../activities/firewall.iptables.ts'
 import { proxyAddress } from '../activities/firewall.ts'
-import { FetchRefused, type FetchRequest, type Git } from '../activities/git.ts'
+import { gitCli } from '../activities/git.cli.ts'
+import type { FetchRequest, Git } from '../activities/git.ts'
 import { openObjectStore } from '../activities/object-store.select.ts'
 import type { ObjectStore } from '../activities/object-store.ts'
 import type { Placement } from '../activities/placement.ts'
@@ -92,12 +93,12 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     },
     bootId: (await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => 'unknown')).trim(),
     placement: firstPlacement,
-    git: {
-      async fetch() {
-        throw new FetchRefused('CLONE_FAILED', 'Git is not connected.')
-      },
+    git: gitCli({ caBundle: config.host.caBundle }),
+    gitLimits: {
+      maxBytes: config.git.maxMb * 1024 ** 2,
+      timeoutSeconds: config.git.timeoutSeconds,
+      allowedHosts: config.git.allowedHosts,
     },
-    gitLimits: { maxBytes: 100 * 1024 * 1024, timeoutSeconds: 120, allowedHosts: [] },
     credentials: async () => null,
     async close() {
       await children.close()
