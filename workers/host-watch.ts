@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { type ContainerHost, type ContainerState, labels } from '../activities/container-host.ts'
+import { tenantNetwork } from '../activities/container-spec.ts'
 import type { Volumes } from '../activities/volume.ts'
 import * as apps from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
@@ -48,7 +49,8 @@ export async function watchHost(options: WatchOptions, signal: AbortSignal): Pro
 /** One comparison of rows and containers. Containers are listed first: one without a row then is a stray for certain. */
 export async function reconcile(options: WatchOptions): Promise<void> {
   const { db, engine, hostId, bootId } = options
-  const containers = await engine.list({ [labels.host]: hostId, [labels.role]: 'app' })
+  const present = await engine.list({ [labels.host]: hostId })
+  const containers = present.filter(container => container.labels[labels.role] !== 'build')
   const rows = await apps.listAppsOfHost(db, hostId)
   for (const app of rows) {
     const rebooted = app.boot_id !== bootId
@@ -61,20 +63,28 @@ export async function reconcile(options: WatchOptions): Promise<void> {
     const fresh = container ? await engine.inspect(container.name) : null
     await act(options, app, fresh, verdict(observe(app, fresh), { rebooted, busy: false }))
   }
-  await removeStrays(options, containers, rows)
+  await removeStrays(options, present, rows)
 }
 
 async function removeStrays(
-  { db, engine, volumes, log }: WatchOptions,
+  { db, engine, volumes, hostId, log }: WatchOptions,
   containers: ContainerState[],
   rows: apps.AppRow[],
 ): Promise<void> {
+  const kept = new Set<string | undefined>()
+  const left = new Set<string>()
   for (const container of containers) {
-    const appId = container.labels[labels.app]
-    if (!appId || rows.some(app => app.id === appId) || (await apps.loadApp(db, appId))) continue
+    const { [labels.app]: appId, [labels.owner]: ownerId } = container.labels
+    if (!appId || rows.some(app => app.id === appId) || (await apps.loadApp(db, appId))) {
+      kept.add(ownerId)
+      continue
+    }
     log.warn({ container: container.name }, 'watch: a container of no application is removed')
     await engine.remove(container.name)
+    if (ownerId) left.add(ownerId)
   }
+  for (const ownerId of left)
+    if (!kept.has(ownerId)) await engine.removeNetwork(tenantNetwork(ownerId, hostId).name).catch(() => {})
   for (const appId of await volumes.list()) {
     if (rows.some(app => app.id === appId) || (await apps.loadApp(db, appId))) continue
     log.warn({ appId }, 'watch: the folder of no application is removed')

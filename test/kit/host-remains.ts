@@ -2,15 +2,21 @@ import { readFile } from 'node:fs/promises'
 import Docker from 'dockerode'
 import { dockerHost } from '../../activities/container-host.docker.ts'
 import { labels } from '../../activities/container-host.ts'
-import { openVolumes } from '../../activities/volume-choice.ts'
+import { folderVolumes } from '../../activities/volume.folder.ts'
+import { loopVolumes } from '../../activities/volume.loop.ts'
+import type { Volumes } from '../../activities/volume.ts'
 import { dockerAddress } from './docker.ts'
 
 const docker = new Docker({ socketPath: dockerAddress.replace('unix://', '') })
 const engine = dockerHost({ dockerHost: dockerAddress, makeRootfs: () => Promise.reject(new Error('not in tests')) })
 
+/** As the host chose them, without trying again what this machine can. */
+const volumesOf = (root: string): Volumes =>
+  process.getuid?.() === 0 ? loopVolumes(root) : folderVolumes(`${root}/folders`)
+
 /** Everything a container host has on this machine, by name. Empty lists = nothing is left. */
 export async function remainsOf(root: string, hostId: string) {
-  const { volumes } = await openVolumes({ root: `${root}/hosts/${hostId}`, quota: 'auto' })
+  const volumes = volumesOf(`${root}/hosts/${hostId}`)
   const networks = await docker.listNetworks({ filters: { label: [`${labels.host}=${hostId}`] } })
   const mounts = (await readFile('/proc/self/mounts', 'utf8')).split('\n').map(line => line.split(' ')[1] ?? '')
   return {
@@ -23,7 +29,7 @@ export async function remainsOf(root: string, hostId: string) {
 
 /** Takes away everything that a container host of a test has left on this machine. */
 export async function clearHost(root: string, hostId: string): Promise<void> {
-  const { volumes } = await openVolumes({ root: `${root}/hosts/${hostId}`, quota: 'auto' })
+  const volumes = volumesOf(`${root}/hosts/${hostId}`)
   const { containers, networks } = await remainsOf(root, hostId)
   await Promise.all(containers.map(name => engine.remove(name)))
   for (const name of networks) await engine.removeNetwork(name)

@@ -1,0 +1,101 @@
+import { execFileSync } from 'node:child_process'
+import test from 'ava'
+import { labels } from '../../activities/container-host.ts'
+import { buildContainer, tenantNetwork } from '../../activities/container-spec.ts'
+import type { Release } from '../../activities/release.ts'
+import { newAppId } from '../../policy/ids.ts'
+import { bareDocker } from '../kit/host-remains.ts'
+import { testPlatform } from '../kit/platform.ts'
+import { nodeProgram } from '../kit/programs.ts'
+
+const started = testPlatform()
+
+const worker = { main: 'index.js', files: { 'index.js': 'console.log("at work"); setInterval(() => {}, 1000)' } }
+const writer = {
+  main: 'index.js',
+  files: {
+    'index.js': `const fs = require('node:fs')
+fs.appendFileSync('starts.txt', 'x')
+require('node:http').createServer((_, answer) => answer.end(fs.readFileSync('starts.txt'))).listen(process.env.PORT)`,
+  },
+}
+
+test.serial('a reboot brings every application back to what was wanted of it', async t => {
+  t.timeout(120_000)
+  const platform = await started
+  const ana = await platform.api.makeUser()
+  const as = platform.api.as(ana)
+  const web = await platform.deploy(ana, writer)
+  const background = await platform.deploy(ana, worker, { SUBDOMAIN: null, MEMORY: '256' })
+  const stopped = await platform.deploy(ana, nodeProgram('stopped'))
+  t.is((await as.post(`/v2/apps/${stopped.id}/stop`)).status, 200)
+  t.is((await platform.page(web.domain)).body, 'x')
+
+  // What a power cut does: the host process, every container and every mount are gone, and nobody saw it.
+  await platform.hosts.get('a')?.stop()
+  const remains = await platform.remains()
+  await Promise.all(
+    remains.containers.map(name =>
+      bareDocker
+        .getContainer(name)
+        .kill()
+        .catch(() => {}),
+    ),
+  )
+  for (const place of remains.mounts) execFileSync('umount', ['--lazy', place])
+  t.is((await platform.remains()).mounts.length, 0)
+
+  await platform.startHost('a', {}, 'another-boot')
+  await platform.until(async () => (await platform.page(web.domain)).status === 200, 20, 'the web application is back')
+  t.is((await platform.page(web.domain)).body, 'xx', 'with its files')
+  const statusOf = async (id: string) => (await as.get(`/v2/apps/${id}/status`)).body.response
+  await platform.until(async () => (await statusOf(background.id)).running, 20, 'so is the one without a port')
+  t.like(await statusOf(background.id), { status: 'running', exit: undefined })
+  t.like(await statusOf(stopped.id), { status: 'exited', running: false })
+  t.is((await platform.page(stopped.domain)).status, 404)
+  t.deepEqual((await platform.remains()).containers.sort(), remains.containers.sort())
+  const operations = await platform.db('operations').where({ actor: 'host-watch' }).select('kind', 'state')
+  t.deepEqual(operations, [
+    { kind: 'start', state: 'success' },
+    { kind: 'start', state: 'success' },
+  ])
+})
+
+test.serial('what belongs to no application is removed, and nothing else', async t => {
+  t.timeout(60_000)
+  const platform = await started
+  const { parts, id } = platform.hosts.get('a')!
+  const before = await platform.remains()
+  const ownerId = '1'.repeat(18)
+  const release = {
+    ...{ appId: newAppId(), ownerId, hostId: id, number: 1, uid: 10_001, ramMb: 256, cpus: 1, language: 'javascript' },
+    runtimeVersion: '22',
+  } as Release
+  const network = tenantNetwork(ownerId, id)
+  const foreign = { ...buildContainer(release, '/tmp', 'sleep 300', parts.traits), name: `berth-foreign-${id}` }
+  await parts.engine.ensureNetwork(network)
+  const build = buildContainer(release, '/tmp', 'sleep 300', parts.traits)
+  const app = { ...build, name: `berth-${release.appId}-1`, labels: { ...build.labels, [labels.role]: 'app' } }
+  const untouched = { ...foreign, labels: { 'some.label': 'of-somebody' }, network: 'none' }
+  t.teardown(() => parts.engine.remove(untouched.name))
+  for (const spec of [untouched, build, app]) {
+    await parts.engine.create(spec)
+    await parts.engine.start(spec.name)
+  }
+  await parts.volumes.ensure(release.appId, 16, 10_001)
+  await platform.until(
+    async () => {
+      const now = await platform.remains()
+      return now.volumes.length === before.volumes.length && now.containers.length === before.containers.length
+    },
+    20,
+    'strays are removed',
+  )
+  await platform.until(
+    async () => (await platform.remains()).networks.length === before.networks.length,
+    5,
+    'so is their network',
+  )
+  t.deepEqual(await platform.remains(), before)
+  t.true((await parts.engine.inspect(untouched.name))?.running)
+})
