@@ -5,6 +5,7 @@ import { deployCommand } from './deploy.ts'
 import { doctorCommand } from './doctor.ts'
 import { downCommand } from './down.ts'
 import { hostCommand } from './host.ts'
+import { hostsCommand } from './hosts.ts'
 import { infoCommand } from './info.ts'
 import { checkout } from './installation.ts'
 import { keysCommand } from './keys.ts'
@@ -32,6 +33,7 @@ for (const add of [
   usersCommand,
   keysCommand,
   hostCommand,
+  hostsCommand,
   doctorCommand,
   testCommand,
 ])

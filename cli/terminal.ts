@@ -19,8 +19,10 @@ export async function step<T>(say: Say, name: string, work: () => Promise<T>): P
   }
 }
 
-/** Two columns with the second aligned. */
-export function columns(rows: readonly (readonly [string, string])[], indent = '  '): string {
-  const width = Math.max(...rows.map(([left]) => left.length))
-  return rows.map(([left, right]) => `${indent}${left.padEnd(width)}  ${right}`).join('\n')
+/** Columns that are aligned, except for the last. */
+export function columns(rows: readonly (readonly string[])[], indent = '  '): string {
+  const widths = rows[0]?.map((_, n) => Math.max(...rows.map(row => row[n]?.length ?? 0))) ?? []
+  const cells = (row: readonly string[]) =>
+    row.map((cell, n) => (n < row.length - 1 ? cell.padEnd(widths[n] ?? 0) : cell))
+  return rows.map(row => indent + cells(row).join('  ')).join('\n')
 }

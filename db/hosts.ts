@@ -86,3 +86,12 @@ export async function lockCapacities(db: Db, diskMbPer256Mb: number): Promise<Ho
     }
   })
 }
+
+/** What applications have reserved on each host, in MB of memory, and how many they are. Hosts without any are left out. */
+export async function reservations(db: Db): Promise<Map<string, { apps: number; memoryMb: number }>> {
+  const rows: { host_id: string; apps: string; memory: string }[] = await db('apps')
+    .select('host_id')
+    .select(db.raw('count(*) as apps, sum(ram_mb) as memory'))
+    .groupBy('host_id')
+  return new Map(rows.map(row => [row.host_id, { apps: Number(row.apps), memoryMb: Number(row.memory) }]))
+}

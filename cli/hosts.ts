@@ -1,0 +1,77 @@
+import type { Command } from 'commander'
+import type { Db } from '../db/database.ts'
+import { listHosts, reservations, setDraining } from '../db/hosts.ts'
+import { withInstallation } from './database.ts'
+import { columns } from './terminal.ts'
+
+/** One host as operators see it. Sizes in MB. */
+interface HostLine {
+  name: string
+  state: 'open' | 'draining' | 'silent'
+  address: string
+  apps: number
+  reserved_mb: number
+  memory_mb: number
+  last_seen_at: string | null
+  protections: Record<string, string>
+}
+
+export function hostsCommand(program: Command): void {
+  const hosts = program.command('hosts').description('the container hosts')
+  hosts
+    .command('list')
+    .description('every host: whether it answers, what is placed on it, how it is protected')
+    .option('--json', 'as a JSON array')
+    .action(async ({ json }: { json?: boolean }) => {
+      const lines = await withInstallation((_, db) => hostLines(db))
+      console.log(json ? JSON.stringify(lines) : table(lines))
+    })
+  for (const [verb, draining, words] of [
+    ['drain', true, 'place nothing new on a host; what is there runs on'],
+    ['undrain', false, 'let a drained host have applications again'],
+  ] as const) {
+    hosts
+      .command(verb)
+      .description(words)
+      .argument('<name>', 'its name in the cluster')
+      .action(async (name: string) => {
+        await withInstallation(async (_, db) => {
+          if (!(await setDraining(db, name, draining)))
+            throw new Error(
+              `There is no host "${name}". Hosts: ${(await listHosts(db)).map(({ id }) => id).join(', ')}`,
+            )
+        })
+        console.log(draining ? `Nothing new is placed on ${name}.` : `${name} takes applications again.`)
+      })
+  }
+}
+
+/** A host that left on purpose was last seen never. */
+export async function hostLines(db: Db): Promise<HostLine[]> {
+  const reserved = await reservations(db)
+  return (await listHosts(db)).map(host => ({
+    name: host.id,
+    state: host.reachable ? (host.draining ? 'draining' : 'open') : 'silent',
+    address: host.address,
+    apps: reserved.get(host.id)?.apps ?? 0,
+    reserved_mb: reserved.get(host.id)?.memoryMb ?? 0,
+    memory_mb: host.memory_mb,
+    last_seen_at: host.last_seen_at.getTime() === 0 ? null : host.last_seen_at.toISOString(),
+    protections: host.protections,
+  }))
+}
+
+function table(lines: HostLine[]): string {
+  const head = ['NAME', 'STATE', 'ADDRESS', 'APPS', 'MEMORY', 'PROTECTIONS']
+  const rows = lines.map(line => [
+    line.name,
+    line.state,
+    line.address,
+    String(line.apps),
+    `${line.reserved_mb}/${line.memory_mb} MB`,
+    Object.entries(line.protections)
+      .map(([what, how]) => `${what}: ${how}`)
+      .join('; '),
+  ])
+  return columns([head, ...rows], '')
+}

@@ -1,0 +1,54 @@
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test from 'ava'
+import { hostLines } from '../../cli/hosts.ts'
+import { leaveHost, listHosts } from '../../db/hosts.ts'
+import { testDatabase } from '../kit/database.ts'
+import { rows } from '../kit/rows.ts'
+
+const database = testDatabase()
+
+test.serial('hosts are told with what is reserved on them and whether they answer', async t => {
+  const { db } = await database
+  const make = rows(db)
+  await make.host('h1', { memoryMb: 8192, protections: { quota: 'enforced' } })
+  const ana = await make.user()
+  await make.app(ana.id, { memoryMb: 512 })
+  await make.app(ana.id, { memoryMb: 1024 })
+  await make.host('h2')
+  await leaveHost(db, 'h2')
+  await db('hosts').where({ id: 'h1' }).update({ draining: true })
+  const [first, second] = await hostLines(db)
+  t.like(first, { name: 'h1', state: 'draining', apps: 2, reserved_mb: 1536, memory_mb: 8192 })
+  t.deepEqual(first?.protections, { quota: 'enforced' })
+  t.like(second, { name: 'h2', state: 'silent', apps: 0, reserved_mb: 0, last_seen_at: null })
+})
+
+test.serial('drain and undrain from the command line; an unknown name is refused with the known ones', async t => {
+  const { db, url } = await database
+  await rows(db).host('h3')
+  await db('hosts').where({ id: 'h3' }).update({ last_seen_at: '2100-01-01' })
+  const folder = mkdtempSync(join(tmpdir(), 'berth-hosts-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const environment = { DATABASE_URL: url, BERTH_MASTER_KEY: '00'.repeat(32), BERTH_DATA: folder }
+  const run = async (...args: string[]) => {
+    return new Promise<{ code: number; stdout: string; stderr: string }>(resolve => {
+      const command = ['--import=tsx', 'cli/main.ts', 'hosts', ...args]
+      execFile(process.execPath, command, { env: { ...process.env, ...environment } }, (error, stdout, stderr) =>
+        resolve({ code: error ? 1 : 0, stdout, stderr }),
+      )
+    })
+  }
+  const draining = async () => (await listHosts(db)).find(({ id }) => id === 'h3')?.draining
+  t.is((await run('drain', 'h3')).code, 0)
+  t.true(await draining())
+  t.like(JSON.parse((await run('list', '--json')).stdout).at(-1), { name: 'h3', state: 'draining' })
+  t.regex((await run('list')).stdout, /NAME +STATE[\s\S]*h3 +draining/)
+  t.is((await run('undrain', 'h3')).code, 0)
+  t.false(await draining())
+  const refused = await run('drain', 'h9')
+  t.is(refused.code, 1)
+  t.regex(refused.stderr, /no host "h9".*h3/)
+})
