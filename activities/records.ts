@@ -8,7 +8,7 @@ import { ApiError } from '../policy/errors.ts'
 import type { Plans } from '../policy/plans.ts'
 import { refusal } from './failures.ts'
 import type { ContainerExit, LaneOperation, Serving, StartedContainer } from './release.ts'
-import { type DecisionOptions, decide } from './release-decision.ts'
+import { type DecisionOptions, decide, decideServing } from './release-decision.ts'
 
 export interface Failure {
   code: string
@@ -57,11 +57,16 @@ export function recordActivities(options: RecordsOptions) {
       await operations.recordStep(db, operationId, words)
     },
 
+    /** From here on the host leaves the application's containers to this deploy. */
+    async recordChange(operationId: string): Promise<void> {
+      await operations.recordStep(db, operationId, operations.changingVersions)
+    },
+
     /** The release that serves now. */
     async serving(appId: string): Promise<Serving> {
-      const app = await apps.loadApp(db, appId)
-      if (!app) throw refusal('APP_NOT_FOUND', 'The application was deleted.')
-      return { number: app.release, running: app.status === 'running', hostPort: app.host_port }
+      const serving = await decideServing(db, options, appId)
+      if (!serving) throw refusal('APP_NOT_FOUND', 'The application was deleted.')
+      return serving
     },
 
     async adoptConfig(deploymentId: string): Promise<void> {
@@ -114,6 +119,7 @@ export function recordActivities(options: RecordsOptions) {
           .where({ id: release.appId })
           .whereNull('provisioned_at')
           .update({ provisioned_at: trx.fn.now() })
+        await apps.recordDesired(trx, release.appId, 'running')
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'success' })
         await operations.finish(trx, id, { state: 'success' })
       })

@@ -5,11 +5,20 @@ import { findHost } from '../db/hosts.ts'
 import type { OperationRow } from '../db/operations.ts'
 import type { AppConfigFile } from '../policy/app-config.ts'
 import { cpusFor, diskMbFor } from '../policy/sizes.ts'
-import type { LaneOperation, Release, Source } from './release.ts'
+import type { LaneOperation, Release, Serving, Source } from './release.ts'
 
 export interface DecisionOptions {
   appsDomain: string
   diskMbPer256Mb: number
+}
+
+/** The version that serves now, as its row tells it; null when the application is gone. */
+export async function decideServing(db: Db, options: DecisionOptions, appId: string): Promise<Serving | null> {
+  const app = await apps.loadApp(db, appId)
+  const host = app && (await findHost(db, app.host_id))
+  if (!app || !host) return null
+  const release = releaseOf(app, host.address, options, undefined)
+  return { release, running: app.status === 'running', hostPort: app.host_port }
 }
 
 /** Everything that the steps of an operation need, from the rows as they are now; null when the application is gone. */
@@ -18,13 +27,24 @@ export async function decide(db: Db, options: DecisionOptions, operation: Operat
   const host = app && (await findHost(db, app.host_id))
   if (!app || !host) return null
   const deployment = await deployments.findByOperation(db, operation.id)
-  const traits = deployment?.config ? configured(deployment.config) : recorded(app)
-  const release: Release = {
-    ...traits,
+  const release = releaseOf(app, host.address, options, deployment)
+  // A restart that is claimed anew, by a lane after a lost one, finds its own mark.
+  const wasRunning = app.status === 'running' || (app.status === 'restarting' && app.desired_state === 'running')
+  return { id: operation.id, kind: operation.kind, wasDesired: app.desired_state, wasRunning, release }
+}
+
+function releaseOf(
+  app: apps.AppRow,
+  hostAddress: string,
+  options: DecisionOptions,
+  deployment: deployments.DeploymentRow | undefined,
+): Release {
+  return {
+    ...(deployment?.config ? configured(deployment.config) : recorded(app)),
     appId: app.id,
     ownerId: app.owner_id,
     hostId: app.host_id,
-    hostAddress: host.address,
+    hostAddress,
     number: deployment?.release ?? app.release,
     uid: app.uid,
     diskMb: diskMbFor(app.ram_mb, options.diskMbPer256Mb),
@@ -34,9 +54,6 @@ export async function decide(db: Db, options: DecisionOptions, operation: Operat
     path: deployment?.path ?? '',
     restart: deployment?.restart ?? true,
   }
-  // A restart that is claimed anew, by a lane after a lost one, finds its own mark.
-  const wasRunning = app.status === 'running' || (app.status === 'restarting' && app.desired_state === 'running')
-  return { id: operation.id, kind: operation.kind, wasDesired: app.desired_state, wasRunning, release }
 }
 
 type Traits = Pick<Release, 'ramMb' | 'cpus' | 'language' | 'runtimeVersion' | 'main' | 'start'>

@@ -38,7 +38,7 @@ export type Source =
 
 /** What serves before a deploy. */
 export interface Serving {
-  number: number
+  release: Release
   running: boolean
   hostPort: number | null
 }

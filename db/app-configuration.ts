@@ -32,7 +32,7 @@ export interface Adoption {
 }
 
 /**
- * Gives an application the configuration that a deployment brings, and keeps what it replaces until `settleConfig`. Adopted already,
+ * Gives an application the configuration that a deployment brings, and keeps what it replaces for `revertConfig`. Adopted already,
  * and no configuration at all, is success. Throws INSUFFICIENT_MEMORY (plan), FAILED_CLUSTER_SELECTION (host), CANNOT_SET_SUBDOMAIN.
  */
 export async function adoptConfig(db: Db, { deploymentId, plans, diskMbPer256Mb }: Adoption): Promise<void> {

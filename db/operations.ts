@@ -155,9 +155,16 @@ export async function waitingTargets(db: Db, queuedSeconds: number, runningSecon
   return rows
 }
 
-/** Whether an operation of this target waits or runs. */
+/** What a deploy does while nothing else may touch the application; before, it only fetches and builds beside it. */
+export const changingVersions = 'changing versions'
+
+/** Whether an operation of this target waits or runs that may start or end its containers. */
 export async function isBusy(db: Db, targetId: string): Promise<boolean> {
-  const row = await db('operations').where({ target_id: targetId }).whereIn('state', ['queued', 'running']).first('id')
+  const row = await db('operations')
+    .where({ target_id: targetId })
+    .whereIn('state', ['queued', 'running'])
+    .where(where => where.whereNot('kind', 'deploy').orWhere({ step: changingVersions }))
+    .first('id')
   return Boolean(row)
 }
 

@@ -1,5 +1,5 @@
 import { ApplicationFailure, CancellationScope, sleep } from '@temporalio/workflow'
-import type { LaneOperation, Release, Serving } from '../activities/release.ts'
+import type { LaneOperation, Serving } from '../activities/release.ts'
 import { failureOf } from './failures.ts'
 import { type Host, records, removeRoute, switchRoute } from './lane-steps.ts'
 import { type Undo, undoable } from './undo.ts'
@@ -44,64 +44,56 @@ async function prepare(claimed: LaneOperation, { build, slot }: Host): Promise<L
 async function change(operation: LaneOperation, host: Host): Promise<void> {
   const { id, release } = operation
   const before = await records.serving(release.appId)
-  const previous = { ...release, number: before.number }
-  await records.recordStep(id, 'changing versions')
+  await records.recordChange(id)
   await undoable(async undo => {
+    if (before.running && !release.hostname) undo(() => startAgain(before, host))
     if (release.deploymentId) {
       const { deploymentId } = release
       undo(() => records.revertConfig(deploymentId))
       await records.adoptConfig(deploymentId)
     }
-    if (before.running && !release.hostname) undo(() => startAgain(operation, previous, host))
     undo(() => host.command.restoreFiles(release))
     await host.build.placeFiles(release)
     if (!release.restart) return records.filesServe(operation)
-    await changePrograms(operation, previous, before, host, undo)
+    await changePrograms(operation, before, host, undo)
   })
-  await CancellationScope.nonCancellable(() => retire(operation, previous, before, host))
+  await CancellationScope.nonCancellable(() => retire(operation, before, host))
 }
 
 /** Web applications answer throughout: two versions side by side. Programs without a port never run twice. */
 async function changePrograms(
   operation: LaneOperation,
-  previous: Release,
   before: Serving,
   { build, command }: Host,
   undo: (step: Undo) => void,
 ): Promise<void> {
   const { release } = operation
-  if (before.running && !release.hostname) await command.stopApp(previous, { mustRun: false })
+  if (before.running && !release.hostname) await command.stopApp(before.release, { mustRun: false })
   undo(() => command.removeContainer(release))
   const started = await build.startRelease(release)
   const unhealthy = await build.passHealthGate(release, started)
   if (unhealthy) throw ApplicationFailure.nonRetryable(unhealthy.reason, 'HEALTH_CHECK_FAILED')
-  undo(() => routeBack(previous, before))
+  undo(() => routeBack(before))
   await switchRoute(release, started)
   await records.releaseServes(operation, started)
 }
 
-async function routeBack(previous: Release, { hostPort }: Serving): Promise<void> {
-  if (hostPort === null) await removeRoute(previous)
-  else await switchRoute(previous, { hostPort })
+async function routeBack({ release, hostPort }: Serving): Promise<void> {
+  if (hostPort === null) await removeRoute(release)
+  else await switchRoute(release, { hostPort })
 }
 
-async function startAgain({ release }: LaneOperation, previous: Release, { command }: Host): Promise<void> {
-  const operation = await records.serving(release.appId)
-  const started = await command.startApp({ ...previous, number: operation.number })
-  await records.recordStarted(release.appId, operation.number, started)
+async function startAgain({ release }: Serving, { command }: Host): Promise<void> {
+  const started = await command.startApp(release)
+  await records.recordStarted(release.appId, release.number, started)
 }
 
 /** The old version has served its last request. What cannot be removed now is swept by the host. */
-async function retire(
-  { release }: LaneOperation,
-  previous: Release,
-  before: Serving,
-  { command }: Host,
-): Promise<void> {
-  if (release.restart && before.number !== release.number) {
+async function retire({ release }: LaneOperation, before: Serving, { command }: Host): Promise<void> {
+  if (release.restart && before.release.number !== release.number) {
     if (before.running && release.hostname) await sleep(drainSeconds * 1000)
-    await command.stopApp(previous, { mustRun: false }).catch(() => {})
-    await command.removeContainer(previous).catch(() => {})
+    await command.stopApp(before.release, { mustRun: false }).catch(() => {})
+    await command.removeContainer(before.release).catch(() => {})
   }
   await command.settleFiles(release).catch(() => {})
 }
