@@ -1,4 +1,5 @@
 import Docker from 'dockerode'
+import { applicationRange } from '../policy/networks.ts'
 import { call, engineSeconds, status, unless } from './container-calls.docker.ts'
 import { labelFilter, watch } from './container-events.docker.ts'
 import { type ContainerHost, type ContainerState, HostUnreachable } from './container-host.ts'
@@ -27,7 +28,7 @@ const stopMarginSeconds = 15
 export function dockerHost({
   dockerHost,
   makeRootfs,
-  networkRange = '10.192.0.0/11',
+  networkRange = applicationRange,
 }: DockerHostOptions): ContainerHost {
   const docker = new Docker(address(dockerHost))
   const networks = containerNetworks(docker, networkRange)

@@ -95,6 +95,8 @@ function settingsFor(env: Environment, dataDir: string, ports: Ports, secrets: S
   const s3rver = env.OBJECT_STORE === 's3rver'
   return {
     BERTH_DATA: dataDir,
+    // Our proxy speaks from loopback; what it says of its clients counts.
+    TRUSTED_PROXIES: env.TRUSTED_PROXIES ?? '127.0.0.1',
     HOST_NAME: env.HOST_NAME ?? `local-${secrets.installationId}`,
     BERTH_MASTER_KEY: env.BERTH_MASTER_KEY ?? secrets.masterKey,
     DATABASE_URL: env.DATABASE_URL ?? postgresUrl(ports.POSTGRES_PORT, secrets.databasePassword, 'berth'),
@@ -112,7 +114,7 @@ function settingsFor(env: Environment, dataDir: string, ports: Ports, secrets: S
 }
 
 const ownNames =
-  /^(API|BLOB|S3|FILES|PUBLIC|EDGE|HOST|TEMPORAL|DATABASE|OBJECT|BUILD|RATE|DISK|BERTH)_|^(BASE_URL|DOCKER_HOST|APPS_DOMAIN|BIND_ADDRESS|LOG_LEVEL|QUEUE_PREFIX|APP_CONFIG_NAMES|PLANS_FILE|TRUSTED_PROXIES|CONTAINER_RUNTIME|HEALTH_GATE_SECONDS)$/
+  /^(API|BLOB|S3|FILES|PUBLIC|EDGE|HOST|TEMPORAL|DATABASE|OBJECT|BUILD|GIT|RATE|DISK|BERTH)_|^(BASE_URL|DOCKER_HOST|APPS_DOMAIN|BIND_ADDRESS|LOG_LEVEL|QUEUE_PREFIX|APP_CONFIG_NAMES|PLANS_FILE|TRUSTED_PROXIES|CONTAINER_RUNTIME|HEALTH_GATE_SECONDS)$/
 
 /** The settings of Berth in an environment, kept so that later commands see what the start saw. */
 function ownSettings(env: Environment): Record<string, string> {

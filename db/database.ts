@@ -14,10 +14,13 @@ export interface DatabaseOptions {
   applicationName?: string
 }
 
+const silent = { warn() {}, error() {}, deprecate() {}, debug() {} }
+
 /** Opens a pool. A connection that cannot be had within 2 s rejects; a statement that runs over 5 s is cancelled. */
 export function openDatabase({ url, pool, statementTimeoutMs = 5000, applicationName = 'berth' }: DatabaseOptions): Db {
   return knexFactory({
     client: 'pg',
+    log: silent, // it writes plain text beside the process's own log, of errors that are thrown as well
     connection: {
       connectionString: url,
       application_name: applicationName,
