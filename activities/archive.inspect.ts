@@ -14,15 +14,19 @@ interface Found {
 export async function inspectArchive(fd: number, options: InspectOptions): Promise<Found> {
   const entries = await readDirectory(fd, uploadRules)
   const meter = new OutputMeter(uploadRules, entries)
-  const configEntry = configOf(entries, options.configNames)
+  const configEntry = options.config === 'ignored' ? undefined : configOf(entries, options.configNames)
   let text = ''
   for (const entry of entries) {
     const content = contentOf(fd, entry, meter)
     if (entry === configEntry) text = await configText(content)
     else for await (const _ of content);
   }
-  if (!configEntry && options.configRequired) throw new ArchiveRefused('MISSING_CONFIG', missingConfig(entries))
-  return { entries: entries.length, bytes: meter.bytes, config: configEntry ? parsed(text, entries) : null }
+  if (!configEntry && options.config === 'required') throw new ArchiveRefused('MISSING_CONFIG', missingConfig(entries))
+  return {
+    entries: entries.length,
+    bytes: meter.bytes,
+    config: configEntry ? parsed(text, entries, options.config === 'optional') : null,
+  }
 }
 
 function configOf(entries: ArchiveEntry[], more: string[]): ArchiveEntry | undefined {
@@ -51,10 +55,11 @@ async function configText(content: AsyncIterable<Buffer>): Promise<string> {
   return Buffer.concat(pieces).toString('utf8')
 }
 
-function parsed(text: string, entries: ArchiveEntry[]): AppConfigFile {
+function parsed(text: string, entries: ArchiveEntry[], partial: boolean): AppConfigFile {
   const files = new Set(entries.filter(entry => entry.kind === 'file').map(entry => entry.path))
   try {
     return parseAppConfig(text, {
+      partial,
       has: path => files.has(path),
       rootNames: [...files].filter(path => !path.includes('/')),
     })

@@ -3,7 +3,7 @@ import type { ErrorCode } from '../policy/errors.ts'
 
 /** What the child is told, once in its life. It answers with an `ArchiveReply` and ends. */
 export type ArchiveJob = { archive: ArchiveSource } & (
-  | { kind: 'inspect'; configNames: string[]; configRequired: boolean }
+  | { kind: 'inspect'; configNames: string[]; config: 'required' | 'optional' | 'ignored' }
   | { kind: 'unpack'; folder: string; owner: Owner | null; own: boolean }
   | { kind: 'clear'; folder: string; owner: Owner | null }
 )

@@ -49,15 +49,15 @@ class ArchiveProcess implements Archives {
   }
 
   /** Rejects with `UPLOAD_BUSY` when too many are being inspected, or when this one did not end in time. */
-  async inspect(file: FileHandle, { configNames, configRequired }: InspectOptions): Promise<Inspection> {
+  async inspect(file: FileHandle, options: InspectOptions): Promise<Inspection> {
     const leave = await this.#slots.enter(this.#options.waitMs)
     if (!leave) throw new ApiError('UPLOAD_BUSY', undefined, 5)
     try {
       const { config, entries, bytes } = await this.#run(file, archive => ({
         kind: 'inspect',
         archive,
-        configNames,
-        configRequired,
+        configNames: options.configNames,
+        config: options.config,
       }))
       return { ok: true, config, entries, bytes }
     } catch (error) {

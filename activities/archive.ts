@@ -10,8 +10,11 @@ export type Inspection =
 export interface InspectOptions {
   /** File names tried at the archive's root after berth.app and berth.config. */
   configNames: string[]
-  /** Whether an archive without configuration file is refused (create) or accepted (commit). */
-  configRequired: boolean
+  /**
+   * `required`: an archive without configuration file is refused (create). `optional`: it is read when it is there, and may speak of
+   * files that the application has already (commit). `ignored`: it is a file like any other (commit into a folder).
+   */
+  config: 'required' | 'optional' | 'ignored'
 }
 
 export interface UnpackOptions {

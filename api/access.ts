@@ -27,14 +27,14 @@ export function checkScope(caller: Caller, auth: Exclude<Auth, 'public'>): void 
  * The application that a path names, when the caller may do this to it. Malformed, missing and foreign ids are the same
  * APP_NOT_FOUND; throws RESOURCE_NOT_ALLOWED and PERMISSION_DENIED too.
  */
-export async function accessApp(db: Db, caller: Caller, idInPath: string, permission: Permission): Promise<AppRow> {
+export async function accessApp(db: Db, caller: Caller, idInPath: string, permission: Permission): Promise<Access> {
   const [, appId, workspaceId] = resourceIdPattern.exec(idInPath) ?? []
   if (!appId) throw new ApiError('APP_NOT_FOUND')
   if (!mayTouch(caller, appId)) throw new ApiError('RESOURCE_NOT_ALLOWED')
   const found = workspaceId === undefined ? await ownApp(db, caller, appId) : await sharedApp()
   if (!found) throw new ApiError('APP_NOT_FOUND', await whyTakenBack(db, caller, appId))
   if (!permits(found.role, permission)) throw new ApiError('PERMISSION_DENIED')
-  return found.app
+  return found
 }
 
 /** For the owner of an application that could not be brought up: why it is gone. Undefined for everything else. */
@@ -48,7 +48,8 @@ export function mayTouch(caller: Caller, resourceId: string): boolean {
   return caller.resources === null || caller.resources.includes(resourceId)
 }
 
-interface Access {
+/** An application, and what the caller is to it. */
+export interface Access {
   app: AppRow
   role: Role
 }

@@ -10,6 +10,11 @@ import { failure, type Reply, send } from './respond.ts'
 import { linger } from './server.ts'
 import { appsCreate } from './v2/app-creation.ts'
 import { appsDelete, appsInfo } from './v2/apps.ts'
+import { appsCommit } from './v2/commit.ts'
+import { appsWebhook } from './v2/deploy-webhook.ts'
+import { appsDeploymentLogs } from './v2/deployment-logs.ts'
+import { appsDeliveries, appsDeployments, appsDeploymentsCurrent } from './v2/deployments.ts'
+import { gitWebhook } from './v2/git-webhook.ts'
 import { appsLogs } from './v2/logs.ts'
 import { appsRestart, appsStart, appsStop } from './v2/power.ts'
 import { serviceStatus } from './v2/service.ts'
@@ -28,6 +33,13 @@ export const endpoints: readonly Endpoint[] = [
   appsStart,
   appsStop,
   appsRestart,
+  appsCommit,
+  appsWebhook,
+  appsDeployments,
+  appsDeploymentsCurrent,
+  appsDeploymentLogs,
+  appsDeliveries,
+  gitWebhook,
   serviceStatus,
 ]
 

@@ -1,19 +1,21 @@
 import type { z } from 'zod'
 import type { AppRow } from '../db/apps.ts'
-import type { ErrorCode } from '../policy/errors.ts'
+import type { ApiError, ErrorCode } from '../policy/errors.ts'
 import { countersOf, type Limit, limits } from '../policy/limits.ts'
-import { type Auth, accessApp, checkScope } from './access.ts'
+import type { Role } from '../policy/permissions.ts'
+import { type Access, type Auth, accessApp, checkScope } from './access.ts'
 import type { Caller } from './authenticate.ts'
 import type { Exchange } from './call.ts'
 import { withinDeadline } from './deadline.ts'
 import { takeBody, takeQuery } from './input.ts'
 import type { Parts } from './parts.ts'
-import { failure, type Reply, success, toApiError } from './respond.ts'
+import { failure, type Reply, streamed, success, toApiError } from './respond.ts'
 
 /** What an endpoint is handed: who calls, about which application, with what. */
 export interface Call<A extends Auth = Auth, Query = unknown, Body = unknown> {
   caller: A extends 'public' ? undefined : Caller
   app: A extends { permission: string } ? AppRow : undefined
+  role: A extends { permission: string } ? Role : undefined
   query: Query
   body: Body
   exchange: Exchange
@@ -37,6 +39,10 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   response?: R
   /** False: `handle` gives the whole reply, which has no envelope. */
   envelope?: false
+  /** True: no budget counts it (contract 1); it has a measure of its own. */
+  uncounted?: true
+  /** How a refusal looks on a wire that is not JSON. */
+  refusal?(error: ApiError): Reply
   /** What it throws beyond `commonErrors`. */
   errors?: readonly ErrorCode[]
   /** Refusals of these codes have only `status` and `code`. */
@@ -78,10 +84,11 @@ export function commonErrors({ auth, query, body, upload, method }: Endpoint): E
 /** The fixed way of every request: authenticate, scope, load and permission, limit, parse, handle, envelope. Never rejects. */
 export async function serve(endpoint: Endpoint, exchange: Exchange, parts: Parts): Promise<Reply> {
   try {
-    const { caller, app } = await withinDeadline(admit(endpoint, exchange, parts), admissionDeadlineMs)
+    const { caller, app, role } = await withinDeadline(admit(endpoint, exchange, parts), admissionDeadlineMs)
     const query = takeQuery(endpoint, exchange)
     const body = await takeBody(endpoint, exchange)
-    const value = await endpoint.handle({ caller, app, query, body, exchange } as Call, parts)
+    const value = await endpoint.handle({ caller, app, role, query, body, exchange } as Call, parts)
+    if (value === streamed) return streamed
     const reply = endpoint.envelope === false ? (value as Reply) : success(value)
     parts.contract?.answered(endpoint, value)
     return withHeaders(reply, exchange.headers)
@@ -90,19 +97,21 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, parts: Parts
   }
 }
 
-async function admit(endpoint: Endpoint, exchange: Exchange, parts: Parts): Promise<{ caller?: Caller; app?: AppRow }> {
+type Admission = Partial<Access> & { caller?: Caller }
+
+async function admit(endpoint: Endpoint, exchange: Exchange, parts: Parts): Promise<Admission> {
   const { auth } = endpoint
   if (auth === 'public') {
-    await count(endpoint, exchange, parts)
+    if (!endpoint.uncounted) await count(endpoint, exchange, parts)
     return {}
   }
   const caller = await parts.authenticate(exchange.request, exchange.address)
-  const app = await access(auth, exchange, parts, caller).catch(async refusal => {
+  const found = await access(auth, exchange, parts, caller).catch(async refusal => {
     await count(endpoint, exchange, parts, caller, undefined, [])
     throw refusal
   })
-  await count(endpoint, exchange, parts, caller, app)
-  return { caller, app }
+  await count(endpoint, exchange, parts, caller, found?.app)
+  return { ...found, caller }
 }
 
 async function access(
@@ -110,7 +119,7 @@ async function access(
   { path }: Exchange,
   { db }: Parts,
   caller: Caller,
-): Promise<AppRow | undefined> {
+): Promise<Access | undefined> {
   checkScope(caller, auth)
   if (auth === 'session' || !auth.permission) return undefined
   return accessApp(db, caller, path.appId ?? '', auth.permission)
@@ -144,7 +153,7 @@ function refuse(endpoint: Endpoint, exchange: Exchange, parts: Parts, thrown: un
     )
   if (!commonErrors(endpoint).includes(error.code) && !endpoint.errors?.includes(error.code))
     parts.contract?.undeclared(endpoint, error.code)
-  return failure(error, { terse: endpoint.terse?.includes(error.code) })
+  return endpoint.refusal?.(error) ?? failure(error, { terse: endpoint.terse?.includes(error.code) })
 }
 
 function withHeaders(reply: Reply, headers: Record<string, string>): Reply {

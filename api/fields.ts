@@ -19,4 +19,5 @@ export const pathParameters: Record<string, object> = {
     pattern: appIdPattern,
     description: 'Application id, optionally followed by - and a workspace id.',
   },
+  deploymentId: { type: 'string', pattern: '^[a-f0-9]{32}$', description: 'Deployment id.' },
 }

@@ -97,7 +97,8 @@ function requestBody({ body, upload }: Endpoint): Json | undefined {
 function success({ response }: Endpoint): Json {
   const properties: Json = { status: { const: 'success' } }
   if (response) properties.response = schemaOf(response, 'output')
-  return { description: 'Success', content: jsonOf({ type: 'object', properties, required: Object.keys(properties) }) }
+  const required = response?.safeParse(undefined).success ? ['status'] : Object.keys(properties)
+  return { description: 'Success', content: jsonOf({ type: 'object', properties, required }) }
 }
 
 /** One answer per status, with every code of that status: two codes of one status must not overwrite each other. */

@@ -5,6 +5,7 @@ import type { Config } from '../policy/config.ts'
 import type { Plans } from '../policy/plans.ts'
 import type { Authenticate } from './authenticate.ts'
 import type { Patience } from './command.ts'
+import type { KnownSources } from './deploy-sources.ts'
 import type { Endpoint } from './endpoint.ts'
 import type { HostReader } from './host-reader.ts'
 import type { Limiter } from './limiter.ts'
@@ -36,6 +37,7 @@ export interface Parts {
   outcomes: Outcomes
   patience: Patience
   hosts: HostReader
+  sources: KnownSources
   rates: NetworkRates
   service: ServiceStatus
   /** Whether an address belongs to the platform itself, so that the limit for outside addresses does not apply. */

@@ -8,6 +8,9 @@ export interface Reply {
   body?: string | Buffer
 }
 
+/** The answer was written by the endpoint itself, as a stream. */
+export const streamed: Reply = { status: 200 }
+
 const json = 'application/json; charset=utf-8'
 
 /** The envelope of success; without a value it has only `status` (specification 2.1). */

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
+import { z } from 'zod'
 import type { StoredBody } from '../activities/object-store.ts'
 import * as segments from '../db/segments.ts'
 import { ApiError, type ErrorCode } from '../policy/errors.ts'
@@ -25,29 +26,34 @@ export interface Upload {
 /** What a multipart upload of one file is, for an endpoint's `upload`. Over 100 MB: FILE_TOO_LARGE. */
 export const oneFile = {
   mediaType: 'multipart/form-data',
+  parts: z.object({ file: z.string().meta({ openapi: { type: 'string', format: 'binary' } }) }),
   maxBytes: fileBytes + megabyte,
   tooLarge: 'FILE_TOO_LARGE',
 } as const
 
-/** Codes that `receiveFile` throws. */
+/** Codes that `receiveFile` throws, beside the one that it is given. */
 export const uploadErrors = [
   'INVALID_FILE',
   'INVALID_FILENAME',
   'UPLOAD_ABORTED',
-  'FAILED_UPLOAD_DATA',
   'FILE_TOO_LARGE',
   'INVALID_CONTENT_TYPE',
 ] as const satisfies readonly ErrorCode[]
 
+export interface Reception {
+  /** Judges the file's name before a byte of it is read. */
+  accepts(name: string): boolean
+  /** What is said when the object store could not keep the file. */
+  unstored: ErrorCode
+}
+
+export const isArchive = (fileName: string): boolean => /\.zip$/i.test(fileName)
+
 /**
  * Streams the file of a multipart body straight into the object store; nothing is held in memory or left behind by a refusal.
- * `accepts` judges the file's name before a byte of it is read. The caller attaches or discards the segment.
+ * The caller attaches or discards the segment.
  */
-export async function receiveFile(
-  exchange: Exchange,
-  parts: Parts,
-  accepts: (name: string) => boolean,
-): Promise<Upload> {
+export async function receiveFile(exchange: Exchange, parts: Parts, { accepts, unstored }: Reception): Promise<Upload> {
   const { request, response } = exchange
   const form = formOf(request)
   inviteBody(request, response)
@@ -62,7 +68,7 @@ export async function receiveFile(
         file.on('error', () => {})
         if (field !== 'file' || upload) return file.resume()
         if (!accepts(name ?? '')) return fail('INVALID_FILENAME')
-        upload = store(file, name, parts, cancel.signal)
+        upload = store(file, name, parts, unstored, cancel.signal)
         upload.catch(reject)
       })
       form.on('error', () => fail(request.complete ? 'INVALID_FILE' : 'UPLOAD_ABORTED'))
@@ -112,7 +118,13 @@ function formOf(request: IncomingMessage): BusboyInstance {
   }
 }
 
-async function store(file: Readable, fileName: string, parts: Parts, signal: AbortSignal): Promise<Upload> {
+async function store(
+  file: Readable,
+  fileName: string,
+  parts: Parts,
+  unstored: ErrorCode,
+  signal: AbortSignal,
+): Promise<Upload> {
   const segmentId = await segments.draw(parts.db)
   try {
     const body: StoredBody = await parts.store.put(segmentId, file, { maxBytes: fileBytes, signal })
@@ -122,7 +134,7 @@ async function store(file: Readable, fileName: string, parts: Parts, signal: Abo
     await discard(parts, segmentId)
     if ((error as Error).name === 'BodyTooLarge') throw new ApiError('FILE_TOO_LARGE')
     if (!signal.aborted) parts.log.error({ err: error, segmentId }, 'an upload could not be stored')
-    throw new ApiError(signal.aborted ? 'UPLOAD_ABORTED' : 'FAILED_UPLOAD_DATA')
+    throw new ApiError(signal.aborted ? 'UPLOAD_ABORTED' : unstored)
   }
 }
 

@@ -41,12 +41,19 @@ export async function setWebhook(
       updated_at: db.fn.now(),
     })
     .returning('address_sealed')
+  await announceSources(db, appId)
   return unseal(masterKey, row.address_sealed, belongs(appId, 'address'))
 }
 
 /** Removes webhook, token and secret; none is success. */
 export async function removeWebhook(db: Db, appId: string): Promise<void> {
   await db('git_webhooks').where({ app_id: appId }).delete()
+  await announceSources(db, appId)
+}
+
+/** Tells every process that what an application is deployed from has changed: its webhook, or its link. */
+export async function announceSources(db: Db, appId: string): Promise<void> {
+  await db.raw(`select pg_notify('deploy-sources', ?)`, [appId])
 }
 
 /** The address of an application's webhook, or null. */

@@ -27,6 +27,8 @@ export interface ProgramFiles {
   has(path: string): boolean
   /** File names at the root, where dependency files are looked for. */
   rootNames: readonly string[]
+  /** True when others lie there already: what is not among these is not missing for that. */
+  partial?: boolean
 }
 
 /** The version that VERSION stands for where the application will run, or null when that cannot be given. */
@@ -65,7 +67,8 @@ export function parseAppConfig(text: string, files: ProgramFiles, choose: Versio
   const autorestart = autorestartOf(lines)
   const language = languageOf(lines)
   const runtimeVersion = choose(language, version) ?? refuseVersion(language, version)
-  if (runtimes[language].dependenciesRequired && dependencyFile(language, files.rootNames) === null)
+  const complete = files.partial || dependencyFile(language, files.rootNames) !== null
+  if (runtimes[language].dependenciesRequired && !complete)
     refuse(
       'MISSING_DEPENDENCIES_FILE',
       `${runtimes[language].title} needs ${runtimes[language].dependencyFiles.join(' or ')} at the root.`,
@@ -100,7 +103,7 @@ function mainOf(lines: ConfigLines, files: ProgramFiles): string | null {
     folders.some(folder => folder.startsWith('.') || folder === 'node_modules' || folder === '__pycache__')
   )
     refuse('INVALID_MAIN', 'MAIN must not lie in node_modules, __pycache__ or a folder that starts with a dot.')
-  if (lines.START === undefined && !files.has(main))
+  if (lines.START === undefined && !files.partial && !files.has(main))
     refuse('INVALID_MAIN', `MAIN names ${main}, which is not in the archive; upper and lower case count.`)
   if (lines.RUNTIME === undefined && languageOfMain(main) === null)
     refuse('INVALID_MAIN', 'MAIN has no extension of a known language; RUNTIME can name one.')

@@ -6,6 +6,7 @@ import { AddressSet, loopback, plainAddress } from '../api/address.ts'
 import { surfaces } from '../api/app.ts'
 import { authenticator } from '../api/authenticate.ts'
 import { heldCall } from '../api/command.ts'
+import { KnownSources } from '../api/deploy-sources.ts'
 import { healthChecks } from '../api/health.ts'
 import { httpHostReader } from '../api/host-reader.ts'
 import { Limiter } from '../api/limiter.ts'
@@ -15,6 +16,8 @@ import type { Parts } from '../api/parts.ts'
 import { drain, hardenedServer } from '../api/server.ts'
 import { ServiceStatus } from '../api/service-status.ts'
 import { openDatabase } from '../db/database.ts'
+import { sweepDeliveries } from '../db/deliveries.ts'
+import { deploySources } from '../db/deploy-sources.ts'
 import { listHosts } from '../db/hosts.ts'
 import { sweepIdempotency } from '../db/idempotency.ts'
 import { sweepCounters } from '../db/limits.ts'
@@ -37,7 +40,7 @@ export async function serveApi(config: Config): Promise<void> {
   if (!/^[0-9a-f]{64}$/.test(masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
 
   const db = openDatabase({ url, pool: databasePool, applicationName: 'berth-api', statementTimeoutMs: 2500 })
-  const notifications = new Notifications(url, ['operations'])
+  const notifications = new Notifications(url, ['operations', 'deploy-sources'])
   const client = openTemporal(config)
   const plans = plansOf(config)
   const store = await openObjectStore(config.objectStore)
@@ -61,6 +64,7 @@ export async function serveApi(config: Config): Promise<void> {
     outcomes: new Outcomes(notifications),
     patience: heldCall,
     hosts: httpHostReader(db, masterKey),
+    sources: new KnownSources(notifications, appId => deploySources(db, masterKey, appId)),
     rates: new NetworkRates(),
     service: new ServiceStatus(healthChecks({ db, store, edge: nginxEdge(config.edge.controlSocket), pingWorkflows })),
     isInside: address => inside.has(address),
@@ -73,6 +77,7 @@ export async function serveApi(config: Config): Promise<void> {
   repeat(600, async () => {
     await sweepCounters(db)
     await sweepIdempotency(db)
+    await sweepDeliveries(db)
   })
 
   const apps = surfaces(parts)

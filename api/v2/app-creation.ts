@@ -1,14 +1,14 @@
-import { z } from 'zod'
 import { type CreatedApp, createApp } from '../../db/app-creation.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import type { AppConfigFile } from '../../policy/app-config.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
+import { archiveConfig } from '../archive-config.ts'
 import type { Caller } from '../authenticate.ts'
 import { wakeLane } from '../command.ts'
 import { endpoint } from '../endpoint.ts'
 import { idempotencyErrors, idempotencyKeyOf, idempotent } from '../idempotent.ts'
 import type { Parts } from '../parts.ts'
-import { discard, oneFile, receiveFile, type Upload, uploadErrors } from '../uploads.ts'
+import { discard, isArchive, oneFile, receiveFile, type Upload, uploadErrors } from '../uploads.ts'
 import { createdView } from '../views/app.ts'
 import { createdApp } from './schemas.ts'
 
@@ -39,10 +39,11 @@ export const appsCreate = endpoint({
   path: '/v2/apps',
   summary: 'Create an application from a zip archive',
   auth: { scope: 'apps:write' },
-  upload: { ...oneFile, parts: z.object({ file: z.string().meta({ openapi: { type: 'string', format: 'binary' } }) }) },
+  upload: oneFile,
   response: createdApp,
   errors: [
     ...uploadErrors,
+    'FAILED_UPLOAD_DATA',
     ...configurationErrors,
     ...idempotencyErrors,
     'FEW_MEMORY',
@@ -52,7 +53,7 @@ export const appsCreate = endpoint({
   ],
   async handle({ caller, exchange }, parts) {
     const key = idempotencyKeyOf(exchange)
-    const upload = await receiveFile(exchange, parts, name => /\.zip$/i.test(name))
+    const upload = await receiveFile(exchange, parts, { accepts: isArchive, unstored: 'FAILED_UPLOAD_DATA' })
     try {
       const create = (store?: Store) => createFrom(upload, caller, exchange.headers, parts, store)
       if (key === undefined) return await create()
@@ -75,7 +76,8 @@ async function createFrom(
   parts: Parts,
   store?: Store,
 ): Promise<View> {
-  const config = await inspect(upload.segmentId, parts)
+  const config = await archiveConfig(upload.segmentId, parts, 'required')
+  if (!config) throw new ApiError('MISSING_CONFIG')
   const created = await transaction(parts.db, async trx => {
     const made = await createApp(trx, creation(upload, caller, config, parts))
     headers['X-Operation-Id'] = made.operationId
@@ -98,16 +100,3 @@ const creation = (upload: Upload, { user, plan }: Caller, config: AppConfigFile,
   actor: user.id,
   diskMbPer256Mb: parts.config.host.diskMbPer256Mb,
 })
-
-/** The configuration of a stored archive. Throws the code of whatever is wrong with it. */
-async function inspect(segmentId: string, { store, archives, config }: Parts): Promise<AppConfigFile> {
-  const file = await store.open(segmentId)
-  try {
-    const found = await archives.inspect(file, { configNames: config.appConfigNames, configRequired: true })
-    if (!found.ok) throw new ApiError(found.code, found.message)
-    if (!found.config) throw new ApiError('MISSING_CONFIG')
-    return found.config
-  } finally {
-    await file.close()
-  }
-}

@@ -19,6 +19,13 @@ const granted: Record<string, readonly number[]> = {
   'apps.start': [200],
   'apps.stop': [200],
   'apps.restart': [200],
+  'apps.commit': [415],
+  'apps.webhook': [400],
+  'apps.deployments': [200],
+  'apps.deployments.current': [200],
+  'apps.deployments.logs': [404],
+  'apps.deliveries': [200],
+  'git.webhook': [400],
   'service.status': [200],
 }
 

@@ -7,6 +7,7 @@ import type { Archives } from '../../activities/archive.ts'
 import { endpoints, managementSurface, surfaces } from '../../api/app.ts'
 import { authenticator } from '../../api/authenticate.ts'
 import { heldCall } from '../../api/command.ts'
+import { KnownSources } from '../../api/deploy-sources.ts'
 import { commonErrors, type Endpoint } from '../../api/endpoint.ts'
 import type { HostReader, HostReading } from '../../api/host-reader.ts'
 import { Limiter } from '../../api/limiter.ts'
@@ -20,6 +21,7 @@ import * as accounts from '../../db/accounts.ts'
 import { createApp } from '../../db/app-creation.ts'
 import type { AppRow } from '../../db/apps.ts'
 import type { Db } from '../../db/database.ts'
+import { deploySources } from '../../db/deploy-sources.ts'
 import { registerHost } from '../../db/hosts.ts'
 import { Notifications } from '../../db/notifications.ts'
 import { claimNext, finish, type OperationRow, type Outcome } from '../../db/operations.ts'
@@ -158,7 +160,7 @@ export async function openApiFor(
     ...parseConfig({ BERTH_MASTER_KEY: masterKey, RATE_LIMIT_SCALE: String(options.scale ?? 1000) }, '/'),
     ...options.config,
   }
-  const notifications = new Notifications(database.url, ['operations'])
+  const notifications = new Notifications(database.url, ['operations', 'deploy-sources'])
   const zips: Archives = archives()
   const breaches: string[] = []
   const made = {
@@ -177,6 +179,7 @@ export async function openApiFor(
     outcomes: new Outcomes(notifications),
     patience: heldCall,
     rates: new NetworkRates(),
+    sources: new KnownSources(notifications, appId => deploySources(db, masterKey, appId)),
     service: new ServiceStatus([]),
     isInside: () => true,
     log: silent,

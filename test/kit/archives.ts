@@ -37,7 +37,7 @@ export async function archiveBench(): Promise<ArchiveBench> {
     base,
     async inspect(zip, archives, configNames = []) {
       const file = await fileOf(zip)
-      return archives.inspect(file, { configNames, configRequired: true }).finally(() => file.close())
+      return archives.inspect(file, { configNames, config: 'required' }).finally(() => file.close())
     },
     async unpack(zip, archives, options) {
       const around = join(base, randomUUID())

@@ -1,0 +1,41 @@
+import { z } from 'zod'
+import { removeWebhook, setWebhook } from '../../db/webhooks.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { endpoint } from '../endpoint.ts'
+
+/** In place of a token: removes webhook, token and secret. */
+const removal = '@'
+
+/** Specification 4.3, contract 6. The address is the credential of deliveries; set again it stays, removed it is gone for good. */
+export const appsWebhook = endpoint({
+  name: 'apps.webhook',
+  method: 'POST',
+  path: '/v2/apps/{appId}/deploy/webhook',
+  summary: 'Set or remove the git webhook of an application',
+  auth: { scope: 'apps:deploy', permission: 'deploy_webhook' },
+  body: z.object({
+    access_token: z
+      .string({ error: 'INVALID_ACCESS_TOKEN' })
+      .regex(/^[^\u0000-\u001f\u007f-\u009f\ud800-\udfff]{1,1024}$/, 'INVALID_ACCESS_TOKEN'),
+    secret: z.string().min(8).max(255).optional(),
+  }),
+  response: z.object({ webhook: z.string() }).optional(),
+  errors: ['INVALID_ACCESS_TOKEN'],
+  async handle({ app, body }, { db, config, sources }) {
+    if (body.access_token === removal) {
+      await removeWebhook(db, app.id)
+      sources.drop(app.id)
+      return undefined
+    }
+    if (body.access_token.trim() === '') throw new ApiError('INVALID_ACCESS_TOKEN')
+    const settings = { appId: app.id, token: body.access_token, secret: body.secret ?? null }
+    const address = await setWebhook(db, config.masterKey, settings)
+    sources.drop(app.id)
+    return { webhook: webhookUrl(config.urls.base, address) }
+  },
+})
+
+/** Where deliveries go. */
+export function webhookUrl(baseUrl: string, address: string): string {
+  return `${baseUrl}/v2/git/webhook/${address}`
+}

@@ -1,0 +1,78 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { z } from 'zod'
+import { isUnavailable } from '../../db/database.ts'
+import { deploymentState, logAfter } from '../../db/deployment-history.ts'
+import { readLog } from '../../db/deployments.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { accessApp } from '../access.ts'
+import type { Exchange } from '../call.ts'
+import { endpoint } from '../endpoint.ts'
+import { EventStream, wantsStream } from '../event-stream.ts'
+import type { Parts } from '../parts.ts'
+import { streamed } from '../respond.ts'
+
+const lookEveryMs = 500
+/** A revoked credential is noticed within 5 s. */
+const checkEveryMs = 4000
+const longestMs = 10 * 60_000
+
+/** Contract 13: the whole log, or a stream that follows it: frames `logs`, and a last `end` with the state. */
+export const appsDeploymentLogs = endpoint({
+  name: 'apps.deployments.logs',
+  method: 'GET',
+  path: '/v2/apps/{appId}/deployments/{deploymentId}/logs',
+  summary: 'Read or follow the log of a deployment',
+  auth: { scope: 'apps:read', permission: 'read' },
+  response: z.object({ logs: z.string() }),
+  errors: ['DEPLOYMENT_NOT_FOUND'],
+  async handle({ app, exchange }, parts) {
+    const id = exchange.path.deploymentId ?? ''
+    const state = /^[0-9a-f]{32}$/.test(id) ? await deploymentState(parts.db, app.id, id) : undefined
+    if (!state) throw new ApiError('DEPLOYMENT_NOT_FOUND')
+    if (!wantsStream(exchange)) return { logs: await readLog(parts.db, id) }
+    await follow(app.id, id, exchange, parts)
+    // Written already; the envelope is for the other form.
+    return streamed as never
+  },
+})
+
+/** Sends what is new until the deployment has ended, the client is gone, the right is lost or 10 minutes have passed. */
+async function follow(appId: string, id: string, exchange: Exchange, parts: Parts): Promise<void> {
+  const stream = new EventStream(exchange)
+  const begun = performance.now()
+  let seq = lastSeen(exchange)
+  let checked = begun
+  while (!exchange.gone.aborted && performance.now() - begun < longestMs) {
+    try {
+      if (performance.now() - checked > checkEveryMs) {
+        await stillMay(exchange, parts)
+        checked = performance.now()
+      }
+      // The state first: what was printed before it changed is then in what is read next.
+      const state = await deploymentState(parts.db, appId, id)
+      for (let news = await logAfter(parts.db, id, seq); news.length > 0; news = await logAfter(parts.db, id, seq)) {
+        stream.send({ event: 'logs', id: String(news.at(-1)!.seq), data: news.map(piece => piece.text).join('') })
+        seq = news.at(-1)!.seq
+      }
+      if (state === undefined || state === 'success' || state === 'error') {
+        stream.send({ event: 'end', data: state ?? 'error' })
+        break
+      }
+    } catch (error) {
+      // A database that is away for a moment is asked again.
+      if (!isUnavailable(error)) break
+    }
+    await sleep(lookEveryMs, undefined, { signal: exchange.gone }).catch(() => {})
+  }
+  stream.end()
+}
+
+function lastSeen({ request }: Exchange): number {
+  const id = Number(request.headers['last-event-id'] ?? 0)
+  return Number.isInteger(id) && id > 0 && id < 2 ** 31 ? id : 0
+}
+
+async function stillMay({ request, address, path }: Exchange, { authenticate, db }: Parts): Promise<void> {
+  const caller = await authenticate(request, address)
+  await accessApp(db, caller, path.appId ?? '', 'read')
+}
