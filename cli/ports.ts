@@ -40,11 +40,30 @@ async function freeFrom(first: number, taken: Set<number>): Promise<number> {
   return freePort(0)
 }
 
-function isFree(port: number): Promise<boolean> {
-  return freePort(port).then(
+async function isFree(port: number): Promise<boolean> {
+  const listens = await freePort(port).then(
     () => true,
     () => false,
   )
+  return listens && (await reserve(port))
+}
+
+const reserved = new Set<number>()
+
+/**
+ * Keeps a chosen port from other installations of this machine until its part listens there: two that start at once would
+ * find the same ports free. The reservation is an abstract socket, gone with this process, however that ends.
+ */
+function reserve(port: number): Promise<boolean> {
+  if (reserved.has(port)) return Promise.resolve(true)
+  const server = createServer().unref()
+  return new Promise(resolve => {
+    server.once('error', () => resolve(false))
+    server.listen(`\0berth-port-${port}`, () => {
+      reserved.add(port)
+      resolve(true)
+    })
+  })
 }
 
 /** Resolves to the port when it can be listened on (0 = any free one); rejects when it is taken. */

@@ -8,7 +8,6 @@ import { type DataPlace, type Installation, openDataPlace, openInstallation } fr
 import { reviveDocker } from './parts/docker.ts'
 import { ensureImages, firstImages } from './parts/images.ts'
 import { dockerOptions, startPlatform } from './platform.ts'
-import { takeStartTurn } from './start-turn.ts'
 import { summary } from './summary.ts'
 import type { Say } from './terminal.ts'
 
@@ -54,10 +53,9 @@ async function upInForeground(place: DataPlace): Promise<void> {
 async function start(place: DataPlace, supervisor: Supervisor, say: Say): Promise<string> {
   const left = await endLeftovers(place.runFolder)
   if (left.length) say(`Ended what an earlier start left behind: ${left.join(', ')}`)
-  const endTurn = await takeStartTurn()
   const installation = await openInstallation(process.env, place)
   say(`Starting Berth with its data in ${installation.dataDir}`)
-  await startPlatform(installation, supervisor, say).finally(endTurn)
+  await startPlatform(installation, supervisor, say)
   setInterval(() => reviveDocker(dockerOptions(installation), say), reviveEveryMs).unref()
   const exampleUrl = await firstApplication(installation, say)
   return withInstallation((running, db) => summary({ ...running, notes: installation.notes }, db, exampleUrl))

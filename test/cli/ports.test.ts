@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process'
 import { createServer } from 'node:net'
 import test from 'ava'
 import { choosePorts, freePort, portDefaults } from '../../cli/ports.ts'
@@ -18,4 +19,16 @@ test('the ports of the last start are kept, and no two are the same', async t =>
   const ports = await choosePorts({}, { EDGE_PORT: last })
   t.is(ports.EDGE_PORT, last)
   t.is(new Set(Object.values(ports)).size, Object.keys(portDefaults).length)
+})
+
+test('what another process has chosen is left to it, also before it listens', async t => {
+  const port = await freePort(0)
+  const script = `import { choosePorts } from './cli/ports.ts'; console.log((await choosePorts({}, { EDGE_PORT: ${port} })).EDGE_PORT); setInterval(() => {}, 1000)`
+  const other = spawn(process.execPath, ['--import=tsx', '--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  t.teardown(() => other.kill())
+  const theirs = await new Promise<string>(resolve => other.stdout.once('data', data => resolve(String(data))))
+  t.is(Number(theirs), port)
+  t.not((await choosePorts({}, { EDGE_PORT: port })).EDGE_PORT, port)
 })
