@@ -32,8 +32,6 @@ export function openDatabase({ url, pool, statementTimeoutMs = 5000, application
     },
     pool: { min: 0, max: pool, acquireTimeoutMillis: 2000, createTimeoutMillis: 2000, propagateCreateError: false },
     migrations: { migrationSource },
-    // What goes wrong is thrown, and logged where it is caught; knex would say it on standard output too.
-    log: { warn: () => {}, error: () => {}, debug: () => {}, deprecate: () => {} },
   })
 }
 
