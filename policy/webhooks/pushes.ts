@@ -45,8 +45,8 @@ export const readBitbucketPush: PushReader = (payload, wanted) => {
   const found = bitbucketPush.safeParse(payload)
   if (!found.success) return missing(found.error)
   const { push, repository } = found.data
-  const page = repository?.links?.html?.href
-  const owner = repository?.owner ?? repository?.workspace
+  const page = repository.links?.html?.href
+  const owner = repository.owner ?? repository.workspace ?? repository.full_name?.includes('/')
   const verdicts = push.changes.map(({ new: next }): PushVerdict => {
     if (next === null) return deletion
     const ref = next.type === 'branch' ? `refs/heads/${next.name}` : `refs/tags/${next.name}`
@@ -134,5 +134,6 @@ const bitbucketPush = z.object({
     links: z.object({ html: z.object({ href: text }).optional() }).optional(),
     owner: person.optional(),
     workspace: person.optional(),
+    full_name: text.optional(),
   }),
 })
