@@ -107,11 +107,12 @@ function judge({ status, type }: Answer, server: PinnedServer, token: string | n
     throw new FetchRefused('CLONE_FAILED', `${hostAndPort(server)} does not answer as a git server (HTTP ${status}).`)
 }
 
-/** The repository that a redirect names; a login page is none. */
+/** The repository that a redirect names; a login page is none. Leaves https never. */
 function repositoryAt(location: string, from: PinnedServer) {
   const target = URL.canParse(location, from.url + question) ? new URL(location, from.url + question).href : ''
   const address = target.endsWith(question) ? gitAddress(target.slice(0, -question.length)) : null
-  if (!address)
+  // From https back to http, anybody on the way could put in other files.
+  if (!address || (from.secure && !address.secure))
     throw new FetchRefused(
       'CLONE_FAILED',
       `${hostAndPort(from)} sends the request on to something that is no repository.`,

@@ -1,3 +1,4 @@
+import { statfs } from 'node:fs/promises'
 import { GitTree, type TreeEntry } from '../policy/git-tree.ts'
 import { NoSpaceLeft } from './container-host.ts'
 import { failureOf } from './git.commit.ts'
@@ -16,17 +17,32 @@ export async function placeCommit(
   const outside = tree.dropLinksOutside(await readTargets(scope, tree.links))
   for (const path of outside.slice(0, 10)) say(`The link ${path} leads outside and is left out.`)
   const index = tree.kept.map(({ mode, id, path }) => `${mode} ${id} 0\t${path}\0`).join('')
-  await checked(runGit(scope, ['update-index', '-z', '--index-info'], { input: index }))
+  const { said } = await checked(runGit(scope, ['update-index', '-z', '--index-info'], { input: index }))
+  if (said.includes('Ignoring path'))
+    throw new FetchRefused('CLONE_FAILED', 'The commit holds a name that git itself refuses to write, such as .GIT.')
+  const room = await roomIn(scope.folder)
   const written = await runGit(scope, [
     'checkout-index',
     '--all',
     '--quiet',
     `--prefix=/proc/self/fd/${folderDescriptor}/`,
   ])
-  if (/no space left|disk quota/i.test(written.said))
+  // Git does not say why it could not write.
+  if (
+    written.code !== 0 &&
+    (tree.bytes + tree.kept.length * blockBytes > room.bytes || (await roomIn(scope.folder)).names < 2)
+  )
     throw new NoSpaceLeft('The application has no disk space left for the files of the commit.')
   if (written.code !== 0) throw failureOf(written)
   return { files: tree.kept.length, bytes: tree.bytes }
+}
+
+/** What each file takes beyond its bytes, at most. */
+const blockBytes = 4096
+
+async function roomIn(folder: number): Promise<{ bytes: number; names: number }> {
+  const { bavail, bsize, ffree } = await statfs(`/proc/self/fd/${folder}`)
+  return { bytes: bavail * bsize, names: ffree }
 }
 
 async function readTree(scope: GitScope, commit: string, maxBytes: number): Promise<GitTree> {

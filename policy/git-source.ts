@@ -16,7 +16,11 @@ const longestUrl = 2048
  * disguise. Numeric and unicode forms come out as the address they mean, as every browser reads them.
  */
 export function gitAddress(text: string): GitAddress | null {
-  if (text.length > longestUrl || !/^https?:\/\/[^\s\u0000-\u0020\u007f\\#@]+$/i.test(text) || !URL.canParse(text))
+  if (
+    text.length > longestUrl ||
+    !/^https?:\/\/(?!\/)[^\s\u0000-\u0020\u007f\\#@]+$/i.test(text) ||
+    !URL.canParse(text)
+  )
     return null
   const url = new URL(text)
   if (url.username || url.password || url.search || url.hash) return null

@@ -23,7 +23,7 @@ export async function serveGit(root: string, request: IncomingMessage, answer: S
       QUERY_STRING: url.search.slice(1),
       CONTENT_TYPE: request.headers['content-type'] ?? '',
     },
-    stdio: ['pipe', 'pipe', 'inherit'],
+    stdio: ['pipe', 'pipe', 'ignore'],
   })
   const ended = new Promise<void>(resolve => backend.once('exit', () => resolve()))
   answer.once('close', () => backend.kill('SIGKILL'))

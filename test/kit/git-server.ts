@@ -18,7 +18,7 @@ export interface GitServer {
   repository(options?: { name?: string; files?: Files; private?: boolean }): Promise<TestRepository>
   /** Password of private repositories. */
   token: string
-  /** How the server behaves from now on; assign to change. */
+  /** How the server behaves from now on; assign to change. `/status-503/x.git` and `/silent/x.git` are always there. */
   behaviour: Behaviour
   /** Every request so far. */
   requests: { method: string; path: string; authorization: string | null }[]
@@ -26,14 +26,14 @@ export interface GitServer {
 }
 
 export interface Behaviour {
-  /** Answers are sent at this pace; 0 = at once. */
-  bytesPerSecond: number
+  /** Bytes per second by the repository's path on disk; others answer at once. */
+  slow: Map<string, number>
+  /** Repositories, by path on disk, that speak the oldest protocol, which gives branches only. */
+  oldProtocol: Set<string>
   /** Where a request is sent on to, by its path and query; null = it is served. */
   redirect: (path: string) => string | null
-  /** Answers every request with this status instead of serving it; null = it is served. */
-  status: number | null
-  /** Keeps every request without an answer. */
-  silent: boolean
+  /** Takes an answer over; true = it did. */
+  answer: (request: IncomingMessage, answer: ServerResponse) => boolean
 }
 
 /** A git server on loopback: git's own http-backend behind node:http, with repositories in a folder of its own. */
@@ -41,7 +41,12 @@ export async function startGitServer(): Promise<GitServer> {
   const root = await mkdtemp(join(tmpdir(), 'berth-git-server-'))
   const token = `token-${randomUUID()}`
   const closed = new Set<string>()
-  const behaviour: Behaviour = { bytesPerSecond: 0, redirect: () => null, status: null, silent: false }
+  const behaviour: Behaviour = {
+    slow: new Map(),
+    oldProtocol: new Set(),
+    redirect: () => null,
+    answer: () => false,
+  }
   const requests: GitServer['requests'] = []
   // Pushes of the tests themselves are neither slow nor counted.
   const pusher = randomUUID()
@@ -51,13 +56,14 @@ export async function startGitServer(): Promise<GitServer> {
     if (passwordOf(request) === pusher) return serveGit(root, request, answer, 0)
     if (path.includes('git-receive-pack')) return askPassword(answer)
     requests.push({ method: request.method ?? '', path, authorization: request.headers.authorization ?? null })
-    if (behaviour.silent) return
-    if (behaviour.status !== null) return answer.writeHead(behaviour.status).end('as told')
+    if (behaviour.answer(request, answer) || answersItself(path, answer)) return
     const location = behaviour.redirect(path)
     if (location !== null) return answer.writeHead(302, { location }).end()
     const repository = decodeURIComponent(path).split('.git')[0]!
     if (closed.has(repository) && passwordOf(request) !== token) return askPassword(answer)
-    await serveGit(root, request, answer, behaviour.bytesPerSecond)
+    const folder = `${root}${repository}.git`
+    if (behaviour.oldProtocol.has(folder)) request.headers['git-protocol'] = ''
+    await serveGit(root, request, answer, behaviour.slow.get(folder) ?? 0)
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as { port: number }
@@ -85,6 +91,13 @@ export async function startGitServer(): Promise<GitServer> {
       await rm(root, { recursive: true, force: true })
     },
   }
+}
+
+/** /status-<n>/... answers that status, /silent/... nothing at all. */
+function answersItself(path: string, answer: ServerResponse): boolean {
+  const status = /^\/status-(\d+)\//.exec(path)?.[1]
+  if (status) answer.writeHead(Number(status), { 'content-type': 'text/html' }).end('as told')
+  return status !== undefined || path.startsWith('/silent/')
 }
 
 function askPassword(answer: ServerResponse): void {
