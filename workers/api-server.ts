@@ -25,6 +25,7 @@ import { Notifications } from '../db/notifications.ts'
 import type { Config } from '../policy/config.ts'
 import { applicationRange } from '../policy/networks.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
+import { withCrashPoints } from './crash-points.ts'
 import { temporalLanes } from './lanes.ts'
 import { plansOf } from './plans.ts'
 
@@ -43,8 +44,8 @@ export async function serveApi(config: Config): Promise<void> {
   const notifications = new Notifications(url, ['operations', 'deploy-sources'])
   const client = openTemporal(config)
   const plans = plansOf(config)
-  const store = await openObjectStore(config.objectStore)
-  const zips = archives()
+  const store = withCrashPoints('store', await openObjectStore(config.objectStore))
+  const zips = withCrashPoints('archives', archives())
   const platform = [...loopback, applicationRange]
   const unlimited = new AddressSet([...platform, ...config.trustedProxies])
   let inside = new AddressSet(platform)
@@ -60,7 +61,7 @@ export async function serveApi(config: Config): Promise<void> {
     archives: zips,
     authenticate: authenticator({ db, masterKey, plans }),
     limiter: new Limiter(db),
-    lanes: temporalLanes(client, { queuePrefix: config.queuePrefix }),
+    lanes: withCrashPoints('lanes', temporalLanes(client, { queuePrefix: config.queuePrefix })),
     outcomes: new Outcomes(notifications),
     patience: heldCall,
     hosts: httpHostReader(db, masterKey),

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { appHostActivities } from '../activities/app-host.ts'
 import * as hosts from '../db/hosts.ts'
 import { hostReadKey } from '../policy/keys.ts'
+import { withCrashPoints } from './crash-points.ts'
 import type { HostParts } from './host-parts.ts'
 import { serveHost } from './host-server.ts'
 import { watchHost } from './host-watch.ts'
@@ -30,11 +31,11 @@ export async function startHost(parts: HostParts) {
     stayVisible(parts, ending.signal, log),
     watchHost({ db, engine, volumes, hostId, bootId: parts.bootId, log }, ending.signal),
   ]
-  const activities = appHostActivities({
+  const options = {
     db,
-    engine,
-    volumes,
-    archives,
+    engine: withCrashPoints('engine', engine),
+    volumes: withCrashPoints('volumes', volumes),
+    archives: withCrashPoints('archives', archives),
     store,
     traits: parts.traits,
     sharedUid: parts.sharedUid,
@@ -44,7 +45,8 @@ export async function startHost(parts: HostParts) {
     gitLimits: parts.gitLimits,
     credentials: parts.credentials,
     healthGateSeconds: config.host.healthGateSeconds,
-  })
+  }
+  const activities = withCrashPoints('host', appHostActivities(options))
   const commands = await startWorker(config, log, {
     taskQueue: hostQueue(config.queuePrefix, hostId),
     activities,

@@ -6,6 +6,7 @@ import type { ObjectStore } from '../activities/object-store.ts'
 import { recordActivities } from '../activities/records.ts'
 import type { Db } from '../db/database.ts'
 import type { Config } from '../policy/config.ts'
+import { withCrashPoints } from './crash-points.ts'
 import { type Lanes, platformQueue } from './lanes.ts'
 import { plansOf } from './plans.ts'
 import { runRelay } from './relay.ts'
@@ -42,16 +43,17 @@ export async function startPlatformWorker({
     runSweep({ db, store, log }, ending.signal),
     keepRoutes({ db, edge, databaseUrl: config.databaseUrl, appsDomain: config.appsDomain, log }, ending.signal),
   ]
+  const records = recordActivities({
+    db,
+    plans: plansOf(config),
+    appsDomain: config.appsDomain,
+    diskMbPer256Mb: config.host.diskMbPer256Mb,
+  })
   const worker = await startWorker(config, log, {
     ...workflowCode(workflowBundle),
     taskQueue: platformQueue(config.queuePrefix),
     activities: {
-      ...recordActivities({
-        db,
-        plans: plansOf(config),
-        appsDomain: config.appsDomain,
-        diskMbPer256Mb: config.host.diskMbPer256Mb,
-      }),
+      ...withCrashPoints('records', records),
       ...edgeActivities(edge),
     },
     maxCachedWorkflows: 200,

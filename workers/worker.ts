@@ -3,6 +3,7 @@ import { openObjectStore } from '../activities/object-store.select.ts'
 import { openDatabase } from '../db/database.ts'
 import { parseConfig } from '../policy/config.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
+import { withCrashPoints } from './crash-points.ts'
 import { temporalLanes } from './lanes.ts'
 import { startPlatformWorker } from './platform-worker.ts'
 
@@ -20,9 +21,10 @@ const worker = await startPlatformWorker({
   log,
   db,
   client,
-  lanes: temporalLanes(client, { queuePrefix: config.queuePrefix }),
-  edge: nginxEdge(config.edge.controlSocket),
+  lanes: withCrashPoints('lanes', temporalLanes(client, { queuePrefix: config.queuePrefix })),
+  edge: withCrashPoints('edge', nginxEdge(config.edge.controlSocket)),
   store: await openObjectStore(config.objectStore),
+  workflowBundle: process.env.WORKFLOW_BUNDLE,
 })
 life.onEnd(() => worker.stop())
 worker.ended.catch(error => life.end(`the worker failed: ${error}`, 1))

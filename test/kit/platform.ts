@@ -48,8 +48,9 @@ export interface PlatformOptions {
   settings?: Record<string, string>
   database?: () => Promise<TestDatabase>
   temporal?: () => Promise<TestTemporal>
-  /** Without API and platform worker in this process: a test starts its own. */
-  bare?: boolean
+  /** False = not in this process: the test starts its own. */
+  api?: boolean
+  worker?: boolean
 }
 
 /** Call it once at the top level of a test file: a whole platform on real parts, taken away after the file. */
@@ -105,10 +106,8 @@ async function start(
     store,
     undo,
   })
-  if (!options.bare) {
-    await platform.startWorker()
-    await platform.startApi(database)
-  }
+  if (options.worker ?? true) await platform.startWorker()
+  if (options.api ?? true) await platform.startApi(database)
   const hosts = Object.entries(options.hosts ?? { a: {} })
   await Promise.all(hosts.map(([name, own]) => platform.startHost(name, own)))
   return platform

@@ -1,0 +1,126 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ExecutionContext } from 'ava'
+import type { TestUser } from '../kit/api.ts'
+import { type Entry, startEntry } from '../kit/entry.ts'
+import type { Deployed, TestPlatform } from '../kit/platform.ts'
+import { echoProgram, nodeProgram, type Program } from '../kit/programs.ts'
+
+const nothing = { containers: [], networks: [], volumes: [], mounts: [] }
+
+/** Resolves when the process has died at its point. */
+async function diesAt(t: ExecutionContext, entry: Entry, point: string): Promise<void> {
+  const end = await Promise.race([entry.ended, sleep(60_000, 'alive after a minute')])
+  t.is(end, 'SIGKILL', `${point}: ${entry.output().slice(-1000)}`)
+}
+
+/** The program whose creation comes to this point: only an installation runs a build container. */
+const programFor = (point: string): Program =>
+  /runToEnd|installDependencies/.test(point) ? echoProgram('survived') : nodeProgram('survived')
+
+async function runsOnce(t: ExecutionContext, platform: TestPlatform, host: string, { id, domain }: Deployed) {
+  await platform.serves(domain, 'survived', 30)
+  const remains = await platform.remains(host)
+  t.deepEqual(remains.containers, [`berth-${id}-1`], host)
+  t.deepEqual(remains.volumes, [id], host)
+  t.like(await platform.row(id), { status: 'running', desired_state: 'running' })
+}
+
+/** A host process of its own for each point, with room for exactly one application: the n-th upload goes to the n-th host. */
+async function hostsAt(platform: TestPlatform, points: readonly string[], armed: boolean): Promise<Entry[]> {
+  const entries = points.map((point, n) => {
+    platform.clearLater(`h${n}`)
+    const own = { HOST_MEMORY_MB: '512', ...(armed && { CRASH_POINT: point }) }
+    return startEntry('host', platform.hostSettings(`h${n}`, own))
+  })
+  await Promise.all(entries.map(entry => entry.ready))
+  return entries
+}
+
+const killAll = (entries: readonly Entry[]) => Promise.all(entries.map(entry => entry.kill('SIGKILL')))
+
+/** Creations that hosts die in, each at its own point: after they came back everyone runs, exactly once. */
+export async function creationsSurvive(t: ExecutionContext, platform: TestPlatform, points: readonly string[]) {
+  const ana = await platform.api.makeUser()
+  const armed = await hostsAt(platform, points, true)
+  const apps: Deployed[] = []
+  for (const point of points) apps.push(await platform.upload(ana, programFor(point)))
+  for (const [n, point] of points.entries()) {
+    t.is(apps[n]?.status, 200, apps[n]?.text)
+    await diesAt(t, armed[n] as Entry, point)
+  }
+  const healed = await hostsAt(platform, points, false)
+  try {
+    for (const [n, app] of apps.entries()) {
+      t.like(await platform.ended(app.operationId), { state: 'success', code: null }, points[n])
+      t.is((await platform.row(app.id))?.host_id, platform.hostId(`h${n}`))
+      await runsOnce(t, platform, `h${n}`, app)
+    }
+    for (const app of apps) t.is((await platform.api.as(ana).delete(`/v2/apps/${app.id}`)).status, 200)
+  } finally {
+    await killAll([...armed, ...healed])
+  }
+}
+
+type Verb = 'start' | 'stop' | 'restart' | 'delete'
+
+const command = (platform: TestPlatform, user: TestUser, { id }: Deployed, verb: Verb) =>
+  verb === 'delete'
+    ? platform.api.as(user).delete(`/v2/apps/${id}`)
+    : platform.api.as(user).post(`/v2/apps/${id}/${verb}`)
+
+/** Commands that hosts die in, each at its own point: each still succeeds within the time that its caller waits. */
+export async function commandsSurvive(
+  t: ExecutionContext,
+  platform: TestPlatform,
+  cases: readonly (readonly [verb: Verb, point: string])[],
+) {
+  const ana = await platform.api.makeUser()
+  const points = cases.map(([, point]) => point)
+  const first = await hostsAt(platform, points, false)
+  const apps: Deployed[] = []
+  for (const _ of cases) apps.push(await platform.deploy(ana, nodeProgram('survived')))
+  for (const [n, [verb]] of cases.entries())
+    if (verb === 'start') t.is((await command(platform, ana, apps[n] as Deployed, 'stop')).status, 200)
+  await killAll(first)
+  const armed = await hostsAt(platform, points, true)
+  const asked = cases.map(([verb], n) => command(platform, ana, apps[n] as Deployed, verb))
+  for (const [n, point] of points.entries()) await diesAt(t, armed[n] as Entry, point)
+  const healed = await hostsAt(platform, points, false)
+  try {
+    for (const [n, [verb, point]] of cases.entries()) {
+      const app = apps[n] as Deployed
+      const answer = await asked[n]
+      t.is(answer?.status, 200, `${verb} ${point}: ${answer?.text}`)
+      if (verb === 'stop') {
+        t.like(await platform.row(app.id), { status: 'exited', desired_state: 'stopped' }, point)
+        t.is((await platform.page(app.domain)).status, 404)
+      } else if (verb !== 'delete') await runsOnce(t, platform, `h${n}`, app)
+      if (verb !== 'delete') t.is((await command(platform, ana, app, 'delete')).status, 200)
+      const gone = async () => (await platform.remains(`h${n}`)).networks.length === 0
+      await platform.until(gone, 40, `the network is removed after ${verb} ${point}`)
+      t.deepEqual(await platform.remains(`h${n}`), nothing, `${verb} ${point}`)
+    }
+  } finally {
+    await killAll([...armed, ...healed])
+  }
+}
+
+/** A creation in which the workflow worker dies, and its successor ends what it began. One host `a` runs. */
+export async function workerCreationSurvives(t: ExecutionContext, platform: TestPlatform, point: string) {
+  const ana = await platform.api.makeUser()
+  const armed = startEntry('worker', { ...platform.base.settings, CRASH_POINT: point })
+  await armed.ready
+  const app = await platform.upload(ana, nodeProgram('survived'))
+  t.is(app.status, 200, app.text)
+  await diesAt(t, armed, point)
+  const healed = startEntry('worker', platform.base.settings)
+  try {
+    t.like(await platform.ended(app.operationId), { state: 'success', code: null }, point)
+    await runsOnce(t, platform, 'a', app)
+    t.is((await platform.api.as(ana).delete(`/v2/apps/${app.id}`)).status, 200)
+    await platform.until(async () => (await platform.remains()).networks.length === 0, 20, 'nothing is left')
+    t.deepEqual(await platform.remains(), nothing)
+  } finally {
+    await killAll([armed, healed])
+  }
+}

@@ -1,0 +1,26 @@
+import test from 'ava'
+import { testPlatform } from '../kit/platform.ts'
+import { commandsSurvive, creationsSurvive } from './crash-kit.ts'
+
+const started = testPlatform({ hosts: {} })
+
+test.serial('a host that dies in the middle of a creation: it ends as one running application', async t => {
+  t.timeout(170_000)
+  await creationsSurvive(t, await started, [
+    'archives.unpack:after',
+    'host.placeFiles:after',
+    'engine.create:after',
+    'engine.start:after',
+    'host.passHealthGate:after',
+  ])
+})
+
+test.serial('a host that dies in the middle of a command: its caller is told the truth', async t => {
+  t.timeout(170_000)
+  await commandsSurvive(t, await started, [
+    ['stop', 'engine.stop:after'],
+    ['start', 'engine.start:after'],
+    ['restart', 'engine.stop:after'],
+    ['delete', 'engine.remove:after'],
+  ])
+})

@@ -1,0 +1,26 @@
+/**
+ * Named points at which a process can be told to die, for tests of what a crash loses: the setting CRASH_POINT takes
+ * `<part>.<verb>:before` or `:after`, and the process kills itself when it first comes there. Without the setting the part is
+ * given back as it is.
+ */
+export function withCrashPoints<T extends object>(name: string, part: T): T {
+  const armed = process.env.CRASH_POINT
+  if (!armed?.startsWith(`${name}.`)) return part
+  const reach = (point: string) => {
+    if (point === armed) process.kill(process.pid, 'SIGKILL')
+  }
+  return new Proxy(part, {
+    get(target, key) {
+      const value = Reflect.get(target, key)
+      if (typeof value !== 'function') return value
+      return (...args: unknown[]) => {
+        const verb = `${name}.${String(key)}`
+        reach(`${verb}:before`)
+        const result = value.apply(target, args)
+        if (result instanceof Promise) return result.finally(() => reach(`${verb}:after`))
+        reach(`${verb}:after`)
+        return result
+      }
+    },
+  })
+}
