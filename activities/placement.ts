@@ -13,7 +13,8 @@ export interface PlaceRequest {
   path: string
   /**
    * True when the sources are the whole program (git): what the release before brought, this one does not, and the application did
-   * not change, is removed. False (uploads): nothing is removed.
+   * not change, is removed, and what the application changed and this release did not stays as the application left it.
+   * False (uploads): nothing is removed, and everything that is sent is placed.
    */
   whole: boolean
   owner: { uid: number; gid: number } | null
@@ -28,6 +29,11 @@ export interface Placement {
   place(request: PlaceRequest): Promise<PlacedFiles>
   /** Puts back what `place` replaced and removes what it added. Nothing placed is success. */
   restore(request: PlaceRequest): Promise<void>
-  /** Throws away the journal and the replaced files, once the release serves. */
+  /**
+   * Once the release serves: throws away the journal, the replaced files, and releases older than this one and the one before.
+   * Versions that the application itself wrote and the release replaced go to `.replaced/<release>/` in its folder.
+   */
   settle(request: PlaceRequest): Promise<void>
+  /** Restores, and throws away everything that the release brought and installed. For a release that will never serve. */
+  discard(request: PlaceRequest): Promise<void>
 }

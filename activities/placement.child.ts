@@ -1,0 +1,65 @@
+import { createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { PlacementJob, PlacementReply } from './placement.job.ts'
+import { noFiles } from './placement.manifest.ts'
+import { place } from './placement.place.ts'
+import type { Places } from './placement.places.ts'
+import { discard, settle } from './placement.settle.ts'
+import { Tree } from './placement.tree.ts'
+import { restore } from './placement.undo.ts'
+
+// The process that changes an application's folder while the application may be changing it too: it has the application's
+// rights and no more, does one job and ends.
+
+const lockSeconds = 30
+
+async function carryOut({ act, request }: PlacementJob): Promise<Omit<PlacementReply & { kind: 'done' }, 'kind'>> {
+  process.umask(0)
+  const volume = new Tree(request.volume)
+  await lock(volume)
+  const releases = volume.tree('releases')
+  const places = { files: volume.tree('files'), releases, release: releases.tree(String(request.release)) }
+  becomeOwner(request.owner, places)
+  if (act === 'place') return { placed: await place(places, request), emptied: [] }
+  if (act === 'restore') await restore(places, request)
+  const emptied =
+    act === 'settle' ? await settle(places, request) : act === 'discard' ? await discard(places, request) : []
+  return { placed: noFiles(), emptied }
+}
+
+/**
+ * One process at a time for one volume: a killed host's child may still be ending when the next one is started. The name of a
+ * socket without file is free again the moment its process is gone, and no container can take it.
+ */
+async function lock(volume: Tree): Promise<void> {
+  const { dev, ino } = volume.root
+  const path = `\0berth-placement-${dev}-${ino}`
+  for (const deadline = Date.now() + lockSeconds * 1000; ; await sleep(50)) {
+    const taken = await new Promise<Error | null>(resolve => {
+      const server = createServer().once('error', resolve)
+      server.listen(path, () => resolve(null))
+    })
+    if (!taken) return
+    if (Date.now() > deadline) throw taken
+  }
+}
+
+/** From here on with the rights of the application only, on folders that must be the application's already. */
+function becomeOwner(owner: PlacementJob['request']['owner'], { files, release }: Places): void {
+  if (owner === null || process.getuid!() !== 0) return
+  for (const folder of [files, release])
+    if (folder.root.uid !== owner.uid)
+      throw new Error(`A folder to place files in does not belong to user ${owner.uid}.`)
+  process.setgroups!([])
+  process.setgid!(owner.gid)
+  process.setuid!(owner.uid)
+}
+
+process.once('disconnect', () => process.exit(1))
+process.once('message', async (job: PlacementJob) => {
+  const reply: PlacementReply = await carryOut(job).then(
+    done => ({ kind: 'done', ...done }),
+    error => ({ kind: 'failed', code: error.code ?? null, message: error.message }),
+  )
+  process.send!(reply, () => process.exit(0))
+})

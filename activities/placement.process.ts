@@ -1,0 +1,77 @@
+import { spawn } from 'node:child_process'
+import { rmdir } from 'node:fs/promises'
+import { extname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { entryPath } from '../policy/archive-names.ts'
+import { NoSpaceLeft } from './container-host.ts'
+import { placeFirst, restoreFirst } from './placement.first.ts'
+import type { PlacementJob, PlacementReply } from './placement.job.ts'
+import type { Placement, PlaceRequest } from './placement.ts'
+
+// TypeScript in tests, JavaScript beside it once compiled.
+const extension = extname(import.meta.url)
+const program = fileURLToPath(new URL(`./placement.child${extension}`, import.meta.url))
+const nodeArguments = extension === '.ts' ? ['--import', import.meta.resolve('tsx')] : []
+
+/** Placing by a child process with the application's own rights, one for each request; killed after `seconds`. */
+export function placement({ seconds = 600 } = {}): Placement {
+  async function run(act: PlacementJob['act'], asked: PlaceRequest) {
+    const request = { ...asked, path: folderPath(asked.path) }
+    const reply = await ask({ act, request }, seconds)
+    if (reply.kind === 'failed') throw problem(reply)
+    // Their parent belongs to the host; a folder that is not empty is swept another time.
+    for (const release of reply.emptied) await rmdir(join(request.volume, 'releases', String(release))).catch(() => {})
+    return reply
+  }
+
+  return {
+    place: async request => (await placeFirst(request)) ?? (await run('place', request)).placed,
+    restore: async request => {
+      if (!(await restoreFirst(request))) await run('restore', request)
+    },
+    settle: async request => {
+      await run('settle', request)
+    },
+    discard: async request => {
+      await restoreFirst(request)
+      await run('discard', request)
+    },
+  }
+}
+
+/** Throws an Error for a path that leads out of the application's folder. */
+function folderPath(path: string): string {
+  const place = entryPath(path)
+  if ('code' in place) throw new Error(`"${path}" is not a folder of the application.`)
+  return place.path
+}
+
+/** Rejects when the child ends without an answer. */
+function ask(job: PlacementJob, seconds: number): Promise<PlacementReply> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [...nodeArguments, program], {
+      cwd: '/',
+      env: {},
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    })
+    const deadline = setTimeout(() => child.kill('SIGKILL'), seconds * 1000)
+    let reply: PlacementReply | null = null
+    child.once('error', reject)
+    child.once('message', message => {
+      reply = message as PlacementReply
+    })
+    // Not at 'exit': its last message may still be on the way then.
+    child.once('close', (code, signal) => {
+      clearTimeout(deadline)
+      if (reply) resolve(reply)
+      else reject(new Error(`Placing the files was cut off by ${signal ?? `exit code ${code}`}.`))
+    })
+    child.send(job, () => {})
+  })
+}
+
+function problem({ code, message }: PlacementReply & { kind: 'failed' }): Error {
+  if (code === 'ENOSPC' || code === 'EDQUOT')
+    return new NoSpaceLeft('The application has no disk space left to place the files of the release.')
+  return Object.assign(new Error(message), { code })
+}

@@ -1,0 +1,62 @@
+import { setImmediate as breath } from 'node:timers/promises'
+import { recordNames } from './placement.job.ts'
+import { Journal } from './placement.journal.ts'
+import { isAsBrought, type Manifest, manifestBefore, readManifest, releaseNumbers } from './placement.manifest.ts'
+import { keep, type Places, replacedAs } from './placement.places.ts'
+import type { Tree } from './placement.tree.ts'
+import type { PlaceRequest } from './placement.ts'
+import { restore } from './placement.undo.ts'
+
+/**
+ * Ends a placing for good: what the application wrote and the release replaced is kept where its owner finds it, the rest of
+ * the old is thrown away. Resolves to the numbers of old releases whose folders are empty now.
+ */
+export async function settle(places: Places, { release: number }: PlaceRequest): Promise<number[]> {
+  const { files, releases, release } = places
+  if (!readManifest(releases, files, number)) return []
+  const before = manifestBefore(releases, files, number)
+  if (release.stat(recordNames.journal)) await keepWritten(places, number, before)
+  for (const name of [recordNames.replaced, recordNames.journal, 'source', recordNames.plan]) release.remove(name)
+  const old = releaseNumbers(releases).filter(other => other < number && other !== before.release)
+  for (const other of old) await empty(releases, other)
+  return old
+}
+
+/** Takes a release back and throws away all that it brought. Resolves to its number. */
+export async function discard(places: Places, request: PlaceRequest): Promise<number[]> {
+  await restore(places, request)
+  await empty(places.releases, request.release)
+  return [request.release]
+}
+
+async function empty(releases: Tree, number: number): Promise<void> {
+  const folder = releases.tree(String(number))
+  folder.unlock()
+  for (const name of folder.list()) folder.remove(name)
+  folder.close()
+  await breath()
+}
+
+async function keepWritten(places: Places, number: number, before: Manifest): Promise<void> {
+  const { release } = places
+  const journal = new Journal(release)
+  journal.close()
+  // Two attempts at the same change may have set the same file aside twice.
+  const seen = new Set<number>()
+  for (const [line, [, path]] of journal.changes.entries()) {
+    const stats = release.stat(replacedAs(line))
+    if (!stats || seen.has(stats.ino)) continue
+    seen.add(stats.ino)
+    if (!isAllBrought(release, replacedAs(line), path, before))
+      keep(places, number, path, () => release.at(replacedAs(line)))
+    if (line % 256 === 0) await breath()
+  }
+}
+
+/** Whether a file, or everything in a folder, is as releases brought it. `name` is where it lies, `path` where it lay. */
+function isAllBrought(tree: Tree, name: string, path: string, before: Manifest): boolean {
+  const stats = tree.stat(name)
+  if (!stats) return true
+  if (!stats.isDirectory()) return isAsBrought(tree, name, stats, before.files.get(path))
+  return tree.list(name).every(inner => isAllBrought(tree, `${name}/${inner}`, `${path}/${inner}`, before))
+}

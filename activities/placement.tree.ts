@@ -1,0 +1,157 @@
+import { createHash } from 'node:crypto'
+import * as fs from 'node:fs'
+import { constants } from 'node:fs'
+
+const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
+const fileFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+
+/** How a name fails when a folder above it is missing, or is something else by now. */
+const unreachable = new Set(['ENOENT', 'ENOTDIR', 'ELOOP'])
+const buffer = Buffer.allocUnsafe(256 * 1024)
+
+export const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? ''
+
+/**
+ * A folder that its application may be changing at the same time. Every step down is one open of one name that refuses links,
+ * so nothing outside is reached. Paths are relative, `/` between names; each character stands for one byte, because names on
+ * Linux need not be UTF-8 (`bytesOf`, `textOf`).
+ */
+export class Tree {
+  readonly #root: number
+  /** Open folders from the root down to where the last name was, because work goes from neighbour to neighbour. */
+  #trail: { name: string; fd: number }[] = []
+
+  constructor(path: string | Buffer) {
+    this.#root = openFolder(path)
+  }
+
+  get root(): fs.Stats {
+    return fs.fstatSync(this.#root)
+  }
+
+  /** The name as system calls take it. Throws ENOENT, ENOTDIR or ELOOP when a folder above it cannot be entered. */
+  at(path: string): Buffer {
+    const names = path.split('/')
+    const name = names.pop()!
+    return system(this.#enter(names), name)
+  }
+
+  /** Null when there is nothing, or a folder above it is missing. Links are not followed. */
+  stat(path: string): fs.Stats | null {
+    try {
+      return fs.lstatSync(this.at(path))
+    } catch (error) {
+      if (unreachable.has(codeOf(error))) return null
+      throw error
+    }
+  }
+
+  list(path = ''): string[] {
+    return fs.readdirSync(system(path === '' ? this.#root : this.#enter(path.split('/'))), 'latin1')
+  }
+
+  tree(path: string): Tree {
+    return new Tree(this.at(path))
+  }
+
+  /** Has to be called when a folder of this tree was moved or removed: an open one would be found under its old name. */
+  forget(): void {
+    this.#leaveTo(0)
+  }
+
+  /** Lets the folder's owner change what is in it. */
+  unlock(folder = ''): void {
+    const fd = folder === '' ? this.#root : this.#enter(folder.split('/'))
+    fs.fchmodSync(fd, (fs.fstatSync(fd).mode & 0o7777) | 0o700)
+  }
+
+  /** Removes it with everything inside; missing is success. */
+  remove(path: string): void {
+    const found = this.stat(path)
+    if (!found) return
+    if (!found.isDirectory()) {
+      fs.unlinkSync(this.at(path))
+      return
+    }
+    const inner = this.tree(path)
+    inner.unlock()
+    for (const name of inner.list()) inner.remove(name)
+    inner.close()
+    this.forget()
+    fs.rmdirSync(this.at(path))
+  }
+
+  /** SHA-256 in hex of a file's content, or of where a link leads. */
+  hash(path: string, link: boolean): string {
+    const hash = createHash('sha256')
+    if (link) return hash.update(fs.readlinkSync(this.at(path), 'buffer')).digest('hex')
+    const fd = fs.openSync(this.at(path), fileFlags)
+    try {
+      for (let read = 1; read > 0; ) {
+        read = fs.readSync(fd, buffer)
+        hash.update(buffer.subarray(0, read))
+      }
+      return hash.digest('hex')
+    } finally {
+      fs.closeSync(fd)
+    }
+  }
+
+  read(path: string): string | null {
+    if (!this.stat(path)) return null
+    const fd = fs.openSync(this.at(path), fileFlags)
+    try {
+      return fs.readFileSync(fd, 'utf8')
+    } finally {
+      fs.closeSync(fd)
+    }
+  }
+
+  /** A file is there whole or not at all, also after a power cut. */
+  write(path: string, text: string): void {
+    const draft = this.at(`${path}.new`)
+    const fd = fs.openSync(draft, 'w', 0o600)
+    fs.writeFileSync(fd, text)
+    fs.fsyncSync(fd)
+    fs.closeSync(fd)
+    fs.renameSync(draft, this.at(path))
+  }
+
+  close(): void {
+    this.forget()
+    fs.closeSync(this.#root)
+  }
+
+  #enter(names: string[]): number {
+    const differs = this.#trail.findIndex((step, index) => step.name !== names[index])
+    this.#leaveTo(differs < 0 ? Math.min(this.#trail.length, names.length) : differs)
+    for (const name of names.slice(this.#trail.length))
+      this.#trail.push({ name, fd: openFolder(system(this.#trail.at(-1)?.fd ?? this.#root, name)) })
+    return this.#trail.at(-1)?.fd ?? this.#root
+  }
+
+  #leaveTo(depth: number): void {
+    for (const { fd } of this.#trail.splice(depth)) fs.closeSync(fd)
+  }
+}
+
+/** A folder that its owner closed even to itself, as package caches do, is opened first. */
+function openFolder(path: string | Buffer): number {
+  try {
+    return fs.openSync(path, folderFlags)
+  } catch (error) {
+    if (codeOf(error) !== 'EACCES' || !fs.lstatSync(path).isDirectory()) throw error
+    fs.chmodSync(path, 0o700)
+    return fs.openSync(path, folderFlags)
+  }
+}
+
+function system(fd: number, name?: string): Buffer {
+  return Buffer.from(name === undefined ? `/proc/self/fd/${fd}` : `/proc/self/fd/${fd}/${name}`, 'latin1')
+}
+
+/** Text as a path of a tree. */
+export const bytesOf = (text: string): string => Buffer.from(text, 'utf8').toString('latin1')
+
+/** A path of a tree as text. */
+export const textOf = (path: string): string => Buffer.from(path, 'latin1').toString('utf8')

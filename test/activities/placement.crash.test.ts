@@ -1,0 +1,192 @@
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import test, { type ExecutionContext } from 'ava'
+import { placeFirst } from '../../activities/placement.first.ts'
+import { place } from '../../activities/placement.place.ts'
+import { settle } from '../../activities/placement.settle.ts'
+import { Tree } from '../../activities/placement.tree.ts'
+import type { PlacedFiles } from '../../activities/placement.ts'
+import { restore } from '../../activities/placement.undo.ts'
+import { crashAt } from '../kit/crash-point.ts'
+import { type Contents, lay, ownFolder, seen } from '../kit/folders.ts'
+
+const first: Contents = {
+  'same.txt': 'same',
+  'changed.txt': 'one',
+  'gone/deep/old.txt': 'old',
+  'gone/older.txt': 'old',
+  'file-to-folder': 'file',
+  'folder-to-file/a': 'a',
+  'folder-to-file/b/c': 'c',
+  'link-to-file': { link: 'changed.txt' },
+  'file-to-link': 'file',
+  'link-to-folder': { link: 'gone' },
+  __proto__x: 'one',
+  7: 'seven',
+}
+const written: Contents = { 'own.db': 'own', 'folder-to-file/own': 'own', 'conflict.txt': 'own' }
+const second: Contents = {
+  'same.txt': 'same',
+  'changed.txt': 'two',
+  'file-to-folder/inner/x': 'x',
+  'folder-to-file': { text: 'file', mode: 0o750 },
+  'link-to-file': 'file',
+  'file-to-link': { link: 'nowhere' },
+  'link-to-folder/y': 'y',
+  'conflict.txt': 'two',
+  'new/empty': null,
+  'new/n.txt': '',
+  __proto__x: 'two',
+}
+
+/** A volume in which the first release runs, has written, and the second one waits. */
+async function scene(volume: string, whole: boolean) {
+  rmSync(volume, { recursive: true, force: true })
+  const request = (release: number) => ({ volume, release, path: '', whole, owner: null })
+  mkdirSync(join(volume, 'files'), { recursive: true })
+  lay(join(volume, 'releases/1/source'), first)
+  await placeFirst(request(1))
+  const open = <T>(release: number, work: (places: { files: Tree; releases: Tree; release: Tree }) => Promise<T>) => {
+    const root = new Tree(volume)
+    const releases = root.tree('releases')
+    return work({ files: root.tree('files'), releases, release: releases.tree(String(release)) })
+  }
+  await open(1, places => settle(places, request(1)))
+  lay(join(volume, 'files'), written)
+  lay(join(volume, 'releases/2/source'), second)
+  return {
+    place: () => open(2, places => place(places, request(2))),
+    restore: () => open(2, places => restore(places, request(2))),
+    settle: () => open(2, places => settle(places, request(2))),
+    files: () => seen(join(volume, 'files')),
+    source: () => seen(join(volume, 'releases/2/source')),
+    journalled: () => existsSync(join(volume, 'releases/2/journal')),
+  }
+}
+
+type Scene = Awaited<ReturnType<typeof scene>>
+
+/** Crashes at the first change, the second, ... until `work` comes to its end. */
+async function atEveryChange(
+  volume: string,
+  whole: boolean,
+  work: (scene: Scene) => Promise<unknown>,
+  then: (scene: Scene, change: number) => Promise<void>,
+  before: (scene: Scene) => Promise<unknown> = async () => {},
+): Promise<number> {
+  for (let change = 1; ; change++) {
+    const now = await scene(volume, whole)
+    await before(now)
+    if (await crashAt(change, () => work(now))) return change - 1
+    await then(now, change)
+  }
+}
+
+for (const whole of [true, false]) {
+  const kind = whole ? 'a push' : 'an upload'
+
+  async function expected(t: ExecutionContext) {
+    const volume = ownFolder(t)
+    const now = await scene(volume, whole)
+    const start = { files: now.files(), source: now.source() }
+    const told: PlacedFiles = await now.place()
+    return { volume, start, told, placed: now.files() }
+  }
+
+  test.serial(`${kind}: killed before any change of the disk, placing goes on or is taken back`, async t => {
+    const { volume, start, told, placed } = await expected(t)
+    const onwards = await atEveryChange(
+      volume,
+      whole,
+      now => now.place(),
+      async (now, change) => {
+        t.deepEqual(await now.place(), told, `change ${change}`)
+        t.deepEqual(now.files(), placed, `change ${change}`)
+      },
+    )
+    await atEveryChange(
+      volume,
+      whole,
+      now => now.place(),
+      async (now, change) => {
+        await now.restore()
+        t.deepEqual(now.files(), start.files, `change ${change}`)
+        t.deepEqual(now.source(), start.source, `change ${change}`)
+        await now.place()
+        t.deepEqual(now.files(), placed, `change ${change}`)
+      },
+    )
+    t.true(onwards > 20, `${onwards} changes`)
+  })
+
+  test.serial(`${kind}: killed before any change of the disk, taking back goes on or is itself taken back`, async t => {
+    const { volume, start, placed } = await expected(t)
+    const changes = await atEveryChange(
+      volume,
+      whole,
+      now => now.restore(),
+      async (now, change) => {
+        if (change % 2) {
+          await now.place()
+          t.deepEqual(now.files(), placed, `change ${change}`)
+        }
+        await now.restore()
+        t.deepEqual(now.files(), start.files, `change ${change}`)
+        t.deepEqual(now.source(), start.source, `change ${change}`)
+      },
+      now => now.place(),
+    )
+    t.true(changes > 10, `${changes} changes`)
+  })
+
+  test.serial(`${kind}: killed before any change of the disk, settling ends the same`, async t => {
+    const { volume } = await expected(t)
+    const whole1 = await scene(volume, whole)
+    await whole1.place()
+    await whole1.settle()
+    const settled = whole1.files()
+    t.is(settled['.replaced/2/conflict.txt'], 'file 644 own')
+    t.is(settled['.replaced/2/folder-to-file/own'], 'file 644 own')
+    t.false(Object.keys(settled).includes('.replaced/2/changed.txt'))
+    const changes = await atEveryChange(
+      volume,
+      whole,
+      now => now.settle(),
+      async (now, change) => {
+        await now.settle()
+        t.deepEqual(now.files(), settled, `change ${change}`)
+        t.false(now.journalled())
+      },
+      now => now.place(),
+    )
+    t.true(changes > 5, `${changes} changes`)
+  })
+}
+
+test.serial('what the application does while placing stands still is never lost', async t => {
+  const volume = ownFolder(t)
+  const files = join(volume, 'files')
+  await atEveryChange(
+    volume,
+    true,
+    now => now.place(),
+    async (now, change) => {
+      // The old version still runs: it replaces a file in one step, as careful programs do.
+      lay(files, { 'own.tmp': `newer ${change}` })
+      renameSync(join(files, 'own.tmp'), join(files, 'own.db'))
+      lay(files, { 'other.tmp': `newer ${change}` })
+      renameSync(join(files, 'other.tmp'), join(files, 'conflict.txt'))
+      if (change % 2) {
+        await now.restore()
+        const found = JSON.stringify(now.files())
+        t.is(now.files()['own.db'], `file 644 newer ${change}`)
+        t.true(found.includes(`"file 644 newer ${change}"`), `change ${change}`)
+      } else {
+        await now.place()
+        await now.settle()
+        const kept = Object.entries(now.files()).filter(([, what]) => what === `file 644 newer ${change}`)
+        t.true(kept.length >= 2, `change ${change}: ${kept.map(([name]) => name)}`)
+      }
+    },
+  )
+})

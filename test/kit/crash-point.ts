@@ -1,0 +1,41 @@
+import type * as fs from 'node:fs'
+import { createRequire, syncBuiltinESMExports } from 'node:module'
+
+// A process that is killed between two system calls, without a process: from the n-th change of the disk on, none happens.
+
+const builtin = createRequire(import.meta.url)('node:fs') as typeof fs
+const changing = ['renameSync', 'linkSync', 'mkdirSync', 'rmdirSync', 'unlinkSync', 'writeFileSync'] as const
+
+export class Crash extends Error {
+  override name = 'Crash'
+}
+
+/** Runs `work` until its n-th change of the disk, half of which happens when it writes. Resolves to whether it came to its end. */
+export async function crashAt(n: number, work: () => Promise<unknown>): Promise<boolean> {
+  const real = Object.fromEntries(changing.map(name => [name, builtin[name]])) as Record<string, unknown>
+  let changes = 0
+  for (const name of changing)
+    Object.assign(builtin, {
+      [name]: (...args: unknown[]) => {
+        changes++
+        if (changes < n) return (real[name] as (...all: unknown[]) => unknown)(...args)
+        if (changes === n && name === 'writeFileSync') {
+          const text = String(args[1])
+          const write = real.writeFileSync as typeof fs.writeFileSync
+          write(args[0] as number, text.slice(0, text.length / 2))
+        }
+        throw new Crash(`at change ${n}: ${name}`)
+      },
+    })
+  syncBuiltinESMExports()
+  try {
+    await work()
+    return true
+  } catch (error) {
+    if (error instanceof Crash) return false
+    throw error
+  } finally {
+    Object.assign(builtin, real)
+    syncBuiltinESMExports()
+  }
+}
