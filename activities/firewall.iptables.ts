@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { type Firewall, type FirewallTraits, firewallRules, nameServers, type OpenedFirewall } from './firewall.ts'
 
@@ -60,16 +61,29 @@ export function iptablesFirewall({ bridges = 'berth+', name = 'BERTH', ...traits
   }
 }
 
+/** Takes away what a host put in place; nothing there, or not being root, is success. */
+export async function removeFirewall(hostId: string): Promise<void> {
+  if (process.getuid?.() !== 0) return
+  await iptablesFirewall({ name: chainName(hostId), resolvers: [], allowed: [] }).remove()
+}
+
+/** Several hosts and installations on one machine each have chains of their own; a chain's name takes 28 characters. */
+function chainName(hostId: string): string {
+  return `BERTH-${createHash('sha256').update(hostId).digest('hex').slice(0, 8)}`
+}
+
 /** The firewall of this host where it runs as root and has the tool, and the setting lets it. */
 export async function openFirewall(
   mode: 'auto' | 'off',
+  hostId: string,
   allowed: FirewallTraits['allowed'] = [],
 ): Promise<OpenedFirewall> {
   if (mode === 'off') return { firewall: null, notice: 'the setting HOST_FIREWALL is off' }
   if (process.getuid?.() !== 0) return { firewall: null, notice: 'the host process does not run as root' }
   const found = await run('iptables', ['-w', '-n', '-L', 'INPUT'])
   if (found.code !== 0) return { firewall: null, notice: `iptables does not work here: ${found.error.split('\n')[0]}` }
-  return { firewall: iptablesFirewall({ resolvers: await systemResolvers(), allowed }), notice: null }
+  const name = chainName(hostId)
+  return { firewall: iptablesFirewall({ name, resolvers: await systemResolvers(), allowed }), notice: null }
 }
 
 /** The name servers the engine hands on: the machine's, and those behind a local resolver. */

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { removeFirewall } from '../activities/firewall.iptables.ts'
 import { endRecorded } from '../workers/process-record.ts'
 import { endLeftovers } from '../workers/supervisor.ts'
 import { runningSupervisor } from '../workers/supervisor-lock.ts'
@@ -9,7 +10,10 @@ export function downCommand(program: Command): void {
   program
     .command('down')
     .description('stop the platform; applications and data stay')
-    .option('--apps', 'stop the applications of this machine too; the next start brings them back')
+    .option(
+      '--apps',
+      'stop the applications of this machine too, and take the firewall rules away; the next start brings both back',
+    )
     .action(async ({ apps }: { apps?: boolean }) => {
       const runFolder = `${dataDirOf(process.env)}/run`
       const supervisor = runningSupervisor(runFolder)
@@ -19,6 +23,7 @@ export function downCommand(program: Command): void {
       if (!apps) return
       const { config } = loadInstallation(process.env)
       const stopped = await stopApps(config.host.dockerHost, config.host.id)
+      await removeFirewall(config.host.id)
       console.log(`Stopped ${stopped} application container${stopped === 1 ? '' : 's'}.`)
     })
 }

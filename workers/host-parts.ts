@@ -56,6 +56,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   const { volumes, notice: quotaNotice } = await openVolumes({ root, quota: config.host.quota })
   const { firewall, notice: firewallNotice } = await openFirewall(
     config.host.firewall,
+    config.host.id,
     proxyAddress(config.host.buildProxy),
   )
   await firewall?.apply()

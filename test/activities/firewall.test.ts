@@ -75,8 +75,8 @@ test.serial('applying is repeatable, replaces what was there, and removing leave
 })
 
 test.serial('a machine that cannot, or a setting that will not, is told why', async t => {
-  t.like(await openFirewall('off'), { firewall: null, notice: 'the setting HOST_FIREWALL is off' })
-  const opened = await openFirewall('auto')
+  t.like(await openFirewall('off', 'h1'), { firewall: null, notice: 'the setting HOST_FIREWALL is off' })
+  const opened = await openFirewall('auto', 'h1')
   t.is(opened.firewall === null, opened.notice !== null)
   t.is(opened.firewall !== null, process.getuid?.() === 0)
 })
