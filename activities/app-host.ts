@@ -20,14 +20,7 @@ import { planInstall } from './install-plan.ts'
 import type { ObjectStore } from './object-store.ts'
 import type { PlacedFiles, Placement, PlaceRequest } from './placement.ts'
 import type { ContainerExit, Release, StartedContainer } from './release.ts'
-import {
-  dependenciesOf,
-  discardFolder,
-  emptySource,
-  readPrepared,
-  releaseFolders,
-  writePrepared,
-} from './release-files.ts'
+import { dependenciesOf, emptySource, readPrepared, releaseFolders, writePrepared } from './release-files.ts'
 import { bringSource, type Owner } from './release-source.ts'
 import type { Volumes } from './volume.ts'
 
@@ -139,8 +132,7 @@ export function appHostActivities(host: AppHostOptions) {
     /** Removes what a release that never served has left at its host. */
     async discardRelease(release: Release): Promise<void> {
       await engine.remove(buildContainerName(release))
-      await placement.restore(placeOf(release))
-      await discardFolder(foldersOf(release))
+      await placement.discard(placeOf(release))
     },
 
     async startRelease(release: Release): Promise<StartedContainer> {

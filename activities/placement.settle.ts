@@ -17,9 +17,20 @@ export async function settle(places: Places, { release: number }: PlaceRequest):
   const before = manifestBefore(releases, files, number)
   if (release.stat(recordNames.journal)) await keepWritten(places, number, before)
   for (const name of [recordNames.replaced, recordNames.journal, 'source', recordNames.plan]) release.remove(name)
-  const old = releaseNumbers(releases).filter(other => other < number && other !== before.release)
+  const kept = withDependencies(releases, [number, before.release])
+  const old = releaseNumbers(releases).filter(other => other < number && !kept.has(other))
   for (const other of old) await empty(releases, other)
   return old
+}
+
+/** These releases, and the earlier ones whose installed dependencies they use (`prepared.json`, release-files.ts). */
+function withDependencies(releases: Tree, numbers: (number | null)[]): Set<number | null> {
+  const kept = new Set(numbers)
+  for (const release of numbers) {
+    const prepared = release === null ? null : releases.read(`${release}/prepared.json`)
+    if (prepared) kept.add(JSON.parse(prepared).dependenciesOf ?? null)
+  }
+  return kept
 }
 
 /** Takes a release back and throws away all that it brought. Resolves to its number. */

@@ -1,4 +1,4 @@
-import { access, chown, lstat, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { access, chown, lstat, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /** Where the files of one release lie inside its application's volume. */
@@ -73,20 +73,6 @@ export async function dependenciesOf(volume: string, release: number): Promise<s
   if (!prepared?.dependenciesOf) return null
   const { dependencies } = releaseFolders(volume, prepared.dependenciesOf)
   return (await exists(dependencies)) ? dependencies : null
-}
-
-/** Removes everything of a release. Missing is success. */
-export async function discardFolder(folders: ReleaseFolders): Promise<void> {
-  await rm(folders.root, { recursive: true, force: true })
-}
-
-/** Puts the sources of a first release where the application finds them. Placed already is success. */
-export async function placeFirst(folders: ReleaseFolders): Promise<void> {
-  if (!(await exists(folders.source))) return
-  const present = await readdir(folders.files).catch(() => [])
-  if (present.length > 0)
-    throw new Error(`The folder of the application is not empty: ${present.slice(0, 3).join(', ')}`)
-  await rename(folders.source, folders.files)
 }
 
 export async function exists(path: string): Promise<boolean> {

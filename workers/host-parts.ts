@@ -13,8 +13,8 @@ import { gitCli } from '../activities/git.cli.ts'
 import type { FetchRequest, Git } from '../activities/git.ts'
 import { openObjectStore } from '../activities/object-store.select.ts'
 import type { ObjectStore } from '../activities/object-store.ts'
+import { placement } from '../activities/placement.process.ts'
 import type { Placement } from '../activities/placement.ts'
-import { placeFirst, releaseFolders } from '../activities/release-files.ts'
 import type { Volumes } from '../activities/volume.ts'
 import { openVolumes } from '../activities/volume-choice.ts'
 import { type Db, openDatabase } from '../db/database.ts'
@@ -93,7 +93,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
       users: uid === 0 ? 'one per application' : 'one for all: the host process does not run as root',
     },
     bootId: (await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => 'unknown')).trim(),
-    placement: firstPlacement,
+    placement: placement(),
     git: gitCli({ caBundle: config.host.caBundle }),
     gitLimits: {
       maxBytes: config.git.maxMb * 1024 ** 2,
@@ -117,13 +117,4 @@ function imageCache(): string {
 async function diskMb(folder: string): Promise<number> {
   const { bsize, blocks } = await statfs(folder)
   return Math.floor((bsize * blocks) / 1024 / 1024)
-}
-
-const firstPlacement: Placement = {
-  async place({ volume, release }) {
-    await placeFirst(releaseFolders(volume, release))
-    return { added: [], modified: [], removed: [] }
-  },
-  restore: async () => {},
-  settle: async () => {},
 }

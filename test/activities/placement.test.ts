@@ -9,7 +9,6 @@ import {
   renameSync,
   statSync,
   symlinkSync,
-  writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -179,6 +178,19 @@ test('folders of the release that runs and of the one before are kept, older one
   t.deepEqual(readdirSync(join(volume, 'releases')).sort(), ['4', '5'])
   t.deepEqual(readdirSync(root(5)).sort(), ['dependencies', 'manifest.json'])
   t.is(readFileSync(join(volume, 'files/a'), 'utf8'), '5')
+})
+
+test('a release whose dependencies a later one uses is kept as long as that one is', async t => {
+  const { root, request, bring, volume } = await volumeWith(t, { a: '1' })
+  lay(join(root(1), 'dependencies'), { 'left-pad/index.js': 'x' })
+  for (const release of [2, 3, 4]) {
+    bring(release, { a: String(release) })
+    lay(root(release), { 'prepared.json': JSON.stringify({ install: null, dependenciesOf: 1 }) })
+    if (uid !== null) give(root(release), uid)
+    await placing.place(request(release))
+    await placing.settle(request(release))
+  }
+  t.deepEqual(readdirSync(join(volume, 'releases')).sort(), ['1', '3', '4'])
 })
 
 test.serial('links that the application lays lead nowhere outside, also while files are placed', async t => {
