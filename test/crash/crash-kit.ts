@@ -9,7 +9,7 @@ const nothing = { containers: [], networks: [], volumes: [], mounts: [] }
 
 /** Resolves when the process has died at its point. */
 async function diesAt(t: ExecutionContext, entry: Entry, point: string): Promise<void> {
-  const end = await Promise.race([entry.ended, sleep(60_000, 'alive after a minute')])
+  const end = await Promise.race([entry.ended, sleep(60_000, 'alive after a minute', { ref: false })])
   t.is(end, 'SIGKILL', `${point}: ${entry.output().slice(-1000)}`)
 }
 
@@ -108,19 +108,52 @@ export async function commandsSurvive(
 /** A creation in which the workflow worker dies, and its successor ends what it began. One host `a` runs. */
 export async function workerCreationSurvives(t: ExecutionContext, platform: TestPlatform, point: string) {
   const ana = await platform.api.makeUser()
+  const { lanes } = platform.api.parts
+  // The relay has something to do only when the wake-up was lost.
+  const asleep = { wake: () => Promise.reject(new Error('lost')) }
+  if (point.startsWith('lanes.')) Object.assign(platform.api.parts, { lanes: asleep })
   const armed = startEntry('worker', { ...platform.base.settings, CRASH_POINT: point })
   await armed.ready
   const app = await platform.upload(ana, nodeProgram('survived'))
   t.is(app.status, 200, app.text)
   await diesAt(t, armed, point)
+  Object.assign(platform.api.parts, { lanes })
   const healed = startEntry('worker', platform.base.settings)
   try {
     t.like(await platform.ended(app.operationId), { state: 'success', code: null }, point)
     await runsOnce(t, platform, 'a', app)
-    t.is((await platform.api.as(ana).delete(`/v2/apps/${app.id}`)).status, 200)
-    await platform.until(async () => (await platform.remains()).networks.length === 0, 20, 'nothing is left')
-    t.deepEqual(await platform.remains(), nothing)
+    t.is((await command(platform, ana, app, 'delete')).status, 200)
+    await leavesNothing(t, platform)
   } finally {
     await killAll([armed, healed])
   }
+}
+
+/** A command in which the workflow worker dies: its caller waits and is told the truth. */
+export async function workerCommandSurvives(t: ExecutionContext, platform: TestPlatform, verb: Verb, point: string) {
+  const ana = await platform.api.makeUser()
+  const first = startEntry('worker', platform.base.settings)
+  const app = await platform.deploy(ana, nodeProgram('survived'))
+  if (verb === 'start') t.is((await command(platform, ana, app, 'stop')).status, 200)
+  await first.kill('SIGKILL')
+  const armed = startEntry('worker', { ...platform.base.settings, CRASH_POINT: point })
+  await armed.ready
+  const asked = command(platform, ana, app, verb)
+  await diesAt(t, armed, point)
+  const healed = startEntry('worker', platform.base.settings)
+  try {
+    t.is((await asked).status, 200, `${verb} ${point}`)
+    if (verb === 'stop') t.like(await platform.row(app.id), { status: 'exited', desired_state: 'stopped' }, point)
+    else if (verb !== 'delete') await runsOnce(t, platform, 'a', app)
+    if (verb !== 'delete') t.is((await command(platform, ana, app, 'delete')).status, 200)
+    await leavesNothing(t, platform)
+  } finally {
+    await killAll([armed, healed])
+  }
+}
+
+async function leavesNothing(t: ExecutionContext, platform: TestPlatform): Promise<void> {
+  await platform.until(async () => (await platform.remains()).networks.length === 0, 40, 'nothing is left')
+  t.deepEqual(await platform.remains(), nothing)
+  t.deepEqual(await platform.base.proxy.edge.listRoutes(), [])
 }

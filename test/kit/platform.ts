@@ -20,10 +20,11 @@ import { startPlatformWorker } from '../../workers/platform-worker.ts'
 import { sweepOnce } from '../../workers/sweep.ts'
 import { type Answer, masterKey, openApiFor, type TestApi, type TestUser } from './api.ts'
 import { type TestDatabase, testDatabase } from './database.ts'
+import { type Entry, startEntry } from './entry.ts'
 import { clearHost, remainsOf } from './host-remains.ts'
 import { ask, type Call, type Seen } from './origin.ts'
 import { configOf, type Program } from './programs.ts'
-import { startProxy, type TestProxy } from './proxy.ts'
+import { freePort, startProxy, type TestProxy } from './proxy.ts'
 import { type TestTemporal, testTemporal } from './temporal.ts'
 import { zipOf } from './zips.ts'
 
@@ -148,6 +149,17 @@ export class TestPlatform {
     const parts = () => ({ lanes: lanes as never, hosts: httpHostReader(database.db, masterKey) as never, store })
     this.api = await openApiFor(database, { config, parts }, undo)
     return this.api
+  }
+
+  /** The API as a process of its own, on ports of its own. */
+  async startApiProcess(own: Record<string, string> = {}): Promise<{ api: Entry; url: string }> {
+    const names = ['BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT']
+    const others = await Promise.all(names.map(async name => [name, String(await freePort())] as const))
+    const port = await freePort()
+    const env = { ...this.base.settings, ...own, ...Object.fromEntries(others), API_PORT: String(port) }
+    const api = startEntry('api', env)
+    await api.ready
+    return { api, url: `http://127.0.0.1:${port}` }
   }
 
   async startWorker() {

@@ -52,6 +52,13 @@ HTTPServer(('0.0.0.0', int(os.environ['PORT'])), Handler).serve_forever()
   },
 })
 
+/** Its installation takes some seconds. */
+export const slowProgram = (text: string, seconds: number): Program => {
+  const program = nodeProgram(text)
+  const manifest = JSON.stringify({ scripts: { preinstall: `sleep ${seconds}` } })
+  return { ...program, files: { ...program.files, 'package.json': manifest } }
+}
+
 export const staticProgram = (text: string): Program => ({ main: 'index.html', files: { 'index.html': text } })
 
 /** The configuration file beside a program; a web application with a name of its own unless the values say otherwise. */

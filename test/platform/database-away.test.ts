@@ -1,0 +1,86 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import { ensureDatabase, postgresProcess, postgresUrl } from '../../cli/parts/postgres.ts'
+import { freePort } from '../../cli/ports.ts'
+import { removeThrowAway, throwAwayFolder } from '../../cli/test-postgres.ts'
+import { migrate, openDatabase } from '../../db/database.ts'
+import { listHosts } from '../../db/hosts.ts'
+import { Supervisor } from '../../workers/supervisor.ts'
+import type { Entry } from '../kit/entry.ts'
+import { testPlatform } from '../kit/platform.ts'
+import { slowProgram } from '../kit/programs.ts'
+
+// A Postgres of its own, for this one is stopped and started.
+const folder = throwAwayFolder()
+let supervisor: Supervisor
+let port: number
+
+async function startPostgres(): Promise<void> {
+  supervisor = new Supervisor({ runFolder: `${folder}/run`, logFolder: `${folder}/logs`, say: () => {} })
+  const cluster = { folder: `${folder}/postgres`, port, password: 'test', durable: true, maxConnections: 100 }
+  await supervisor.start(await postgresProcess(cluster, () => {}))
+}
+
+async function ownDatabase() {
+  port = await freePort(0)
+  await startPostgres()
+  await ensureDatabase(postgresUrl(port, 'test', 'postgres'), 'berth')
+  const url = postgresUrl(port, 'test', 'berth')
+  const db = openDatabase({ url, pool: 10 })
+  await migrate(db)
+  return { db, url }
+}
+
+const started = testPlatform({ database: ownDatabase })
+let api: Entry
+
+test.after.always('end what is left', async () => {
+  await api?.kill('SIGKILL')
+  await (await started).db.destroy()
+  await supervisor.stop()
+  removeThrowAway(folder)
+})
+
+test.serial('Postgres is away for 20 s, idle and during a creation', async t => {
+  t.timeout(170_000)
+  const platform = await started
+  const ana = await platform.api.makeUser()
+  const process = await platform.startApiProcess()
+  api = process.api
+  const ask = async () => {
+    const begun = performance.now()
+    const answer = await fetch(`${process.url}/v2/users/me`, { headers: { authorization: ana.key } })
+    const body = (await answer.json()) as { code?: string }
+    return { status: answer.status, code: body.code, ms: performance.now() - begun }
+  }
+  const away = async (during: string) => {
+    await supervisor.stop()
+    const until = Date.now() + 20_000
+    while (Date.now() < until) {
+      const { status, code, ms } = await ask()
+      t.deepEqual({ status, code }, { status: 503, code: 'DATABASE_UNAVAILABLE' }, during)
+      t.true(ms < 3000, `${during}: 503 after ${ms} ms`)
+      await sleep(500)
+    }
+    await startPostgres()
+    const back = Date.now()
+    await platform.until(async () => (await ask()).status === 200, 5, `served again, ${during}`)
+    t.log(`${during}: served again after ${Date.now() - back} ms`)
+    const reachable = async () => (await listHosts(platform.db))[0]?.reachable
+    await platform.until(reachable, 5, 'the host is seen again')
+  }
+  t.is((await ask()).status, 200)
+  await away('idle')
+  const app = await platform.upload(ana, slowProgram('it came through', 5))
+  t.is(app.status, 200, app.text)
+  await platform.until(
+    async () => (await platform.remains()).containers.includes(`berth-${app.id}-1-build`),
+    20,
+    'it is being built',
+  )
+  await away('during a creation')
+  t.like(await platform.ended(app.operationId), { state: 'success', code: null })
+  await platform.serves(app.domain, 'it came through')
+  t.deepEqual((await platform.remains()).containers, [`berth-${app.id}-1`])
+  t.is(api.child.exitCode, null, 'the API was never restarted')
+})
