@@ -25,6 +25,8 @@ export function folderVolumes(root: string): Volumes {
       await rm(path(appId), { recursive: true, force: true })
     },
     async remountAll() {},
+
+    async unmountAll() {},
     async usedBytes(appId) {
       const { stdout } = await run('du', ['-sk', path(appId)]).catch(() => ({ stdout: '0' }))
       return Number.parseInt(stdout, 10) * 1024

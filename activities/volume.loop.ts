@@ -63,6 +63,10 @@ export function loopVolumes(root: string): Volumes {
       })
     },
 
+    async unmountAll() {
+      for (const appId of await list()) await unmount(path(appId))
+    },
+
     async remountAll() {
       // One volume that cannot be mounted must not keep the others down.
       const failures: unknown[] = []

@@ -14,6 +14,8 @@ export interface Volumes {
   remove(appId: string): Promise<void>
   /** Mounts again what a reboot unmounted. */
   remountAll(): Promise<void>
+  /** Unmounts everything that no container holds, so that the data folder can be moved or removed; the data stays. */
+  unmountAll(): Promise<void>
   /** Bytes used by the application's files and releases. */
   usedBytes(appId: string): Promise<number>
   list(): Promise<string[]>

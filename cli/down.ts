@@ -4,7 +4,7 @@ import { endRecorded } from '../workers/process-record.ts'
 import { endLeftovers } from '../workers/supervisor.ts'
 import { runningSupervisor } from '../workers/supervisor-lock.ts'
 import { dataDirOf, loadInstallation } from './installation.ts'
-import { stopApps } from './parts/apps.ts'
+import { stopApps, unmountVolumes } from './parts/apps.ts'
 
 export function downCommand(program: Command): void {
   program
@@ -24,6 +24,7 @@ export function downCommand(program: Command): void {
       const { config } = loadInstallation(process.env)
       const stopped = await stopApps(config.host.dockerHost, config.host.id)
       await removeFirewall(config.host.id)
+      await unmountVolumes(config)
       console.log(`Stopped ${stopped} application container${stopped === 1 ? '' : 's'}.`)
     })
 }

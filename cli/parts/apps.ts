@@ -1,5 +1,8 @@
+import { join } from 'node:path'
 import { dockerHost } from '../../activities/container-host.docker.ts'
 import { labels } from '../../activities/container-host.ts'
+import { openVolumes } from '../../activities/volume-choice.ts'
+import type { Config } from '../../policy/config.ts'
 
 const graceSeconds = 10
 
@@ -12,4 +15,10 @@ export async function stopApps(dockerAddress: string, hostId: string): Promise<n
   const running = (await engine.list({ [labels.host]: hostId })).filter(container => container.running)
   await Promise.all(running.map(({ name }) => engine.stop(name, graceSeconds).then(() => engine.remove(name))))
   return running.length
+}
+
+/** Unmounts the applications' disks of one host; what they hold stays, and the next start mounts it again. */
+export async function unmountVolumes({ dataDir, host }: Config): Promise<void> {
+  const { volumes } = await openVolumes({ root: join(dataDir, 'hosts', host.id), quota: host.quota })
+  await volumes.unmountAll()
 }
