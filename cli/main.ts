@@ -10,6 +10,7 @@ import { infoCommand } from './info.ts'
 import { checkout } from './installation.ts'
 import { keysCommand } from './keys.ts'
 import { logsCommand } from './logs.ts'
+import { opsCommand } from './ops.ts'
 import { psCommand } from './ps.ts'
 import { testCommand } from './test.ts'
 import { upCommand } from './up.ts'
@@ -33,6 +34,7 @@ for (const add of [
   usersCommand,
   keysCommand,
   hostCommand,
+  opsCommand,
   hostsCommand,
   doctorCommand,
   testCommand,

@@ -20,6 +20,9 @@ export interface OperationRow {
   created_at: Date
   started_at: Date | null
   finished_at: Date | null
+  cancel_requested_at: Date | null
+  cancel_requested_by: string | null
+  retry_of: string | null
 }
 
 export interface NewOperation {

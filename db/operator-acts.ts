@@ -1,0 +1,114 @@
+import type { Db } from './database.ts'
+import * as deployments from './deployments.ts'
+import { queueDeploy } from './deploys.ts'
+import * as operations from './operations.ts'
+
+/** An act that is not possible, in words for the operator who asked for it. */
+export class ActRefused extends Error {
+  override name = 'ActRefused'
+}
+
+export interface Asked {
+  operationId: string
+  /** `operator:<login name>` */
+  actor: string
+}
+
+/**
+ * Asks for the end of a deploy, in one compare-and-set: what waits ends here and now, what runs is ended by its lane, which has
+ * to be woken. Throws `ActRefused` when there is nothing to end.
+ */
+export async function cancelDeploy(trx: Db, { operationId, actor }: Asked): Promise<'ended' | 'asked'> {
+  const message = `Cancelled by ${actor}.`
+  const { rows } = await trx.raw(
+    `update operations
+        set cancel_requested_at = coalesce(cancel_requested_at, now()),
+            cancel_requested_by = coalesce(cancel_requested_by, :actor),
+            code = case when state = 'queued' then 'DEPLOY_CANCELLED' end,
+            message = case when state = 'queued' then :message end,
+            finished_at = case when state = 'queued' then now() end,
+            state = case when state = 'queued' then 'cancelled' else state end
+      where id = :operationId and kind = 'deploy' and state in ('queued', 'running')
+      returning state`,
+    { operationId, actor, message },
+  )
+  const state = rows[0]?.state as operations.OperationState | undefined
+  if (!state) throw await notToCancel(trx, operationId)
+  await trx('operation_acts').insert({ operation_id: operationId, actor, act: 'cancel' })
+  if (state === 'running') return 'asked'
+  const deployment = await deployments.findByOperation(trx, operationId)
+  if (deployment) await deployments.record(trx, deployment.id, { state: 'error', code: 'DEPLOY_CANCELLED', message })
+  await trx.raw(`select pg_notify('operations', ?)`, [operationId])
+  return 'ended'
+}
+
+async function notToCancel(db: Db, id: string): Promise<ActRefused> {
+  const operation = await operations.find(db, id)
+  if (!operation) return new ActRefused(`There is no operation ${id}.`)
+  if (operation.kind === 'create')
+    return new ActRefused('The creation of an application is cancelled by deleting the application.')
+  if (operation.kind !== 'deploy') return new ActRefused(`Only deploys can be cancelled; this is a ${operation.kind}.`)
+  return new ActRefused(`It has ended already: ${operation.state}.`)
+}
+
+/** Commands that need no more than to be asked for again. */
+const repeatable: readonly operations.OperationKind[] = ['start', 'stop', 'restart']
+
+export interface Retry extends Asked {
+  /** Also when something newer was deployed since. */
+  force: boolean
+}
+
+/** Queues the same again: the same commit, or the same archive. Throws `ActRefused` with the reason why it cannot be done. */
+export async function retryOperation(trx: Db, retry: Retry): Promise<{ operationId: string; position: number }> {
+  const old = await trx('operations').where({ id: retry.operationId }).forUpdate().first()
+  if (!old) throw new ActRefused(`There is no operation ${retry.operationId}.`)
+  if (['queued', 'running', 'success'].includes(old.state))
+    throw new ActRefused(`Only what failed can be tried again; this one is ${old.state}.`)
+  const going = await trx('operations').where({ retry_of: old.id }).whereIn('state', ['queued', 'running']).first('id')
+  if (going) throw new ActRefused(`It is being tried again already: operation ${going.id}.`)
+  const app = await trx('apps').where({ id: old.target_id }).whereNot('desired_state', 'deleted').forUpdate().first()
+  if (!app) throw new ActRefused('Its application is gone. Upload it again.')
+  const made = repeatable.includes(old.kind) ? await repeat(trx, old, retry) : await deployAgain(trx, old, retry)
+  await trx('operations').where({ id: made.operationId }).update({ retry_of: old.id })
+  await trx('operation_acts').insert({ operation_id: old.id, actor: retry.actor, act: 'retry' })
+  return made
+}
+
+async function repeat(trx: Db, old: operations.OperationRow, { actor }: Retry) {
+  const { target_id: targetId, owner_id: ownerId, kind } = old
+  return { operationId: (await operations.enqueue(trx, { targetId, kind, ownerId, actor })).id, position: 1 }
+}
+
+async function deployAgain(trx: Db, old: operations.OperationRow, { actor, force }: Retry) {
+  const deployment = await deployments.findByOperation(trx, old.id)
+  if (!deployment) throw new ActRefused(`A ${old.kind} cannot be tried again.`)
+  const newer = force ? undefined : await newerThan(trx, deployment)
+  if (newer)
+    throw new ActRefused(`Deployment ${newer.id} is newer (${newer.state}). To go back to this one, add --force.`)
+  const { revision, clone_url: cloneUrl, branch, filename, restart, path, trigger, config } = deployment
+  const archive = deployment.source === 'upload' ? await archiveOf(trx, deployment) : undefined
+  const queued = await queueDeploy(trx, {
+    ...{ appId: old.target_id, ownerId: old.owner_id, actor, trigger, revision, restart, config, archive },
+    cloneUrl: cloneUrl ?? undefined,
+    branch: branch ?? undefined,
+    path: path ?? '',
+    filename: filename ?? undefined,
+  })
+  if (!queued) throw new ActRefused(archiveGone)
+  return queued
+}
+
+/** A newer deployment of the application that waits, runs or serves: trying again would go back behind it. */
+function newerThan(trx: Db, { app_id, release }: deployments.DeploymentRow) {
+  const found = trx('deployments').where({ app_id }).where('release', '>', release).whereNot('state', 'error')
+  return found.orderBy('release', 'desc').first('id', 'state')
+}
+
+const archiveGone = 'Its archive is no longer stored. Upload it again.'
+
+async function archiveOf(trx: Db, { segment_id }: deployments.DeploymentRow) {
+  const stored = segment_id && (await trx('segments').where({ id: segment_id, state: 'stored' }).forUpdate().first())
+  if (!stored) throw new ActRefused(archiveGone)
+  return { segmentId: stored.id, bytes: Number(stored.size), sha256: stored.sha256 }
+}

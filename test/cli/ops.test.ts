@@ -1,0 +1,263 @@
+import { userInfo } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import test, { type ExecutionContext } from 'ava'
+import { explanation, holds, type LaneState } from '../../cli/ops-explanation.ts'
+import { type Db, transaction } from '../../db/database.ts'
+import { appendLog, record } from '../../db/deployments.ts'
+import { queueDeploy } from '../../db/deploys.ts'
+import * as operations from '../../db/operations.ts'
+import { listOperations, resolveOperation, storyOf } from '../../db/operator.ts'
+import { ActRefused, cancelDeploy, retryOperation } from '../../db/operator-acts.ts'
+import * as segments from '../../db/segments.ts'
+import { testDatabase } from '../kit/database.ts'
+import { ownFolder } from '../kit/folders.ts'
+import { operatorCommand } from '../kit/operator-command.ts'
+import { rows } from '../kit/rows.ts'
+
+const database = testDatabase()
+const running: LaneState = { workflowId: 'app/x', status: 'RUNNING', url: 'http://ui/app%2Fx' }
+const actor = 'operator:noor'
+
+/** An application that serves, and pushes to it. */
+async function shop(db: Db) {
+  const make = rows(db)
+  await make.host('h1')
+  const ana = await make.user()
+  const { app, operationId } = await make.app(ana.id)
+  await operations.claimNext(db, app.id)
+  await operations.finish(db, operationId, { state: 'success' })
+  const push = async (revision: string, branch = 'main') => {
+    const cloneUrl = 'http://git.example/shop.git'
+    const queued = await db.transaction(trx =>
+      queueDeploy(trx, {
+        appId: app.id,
+        ownerId: ana.id,
+        actor: ana.id,
+        trigger: 'webhook',
+        revision,
+        branch,
+        cloneUrl,
+      }),
+    )
+    return queued!
+  }
+  const fail = async (deploy: { operationId: string; deploymentId: string }, code = 'BUILD_FAILED') => {
+    await operations.claimNext(db, app.id)
+    await record(db, deploy.deploymentId, { state: 'clone', branch: 'main' })
+    await appendLog(db, deploy.deploymentId, 'npm error missing script: build\n')
+    await record(db, deploy.deploymentId, { state: 'error', code, message: 'npm ended with exit code 1' })
+    await operations.finish(db, deploy.operationId, { state: 'error', code, message: 'npm ended with exit code 1' })
+  }
+  const told = async (id: string, lane = running) => {
+    const story = (await storyOf(db, id, 20))!
+    return { story, text: explanation(story, lane, new Date()), holds: holds(story, lane, new Date()) }
+  }
+  return { app, ana, push, fail, told }
+}
+
+const refused = async (t: ExecutionContext, work: Promise<unknown>, message: RegExp) =>
+  t.throwsAsync(work, { instanceOf: ActRefused, message })
+
+test.serial('what waits is told with its place, what runs before it, and what holds that', async t => {
+  const { db } = await database
+  const { app, push, told } = await shop(db)
+  const first = await push('a'.repeat(40))
+  await operations.claimNext(db, app.id)
+  await record(db, first.deploymentId, { state: 'clone' })
+  await db('deployments').where({ id: first.deploymentId }).update({ waiting_for: 'Both build slots of h1 are taken.' })
+  const other = await push('b'.repeat(40), 'next')
+  const last = await push('c'.repeat(40))
+  const waiting = await told(last.operationId)
+  t.regex(waiting.text, /^deploy of shop: commit ccccccc of main, pushed to its webhook\n {2}WAITS since \d+ s ago/)
+  t.is(waiting.holds[0], 'It is number 3 in the queue of its application.')
+  t.regex(
+    waiting.holds[1]!,
+    new RegExp(`before it: ${first.operationId.slice(0, 8)} deploy of aaaaaaa \\(main\\), running`),
+  )
+  t.regex(
+    waiting.holds[2]!,
+    new RegExp(`before it: ${other.operationId.slice(0, 8)} deploy of bbbbbbb \\(next\\), queued`),
+  )
+  const building = await told(first.operationId)
+  t.deepEqual(building.holds, ['Both build slots of h1 are taken.'])
+  t.regex(building.text, /RUNS since/)
+  t.regex(building.text, /What comes next:\n {2}dependencies are installed/)
+})
+
+test.serial('a silent host, a lane that does not run and a Temporal that is away are named as what holds', async t => {
+  const { db } = await database
+  const { push, told } = await shop(db)
+  const deploy = await push('a'.repeat(40))
+  await db('hosts')
+    .where({ id: 'h1' })
+    .update({ last_seen_at: db.raw(`now() - interval '3 minutes'`) })
+  await db('operations')
+    .where({ id: deploy.operationId })
+    .update({ created_at: db.raw(`now() - interval '1 minute'`) })
+  const asleep = await told(deploy.operationId, { ...running, status: 'COMPLETED' })
+  t.regex(asleep.holds.join('\n'), /Host h1 is silent since 3 min ago/)
+  t.regex(asleep.holds.join('\n'), /Its lane does not run \(COMPLETED\)/)
+  const away = await told(deploy.operationId, { ...running, status: 'unknown' })
+  t.regex(away.holds.join('\n'), /Temporal does not answer; nothing is lost/)
+  const stuck = await told(deploy.operationId)
+  t.regex(stuck.holds.join('\n'), /Nothing stands before it, yet its lane has not taken it/)
+})
+
+test.serial('what failed is told with its reason, its times, its last lines and how to try again', async t => {
+  const { db } = await database
+  const { push, fail, told } = await shop(db)
+  const deploy = await push('a'.repeat(40))
+  await fail(deploy)
+  const { text } = await told(deploy.operationId)
+  t.regex(text, /FAILED \d+ s ago \(.*\): BUILD_FAILED: npm ended with exit code 1/)
+  t.regex(text, new RegExp(`berth ops retry ${deploy.operationId.slice(0, 8)}`))
+  t.regex(text, /What happened:\n.* queued\n.* taken up by its lane\n.* clone\n.* error, BUILD_FAILED/)
+  t.regex(text, /Last lines of its log:\n {2}npm error missing script: build$/)
+  t.regex(text, /lane {8,}app\/x, RUNNING, http:\/\/ui\/app%2Fx/)
+  t.notRegex(text, /undefined|null|\[object/)
+})
+
+test.serial('an operation is found by the start of its id or of its deployment’s', async t => {
+  const { db } = await database
+  const { app, push } = await shop(db)
+  const deploy = await push('a'.repeat(40))
+  t.deepEqual(await resolveOperation(db, deploy.operationId.slice(0, 10)), [deploy.operationId])
+  t.deepEqual(await resolveOperation(db, deploy.deploymentId.slice(0, 10)), [deploy.operationId])
+  t.true((await resolveOperation(db, '')).length === 0)
+  t.deepEqual(await resolveOperation(db, `%' or true --`), [])
+  const queued = await listOperations(db, { appId: app.id, state: 'queued', limit: 5 })
+  t.deepEqual(
+    queued.map(({ id, deployment_id, revision }) => [id, deployment_id, revision]),
+    [[deploy.operationId, deploy.deploymentId, 'a'.repeat(40)]],
+  )
+})
+
+test.serial('cancelling ends what waits at once, asks what runs to end, and refuses the rest', async t => {
+  const { db } = await database
+  const { app, push } = await shop(db)
+  const first = await push('a'.repeat(40))
+  await operations.claimNext(db, app.id)
+  const second = await push('b'.repeat(40))
+  const cancel = (operationId: string) => transaction(db, trx => cancelDeploy(trx, { operationId, actor }))
+  t.is(await cancel(second.operationId), 'ended')
+  t.like(await operations.find(db, second.operationId), { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
+  const ended = (await storyOf(db, second.operationId, 5))!
+  t.like(ended.deployment, { state: 'error', code: 'DEPLOY_CANCELLED', message: 'Cancelled by operator:noor.' })
+  t.like(ended.acts, [{ actor, act: 'cancel' }])
+  t.is(await cancel(first.operationId), 'asked')
+  t.is(await cancel(first.operationId), 'asked')
+  t.like(await operations.find(db, first.operationId), { state: 'running', cancel_requested_by: actor, code: null })
+  t.true(await operations.shallEnd(db, app.id))
+  await operations.finish(db, first.operationId, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
+  await refused(t, cancel(first.operationId), /ended already: cancelled/)
+  await refused(t, cancel('0'.repeat(32)), /no operation/)
+  const [creation] = (await listOperations(db, { appId: app.id, limit: 10 })).filter(({ kind }) => kind === 'create')
+  await refused(t, cancel(creation!.id), /deleting the application/)
+})
+
+test.serial('what is claimed while it is cancelled is either ended or asked to end, never both', async t => {
+  const { db } = await database
+  const { app, push } = await shop(db)
+  for (let round = 0; round < 15; round++) {
+    const { operationId } = await push('a'.repeat(40))
+    const [claimed, done] = await Promise.all([
+      operations.claimNext(db, app.id),
+      transaction(db, trx => cancelDeploy(trx, { operationId, actor })),
+    ])
+    t.is(done, claimed ? 'asked' : 'ended')
+    if (claimed) await operations.finish(db, operationId, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
+  }
+})
+
+test.serial('a failed push is tried again as the same commit, once, and never behind a newer one unasked', async t => {
+  const { db } = await database
+  const { app, push, fail, told } = await shop(db)
+  const deploy = await push('a'.repeat(40))
+  const retry = (operationId: string, force = false) =>
+    transaction(db, trx => retryOperation(trx, { operationId, actor, force }))
+  await refused(t, retry(deploy.operationId), /Only what failed/)
+  await fail(deploy)
+  const attempts = await Promise.allSettled([retry(deploy.operationId), retry(deploy.operationId)])
+  const [made, ...others] = attempts.flatMap(attempt => (attempt.status === 'fulfilled' ? [attempt.value] : []))
+  t.is(others.length, 0)
+  const again = (await storyOf(db, made!.operationId, 5))!
+  t.like(again.operation, { retry_of: deploy.operationId, actor, state: 'queued' })
+  t.like(again.deployment, {
+    revision: 'a'.repeat(40),
+    branch: 'main',
+    clone_url: 'http://git.example/shop.git',
+    trigger: 'webhook',
+  })
+  const { story } = await told(deploy.operationId)
+  t.like(story.acts, [{ actor, act: 'retry' }])
+  t.deepEqual(
+    story.retries.map(({ id }) => id),
+    [made!.operationId],
+  )
+  await fail({ operationId: made!.operationId, deploymentId: again.deployment!.id })
+  const newer = await push('d'.repeat(40))
+  await refused(t, retry(deploy.operationId), new RegExp(`Deployment ${newer.deploymentId} is newer`))
+  t.truthy(await retry(deploy.operationId, true))
+  await db('apps').where({ id: app.id }).update({ desired_state: 'deleted' })
+  await operations.endQueued(db, app.id)
+  await refused(t, retry(made!.operationId), /application is gone/)
+})
+
+test.serial('a failed upload is tried again while its archive is stored', async t => {
+  const { db } = await database
+  const { app, ana, fail } = await shop(db)
+  const upload = async () => {
+    const segmentId = await segments.draw(db)
+    const archive = { segmentId, bytes: 12, sha256: 'e'.repeat(64) }
+    const request = { appId: app.id, ownerId: ana.id, actor: ana.id, revision: 'e'.repeat(40), path: 'docs', archive }
+    const queued = await db.transaction(trx => queueDeploy(trx, { ...request, trigger: 'upload' as const }))
+    return { ...queued!, segmentId }
+  }
+  const retry = (operationId: string) =>
+    transaction(db, trx => retryOperation(trx, { operationId, actor, force: false }))
+  const kept = await upload()
+  await fail(kept)
+  const made = await retry(kept.operationId)
+  const { deployment } = (await storyOf(db, made.operationId, 5))!
+  t.like(deployment, { segment_id: kept.segmentId, path: 'docs', source: 'upload' })
+  t.is((await db('segments').where({ id: kept.segmentId }).first()).refs, 2)
+  await fail({ operationId: made.operationId, deploymentId: deployment!.id })
+  const swept = await upload()
+  await fail(swept)
+  await db('segments').where({ id: swept.segmentId }).update({ state: 'dying' })
+  await refused(t, retry(swept.operationId), /archive is no longer stored/)
+})
+
+test.serial('the commands: a list, an explanation, a retry and a cancel that waits for the confirmed end', async t => {
+  const { db, url } = await database
+  const { app, push, fail } = await shop(db)
+  const deploy = await push('a'.repeat(40))
+  await fail(deploy)
+  // Nothing listens at this address: every command works while Temporal is away.
+  const settings = { DATABASE_URL: url, BERTH_DATA: ownFolder(t), TEMPORAL_ADDRESS: '127.0.0.1:9' }
+  const ops = (...args: string[]) => operatorCommand(settings, 'ops', ...args)
+  const list = await ops('list', '--app', app.id)
+  t.regex(list.stdout, /^ID +APPLICATION +KIND +STATE +SINCE +WHAT\n/)
+  t.regex(list.stdout, /deploy +error +\d+ s +aaaaaaa \(main\) BUILD_FAILED: npm ended/)
+  const explained = await ops('explain', deploy.deploymentId.slice(0, 12))
+  t.regex(explained.stdout, /FAILED[\s\S]*lane +app\/[0-9a-f]{24}, unknown/)
+  const retried = JSON.parse((await ops('retry', deploy.operationId, '--json')).stdout)
+  t.like(await operations.find(db, retried.operation), {
+    actor: `operator:${process.env.SUDO_USER ?? userInfo().username}`,
+  })
+  await operations.claimNext(db, app.id)
+  const cancelled = ops('cancel', retried.operation, '--json')
+  while (!(await operations.shallEnd(db, app.id))) await sleep(50)
+  t.is((await operations.find(db, retried.operation))?.state, 'running')
+  await operations.finish(db, retried.operation, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
+  t.like(JSON.parse((await cancelled).stdout), { operation: retried.operation, state: 'cancelled' })
+  t.is((await cancelled).code, 0)
+  const again = await ops('cancel', retried.operation)
+  t.is(again.code, 1)
+  t.regex(again.stderr, /ended already/)
+  t.regex((await ops('show', 'ffffffffffff')).stderr, /no operation or deployment "ffffffffffff"/)
+  t.regex((await ops('list', '--state', 'odd')).stderr, /--state takes one of/)
+  const story = JSON.parse((await ops('explain', retried.operation, '--json')).stdout)
+  t.like(story.lane, { status: 'unknown' })
+  t.is(story.operation.retry_of, deploy.operationId)
+})
