@@ -157,6 +157,7 @@ test('every redirect is checked anew, and carries no token to another server', a
     '/file.git': `file:///etc${question}`,
     '/loop.git': `${server.url}/loop.git${question}`,
     '/moved.git': `${target.url}${question}`,
+    '/lured.git': `${(await other.repository({ private: true })).url}${question}`,
   }
   server.behaviour.redirect = path => redirects[path.split('/info')[0]!] ?? null
   const fetch = (name: string, allowedHosts = [server.host]) =>
@@ -165,6 +166,7 @@ test('every redirect is checked anew, and carries no token to another server', a
   t.is((await fetch('moved')).error?.code, 'CLONE_FAILED')
   t.is(other.requests.length, 0)
   t.deepEqual((await fetch('moved', [server.host, other.host])).paths, ['a'])
+  t.is((await fetch('lured', [server.host, other.host])).error?.code, 'AUTHENTICATION_REQUIRED')
   t.true(other.requests.length > 0)
   t.deepEqual(
     other.requests.filter(({ authorization }) => authorization !== null),
@@ -210,8 +212,10 @@ test('while git runs, its token is in no argument, no environment and no file; c
     const text = await readFile(join(parentPath, name), 'latin1').catch(() => '')
     for (const secret of secrets) t.false(text.includes(secret), name)
   }
+  const from = Date.now()
   cancel.abort(new Error('cancelled'))
   const fetched = await fetching
+  t.true(Date.now() - from < 3000, 'ended, and not only done')
   t.is(fetched.error?.message, 'cancelled')
   t.deepEqual(await ours(), [])
   t.deepEqual(fetched.paths, [])
