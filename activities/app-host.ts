@@ -3,11 +3,12 @@ import * as apps from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import * as deployments from '../db/deployments.ts'
 import type { Archives } from './archive.ts'
-import { type ContainerHost, type ContainerState, labels } from './container-host.ts'
+import { type ContainerHost, type ContainerSpec, type ContainerState, labels } from './container-host.ts'
 import {
   appContainer,
   appContainerName,
   buildContainerName,
+  fingerprinted,
   type HostTraits,
   stopGraceSeconds,
   tenantNetwork,
@@ -20,7 +21,14 @@ import { planInstall } from './install-plan.ts'
 import type { ObjectStore } from './object-store.ts'
 import type { PlacedFiles, Placement, PlaceRequest } from './placement.ts'
 import type { ContainerExit, Release, StartedContainer } from './release.ts'
-import { dependenciesOf, emptySource, readPrepared, releaseFolders, writePrepared } from './release-files.ts'
+import {
+  dependenciesOf,
+  emptySource,
+  lendDependencies,
+  readPrepared,
+  releaseFolders,
+  writePrepared,
+} from './release-files.ts'
 import { bringSource, type Owner } from './release-source.ts'
 import type { Volumes } from './volume.ts'
 
@@ -66,12 +74,22 @@ export function appHostActivities(host: AppHostOptions) {
     if (release.deploymentId) await deployments.record(db, release.deploymentId, step)
   }
 
+  /** A stopped container that was made from other settings than its application has now is made anew. */
+  async function removeOutdated(spec: ContainerSpec): Promise<void> {
+    const present = await engine.inspect(spec.name)
+    if (present && !present.running && present.labels[labels.spec] !== spec.labels[labels.spec])
+      await engine.remove(spec.name)
+  }
+
   async function run(release: Release): Promise<StartedContainer> {
     const folders = foldersOf(release)
     const uid = ownerUid(release)
     await volumes.ensure(release.appId, release.diskMb, uid)
     const dependencies = await dependenciesOf(volumes.path(release.appId), release.number)
-    const spec = appContainer({ ...release, uid }, { files: folders.files, dependencies }, {}, host.traits)
+    const spec = fingerprinted(
+      appContainer({ ...release, uid }, { files: folders.files, dependencies }, {}, host.traits),
+    )
+    await removeOutdated(spec)
     await engine.ensureNetwork(networkOf(release))
     await engine.ensureImage(spec.image)
     const containerId = await engine.create(spec)
@@ -127,6 +145,11 @@ export function appHostActivities(host: AppHostOptions) {
     /** Throws away what is only needed to go back, once the release serves. */
     async settleFiles(release: Release): Promise<void> {
       await placement.settle(placeOf(release))
+    },
+
+    /** The release that serves goes on, and takes what a later one has installed from its next start on. */
+    async lendDependencies(release: Release, serving: Release): Promise<void> {
+      await lendDependencies(volumes.path(release.appId), serving.number, release.number)
     },
 
     /** Removes what a release that never served has left at its host. */

@@ -5,6 +5,8 @@ export const labels = {
   owner: 'berth.owner',
   release: 'berth.release',
   role: 'berth.role',
+  /** Fingerprint of what a container was made from. */
+  spec: 'berth.spec',
 } as const
 
 /** What a container is asked to be, free of any client library. Built by pure functions in `activities/container-spec.ts`. */

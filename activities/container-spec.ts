@@ -93,6 +93,12 @@ export function buildContainer(release: Release, source: string, install: string
   }
 }
 
+/** Labels a container with what it is made from, so that a change is seen when it is started again. */
+export function fingerprinted(spec: ContainerSpec): ContainerSpec {
+  const fingerprint = createHash('sha256').update(JSON.stringify(spec)).digest('hex').slice(0, 16)
+  return { ...spec, labels: { ...spec.labels, [labels.spec]: fingerprint } }
+}
+
 function common(release: Release, host: HostTraits) {
   return {
     user: `${release.uid}:${release.uid}`,

@@ -63,16 +63,23 @@ export async function keepDependencies(folders: ReleaseFolders, from: string): P
 }
 
 /**
- * The folder with what a release has installed, which may be an earlier release's when nothing had to be installed anew; null when
- * there is none.
+ * The folder with what a release has installed, which may be another release's: an earlier one's when nothing had to be installed
+ * anew, a later one's that was placed without a restart. Null when there is none.
  */
 export async function dependenciesOf(volume: string, release: number): Promise<string | null> {
-  const folders = releaseFolders(volume, release)
-  if (await exists(folders.dependencies)) return folders.dependencies
-  const prepared = await readPrepared(folders)
-  if (!prepared?.dependenciesOf) return null
-  const { dependencies } = releaseFolders(volume, prepared.dependenciesOf)
-  return (await exists(dependencies)) ? dependencies : null
+  const own = releaseFolders(volume, release)
+  const lender = (await readPrepared(own))?.dependenciesOf
+  for (const folders of lender ? [releaseFolders(volume, lender), own] : [own]) {
+    if (await exists(folders.dependencies)) return folders.dependencies
+  }
+  return null
+}
+
+/** From its next start on, a release uses what a later one has installed. */
+export async function lendDependencies(volume: string, to: number, from: number): Promise<void> {
+  const lender = (await readPrepared(releaseFolders(volume, from)))?.dependenciesOf ?? from
+  if (!(await dependenciesOf(volume, from)) || lender === to) return
+  await writePrepared(releaseFolders(volume, to), { install: null, dependenciesOf: lender })
 }
 
 export async function exists(path: string): Promise<boolean> {

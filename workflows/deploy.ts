@@ -54,10 +54,13 @@ async function change(operation: LaneOperation, host: Host): Promise<void> {
     }
     undo(() => host.command.restoreFiles(release))
     await host.build.placeFiles(release)
-    if (!release.restart) return records.filesServe(operation)
+    if (!release.restart) {
+      await host.build.lendDependencies(release, before.release)
+      return records.filesServe(operation)
+    }
     await changePrograms(operation, before, host, undo)
   })
-  await CancellationScope.nonCancellable(() => retire(operation, before, host))
+  if (release.restart) await CancellationScope.nonCancellable(() => retire(operation, before, host))
 }
 
 /** Web applications answer throughout: two versions side by side. Programs without a port never run twice. */
@@ -90,7 +93,7 @@ async function startAgain({ release }: Serving, { command }: Host): Promise<void
 
 /** The old version has served its last request. What cannot be removed now is swept by the host. */
 async function retire({ release }: LaneOperation, before: Serving, { command }: Host): Promise<void> {
-  if (release.restart && before.release.number !== release.number) {
+  if (before.release.number !== release.number) {
     if (before.running && release.hostname) await sleep(drainSeconds * 1000)
     await command.stopApp(before.release, { mustRun: false }).catch(() => {})
     await command.removeContainer(before.release).catch(() => {})

@@ -85,6 +85,7 @@ function recorded(script: Partial<AppHostActivities>, calls: string[]): AppHostA
     restoreFiles: async () => {},
     settleFiles: async () => {},
     discardRelease: async () => {},
+    lendDependencies: async () => {},
     removeContainer: async () => {},
     startRelease: async () => started,
     passHealthGate: async () => null,
