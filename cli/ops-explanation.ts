@@ -1,5 +1,4 @@
 import type { DeploymentState } from '../db/deployments.ts'
-import { unreachableAfterSeconds } from '../db/hosts.ts'
 import type { OperationStory } from '../db/operator.ts'
 import { aligned, clock, lineOf, since, sourceOf } from './ops-words.ts'
 
@@ -105,7 +104,7 @@ export function holds(
     reasons.push(
       host.last_seen_at.getTime() === 0
         ? `Host ${host.id} has left; its steps wait until it is back.`
-        : `Host ${host.id} is silent since ${since(host.last_seen_at, now)} (it is seen every second; over ${unreachableAfterSeconds} s counts); its steps wait for it.`,
+        : `Host ${host.id} is silent since ${since(host.last_seen_at, now)}; its steps wait for it.`,
     )
   const age = (now.getTime() - operation.created_at.getTime()) / 1000
   if (lane.status === 'unknown')
