@@ -14,7 +14,11 @@ import { appsCommit } from './v2/commit.ts'
 import { appsWebhook } from './v2/deploy-webhook.ts'
 import { appsDeploymentLogs } from './v2/deployment-logs.ts'
 import { appsDeliveries, appsDeployments, appsDeploymentsCurrent } from './v2/deployments.ts'
+import { gitApp } from './v2/git-app.ts'
+import { gitConnect, gitConnectBegin } from './v2/git-connect.ts'
+import { gitConnectCallback } from './v2/git-connect-callback.ts'
 import { gitWebhook } from './v2/git-webhook.ts'
+import { appsLink, appsUnlink } from './v2/github-app.ts'
 import { appsLogs } from './v2/logs.ts'
 import { appsRestart, appsStart, appsStop } from './v2/power.ts'
 import { serviceStatus } from './v2/service.ts'
@@ -35,11 +39,17 @@ export const endpoints: readonly Endpoint[] = [
   appsRestart,
   appsCommit,
   appsWebhook,
+  appsLink,
+  appsUnlink,
   appsDeployments,
   appsDeploymentsCurrent,
   appsDeploymentLogs,
   appsDeliveries,
   gitWebhook,
+  gitApp,
+  gitConnect,
+  gitConnectBegin,
+  gitConnectCallback,
   serviceStatus,
 ]
 

@@ -1,4 +1,5 @@
 import type { Archives } from '../activities/archive.ts'
+import type { GitProvider } from '../activities/git-provider.ts'
 import type { ObjectStore } from '../activities/object-store.ts'
 import type { Db } from '../db/database.ts'
 import type { Config } from '../policy/config.ts'
@@ -38,6 +39,8 @@ export interface Parts {
   patience: Patience
   hosts: HostReader
   sources: KnownSources
+  /** Null: the operator has set up none. */
+  gitProvider: GitProvider | null
   rates: NetworkRates
   service: ServiceStatus
   /** Whether an address belongs to the platform itself, so that the limit for outside addresses does not apply. */

@@ -1,4 +1,6 @@
-import { isAbsolute, resolve } from 'node:path'
+import { absolute, type Environment, integer, list, number, oneOf, required, webAddress } from './environment.ts'
+
+export type { Environment }
 
 /**
  * The environment, parsed once. Only `workers/` and `cli/` read `process.env`; everything else is handed a `Config`
@@ -40,6 +42,8 @@ export interface Config {
     runtime: 'runc' | 'runsc'
   }
   git: GitSettings
+  /** Null: nobody can link a repository. */
+  gitProvider: GitProviderSettings | null
   appConfigNames: string[]
   rateLimitScale: number
   rateLimitBlockSeconds: number
@@ -55,6 +59,21 @@ export interface GitSettings {
   timeoutSeconds: number
   /** Servers (`host:port`) that are fetched from although their addresses are private. */
   allowedHosts: string[]
+}
+
+/** The platform's app at a git provider with a GitHub-compatible API. */
+export interface GitProviderSettings {
+  apiUrl: string
+  /** Where people install the app and sign in. */
+  webUrl: string
+  appId: string
+  appSlug: string
+  /** PEM, or the path of a file that holds it. */
+  privateKey: string
+  webhookSecret: string
+  /** With these a person who connects proves who they are at the provider. */
+  clientId: string
+  clientSecret: string
 }
 
 export interface EdgeSettings {
@@ -78,8 +97,6 @@ export interface EdgeSettings {
 export type ObjectStoreConfig =
   | { kind: 'filesystem'; folder: string }
   | { kind: 's3'; endpoint: string; bucket: string; region: string; accessKeyId: string; secretAccessKey: string }
-
-export type Environment = Record<string, string | undefined>
 
 /** Parses the environment. Throws an Error that names the setting and what it accepts. */
 export function parseConfig(env: Environment, cwd: string): Config {
@@ -151,6 +168,7 @@ export function parseConfig(env: Environment, cwd: string): Config {
       timeoutSeconds: integer(env, 'GIT_TIMEOUT_SECONDS', 120),
       allowedHosts: list(env.GIT_ALLOWED_HOSTS),
     },
+    gitProvider: gitProvider(env),
     appConfigNames: list(env.APP_CONFIG_NAMES),
     rateLimitScale: number(env, 'RATE_LIMIT_SCALE', 1),
     rateLimitBlockSeconds: integer(env, 'RATE_LIMIT_BLOCK_SECONDS', 1800),
@@ -173,42 +191,18 @@ function objectStore(env: Environment, dataDir: string): ObjectStoreConfig {
   }
 }
 
-function absolute(path: string, cwd: string): string {
-  return isAbsolute(path) ? path : resolve(cwd, path)
-}
-
-function required(env: Environment, name: string): string {
-  const value = env[name]
-  if (!value) throw new Error(`The setting ${name} is missing.`)
-  return value
-}
-
-function number(env: Environment, name: string, fallback: number): number {
-  const text = env[name]
-  if (text === undefined || text === '') return fallback
-  const value = Number(text)
-  if (!Number.isFinite(value) || value < 0)
-    throw new Error(`The setting ${name} is "${text}"; it takes a number from 0.`)
-  return value
-}
-
-function integer(env: Environment, name: string, fallback: number): number {
-  const value = number(env, name, fallback)
-  if (!Number.isInteger(value)) throw new Error(`The setting ${name} is "${env[name]}"; it takes a whole number.`)
-  return value
-}
-
-function oneOf<const T extends string>(env: Environment, name: string, values: readonly [T, ...T[]]): T {
-  const text = env[name]
-  if (text === undefined || text === '') return values[0]
-  const value = values.find(v => v === text)
-  if (!value) throw new Error(`The setting ${name} is "${text}"; it takes one of: ${values.join(', ')}.`)
-  return value
-}
-
-function list(text: string | undefined): string[] {
-  return (text ?? '')
-    .split(',')
-    .map(part => part.trim())
-    .filter(Boolean)
+/** All of them or none: half an app would only fail later. */
+function gitProvider(env: Environment): GitProviderSettings | null {
+  const names = Object.keys(env).filter(name => name.startsWith('GIT_PROVIDER_') && env[name])
+  if (names.length === 0) return null
+  return {
+    apiUrl: webAddress(env, 'GIT_PROVIDER_API_URL'),
+    webUrl: webAddress(env, 'GIT_PROVIDER_WEB_URL'),
+    appId: required(env, 'GIT_PROVIDER_APP_ID'),
+    appSlug: required(env, 'GIT_PROVIDER_APP_SLUG'),
+    privateKey: required(env, 'GIT_PROVIDER_PRIVATE_KEY'),
+    webhookSecret: required(env, 'GIT_PROVIDER_WEBHOOK_SECRET'),
+    clientId: required(env, 'GIT_PROVIDER_CLIENT_ID'),
+    clientSecret: required(env, 'GIT_PROVIDER_CLIENT_SECRET'),
+  }
 }

@@ -26,6 +26,7 @@ import type { Config } from '../policy/config.ts'
 import { applicationRange } from '../policy/networks.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'
+import { openGitProvider } from './git-provider.ts'
 import { temporalLanes } from './lanes.ts'
 import { plansOf } from './plans.ts'
 
@@ -66,6 +67,7 @@ export async function serveApi(config: Config): Promise<void> {
     patience: heldCall,
     hosts: httpHostReader(db, masterKey),
     sources: new KnownSources(notifications, appId => deploySources(db, masterKey, appId)),
+    gitProvider: await openGitProvider(config),
     rates: new NetworkRates(),
     service: new ServiceStatus(healthChecks({ db, store, edge: nginxEdge(config.edge.controlSocket), pingWorkflows })),
     isInside: address => inside.has(address),

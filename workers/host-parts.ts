@@ -21,6 +21,8 @@ import { type Db, openDatabase } from '../db/database.ts'
 import { configNames } from '../policy/app-config.ts'
 import type { Config } from '../policy/config.ts'
 import { rootfsMaker } from '../runtimes/rootfs.ts'
+import { deployCredentials } from './credentials.ts'
+import { openGitProvider } from './git-provider.ts'
 
 /** What one container host is made of. */
 export interface HostParts {
@@ -100,7 +102,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
       timeoutSeconds: config.git.timeoutSeconds,
       allowedHosts: config.git.allowedHosts,
     },
-    credentials: async () => null,
+    credentials: deployCredentials(db, config, await openGitProvider(config)),
     async close() {
       await children.close()
       await db.destroy()

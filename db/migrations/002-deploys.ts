@@ -17,25 +17,32 @@ export async function up(knex: Knex): Promise<void> {
       updated_at timestamptz not null default now()
     );
 
-    -- An account's installations of the git-provider app.
+    -- Installations of the git-provider app by the accounts that proved, at the provider, that they may see them.
     create table git_installations (
-      id bigint primary key,        -- the provider's id
       user_id text not null references users on delete cascade,
-      account text not null,        -- login at the provider
-      created_at timestamptz not null default now()
+      id bigint not null,           -- the provider's id
+      account text not null,        -- login that the app is installed for: a person or an organization
+      member text not null,         -- login of the person who connected it
+      member_id bigint not null,    -- logins change hands, numbers do not
+      created_at timestamptz not null default now(),
+      primary key (user_id, id)
     );
+    create index git_installations_id on git_installations (id);
 
     -- One repository and branch links to one application platform-wide.
     create table git_links (
       app_id text primary key references apps on delete cascade,
-      installation_id bigint not null references git_installations on delete cascade,
+      user_id text not null,        -- who linked, by whose installation it is fetched
+      installation_id bigint not null,
       repository_id bigint not null,
       full_name text not null,
       branch text not null,
       clone_url text not null,
       created_at timestamptz not null default now(),
+      foreign key (user_id, installation_id) references git_installations on delete cascade,
       unique (repository_id, branch)
     );
+    create index git_links_installation on git_links (installation_id);
 
     create table webhook_deliveries (
       id text primary key,
@@ -56,6 +63,9 @@ export async function up(knex: Knex): Promise<void> {
     create unique index webhook_deliveries_once on webhook_deliveries (source, delivery_id, app_id)
       where verdict in ('queued', 'superseded');
     create index webhook_deliveries_app on webhook_deliveries (app_id, received_at desc);
+    create index webhook_deliveries_deployment on webhook_deliveries (deployment_id);
+    create index webhook_deliveries_source on webhook_deliveries (source, received_at desc);
+    create index deployments_operation on deployments (operation_id);
 
     alter table deployments
       add column owner_id text,

@@ -21,11 +21,17 @@ const granted: Record<string, readonly number[]> = {
   'apps.restart': [200],
   'apps.commit': [415],
   'apps.webhook': [400],
+  'apps.link': [400],
+  'apps.unlink': [400],
   'apps.deployments': [200],
   'apps.deployments.current': [200],
   'apps.deployments.logs': [404],
   'apps.deliveries': [200],
   'git.webhook': [400],
+  'git.app': [404],
+  'git.connect': [403],
+  'git.connect.begin': [403],
+  'git.connect.callback': [403],
   'service.status': [200],
 }
 
@@ -48,7 +54,7 @@ for (const endpoint of endpoints)
     const foreign = await api().makeApp(bob)
     const scope = typeof endpoint.auth === 'object' ? endpoint.auth.scope : null
     const withPath = endpoint.path.includes('{appId}')
-    const actors = await actorsFor(ana, bob, scope)
+    const actors = await actorsFor(ana, bob, endpoint.auth === 'session' ? 'session' : scope)
     for (const [actor, { credential, reaches }] of Object.entries(actors))
       for (const [form, idOf] of Object.entries(withPath ? ids : { none: () => '' })) {
         const app = await api().makeApp(ana)
@@ -81,18 +87,20 @@ interface Cell {
   reaches: number | 'pass'
 }
 
+/** `scope`: null = a key with full access is needed, 'session' = no key does. */
 async function actorsFor(ana: TestUser, bob: TestUser, scope: string | null): Promise<Record<string, Cell>> {
+  const noKey = scope === 'session' ? 401 : undefined
   const others = scopes.filter(name => name !== scope)
   const revoked = await api().makeKey(ana, {})
   await revokeKey(api().db, revoked.id)
   const expired = await api().makeKey(ana, { expiresAt: new Date(0) })
-  const scoped = await api().makeKey(ana, { scopes: scope === null ? [] : [scope as never] })
+  const scoped = await api().makeKey(ana, { scopes: scope === null || noKey ? [] : [scope as never] })
   const unscoped = await api().makeKey(ana, { scopes: others })
   return {
-    'full key': { credential: ana.key, reaches: 'pass' },
+    'full key': { credential: ana.key, reaches: noKey ?? 'pass' },
     session: { credential: ana.session, reaches: 'pass' },
-    'key with the scope': { credential: scoped.key, reaches: scope === null ? 403 : 'pass' },
-    'key with every other scope': { credential: unscoped.key, reaches: 403 },
+    'key with the scope': { credential: scoped.key, reaches: noKey ?? (scope === null ? 403 : 'pass') },
+    'key with every other scope': { credential: unscoped.key, reaches: noKey ?? 403 },
     'revoked key': { credential: revoked.key, reaches: 401 },
     'expired key': { credential: expired.key, reaches: 401 },
     nobody: { credential: undefined, reaches: 401 },

@@ -179,6 +179,7 @@ export async function openApiFor(
     outcomes: new Outcomes(notifications),
     patience: heldCall,
     rates: new NetworkRates(),
+    gitProvider: null,
     sources: new KnownSources(notifications, appId => deploySources(db, masterKey, appId)),
     service: new ServiceStatus([]),
     isInside: () => true,

@@ -1,0 +1,126 @@
+import { isUnavailable } from '../db/database.ts'
+import { CommitInDoubt, type DeliverySource, noteDelivery, seenDeployment, storePush } from '../db/deliveries.ts'
+import { ApiError } from '../policy/errors.ts'
+import type { ReadDelivery } from '../policy/webhooks/deliveries.ts'
+import {
+  duplicateReply,
+  unavailableReply,
+  unknownReply,
+  verdictReply,
+  type WebhookReply,
+} from '../policy/webhooks/replies.ts'
+import { inviteBody, readBody } from './body.ts'
+import type { BodyBudget } from './body-budget.ts'
+import type { Exchange } from './call.ts'
+import { wakeLane } from './command.ts'
+import type { Parts } from './parts.ts'
+import { failure, type Reply } from './respond.ts'
+import { megabyte } from './uploads.ts'
+
+/** Of one delivery, in bytes. */
+export const largestDelivery = 25 * megabyte
+
+/** Providers hang up after 10 s; beside the time that the body took to arrive, it takes at most this. */
+const answerWithinMs = 5000
+/** The last moment for a commit, so that its answer still arrives in time. */
+const commitWithinMs = 4000
+
+/** The body, whole and judged; undefined when too many large ones are under way. */
+export async function receive<T>(
+  { request, response }: Exchange,
+  budget: BodyBudget,
+  judge: (body: Buffer) => T,
+): Promise<T | undefined> {
+  const declared = Number(request.headers['content-length'] ?? largestDelivery)
+  return budget.with(declared, async () => {
+    inviteBody(request, response)
+    return judge(await readBody(request, largestDelivery))
+  })
+}
+
+/** Nothing is to be deployed, so the answer does not depend on whether the delivery could be kept. */
+export async function note(source: DeliverySource, delivery: ReadDelivery, { db, log }: Parts): Promise<WebhookReply> {
+  const { kind, status, reason } = delivery.verdict as Exclude<ReadDelivery['verdict'], { kind: 'push' }>
+  const reply = verdictReply(kind, status, reason)
+  const kept = await within(answerWithinMs, noteDelivery(db, source, delivery, reply)).catch(err => {
+    log.warn({ err, app: source.appId }, 'a delivery that deployed nothing was not kept')
+    return true
+  })
+  if (!kept) throw tooMany()
+  return reply
+}
+
+/** Stores a push as a deploy and wakes its lane. What could not be stored is said to be unavailable, and may come again. */
+export async function queue(
+  source: DeliverySource,
+  delivery: ReadDelivery,
+  { restart, spentMs }: { restart: boolean; spentMs: number },
+  parts: Parts,
+): Promise<WebhookReply> {
+  if (delivery.verdict.kind !== 'push') return unavailableReply
+  const begun = performance.now() - spentMs
+  const left = () => answerWithinMs - (performance.now() - begun)
+  const request = { ...source, delivery, push: delivery.verdict, restart, deadline: begun + commitWithinMs }
+  try {
+    const stored = await within(left(), storePush(parts.db, request))
+    if (stored.kind === 'full') throw tooMany(stored.waitSeconds)
+    if (stored.kind === 'gone') return unknownReply
+    if (stored.kind === 'duplicate') return duplicateReply(stored.deploymentId)
+    wakeLane(parts, { id: source.appId, owner_id: source.ownerId })
+    return stored.reply
+  } catch (err) {
+    if (err instanceof ApiError && err.code === 'KEEP_CALM') throw err
+    parts.log.error({ err, app: source.appId }, 'a push could not be stored')
+    const inDoubt = err instanceof CommitInDoubt
+    if (!inDoubt && !isUnavailable(err)) return unavailableReply
+    return (await found(source, delivery, inDoubt, left(), parts)) ?? unavailableReply
+  }
+}
+
+/** The line broke, perhaps after the commit; or another attempt got through: there is time left to ask for the truth. */
+async function found(
+  source: DeliverySource,
+  { deliveryId }: ReadDelivery,
+  inDoubt: boolean,
+  leftMs: number,
+  parts: Parts,
+): Promise<WebhookReply | undefined> {
+  const seen = await within(leftMs, seenDeployment(parts.db, source, deliveryId)).catch(() => undefined)
+  if (!seen) return undefined
+  wakeLane(parts, { id: source.appId, owner_id: source.ownerId })
+  return inDoubt ? { status: 200, text: seen.replyText } : duplicateReply(seen.deploymentId)
+}
+
+const tooMany = (seconds = 15): ApiError => new ApiError('KEEP_CALM', undefined, seconds)
+
+class Late extends Error {
+  override name = 'Late'
+}
+
+function within<T>(milliseconds: number, work: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Late('not in time')), Math.max(0, milliseconds))
+    work.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
+}
+
+/** One line of text, which the provider shows beside the delivery. */
+export function plain({ status, text }: WebhookReply): Reply {
+  const headers: Record<string, string> = { 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store' }
+  if (status === 503) headers['Retry-After'] = '5'
+  return { status, headers, body: text }
+}
+
+/** What the pipeline itself refuses, in this wire's words. */
+export function refusalText(error: ApiError): Reply {
+  if (error.code === 'KEEP_CALM') return failure(error, { terse: true })
+  if (error.status >= 500) return plain(unavailableReply)
+  return plain(verdictReply('refused', error.status, refusals[error.code] ?? 'the request is malformed'))
+}
+
+const refusals: Partial<Record<ApiError['code'], string>> = {
+  PAYLOAD_TOO_LARGE: 'the body is over 25 MB',
+  INVALID_CONTENT_TYPE: 'a content-encoded body is not accepted',
+  INVALID_PARAMETERS: 'branch takes at most 256 characters, restart takes true or false',
+  INVALID_JSON_BODY: 'the body did not arrive whole',
+}

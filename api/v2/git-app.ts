@@ -1,0 +1,66 @@
+import { appOfPush, forgetInstallation, unlinkRepositories } from '../../db/git-links.ts'
+import { type AppEvent, readAppEvent } from '../../policy/webhooks/app-events.ts'
+import { type ReadDelivery, readDelivery } from '../../policy/webhooks/deliveries.ts'
+import { unavailableReply, unknownReply, verdictReply, type WebhookReply } from '../../policy/webhooks/replies.ts'
+import { BodyBudget } from '../body-budget.ts'
+import { endpoint } from '../endpoint.ts'
+import { largestDelivery, plain, queue, receive, refusalText } from '../git-deliveries.ts'
+import type { Parts } from '../parts.ts'
+
+/** Its own: everyone knows this address, so strangers with large bodies must not hold up the webhooks of others. */
+const bodies = new BodyBudget(2 * largestDelivery)
+
+const unsigned = verdictReply('refused', 401, 'the signature is missing or wrong')
+
+/** Contract 13: what the git provider tells the platform's app. The signature is the credential. */
+export const gitApp = endpoint({
+  name: 'git.app',
+  method: 'POST',
+  path: '/v2/git/app',
+  summary: 'Receive what the git provider tells the app of this platform',
+  auth: 'public',
+  uncounted: true,
+  envelope: false,
+  maxBodyBytes: largestDelivery,
+  refusal: refusalText,
+  async handle({ exchange }, parts) {
+    const secret = parts.config.gitProvider?.webhookSecret
+    if (secret === undefined) return plain(unknownReply)
+    const { headers } = exchange.request
+    // Nothing that cannot be genuine is read.
+    if (!/^sha256=[0-9a-f]{64}$/i.test(String(headers['x-hub-signature-256'] ?? ''))) return plain(unsigned)
+    const received = await receive(exchange, bodies, body => {
+      const delivery = readDelivery({ headers, body, secret, now: new Date() })
+      return { delivery, event: readAppEvent(delivery, headers['content-type'], body) }
+    })
+    if (!received) return plain(unavailableReply)
+    const { delivery, event } = received
+    if (event?.kind === 'push') return plain(await deploy(delivery, event, parts))
+    return plain(event ? await unbind(event, parts) : judged(delivery))
+  },
+})
+
+const judged = ({ verdict }: ReadDelivery): WebhookReply =>
+  verdict.kind === 'push'
+    ? verdictReply('refused', 400, 'the payload has no usable "installation" or "repository"')
+    : verdictReply(verdict.kind, verdict.status, verdict.reason)
+
+async function deploy(
+  delivery: ReadDelivery,
+  { installationId, repositoryId }: Extract<AppEvent, { kind: 'push' }>,
+  parts: Parts,
+): Promise<WebhookReply> {
+  const begun = performance.now()
+  const branch = delivery.branch ?? ''
+  const app = await appOfPush(parts.db, { installationId, repositoryId, branch })
+  if (!app) return verdictReply('ignored', 202, `no application is linked to the branch ${branch} of this repository`)
+  const source = { webhookId: null, appId: app.id, ownerId: app.ownerId, limitScale: parts.config.rateLimitScale }
+  return queue(source, delivery, { restart: true, spentMs: performance.now() - begun }, parts)
+}
+
+/** What the installation covers no longer is linked no longer; said again it changes nothing. */
+async function unbind(event: Exclude<AppEvent, { kind: 'push' }>, { db }: Parts): Promise<WebhookReply> {
+  if (event.kind === 'removed') await forgetInstallation(db, event.installationId)
+  else await unlinkRepositories(db, event.installationId, event.repositoryIds)
+  return verdictReply('ignored', 202, 'what the app covers no longer was unlinked')
+}

@@ -1,0 +1,108 @@
+import { z } from 'zod'
+import type { Visitor } from '../../activities/git-provider.ts'
+import { findUser } from '../../db/accounts.ts'
+import { bindInstallations } from '../../db/git-links.ts'
+import { readConnection, signConnection } from '../../policy/git-connection.ts'
+import { endpoint } from '../endpoint.ts'
+import { page } from '../pages.ts'
+import type { Parts } from '../parts.ts'
+import { type Reply, toApiError } from '../respond.ts'
+import { browserCookie, cookieOf, notSetUp, returnUrl } from './git-connect.ts'
+
+const patienceMs = 5000
+
+const text = z.string().max(4096).optional().catch(undefined)
+
+/**
+ * Contract 13. An installation's number proves nothing, since anybody can write one into this address: it is bound only after the
+ * provider has said, by the person's own code, that this person may see it.
+ */
+export const gitConnectCallback = endpoint({
+  name: 'git.connect.callback',
+  method: 'GET',
+  path: '/git/connect/callback',
+  summary: 'Come back from the git provider',
+  auth: 'public',
+  envelope: false,
+  query: z.object({
+    state: text,
+    code: text,
+    error: text,
+    setup_action: text,
+    installation_id: z.coerce.number().int().positive().optional().catch(undefined),
+  }),
+  async handle({ exchange, query }, parts) {
+    const { gitProvider, config, db } = parts
+    if (!gitProvider) return notSetUp
+    const browser = cookieIn(exchange.request.headers.cookie)
+    const connection = await readConnection(config.masterKey, query.state ?? '', browser)
+    const user = connection && (await findUser(db, connection.userId))
+    if (!connection || !user || user.blocked_at) return strange
+    if (query.error) return refused
+    const installationId = connection.installationId ?? query.installation_id
+    if (query.setup_action === 'request' && installationId === undefined) return requested
+    const { userId } = connection
+    if (!query.code) {
+      const state = await signConnection(config.masterKey, { userId, browser, installationId })
+      return { status: 302, headers: { Location: gitProvider.signInPage(state, returnUrl(parts)) } }
+    }
+    try {
+      const visitor = await gitProvider.visitor(query.code, returnUrl(parts), AbortSignal.timeout(patienceMs))
+      return visitor ? await bind(parts, userId, visitor, installationId) : refused
+    } catch (thrown) {
+      return unwell(parts, thrown)
+    }
+  },
+})
+
+async function bind(parts: Parts, userId: string, visitor: Visitor, wanted: number | undefined): Promise<Reply> {
+  const { id, login, installations } = visitor
+  const bound = wanted === undefined ? installations : installations.filter(installation => installation.id === wanted)
+  if (bound.length === 0) return wanted === undefined ? nowhere : foreign
+  await bindInstallations(parts.db, userId, { id, login }, bound)
+  const accounts = bound.map(({ account }) => account).join(', ')
+  return page({
+    title: 'Connected',
+    text: [`As ${login} you can now link the repositories of: ${accounts}.`, 'You can close this page.'],
+    headers: { 'Set-Cookie': cookieOf(parts, '', 0) },
+  })
+}
+
+function cookieIn(header = ''): string {
+  return new RegExp(`(?:^|;\\s*)${browserCookie}=([\\w-]{1,100})(?:;|$)`).exec(header)?.[1] ?? ''
+}
+
+/** The provider's trouble, as a page; what is ours goes the usual way. */
+function unwell({ log }: Parts, thrown: unknown): Reply {
+  const error = toApiError(thrown)
+  if (!['VALIDATION_TIMEOUT', 'VALIDATION_FAILED', 'FAILED_TO_FETCH'].includes(error.code)) throw thrown
+  log.warn({ code: error.code, said: error.message }, 'the git provider did not say who came back')
+  return page({ status: error.status, title: 'Not connected', text: [error.message, again, `Code: ${error.code}`] })
+}
+
+const again = 'Nothing was changed. Begin again at /git/connect.'
+
+const strange = page({
+  status: 400,
+  title: 'Not connected',
+  text: ['This visit did not begin in this browser, or began more than 10 minutes ago.', again],
+})
+const refused = page({
+  status: 403,
+  title: 'Not connected',
+  text: ['The git provider did not confirm who you are.', again],
+})
+const requested = page({
+  title: 'Asked',
+  text: ['The owner of the organization has to approve the installation. Connect again once that is done.'],
+})
+const foreign = page({
+  status: 403,
+  title: 'Not connected',
+  text: ['The git provider says that this installation does not exist, or that you may not see it.', again],
+})
+const nowhere = page({
+  status: 403,
+  title: 'Not connected',
+  text: ['The app is installed nowhere that you may see. Choose repositories first.', again],
+})
