@@ -4,7 +4,7 @@ import type { ReadDelivery } from '../policy/webhooks/deliveries.ts'
 import type { Push } from '../policy/webhooks/pushes.ts'
 import { queuedReply, type WebhookReply } from '../policy/webhooks/replies.ts'
 import { type Db, transaction } from './database.ts'
-import { type QueuedDeploy, queueDeploy } from './deploys.ts'
+import { lockForDeploy, type QueuedDeploy, queueLocked } from './deploys.ts'
 import { takeOne } from './limits.ts'
 import { statement } from './statement.ts'
 
@@ -41,31 +41,47 @@ export type StoredPush =
  * not: then nothing was stored, or, where the answer to the commit was lost, `seenDeployment` will tell.
  */
 export async function storePush(db: Db, push: PushDelivery): Promise<StoredPush> {
-  return transaction(db, async trx => {
-    // The application's row is the turnstile: the same delivery ten times at once comes through one by one.
-    await turnstile(trx, [push.appId])
-    const [seen] = await look(trx, [sourceOf(push), push.delivery.deliveryId, push.appId, push.webhookId])
-    if (seen?.deployment_id) return { kind: 'duplicate', deploymentId: seen.deployment_id }
-    if (!seen?.live) return { kind: 'gone' }
-    const bucket = scaledBucket(webhookBucket, push.limitScale)
-    if (!(await takeOne(trx, bucketKey(push), bucket))) return full(bucket)
-    const deploy = await queueDeploy(trx, {
-      appId: push.appId,
-      ownerId: push.ownerId,
-      actor: push.ownerId,
-      trigger: push.webhookId === null ? 'app' : 'webhook',
-      revision: push.push.commit,
-      cloneUrl: push.push.cloneUrl,
-      branch: push.push.branch,
-      restart: push.restart,
+  let committing = false
+  try {
+    return await transaction(db, async trx => {
+      committing = false
+      const stored = await storeOnce(trx, push)
+      if (performance.now() > push.deadline) throw new TooLate()
+      committing = true
+      return stored
     })
-    if (!deploy) return { kind: 'gone' }
-    const reply = queuedReply({ ...push.push, deploymentId: deploy.deploymentId, position: deploy.position })
-    await insert(trx, rowOf(push, push.delivery, 'queued', reply, deploy.deploymentId))
-    if (push.webhookId) await bindToken(trx, [push.webhookId, new URL(push.push.cloneUrl).origin])
-    if (performance.now() > push.deadline) throw new TooLate()
-    return { kind: 'queued', deploy, reply }
+  } catch (error) {
+    throw committing ? new CommitInDoubt('The answer to a commit was lost.', { cause: error }) : error
+  }
+}
+
+async function storeOnce(trx: Db, push: PushDelivery): Promise<StoredPush> {
+  // The application's row is the turnstile: the same delivery ten times at once comes through one by one.
+  if (!(await lockForDeploy(trx, push.appId))) return { kind: 'gone' }
+  const [seen] = await look(trx, [sourceOf(push), push.delivery.deliveryId, push.appId, push.webhookId])
+  if (seen?.deployment_id) return { kind: 'duplicate', deploymentId: seen.deployment_id }
+  if (!seen?.live) return { kind: 'gone' }
+  const bucket = scaledBucket(webhookBucket, push.limitScale)
+  if (!(await takeOne(trx, bucketKey(push), bucket))) return full(bucket)
+  const deploy = await queueLocked(trx, {
+    appId: push.appId,
+    ownerId: push.ownerId,
+    actor: push.ownerId,
+    trigger: push.webhookId === null ? 'app' : 'webhook',
+    revision: push.push.commit,
+    cloneUrl: push.push.cloneUrl,
+    branch: push.push.branch,
+    restart: push.restart,
   })
+  const reply = queuedReply({ ...push.push, deploymentId: deploy.deploymentId, position: deploy.position })
+  const row = rowOf(push, push.delivery, 'queued', reply, deploy.deploymentId)
+  await insertQueued(trx, [...row, push.webhookId, new URL(push.push.cloneUrl).origin])
+  return { kind: 'queued', deploy, reply }
+}
+
+/** It may have been stored or not. */
+export class CommitInDoubt extends Error {
+  override name = 'CommitInDoubt'
 }
 
 /** The sender was told already that nothing was stored, so nothing may be. */
@@ -130,8 +146,6 @@ export async function sweepDeliveries(db: Db): Promise<void> {
   await db('webhook_deliveries').whereRaw('received_at < now() - make_interval(days => ?)', [rememberDays]).delete()
 }
 
-const turnstile = statement<never>('deliveries.turnstile', 'select 1 from apps where id = $1 for update')
-
 interface Seen {
   deployment_id: string | null
   reply_text: string | null
@@ -161,14 +175,13 @@ const columns = [
   'deployment_id',
 ] as const
 
-const insert = statement<never>(
-  'deliveries.insert',
-  `insert into webhook_deliveries (${columns.join(', ')}) values (${columns.map((_, i) => `$${i + 1}`).join(', ')})`,
-)
+const insertion = `insert into webhook_deliveries (${columns.join(', ')}) values (${columns.map((_, i) => `$${i + 1}`).join(', ')})`
+const insert = statement<never>('deliveries.insert', insertion)
 
-const bindToken = statement<never>(
-  'deliveries.bind-token',
-  'update git_webhooks set token_host = $2 where id = $1 and token_host is null',
+/** The first push that is queued says where the webhook's token may go. */
+const insertQueued = statement<never>(
+  'deliveries.insert-queued',
+  `with bound as (update git_webhooks set token_host = $14 where id = $13 and token_host is null) ${insertion}`,
 )
 
 const trim = statement<never>(

@@ -1,8 +1,8 @@
 import type { AppConfigFile } from '../policy/app-config.ts'
+import { newId } from '../policy/ids.ts'
 import type { Db } from './database.ts'
-import * as deployments from './deployments.ts'
-import * as operations from './operations.ts'
 import * as segments from './segments.ts'
+import { statement } from './statement.ts'
 
 export interface DeployRequest {
   appId: string
@@ -37,73 +37,86 @@ export interface QueuedDeploy {
 /**
  * Writes a deploy down: operation, deployment and its first event, and ends the ones it supersedes (queued, of the same
  * application and branch). To be called inside the transaction of whatever asked for it; undefined when the application is
- * gone or being deleted.
+ * gone or being deleted, or the archive was swept.
  */
 export async function queueDeploy(trx: Db, request: DeployRequest): Promise<QueuedDeploy | undefined> {
-  const app = await trx('apps').where({ id: request.appId }).whereNot('desired_state', 'deleted').forUpdate().first()
-  if (!app) return undefined
-  if (request.archive) {
-    const { segmentId, bytes, sha256 } = request.archive
-    if (!(await segments.attach(trx, segmentId, { size: bytes, sha256 }))) return undefined
-  }
-  await trx('apps')
-    .where({ id: app.id })
-    .update({ next_release: app.next_release + 1 })
-  const { appId, ownerId, actor } = request
-  const operation = await operations.enqueue(trx, { targetId: appId, kind: 'deploy', ownerId, actor })
-  const deployment = await deployments.open(trx, {
-    appId,
-    operationId: operation.id,
-    release: app.next_release,
-    source: request.trigger === 'upload' ? 'upload' : 'git',
-    revision: request.revision,
-    segmentId: request.archive?.segmentId ?? null,
-  })
-  await trx('deployments')
-    .where({ id: deployment.id })
-    .update({
-      owner_id: ownerId,
-      trigger: request.trigger,
-      clone_url: request.cloneUrl ?? null,
-      branch: request.branch ?? null,
-      path: request.path ?? '',
-      filename: request.filename ?? null,
-      restart: request.restart ?? true,
-      config: request.config ? JSON.stringify(request.config) : null,
-    })
-  const superseded = request.branch ? await supersede(trx, appId, request.branch, deployment.id) : []
-  const position = await waitingBefore(trx, appId, operation.id)
-  return { deploymentId: deployment.id, operationId: operation.id, position, superseded }
+  const { appId, archive } = request
+  if ((await lock(trx, [appId])).length === 0) return undefined
+  if (archive && !(await segments.attach(trx, archive.segmentId, { size: archive.bytes, sha256: archive.sha256 })))
+    return undefined
+  return queueLocked(trx, request)
 }
 
-/** Ends every queued deploy of this application and branch in favour of a newer one; what runs already runs on. */
-async function supersede(trx: Db, appId: string, branch: string, newer: string): Promise<string[]> {
-  const { rows } = await trx.raw(
-    `update operations set state = 'cancelled', code = 'DEPLOY_SUPERSEDED', finished_at = now()
-      where state = 'queued' and kind = 'deploy' and target_id = :appId
-        and id in (select operation_id from deployments where app_id = :appId and branch = :branch and id <> :newer)
-      returning id`,
-    { appId, branch, newer },
-  )
-  const ended: string[] = []
-  for (const { id } of rows) {
-    const old = await deployments.findByOperation(trx, id)
-    if (!old) continue
-    const message = `A newer push was queued: deployment ${newer}.`
-    await deployments.record(trx, old.id, { state: 'error', code: 'DEPLOY_SUPERSEDED', message, supersededBy: newer })
-    await trx('webhook_deliveries').where({ deployment_id: old.id }).update({ verdict: 'superseded' })
-    ended.push(old.id)
-  }
-  return ended
+/** `queueDeploy` for a caller that holds the application's row (`lockForDeploy`) and stores no archive. */
+export async function queueLocked(trx: Db, request: DeployRequest): Promise<QueuedDeploy> {
+  const [deploymentId, operationId] = [newId(), newId()]
+  const [written] = await write(trx, [
+    deploymentId,
+    operationId,
+    request.appId,
+    request.ownerId,
+    request.actor,
+    request.trigger,
+    request.trigger === 'upload' ? 'upload' : 'git',
+    request.revision,
+    request.archive?.segmentId ?? null,
+    request.cloneUrl ?? null,
+    request.branch ?? null,
+    request.path ?? '',
+    request.filename ?? null,
+    request.restart ?? true,
+    request.config ? JSON.stringify(request.config) : null,
+  ])
+  const { position, superseded } = written!
+  return { deploymentId, operationId, position, superseded }
 }
 
-async function waitingBefore(db: Db, appId: string, operationId: string): Promise<number> {
-  const row = await db('operations')
-    .where({ target_id: appId })
-    .whereIn('kind', ['create', 'deploy'])
-    .whereIn('state', ['queued', 'running'])
-    .whereRaw('seq <= (select seq from operations where id = ?)', [operationId])
-    .count({ count: '*' })
-    .first()
-  return Number(row?.count ?? 1)
+/**
+ * Takes the application's row until the transaction ends; false when it is gone or being deleted. Deploys of one application are
+ * written one after the other, so that each sees those before it.
+ */
+export async function lockForDeploy(trx: Db, appId: string): Promise<boolean> {
+  return (await lock(trx, [appId])).length > 0
 }
+
+const lock = statement<never>(
+  'deploys.lock',
+  `select 1 from apps where id = $1 and desired_state <> 'deleted' for update`,
+)
+
+/** One statement: a round trip each would be what a git provider waits for. */
+const write = statement<{ position: number; superseded: string[] }>(
+  'deploys.write',
+  `with app as (
+     update apps set next_release = next_release + 1 where id = $3 returning next_release - 1 as release
+   ), operation as (
+     insert into operations (id, target_id, kind, owner_id, actor) select $2, $3, 'deploy', $4, $5 from app
+   ), deployment as (
+     insert into deployments (id, operation_id, app_id, owner_id, release, trigger, source, revision, segment_id, clone_url,
+                              branch, path, filename, restart, config)
+     select $1, $2, $3, $4, release, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15::jsonb from app
+   ), event as (
+     insert into deployment_events (deployment_id, state) select $1, 'pending' from app
+   ), ended as (
+     update operations o set state = 'cancelled', code = 'DEPLOY_SUPERSEDED', finished_at = now()
+       from deployments d
+      where o.target_id = $3 and o.target_type = 'app' and o.state = 'queued' and o.kind = 'deploy'
+        and d.operation_id = o.id and d.branch = $11
+     returning o.id
+   ), old as (
+     update deployments
+        set state = 'error', code = 'DEPLOY_SUPERSEDED', message = 'A newer push was queued: deployment ' || $1 || '.',
+            superseded_by = $1, waiting_for = null, finished_at = now()
+      where operation_id in (select id from ended) and state not in ('success', 'error')
+     returning id, code, message, superseded_by
+   ), old_event as (
+     insert into deployment_events (deployment_id, state, details)
+     select id, 'error', jsonb_build_object('code', code, 'message', message, 'superseded_by', superseded_by) from old
+     on conflict (deployment_id, state) do nothing
+   ), old_delivery as (
+     update webhook_deliveries set verdict = 'superseded' where deployment_id in (select id from old)
+   )
+   select (count(*) + 1 - (select count(*) from ended))::int as position, array(select id from old) as superseded
+     from operations
+    where target_id = $3 and target_type = 'app' and state in ('queued', 'running') and kind in ('create', 'deploy')`,
+)
