@@ -1,5 +1,6 @@
 import { activityInfo, cancellationSignal } from '@temporalio/activity'
 import * as apps from '../db/apps.ts'
+import { takeSlot } from '../db/build-slots.ts'
 import type { Db } from '../db/database.ts'
 import * as deployments from '../db/deployments.ts'
 import type { Archives } from './archive.ts'
@@ -70,6 +71,11 @@ export function appHostActivities(host: AppHostOptions) {
     owner: ownerOf(release),
   })
 
+  /** One of the host's build slots is this release's now. */
+  async function building(release: Release): Promise<void> {
+    if (release.deploymentId) await takeSlot(db, release.deploymentId)
+  }
+
   async function reached(release: Release, step: deployments.DeploymentStep): Promise<void> {
     if (release.deploymentId) await deployments.record(db, release.deploymentId, step)
   }
@@ -107,6 +113,7 @@ export function appHostActivities(host: AppHostOptions) {
     /** Brings the files of a release beside the ones that serve, and says whether something has to be installed. */
     async prepareRelease(release: Release): Promise<{ needsInstall: boolean }> {
       const folders = foldersOf(release)
+      if (release.source?.kind === 'git') await building(release)
       await reached(release, {
         state: 'clone',
         ...(release.source?.kind === 'git' && { branch: release.source.branch }),
@@ -128,6 +135,7 @@ export function appHostActivities(host: AppHostOptions) {
       const folders = foldersOf(release)
       const prepared = await readPrepared(folders)
       if (!prepared?.install) return
+      await building(release)
       await installRelease(host, release, folders, prepared.install, cancellationSignal())
     },
 

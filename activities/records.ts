@@ -1,6 +1,7 @@
 import { adoptConfig, revertConfig } from '../db/app-configuration.ts'
 import { removeApp } from '../db/app-creation.ts'
 import * as apps from '../db/apps.ts'
+import { waitForSlot } from '../db/build-slots.ts'
 import { type Db, transaction } from '../db/database.ts'
 import * as deployments from '../db/deployments.ts'
 import * as operations from '../db/operations.ts'
@@ -55,6 +56,11 @@ export function recordActivities(options: RecordsOptions) {
 
     async recordStep(operationId: string, words: string): Promise<void> {
       await operations.recordStep(db, operationId, words)
+    },
+
+    /** The next step needs one of the host's build slots. */
+    async waitForSlot({ id, release }: LaneOperation): Promise<void> {
+      await waitForSlot(db, id, release.hostId)
     },
 
     /** From here on the host leaves the application's containers to this deploy. */

@@ -12,7 +12,10 @@ export async function create(operation: LaneOperation, { build, command, slot }:
     await undoable(async undo => {
       undo(() => command.removeFiles(release))
       const prepared = await build.prepareRelease(release)
-      if (prepared.needsInstall) await slot.installDependencies(release)
+      if (prepared.needsInstall) {
+        await records.waitForSlot(operation)
+        await slot.installDependencies(release)
+      }
       await build.placeFiles(release)
       undo(() => command.removeContainers(release))
       const started = await build.startRelease(release)

@@ -30,11 +30,12 @@ export async function deploy(claimed: LaneOperation, host: Host, exclusive: Excl
 async function prepare(claimed: LaneOperation, { build, slot }: Host): Promise<LaneOperation> {
   const { id, release } = claimed
   const git = release.source?.kind === 'git'
-  await records.recordStep(id, git ? 'waiting for a build slot to fetch the commit' : 'unpacking')
+  if (git) await records.waitForSlot(claimed)
+  else await records.recordStep(id, 'unpacking')
   const prepared = git ? await slot.prepareRelease(release) : await build.prepareRelease(release)
   const operation = await records.decideAgain(id)
   if (prepared.needsInstall) {
-    await records.recordStep(id, 'waiting for a build slot')
+    await records.waitForSlot(operation)
     await slot.installDependencies(operation.release)
   }
   return operation
