@@ -9,18 +9,21 @@ export type AppEvent =
   /** Some repositories are covered no longer. */
   | { kind: 'narrowed'; installationId: number; repositoryIds: number[] }
 
-/** The event of a delivery whose signature was found good; undefined when it is none of these. Pure. */
+const aboutInstallations = ['installation', 'installation_repositories']
+
+/** The event of a delivery; undefined when it is none of these, or was refused, above all for its signature. Pure. */
 export function readAppEvent(
   { event, verdict }: ReadDelivery,
   contentType: string | undefined,
   body: Buffer,
 ): AppEvent | undefined {
-  if (verdict.kind !== 'push' && !['installation', 'installation_repositories'].includes(event)) return undefined
+  const isPush = verdict.kind === 'push'
+  if (!isPush && !(verdict.kind === 'ignored' && aboutInstallations.includes(event))) return undefined
   const found = appPayload.safeParse(payloadOf(contentType, body))
   if (!found.success) return undefined
   const { action, installation, repository, repositories_removed: removed } = found.data
   const installationId = installation.id
-  if (verdict.kind === 'push') return repository && { kind: 'push', installationId, repositoryId: repository.id }
+  if (isPush) return repository && { kind: 'push', installationId, repositoryId: repository.id }
   if (event === 'installation') return action === 'deleted' ? { kind: 'removed', installationId } : undefined
   if (!removed?.length) return undefined
   return { kind: 'narrowed', installationId, repositoryIds: removed.map(({ id }) => id) }

@@ -1,0 +1,169 @@
+import test from 'ava'
+import { SignJWT } from 'jose'
+import { setBlocked } from '../../../db/accounts.ts'
+import { installationsOf } from '../../../db/git-links.ts'
+import { deriveKey } from '../../../policy/keys.ts'
+import { masterKey, type TestUser } from '../../kit/api.ts'
+import { testProviderApi } from '../../kit/connected.ts'
+
+const logged: unknown[] = []
+const keep = (fields: object, message: string) => void logged.push(fields, message)
+const { api, provider } = await testProviderApi({
+  parts: () => ({ log: { info: keep, warn: keep, error: keep } }),
+})
+
+test.afterEach(() => {
+  provider.takeOver = () => false
+})
+
+interface Visit {
+  state: string
+  cookie: string
+}
+
+/** Sets out to the provider with a session; what the browser carries. */
+async function setOut(user: TestUser): Promise<Visit> {
+  const answer = await api().as(user.session).get('/git/connect')
+  const location = new URL(answer.headers.get('location') ?? '')
+  if (location.pathname !== '/apps/berth-test/installations/new') throw new Error(location.href)
+  const cookie = answer.headers.get('set-cookie') ?? ''
+  if (!/; HttpOnly; SameSite=Lax$/.test(cookie)) throw new Error(cookie)
+  return { state: location.searchParams.get('state')!, cookie: cookie.split(';')[0]! }
+}
+
+const comeBack = ({ cookie, state }: Visit, query: Record<string, string | number>) =>
+  api()
+    .as(undefined)
+    .get(`/git/connect/callback?${new URLSearchParams({ state, ...(query as Record<string, string>) })}`, { cookie })
+
+const bound = async (user: TestUser) => (await installationsOf(api().db, user.id)).map(({ id }) => id)
+
+test.serial('who comes back with a code is bound to the installation that was made', async t => {
+  const user = await api().makeUser()
+  const person = provider.person()
+  const installation = provider.install(person.login, [], person)
+  const other = provider.install('elsewhere', [], person)
+  const visit = await setOut(user)
+  const answer = await comeBack(visit, { code: provider.code(person), installation_id: installation.id })
+  t.is(answer.status, 200, answer.text)
+  t.true(answer.text.includes(person.login))
+  t.regex(answer.headers.get('set-cookie') ?? '', /Max-Age=0/)
+  t.regex(answer.headers.get('content-security-policy') ?? '', /default-src 'none'.*frame-ancestors 'none'/)
+  t.deepEqual(await bound(user), [installation.id])
+  t.false((await bound(user)).includes(other.id))
+})
+
+test.serial('without a code the provider is asked first who the person is', async t => {
+  const user = await api().makeUser()
+  const person = provider.person()
+  const installation = provider.install(person.login, [], person)
+  provider.install('elsewhere', [], person)
+  const visit = await setOut(user)
+  const sent = await comeBack(visit, { installation_id: installation.id, setup_action: 'install' })
+  t.is(sent.status, 302)
+  const location = new URL(sent.headers.get('location') ?? '')
+  t.is(location.pathname, '/login/oauth/authorize')
+  t.is(location.searchParams.get('client_id'), provider.settings.clientId)
+  t.is(location.searchParams.get('redirect_uri'), `${api().parts.config.urls.base}/git/connect/callback`)
+  const state = location.searchParams.get('state')!
+  t.is((await comeBack({ ...visit, state }, { code: provider.code(person) })).status, 200)
+  t.deepEqual(await bound(user), [installation.id])
+})
+
+test.serial('the page begins with a session in a header, and signing in binds what is installed already', async t => {
+  const user = await api().makeUser()
+  const person = provider.person()
+  const first = provider.install(person.login, [], person)
+  const second = provider.install('organization', [], person)
+  const asked = await api().as(undefined).get('/git/connect')
+  t.is(asked.status, 200)
+  t.true(asked.text.includes('Session token'))
+  const begun = await api().as(user.session).post('/git/connect', '{"installed":true}')
+  const url = new URL(begun.body.response.url)
+  t.is(url.pathname, '/login/oauth/authorize')
+  const cookie = begun.headers.get('set-cookie')!.split(';')[0]!
+  const state = url.searchParams.get('state')!
+  t.is((await comeBack({ cookie, state }, { code: provider.code(person) })).status, 200)
+  t.deepEqual(await bound(user), [first.id, second.id])
+  for (const answer of [await api().as(user).get('/git/connect'), await api().as(user).post('/git/connect')])
+    t.deepEqual([answer.status, answer.body.code], [401, 'ACCESS_DENIED'])
+})
+
+test.serial('an installation of somebody else, or of nobody, is never bound', async t => {
+  const user = await api().makeUser()
+  const person = provider.person()
+  const foreign = provider.install('victim', [], provider.person('victim'))
+  const visit = await setOut(user)
+  for (const id of [foreign.id, 99_999_999]) {
+    const answer = await comeBack(visit, { code: provider.code(person), installation_id: id })
+    t.is(answer.status, 403)
+  }
+  t.is((await comeBack(visit, { code: provider.code(person) })).status, 403)
+  t.is((await comeBack(visit, { code: 'never-issued', installation_id: foreign.id })).status, 403)
+  t.is((await comeBack(visit, { error: 'access_denied' })).status, 403)
+  t.is((await comeBack(visit, { setup_action: 'request' })).status, 200)
+  const spent = provider.code(person)
+  await comeBack(visit, { code: spent, installation_id: foreign.id })
+  t.is((await comeBack(visit, { code: spent, installation_id: foreign.id })).status, 403)
+  t.deepEqual(await bound(user), [])
+})
+
+test.serial('a state of another browser, forged, too old or of a blocked account leads nowhere', async t => {
+  const [ana, mallory] = [await api().makeUser(), await api().makeUser()]
+  const person = provider.person()
+  const installation = provider.install(person.login, [], person)
+  const [hers, his] = [await setOut(ana), await setOut(mallory)]
+  const claims = async (key: Uint8Array, expires: string | number, alg = 'HS256') =>
+    new SignJWT({ browser: JSON.parse(Buffer.from(hers.state.split('.')[1]!, 'base64url').toString()).browser })
+      .setProtectedHeader({ alg })
+      .setSubject(mallory.id)
+      .setAudience('berth-git-connect')
+      .setExpirationTime(expires)
+      .sign(key)
+  const key = deriveKey(masterKey, 'git-connect')
+  const [head, body, signature] = hers.state.split('.') as [string, string, string]
+  const none = `${Buffer.from('{"alg":"none"}').toString('base64url')}.${body}.`
+  const forged: [string, string][] = [
+    [his.state, hers.cookie],
+    [hers.state, ''],
+    [hers.state, his.cookie],
+    ['', hers.cookie],
+    [none, hers.cookie],
+    [`${head}.${body}.${signature.slice(0, -2)}AA`, hers.cookie],
+    [await claims(deriveKey(masterKey, 'session'), '5m'), hers.cookie],
+    [await claims(key, Math.floor(Date.now() / 1000) - 5), hers.cookie],
+    [ana.session, hers.cookie],
+  ]
+  const asked = provider.requests.length
+  for (const [state, cookie] of forged) {
+    const answer = await comeBack({ state, cookie }, { code: 'any', installation_id: installation.id })
+    t.is(answer.status, 400, state)
+  }
+  await setBlocked(api().db, ana.id, true)
+  t.is((await comeBack(hers, { code: 'any', installation_id: installation.id })).status, 400)
+  t.is(provider.requests.length, asked)
+  t.deepEqual([await bound(ana), await bound(mallory)], [[], []])
+})
+
+test.serial('a provider in trouble is a page that says so; no token or secret is ever said or logged', async t => {
+  const user = await api().makeUser()
+  const person = provider.person('<b>tag</b>')
+  const installation = provider.install('<i>x</i>', [], person)
+  const visit = await setOut(user)
+  provider.takeOver = (_, response) => {
+    response.writeHead(500).end()
+    return true
+  }
+  const troubled = await comeBack(visit, { code: provider.code(person), installation_id: installation.id })
+  t.is(troubled.status, 502)
+  t.true(troubled.text.includes('FAILED_TO_FETCH'))
+  provider.takeOver = () => false
+  const answer = await comeBack(visit, { code: provider.code(person), installation_id: installation.id })
+  t.is(answer.status, 200)
+  t.false(answer.text.includes('<b>tag') || answer.text.includes('<i>x'))
+  const rows = await api().db('git_installations').select('*')
+  const said = JSON.stringify([logged, rows, answer.text, troubled.text])
+  for (const secret of [...provider.issued, provider.clientSecret, provider.webhookSecret, visit.state])
+    t.false(said.includes(secret))
+  t.true(provider.issued.length > 0)
+})
