@@ -13,17 +13,22 @@ export interface Circumstances {
   busy: boolean
 }
 
-export type Verdict = 'nothing' | 'record-start' | 'record-exit' | 'bring-back'
+export type Verdict = 'nothing' | 'record-start' | 'record-exit' | 'bring-back' | 'bring-down'
 
 /**
  * What to do about one application. A restart policy is never the engine's (decision: an exit that was seen is final): only
- * containers whose exit nobody saw are started again, after a reboot or when the container itself is gone.
+ * containers whose exit nobody saw are started again, after a reboot or when the container itself is gone. What runs although
+ * it shall not was left by a start whose host fell silent in the middle, and was told to have failed.
  */
-export function verdict({ status, desired, hostPort, container }: Observation, { rebooted, busy }: Circumstances): Verdict {
+export function verdict(
+  { status, desired, hostPort, container }: Observation,
+  { rebooted, busy }: Circumstances,
+): Verdict {
   if (busy || desired === 'deleted') return 'nothing'
   if (container?.running) {
+    if (desired === 'stopped') return 'bring-down'
     const known = status === 'running' && hostPort === container.hostPort
-    return known || desired === 'stopped' ? 'nothing' : 'record-start'
+    return known ? 'nothing' : 'record-start'
   }
   if (status !== 'running') return 'nothing'
   if (desired === 'running' && (rebooted || container === null)) return 'bring-back'

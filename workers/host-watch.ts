@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { type ContainerHost, type ContainerState, labels } from '../activities/container-host.ts'
-import { tenantNetwork } from '../activities/container-spec.ts'
+import { stopGraceSeconds, tenantNetwork } from '../activities/container-spec.ts'
 import type { Volumes } from '../activities/volume.ts'
 import * as apps from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
@@ -102,7 +102,7 @@ function observe(app: apps.AppRow, container: ContainerState | null): Observatio
 }
 
 async function act(
-  { db, log, bootId }: WatchOptions,
+  { db, engine, log, bootId }: WatchOptions,
   app: apps.AppRow,
   container: ContainerState | null,
   decision: Verdict,
@@ -119,6 +119,8 @@ async function act(
     })
   }
   if (decision === 'bring-back') await enqueueStart(db, app)
+  if (decision === 'bring-down' && container && (await staysStopped(db, app.id)))
+    await engine.stop(container.name, stopGraceSeconds)
   if (decision === 'record-exit') {
     const exit = {
       code: container?.exitCode ?? null,
@@ -128,6 +130,12 @@ async function act(
     const news = await apps.recordExit(db, app, exit)
     if (news && restartsItself(app, exit) && (await apps.spendAutorestart(db, app.id))) await enqueueStart(db, app)
   }
+}
+
+/** Asked last, so that a start which came meanwhile is not taken back. */
+async function staysStopped(db: Db, appId: string): Promise<boolean> {
+  if (await operations.isBusy(db, appId)) return false
+  return (await apps.loadApp(db, appId))?.desired_state === 'stopped'
 }
 
 /** AUTORESTART (contract 5): after an exit status other than 0, when the program ran over 60 s. */

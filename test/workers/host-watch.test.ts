@@ -2,6 +2,7 @@ import test from 'ava'
 import { pino } from 'pino'
 import { type ContainerHost, type ContainerState, labels } from '../../activities/container-host.ts'
 import * as apps from '../../db/apps.ts'
+import * as operations from '../../db/operations.ts'
 import { reconcile } from '../../workers/host-watch.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
@@ -15,6 +16,7 @@ function engineWith(containers: ContainerState[], removed: string[] = []): Conta
     list: async () => containers,
     inspect: async (name: string) => containers.find(container => container.name === name) ?? null,
     remove: async (name: string) => void removed.push(name),
+    stop: async (name: string) => void removed.push(`stop ${name}`),
   } as unknown as ContainerHost
 }
 
@@ -98,6 +100,18 @@ test('after a reboot what ran is brought back, and what was stopped stays stoppe
   await apps.recordStopped(stopped.db, stopped.app.id, { code: 0, oom: false, at: new Date() })
   await stopped.look([container(stopped.app, { ...crashed, exitCode: 0 })], 'boot-2')
   t.deepEqual(await stopped.queued(), [])
+})
+
+test('a container that runs although it was stopped is ended, unless something is asked of it just now', async t => {
+  const { db, app, look } = await running()
+  await apps.recordDesired(db, app.id, 'stopped')
+  await apps.recordStopped(db, app.id, { code: 0, oom: false, at: new Date() })
+  const stopped: string[] = []
+  await look([container(app)], 'boot-1', stopped)
+  t.deepEqual(stopped, [`stop berth-${app.id}-1`])
+  await operations.enqueue(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: app.owner_id })
+  await look([container(app)], 'boot-1', stopped)
+  t.is(stopped.length, 1)
 })
 
 test('a container that the engine lost is made again', async t => {
