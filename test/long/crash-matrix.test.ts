@@ -1,0 +1,86 @@
+import test from 'ava'
+import { commandsSurvive, creationsSurvive, workerCommandSurvives, workerCreationSurvives } from '../crash/crash-kit.ts'
+import { testPlatform } from '../kit/platform.ts'
+import { workflowBundle } from '../kit/workflow-bundle.ts'
+
+// Every point before and after each side effect; a choice of them runs in test/crash on every change.
+
+const started = testPlatform({ hosts: {}, worker: false })
+const lasting = 600_000
+
+const around = (...verbs: string[]) => verbs.flatMap(verb => [`${verb}:before`, `${verb}:after`])
+
+const creation = [
+  ...around('host.prepareRelease', 'volumes.ensure', 'archives.unpack'),
+  ...around('host.installDependencies', 'engine.runToEnd', 'host.placeFiles'),
+  ...around('host.startRelease', 'engine.ensureNetwork', 'engine.ensureImage', 'engine.create', 'engine.start'),
+  ...around('host.passHealthGate'),
+]
+
+const commands = (
+  [
+    ['stop', ['host.stopApp', 'engine.stop']],
+    ['start', ['host.startApp', 'engine.create', 'engine.start']],
+    ['restart', ['host.stopApp', 'engine.stop', 'host.startApp', 'engine.start']],
+    ['delete', ['host.removeContainers', 'engine.remove', 'host.removeFiles', 'volumes.remove']],
+  ] as const
+).flatMap(([verb, verbs]) => around(...verbs).map(point => [verb, point] as const))
+
+/** So many hosts start within the time that a caller waits, on two cores. */
+function* chunks<T>(items: readonly T[], size = 4): Generator<readonly T[]> {
+  for (let n = 0; n < items.length; n += size) yield items.slice(n, n + size)
+}
+
+test.serial.before('bundle the workflows once', async t => {
+  t.timeout(120_000)
+  const { base } = await started
+  base.settings.WORKFLOW_BUNDLE = await workflowBundle(base.folder)
+  process.env.TEST_WORKFLOW_BUNDLE = base.settings.WORKFLOW_BUNDLE
+})
+
+let worker: Awaited<ReturnType<Awaited<typeof started>['startWorker']>>
+
+test.serial('a worker runs', async t => {
+  t.timeout(lasting)
+  worker = await (await started).startWorker()
+  t.pass()
+})
+
+for (const points of chunks(creation))
+  test.serial(`hosts during a creation: ${points.join(', ')}`, async t => {
+    t.timeout(lasting)
+    await creationsSurvive(t, await started, points)
+  })
+
+for (const cases of chunks(commands))
+  test.serial(`hosts during a command: ${cases.map(([verb, point]) => `${verb} ${point}`).join(', ')}`, async t => {
+    t.timeout(lasting)
+    await commandsSurvive(t, await started, cases)
+  })
+
+test.serial('from here on workers are processes that die', async t => {
+  await worker.stop()
+  t.pass()
+})
+
+for (const point of around('records.claimNext', 'edge.setRoute', 'records.releaseServes', 'lanes.wake'))
+  test.serial(`the worker during a creation: ${point}`, async t => {
+    t.timeout(lasting)
+    const platform = await started
+    if (!platform.hosts.has('a')) await platform.startHost('a')
+    await workerCreationSurvives(t, platform, point)
+  })
+
+const workerCommands = [
+  ['stop', ['records.recordDesired', 'edge.removeRoute', 'records.appStopped']],
+  ['start', ['edge.setRoute', 'records.appStarted']],
+  ['restart', ['records.recordStatus', 'edge.setRoute', 'records.appStarted']],
+  ['delete', ['edge.removeRoute', 'records.appDeleted', 'records.finish']],
+] as const
+
+for (const [verb, verbs] of workerCommands)
+  for (const point of around(...verbs))
+    test.serial(`the worker during a ${verb}: ${point}`, async t => {
+      t.timeout(lasting)
+      await workerCommandSurvives(t, await started, verb, point)
+    })
