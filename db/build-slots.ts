@@ -7,7 +7,6 @@ export const waitingForSlot = 'waiting for a build slot'
 interface Holder {
   id: string
   target_id: string
-  started_at: Date | null
 }
 
 /** An operation waits for a build slot of its host: writes down its place and who holds the slots, for those who ask why it waits. */
@@ -15,7 +14,7 @@ export async function waitForSlot(db: Db, operationId: string, hostId: string): 
   await db('operations').where({ id: operationId, state: 'running' }).update({ step: waitingForSlot })
   const onHost = () =>
     db('operations').join('apps', 'apps.id', 'operations.target_id').where({ 'apps.host_id': hostId, state: 'running' })
-  const holders: Holder[] = await onHost().where({ step: building }).select('operations.id', 'target_id', 'started_at')
+  const holders: Holder[] = await onHost().where({ step: building }).select('operations.id', 'target_id')
   const waiting = await onHost().where({ step: waitingForSlot }).count({ count: '*' }).first()
   const held = holders.map(holder => `operation ${holder.id.slice(0, 8)} of application ${holder.target_id}`)
   const words = `a build slot of host ${hostId} (place ${waiting?.count ?? 1}; building now: ${held.join(', ') || 'nothing'})`
