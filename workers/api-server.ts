@@ -27,6 +27,7 @@ import { applicationRange } from '../policy/networks.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { openGitProvider } from './git-provider.ts'
+import { sharedWakes } from './lane-wakes.ts'
 import { temporalLanes } from './lanes.ts'
 import { plansOf } from './plans.ts'
 
@@ -62,7 +63,7 @@ export async function serveApi(config: Config): Promise<void> {
     archives: zips,
     authenticate: authenticator({ db, masterKey, plans }),
     limiter: new Limiter(db),
-    lanes: withCrashPoints('lanes', temporalLanes(client, { queuePrefix: config.queuePrefix })),
+    lanes: sharedWakes(withCrashPoints('lanes', temporalLanes(client, { queuePrefix: config.queuePrefix }))),
     outcomes: new Outcomes(notifications),
     patience: heldCall,
     hosts: httpHostReader(db, masterKey),
