@@ -51,7 +51,10 @@ export function readDelivery({ headers, body, secret, wantedBranch, now }: Inbou
 }
 
 /** JSON as it is, or in the field `payload` of a form, which is a provider's default. */
-export function payloadOf(type: string | string[] | undefined, body: Buffer): Record<string, unknown> | 'type' | 'json' {
+export function payloadOf(
+  type: string | string[] | undefined,
+  body: Buffer,
+): Record<string, unknown> | 'type' | 'json' {
   const media = String(type ?? '')
     .split(';')[0]!
     .trim()

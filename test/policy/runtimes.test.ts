@@ -33,7 +33,22 @@ test('every word of RUNTIME forces its language, in any case', t => {
   const words =
     'nodejs javascript typescript python dotnet csharp c# java elixir rust ruby php go golang static html'.split(' ')
   t.deepEqual(words.map(languageOfRuntime), [
-    'javascript', 'javascript', 'typescript', 'python', 'dotnet', 'dotnet', 'dotnet', 'java', 'elixir', 'rust', 'ruby', 'php', 'go', 'go', 'static', 'static',
+    'javascript',
+    'javascript',
+    'typescript',
+    'python',
+    'dotnet',
+    'dotnet',
+    'dotnet',
+    'java',
+    'elixir',
+    'rust',
+    'ruby',
+    'php',
+    'go',
+    'go',
+    'static',
+    'static',
   ])
   t.is(languageOfRuntime('NodeJS'), 'javascript')
   t.is(languageOfRuntime('cobol'), null)
@@ -85,8 +100,16 @@ test('the dependency file is found by name or extension', t => {
 
 test('every other language with a dependency file has an install step that leaves what is mounted', t => {
   const files: Record<string, string> = {
-    javascript: 'package.json', typescript: 'package.json', python: 'requirements.txt', java: 'pom.xml', elixir: 'mix.exs',
-    go: 'go.mod', rust: 'Cargo.toml', ruby: 'Gemfile', php: 'composer.json', dotnet: 'a.csproj',
+    javascript: 'package.json',
+    typescript: 'package.json',
+    python: 'requirements.txt',
+    java: 'pom.xml',
+    elixir: 'mix.exs',
+    go: 'go.mod',
+    rust: 'Cargo.toml',
+    ruby: 'Gemfile',
+    php: 'composer.json',
+    dotnet: 'a.csproj',
   }
   for (const [language, file] of Object.entries(files)) {
     const row = runtimes[language as keyof typeof runtimes]
