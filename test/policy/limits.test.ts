@@ -13,6 +13,12 @@ test('a request moves its own counters and the budget, in one order', t => {
   ])
 })
 
+test('linking and unlinking share one measure of an account', t => {
+  const keys = (name: 'apps.link' | 'apps.unlink') => countersOf(name, limits[name], who).map(counter => counter.key)
+  t.deepEqual(keys('apps.link'), ['apps.link/user/1/60', 'budget/1'])
+  t.deepEqual(keys('apps.unlink'), keys('apps.link'))
+})
+
 test('start, stop and restart share what an account may do, and not what an application may', t => {
   const keys = (name: 'apps.start' | 'apps.stop') => countersOf(name, limits[name], who).map(counter => counter.key)
   t.deepEqual(keys('apps.start'), ['apps.power/user/1/15', 'apps.start/app/a/3', 'budget/1'])

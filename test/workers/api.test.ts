@@ -7,9 +7,10 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import test, { type ExecutionContext } from 'ava'
 import type { StatusReport } from '../../api/service-status.ts'
-import { createKey, createUser } from '../../db/accounts.ts'
+import { createKey, createSession, createUser } from '../../db/accounts.ts'
 import { masterKey } from '../kit/api.ts'
 import { testDatabase } from '../kit/database.ts'
+import { GitProviderServer } from '../kit/git-provider.ts'
 
 const database = testDatabase()
 const program = fileURLToPath(new URL('../../workers/api.ts', import.meta.url))
@@ -116,3 +117,30 @@ function freePort(): Promise<number> {
     })
   })
 }
+
+test('with the settings of a git provider the process sends people there', async t => {
+  const provider = await GitProviderServer.start()
+  t.teardown(() => provider.stop())
+  const { settings } = provider
+  const { ports, output } = await start(t, {
+    GIT_PROVIDER_API_URL: settings.apiUrl,
+    GIT_PROVIDER_WEB_URL: settings.webUrl,
+    GIT_PROVIDER_APP_ID: settings.appId,
+    GIT_PROVIDER_APP_SLUG: settings.appSlug,
+    GIT_PROVIDER_PRIVATE_KEY: settings.privateKey,
+    GIT_PROVIDER_WEBHOOK_SECRET: settings.webhookSecret,
+    GIT_PROVIDER_CLIENT_ID: settings.clientId,
+    GIT_PROVIDER_CLIENT_SECRET: settings.clientSecret,
+  })
+  const { db } = await database
+  const user = await createUser(db, { name: 'Eva', email: 'eva@example.org', plan: 'hobby-1' })
+  const { token } = await createSession(db, masterKey, { userId: user.id, lifeSeconds: 60 })
+  const answer = await fetch(`http://127.0.0.1:${ports.API_PORT}/git/connect`, {
+    headers: { authorization: token },
+    redirect: 'manual',
+  })
+  t.is(answer.status, 302)
+  t.true(answer.headers.get('location')?.startsWith(`${provider.url}/apps/berth-test/installations/new?state=`))
+  for (const secret of [settings.clientSecret, settings.webhookSecret, 'PRIVATE KEY', token])
+    t.false(output().includes(secret))
+})
