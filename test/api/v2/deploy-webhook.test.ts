@@ -71,6 +71,9 @@ test('the current deployment shows the webhook, and follows changes at once, in 
     return (await current(far)).webhook
   }
   t.is(new URL(await seen()).pathname, hook)
+  // The announcement reaches its own process too.
+  await sleep(300)
+  t.truthy((await current()).webhook)
   await near.db('git_webhooks').delete()
   t.truthy((await current()).webhook, 'kept for 5 minutes: nobody announced a change')
   await near.as(ana).post(`/v2/apps/${app.id}/deploy/webhook`, JSON.stringify({ access_token: '@' }))
