@@ -39,7 +39,7 @@ export async function syncRoute({ db, edge, appsDomain }: Tables, appId: string)
   const app = await apps.loadApp(db, appId)
   if (!app?.subdomain) return
   const [serving] = await apps.servingApps(db, appId)
-  if (serving) await edge.setRoute(routeOf(serving, appsDomain))
+  if (serving) await setCurrent({ db, edge, appsDomain }, routeOf(serving, appsDomain))
   else if (app.status === 'exited') await edge.removeRoute(`${app.subdomain}.${appsDomain}`)
 }
 
@@ -52,7 +52,7 @@ export async function syncRoutes({ db, edge, appsDomain }: Tables): Promise<numb
     const old = known.get(route.host)
     known.delete(route.host)
     if (old && same(old, route)) continue
-    await edge.setRoute(route)
+    await setCurrent({ db, edge, appsDomain }, route)
     changed++
   }
   for (const stale of known.values()) {
@@ -63,6 +63,15 @@ export async function syncRoutes({ db, edge, appsDomain }: Tables): Promise<numb
     changed++
   }
   return changed
+}
+
+/** Sets a route, and looks again: what was deleted or moved between reading and setting must not come back with it. */
+async function setCurrent(tables: Tables, route: Route): Promise<void> {
+  await tables.edge.setRoute(route)
+  const [now] = await apps.servingApps(tables.db, route.appId)
+  if (now && same(routeOf(now, tables.appsDomain), route)) return
+  if (await apps.loadApp(tables.db, route.appId)) return syncRoute(tables, route.appId)
+  await tables.edge.removeRoute(route.host)
 }
 
 function routeOf(app: apps.ServingApp, appsDomain: string): Route {

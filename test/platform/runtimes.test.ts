@@ -7,7 +7,7 @@ const started = testPlatform()
 
 const cases = {
   JavaScript: [nodeProgram, null],
-  'JavaScript with a package of the registry': [echoProgram, /ws/],
+  'JavaScript with a package of the registry': [echoProgram, /added 1 package/],
   TypeScript: [typescriptProgram, null],
   'Python with a package of the registry': [pythonProgram, /six/],
   'a static site': [staticProgram, null],

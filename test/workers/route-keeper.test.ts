@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { pino } from 'pino'
+import type { Route } from '../../activities/edge.ts'
+import { removeApp } from '../../db/app-creation.ts'
 import * as apps from '../../db/apps.ts'
-import { keepRoutes, syncRoutes } from '../../workers/route-keeper.ts'
+import { keepRoutes, syncRoute, syncRoutes } from '../../workers/route-keeper.ts'
 import { testDatabase } from '../kit/database.ts'
 import { fakeEdge } from '../kit/edge.fake.ts'
 import { rows } from '../kit/rows.ts'
@@ -43,6 +45,21 @@ test.serial('a release that just passed its gate keeps the route that its row do
   await edge.setRoute({ host: `${app.subdomain}.${appsDomain}`, appId: app.id, address: '127.0.0.1', port: 5000 })
   await syncRoutes({ db, edge, appsDomain })
   t.is((await edge.listRoutes()).length, 1)
+})
+
+test.serial('an application that is deleted while its route is set does not keep it', async t => {
+  const { db, app } = await runningApp()
+  const edge = fakeEdge()
+  const late = {
+    ...edge,
+    setRoute: async (route: Route) => {
+      await removeApp(db, app.id)
+      await edge.removeRoute(route.host)
+      await edge.setRoute(route)
+    },
+  }
+  await syncRoute({ db, edge: late, appsDomain }, app.id)
+  t.deepEqual(await edge.listRoutes(), [])
 })
 
 test.serial('a crash takes the route away at once, without waiting for the next comparison', async t => {
