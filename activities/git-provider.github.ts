@@ -66,6 +66,10 @@ export function githubProvider(settings: GitProviderSettings, pem: string): GitP
       return { memberId: user.id, writes: permission === 'admin' || permission === 'write' }
     },
 
+    async knowsToken(token, deadline) {
+      return (await ask('/user', { token, deadline })).status !== 401
+    },
+
     async hasBranch(token, name, branch, deadline) {
       const answer = await ask(`/repos/${name}/branches/${encodeURIComponent(branch)}`, { token, deadline })
       // A branch that was renamed redirects to its new name, which nobody asked for.

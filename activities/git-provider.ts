@@ -53,4 +53,6 @@ export interface GitProvider {
   /** What a person may do to a repository; null when the provider knows no such person. */
   membership(token: string, repositoryName: string, login: string, deadline: AbortSignal): Promise<Membership | null>
   hasBranch(token: string, repositoryName: string, branch: string, deadline: AbortSignal): Promise<boolean>
+  /** False when the provider does not know a personal access token. */
+  knowsToken(token: string, deadline: AbortSignal): Promise<boolean>
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { GitProvider } from '../../activities/git-provider.ts'
 import { removeWebhook, setWebhook } from '../../db/webhooks.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { endpoint } from '../endpoint.ts'
@@ -21,19 +22,30 @@ export const appsWebhook = endpoint({
   }),
   response: z.object({ webhook: z.string() }).optional(),
   errors: ['INVALID_ACCESS_TOKEN'],
-  async handle({ app, body }, { db, config, sources }) {
+  async handle({ app, body }, { db, config, sources, gitProvider }) {
     if (body.access_token === removal) {
       await removeWebhook(db, app.id)
       sources.drop(app.id)
       return undefined
     }
-    if (body.access_token.trim() === '') throw new ApiError('INVALID_ACCESS_TOKEN')
+    if (body.access_token.trim() === '' || (await isRefused(body.access_token, gitProvider)))
+      throw new ApiError('INVALID_ACCESS_TOKEN')
     const settings = { appId: app.id, token: body.access_token, secret: body.secret ?? null }
     const address = await setWebhook(db, config.masterKey, settings)
     sources.drop(app.id)
     return { webhook: webhookUrl(config.urls.base, address) }
   },
 })
+
+/** Tokens that say of themselves that they are a GitHub-compatible provider's; of any other form they may be any server's. */
+const ofProvider = /^(gh[a-z]|github_pat)_\w+$/
+
+/** Whether the provider that is configured refuses a token of its own. One that cannot be asked within 5 s refuses nothing. */
+async function isRefused(token: string, provider: GitProvider | null): Promise<boolean> {
+  if (!provider || !ofProvider.test(token)) return false
+  const known = provider.knowsToken(token, AbortSignal.timeout(5000))
+  return !(await known.catch(() => true))
+}
 
 /** Where deliveries go. */
 export function webhookUrl(baseUrl: string, address: string): string {
