@@ -5,8 +5,14 @@ import Docker from 'dockerode'
 import { runtimes } from '../policy/runtimes.ts'
 import { untilAnswers } from './answer.ts'
 
+/** A network of the engine's, made once like an application's and not measured. */
+export async function floorNetwork(): Promise<{ name: string; remove(): Promise<void> }> {
+  const network = await new Docker().createNetwork({ Name: `berth-bench-${process.pid}`, Driver: 'bridge' })
+  return { name: `berth-bench-${process.pid}`, remove: () => network.remove() }
+}
+
 /** The floor: the same program in a container made with bare engine calls. Resolves to ms from the first call to its answer. */
-export async function bareDeploy(program: string, text: string): Promise<number> {
+export async function bareDeploy(network: string, program: string, text: string): Promise<number> {
   const docker = new Docker()
   const folder = await mkdtemp(join(tmpdir(), 'berth-floor-'))
   await writeFile(join(folder, 'index.js'), program)
@@ -23,6 +29,7 @@ export async function bareDeploy(program: string, text: string): Promise<number>
       PortBindings: { '80/tcp': [{ HostIp: '127.0.0.1', HostPort: '' }] },
       Memory: 512 * 1024 * 1024,
       Init: true,
+      NetworkMode: network,
     },
   })
   try {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { untilAnswers } from './answer.ts'
-import { bareDeploy } from './deploy-floor.docker.ts'
+import { bareDeploy, floorNetwork } from './deploy-floor.docker.ts'
 import { startPlatform, summary } from './platform.ts'
 import { zipOf } from './zip.ts'
 
@@ -11,13 +11,14 @@ import { zipOf } from './zip.ts'
 const rounds = Number(process.argv[2] ?? 15)
 
 const platform = await startPlatform()
+const network = await floorNetwork()
 try {
   const ours: number[] = []
   const floor: number[] = []
   for (let round = -2; round < rounds; round++) {
     const text = `hello ${randomBytes(6).toString('hex')}`
     const program = `require('node:http').createServer((_, res) => res.end('${text}')).listen(process.env.PORT)\n`
-    const bare = await bareDeploy(program, text)
+    const bare = await bareDeploy(network.name, program, text)
     const deployed = await deploy(program, text)
     if (round < 0) continue // warming up: images, network, lane workers
     floor.push(bare)
@@ -31,6 +32,7 @@ try {
     `over the floor      ${(o.median - f.median).toFixed(0)} ms   (ratio ${(o.median / f.median).toFixed(2)}, ${rounds} rounds)`,
   )
 } finally {
+  await network.remove()
   await platform.stop()
 }
 
