@@ -8,7 +8,7 @@ import * as operations from '../db/operations.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { Plans } from '../policy/plans.ts'
 import { refusal } from './failures.ts'
-import type { ContainerExit, LaneOperation, Serving, StartedContainer } from './release.ts'
+import type { ContainerExit, LaneOperation, Release, Serving, StartedContainer } from './release.ts'
 import { type DecisionOptions, decide, decideServing } from './release-decision.ts'
 
 export interface Failure {
@@ -68,8 +68,9 @@ export function recordActivities(options: RecordsOptions) {
       await operations.recordStep(db, operationId, operations.changingVersions)
     },
 
-    /** The release that serves now. */
-    async serving(appId: string): Promise<Serving> {
+    /** The release that serves before a deploy. What an attempt that lost its Temporal has adopted is taken back first. */
+    async serving({ appId, deploymentId }: Release): Promise<Serving> {
+      if (deploymentId) await revertConfig(db, deploymentId)
       const serving = await decideServing(db, options, appId)
       if (!serving) throw refusal('APP_NOT_FOUND', 'The application was deleted.')
       return serving
@@ -94,8 +95,9 @@ export function recordActivities(options: RecordsOptions) {
     },
 
     /** The version before serves on. */
-    async deployFailed({ id, release }: LaneOperation, failure: Failure): Promise<void> {
+    async deployFailed({ id, release }: LaneOperation, reason: Failure): Promise<void> {
       await transaction(db, async trx => {
+        const failure = await inWords(trx, id, reason)
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'error', ...failure })
         await operations.finish(trx, id, {
           state: failure.code === 'DEPLOY_CANCELLED' ? 'cancelled' : 'error',
@@ -198,6 +200,13 @@ export function recordActivities(options: RecordsOptions) {
       await operations.finish(db, operationId, outcome)
     },
   }
+}
+
+/** Who cancelled is told; without a person it was the deletion of the application. */
+async function inWords(db: Db, operationId: string, failure: Failure): Promise<Failure> {
+  if (failure.code !== 'DEPLOY_CANCELLED') return failure
+  const by = (await operations.find(db, operationId))?.cancel_requested_by
+  return by ? { ...failure, message: `Cancelled by ${by}.` } : failure
 }
 
 function endOf(exit: ContainerExit): apps.Exit {

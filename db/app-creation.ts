@@ -114,6 +114,7 @@ export async function removeApp(db: Db, appId: string): Promise<void> {
     for (const { segment_id } of held) await segments.release(trx, segment_id)
     await trx('deployments').where({ app_id: appId }).update({ segment_id: null })
     await operations.endQueued(trx, appId)
+    await deployments.endUnbegun(trx, appId)
     await announce(trx, appId)
   })
 }

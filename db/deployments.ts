@@ -84,6 +84,17 @@ export async function record(db: Db, id: string, step: DeploymentStep): Promise<
   )
 }
 
+/** Ends the deployments that waited for an application which is gone; one that had begun is ended by its lane. */
+export async function endUnbegun(db: Db, appId: string): Promise<void> {
+  const waiting: { id: string }[] = await db('deployments')
+    .join('operations', 'operations.id', 'deployments.operation_id')
+    .where({ 'deployments.app_id': appId, 'operations.state': 'cancelled' })
+    .whereNotIn('deployments.state', ['success', 'error'])
+    .select('deployments.id')
+  for (const { id } of waiting)
+    await record(db, id, { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' })
+}
+
 /** The configuration file that a fetched commit brought, for the step that adopts it. */
 export async function recordConfig(db: Db, id: string, config: AppConfigFile): Promise<void> {
   await db('deployments')

@@ -171,6 +171,15 @@ export async function isBusy(db: Db, targetId: string): Promise<boolean> {
   return Boolean(row)
 }
 
+/** Whether an operation of this target runs that makes another release serve. */
+export async function changesRelease(db: Db, targetId: string): Promise<boolean> {
+  const row = await db('operations')
+    .where({ target_id: targetId, state: 'running' })
+    .whereIn('kind', ['create', 'deploy'])
+    .first('id')
+  return Boolean(row)
+}
+
 /** How the creation of this owner's application failed, when that is why it is gone. */
 export async function failedCreation(db: Db, ownerId: string, appId: string): Promise<OperationRow | undefined> {
   const [creation, deletion]: OperationRow[] = await db('operations')

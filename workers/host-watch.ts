@@ -63,7 +63,22 @@ export async function reconcile(options: WatchOptions): Promise<void> {
     const fresh = container ? await engine.inspect(container.name) : null
     await act(options, app, fresh, verdict(observe(app, fresh), { rebooted, busy: false }))
   }
+  for (const container of containers) {
+    const app = rows.find(row => row.id === container.labels[labels.app])
+    if (app && String(app.release) !== container.labels[labels.release]) await removeRetired(options, container, app.id)
+  }
   await removeStrays(options, present, rows)
+}
+
+const retiredMs = 60_000
+
+/** A version that a deploy has replaced, or that never came to serve, and that its lane could not take away. */
+async function removeRetired({ db, engine, log }: WatchOptions, container: ContainerState, appId: string) {
+  const app = await apps.loadApp(db, appId)
+  if (!app || app.release === 0 || String(app.release) === container.labels[labels.release]) return
+  if (Date.now() - (app.started_at?.getTime() ?? 0) < retiredMs || (await operations.changesRelease(db, app.id))) return
+  log.warn({ container: container.name }, 'watch: a container of a release that does not serve is removed')
+  await engine.remove(container.name)
 }
 
 async function removeStrays(

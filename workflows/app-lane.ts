@@ -37,22 +37,33 @@ export async function appLane(lane: LaneInput): Promise<void> {
   let creating: CancellationScope | null = null
   const exclusive = oneAtATime()
 
-  setHandler(wake, async () => {
+  /** Asked at every wake-up and when something begins, for the wish to end it may have come before. */
+  async function endIfAsked(): Promise<void> {
+    if (!(creating || deploying) || !(await records.shallEnd(lane.appId))) return
+    creating?.cancel()
+    deploying?.scope.cancel()
+  }
+
+  setHandler(wake, () => {
     wakeUps++
-    if ((creating || deploying) && (await records.shallEnd(lane.appId))) {
-      creating?.cancel()
-      deploying?.scope.cancel()
-    }
+    return endIfAsked()
   })
 
   for (;;) {
     const seen = wakeUps
-    const operation: LaneOperation | null = await records.claimNext(lane.appId, { deploying: deploying !== null })
-    if (!operation) {
-      await condition(() => wakeUps > seen, lane.idleSeconds * 1000)
-      if (wakeUps === seen && !deploying) return
+    // Claimed only when its turn has come: until then its caller can still be told that it will never run.
+    if (await exclusive(runNext)) {
+      if (workflowInfo().continueAsNewSuggested && !deploying) await continueAsNew<typeof appLane>(lane)
       continue
     }
+    await condition(() => wakeUps > seen, lane.idleSeconds * 1000)
+    if (wakeUps === seen && !deploying) return
+  }
+
+  /** False when nothing waits. A deploy is only begun: it comes back for its turn when it is built. */
+  async function runNext(): Promise<boolean> {
+    const operation: LaneOperation | null = await records.claimNext(lane.appId, { deploying: deploying !== null })
+    if (!operation) return false
     const { kind } = operation
     const scope = new CancellationScope()
     const host = hostOf(lane, operation)
@@ -62,13 +73,17 @@ export async function appLane(lane: LaneInput): Promise<void> {
         wakeUps++
       })
       deploying = { scope, ended }
-      continue
+      void endIfAsked()
+      return true
     }
-    if (kind === 'create') creating = scope
+    if (kind === 'create') {
+      creating = scope
+      void endIfAsked()
+    }
     if (kind === 'delete') await endDeploy(deploying)
-    await exclusive(() => run(operation, scope, () => stories[kind](operation, host)))
+    await run(operation, scope, () => stories[kind](operation, host))
     creating = null
-    if (workflowInfo().continueAsNewSuggested && !deploying) await continueAsNew<typeof appLane>(lane)
+    return true
   }
 }
 
@@ -103,12 +118,21 @@ async function run(
   setCurrentDetails(`last was ${kind}, operation ${id}`)
 }
 
-/** A promise chain: a flag that is looked at is no mutex. */
+/** A promise chain: a flag that is looked at is no mutex. Who is cancelled while it waits leaves the queue at once. */
 function oneAtATime(): Exclusive {
   let last: Promise<unknown> = Promise.resolve()
-  return work => {
-    const mine = last.then(work)
-    last = mine.catch(() => {})
-    return mine
+  return async work => {
+    const before = last
+    let leave = () => {}
+    last = new Promise<void>(resolve => {
+      leave = resolve
+    })
+    try {
+      await Promise.race([before, CancellationScope.current().cancelRequested])
+    } catch (error) {
+      void before.then(leave)
+      throw error
+    }
+    return work().finally(leave)
   }
 }

@@ -8,7 +8,7 @@ import { type Undo, undoable } from './undo.ts'
 const drainSeconds = 5
 
 /** Runs work when nothing else of the application does. */
-export type Exclusive = (work: () => Promise<void>) => Promise<void>
+export type Exclusive = <T>(work: () => Promise<T>) => Promise<T>
 
 /**
  * A commit, push or upload becomes the version that serves, or the version before serves on. Fetching and building happen beside
@@ -44,8 +44,8 @@ async function prepare(claimed: LaneOperation, { build, slot }: Host): Promise<L
 /** Until the new version serves, every step can be taken back; afterwards the old one is only retired. */
 async function change(operation: LaneOperation, host: Host): Promise<void> {
   const { id, release } = operation
-  const before = await records.serving(release.appId)
   await records.recordChange(id)
+  const before = await records.serving(release)
   await undoable(async undo => {
     if (before.running && !release.hostname) undo(() => startAgain(before, host))
     if (release.deploymentId) {

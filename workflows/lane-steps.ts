@@ -11,19 +11,23 @@ export interface LaneInput {
   queuePrefix: string
 }
 
+/** What was begun is awaited: a step given up half-way could still have its effect, after its undo. */
+const cancellationType = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
+
 export const records = proxyLocalActivities<Records>({
+  cancellationType,
   startToCloseTimeout: '10s',
   retry: { initialInterval: '200ms', maximumInterval: '5s' },
 })
 
 export const { switchRoute, removeRoute } = proxyLocalActivities<EdgeActivities>({
+  cancellationType,
   startToCloseTimeout: '5s',
   retry: { initialInterval: '200ms', maximumInterval: '2s', maximumAttempts: 10 },
 })
 
 export type Host = ReturnType<typeof hostOf>
 
-const cancellationType = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
 const heartbeatTimeout = '15s'
 
 /** The activities of the operation's host, with the deadlines of those who wait for them. */

@@ -135,6 +135,34 @@ test('a start that happens while the host is looked at is not taken back', async
   t.like(await row(), { status: 'running', host_port: 4001 })
 })
 
+test('a version that was replaced is taken away once nobody needs it, and never while a deploy runs', async t => {
+  const { db, app, look } = await running()
+  const removed: string[] = []
+  await apps.recordStarted(db, app.id, {
+    ...{ release: 2, containerId: 'c2', hostPort: 4001, bootId: 'boot-1' },
+    startedAt: new Date(),
+  })
+  const old = container(app)
+  const serving = container(app, {
+    ...{ id: 'c2', name: `berth-${app.id}-2`, hostPort: 4001 },
+    labels: { [labels.app]: app.id, [labels.release]: '2' },
+  })
+  await look([old, serving], 'boot-1', removed)
+  t.deepEqual(removed, [], 'it may still answer its last requests')
+  await db('apps')
+    .where({ id: app.id })
+    .update({ started_at: new Date(Date.now() - 120_000) })
+  const { id } = await operations.enqueue(db, {
+    ...{ targetId: app.id, kind: 'deploy', ownerId: app.owner_id, actor: app.owner_id },
+  })
+  await db('operations').where({ id }).update({ state: 'running' })
+  await look([old, serving], 'boot-1', removed)
+  t.deepEqual(removed, [], 'a deploy may go back to it')
+  await db('operations').where({ id }).update({ state: 'error' })
+  await look([old, serving], 'boot-1', removed)
+  t.deepEqual(removed, [`berth-${app.id}-1`])
+})
+
 test('containers and folders of no application are removed, others never', async t => {
   const { app, look } = await running()
   const removed: string[] = []

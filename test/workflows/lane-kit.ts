@@ -4,6 +4,7 @@ import test from 'ava'
 import { pino } from 'pino'
 import type { AppHostActivities } from '../../activities/app-host.ts'
 import { hosted } from '../../activities/failures.ts'
+import type { Release } from '../../activities/release.ts'
 import type { Db } from '../../db/database.ts'
 import * as hosts from '../../db/hosts.ts'
 import * as operations from '../../db/operations.ts'
@@ -52,14 +53,15 @@ async function start(
   const workflowBundle = process.env.TEST_WORKFLOW_BUNDLE
   const platform = await startPlatformWorker({ config, log, db, client, lanes, edge, store, workflowBundle })
   const calls: string[] = []
-  const activities = hosted(recorded(script, calls))
+  const steps = new Map<string, string[]>()
+  const activities = hosted(recorded(script, calls, steps))
   const host = await startWorker(config, log, { taskQueue: hostQueue(temporal.queuePrefix, 'h1'), activities })
   const builds = await startWorker(config, log, { taskQueue: buildsQueue(temporal.queuePrefix, 'h1'), activities })
   await hosts.registerHost(db, {
     id: 'h1',
     address: '127.0.0.1',
     readUrl: 'http://127.0.0.1:9',
-    memoryMb: 8192,
+    memoryMb: 65_536,
     diskMb: 100_000,
     protections: {},
   })
@@ -71,11 +73,26 @@ async function start(
     () => builds.stop(),
     async () => clearInterval(seen),
   )
-  return { db, client, lanes, edge, calls, make: rows(db), run: runner(db, lanes) }
+  return {
+    db,
+    client,
+    lanes,
+    edge,
+    calls,
+    /** What the host did for one application, in order, as `<activity> <release>`. */
+    steps: (appId: string) => steps.get(appId) ?? [],
+    queuePrefix: temporal.queuePrefix,
+    make: rows(db),
+    run: runner(db, lanes),
+  }
 }
 
 /** What every container host does unless a test says otherwise. */
-function recorded(script: Partial<AppHostActivities>, calls: string[]): AppHostActivities {
+function recorded(
+  script: Partial<AppHostActivities>,
+  calls: string[],
+  steps: Map<string, string[]>,
+): AppHostActivities {
   const exit = { containerId: 'c1', code: 143, oom: false, at: new Date().toISOString() }
   const started = { containerId: 'c1', hostPort: 40_000, startedAt: new Date().toISOString(), bootId: 'b1' }
   const usual: AppHostActivities = {
@@ -96,9 +113,10 @@ function recorded(script: Partial<AppHostActivities>, calls: string[]): AppHostA
   }
   const chosen = Object.entries({ ...usual, ...script }).map(([name, activity]) => [
     name,
-    async (...args: never[]) => {
+    async (release: Release, ...rest: never[]) => {
       calls.push(name)
-      return (activity as (...args: never[]) => Promise<unknown>)(...args)
+      steps.set(release.appId, [...(steps.get(release.appId) ?? []), `${name} ${release.number}`])
+      return (activity as (release: Release, ...rest: never[]) => Promise<unknown>)(release, ...rest)
     },
   ])
   return Object.fromEntries(chosen)
@@ -114,6 +132,9 @@ function runner(db: Db, lanes: { wake(appId: string, ownerId: string): Promise<v
   }
   return {
     ended,
+    /** The operation that was asked for last. */
+    last: (app: { id: string }): Promise<operations.OperationRow | undefined> =>
+      db('operations').where({ target_id: app.id }).orderBy('seq', 'desc').first(),
     /** Writes a command down, wakes the lane and waits for the end. */
     async command(app: { id: string; owner_id: string }, kind: operations.OperationKind) {
       const { id } = await operations.enqueue(db, {

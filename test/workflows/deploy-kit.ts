@@ -1,0 +1,151 @@
+import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { activityInfo, cancellationSignal } from '@temporalio/activity'
+import { HostUnreachable } from '../../activities/container-host.ts'
+import { refusal } from '../../activities/failures.ts'
+import type { Release } from '../../activities/release.ts'
+import type { AppRow } from '../../db/apps.ts'
+import { transaction } from '../../db/database.ts'
+import { type DeploymentRow, findByOperation } from '../../db/deployments.ts'
+import { type DeployRequest, queueDeploy } from '../../db/deploys.ts'
+import type { AppConfigFile } from '../../policy/app-config.ts'
+import { laneKit } from './lane-kit.ts'
+
+type App = Pick<AppRow, 'id' | 'owner_id' | 'subdomain'>
+
+/** What the scripted host does with one application, by step (`<activity> <release>`) or number of the release. */
+interface Behaviour {
+  pauseAt?: string
+  /** A paused step that is cancelled ends so much later, in ms. */
+  confirmMs?: number
+  install?: 'fails' | 'runs'
+  unhealthy?: number
+  /** Activities whose first attempt finds no engine. */
+  lostIn?: Set<string>
+}
+
+class Plan {
+  reached = new Promise<void>(resolve => {
+    this.reach = resolve
+  })
+  opened = new Promise<void>(resolve => {
+    this.open = resolve
+  })
+  declare reach: () => void
+  declare open: () => void
+  confirmedAt = 0
+
+  constructor(readonly behaviour: Behaviour) {}
+
+  async pass(step: string): Promise<void> {
+    const [name = ''] = step.split(' ')
+    if (this.behaviour.lostIn?.has(name) && activityInfo().attempt === 1) throw new HostUnreachable('no engine')
+    if (this.behaviour.pauseAt !== step) return
+    this.reach()
+    const signal = cancellationSignal()
+    const cancelled = new Promise(resolve => signal.addEventListener('abort', () => resolve(true), { once: true }))
+    if (!(await Promise.race([this.opened, cancelled]))) return
+    await sleep(this.behaviour.confirmMs ?? 0)
+    this.confirmedAt = Date.now()
+    throw new Error('ended')
+  }
+}
+
+/** Deploys of applications that run, on scripted hosts. Call it once at the top level of a test file. */
+export function deployKit() {
+  const plans = new Map<string, Plan>()
+  const started = new Map<string, Release[]>()
+  const usual = { containerId: 'c1', code: 0, oom: false }
+  const pass = async (name: string, release: Release) => plans.get(release.appId)?.pass(`${name} ${release.number}`)
+  const startedNow = ({ number, hostname, appId }: Release, release: Release) => {
+    started.set(appId, [...(started.get(appId) ?? []), release])
+    const hostPort = hostname ? 40_000 + number : null
+    return { containerId: `c${number}`, hostPort, startedAt: new Date().toISOString(), bootId: 'b1' }
+  }
+
+  const kit = laneKit({
+    async prepareRelease(release) {
+      await pass('prepareRelease', release)
+      return { needsInstall: release.number > 1 && plans.get(release.appId)?.behaviour.install !== undefined }
+    },
+    async installDependencies(release) {
+      await pass('installDependencies', release)
+      if (plans.get(release.appId)?.behaviour.install === 'fails') throw refusal('BUILD_FAILED', 'exit code 1')
+    },
+    placeFiles: release => pass('placeFiles', release).then(() => undefined),
+    async startRelease(release) {
+      await pass('startRelease', release)
+      return startedNow(release, release)
+    },
+    async passHealthGate(release) {
+      await pass('passHealthGate', release)
+      const unhealthy = plans.get(release.appId)?.behaviour.unhealthy === release.number
+      return unhealthy ? { reason: 'it ended', exit: null } : null
+    },
+    async stopApp(release) {
+      await pass('stopApp', release)
+      return { ...usual, at: new Date().toISOString() }
+    },
+    startApp: async release => startedNow(release, release),
+  })
+
+  return kit.then(base => {
+    const { db, lanes, make, run } = base
+    const before = new Map<string, number>()
+
+    /** An application whose first release serves. */
+    async function running(changes: Partial<AppConfigFile> = {}): Promise<AppRow> {
+      const user = await make.user()
+      const { app, operationId } = await make.app(user.id, changes)
+      await lanes.wake(app.id, user.id)
+      const end = await run.ended(operationId)
+      if (end.state !== 'success') throw new Error(`created: ${end.code} ${end.message}`)
+      before.set(app.id, base.steps(app.id).length)
+      return app
+    }
+
+    /** Queues a deploy as a webhook does and wakes the lane. `first` happens before that. */
+    async function push(
+      app: App,
+      request: Partial<DeployRequest> = {},
+      first: (id: string) => PromiseLike<unknown> = async () => {},
+    ) {
+      const usualPush = { trigger: 'webhook' as const, cloneUrl: 'https://git.example.org/a.git', branch: 'main' }
+      const ids = {
+        appId: app.id,
+        ownerId: app.owner_id,
+        actor: app.owner_id,
+        revision: randomBytes(20).toString('hex'),
+      }
+      const queued = await transaction(db, trx => queueDeploy(trx, { ...usualPush, ...ids, ...request }))
+      if (!queued) throw new Error('not queued')
+      await first(queued.operationId)
+      await lanes.wake(app.id, app.owner_id)
+      return {
+        ...queued,
+        end: () => run.ended(queued.operationId),
+        deployment: async () => (await findByOperation(db, queued.operationId)) as DeploymentRow,
+      }
+    }
+
+    return {
+      ...base,
+      running,
+      push,
+      behave(app: App, behaviour: Behaviour): Plan {
+        const plan = new Plan(behaviour)
+        plans.set(app.id, plan)
+        return plan
+      },
+      /** What the host did since the application ran, as soon as that are so many steps. */
+      async steps(app: App, count: number): Promise<string[]> {
+        const done = () => base.steps(app.id).slice(before.get(app.id))
+        for (const end = Date.now() + 30_000; done().length < count && Date.now() < end; ) await sleep(20)
+        return done()
+      },
+      programs: (app: App) => started.get(app.id) ?? [],
+      events: async ({ id }: DeploymentRow): Promise<string[]> =>
+        (await db('deployment_events').where({ deployment_id: id }).orderBy('id')).map(event => event.state),
+    }
+  })
+}

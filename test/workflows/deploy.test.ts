@@ -1,0 +1,263 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import { loadApp, usedMemoryMb } from '../../db/apps.ts'
+import { transaction } from '../../db/database.ts'
+import * as operations from '../../db/operations.ts'
+import { cancelDeploy } from '../../db/operator-acts.ts'
+import { laneId } from '../../workers/lanes.ts'
+import { keepHistory } from '../kit/histories.ts'
+import { configFile } from '../kit/rows.ts'
+import { deployKit } from './deploy-kit.ts'
+
+const kit = deployKit()
+
+test('a web application: the old version is retired only after the new one serves', async t => {
+  const { running, push, steps, edge, client, db } = await kit
+  const app = await running()
+  const { end, deployment } = await push(app)
+  t.like(await end(), { state: 'success', code: null })
+  t.deepEqual(await steps(app, 4), ['prepareRelease 2', 'placeFiles 2', 'startRelease 2', 'passHealthGate 2'])
+  t.like(await loadApp(db, app.id), { release: 2, host_port: 40_002, status: 'running' })
+  t.like(await deployment(), { state: 'success', code: null })
+  t.deepEqual(
+    (await edge.listRoutes()).filter(route => route.appId === app.id).map(route => route.port),
+    [40_002],
+  )
+  t.deepEqual((await steps(app, 7)).slice(4), ['stopApp 1', 'removeContainer 1', 'settleFiles 2'])
+  await keepHistory(client, 'deploy-web', app.id)
+})
+
+test('a program without a port is stopped before the new one starts', async t => {
+  const { running, push, steps, client, db } = await kit
+  const app = await running({ subdomain: null })
+  t.is((await (await push(app)).end()).state, 'success')
+  t.deepEqual((await steps(app, 8)).slice(1), [
+    ...['placeFiles 2', 'stopApp 1', 'startRelease 2', 'passHealthGate 2'],
+    ...['stopApp 1', 'removeContainer 1', 'settleFiles 2'],
+  ])
+  t.like(await loadApp(db, app.id), { release: 2, host_port: null, status: 'running' })
+  await keepHistory(client, 'deploy-program', app.id)
+})
+
+test('a web application that fails its gate: files back, the old version serves on, and it is never a success', async t => {
+  const { running, push, steps, behave, edge, client, db, events } = await kit
+  const app = await running()
+  behave(app, { unhealthy: 2 })
+  const { end, deployment } = await push(app)
+  t.like(await end(), { state: 'error', code: 'HEALTH_CHECK_FAILED' })
+  t.like(await deployment(), { state: 'error', code: 'HEALTH_CHECK_FAILED', message: 'it ended' })
+  t.deepEqual((await steps(app, 7)).slice(3), [
+    ...['passHealthGate 2', 'removeContainer 2', 'restoreFiles 2', 'discardRelease 2'],
+  ])
+  t.like(await loadApp(db, app.id), { release: 1, host_port: 40_001, status: 'running' })
+  t.is((await edge.listRoutes()).find(route => route.appId === app.id)?.port, 40_001)
+  t.deepEqual(await events(await deployment()), ['pending', 'error'])
+  t.like(await (await push(app)).end(), { state: 'success' }, 'and the next one is not held up')
+  await keepHistory(client, 'deploy-failed-gate', app.id)
+})
+
+test('a program without a port that fails its gate: the old version is started again', async t => {
+  const { running, push, steps, behave, client, db } = await kit
+  const app = await running({ subdomain: null })
+  behave(app, { unhealthy: 2 })
+  t.is((await (await push(app)).end()).code, 'HEALTH_CHECK_FAILED')
+  t.deepEqual((await steps(app, 9)).slice(2), [
+    ...['stopApp 1', 'startRelease 2', 'passHealthGate 2', 'removeContainer 2', 'restoreFiles 2', 'startApp 1'],
+    'discardRelease 2',
+  ])
+  t.like(await loadApp(db, app.id), { release: 1, status: 'running', desired_state: 'running' })
+  await keepHistory(client, 'deploy-failed-gate-program', app.id)
+})
+
+test('a failed installation touches nothing of what serves', async t => {
+  const { running, push, steps, behave, client, db } = await kit
+  const app = await running()
+  behave(app, { install: 'fails' })
+  const { end, deployment } = await push(app)
+  t.like(await end(), { state: 'error', code: 'BUILD_FAILED' })
+  t.like(await deployment(), { state: 'error', code: 'BUILD_FAILED' })
+  t.deepEqual(await steps(app, 3), ['prepareRelease 2', 'installDependencies 2', 'discardRelease 2'])
+  t.like(await loadApp(db, app.id), { release: 1, status: 'running' })
+  await keepHistory(client, 'deploy-failed-install', app.id)
+})
+
+test('a deploy that is cancelled while it builds is recorded only after the build has confirmed its end', async t => {
+  const { running, push, steps, behave, lanes, client, db } = await kit
+  const app = await running()
+  const plan = behave(app, { install: 'runs', pauseAt: 'installDependencies 2', confirmMs: 800 })
+  const { end, deployment, operationId } = await push(app)
+  await plan.reached
+  const asked = { operationId, actor: 'operator:ana' }
+  t.is(await transaction(db, trx => cancelDeploy(trx, asked)), 'asked')
+  await lanes.wake(app.id, app.owner_id)
+  t.like(await end(), { state: 'cancelled', code: 'DEPLOY_CANCELLED', message: 'Cancelled by operator:ana.' })
+  const ended = await deployment()
+  t.like(ended, { state: 'error', code: 'DEPLOY_CANCELLED' })
+  t.true(ended.finished_at!.getTime() >= plan.confirmedAt, 'the build was still running')
+  t.true(plan.confirmedAt > 0)
+  t.is((await steps(app, 3)).at(-1), 'discardRelease 2')
+  t.like(await loadApp(db, app.id), { release: 1, status: 'running' })
+  await keepHistory(client, 'deploy-cancelled', app.id)
+})
+
+test('a wish to cancel that came before the deploy was under way is granted too', async t => {
+  const { running, push, behave, db } = await kit
+  const app = await running()
+  behave(app, { pauseAt: 'prepareRelease 2' })
+  const { end } = await push(app, {}, id =>
+    db('operations')
+      .where({ id })
+      .update({ state: 'running', started_at: new Date(), cancel_requested_at: new Date(), cancel_requested_by: 'x' }),
+  )
+  t.like(await end(), { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
+})
+
+test('newer pushes supersede what waits of the same branch; what runs goes on, and all stay visible', async t => {
+  const { running, push, behave, client, db } = await kit
+  const app = await running()
+  const plan = behave(app, { pauseAt: 'prepareRelease 2' })
+  const first = await push(app)
+  await plan.reached
+  const second = await push(app)
+  const other = await push(app, { branch: 'next' })
+  const third = await push(app)
+  t.deepEqual(third.superseded, [(await second.deployment()).id])
+  plan.open()
+  t.like(await second.end(), { state: 'cancelled', code: 'DEPLOY_SUPERSEDED' })
+  t.like(await second.deployment(), { state: 'error', code: 'DEPLOY_SUPERSEDED', superseded_by: third.deploymentId })
+  for (const { end } of [first, other, third]) t.is((await end()).state, 'success')
+  t.is((await loadApp(db, app.id))?.release, 5)
+  t.is((await db('deployments').where({ app_id: app.id })).length, 5)
+  await keepHistory(client, 'deploy-superseded', app.id)
+})
+
+test('a deletion waits for no build, and what was queued behind it is told', async t => {
+  const { running, push, behave, client, db, run } = await kit
+  const app = await running()
+  const plan = behave(app, { pauseAt: 'prepareRelease 2' })
+  const first = await push(app)
+  await plan.reached
+  const second = await push(app, { branch: 'next' })
+  t.is((await run.command(app, 'delete')).state, 'success')
+  t.is((await first.end()).state, 'cancelled')
+  t.like(await first.deployment(), { state: 'error', code: 'DEPLOY_CANCELLED' })
+  t.like(await second.deployment(), { state: 'error', code: 'APP_NOT_FOUND' })
+  t.is(await loadApp(db, app.id), undefined)
+  await keepHistory(client, 'deploy-deleted', app.id)
+})
+
+test('start, stop and restart are answered while a deploy builds', async t => {
+  const { running, push, behave, client, db, run } = await kit
+  const app = await running()
+  const plan = behave(app, { pauseAt: 'prepareRelease 2' })
+  const { end } = await push(app)
+  await plan.reached
+  for (const verb of ['stop', 'start', 'restart'] as const) t.is((await run.command(app, verb)).state, 'success', verb)
+  t.is((await run.command(app, 'stop')).state, 'success')
+  plan.open()
+  t.is((await end()).state, 'success')
+  t.like(await loadApp(db, app.id), { release: 2, status: 'running', desired_state: 'running' })
+  await keepHistory(client, 'deploy-beside-commands', app.id)
+})
+
+test('a command during the change of versions waits for its end, or is told that it will never run', async t => {
+  const { running, push, behave, run } = await kit
+  const app = await running()
+  const plan = behave(app, { pauseAt: 'passHealthGate 2' })
+  const { end } = await push(app)
+  await plan.reached
+  const stop = run.command(app, 'stop')
+  await sleep(500)
+  const queued = await run.last(app)
+  t.is(queued?.state, 'queued', 'not begun: it can still expire when its caller has waited long enough')
+  plan.open()
+  t.is((await end()).state, 'success')
+  t.is((await stop).state, 'success')
+})
+
+test('deploys of one application stay in order', async t => {
+  const { running, push, steps } = await kit
+  const app = await running()
+  const pushes = [await push(app), await push(app, { branch: 'next' })]
+  for (const { end } of pushes) t.is((await end()).state, 'success')
+  const numbers = (await steps(app, 14))
+    .filter(step => !/^(stopApp|removeContainer)/.test(step))
+    .map(step => step.at(-1))
+  t.deepEqual(numbers, [...numbers].sort())
+})
+
+test('restart=false places the files and leaves the program as it is', async t => {
+  const { running, push, steps, client, db } = await kit
+  const app = await running()
+  const { end, deployment } = await push(app, { restart: false })
+  t.is((await end()).state, 'success')
+  t.deepEqual(await steps(app, 3), ['prepareRelease 2', 'placeFiles 2', 'lendDependencies 2'])
+  t.is((await deployment()).state, 'success')
+  t.is((await loadApp(db, app.id))?.release, 1)
+  t.is((await (await push(app)).end()).state, 'success')
+  t.true((await steps(app, 10)).includes('removeContainer 1'))
+  await keepHistory(client, 'deploy-without-restart', app.id)
+})
+
+test('a configuration is adopted with its memory reserved, and taken back when the deploy fails', async t => {
+  const { running, push, behave, client, db } = await kit
+  const app = await running()
+  const config = configFile({ memoryMb: 1024, main: 'other.js', subdomain: app.subdomain })
+  const plan = behave(app, { pauseAt: 'passHealthGate 2', unhealthy: 2 })
+  const failing = await push(app, { config })
+  await plan.reached
+  t.is(await usedMemoryMb(db, app.owner_id), 1024)
+  plan.open()
+  t.is((await failing.end()).code, 'HEALTH_CHECK_FAILED')
+  t.like(await loadApp(db, app.id), { ram_mb: 512, main: 'index.js' })
+  t.is((await (await push(app, { config })).end()).state, 'success')
+  t.like(await loadApp(db, app.id), { ram_mb: 1024, main: 'other.js', cpu: 1 })
+  const greedy = await push(app, { config: configFile({ memoryMb: 8192, subdomain: app.subdomain }) })
+  t.like(await greedy.end(), { state: 'error', code: 'INSUFFICIENT_MEMORY' })
+  t.like(await loadApp(db, app.id), { ram_mb: 1024, release: 3, status: 'running' })
+  await keepHistory(client, 'deploy-configured', app.id)
+})
+
+test('a host that is lost in any step is waited for, and the step is done again', async t => {
+  const { running, push, behave, client, db } = await kit
+  const app = await running({ subdomain: null })
+  const failing = ['prepareRelease', 'installDependencies', 'placeFiles', 'stopApp', 'startRelease', 'passHealthGate']
+  behave(app, { install: 'runs', lostIn: new Set(failing) })
+  t.is((await (await push(app)).end()).state, 'success')
+  t.like(await loadApp(db, app.id), { release: 2, status: 'running' })
+  await keepHistory(client, 'deploy-host-lost', app.id)
+})
+
+for (const step of ['prepareRelease', 'placeFiles', 'stopApp', 'startRelease', 'passHealthGate'])
+  test(`Temporal forgets a deploy in ${step}: it is driven to its end from the beginning, once`, async t => {
+    const { running, push, behave, client, db, events } = await kit
+    const app = await running({ subdomain: null })
+    const plan = behave(app, { pauseAt: `${step} ${step === 'stopApp' ? 1 : 2}` })
+    const { end, deployment, operationId } = await push(app)
+    await plan.reached
+    await client.workflow.getHandle(laneId(app.id)).terminate('forgotten')
+    plan.open()
+    await db('operations')
+      .where({ id: operationId })
+      .update({ started_at: new Date(Date.now() - 60_000) })
+    t.is((await end()).state, 'success')
+    t.like(await loadApp(db, app.id), { release: 2, status: 'running' })
+    t.deepEqual(await events(await deployment()), ['pending', 'success'])
+  })
+
+test('Temporal forgets a deploy that had adopted its configuration, and it fails later: what was before is back', async t => {
+  const { running, push, behave, client, db, programs } = await kit
+  const app = await running({ subdomain: null })
+  const plan = behave(app, { pauseAt: 'passHealthGate 2', unhealthy: 2 })
+  const { end, operationId } = await push(app, { config: configFile({ memoryMb: 1024, subdomain: null }) })
+  await plan.reached
+  await client.workflow.getHandle(laneId(app.id)).terminate('forgotten')
+  plan.open()
+  await db('operations')
+    .where({ id: operationId })
+    .update({ started_at: new Date(Date.now() - 60_000) })
+  t.is((await end()).code, 'HEALTH_CHECK_FAILED')
+  t.is((await loadApp(db, app.id))?.ram_mb, 512)
+  t.is(programs(app).at(-1)?.ramMb, 512, 'the old version was started with its own memory')
+  t.false(await operations.isBusy(db, app.id))
+})
