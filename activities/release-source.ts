@@ -1,6 +1,5 @@
-import { constants, open, readdir } from 'node:fs/promises'
+import { constants, open, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { pipeline } from 'node:stream/promises'
 import * as deployments from '../db/deployments.ts'
 import { ConfigRefused, configNames, parseAppConfig } from '../policy/app-config.ts'
 import type { AppHostOptions } from './app-host.ts'
@@ -43,7 +42,7 @@ async function copyFile(
 ): Promise<void> {
   const target = await open(join(source, filename), 'wx', 0o644)
   try {
-    await pipeline(await store.get(segmentId), target.createWriteStream({ autoClose: false }))
+    await writeFile(target, await store.get(segmentId)) // a stream of the handle would keep it from being closed
     if (owner) await target.chown(owner.uid, owner.gid)
   } finally {
     await target.close()

@@ -55,7 +55,7 @@ export async function serveApi(config: Config): Promise<void> {
     client.withDeadline(Date.now() + 2500, () => client.connection.workflowService.getSystemInfo({}))
 
   const parts: Parts = {
-    db,
+    db: withCrashPoints('db', db),
     config,
     plans,
     store,

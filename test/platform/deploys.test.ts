@@ -1,0 +1,148 @@
+import test from 'ava'
+import { webhookOf } from '../kit/deliveries.ts'
+import { startGitServer, type TestRepository } from '../kit/git-server.ts'
+import { type Deployed, testPlatform } from '../kit/platform.ts'
+import { nodeProgram, type Program } from '../kit/programs.ts'
+import { zipOf } from '../kit/zips.ts'
+
+const git = await startGitServer()
+test.after.always('stop the git server', () => git.stop())
+const started = testPlatform({ settings: { GIT_ALLOWED_HOSTS: git.host } })
+
+/** Keeps a diary in its folder: a line for each start. */
+const diary = (text: string): Program => ({
+  main: 'index.js',
+  files: {
+    'index.js': `const fs = require('node:fs')
+fs.appendFileSync('diary.txt', ${JSON.stringify(`${text}\n`)})
+require('node:http').createServer((request, answer) =>
+  answer.end(request.url === '/diary' ? fs.readFileSync('diary.txt') : ${JSON.stringify(text)})).listen(process.env.PORT)
+`,
+  },
+})
+
+/** An application that runs, and a repository whose pushes call its webhook. */
+async function linked(program: Program, options: { private?: boolean; token?: string } = {}) {
+  const platform = await started
+  const ana = await platform.api.makeUser()
+  const app = await platform.deploy(ana, program)
+  const token = options.token ?? git.token
+  const path = await webhookOf(platform.api, ana, app.id, { access_token: token })
+  const repository = await git.repository({ files: program.files, private: options.private })
+  repository.hook = { url: platform.api.url + path, provider: 'github' }
+  return { platform, ana, app, repository, as: platform.api.as(ana) }
+}
+
+/** Pushes, and waits for the end of the deployment that the answer names. */
+async function pushed(repository: TestRepository, app: Deployed, program: Program) {
+  const platform = await started
+  const { reply, commit } = await repository.push(program.files)
+  if (reply?.status !== 200) throw new Error(`the webhook answered ${reply?.status}: ${reply?.text}`)
+  const id = /deployment ([0-9a-f]{32})/.exec(reply.text)?.[1]
+  const row = await platform.db('deployments').where({ id }).first()
+  return { reply, commit, id, app, operation: await platform.ended(row.operation_id) }
+}
+
+test.serial('20 deploys by push under load: 0 failed requests, and what the applications wrote is there', async t => {
+  t.timeout(170_000)
+  const apps = await Promise.all([1, 2, 3, 4].map(() => linked(diary('version 0'))))
+  const { platform } = apps[0]!
+  let going = true
+  let requests = 0
+  const failures: string[] = []
+  const load = apps.map(async ({ app }) => {
+    while (going) {
+      const seen = await platform.page(app.domain).catch(error => ({ status: 0, body: String(error) }))
+      requests++
+      if (seen.status !== 200) failures.push(`${seen.status} ${seen.body}`)
+    }
+  })
+  const deploys = apps.map(async ({ app, repository }) => {
+    for (let version = 1; version <= 5; version++) {
+      const { operation } = await pushed(repository, app, diary(`version ${version}`))
+      t.like(operation, { state: 'success', code: null })
+      t.is((await platform.page(app.domain)).body, `version ${version}`)
+    }
+  })
+  await Promise.all(deploys).finally(() => {
+    going = false
+  })
+  await Promise.all(load)
+  t.deepEqual(failures, [])
+  t.log(`${requests} requests during 20 deploys`)
+  t.true(requests > 200)
+  for (const { app } of apps) {
+    const { body } = await platform.page(app.domain, { path: '/diary' })
+    t.is(body, [0, 1, 2, 3, 4, 5].map(version => `version ${version}\n`).join(''))
+  }
+  const names = apps.map(({ app }) => `berth-${app.id}-6`).sort()
+  const retired = async () => (await platform.remains()).containers.sort().join() === names.join()
+  await platform.until(retired, 30, 'the old versions are retired')
+  for (const { as, app } of apps) t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
+})
+
+test.serial('a push that does not stay up: the old version serves on with its files, the log tells why', async t => {
+  t.timeout(90_000)
+  const { platform, app, repository, as } = await linked(nodeProgram('the old one'))
+  const broken = { main: 'index.js', files: { 'index.js': `console.log('last words'); process.exit(3)\n` } }
+  const { operation, id, commit } = await pushed(repository, app, broken)
+  t.like(operation, { state: 'error', code: 'HEALTH_CHECK_FAILED' })
+  t.is((await platform.page(app.domain)).body, 'the old one')
+  const [[...events]] = (await as.get(`/v2/apps/${app.id}/deployments`)).body.response
+  t.deepEqual(
+    events.map((event: { state: string }) => event.state),
+    ['pending', 'clone', 'commit', 'restarting', 'error'],
+  )
+  t.like(events.at(-1), { id: commit, deployment_id: id, code: 'HEALTH_CHECK_FAILED' })
+  const { logs } = (await as.get(`/v2/apps/${app.id}/deployments/${id}/logs`)).body.response
+  t.true(logs.includes('last words'), logs)
+  t.is((await as.post(`/v2/apps/${app.id}/restart`)).status, 200)
+  await platform.serves(app.domain, 'the old one')
+  t.deepEqual((await platform.remains()).containers, [`berth-${app.id}-1`])
+  t.like((await pushed(repository, app, nodeProgram('mended'))).operation, { state: 'success' })
+  await platform.serves(app.domain, 'mended')
+  t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
+})
+
+test.serial(
+  'a private repository is fetched with the token; a refused one ends the deploy without retries',
+  async t => {
+    t.timeout(90_000)
+    const open = await linked(nodeProgram('first'), { private: true })
+    t.like((await pushed(open.repository, open.app, nodeProgram('private'))).operation, { state: 'success' })
+    await open.platform.serves(open.app.domain, 'private')
+
+    const shut = await linked(nodeProgram('first'), { private: true, token: 'of-somebody-else' })
+    const before = git.requests.length
+    const { operation, id } = await pushed(shut.repository, shut.app, nodeProgram('never'))
+    t.like(operation, { state: 'error', code: 'AUTHENTICATION_REQUIRED' })
+    const asked = git.requests.slice(before)
+    t.true(asked.length <= 2, JSON.stringify(asked))
+    const { text } = await shut.as.get(`/v2/apps/${shut.app.id}/deployments/${id}/logs`)
+    t.false(text.includes('of-somebody-else'))
+    t.is((await shut.platform.page(shut.app.domain)).body, 'first')
+    for (const { as, app } of [open, shut]) t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
+  },
+)
+
+test.serial('a commit: a zip over the program, one file into a folder, and what was written before stays', async t => {
+  t.timeout(90_000)
+  const platform = await started
+  const ana = await platform.api.makeUser()
+  const as = platform.api.as(ana)
+  const app = await platform.deploy(ana, diary('one'))
+  const commit = async (name: string, bytes: Buffer, query = '') => {
+    const form = new FormData()
+    form.append('file', new Blob([new Uint8Array(bytes)]), name)
+    const answer = await as.post(`/v2/apps/${app.id}/commit${query}`, form)
+    t.is(answer.status, 200, answer.text)
+    return platform.ended(answer.headers.get('x-operation-id') as string)
+  }
+  t.like(await commit('more.zip', zipOf(diary('two').files)), { state: 'success', code: null })
+  t.is((await platform.page(app.domain)).body, 'two')
+  t.like(await commit('words.txt', Buffer.from('hello'), '?path=texts'), { state: 'success', code: null })
+  t.is((await platform.page(app.domain, { path: '/diary' })).body, 'one\ntwo\ntwo\n')
+  const [newest] = (await as.get(`/v2/apps/${app.id}/deployments`)).body.response
+  t.deepEqual(newest.find((event: { state: string }) => event.state === 'commit').files.added, ['texts/words.txt'])
+  t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
+})
