@@ -8,7 +8,7 @@ import { echoProgram, nodeProgram, type Program } from '../kit/programs.ts'
 const nothing = { containers: [], networks: [], volumes: [], mounts: [] }
 
 /** Resolves when the process has died at its point. */
-async function diesAt(t: ExecutionContext, entry: Entry, point: string): Promise<void> {
+export async function diesAt(t: ExecutionContext, entry: Entry, point: string): Promise<void> {
   const end = await Promise.race([entry.ended, sleep(60_000, 'alive after a minute', { ref: false })])
   t.is(end, 'SIGKILL', `${point}: ${entry.output().slice(-1000)}`)
 }
@@ -26,7 +26,7 @@ async function runsOnce(t: ExecutionContext, platform: TestPlatform, host: strin
 }
 
 /** A host process of its own for each point, with room for exactly one application: the n-th upload goes to the n-th host. */
-async function hostsAt(platform: TestPlatform, points: readonly string[], armed: boolean): Promise<Entry[]> {
+export async function hostsAt(platform: TestPlatform, points: readonly string[], armed: boolean): Promise<Entry[]> {
   const entries = points.map((point, n) => {
     platform.clearLater(`h${n}`)
     const own = { HOST_MEMORY_MB: '512', ...(armed && { CRASH_POINT: point }) }
@@ -36,7 +36,7 @@ async function hostsAt(platform: TestPlatform, points: readonly string[], armed:
   return entries
 }
 
-const killAll = (entries: readonly Entry[]) => Promise.all(entries.map(entry => entry.kill('SIGKILL')))
+export const killAll = (entries: readonly Entry[]) => Promise.all(entries.map(entry => entry.kill('SIGKILL')))
 
 /** Creations that hosts die in, each at its own point: after they came back everyone runs, exactly once. */
 export async function creationsSurvive(t: ExecutionContext, platform: TestPlatform, points: readonly string[]) {

@@ -13,6 +13,8 @@ export interface Hook {
   url: string
   provider: Provider
   secret?: string
+  /** Id of the next delivery; drawn when left out. */
+  deliveryId?: string
 }
 
 export interface Pushed {
@@ -28,6 +30,7 @@ export class TestRepository {
   /** The webhook of the repository, called after every push. */
   hook: Hook | null = null
   #turn: Promise<unknown> = Promise.resolve()
+  #last: readonly [before: string, after: string, ref: string] = ['', '', '']
 
   constructor(
     /** The bare repository on disk. */
@@ -75,7 +78,8 @@ export class TestRepository {
     await git('commit', '-q', '--allow-empty', ...(force && known ? ['--amend'] : []), '-m', 'A change')
     await git('push', '-q', ...(force ? ['--force'] : []), this.pushUrl(), `${branch}:${branch}`)
     const [before = '', commit = '', ref = ''] = await this.#received()
-    return { commit, before, branch, reply: await this.#tell(before, commit, ref) }
+    this.#last = [before, commit, ref]
+    return { commit, before, branch, reply: this.hook ? await this.deliver() : null }
   }
 
   async #received(): Promise<string[]> {
@@ -85,10 +89,12 @@ export class TestRepository {
     return lines.at(-1)!.split(' ')
   }
 
-  async #tell(before: string, after: string, ref: string): Promise<Pushed['reply']> {
-    if (!this.hook) return null
-    const { url, provider, secret } = this.hook
-    const event = pushEvent(provider, { cloneUrl: this.url, before, after, ref, ...(secret ? { secret } : {}) })
+  /** Calls the webhook about the last push, as the provider's button for it does. */
+  async deliver(): Promise<NonNullable<Pushed['reply']>> {
+    if (!this.hook) throw new Error('This repository has no webhook.')
+    const { url, provider, ...signed } = this.hook
+    const [before, after, ref] = this.#last
+    const event = pushEvent(provider, { cloneUrl: this.url, before, after, ref, ...signed })
     const answer = await fetch(url, { method: 'POST', ...event })
     return { status: answer.status, text: await answer.text() }
   }

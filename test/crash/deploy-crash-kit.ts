@@ -1,0 +1,128 @@
+import type { ExecutionContext } from 'ava'
+import type { TestUser } from '../kit/api.ts'
+import { webhookOf } from '../kit/deliveries.ts'
+import { startEntry } from '../kit/entry.ts'
+import type { GitServer, TestRepository } from '../kit/git-server.ts'
+import type { Deployed, TestPlatform } from '../kit/platform.ts'
+import { echoProgram, nodeProgram, type Program } from '../kit/programs.ts'
+import { diesAt, hostsAt, killAll } from './crash-kit.ts'
+
+interface Linked extends Deployed {
+  repository: TestRepository
+  hook: string
+  owner: TestUser
+}
+
+/** Only an installation runs a build container. */
+const programFor = (point: string, text: string): Program =>
+  /runToEnd|installDependencies/.test(point) ? echoProgram(text) : nodeProgram(text)
+
+/** An application that serves its first version, and a repository whose pushes call its webhook. */
+async function linked(platform: TestPlatform, git: GitServer): Promise<Linked> {
+  const ana = await platform.api.makeUser()
+  const app = await platform.deploy(ana, nodeProgram('the first'))
+  const hook = await webhookOf(platform.api, ana, app.id, { access_token: git.token })
+  const repository = await git.repository({ files: nodeProgram('the first').files })
+  repository.hook = { url: platform.api.url + hook, provider: 'github' }
+  return { ...app, repository, hook, owner: ana }
+}
+
+const deploysOf = (platform: TestPlatform, { id }: Deployed) =>
+  platform.db('deployments').where({ app_id: id, source: 'git' })
+
+/** The push became exactly one deployment, which ended as a success, once; only its version is left. */
+async function deployedOnce(t: ExecutionContext, platform: TestPlatform, host: string, app: Linked, point: string) {
+  const rows = await deploysOf(platform, app)
+  t.is(rows.length, 1, point)
+  t.like(await platform.ended(rows[0].operation_id, 120), { state: 'success', code: null }, point)
+  await platform.serves(app.domain, 'the second', 30)
+  const events = await platform.db('deployment_events').where({ deployment_id: rows[0].id }).orderBy('id')
+  const states = events.map(event => event.state)
+  t.deepEqual(states, ['pending', 'clone', 'commit', 'restarting', 'success'], point)
+  const alone = async () => (await platform.remains(host)).containers.join() === `berth-${app.id}-2`
+  await platform.until(alone, 120, `the old version is retired after ${point}`)
+  t.like(await platform.row(app.id), { status: 'running', desired_state: 'running', release: 2 }, point)
+}
+
+async function removed(t: ExecutionContext, platform: TestPlatform, { id, owner }: Linked): Promise<void> {
+  const answer = await platform.api.as(owner).delete(`/v2/apps/${id}`)
+  t.is(answer.status, 200, answer.text)
+}
+
+/** Pushes that hosts die of, each at its own point: the n-th application lives on the n-th host. */
+export async function deploysSurvive(
+  t: ExecutionContext,
+  platform: TestPlatform,
+  git: GitServer,
+  points: readonly string[],
+) {
+  const first = await hostsAt(platform, points, false)
+  const apps: Linked[] = []
+  for (const _ of points) apps.push(await linked(platform, git))
+  await killAll(first)
+  const armed = await hostsAt(platform, points, true)
+  for (const [n, point] of points.entries()) {
+    const { reply } = await apps[n]!.repository.push(programFor(point, 'the second').files)
+    t.is(reply?.status, 200, reply?.text)
+  }
+  for (const [n, point] of points.entries()) await diesAt(t, armed[n]!, point)
+  const healed = await hostsAt(platform, points, false)
+  try {
+    for (const [n, point] of points.entries()) await deployedOnce(t, platform, `h${n}`, apps[n]!, point)
+    for (const app of apps) await removed(t, platform, app)
+  } finally {
+    await killAll([...armed, ...healed])
+  }
+}
+
+/** A push that the workflow worker dies of, and its successor ends. One host `a` runs. */
+export async function workerDeploySurvives(t: ExecutionContext, platform: TestPlatform, git: GitServer, point: string) {
+  const first = startEntry('worker', platform.base.settings)
+  const app = await linked(platform, git)
+  await first.kill('SIGKILL')
+  const { lanes } = platform.api.parts
+  // The relay has something to do only when the wake-up was lost.
+  if (point.startsWith('lanes.'))
+    Object.assign(platform.api.parts, { lanes: { wake: () => Promise.reject(new Error('lost')) } })
+  const armed = startEntry('worker', { ...platform.base.settings, CRASH_POINT: point })
+  await armed.ready
+  const { reply } = await app.repository.push(nodeProgram('the second').files)
+  t.is(reply?.status, 200, reply?.text)
+  await diesAt(t, armed, point)
+  Object.assign(platform.api.parts, { lanes })
+  const healed = startEntry('worker', platform.base.settings)
+  try {
+    await deployedOnce(t, platform, 'a', app, point)
+    await removed(t, platform, app)
+  } finally {
+    await killAll([armed, healed])
+  }
+}
+
+/** A push that the API dies of: no answer was given, and what is delivered again is one deployment, whether it was stored or not. */
+export async function webhookSurvives(
+  t: ExecutionContext,
+  platform: TestPlatform,
+  git: GitServer,
+  { point, stored }: { point: string; stored: boolean },
+) {
+  const app = await linked(platform, git)
+  const deliveryId = `delivery-${point}`
+  const armed = await platform.startApiProcess({ CRASH_POINT: point })
+  app.repository.hook = { url: armed.url + app.hook, provider: 'github', deliveryId }
+  const files = nodeProgram('the second').files
+  await t.throwsAsync(app.repository.push(files))
+  t.is(await armed.api.ended, 'SIGKILL', armed.api.output().slice(-1000))
+  t.is((await deploysOf(platform, app)).length, stored ? 1 : 0, point)
+  const healed = await platform.startApiProcess()
+  try {
+    app.repository.hook = { url: healed.url + app.hook, provider: 'github', deliveryId }
+    const again = await app.repository.deliver()
+    t.is(again.status, 200, again.text)
+    t.regex(again.text, stored ? /^duplicate:/ : /^queued:/, point)
+    await deployedOnce(t, platform, 'a', app, point)
+    await removed(t, platform, app)
+  } finally {
+    await healed.api.kill('SIGKILL')
+  }
+}

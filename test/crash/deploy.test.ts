@@ -1,0 +1,18 @@
+import test from 'ava'
+import { startGitServer } from '../kit/git-server.ts'
+import { testPlatform } from '../kit/platform.ts'
+import { deploysSurvive } from './deploy-crash-kit.ts'
+
+const git = await startGitServer()
+test.after.always('stop the git server', () => git.stop())
+const started = testPlatform({ hosts: {}, settings: { GIT_ALLOWED_HOSTS: git.host } })
+
+test.serial('a host that dies in the middle of a deploy: every 200 is one deployment that succeeded', async t => {
+  t.timeout(170_000)
+  await deploysSurvive(t, await started, git, [
+    'git.fetch:after',
+    'placement.place:after',
+    'engine.start:after',
+    'host.passHealthGate:after',
+  ])
+})
