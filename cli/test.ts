@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Command } from 'commander'
+import { outputReader, type TestCount } from './ava-output.ts'
 import { checkout } from './installation.ts'
-import { type TapCount, tapReader } from './tap.ts'
 import { sayOnStderr } from './terminal.ts'
 import { startTestServices, type TestServices } from './test-services.ts'
 
@@ -21,7 +21,7 @@ export function testCommand(program: Command): void {
     .argument('[files...]', 'test files; everything when left out')
     .option('--long', 'the soak and chaos runs instead')
     .action(async (files: string[], { long }: { long?: boolean }) => {
-      const total: TapCount = { passed: 0, failed: 0 }
+      const total: TestCount = { passed: 0, failed: 0 }
       if (!long && files.length === 0) for (const check of checks) add(total, await runCheck(check))
       const services = await startTestServices(sayOnStderr)
       const onSignal = () => void services.stop().then(() => process.exit(130))
@@ -36,12 +36,12 @@ export function testCommand(program: Command): void {
     })
 }
 
-function add(total: TapCount, more: TapCount): void {
+function add(total: TestCount, more: TestCount): void {
   total.passed += more.passed
   total.failed += more.failed
 }
 
-async function runCheck({ name, program, args }: (typeof checks)[number]): Promise<TapCount> {
+async function runCheck({ name, program, args }: (typeof checks)[number]): Promise<TestCount> {
   const code = await new Promise<number>((resolve, reject) => {
     const child = spawn(bin(program), args, { cwd: checkout, stdio: ['ignore', 2, 2] })
     child.once('error', reject)
@@ -52,16 +52,16 @@ async function runCheck({ name, program, args }: (typeof checks)[number]): Promi
 }
 
 /** Runs ava in its own group, so that an interrupted run takes its test processes with it. */
-async function runTests({ env }: TestServices, args: string[]): Promise<TapCount> {
-  const reader = tapReader()
-  const child = spawn(bin('ava'), ['--tap', ...args], {
+async function runTests({ env }: TestServices, args: string[]): Promise<TestCount> {
+  const reader = outputReader()
+  const child = spawn(bin('ava'), args, {
     cwd: checkout,
     env: { ...process.env, ...env, FORCE_COLOR: '0' },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   for await (const text of createInterface({ input: child.stdout })) {
-    const shown = reader.line(text)
-    if (shown !== null) console.log(shown)
+    reader.line(text)
+    console.log(text)
   }
   const code = child.exitCode ?? (await new Promise<number | null>(resolve => child.once('exit', resolve)))
   const count = reader.count()
