@@ -15,7 +15,8 @@ export interface ArchiveEntry {
   crc: number
   size: number
   compressedSize: number
-  /** First byte of the data in the archive. */
+  /** First bytes of its local header and of its data in the archive. */
+  header: number
   start: number
 }
 
@@ -32,7 +33,6 @@ const unixSystems = new Set([3, 19])
 /** The entries that are kept, checked against everything that headers alone can tell. Rejects with `ArchiveRefused`. */
 export async function readDirectory(fd: number, rules: ArchiveRules): Promise<ArchiveEntry[]> {
   const entries: ArchiveEntry[] = []
-  const spans: { from: number; to: number }[] = []
   const tree = new ArchiveTree()
   const file = new ArchiveFile(fd)
   try {
@@ -43,7 +43,6 @@ export async function readDirectory(fd: number, rules: ArchiveRules): Promise<Ar
       throwFault(tree.add(entry.path, entry.kind === 'folder'))
       if (tree.size > rules.entries) refuse(`The archive holds over ${rules.entries} files and folders.`)
       entry.start = dataStart(file, raw)
-      spans.push({ from: raw.relativeOffsetOfLocalHeader, to: entry.start + entry.compressedSize })
       entries.push(entry)
     }
   } catch (error) {
@@ -52,7 +51,7 @@ export async function readDirectory(fd: number, rules: ArchiveRules): Promise<Ar
       : new ArchiveRefused('INVALID_FILE', 'The file is not a zip archive, is cut off, or contradicts itself.')
   }
   if (entries.length === 0) refuse('The archive is empty.')
-  refuseOverlap(spans)
+  refuseOverlap(entries)
   return entries
 }
 
@@ -76,15 +75,15 @@ function keptEntry(raw: yauzl.Entry, rules: ArchiveRules): ArchiveEntry | null {
     refuse(`${path} is packed by a method other than deflate.`)
   if (folder && raw.uncompressedSize > 0) refuse(`${path} is a folder with content.`)
   const mode = unix && attributes & 0o777 ? attributes & 0o777 : kind === 'folder' ? 0o755 : 0o644
-  const { crc32: crc, uncompressedSize: size, compressedSize } = raw
-  return { path, kind, mode, deflated: raw.compressionMethod === 8, crc, size, compressedSize, start: 0 }
+  const { crc32: crc, uncompressedSize: size, compressedSize, relativeOffsetOfLocalHeader: header } = raw
+  return { path, kind, mode, deflated: raw.compressionMethod === 8, crc, size, compressedSize, header, start: 0 }
 }
 
 /** Reads the local header: it says where the data begins, and must not tell of other sizes than the directory. */
 function dataStart(file: ArchiveFile, raw: yauzl.Entry): number {
   const header = Buffer.alloc(30)
   const at = raw.relativeOffsetOfLocalHeader
-  if (file.fill(header, at) < 30 || header.readUInt32LE(0) !== 0x0403_4b50)
+  if (file.headers.fill(header, at) < 30 || header.readUInt32LE(0) !== 0x0403_4b50)
     refuse('An entry of the archive is not where its directory says.')
   const agrees = (told: number, size: number) => told === size || told === 0 || told === 0xffff_ffff
   if (!agrees(header.readUInt32LE(18), raw.compressedSize) || !agrees(header.readUInt32LE(22), raw.uncompressedSize))
@@ -95,10 +94,14 @@ function dataStart(file: ArchiveFile, raw: yauzl.Entry): number {
 }
 
 /** Overlapping entries are how a small archive becomes a huge tree; no honest tool writes them. */
-function refuseOverlap(spans: { from: number; to: number }[]): void {
-  spans.sort((a, b) => a.from - b.from)
-  if (spans.some((span, index) => index > 0 && span.from < spans[index - 1]!.to))
+function refuseOverlap(entries: ArchiveEntry[]): void {
+  const inOrder = entries.toSorted((a, b) => a.header - b.header)
+  if (inOrder.some(({ header }, index) => index > 0 && header < endOf(inOrder[index - 1]!)))
     refuse('Entries of the archive overlap.')
+}
+
+function endOf({ start, compressedSize }: ArchiveEntry): number {
+  return start + compressedSize
 }
 
 function throwFault(fault: NameFault | null): void {
@@ -109,17 +112,20 @@ function refuse(message: string): never {
   throw new ArchiveRefused('INVALID_FILE', message)
 }
 
-/** Reads through a window, at once: a directory is many small neighbouring pieces, and nothing else runs in this process. */
+/**
+ * Reads at once, nothing else runs in this process, and through windows: a directory is many small neighbouring pieces, and
+ * so are the local headers of small files, which are read in turn with it.
+ */
 class ArchiveFile extends yauzl.RandomAccessReader {
   readonly size: number
-  readonly #fd: number
-  #window = Buffer.alloc(0)
-  #windowAt = 0
+  readonly headers: ArchiveWindow
+  readonly #directory: ArchiveWindow
 
   constructor(fd: number) {
     super()
-    this.#fd = fd
     this.size = fstatSync(fd).size
+    this.headers = new ArchiveWindow(fd)
+    this.#directory = new ArchiveWindow(fd)
   }
 
   override read(
@@ -129,22 +135,33 @@ class ArchiveFile extends yauzl.RandomAccessReader {
     position: number,
     callback: (error: Error | null) => void,
   ): void {
-    const read = this.fill(buffer.subarray(offset, offset + length), position)
+    const read = this.#directory.fill(buffer.subarray(offset, offset + length), position)
     callback(read < length ? new Error('it is cut off') : null)
-  }
-
-  /** Bytes read, fewer than asked for at the end of the file. */
-  fill(target: Buffer, position: number): number {
-    const inside = position - this.#windowAt
-    if (inside >= 0 && inside + target.length <= this.#window.length)
-      return this.#window.copy(target, 0, inside, inside + target.length)
-    const window = Buffer.allocUnsafe(Math.max(64 * 1024, target.length))
-    this.#window = window.subarray(0, readSync(this.#fd, window, 0, window.length, position))
-    this.#windowAt = position
-    return this.#window.copy(target, 0, 0, target.length)
   }
 
   override close(callback: (error: Error | null) => void): void {
     callback(null)
+  }
+}
+
+/** The part of the archive that was read last, always in the same memory. */
+class ArchiveWindow {
+  readonly #fd: number
+  readonly #bytes = Buffer.allocUnsafe(64 * 1024)
+  #at = 0
+  #length = 0
+
+  constructor(fd: number) {
+    this.#fd = fd
+  }
+
+  /** Bytes read, fewer than asked for at the end of the file. */
+  fill(target: Buffer, position: number): number {
+    if (target.length > this.#bytes.length) return readSync(this.#fd, target, 0, target.length, position)
+    if (position < this.#at || position + target.length > this.#at + this.#length) {
+      this.#length = readSync(this.#fd, this.#bytes, 0, this.#bytes.length, position)
+      this.#at = position
+    }
+    return this.#bytes.copy(target, 0, position - this.#at, this.#length)
   }
 }

@@ -5,7 +5,8 @@ import type { NameFault } from './archive-names.ts'
  * file and folder at once: what would lie on disk then depends on who unpacks. `A.js` beside `a.js` is legal.
  */
 export class ArchiveTree {
-  readonly #seen = new Map<string, { path: string; folder: boolean }>()
+  /** By composed path: a folder as it was written, null for a file. Thousands of names are held, so nothing more is. */
+  readonly #seen = new Map<string, string | null>()
 
   /** Folders and files so far, folders that only stand in longer names included. */
   get size(): number {
@@ -16,10 +17,10 @@ export class ArchiveTree {
   add(path: string, folder: boolean): NameFault | null {
     const key = path.normalize('NFC')
     const known = this.#seen.get(key)
-    if (known && (!folder || !known.folder || known.path !== path))
+    if (known !== undefined && (!folder || known !== path))
       return { code: 'INVALID_FILE', message: 'The archive names a file twice, or one name as file and as folder.' }
-    if (known) return null
-    this.#seen.set(key, { path, folder })
+    if (known !== undefined) return null
+    this.#seen.set(key, folder ? path : null)
     const slash = path.lastIndexOf('/')
     return slash < 0 ? null : this.add(path.slice(0, slash), true)
   }
