@@ -11,10 +11,11 @@ import {
 import type { LaneOperation } from '../activities/release.ts'
 import { attributes } from './attributes.ts'
 import { create } from './create.ts'
-import { deploy, type Exclusive } from './deploy.ts'
+import { deploy } from './deploy.ts'
 import { failureOf } from './failures.ts'
 import { type Host, hostOf, type LaneInput, records } from './lane-steps.ts'
 import { remove, restart, start, stop } from './power.ts'
+import { oneAtATime } from './turns.ts'
 
 export type { LaneInput } from './lane-steps.ts'
 
@@ -116,23 +117,4 @@ async function run(
     .run(story)
     .catch(error => CancellationScope.nonCancellable(() => records.finish(id, { state: 'error', ...failureOf(error) })))
   setCurrentDetails(`last was ${kind}, operation ${id}`)
-}
-
-/** A promise chain: a flag that is looked at is no mutex. Who is cancelled while it waits leaves the queue at once. */
-function oneAtATime(): Exclusive {
-  let last: Promise<unknown> = Promise.resolve()
-  return async work => {
-    const before = last
-    let leave = () => {}
-    last = new Promise<void>(resolve => {
-      leave = resolve
-    })
-    try {
-      await Promise.race([before, CancellationScope.current().cancelRequested])
-    } catch (error) {
-      void before.then(leave)
-      throw error
-    }
-    return work().finally(leave)
-  }
 }

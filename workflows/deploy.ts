@@ -2,13 +2,11 @@ import { ApplicationFailure, CancellationScope, sleep } from '@temporalio/workfl
 import type { LaneOperation, Serving } from '../activities/release.ts'
 import { failureOf } from './failures.ts'
 import { type Host, records, removeRoute, switchRoute } from './lane-steps.ts'
+import type { Exclusive } from './turns.ts'
 import { type Undo, undoable } from './undo.ts'
 
 /** Requests that the old version has already been given get this long to be answered. */
 const drainSeconds = 5
-
-/** Runs work when nothing else of the application does. */
-export type Exclusive = <T>(work: () => Promise<T>) => Promise<T>
 
 /**
  * A commit, push or upload becomes the version that serves, or the version before serves on. Fetching and building happen beside

@@ -3,6 +3,7 @@ import type { AppHostActivities } from '../activities/app-host.ts'
 import type { EdgeActivities } from '../activities/edge-routes.ts'
 import type { Records } from '../activities/records.ts'
 import type { LaneOperation } from '../activities/release.ts'
+import { oneAtATime } from './turns.ts'
 
 export interface LaneInput {
   appId: string
@@ -14,17 +15,34 @@ export interface LaneInput {
 /** What was begun is awaited: a step given up half-way could still have its effect, after its undo. */
 const cancellationType = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
 
-export const records = proxyLocalActivities<Records>({
-  cancellationType,
-  startToCloseTimeout: '10s',
-  retry: { initialInterval: '200ms', maximumInterval: '5s' },
-})
+const turn = oneAtATime()
 
-export const { switchRoute, removeRoute } = proxyLocalActivities<EdgeActivities>({
-  cancellationType,
-  startToCloseTimeout: '5s',
-  retry: { initialInterval: '200ms', maximumInterval: '2s', maximumAttempts: 10 },
-})
+/** Local steps that run side by side may end in another order when their history is replayed, and the lane would be stuck. */
+function inTurn<T extends object>(steps: T): T {
+  type Step = (...args: unknown[]) => Promise<unknown>
+  return new Proxy(steps, {
+    get: (target, name) => {
+      const step = Reflect.get(target, name) as Step
+      return (...args: unknown[]) => turn(() => step(...args))
+    },
+  })
+}
+
+export const records = inTurn(
+  proxyLocalActivities<Records>({
+    cancellationType,
+    startToCloseTimeout: '10s',
+    retry: { initialInterval: '200ms', maximumInterval: '5s' },
+  }),
+)
+
+export const { switchRoute, removeRoute } = inTurn(
+  proxyLocalActivities<EdgeActivities>({
+    cancellationType,
+    startToCloseTimeout: '5s',
+    retry: { initialInterval: '200ms', maximumInterval: '2s', maximumAttempts: 10 },
+  }),
+)
 
 export type Host = ReturnType<typeof hostOf>
 

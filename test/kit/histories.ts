@@ -18,7 +18,7 @@ export async function keepHistory(client: Client, name: string, appId: string): 
   if (!folder) return
   const lane = client.workflow.getHandle(laneId(appId))
   await lane.result().catch(() => {}) // one that was ended from outside is a history too
-  const text = JSON.stringify(historyToJSON(await lane.fetchHistory()), withoutStacks, 1)
+  const text = JSON.stringify(JSON.parse(historyToJSON(await lane.fetchHistory()), withoutStacks))
   await mkdir(folder, { recursive: true })
   await writeFile(join(folder, `${name}.json`), `${text.replaceAll(hostname(), 'machine').replaceAll(checkout, '')}\n`)
 }
@@ -29,5 +29,5 @@ const withoutStacks = (key: string, value: unknown) => (key === 'stackTrace' ? u
 export async function readHistories(): Promise<{ workflowId: string; history: unknown }[]> {
   const files = (await readdir(histories)).filter(file => file.endsWith('.json')).sort()
   const read = async (file: string) => JSON.parse(await readFile(join(histories, file), 'utf8'))
-  return Promise.all(files.map(async file => ({ workflowId: file.replace('.json', ''), history: await read(file) })))
+  return Promise.all(files.map(async file => ({ workflowId: file.slice(0, -5), history: await read(file) })))
 }

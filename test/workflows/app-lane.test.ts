@@ -8,6 +8,7 @@ import { loadApp, usedMemoryMb } from '../../db/apps.ts'
 import { findByOperation } from '../../db/deployments.ts'
 import * as operations from '../../db/operations.ts'
 import { relayOnce } from '../../workers/relay.ts'
+import { keepHistory } from '../kit/histories.ts'
 import { laneKit } from './lane-kit.ts'
 
 /** What the scripted host does with one application, chosen by the test that made it. */
@@ -44,7 +45,7 @@ const kit = laneKit({
 })
 
 test('an uploaded application runs, has its address, and its deployment succeeded', async t => {
-  const { db, make, run, lanes, edge } = await kit
+  const { db, make, run, lanes, edge, client } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
   await lanes.wake(app.id, user.id)
@@ -59,10 +60,11 @@ test('an uploaded application runs, has its address, and its deployment succeede
     routes.filter(route => route.appId === app.id).map(route => route.port),
     [40_000],
   )
+  await keepHistory(client, 'create', app.id)
 })
 
 test('a failed install gives memory and name back and leaves only its reason', async t => {
-  const { db, make, run, lanes, calls } = await kit
+  const { db, make, run, lanes, calls, client } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
   behaviour.set(app.id, 'needs install')
@@ -77,10 +79,11 @@ test('a failed install gives memory and name back and leaves only its reason', a
   t.is(deployment?.code, 'BUILD_FAILED')
   t.is(deployment?.segment_id, null)
   t.true(calls.includes('removeFiles'))
+  await keepHistory(client, 'create-failed', app.id)
 })
 
 test('a program that does not stay up keeps its application, stopped, with its exit', async t => {
-  const { db, make, run, lanes, edge } = await kit
+  const { db, make, run, lanes, edge, client } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
   behaviour.set(app.id, 'crashes')
@@ -91,10 +94,11 @@ test('a program that does not stay up keeps its application, stopped, with its e
   t.is(row?.exit_oom, true)
   t.is(row?.exit_code, 137)
   t.is((await edge.listRoutes()).filter(route => route.appId === app.id).length, 0)
+  await keepHistory(client, 'create-stopped', app.id)
 })
 
 test('a deletion cancels the creation under way and gets its wish', async t => {
-  const { db, make, run, lanes } = await kit
+  const { db, make, run, lanes, client } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
   behaviour.set(app.id, 'hangs')
@@ -106,10 +110,11 @@ test('a deletion cancels the creation under way and gets its wish', async t => {
   t.true(Date.now() - begun < 10_000)
   t.is((await run.ended(operationId)).state, 'cancelled')
   t.is(await loadApp(db, app.id), undefined)
+  await keepHistory(client, 'create-cancelled', app.id)
 })
 
 test('stop, start and restart change what is wanted and what is shown; a deletion is for ever', async t => {
-  const { db, make, run, lanes, edge } = await kit
+  const { db, make, run, lanes, edge, client } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
   await lanes.wake(app.id, user.id)
@@ -127,6 +132,7 @@ test('stop, start and restart change what is wanted and what is shown; a deletio
   t.is(await loadApp(db, app.id), undefined)
   t.is((await edge.listRoutes()).filter(route => route.appId === app.id).length, 0)
   t.is((await run.command(app, 'start')).code, 'APP_NOT_FOUND')
+  await keepHistory(client, 'commands', app.id)
 })
 
 test('operations of one application never overlap', async t => {
@@ -143,7 +149,7 @@ test('operations of one application never overlap', async t => {
 })
 
 test('a host that does not answer fails a command within its deadline and nothing is half done', async t => {
-  const { db, make, run, lanes } = await kit
+  const { db, make, run, lanes, client } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
   await lanes.wake(app.id, user.id)
@@ -155,6 +161,7 @@ test('a host that does not answer fails a command within its deadline and nothin
   t.is(end.code, 'ACTION_FAILED')
   t.regex(end.message ?? '', /did not answer/)
   t.is((await loadApp(db, app.id))?.desired_state, 'running')
+  await keepHistory(client, 'command-host-lost', app.id)
 })
 
 test('a lost wake-up is healed, also for an operation that a lost Temporal had begun', async t => {

@@ -1,0 +1,49 @@
+import { Worker } from '@temporalio/worker'
+import test from 'ava'
+import { workflowCode } from '../../workers/temporal-worker.ts'
+import { readHistories } from '../kit/histories.ts'
+
+/** Every way that a lane can go; each has its recorded run (CONTRIBUTING.md says how they are made again). */
+const paths = [
+  'create',
+  'create-cancelled',
+  'create-failed',
+  'create-stopped',
+  'commands',
+  'command-host-lost',
+  'deploy-beside-commands',
+  'deploy-cancelled',
+  'deploy-configured',
+  'deploy-deleted',
+  'deploy-failed-gate',
+  'deploy-failed-gate-program',
+  'deploy-failed-install',
+  'deploy-host-lost',
+  'deploy-program',
+  'deploy-superseded',
+  'deploy-web',
+  'deploy-without-restart',
+]
+
+async function replay(histories: { workflowId: string; history: unknown }[]): Promise<Record<string, string>> {
+  const wrong: Record<string, string> = {}
+  for await (const { workflowId, error } of Worker.runReplayHistories(workflowCode(), histories as never))
+    if (error) wrong[workflowId] = error.message
+  return wrong
+}
+
+test('runs that were recorded are understood by the code of today', async t => {
+  t.timeout(120_000)
+  const histories = await readHistories()
+  t.deepEqual(histories.map(history => history.workflowId).sort(), [...paths].sort())
+  t.deepEqual(await replay(histories), {})
+})
+
+test('a change that old runs do not fit is seen', async t => {
+  t.timeout(120_000)
+  const [first] = await readHistories()
+  const changed = JSON.parse(
+    JSON.stringify(first).replaceAll('"placeFiles"', '"placeOtherFiles"').replaceAll('"removeFiles"', '"x"'),
+  )
+  t.deepEqual(Object.keys(await replay([changed])), [first!.workflowId])
+})
