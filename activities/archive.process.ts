@@ -18,8 +18,8 @@ export interface ArchiveOptions {
   unpackSeconds?: number
   /** Pause before the next child is started to wait, so that starting it does not slow down what follows an inspection. */
   spareAfterMs?: number
-  /** Told how large a child was before its work and at most. */
-  observe?: (child: { kind: ArchiveJob['kind']; idleBytes: number; peakBytes: number }) => void
+  /** Told how large a child was before its work and at most, and whether it had waited for it. */
+  observe?: (child: { kind: ArchiveJob['kind']; waited: boolean; idleBytes: number; peakBytes: number }) => void
 }
 
 const defaults = { atOnce: 2, waitMs: 3000, memoryMb: 96, inspectSeconds: 60, unpackSeconds: 600, spareAfterMs: 500 }
@@ -123,7 +123,12 @@ class ArchiveProcess implements Archives {
       // Clearing reads nothing of a stranger's, and is what makes up for a child that took too much.
       const memoryBytes = job.kind === 'clear' ? Number.POSITIVE_INFINITY : memoryMb * 1024 ** 2
       return settle(await child.run(job, { memoryBytes, seconds }), reply =>
-        this.#options.observe?.({ kind: job.kind, idleBytes: child.idleBytes, peakBytes: reply.peakBytes }),
+        this.#options.observe?.({
+          kind: job.kind,
+          waited: job.archive !== null && 'parents' in job.archive,
+          idleBytes: child.idleBytes,
+          peakBytes: reply.peakBytes,
+        }),
       )
     } finally {
       this.#working.delete(child)
