@@ -17,7 +17,8 @@ export function withCrashPoints<T extends object>(name: string, part: T): T {
         const verb = `${name}.${String(key)}`
         reach(`${verb}:before`)
         const result = value.apply(target, args)
-        if (result instanceof Promise) return result.finally(() => reach(`${verb}:after`))
+        // A transaction of the query builder is no Promise, but behaves like one.
+        if (typeof result?.then === 'function') return Promise.resolve(result).finally(() => reach(`${verb}:after`))
         reach(`${verb}:after`)
         return result
       }

@@ -1,0 +1,18 @@
+import test from 'ava'
+import { startGitServer } from '../kit/git-server.ts'
+import { testPlatform } from '../kit/platform.ts'
+import { webhookSurvives } from './deploy-crash-kit.ts'
+
+const git = await startGitServer()
+test.after.always('stop the git server', () => git.stop())
+const started = testPlatform({ settings: { GIT_ALLOWED_HOSTS: git.host } })
+
+for (const at of [
+  { point: 'db.transaction:before', stored: false },
+  { point: 'db.transaction:after', stored: true },
+  { point: 'lanes.wake:before', stored: true },
+])
+  test.serial(`the API dies of a push at ${at.point}: delivered again, it is one deployment`, async t => {
+    t.timeout(120_000)
+    await webhookSurvives(t, await started, git, at)
+  })
