@@ -1,0 +1,21 @@
+import test from 'ava'
+import { startGitServer } from '../kit/git-server.ts'
+import { testPlatform } from '../kit/platform.ts'
+import { workflowBundle } from '../kit/workflow-bundle.ts'
+import { workerDeploySurvives } from './deploy-crash-kit.ts'
+
+const git = await startGitServer()
+test.after.always('stop the git server', () => git.stop())
+const started = testPlatform({ worker: false, settings: { GIT_ALLOWED_HOSTS: git.host } })
+
+test.serial.before('bundle the workflows once', async t => {
+  t.timeout(120_000)
+  const { base } = await started
+  base.settings.WORKFLOW_BUNDLE = await workflowBundle(base.folder)
+})
+
+for (const point of ['records.recordChange:after', 'records.releaseServes:before'])
+  test.serial(`a worker that dies at ${point}: the deploy ends as one version that serves`, async t => {
+    t.timeout(150_000)
+    await workerDeploySurvives(t, await started, git, point)
+  })

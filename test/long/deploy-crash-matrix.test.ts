@@ -1,0 +1,70 @@
+import test from 'ava'
+import { deploysSurvive, webhookSurvives, workerDeploySurvives } from '../crash/deploy-crash-kit.ts'
+import { startGitServer } from '../kit/git-server.ts'
+import { testPlatform } from '../kit/platform.ts'
+import { workflowBundle } from '../kit/workflow-bundle.ts'
+
+// Every point before and after each side effect of a deploy; a choice of them runs in test/crash on every change.
+const git = await startGitServer()
+test.after.always('stop the git server', () => git.stop())
+const started = testPlatform({ hosts: {}, worker: false, settings: { GIT_ALLOWED_HOSTS: git.host } })
+let worker: { stop(): Promise<void> }
+
+const lasting = 10 * 60_000
+const around = (...verbs: string[]) => verbs.flatMap(verb => [`${verb}:before`, `${verb}:after`])
+const chunks = <T>(all: readonly T[], size = 5): T[][] =>
+  Array.from({ length: Math.ceil(all.length / size) }, (_, n) => all.slice(n * size, (n + 1) * size))
+
+test.serial.before('a worker in this process, and a bundle for those that die', async t => {
+  t.timeout(120_000)
+  const platform = await started
+  platform.base.settings.WORKFLOW_BUNDLE = await workflowBundle(platform.base.folder)
+  worker = await platform.startWorker()
+})
+
+const hostPoints = around(
+  ...['host.prepareRelease', 'git.fetch', 'host.installDependencies', 'engine.runToEnd'],
+  ...[
+    'host.placeFiles',
+    'placement.place',
+    'host.startRelease',
+    'engine.create',
+    'engine.start',
+    'host.passHealthGate',
+  ],
+  ...['host.stopApp', 'engine.stop', 'host.removeContainer', 'engine.remove', 'host.settleFiles', 'placement.settle'],
+)
+
+for (const points of chunks(hostPoints))
+  test.serial(`hosts during a deploy: ${points.join(', ')}`, async t => {
+    t.timeout(lasting)
+    await deploysSurvive(t, await started, git, points)
+  })
+
+for (const at of [
+  { point: 'db.transaction:before', stored: false },
+  { point: 'db.transaction:after', stored: true },
+  { point: 'lanes.wake:before', stored: true },
+])
+  test.serial(`the API during a push: ${at.point}`, async t => {
+    t.timeout(lasting)
+    const platform = await started
+    if (!platform.hosts.has('a')) await platform.startHost('a')
+    await webhookSurvives(t, platform, git, at)
+  })
+
+test.serial('from here on workers are processes that die', async t => {
+  await worker.stop()
+  t.pass()
+})
+
+const workerPoints = around(
+  ...['records.claimNext', 'records.waitForSlot', 'records.decideAgain', 'records.recordChange', 'records.serving'],
+  ...['records.adoptConfig', 'edge.setRoute', 'records.releaseServes', 'lanes.wake'],
+)
+
+for (const point of workerPoints)
+  test.serial(`the worker during a deploy: ${point}`, async t => {
+    t.timeout(lasting)
+    await workerDeploySurvives(t, await started, git, point)
+  })
