@@ -26,10 +26,10 @@ export async function installRelease(
   )
   const owned = { ...release, uid: host.sharedUid ?? release.uid }
   const spec = buildContainer(owned, await installFolder(folders), install, host.traits)
-  await engine.ensureNetwork(tenantNetwork(release.ownerId, host.traits.id))
-  await engine.ensureImage(spec.image, line => log.add(`${line}\n`))
-  await engine.remove(spec.name) // what a killed attempt left
   try {
+    await engine.ensureNetwork(tenantNetwork(release.ownerId, host.traits.id))
+    await engine.ensureImage(spec.image, line => log.add(`${line}\n`))
+    await engine.remove(spec.name) // what a killed attempt left
     const { exitCode, oom } = await engine.runToEnd(spec, text => log.add(text), signal)
     if (oom)
       throw refusal('BUILD_FAILED', `Installing the dependencies needed more than ${spec.memoryMb} MB of memory.`)

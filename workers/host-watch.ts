@@ -39,7 +39,10 @@ export async function watchHost(options: WatchOptions, signal: AbortSignal): Pro
         changed = resolve
       })
       await reconcile(options).catch(error => log.warn({ err: error }, 'watch: will look again'))
-      await Promise.race([wake, sleep(everySeconds * 1000, undefined, { signal }).catch(() => {})])
+      const round = new AbortController()
+      const late = sleep(everySeconds * 1000, undefined, { signal: AbortSignal.any([signal, round.signal]) })
+      await Promise.race([wake, late.catch(() => {})])
+      round.abort() // many events in a row would leave a timer each
       await sleep(gatherMs) // events come in bursts
     }
   }

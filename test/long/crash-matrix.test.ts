@@ -63,12 +63,16 @@ test.serial('from here on workers are processes that die', async t => {
   t.pass()
 })
 
+async function withHost() {
+  const platform = await started
+  if (!platform.hosts.has('a')) await platform.startHost('a')
+  return platform
+}
+
 for (const point of around('records.claimNext', 'edge.setRoute', 'records.releaseServes', 'lanes.wake'))
   test.serial(`the worker during a creation: ${point}`, async t => {
     t.timeout(lasting)
-    const platform = await started
-    if (!platform.hosts.has('a')) await platform.startHost('a')
-    await workerCreationSurvives(t, platform, point)
+    await workerCreationSurvives(t, await withHost(), point)
   })
 
 const workerCommands = [
@@ -82,5 +86,5 @@ for (const [verb, verbs] of workerCommands)
   for (const point of around(...verbs))
     test.serial(`the worker during a ${verb}: ${point}`, async t => {
       t.timeout(lasting)
-      await workerCommandSurvives(t, await started, verb, point)
+      await workerCommandSurvives(t, await withHost(), verb, point)
     })
