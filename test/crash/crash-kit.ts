@@ -9,7 +9,7 @@ const nothing = { containers: [], networks: [], volumes: [], mounts: [] }
 
 /** Resolves when the process has died at its point. */
 export async function diesAt(t: ExecutionContext, entry: Entry, point: string): Promise<void> {
-  const end = await Promise.race([entry.ended, sleep(60_000, 'alive after a minute', { ref: false })])
+  const end = await Promise.race([entry.ended, sleep(120_000, 'alive after two minutes', { ref: false })])
   t.is(end, 'SIGKILL', `${point}: ${entry.output().slice(-1000)}`)
 }
 
