@@ -4,6 +4,7 @@ export default {
   extensions: { ts: 'module' },
   workerThreads: false,
   nodeArguments: ['--import=tsx'],
+  require: ['./test/kit/completion.ts'],
   timeout: '3m',
   concurrency: 2,
 }
