@@ -1,8 +1,10 @@
 import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
-import { findByOperation, readLog } from '../db/deployments.ts'
+import type { Db } from '../db/database.ts'
+import { type DeploymentRow, findByOperation, readLog } from '../db/deployments.ts'
 import { archiveFolder } from './archive-folder.ts'
 import { appLogs, type Target, type UploadedApp, uploadArchive } from './client.ts'
 import { withInstallation } from './database.ts'
@@ -11,6 +13,8 @@ import type { Installation } from './installation.ts'
 import { type Say, sayOnStderr, step } from './terminal.ts'
 
 const tailLines = 40
+const recordMs = 15_000
+const recordEveryMs = 200
 
 interface DeployOptions {
   key?: string
@@ -49,11 +53,20 @@ export async function deploy(target: Target, source: string, seconds: number, sa
 /** Reason and log of a deployment to the platform on this machine; an empty text otherwise. */
 async function deploymentEnd(operationId: string): Promise<string> {
   return withInstallation(async (_, db) => {
-    const deployment = await findByOperation(db, operationId)
+    const deployment = await ended(db, operationId)
     if (!deployment) return ''
     const reason = [deployment.code, deployment.message].filter(Boolean).join(': ')
     return `${await readLog(db, deployment.id)}\n${reason}`
   }).catch(() => '')
+}
+
+/** The engine shows the end of a program a moment before its deployment is recorded as failed. */
+async function ended(db: Db, operationId: string): Promise<DeploymentRow | undefined> {
+  for (let waited = 0; ; waited += recordEveryMs) {
+    const deployment = await findByOperation(db, operationId)
+    if (deployment?.finished_at || waited >= recordMs) return deployment
+    await sleep(recordEveryMs)
+  }
 }
 
 const tail = (text: string): string => text.trim().split('\n').slice(-tailLines).join('\n')
