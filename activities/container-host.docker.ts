@@ -76,6 +76,14 @@ export function dockerHost({
       })
     },
 
+    async pause(name) {
+      await call(abortSignal => container(name).pause({ abortSignal })).catch(unless(404, 409, 500))
+    },
+
+    async unpause(name) {
+      await call(abortSignal => container(name).unpause({ abortSignal })).catch(unless(404, 409, 500))
+    },
+
     async remove(name) {
       readings.forget(name)
       const send = (abortSignal: AbortSignal) => container(name).remove({ force: true, v: true, abortSignal } as object)

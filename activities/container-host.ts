@@ -81,6 +81,10 @@ export interface ContainerHost {
   start(name: string): Promise<void>
   /** Term, then kill after the grace; stopped or missing already is success. */
   stop(name: string, graceSeconds: number): Promise<void>
+  /** Freezes every process of the container; paused already, stopped or missing is success. */
+  pause(name: string): Promise<void>
+  /** Lets it go on; not paused or missing is success. */
+  unpause(name: string): Promise<void>
   /** Kills and removes; missing is success. */
   remove(name: string): Promise<void>
   inspect(name: string): Promise<ContainerState | null>

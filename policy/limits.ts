@@ -34,6 +34,18 @@ export const limits = {
   'git.connect.begin': [{ allow: 10, perSeconds: 60, by: 'user' }],
   'apps.webhook': [{ allow: 5, perSeconds: 60, by: 'user' }],
   'apps.deliveries': [{ allow: 20, perSeconds: 60, by: 'user' }],
+  'apps.metrics': [{ allow: 10, perSeconds: 5, by: 'user', thenBlockSeconds: 60 }],
+  'apps.realtime': [{ allow: 1, perSeconds: 5, by: 'user+app' }],
+  'apps.files.write': [{ allow: 10, perSeconds: 5, by: 'user' }],
+  'apps.files.write.config': [{ allow: 1, perSeconds: 15, by: 'user+app' }],
+  'apps.snapshots.create': [
+    { allow: 1, perSeconds: 5, by: 'user' },
+    { allow: 1, perSeconds: 180, by: 'app' },
+  ],
+  'apps.snapshots.restore': [
+    { allow: 1, perSeconds: 60, by: 'user' },
+    { allow: 1, perSeconds: 120, by: 'app' },
+  ],
   'apps.start': power,
   'apps.stop': power,
   'apps.restart': power,

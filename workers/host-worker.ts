@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { appHostActivities } from '../activities/app-host.ts'
+import { appTurns } from '../activities/app-turns.ts'
 import * as hosts from '../db/hosts.ts'
 import { hostReadKey } from '../policy/keys.ts'
 import { withCrashPoints } from './crash-points.ts'
@@ -24,7 +25,8 @@ export async function startHost(parts: HostParts) {
     .catch(error => log.error({ error: String(error), causes: error.errors?.map(String) }, 'volumes'))
   const key = hostReadKey(config.masterKey, hostId)
   const { address, streamPort: port } = config.host
-  const reads = await serveHost({ engine, volumes, hostId, key, address, port, log })
+  const turns = appTurns()
+  const reads = await serveHost({ engine, volumes, hostId, turns, key, address, port, log })
   await hosts.registerHost(db, { id: hostId, address, readUrl: reads.url, protections, ...parts.capacity })
 
   const loops = [

@@ -130,6 +130,18 @@ export class FakeContainerHost implements ContainerHost {
     entry.end(ignores ? 137 : 143)
   }
 
+  async pause(name: string) {
+    this.#answer()
+    const entry = this.containers.get(name)
+    if (entry?.state.status === 'running') entry.state = { ...entry.state, status: 'paused' }
+  }
+
+  async unpause(name: string) {
+    this.#answer()
+    const entry = this.containers.get(name)
+    if (entry?.state.status === 'paused') entry.state = { ...entry.state, status: 'running' }
+  }
+
   async remove(name: string) {
     this.#answer()
     const entry = this.containers.get(name)

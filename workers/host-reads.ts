@@ -1,0 +1,38 @@
+import { type HostRoute, newestContainer } from './host-route.ts'
+
+const mostLogBytes = 1024 * 1024
+
+/** Figures and logs of one application. */
+export const readRoutes: readonly HostRoute[] = [
+  {
+    method: 'GET',
+    name: 'stats',
+    async handle(ctx, appId, host) {
+      const container = await newestContainer(host, appId)
+      const [stats, storageBytes] = await Promise.all([
+        container?.running ? host.engine.stats(container.name) : null,
+        host.volumes.usedBytes(appId).catch(() => 0),
+      ])
+      const state = container && {
+        status: container.status,
+        running: container.running,
+        startedAt: container.startedAt,
+        exitCode: container.exitCode,
+        oom: container.oom,
+      }
+      ctx.body = { state, stats, storageBytes }
+    },
+  },
+  {
+    method: 'GET',
+    name: 'logs',
+    async handle(ctx, appId, host) {
+      const container = await newestContainer(host, appId)
+      const maxBytes = Math.min(Number(ctx.query.maxBytes) || mostLogBytes, mostLogBytes)
+      const text = container && (await host.engine.logs(container.name, maxBytes))
+      if (text === null) return
+      ctx.type = 'text/plain; charset=utf-8'
+      ctx.body = text
+    },
+  },
+]
