@@ -2,6 +2,7 @@ import Docker from 'dockerode'
 import { applicationRange } from '../policy/networks.ts'
 import { call, engineSeconds, status, unless } from './container-calls.docker.ts'
 import { labelFilter, watch } from './container-events.docker.ts'
+import { followLogs } from './container-follow.docker.ts'
 import { type ContainerHost, type ContainerState, HostUnreachable } from './container-host.ts'
 import { containerImages, type MakeRootfs } from './container-images.docker.ts'
 import { containerNetworks } from './container-networks.docker.ts'
@@ -110,6 +111,7 @@ export function dockerHost({
       return bytes ? newest(new OutputFrames().push(bytes as unknown as Buffer), maxBytes) : null
     },
 
+    followLogs: (name, options, onPiece, signal) => followLogs(docker, name, options, onPiece, signal),
     stats: name => readings.stats(name),
     runToEnd: (spec, onOutput, signal) => runToEnd(docker, host, spec, onOutput, signal),
     watch: (filter, onEvent, signal) => watch(docker, filter, onEvent, signal),

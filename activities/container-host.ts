@@ -1,3 +1,5 @@
+import type { OutputStream } from './container-output.ts'
+
 /** Labels every container, network and volume of Berth carries; nothing without them is ever touched. */
 export const labels = {
   host: 'berth.host',
@@ -67,6 +69,15 @@ export interface ContainerEvent {
   at: Date
 }
 
+/** Where following begins: with the newest so many lines (0), or with what was printed at that moment by the engine's clock. */
+export interface FollowOptions {
+  tail?: number
+  since?: Date
+}
+
+/** Takes one line without its end, or 64 KB of a longer one. The next comes when it has settled. */
+export type OnPiece = (stream: OutputStream, text: string) => void | Promise<void>
+
 /** A container engine on one machine. Names are ours and derive from ids, so every verb may be repeated. */
 export interface ContainerHost {
   /** Rejects with `HostUnreachable` when the engine does not answer within 10 s; every verb below does. */
@@ -91,6 +102,11 @@ export interface ContainerHost {
   list(filter: Record<string, string>): Promise<ContainerState[]>
   /** stdout and stderr joined in order, the newest `maxBytes`. Null when there is no such container. */
   logs(name: string, maxBytes: number): Promise<string | null>
+  /**
+   * Gives what a container prints, line by line, until its run ends, the signal aborts or it is not there; rejects when the
+   * stream breaks. A container that does not run gives what is asked for of its past.
+   */
+  followLogs(name: string, options: FollowOptions, onPiece: OnPiece, signal: AbortSignal): Promise<void>
   stats(name: string): Promise<ContainerStats | null>
   /** Runs a container to its end, gives its output as it comes, removes it, also when cancelled. */
   runToEnd(

@@ -1,34 +1,44 @@
 import { StringDecoder } from 'node:string_decoder'
 
+export type OutputStream = 'stdout' | 'stderr'
+
 /**
- * Takes the engine's frames (1 byte stream, 3 zero, 4 length, then the bytes) apart and gives stdout and stderr as text in
- * the order they came. Frames may be cut anywhere between two chunks; characters of several bytes too.
+ * Takes the engine's frames (1 byte stream, 3 zero, 4 length, then the bytes) apart and gives stdout and stderr in the order
+ * they came. Frames may be cut anywhere between two chunks; characters of several bytes too.
  */
 export class OutputFrames {
   #held = Buffer.alloc(0)
   #left = 0
-  #stream = 1
-  readonly #decoders = [new StringDecoder('utf8'), new StringDecoder('utf8'), new StringDecoder('utf8')]
+  #stream: OutputStream = 'stdout'
+  readonly #decoders = { stdout: new StringDecoder('utf8'), stderr: new StringDecoder('utf8') }
 
+  /** Both streams as one text. */
   push(chunk: Buffer): string {
+    return this.take(chunk)
+      .map(({ stream, bytes }) => this.#decoders[stream].write(bytes))
+      .join('')
+  }
+
+  /** Each stream's bytes; they share memory with the chunk. */
+  take(chunk: Buffer): { stream: OutputStream; bytes: Buffer }[] {
     let data = this.#held.length > 0 ? Buffer.concat([this.#held, chunk]) : chunk
-    let text = ''
+    const parts: { stream: OutputStream; bytes: Buffer }[] = []
     for (;;) {
       if (this.#left === 0) {
         if (data.length < 8) break
-        this.#stream = Math.min(data[0] ?? 1, 2)
+        this.#stream = data[0] === 2 ? 'stderr' : 'stdout'
         this.#left = data.readUInt32BE(4)
         data = data.subarray(8)
         continue
       }
       if (data.length === 0) break
-      const part = data.subarray(0, this.#left)
-      text += this.#decoders[this.#stream]?.write(part) ?? ''
-      this.#left -= part.length
-      data = data.subarray(part.length)
+      const bytes = data.subarray(0, this.#left)
+      parts.push({ stream: this.#stream, bytes })
+      this.#left -= bytes.length
+      data = data.subarray(bytes.length)
     }
     this.#held = Buffer.from(data)
-    return text
+    return parts
   }
 }
 

@@ -16,9 +16,10 @@ containerHostContract(test.serial, 'docker', () => ({
 }))
 
 const fakePrograms: Record<string, FakeProgram> = {
-  [programs.speaks]: { prints: 'out\nerr\núltima\n' },
+  [programs.speaks]: { prints: 'out\núltima\n', complains: 'err\n' },
   [programs.fails]: { prints: 'no\n', exits: 3 },
   [programs.installs]: { prints: 'one\ntwo\n', exits: 0, afterMs: 200 },
+  [programs.rambles]: { prints: `${'é'.repeat(100_000)}\nend\n` },
   [programs.stubborn]: { ignoresTerm: true },
   [programs.swallows]: { exits: 137, oom: true, afterMs: 50 },
 }

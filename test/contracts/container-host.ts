@@ -4,6 +4,7 @@ import {
   type ContainerEvent,
   type ContainerHost,
   type ContainerSpec,
+  type FollowOptions,
   ImageUnavailable,
   labels,
 } from '../../activities/container-host.ts'
@@ -14,6 +15,7 @@ export const programs = {
   answers: "exec node -e \"require('http').createServer((q,s)=>s.end('ok')).listen(process.env.PORT)\"",
   speaks: 'echo out; echo err >&2; echo última; exec sleep 600',
   fails: 'echo no >&2; exit 3',
+  rambles: "exec node -e \"console.log('\\u00e9'.repeat(100000) + '\\nend'); setInterval(() => {}, 1e6)\"",
   installs: 'echo one; sleep 0.2; echo two',
   stubborn: "trap '' TERM; while :; do sleep 0.1; done",
   swallows: 'exec node -e "const a=[];for(;;)a.push(Buffer.alloc(1e7,1))"',
@@ -121,6 +123,57 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     t.deepEqual(lines, ['err', 'out', 'última'])
     const cut = (await host.logs(wanted.name, 9)) ?? ''
     t.true(Buffer.byteLength(cut) <= 9 && cut.length > 0, cut)
+    await host.remove(wanted.name)
+  })
+
+  test(`${name}: what it prints is followed line by line, from which output, until its run ends`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('speaks')
+    await running(host, wanted)
+    await until(async () => (await host.logs(wanted.name, 1000))?.includes('última'))
+    const all: string[] = []
+    const [late, none]: [string[], string[]] = [[], []]
+    const follow = (options: FollowOptions, into: string[]) =>
+      host.followLogs(wanted.name, options, (stream, text) => void into.push(`${stream} ${text}`), signal)
+    const { signal } = new AbortController()
+    const ends = [follow({ tail: 10 }, all), follow({}, none), follow({ since: new Date(Date.now() + 5000) }, none)]
+    await until(async () => all.length === 3)
+    t.deepEqual([...all].sort(), ['stderr err', 'stdout out', 'stdout última'])
+    await host.stop(wanted.name, 5)
+    await Promise.all(ends)
+    t.deepEqual(none, [])
+
+    await sleep(1100)
+    await host.start(wanted.name)
+    const { startedAt } = (await host.inspect(wanted.name))!
+    const again = follow({ since: startedAt! }, late)
+    await until(async () => late.length === 3)
+    t.deepEqual(late.sort(), ['stderr err', 'stdout out', 'stdout última'], 'this run only')
+    await host.remove(wanted.name)
+    await again
+    await t.notThrowsAsync(follow({ tail: 10 }, none), 'there is no such container')
+  })
+
+  test(`${name}: a listener sets the pace, long lines come in pieces, and the signal ends it`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('rambles')
+    await running(host, wanted)
+    const end = new AbortController()
+    const pieces: string[] = []
+    let busy = 0
+    const listen = async (_: string, text: string) => {
+      t.is(busy++, 0, 'one at a time')
+      await sleep(50)
+      busy--
+      pieces.push(text)
+    }
+    const following = host.followLogs(wanted.name, { tail: 10 }, listen, end.signal)
+    await until(async () => pieces.at(-1) === 'end')
+    t.true(pieces.every(piece => Buffer.byteLength(piece) <= 65_536))
+    t.is(pieces.slice(0, -1).join(''), 'é'.repeat(100_000))
+    end.abort()
+    await following
+    await t.notThrowsAsync(host.followLogs(wanted.name, { tail: 10 }, listen, end.signal))
     await host.remove(wanted.name)
   })
 

@@ -6,14 +6,19 @@ import {
   type ContainerHost,
   type ContainerSpec,
   type ContainerState,
+  type FollowOptions,
   HostUnreachable,
   ImageUnavailable,
+  type OnPiece,
 } from '../../activities/container-host.ts'
-import { newest } from '../../activities/container-output.ts'
+import type { OutputLine } from '../../activities/container-lines.ts'
+import { newest, type OutputStream } from '../../activities/container-output.ts'
 
 /** What a program does, by the last word of its command. One without a row prints nothing and runs until it is stopped. */
 export interface FakeProgram {
   prints?: string
+  /** To its standard error, after what it prints. */
+  complains?: string
   /** Ends by itself after `afterMs` (0) with this code. */
   exits?: number
   afterMs?: number
@@ -23,10 +28,14 @@ export interface FakeProgram {
   deaf?: boolean
 }
 
+interface Printed extends OutputLine {
+  at: number
+}
+
 interface Entry {
   spec: ContainerSpec
   state: ContainerState
-  output: string
+  output: Printed[]
   server: Server | null
   ended: Promise<void>
   end: (exitCode: number, oom?: boolean) => void
@@ -38,6 +47,9 @@ export class FakeContainerHost implements ContainerHost {
   readonly networks = new Set<string>()
   /** True = every verb rejects with HostUnreachable. */
   unreachable = false
+  /** How many log streams are open now, and how many were opened. */
+  readonly follows = { open: 0, opened: 0 }
+  readonly #printed = new Set<() => void>()
   readonly #listeners = new Set<(event: ContainerEvent) => void>()
   readonly #programs: Record<string, FakeProgram>
   readonly #missingImages: ReadonlySet<string>
@@ -86,7 +98,7 @@ export class FakeContainerHost implements ContainerHost {
       finishedAt: null,
       hostPort: null,
     }
-    this.containers.set(spec.name, { spec, state, output: '', server: null, ended: Promise.resolve(), end: () => {} })
+    this.containers.set(spec.name, { spec, state, output: [], server: null, ended: Promise.resolve(), end: () => {} })
     return id
   }
 
@@ -106,7 +118,8 @@ export class FakeContainerHost implements ContainerHost {
       hostPort,
     }
     entry.state.exitCode = null
-    entry.output += program.prints ?? ''
+    this.print(name, program.prints ?? '')
+    this.print(name, program.complains ?? '', 'stderr')
     entry.ended = new Promise(done => {
       entry.end = (exitCode, oom = false) => {
         if (!entry.state.running) return
@@ -167,7 +180,35 @@ export class FakeContainerHost implements ContainerHost {
   async logs(name: string, maxBytes: number) {
     this.#answer()
     const entry = this.containers.get(name)
-    return entry ? newest(entry.output, maxBytes) : null
+    return entry ? newest(textOf(entry), maxBytes) : null
+  }
+
+  /** Lets a container print whole lines. */
+  print(name: string, text: string, stream: OutputStream = 'stdout'): void {
+    const at = Date.now()
+    const lines = text.split('\n').slice(0, -1)
+    this.#entry(name).output.push(...lines.map(line => ({ stream, text: line, at })))
+    for (const wake of this.#printed) wake()
+  }
+
+  async followLogs(name: string, { tail = 0, since }: FollowOptions, onPiece: OnPiece, signal: AbortSignal) {
+    this.#answer()
+    const entry = this.containers.get(name)
+    if (!entry) return
+    const { output } = entry
+    const first = since ? output.findIndex(({ at }) => at >= since.getTime()) : Math.max(0, output.length - tail)
+    let next = first < 0 ? output.length : first
+    this.follows.open++
+    this.follows.opened++
+    for (; !signal.aborted; await this.#news(entry, signal)) {
+      while (next < output.length && !signal.aborted) {
+        const { stream, text } = output[next++]!
+        for (let cut = 0; cut === 0 || cut < text.length; cut += 16_384)
+          await onPiece(stream, text.slice(cut, cut + 16_384))
+      }
+      if (!entry.state.running) break
+    }
+    this.follows.open--
   }
 
   async stats(name: string) {
@@ -186,7 +227,7 @@ export class FakeContainerHost implements ContainerHost {
       await this.create(spec)
       await this.start(spec.name)
       const entry = this.#entry(spec.name)
-      if (entry.output) onOutput(entry.output)
+      if (entry.output.length > 0) onOutput(textOf(entry))
       await Promise.race([entry.ended, new Promise(done => signal.addEventListener('abort', done, { once: true }))])
       signal.throwIfAborted()
       return { exitCode: entry.state.exitCode ?? 0, oom: entry.state.oom }
@@ -201,6 +242,19 @@ export class FakeContainerHost implements ContainerHost {
     this.#listeners.add(listener)
     await new Promise(done => (signal.aborted ? done(null) : signal.addEventListener('abort', done, { once: true })))
     this.#listeners.delete(listener)
+  }
+
+  /** Resolves when something was printed, the run has ended or the signal aborts. */
+  async #news(entry: Entry, signal: AbortSignal): Promise<void> {
+    let wake = () => {}
+    const woken = new Promise<void>(resolve => {
+      wake = resolve
+    })
+    this.#printed.add(wake)
+    signal.addEventListener('abort', wake)
+    await Promise.race([woken, entry.ended])
+    this.#printed.delete(wake)
+    signal.removeEventListener('abort', wake)
   }
 
   #answer(): void {
@@ -222,6 +276,8 @@ export class FakeContainerHost implements ContainerHost {
     for (const listener of this.#listeners) listener({ action, name: spec.name, labels: spec.labels, at: new Date() })
   }
 }
+
+const textOf = ({ output }: Entry): string => output.map(({ text }) => `${text}\n`).join('')
 
 function carries(labels: Record<string, string>, filter: Record<string, string>): boolean {
   return Object.entries(filter).every(([name, value]) => labels[name] === value)

@@ -1,0 +1,56 @@
+import { OutputFrames, type OutputStream } from './container-output.ts'
+
+export interface OutputLine {
+  stream: OutputStream
+  /** Without its line end. */
+  text: string
+}
+
+/** A longer line comes in pieces of at most so many bytes. */
+const longestBytes = 64 * 1024
+const newline = 10
+const none = Buffer.alloc(0)
+
+/** Makes lines of the engine's frames, of each stream by itself. A character is never cut: lines are, as bytes, where it ends. */
+export class OutputLines {
+  readonly #frames = new OutputFrames()
+  readonly #rest: Record<OutputStream, Buffer> = { stdout: none, stderr: none }
+
+  push(chunk: Buffer): OutputLine[] {
+    return this.#frames.take(chunk).flatMap(({ stream, bytes }) => this.#lines(stream, bytes))
+  }
+
+  /** What was printed last, without a line end. */
+  end(): OutputLine[] {
+    const left = (['stdout', 'stderr'] as const).filter(stream => this.#rest[stream].length > 0)
+    return left.map(stream => ({ stream, text: textOf(this.#rest[stream]) }))
+  }
+
+  #lines(stream: OutputStream, bytes: Buffer): OutputLine[] {
+    const rest = this.#rest[stream]
+    const lines: OutputLine[] = []
+    let data = rest.length > 0 ? Buffer.concat([rest, bytes]) : bytes
+    for (;;) {
+      const end = data.indexOf(newline)
+      const whole = end >= 0 && end <= longestBytes
+      if (!whole && data.length <= longestBytes) break
+      const cut = whole ? end : characterEnd(data, longestBytes)
+      lines.push({ stream, text: textOf(data.subarray(0, cut)) })
+      data = data.subarray(whole ? cut + 1 : cut)
+    }
+    // A copy: it would keep the whole chunk alive.
+    this.#rest[stream] = Buffer.from(data)
+    return lines
+  }
+}
+
+function textOf(bytes: Buffer): string {
+  const text = bytes.toString('utf8')
+  return text.endsWith('\r') ? text.slice(0, -1) : text
+}
+
+/** The last place at or before `index` where a character begins. No character has more than 4 bytes. */
+function characterEnd(bytes: Buffer, index: number): number {
+  for (let at = index; at > index - 4; at--) if (((bytes[at] ?? 0) & 0xc0) !== 0x80) return at
+  return index
+}
