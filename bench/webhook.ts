@@ -8,6 +8,7 @@ import { type Db, openDatabase } from '../db/database.ts'
 import { registerHost } from '../db/hosts.ts'
 import { setWebhook } from '../db/webhooks.ts'
 import { newAppId } from '../policy/ids.ts'
+import { sealKeys } from '../policy/seal.ts'
 import { Supervisor } from '../workers/supervisor.ts'
 import { sendAtPace, type Target } from './deliveries.ts'
 
@@ -80,7 +81,7 @@ async function seed(db: Db): Promise<string[]> {
       cpu: 1,
       host_id: 'h1',
     })
-    paths.push(`/v2/git/webhook/${await setWebhook(db, masterKey, { appId, token: 'x', secret })}`)
+    paths.push(`/v2/git/webhook/${await setWebhook(db, sealKeys(masterKey), { appId, token: 'x', secret })}`)
   }
   return paths
 }

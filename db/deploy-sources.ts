@@ -1,3 +1,4 @@
+import type { SealKeys } from '../policy/seal.ts'
 import type { Db } from './database.ts'
 import { webhookAddress } from './webhooks.ts'
 
@@ -9,10 +10,10 @@ export interface DeploySources {
   link: { repositoryId: number; fullName: string; branch: string } | null
 }
 
-export async function deploySources(db: Db, masterKey: string, appId: string): Promise<DeploySources> {
+export async function deploySources(db: Db, keys: SealKeys, appId: string): Promise<DeploySources> {
   const link = await db('git_links').where({ app_id: appId }).first()
   return {
-    webhookAddress: await webhookAddress(db, masterKey, appId),
+    webhookAddress: await webhookAddress(db, keys, appId),
     link: link ? { repositoryId: Number(link.repository_id), fullName: link.full_name, branch: link.branch } : null,
   }
 }

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { newId } from '../policy/ids.ts'
-import { seal, unseal } from '../policy/seal.ts'
+import { type SealKeys, seal, unseal } from '../policy/seal.ts'
 import type { Db } from './database.ts'
 import { statement } from './statement.ts'
 
@@ -19,20 +19,16 @@ export interface WebhookSettings {
  * Gives an application its webhook and resolves to the address, 64 hex. Set again it replaces token and secret and keeps the
  * address, and also the server that the token may go to.
  */
-export async function setWebhook(
-  db: Db,
-  masterKey: string,
-  { appId, token, secret }: WebhookSettings,
-): Promise<string> {
+export async function setWebhook(db: Db, keys: SealKeys, { appId, token, secret }: WebhookSettings): Promise<string> {
   const address = randomBytes(32).toString('hex')
   const [row] = await db('git_webhooks')
     .insert({
       id: newId(),
       app_id: appId,
       address_hash: addressHash(address),
-      address_sealed: seal(masterKey, address, belongs(appId, 'address')),
-      token_sealed: seal(masterKey, token, belongs(appId, 'token')),
-      secret_sealed: secret === null ? null : seal(masterKey, secret, belongs(appId, 'secret')),
+      address_sealed: seal(keys, address, belongs(appId, 'address')),
+      token_sealed: seal(keys, token, belongs(appId, 'token')),
+      secret_sealed: secret === null ? null : seal(keys, secret, belongs(appId, 'secret')),
     })
     .onConflict('app_id')
     .merge({
@@ -42,7 +38,7 @@ export async function setWebhook(
     })
     .returning('address_sealed')
   await announceSources(db, appId)
-  return unseal(masterKey, row.address_sealed, belongs(appId, 'address'))
+  return unseal(keys, row.address_sealed, belongs(appId, 'address'))
 }
 
 /** Removes webhook, token and secret; none is success. */
@@ -57,20 +53,20 @@ export async function announceSources(db: Db, appId: string): Promise<void> {
 }
 
 /** The address of an application's webhook, or null. */
-export async function webhookAddress(db: Db, masterKey: string, appId: string): Promise<string | null> {
+export async function webhookAddress(db: Db, keys: SealKeys, appId: string): Promise<string | null> {
   const row = await db('git_webhooks').where({ app_id: appId }).first('address_sealed')
-  return row ? unseal(masterKey, row.address_sealed, belongs(appId, 'address')) : null
+  return row ? unseal(keys, row.address_sealed, belongs(appId, 'address')) : null
 }
 
 /**
  * The access token for fetching from a repository, or null: it goes only to the origin (scheme, name, port) of the webhook's
  * first accepted push, whatever address a later delivery names.
  */
-export async function tokenFor(db: Db, masterKey: string, appId: string, cloneUrl: string): Promise<string | null> {
+export async function tokenFor(db: Db, keys: SealKeys, appId: string, cloneUrl: string): Promise<string | null> {
   const row = await db('git_webhooks')
     .where({ app_id: appId, token_host: new URL(cloneUrl).origin })
     .first('token_sealed')
-  return row ? unseal(masterKey, row.token_sealed, belongs(appId, 'token')) : null
+  return row ? unseal(keys, row.token_sealed, belongs(appId, 'token')) : null
 }
 
 export interface FoundWebhook {
@@ -95,10 +91,10 @@ const byAddress = statement<WebhookRow>(
 )
 
 /** The live webhook of an address; undefined for unknown and removed ones, deleted applications and blocked accounts. */
-export async function findWebhook(db: Db, masterKey: string, address: string): Promise<FoundWebhook | undefined> {
+export async function findWebhook(db: Db, keys: SealKeys, address: string): Promise<FoundWebhook | undefined> {
   const [row] = await byAddress(db, [addressHash(address)])
   if (!row) return undefined
-  const secret = row.secret_sealed && unseal(masterKey, row.secret_sealed, belongs(row.app_id, 'secret'))
+  const secret = row.secret_sealed && unseal(keys, row.secret_sealed, belongs(row.app_id, 'secret'))
   return { id: row.id, appId: row.app_id, ownerId: row.owner_id, secret }
 }
 

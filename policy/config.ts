@@ -1,4 +1,5 @@
 import { absolute, type Environment, integer, list, number, oneOf, required, webAddress } from './environment.ts'
+import { type SealKeys, sealKeys } from './seal.ts'
 
 export type { Environment }
 
@@ -49,6 +50,8 @@ export interface Config {
   rateLimitBlockSeconds: number
   /** Root secret of this installation: 32 bytes, hex. Key checks, session signing and encryption derive from it. */
   masterKey: string
+  /** What secrets in columns are sealed with; derives from the root secret, and from what rotations have added. */
+  sealKeys: SealKeys
   plansFile: string | null
   trustedProxies: string[]
 }
@@ -173,6 +176,7 @@ export function parseConfig(env: Environment, cwd: string): Config {
     rateLimitScale: number(env, 'RATE_LIMIT_SCALE', 1),
     rateLimitBlockSeconds: integer(env, 'RATE_LIMIT_BLOCK_SECONDS', 1800),
     masterKey: env.BERTH_MASTER_KEY ?? '',
+    sealKeys: sealKeys(env.BERTH_MASTER_KEY ?? '', env.BERTH_SEAL_KEYS),
     plansFile: env.PLANS_FILE ?? null,
     trustedProxies: list(env.TRUSTED_PROXIES),
   }

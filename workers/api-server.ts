@@ -67,7 +67,7 @@ export async function serveApi(config: Config): Promise<void> {
     outcomes: new Outcomes(notifications),
     patience: heldCall,
     hosts: httpHostReader(db, masterKey),
-    sources: new KnownSources(notifications, appId => deploySources(db, masterKey, appId)),
+    sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
     gitProvider: await openGitProvider(config),
     rates: new NetworkRates(),
     service: new ServiceStatus(healthChecks({ db, store, edge: nginxEdge(config.edge.controlSocket), pingWorkflows })),

@@ -15,14 +15,14 @@ const patienceMs = 10_000
  */
 export function deployCredentials(
   db: Db,
-  { masterKey }: Pick<Config, 'masterKey'>,
+  { sealKeys }: Pick<Config, 'sealKeys'>,
   provider: GitProvider | null,
 ): (deploymentId: string) => Promise<string | null> {
   return async deploymentId => {
     const deployment = await db('deployments').where({ id: deploymentId }).first('app_id', 'trigger', 'clone_url')
     if (!deployment?.clone_url) return null
     const { app_id: appId, trigger, clone_url: cloneUrl } = deployment
-    if (trigger === 'webhook') return tokenFor(db, masterKey, appId, cloneUrl)
+    if (trigger === 'webhook') return tokenFor(db, sealKeys, appId, cloneUrl)
     return trigger === 'app' ? appToken(db, provider, appId, cloneUrl) : null
   }
 }

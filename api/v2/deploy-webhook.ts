@@ -31,7 +31,7 @@ export const appsWebhook = endpoint({
     if (body.access_token.trim() === '' || (await isRefused(body.access_token, gitProvider)))
       throw new ApiError('INVALID_ACCESS_TOKEN')
     const settings = { appId: app.id, token: body.access_token, secret: body.secret ?? null }
-    const address = await setWebhook(db, config.masterKey, settings)
+    const address = await setWebhook(db, config.sealKeys, settings)
     sources.drop(app.id)
     return { webhook: webhookUrl(config.urls.base, address) }
   },

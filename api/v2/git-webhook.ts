@@ -26,7 +26,7 @@ export const gitWebhook = endpoint({
     const address = exchange.path.webhook ?? ''
     if (!/^[0-9a-f]{64}$/.test(address)) return plain(malformedReply)
     const begun = performance.now()
-    const webhook = await findWebhook(parts.db, parts.config.masterKey, address)
+    const webhook = await findWebhook(parts.db, parts.config.sealKeys, address)
     if (!webhook) return plain(unknownReply)
     const spentMs = performance.now() - begun
     const { secret } = webhook

@@ -30,6 +30,7 @@ import type { AppConfigFile } from '../../policy/app-config.ts'
 import { type Config, parseConfig } from '../../policy/config.ts'
 import { defaultPlans } from '../../policy/plans.ts'
 import type { Scope } from '../../policy/scopes.ts'
+import { sealKeys } from '../../policy/seal.ts'
 import { type TestDatabase, testDatabase } from './database.ts'
 import { FailingStore } from './failing-store.ts'
 
@@ -116,6 +117,7 @@ export interface TestApi {
 }
 
 export const masterKey = randomBytes(32).toString('hex')
+export const testKeys = sealKeys(masterKey)
 
 export interface TestApiOptions {
   scale?: number
@@ -180,7 +182,7 @@ export async function openApiFor(
     patience: heldCall,
     rates: new NetworkRates(),
     gitProvider: null,
-    sources: new KnownSources(notifications, appId => deploySources(db, masterKey, appId)),
+    sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
     service: new ServiceStatus([]),
     isInside: () => true,
     log: silent,

@@ -4,7 +4,7 @@ import test from 'ava'
 import { gitCli } from '../../activities/git.cli.ts'
 import { githubProvider } from '../../activities/git-provider.github.ts'
 import { deployCredentials } from '../../workers/credentials.ts'
-import { masterKey } from '../kit/api.ts'
+import { testKeys } from '../kit/api.ts'
 import { link, testProviderApi } from '../kit/connected.ts'
 import { named } from '../kit/deliveries.ts'
 import { appEvent, appPush } from '../kit/git-app-events.ts'
@@ -46,7 +46,7 @@ test('a push of a linked private repository is fetched by git with a token of th
     .first()
 
   const client = githubProvider(provider.settings, provider.pem)
-  const token = await deployCredentials(api().db, { masterKey }, client)(deployment.id)
+  const token = await deployCredentials(api().db, { sealKeys: testKeys }, client)(deployment.id)
   const request = { url: deployment.clone_url, commit: deployment.revision, allowedHosts: [server.host] }
   const fetched = await bench.fetch(git, { ...request, token })
   t.is(fetched.error, null, String(fetched.error))

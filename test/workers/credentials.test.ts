@@ -5,7 +5,7 @@ import { queueDeploy } from '../../db/deploys.ts'
 import { bindInstallations, linkRepository, unlinkRepository } from '../../db/git-links.ts'
 import { setWebhook } from '../../db/webhooks.ts'
 import { deployCredentials } from '../../workers/credentials.ts'
-import { masterKey } from '../kit/api.ts'
+import { testKeys } from '../kit/api.ts'
 import { testDatabase } from '../kit/database.ts'
 import { GitProviderServer } from '../kit/git-provider.ts'
 import { rows } from '../kit/rows.ts'
@@ -25,13 +25,13 @@ async function setting(db: Db) {
     const request = { appId: app.id, ownerId: user.id, actor: user.id, trigger, revision, cloneUrl, branch: 'main' }
     return (await queueDeploy(db, request))!.deploymentId
   }
-  return { user, app, deploy, credentials: deployCredentials(db, { masterKey }, client) }
+  return { user, app, deploy, credentials: deployCredentials(db, { sealKeys: testKeys }, client) }
 }
 
 test.serial("a webhook's token goes to the server of its first push only", async t => {
   const { db } = await database
   const { app, deploy, credentials } = await setting(db)
-  await setWebhook(db, masterKey, { appId: app.id, token: 'the-token', secret: null })
+  await setWebhook(db, testKeys, { appId: app.id, token: 'the-token', secret: null })
   const here = await deploy('webhook', 'https://git.example.org/a/b.git')
   t.is(await credentials(here), null)
   await db('git_webhooks').where({ app_id: app.id }).update({ token_host: 'https://git.example.org' })

@@ -4,7 +4,7 @@ import test from 'ava'
 import type { AppRow } from '../../../db/apps.ts'
 import { openDatabase } from '../../../db/database.ts'
 import { tokenFor } from '../../../db/webhooks.ts'
-import { masterKey, type TestUser, testApi } from '../../kit/api.ts'
+import { type TestUser, testApi, testKeys } from '../../kit/api.ts'
 import { cloneUrl, deliver, named, newCommit, webhookOf } from '../../kit/deliveries.ts'
 import { providers } from '../../kit/git-events.ts'
 
@@ -220,7 +220,7 @@ test('a connection that is cut while a push is stored leaves all of it or nothin
 
 test('the token goes only to the origin of the first accepted push', async t => {
   const { app, hook } = await made({ access_token: 'only-for-one' })
-  const token = (url: string) => tokenFor(api().db, masterKey, app.id, url)
+  const token = (url: string) => tokenFor(api().db, testKeys, app.id, url)
   t.is(await token(cloneUrl), null, 'no push yet')
   await deliver(api(), hook, { ref: 'refs/tags/v1', cloneUrl: 'https://thief.example.org/a/b.git' })
   t.is((await deliver(api(), hook)).status, 200)
