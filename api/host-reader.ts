@@ -1,9 +1,8 @@
 import type { ContainerStats } from '../activities/container-host.ts'
 import { type AppRow, recordStats } from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
-import { findHost, type HostRow } from '../db/hosts.ts'
 import { ApiError } from '../policy/errors.ts'
-import { hostReadKey } from '../policy/keys.ts'
+import { type HostCall, hostFailure } from './host-call.ts'
 
 /** What a host says about one application now. Memory, network and storage in bytes. */
 export interface HostReading {
@@ -29,8 +28,8 @@ const logsDeadlineMs = 3000
 const keepEveryMs = 30_000
 const mostKept = 10_000
 
-/** Reads over HTTP from the server of each host, with that host's key. */
-export function httpHostReader(db: Db, masterKey: string): HostReader {
+/** Reads from the server of each host. */
+export function httpHostReader(db: Db, ask: HostCall): HostReader {
   const kept = new Map<string, number>()
 
   /** Beside the answer, never before it. */
@@ -42,54 +41,28 @@ export function httpHostReader(db: Db, masterKey: string): HostReader {
     recordStats(db, appId, reading).catch(() => kept.delete(appId))
   }
 
-  const keys = new Map<string, string>()
-
-  function keyOf(hostId: string): string {
-    const key = keys.get(hostId) ?? hostReadKey(masterKey, hostId)
-    keys.set(hostId, key)
-    return key
-  }
-
-  async function ask(host: HostRow, path: string, deadlineMs: number): Promise<Response> {
-    return fetch(`${host.read_url}${path}`, {
-      headers: { Authorization: `Bearer ${keyOf(host.id)}` },
-      signal: AbortSignal.timeout(deadlineMs),
-      redirect: 'error',
-    })
-  }
-
   return {
     async stats(app) {
-      const host = await reachableHost(db, app)
-      if (!host) return null
-      try {
-        const response = await ask(host, `/apps/${app.id}/stats`, statsDeadlineMs)
-        if (!response.ok) return null
-        const reading = (await response.json()) as HostReading
-        keep(app.id, reading)
-        return reading
-      } catch {
-        return null
-      }
+      const response = await ask(app, { path: 'stats', deadlineMs: statsDeadlineMs, whole: true }).catch(silence)
+      const reading = response?.ok ? ((await response.json().catch(() => null)) as HostReading | null) : null
+      if (reading) keep(app.id, reading)
+      return reading
     },
 
     async logs(app, maxBytes) {
-      const host = await reachableHost(db, app)
-      if (!host) throw new ApiError('CLUSTER_UNAVAILABLE')
-      try {
-        const response = await ask(host, `/apps/${app.id}/logs?maxBytes=${maxBytes}`, logsDeadlineMs)
-        if (response.status === 404) return null
-        if (!response.ok) throw new ApiError('CLUSTER_UNAVAILABLE')
-        return await response.text()
-      } catch (error) {
-        if (error instanceof ApiError) throw error
-        throw new ApiError((error as Error).name === 'TimeoutError' ? 'CLUSTER_TIMEOUT' : 'CLUSTER_UNAVAILABLE')
-      }
+      const path = `logs?maxBytes=${maxBytes}`
+      const response = await ask(app, { path, deadlineMs: logsDeadlineMs, whole: true })
+      if (response.status === 404) return null
+      if (!response.ok) throw new ApiError('CLUSTER_UNAVAILABLE')
+      return response.text().catch(error => {
+        throw hostFailure(error)
+      })
     },
   }
 }
 
-async function reachableHost(db: Db, app: AppRow): Promise<HostRow | undefined> {
-  const host = await findHost(db, app.host_id)
-  return host?.reachable && host.read_url ? host : undefined
+/** A host that does not answer is no failure; a database that does not is. */
+function silence(error: unknown): null {
+  if (error instanceof ApiError) return null
+  throw error
 }

@@ -10,6 +10,7 @@ export const permissions = {
   view_deployment: 'manager',
   commit: 'maintain',
   files: 'maintain',
+  secret_files: 'admin',
   dns: 'maintain',
   purge_cache: 'maintain',
   envs: 'admin',

@@ -8,6 +8,7 @@ import { authenticator } from '../api/authenticate.ts'
 import { heldCall } from '../api/command.ts'
 import { KnownSources } from '../api/deploy-sources.ts'
 import { healthChecks } from '../api/health.ts'
+import { hostCall } from '../api/host-call.ts'
 import { httpHostReader } from '../api/host-reader.ts'
 import { Limiter } from '../api/limiter.ts'
 import { NetworkRates } from '../api/network-rates.ts'
@@ -54,6 +55,7 @@ export async function serveApi(config: Config): Promise<void> {
   const pingWorkflows = () =>
     client.withDeadline(Date.now() + 2500, () => client.connection.workflowService.getSystemInfo({}))
 
+  const askHost = hostCall(db, masterKey)
   const parts: Parts = {
     db: withCrashPoints('db', db),
     config,
@@ -66,7 +68,7 @@ export async function serveApi(config: Config): Promise<void> {
     lanes: sharedWakes(withCrashPoints('lanes', temporalLanes(client, { queuePrefix: config.queuePrefix }))),
     outcomes: new Outcomes(notifications),
     patience: heldCall,
-    hosts: httpHostReader(db, masterKey),
+    hosts: httpHostReader(db, askHost),
     sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
     gitProvider: await openGitProvider(config),
     rates: new NetworkRates(),

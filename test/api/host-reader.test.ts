@@ -1,5 +1,6 @@
 import { createServer, type RequestListener } from 'node:http'
 import test, { type ExecutionContext } from 'ava'
+import { hostCall } from '../../api/host-call.ts'
 import { httpHostReader } from '../../api/host-reader.ts'
 import { loadApp } from '../../db/apps.ts'
 import { hostReadKey } from '../../policy/keys.ts'
@@ -29,7 +30,7 @@ async function hostThat(t: ExecutionContext, listener: RequestListener) {
   })
   await api().db('hosts').where({ id: 'h1' }).update({ read_url: url })
   const app = await api().makeApp(await api().makeUser())
-  return { app, reader: httpHostReader(api().db, masterKey) }
+  return { app, reader: httpHostReader(api().db, hostCall(api().db, masterKey)) }
 }
 
 test.serial('it reads with the key of that host, and keeps the last figures', async t => {

@@ -7,6 +7,7 @@ import test from 'ava'
 import { pino } from 'pino'
 import { openObjectStore } from '../../activities/object-store.select.ts'
 import type { ObjectStore } from '../../activities/object-store.ts'
+import { hostCall } from '../../api/host-call.ts'
 import { httpHostReader } from '../../api/host-reader.ts'
 import { type AppRow, loadApp } from '../../db/apps.ts'
 import type { Db } from '../../db/database.ts'
@@ -146,7 +147,11 @@ export class TestPlatform {
     const client = openTemporal(config)
     undo.push(() => client.connection.close())
     const lanes = temporalLanes(client, { queuePrefix: config.queuePrefix, idleSeconds: 5 })
-    const parts = () => ({ lanes: lanes as never, hosts: httpHostReader(database.db, masterKey) as never, store })
+    const parts = () => ({
+      lanes: lanes as never,
+      hosts: httpHostReader(database.db, hostCall(database.db, masterKey)) as never,
+      store,
+    })
     this.api = await openApiFor(database, { config, parts }, undo)
     return this.api
   }
