@@ -1,3 +1,4 @@
+import { shownState } from '../activities/live-feed.ts'
 import { type HostRoute, newestContainer } from './host-route.ts'
 
 const mostLogBytes = 1024 * 1024
@@ -13,14 +14,7 @@ export const readRoutes: readonly HostRoute[] = [
         container?.running ? host.engine.stats(container.name) : null,
         host.volumes.usedBytes(appId).catch(() => 0),
       ])
-      const state = container && {
-        status: container.status,
-        running: container.running,
-        startedAt: container.startedAt,
-        exitCode: container.exitCode,
-        oom: container.oom,
-      }
-      ctx.body = { state, stats, storageBytes }
+      ctx.body = { state: container && shownState(container), stats, storageBytes }
     },
   },
   {

@@ -2,6 +2,7 @@ import { timingSafeEqual } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import Koa from 'koa'
+import { liveRoute } from './host-live.ts'
 import { readRoutes } from './host-reads.ts'
 import type { HostRoute, HostServerOptions } from './host-route.ts'
 
@@ -10,6 +11,7 @@ const routes: readonly HostRoute[] = [...readRoutes]
 /** Serves what is read from a host, or written to its files, straight to the API; such calls never go through Temporal. */
 export async function serveHost(options: HostServerOptions): Promise<{ url: string; server: Server }> {
   const app = new Koa()
+  const served = [...routes, liveRoute()]
   app.on('error', error => options.log.error({ err: error }, 'read server'))
   app.use(async ctx => {
     if (!matches(ctx.get('authorization'), `Bearer ${options.key}`)) {
@@ -17,7 +19,7 @@ export async function serveHost(options: HostServerOptions): Promise<{ url: stri
       return
     }
     const [, appId, name] = /^\/apps\/([a-f0-9]{24,32})\/([a-z/-]+)$/.exec(ctx.path) ?? []
-    const route = routes.find(candidate => candidate.name === name && candidate.method === ctx.method)
+    const route = served.find(candidate => candidate.name === name && candidate.method === ctx.method)
     if (appId && route) await route.handle(ctx, appId, options)
   })
   const server = createServer({ headersTimeout: 10_000, keepAliveTimeout: 30_000 }, app.callback())
