@@ -24,6 +24,7 @@ import { appsRestart, appsStart, appsStop } from './v2/power.ts'
 import { serviceStatus } from './v2/service.ts'
 import { appsStatus, appsStatusAll } from './v2/status.ts'
 import { usersMe } from './v2/users.ts'
+import { appsEnvs, appsEnvsMerge, appsEnvsRemove, appsEnvsReplace } from './v2/variables.ts'
 
 /** Every endpoint of the management API. The OpenAPI document, the limits and the tests walk over this list. */
 export const endpoints: readonly Endpoint[] = [
@@ -38,6 +39,10 @@ export const endpoints: readonly Endpoint[] = [
   appsStop,
   appsRestart,
   appsCommit,
+  appsEnvs,
+  appsEnvsMerge,
+  appsEnvsReplace,
+  appsEnvsRemove,
   appsWebhook,
   appsLink,
   appsUnlink,

@@ -40,8 +40,11 @@ export function readBody(request: IncomingMessage, maxBytes: number): Promise<Bu
   })
 }
 
-/** The JSON object of a body, whatever its content type; an empty body is an empty object. Throws INVALID_JSON_BODY. */
-export function parseObject(bytes: Buffer): Record<string, unknown> {
+/**
+ * The JSON object of a body, whatever its content type; an empty body is an empty object. Without `anyName` every `__proto__` is
+ * dropped. Throws INVALID_JSON_BODY.
+ */
+export function parseObject(bytes: Buffer, anyName = false): Record<string, unknown> {
   if (bytes.length === 0) return {}
   let value: unknown
   try {
@@ -50,17 +53,17 @@ export function parseObject(bytes: Buffer): Record<string, unknown> {
     throw new ApiError('INVALID_JSON_BODY')
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new ApiError('INVALID_JSON_BODY')
-  tame(value)
+  tame(value, anyName)
   return value as Record<string, unknown>
 }
 
-/** Drops every `__proto__` and refuses what is nested too deep. A stack of our own: the input chooses the depth. */
-function tame(root: object): void {
+/** Drops every `__proto__` unless any name will do, and refuses what is nested too deep. A stack of our own: the input chooses the depth. */
+function tame(root: object, anyName: boolean): void {
   const open: [object, number][] = [[root, 1]]
   for (let next = open.pop(); next; next = open.pop()) {
     const [value, depth] = next
     if (depth > deepest) throw new ApiError('INVALID_JSON_BODY', `The body is nested deeper than ${deepest} levels.`)
-    if (Object.hasOwn(value, '__proto__')) Reflect.deleteProperty(value, '__proto__')
+    if (!anyName && Object.hasOwn(value, '__proto__')) Reflect.deleteProperty(value, '__proto__')
     for (const child of Object.values(value))
       if (typeof child === 'object' && child !== null) open.push([child, depth + 1])
   }

@@ -35,6 +35,8 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   /** A body that `handle` reads itself, as a stream; named by its media type, with the schema of its parts. */
   upload?: { mediaType: string; parts: z.ZodObject; maxBytes: number; tooLarge: ErrorCode }
   maxBodyBytes?: number
+  /** True: names of fields may be the caller's own, so that `__proto__` is one to keep and not one to drop. */
+  namesAreData?: true
   /** The value under `response` of the envelope; without it the envelope has only `status`. */
   response?: R
   /** False: `handle` gives the whole reply, which has no envelope. */

@@ -19,7 +19,7 @@ export async function takeBody(endpoint: Endpoint, { request, response }: Exchan
   admitBody(request, maxBodyBytes)
   if (!body) return undefined
   inviteBody(request, response)
-  return accept(body, parseObject(await readBody(request, maxBodyBytes)))
+  return accept(body, parseObject(await readBody(request, maxBodyBytes), endpoint.namesAreData))
 }
 
 /** Throws the code that the field carries, else INVALID_PARAMETERS; never the validator's words. */

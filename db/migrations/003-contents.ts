@@ -9,6 +9,7 @@ export async function up(knex: Knex): Promise<void> {
       value_sealed bytea not null,
       primary key (app_id, name)
     );
+    create index app_variables_key on app_variables (get_byte(value_sealed, 0)); -- number of the key it is sealed with
     alter table apps
       add column variables_version integer not null default 0,  -- counts every change
       add column variables_running integer;                     -- the version that the container was started with
