@@ -8,6 +8,7 @@ import { openApi } from './openapi.ts'
 import type { Log, Parts } from './parts.ts'
 import { failure, type Reply, send } from './respond.ts'
 import { linger } from './server.ts'
+import { accountKey, accountLocale, accountUsername } from './v2/account.ts'
 import { appsCreate } from './v2/app-creation.ts'
 import { appsDelete, appsInfo } from './v2/apps.ts'
 import { appsCommit } from './v2/commit.ts'
@@ -29,6 +30,9 @@ import { appsEnvs, appsEnvsMerge, appsEnvsRemove, appsEnvsReplace } from './v2/v
 /** Every endpoint of the management API. The OpenAPI document, the limits and the tests walk over this list. */
 export const endpoints: readonly Endpoint[] = [
   usersMe,
+  accountKey,
+  accountLocale,
+  accountUsername,
   appsCreate,
   appsStatusAll,
   appsInfo,

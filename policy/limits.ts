@@ -9,6 +9,8 @@ export interface Limit {
   thenBlockSeconds?: number
   /** Several endpoints that name the same counter share it; without a name the counter is the endpoint's own. */
   shared?: string
+  /** What is said past it; KEEP_CALM when left out. */
+  code?: 'RATE_LIMIT'
 }
 
 const power: readonly Limit[] = [
@@ -18,6 +20,9 @@ const power: readonly Limit[] = [
 
 /** Limits by endpoint name (specification 8, contract 4). An endpoint without a row is bound by the plan's budget only. */
 export const limits = {
+  'account.apikey': [{ allow: 2, perSeconds: 60, by: 'user', thenBlockSeconds: 300, code: 'RATE_LIMIT' }],
+  'account.locale': [{ allow: 4, perSeconds: 60, by: 'user', thenBlockSeconds: 300 }],
+  'account.username': [{ allow: 3, perSeconds: 86_400, by: 'user' }],
   'apps.create': [{ allow: 1, perSeconds: 3, by: 'user' }],
   'apps.delete': [{ allow: 1, perSeconds: 3, by: 'user' }],
   'apps.status.all': [{ allow: 15, perSeconds: 60, by: 'user' }],
@@ -50,6 +55,9 @@ export const limits = {
   'apps.stop': power,
   'apps.restart': power,
 } as const satisfies Record<string, readonly Limit[]>
+
+/** Live streams that may be open at the same time (contract 4). */
+export const realtimeConnections = { perUser: 5, perApp: 30 } as const
 
 /** So many at once, then one more each time. */
 export interface Bucket {
@@ -104,7 +112,7 @@ export function countersOf(endpoint: string, rows: readonly Limit[], who: Counte
       allow: scaled(row.allow),
       perSeconds: row.perSeconds,
       blockSeconds: row.thenBlockSeconds ?? 0,
-      code: 'KEEP_CALM',
+      code: row.code ?? 'KEEP_CALM',
     })
   }
   const budget = { perSeconds: 60, blockSeconds: who.budgetBlockSeconds, code: 'RATE_LIMIT' } as const

@@ -1,0 +1,55 @@
+import { z } from 'zod'
+import { changeSetting, rotateKey } from '../../db/account-settings.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { choosableLocales } from '../../policy/locales.ts'
+import { username } from '../../policy/usernames.ts'
+import { endpoint } from '../endpoint.ts'
+
+const change = z.object({ old: z.string(), new: z.string() })
+
+/** Specification 4.1: the one key with full access is replaced; it is shown this once. */
+export const accountKey = endpoint({
+  name: 'account.apikey',
+  method: 'GET',
+  path: '/v2/account/apikey',
+  summary: 'Replace the API key of the account',
+  auth: 'session',
+  response: z.object({ apiKey: z.string() }),
+  async handle({ caller }, { db, config }) {
+    return { apiKey: await rotateKey(db, config.masterKey, caller.user.id) }
+  },
+})
+
+export const accountLocale = endpoint({
+  name: 'account.locale',
+  method: 'PATCH',
+  path: '/v2/account/locale',
+  summary: 'Change the language of the account',
+  auth: 'session',
+  body: z.object({ locale: z.enum(choosableLocales, { error: 'INVALID_LOCALE' }) }),
+  response: z.object({ locale: change }),
+  errors: ['INVALID_LOCALE', 'SAME_LOCALE'],
+  async handle({ caller, body }, { db }) {
+    const old = await changeSetting(db, caller.user.id, 'locale', body.locale)
+    if (old === null) throw new ApiError('SAME_LOCALE')
+    return { locale: { old, new: body.locale } }
+  },
+})
+
+export const accountUsername = endpoint({
+  name: 'account.username',
+  method: 'PATCH',
+  path: '/v2/account/username',
+  summary: 'Change the name of the account',
+  auth: 'session',
+  body: z.object({ username: z.string({ error: 'INVALID_USERNAME' }) }),
+  response: z.object({ username: change }),
+  errors: ['INVALID_USERNAME', 'SAME_USERNAME'],
+  async handle({ caller, body }, { db }) {
+    const name = username(body.username)
+    if (name === null) throw new ApiError('INVALID_USERNAME')
+    const old = await changeSetting(db, caller.user.id, 'name', name)
+    if (old === null) throw new ApiError('SAME_USERNAME')
+    return { username: { old, new: name } }
+  },
+})

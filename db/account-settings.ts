@@ -1,0 +1,34 @@
+import { newApiKey } from '../policy/credentials.ts'
+import { type Db, transaction } from './database.ts'
+
+/**
+ * Replaces the keys with full access by a new one, in one transaction: never are both dead, never both alive. Keys that are limited
+ * to scopes or resources stay (decision 27). The text is shown to its owner now or never.
+ */
+export async function rotateKey(db: Db, masterKey: string, userId: string): Promise<string> {
+  const { id, key, hash } = newApiKey(masterKey, userId)
+  await transaction(db, async trx => {
+    // Two rotations at once come one after the other, and the later one's key lives.
+    await trx('users').where({ id: userId }).forUpdate().first('id')
+    await trx('api_keys')
+      .where({ user_id: userId, revoked_at: null, scopes: null, resources: null })
+      .update({ revoked_at: trx.fn.now() })
+    await trx('api_keys').insert({ id, hash, user_id: userId })
+    await trx.raw(`select pg_notify('access', ?)`, [userId])
+  })
+  return key
+}
+
+type Setting = 'name' | 'locale'
+
+/** Changes a column of an account and resolves to what stood there; null when it is the same already. */
+export async function changeSetting(db: Db, userId: string, setting: Setting, value: string): Promise<string | null> {
+  return transaction(db, async trx => {
+    const before = await trx('users').where({ id: userId }).forUpdate().first(setting)
+    if (!before || before[setting] === value) return null
+    await trx('users')
+      .where({ id: userId })
+      .update({ [setting]: value })
+    return before[setting]
+  })
+}
