@@ -1,7 +1,7 @@
 /**
  * The disk space of one application on one host: a folder that, where the host can, is a file system of its own with a
  * fixed size (a sparse file, loop-mounted). Layout inside: `files/` is mounted at /app, `releases/<n>/` holds what a release
- * brought and installed.
+ * brought and installed, `draft` and `trash/` hold what is on its way into the files and out of them.
  */
 export interface Volumes {
   /** 'enforced' when each application has a file system of its own, 'checked' when sizes are only watched. */

@@ -21,6 +21,14 @@ export const runtimes: Readonly<Record<Language, Runtime>> = {
   static: staticSite,
 }
 
+/** Names in an application's folder where its containers see what was installed in place of what lies there. */
+export const mountedFolders: ReadonlySet<string> = new Set(
+  Object.values(runtimes)
+    .map(runtime => runtime.dependencies?.at ?? '')
+    .filter(at => at.startsWith('/app/'))
+    .map(at => at.slice('/app/'.length)),
+)
+
 /** Language of a program file by its extension, or null. */
 export function languageOfMain(main: string): Language | null {
   const extension = /\.([A-Za-z]+)$/.exec(main)?.[1]?.toLowerCase()

@@ -2,11 +2,12 @@ import { timingSafeEqual } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import Koa from 'koa'
+import { fileRoutes } from './host-files.ts'
 import { liveRoute } from './host-live.ts'
 import { readRoutes } from './host-reads.ts'
 import type { HostRoute, HostServerOptions } from './host-route.ts'
 
-const routes: readonly HostRoute[] = [...readRoutes]
+const routes: readonly HostRoute[] = [...readRoutes, ...fileRoutes]
 
 /** Serves what is read from a host, or written to its files, straight to the API; such calls never go through Temporal. */
 export async function serveHost(options: HostServerOptions): Promise<{ url: string; server: Server }> {
