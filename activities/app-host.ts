@@ -36,6 +36,11 @@ import type { Volumes } from './volume.ts'
 export type { Unhealthy } from './health-gate.ts'
 export type AppHostActivities = ReturnType<typeof appHostActivities>
 
+export interface AppVariables {
+  version: number
+  values: Readonly<Record<string, string>>
+}
+
 export interface AppHostOptions {
   db: Db
   engine: ContainerHost
@@ -49,6 +54,8 @@ export interface AppHostOptions {
   gitLimits: Pick<FetchRequest, 'maxBytes' | 'timeoutSeconds' | 'allowedHosts'>
   /** The access token for the repository of a deployment, null when it needs none. */
   credentials(deploymentId: string): Promise<string | null>
+  /** The application's own variables, read anew for each start. Rejects with READ_FAILED when one cannot be decrypted. */
+  variables(appId: string): Promise<AppVariables>
   /** The user that owns every application's files, where the host may not give them one of their own (it is not root). */
   sharedUid: number | null
   /** Id of this boot of the machine. */
@@ -90,10 +97,11 @@ export function appHostActivities(host: AppHostOptions) {
   async function run(release: Release): Promise<StartedContainer> {
     const folders = foldersOf(release)
     const uid = ownerUid(release)
+    const { version, values } = await host.variables(release.appId)
     await volumes.ensure(release.appId, release.diskMb, uid)
     const dependencies = await dependenciesOf(volumes.path(release.appId), release.number)
     const spec = fingerprinted(
-      appContainer({ ...release, uid }, { files: folders.files, dependencies }, {}, host.traits),
+      appContainer({ ...release, uid }, { files: folders.files, dependencies }, values, host.traits),
     )
     await removeOutdated(spec)
     await engine.ensureNetwork(networkOf(release))
@@ -106,6 +114,7 @@ export function appHostActivities(host: AppHostOptions) {
       hostPort: state?.hostPort ?? null,
       startedAt: (state?.startedAt ?? new Date()).toISOString(),
       bootId: host.bootId,
+      variablesVersion: version,
     }
   }
 

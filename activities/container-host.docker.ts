@@ -6,7 +6,7 @@ import { followLogs } from './container-follow.docker.ts'
 import { type ContainerHost, type ContainerState, HostUnreachable } from './container-host.ts'
 import { containerImages, type MakeRootfs } from './container-images.docker.ts'
 import { containerNetworks } from './container-networks.docker.ts'
-import { createOptions } from './container-options.docker.ts'
+import { createRequest } from './container-options.docker.ts'
 import { newest, OutputFrames } from './container-output.ts'
 import { containerReadings } from './container-readings.docker.ts'
 import { runToEnd } from './container-run.docker.ts'
@@ -53,9 +53,8 @@ export function dockerHost({
     ensureImage: (image, onProgress) => images.ensure(image, onProgress),
 
     async create(spec) {
-      const created = await call(abortSignal => docker.createContainer({ ...createOptions(spec), abortSignal })).catch(
-        unless(409),
-      )
+      const send = (abortSignal: AbortSignal) => docker.createContainer(createRequest(spec, abortSignal))
+      const created = await call(send).catch(unless(409))
       if (created) return created.id
       const present = await inspect(spec.name)
       // The name was freed between the refusal and the look: it is ours to take now.

@@ -66,3 +66,9 @@ export function createOptions(spec: ContainerSpec): ContainerCreateOptions {
     },
   }
 }
+
+/** Said apart, for the library else repeats every option in the address, where the engine may log the variables' values. */
+export function createRequest(spec: ContainerSpec, abortSignal: AbortSignal): ContainerCreateOptions {
+  const { name, ...body } = createOptions(spec)
+  return { _query: { name }, _body: body, abortSignal } as ContainerCreateOptions
+}

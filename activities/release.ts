@@ -61,6 +61,8 @@ export interface StartedContainer {
   startedAt: string
   /** Boot of the machine in which it was started. */
   bootId: string
+  /** Of the application's variables, as it was started with them. */
+  variablesVersion: number
 }
 
 /** How a container ended. `at` is ISO 8601. */

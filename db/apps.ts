@@ -35,6 +35,10 @@ export interface AppRow {
   exit_at: Date | null
   last_autorestart_at: Date | null
   last_stats: unknown
+  /** Counts every change of the application's variables. */
+  variables_version: number
+  /** The version that the container was started with; null before its first start. */
+  variables_running: number | null
   provisioned_at: Date | null
   created_at: Date
 }
@@ -44,7 +48,8 @@ const ofOwner = statement<AppRow>(
   'apps.of-owner',
   `select id, owner_id, name, description, language, version, runtime_version, ram_mb, cpu, subdomain, custom_domain, main,
           start_command, runtime_key, autorestart, host_id, uid, desired_state, status, release, next_release, container_id,
-          host_port, started_at, boot_id, exit_code, exit_oom, exit_at, last_autorestart_at, last_stats, provisioned_at, created_at
+          host_port, started_at, boot_id, exit_code, exit_oom, exit_at, last_autorestart_at, last_stats, variables_version, variables_running,
+          provisioned_at, created_at
      from apps where id = $1 and owner_id = $2`,
 )
 
@@ -105,6 +110,8 @@ export interface Started {
   hostPort: number | null
   startedAt: Date
   bootId: string
+  /** Left out by who only saw that it runs: the version of its last start stays. */
+  variablesVersion?: number
 }
 
 /** The container of a release runs. The exit of an earlier run is forgotten. */
@@ -116,6 +123,7 @@ export async function recordStarted(db: Db, id: string, started: Started): Promi
     host_port: started.hostPort,
     started_at: started.startedAt,
     boot_id: started.bootId,
+    variables_running: started.variablesVersion,
     exit_code: null,
     exit_oom: null,
     exit_at: null,

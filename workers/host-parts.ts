@@ -2,6 +2,7 @@ import { mkdir, readFile, statfs } from 'node:fs/promises'
 import { homedir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
+import type { AppVariables } from '../activities/app-host.ts'
 import { archives } from '../activities/archive.process.ts'
 import type { Archives } from '../activities/archive.ts'
 import { dockerHost } from '../activities/container-host.docker.ts'
@@ -23,6 +24,7 @@ import type { Config } from '../policy/config.ts'
 import { rootfsMaker } from '../runtimes/rootfs.ts'
 import { deployCredentials } from './credentials.ts'
 import { openGitProvider } from './git-provider.ts'
+import { startVariables } from './variables.ts'
 
 /** What one container host is made of. */
 export interface HostParts {
@@ -44,6 +46,7 @@ export interface HostParts {
   git: Git
   gitLimits: Pick<FetchRequest, 'maxBytes' | 'timeoutSeconds' | 'allowedHosts'>
   credentials(deploymentId: string): Promise<string | null>
+  variables(appId: string): Promise<AppVariables>
   close(): Promise<void>
 }
 
@@ -103,6 +106,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
       allowedHosts: config.git.allowedHosts,
     },
     credentials: deployCredentials(db, config, await openGitProvider(config)),
+    variables: startVariables(db, config),
     async close() {
       await children.close()
       await db.destroy()

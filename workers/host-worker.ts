@@ -46,6 +46,7 @@ export async function startHost(parts: HostParts) {
     git: withCrashPoints('git', parts.git),
     gitLimits: parts.gitLimits,
     credentials: parts.credentials,
+    variables: parts.variables,
     healthGateSeconds: config.host.healthGateSeconds,
   }
   const activities = withCrashPoints('host', appHostActivities(options))

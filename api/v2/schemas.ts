@@ -18,6 +18,8 @@ export const appInfo = z.object({
   domain: text.nullable(),
   custom: text.nullable(),
   created_at: isoTime,
+  /** Whether what runs was started with the environment variables as they are now. */
+  variables: z.object({ version: whole, current: z.boolean() }),
 })
 
 export const appSummary = z.object({

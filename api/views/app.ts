@@ -17,7 +17,12 @@ export const appView = (app: AppRow, appsDomain: string) => ({
   domain: hostName(app, appsDomain),
   custom: app.custom_domain,
   created_at: app.created_at.toISOString(),
+  variables: { version: app.variables_version, current: runsCurrentVariables(app) },
 })
+
+/** What does not run takes the current set when it starts. A container of before there were variables runs with none. */
+const runsCurrentVariables = (app: AppRow): boolean =>
+  app.status !== 'running' || (app.variables_running ?? 0) === app.variables_version
 
 /** The item of `GET /v2/users/me` (contract 3). */
 export const appSummaryView = (app: AppRow, appsDomain: string) => ({

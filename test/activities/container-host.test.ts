@@ -1,8 +1,10 @@
+import { createServer as createHttpServer } from 'node:http'
 import { createServer, type Socket } from 'node:net'
 import test from 'ava'
 import { dockerHost } from '../../activities/container-host.docker.ts'
 import { HostUnreachable } from '../../activities/container-host.ts'
 import { containerHostContract, missingImage, programs } from '../contracts/container-host.ts'
+import { listening } from '../kit/api.ts'
 import { FakeContainerHost, type FakeProgram } from '../kit/container-host.fake.ts'
 import { engineFact, realDocker } from '../kit/docker.ts'
 
@@ -54,6 +56,24 @@ test.serial('an engine that is not there, or does not answer, is unreachable', a
   silent.close()
   for (const socket of sockets) socket.destroy()
 })
+
+test.serial(
+  'what a program is given stands in the body of the request, never in its address, which engines log',
+  async t => {
+    const heard: string[] = []
+    const engine = createHttpServer(async (request, response) => {
+      const chunks = await request.toArray()
+      heard.push(String(request.url), Buffer.concat(chunks).toString())
+      response.writeHead(201, { 'content-type': 'application/json' }).end('{"Id":"c1"}')
+    })
+    t.teardown(() => engine.close())
+    const address = (await listening(engine)).replace('http', 'tcp')
+    const spec = docker.spec('true', { env: { SECRET: 'geheim' } })
+    t.is(await dockerHost({ dockerHost: address, makeRootfs: async () => null }).create(spec), 'c1')
+    t.is(heard[0], `/containers/create?name=${spec.name}`)
+    t.deepEqual(JSON.parse(heard[1]!).Env, ['SECRET=geheim'])
+  },
+)
 
 test.serial('many networks at once get ranges of their own, far beyond the engine’s default of 30', async t => {
   const names = Array.from({ length: 32 }, (_, n) => `berth-${docker.run}-many-${n}`)

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { pino } from 'pino'
+import { type Logger, pino } from 'pino'
 import { openObjectStore } from '../../activities/object-store.select.ts'
 import type { ObjectStore } from '../../activities/object-store.ts'
 import { hostCall } from '../../api/host-call.ts'
@@ -53,6 +53,8 @@ export interface PlatformOptions {
   /** False = not in this process: the test starts its own. */
   api?: boolean
   worker?: boolean
+  /** Where its parts in this process log to. */
+  log?: Logger
 }
 
 /** Call it once at the top level of a test file: a whole platform on real parts, taken away after the file. */
@@ -107,6 +109,7 @@ async function start(
     config,
     store,
     undo,
+    log: options.log ?? log,
   })
   if (options.worker ?? true) await platform.startWorker()
   if (options.api ?? true) await platform.startApi(database)
@@ -125,6 +128,7 @@ interface PlatformBase {
   config: Config
   store: ObjectStore
   undo: (() => Promise<unknown>)[]
+  log: Logger
 }
 
 /** A platform as tests drive it: requests as an actor, programs as zips, hosts that come and go. */
@@ -143,7 +147,7 @@ export class TestPlatform {
   }
 
   async startApi(database: TestDatabase): Promise<TestApi> {
-    const { config, store, undo } = this.base
+    const { config, store, undo, log } = this.base
     const client = openTemporal(config)
     undo.push(() => client.connection.close())
     const lanes = temporalLanes(client, { queuePrefix: config.queuePrefix, idleSeconds: 5 })
@@ -151,6 +155,7 @@ export class TestPlatform {
       lanes: lanes as never,
       hosts: httpHostReader(database.db, hostCall(database.db, masterKey)) as never,
       store,
+      log,
     })
     this.api = await openApiFor(database, { config, parts }, undo)
     return this.api
@@ -168,7 +173,7 @@ export class TestPlatform {
   }
 
   async startWorker() {
-    const { config, store, proxy, db, undo } = this.base
+    const { config, store, proxy, db, undo, log } = this.base
     const client = openTemporal(config)
     const lanes = temporalLanes(client, { queuePrefix: config.queuePrefix, idleSeconds: 5 })
     const workflowBundle = process.env.TEST_WORKFLOW_BUNDLE
@@ -202,7 +207,7 @@ export class TestPlatform {
   /** A host in this process. `bootId` plays another boot of the machine. */
   async startHost(name: string, own: Record<string, string> = {}, bootId?: string): Promise<RunningHost> {
     const config = parseConfig({ ...process.env, ...this.hostSettings(name, own) }, '/')
-    const opened = await openHost(config, log)
+    const opened = await openHost(config, this.base.log)
     const parts = bootId ? { ...opened, bootId } : opened
     const running = await startHost(parts)
     let stopped: Promise<void> | undefined
@@ -235,7 +240,7 @@ export class TestPlatform {
 
   /** Bodies in the object store, after the sweep took what nobody refers to. */
   async storedBodies(): Promise<string[]> {
-    const { store, folder } = this.base
+    const { store, folder, log } = this.base
     await sweepOnce({ db: this.db, store, log, drawnSeconds: 0, unreferencedSeconds: 0 })
     const files = await readdir(join(folder, 'objects'), { recursive: true, withFileTypes: true })
     return files.filter(file => file.isFile()).map(file => file.name)

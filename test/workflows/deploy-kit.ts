@@ -60,7 +60,13 @@ export function deployKit() {
   const startedNow = ({ number, hostname, appId }: Release, release: Release) => {
     started.set(appId, [...(started.get(appId) ?? []), release])
     const hostPort = hostname ? 40_000 + number : null
-    return { containerId: `c${number}`, hostPort, startedAt: new Date().toISOString(), bootId: 'b1' }
+    return {
+      containerId: `c${number}`,
+      hostPort,
+      startedAt: new Date().toISOString(),
+      bootId: 'b1',
+      variablesVersion: 0,
+    }
   }
 
   const kit = laneKit({

@@ -94,7 +94,13 @@ function recorded(
   steps: Map<string, string[]>,
 ): AppHostActivities {
   const exit = { containerId: 'c1', code: 143, oom: false, at: new Date().toISOString() }
-  const started = { containerId: 'c1', hostPort: 40_000, startedAt: new Date().toISOString(), bootId: 'b1' }
+  const started = {
+    containerId: 'c1',
+    hostPort: 40_000,
+    startedAt: new Date().toISOString(),
+    bootId: 'b1',
+    variablesVersion: 0,
+  }
   const usual: AppHostActivities = {
     prepareRelease: async () => ({ needsInstall: false }),
     installDependencies: async () => {},

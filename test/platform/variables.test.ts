@@ -1,0 +1,233 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Writable } from 'node:stream'
+import test from 'ava'
+import { pino } from 'pino'
+import { readLog } from '../../db/deployments.ts'
+import { openTemporal } from '../../workers/connect.ts'
+import { laneId } from '../../workers/lanes.ts'
+import type { Answer } from '../kit/api.ts'
+import { bareDocker } from '../kit/host-remains.ts'
+import { testPlatform } from '../kit/platform.ts'
+import type { Program } from '../kit/programs.ts'
+import { zipOf } from '../kit/zips.ts'
+
+let logged = ''
+const sink = new Writable({
+  write(chunk, _encoding, done) {
+    logged += chunk
+    done()
+  },
+})
+const started = testPlatform({ log: pino({ level: 'trace' }, sink), settings: { HEALTH_GATE_SECONDS: '4' } })
+
+/** Answers with its environment. Its installation prints the one that it is given. */
+const mirror: Program = {
+  main: 'index.js',
+  files: {
+    'index.js':
+      'require("node:http").createServer((_, answer) => answer.end(JSON.stringify(process.env))).listen(process.env.PORT)',
+    'package.json': '{"scripts":{"preinstall":"env"}}',
+  },
+}
+const broken: Program = { main: 'index.js', files: { 'index.js': 'process.exit(3)' } }
+
+async function deployed() {
+  const platform = await started
+  const ana = await platform.api.makeUser()
+  const app = await platform.deploy(ana, mirror)
+  const as = platform.api.as(ana)
+  const path = `/v2/apps/${app.id}`
+  const answers: Answer[] = []
+  const ask = async (method: string, place: string, init?: RequestInit) => {
+    const answer = await as.request(method, path + place, init)
+    answers.push(answer)
+    return answer
+  }
+  return {
+    ...{ platform, app, answers, ask },
+    set: (method: string, envs: unknown) => as.request(method, `${path}/envs`, { body: JSON.stringify({ envs }) }),
+    /** What the program itself sees. */
+    inside: async () => JSON.parse((await platform.serves(app.domain, '"PORT"')).body) as Record<string, string>,
+    info: async () => (await ask('GET', '')).body.response.variables,
+    container: async () => (await platform.row(app.id))?.container_id,
+    /** The deployment that a commit of this program makes, once it has ended. */
+    async commit(program: Program) {
+      const form = new FormData()
+      form.append('file', new Blob([new Uint8Array(zipOf(program.files))]), 'app.zip')
+      const { status } = await ask('POST', '/commit', { body: form })
+      if (status !== 200) throw new Error(`the commit answered ${status}`)
+      const row = await platform.db('deployments').where({ app_id: app.id }).orderBy('created_at', 'desc').first()
+      await platform.ended(row.operation_id)
+      return platform.db('deployments').where({ id: row.id }).first()
+    },
+  }
+}
+
+test.serial('a start gives the variables as they are; an unchanged set keeps the container', async t => {
+  t.timeout(120_000)
+  const { platform, app, set, ask, inside, info, container } = await deployed()
+  t.deepEqual(await info(), { version: 0, current: true })
+  const wanted = JSON.parse('{"GREETING":"grüß\\n$HOME","__proto__":"p","PORT":"1","HOME":"/app"}')
+  t.is((await set('POST', wanted)).status, 200)
+  await set('POST', { OTHER: 'x' })
+  t.deepEqual(await info(), { version: 2, current: false })
+  t.false('GREETING' in (await inside()), 'what runs keeps what it was started with')
+
+  t.is((await ask('POST', '/restart')).status, 200)
+  const seen = await inside()
+  t.like(seen, { GREETING: 'grüß\n$HOME', HOME: '/app' })
+  t.is(Object.getOwnPropertyDescriptor(seen, '__proto__')?.value, 'p')
+  t.not(seen.PORT, '1', 'the port is the platform’s to give')
+  t.deepEqual(await info(), { version: 2, current: true })
+  const first = await container()
+  await set('PUT', { ...wanted, OTHER: 'x' })
+  t.is((await ask('POST', '/restart')).status, 200)
+  t.is(await container(), first)
+
+  t.is((await ask('POST', '/stop')).status, 200)
+  await set('DELETE', ['GREETING'])
+  t.deepEqual(await info(), { version: 3, current: true }, 'what is stopped will start with them')
+  t.is((await ask('POST', '/start')).status, 200)
+  t.false('GREETING' in (await inside()))
+  t.not(await container(), first)
+
+  await set('POST', { GREETING: 'after the reboot' })
+  await platform.hosts.get('a')?.stop()
+  await bareDocker.getContainer(`berth-${app.id}-1`).kill()
+  await platform.startHost('a', {}, 'another-boot')
+  await platform.until(
+    async () => (await inside().catch(() => null))?.GREETING === 'after the reboot',
+    20,
+    'it is back',
+  )
+  await platform.until(async () => (await info()).current, 5, 'the start is recorded')
+})
+
+test.serial('the largest set that is legal starts a program', async t => {
+  t.timeout(60_000)
+  const { set, ask, inside } = await deployed()
+  const names = Array.from({ length: 256 }, (_, n) => `V${n}`.padEnd(1024, '_'))
+  t.is((await set('PUT', Object.fromEntries(names.map(name => [name, 'x'.repeat(4096)])))).status, 200)
+  t.is((await ask('POST', '/restart')).status, 200)
+  const seen = await inside()
+  t.true(names.every(name => seen[name]?.length === 4096))
+})
+
+const canary = `canary/${Math.random().toString(36).slice(2)}+geheim&é=`
+const spellings = [
+  canary,
+  encodeURIComponent(canary),
+  JSON.stringify(canary).slice(1, -1),
+  Buffer.from(canary).toString('hex'),
+  // Inside a longer text base64 begins at any of three places.
+  ...[0, 1, 2].map(lead =>
+    Buffer.from('x'.repeat(lead) + canary)
+      .toString('base64')
+      .slice(lead && 4, -4),
+  ),
+]
+const holds = (text: string) => spellings.some(spelling => text.includes(spelling))
+
+test.serial('a secret is in the container, and nowhere else, whatever fails', async t => {
+  t.timeout(150_000)
+  const { platform, app, answers, set, ask, inside, commit, info } = await deployed()
+  const { db } = platform
+  t.true(holds((await set('PUT', { SECRET: canary, OTHER: 'plain' })).text), 'the search finds it where it is')
+  const build = await commit(mirror)
+  t.is(build.state, 'success')
+  t.is((await inside()).SECRET, canary)
+  const built = await readLog(db, build.id)
+  t.regex(built, /CI=true/, 'the installation printed its environment')
+  t.notRegex(built, /SECRET|OTHER/)
+  t.like(await commit(broken), { state: 'error', code: 'HEALTH_CHECK_FAILED' })
+  t.is((await ask('POST', '/restart')).status, 200)
+
+  // One that cannot be decrypted: nothing starts without it, and the reason is told where people look.
+  const sealed = await db('app_variables').where({ app_id: app.id, name: 'SECRET' }).first()
+  const spoilt = Buffer.from(sealed.value_sealed)
+  spoilt[20] = spoilt[20]! ^ 1
+  await db('app_variables').where({ app_id: app.id, name: 'SECRET' }).update({ value_sealed: spoilt })
+  const failed = await commit(mirror)
+  const reason = /^Variables that cannot be decrypted: SECRET\. Set them anew or remove them\.$/
+  t.is(failed.code, 'READ_FAILED')
+  t.regex(failed.message, reason)
+  const events = await ask('GET', '/deployments')
+  t.regex(events.text, /READ_FAILED/)
+  t.is((await inside()).SECRET, canary, 'the version before serves on')
+  t.deepEqual((await ask('GET', '/envs')).body.code, 'READ_FAILED')
+  const refused = await ask('POST', '/restart')
+  t.deepEqual([refused.status, refused.body], [409, { status: 'error', code: 'ACTION_FAILED' }])
+  const operation = await db('operations')
+    .where({ id: refused.headers.get('x-operation-id') })
+    .first()
+  t.is(operation.code, 'READ_FAILED')
+  t.regex(operation.message, reason)
+  t.is((await platform.row(app.id))?.status, 'exited')
+  await set('POST', { SECRET: canary })
+  t.is((await ask('POST', '/start')).status, 200)
+  t.is((await inside()).SECRET, canary)
+  t.true((await info()).current)
+
+  t.deepEqual(
+    answers.filter(answer => holds(answer.text)).map(answer => answer.text),
+    [],
+  )
+  t.true(logged.includes(app.id), 'the log speaks of the application')
+  t.false(holds(logged))
+  t.deepEqual(await tablesWith(holds), [])
+  const told = await historyOf(app.id)
+  t.true(told.includes(app.id) && told.includes('READ_FAILED'), 'the history is read')
+  t.false(holds(told))
+  t.false(holds(commandLines()))
+  t.deepEqual(filesWith(platform.base.folder), [])
+})
+
+/** Tables of which a row holds it, as a dump would. */
+async function tablesWith(found: (text: string) => boolean): Promise<string[]> {
+  const { db } = await started
+  const { rows } = await db.raw(`select tablename from pg_tables where schemaname = 'public'`)
+  const names: string[] = rows.map((row: { tablename: string }) => row.tablename)
+  if (!names.includes('app_variables')) throw new Error('the tables are not to be seen')
+  const texts = names.map(
+    async name => (await db.raw(`select string_agg(t::text, ' ') as text from ?? t`, [name])).rows[0],
+  )
+  return (await Promise.all(texts)).flatMap(({ text }, n) => (found(text ?? '') ? [names[n]!] : []))
+}
+
+/** Every event of every run of an application's lane, its bytes as text. */
+async function historyOf(appId: string): Promise<string> {
+  const { config } = (await started).base
+  const client = openTemporal(config)
+  let text = ''
+  for await (const { runId } of client.workflow.list({ query: `WorkflowId = '${laneId(appId)}'` })) {
+    const history = await client.workflow.getHandle(laneId(appId), runId).fetchHistory()
+    text += JSON.stringify(history, (_, value) =>
+      value?.type === 'Buffer' ? Buffer.from(value.data).toString() : value,
+    )
+  }
+  await client.connection.close()
+  return text
+}
+
+/** What every process of this machine was called with. */
+function commandLines(): string {
+  const read = (pid: string) => {
+    try {
+      return readFileSync(`/proc/${pid}/cmdline`, 'latin1')
+    } catch {
+      return '' // it has ended
+    }
+  }
+  return readdirSync('/proc')
+    .filter(name => /^\d+$/.test(name))
+    .map(read)
+    .join('\n')
+}
+
+/** Files below a folder that hold it; those of applications are seen where they are mounted. */
+function filesWith(folder: string): string[] {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter(file => file.isFile())
+  const paths = files.map(file => join(file.parentPath, file.name)).filter(path => !path.endsWith('.ext4'))
+  return paths.filter(path => holds(readFileSync(path, 'latin1')))
+}

@@ -1,0 +1,25 @@
+import type { AppVariables } from '../activities/app-host.ts'
+import { refusal } from '../activities/failures.ts'
+import { assertReadable, readVariables } from '../db/app-variables.ts'
+import type { Db } from '../db/database.ts'
+import type { Config } from '../policy/config.ts'
+import { ApiError } from '../policy/errors.ts'
+
+/**
+ * What an application's container is started with. Rejects for good with READ_FAILED when a variable cannot be decrypted: a
+ * program that starts without one of its secrets may do harm.
+ */
+export function startVariables(
+  db: Db,
+  { sealKeys }: Pick<Config, 'sealKeys'>,
+): (appId: string) => Promise<AppVariables> {
+  return async appId => {
+    try {
+      const { version, values, unreadable } = await readVariables(db, sealKeys, appId)
+      assertReadable(unreadable)
+      return { version, values: Object.fromEntries(values) }
+    } catch (error) {
+      throw error instanceof ApiError ? refusal(error.code, error.message) : error
+    }
+  }
+}
