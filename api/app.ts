@@ -4,13 +4,16 @@ import { ApiError } from '../policy/errors.ts'
 import { AddressSet, addressOf } from './address.ts'
 import { Exchange } from './call.ts'
 import { type Endpoint, serve } from './endpoint.ts'
+import { downloadSnapshot } from './files/snapshot-download.ts'
 import { openApi } from './openapi.ts'
 import type { Log, Parts } from './parts.ts'
 import { failure, type Reply, send } from './respond.ts'
 import { linger } from './server.ts'
 import { accountKey, accountLocale, accountUsername } from './v2/account.ts'
+import { usersSnapshots } from './v2/account-snapshots.ts'
 import { appsCreate } from './v2/app-creation.ts'
 import { appsDelete, appsInfo } from './v2/apps.ts'
+import { accountAudit } from './v2/audit.ts'
 import { appsCommit } from './v2/commit.ts'
 import { appsWebhook } from './v2/deploy-webhook.ts'
 import { appsDeploymentLogs } from './v2/deployment-logs.ts'
@@ -22,7 +25,10 @@ import { gitWebhook } from './v2/git-webhook.ts'
 import { appsLink, appsUnlink } from './v2/github-app.ts'
 import { appsLogs } from './v2/logs.ts'
 import { appsRestart, appsStart, appsStop } from './v2/power.ts'
+import { appsRealtime } from './v2/realtime.ts'
+import { appsRestore, appsRestoreState } from './v2/restore.ts'
 import { serviceStatus } from './v2/service.ts'
+import { appsSnapshots, appsSnapshotsCreate } from './v2/snapshots.ts'
 import { appsStatus, appsStatusAll } from './v2/status.ts'
 import { usersMe } from './v2/users.ts'
 import { appsEnvs, appsEnvsMerge, appsEnvsRemove, appsEnvsReplace } from './v2/variables.ts'
@@ -30,7 +36,9 @@ import { appsEnvs, appsEnvsMerge, appsEnvsRemove, appsEnvsReplace } from './v2/v
 /** Every endpoint of the management API. The OpenAPI document, the limits and the tests walk over this list. */
 export const endpoints: readonly Endpoint[] = [
   usersMe,
+  usersSnapshots,
   accountKey,
+  accountAudit,
   accountLocale,
   accountUsername,
   appsCreate,
@@ -39,6 +47,7 @@ export const endpoints: readonly Endpoint[] = [
   appsDelete,
   appsStatus,
   appsLogs,
+  appsRealtime,
   appsStart,
   appsStop,
   appsRestart,
@@ -54,6 +63,10 @@ export const endpoints: readonly Endpoint[] = [
   appsDeploymentsCurrent,
   appsDeploymentLogs,
   appsDeliveries,
+  appsSnapshots,
+  appsSnapshotsCreate,
+  appsRestore,
+  appsRestoreState,
   gitWebhook,
   gitApp,
   gitConnect,
@@ -77,7 +90,7 @@ export function surfaces(parts: Parts): Surfaces {
     base: managementSurface(parts, [...endpoints, openApi(endpoints, parts.config.urls.base)]),
     blob: surface(async () => json404('{"status":"error","code":"NOT_FOUND","message":"There is no such route."}')),
     s3: surface(async ({ requestId }) => xml404(requestId)),
-    files: surface(async () => text(404, 'Not found\n')),
+    files: surface(exchange => downloadSnapshot(exchange, parts), { parts }),
     public: surface(async ({ request }) => {
       const reads = request.method === 'GET' || request.method === 'HEAD'
       return reads && request.url?.split('?')[0] === '/pub/status' ? text(200, 'OK') : text(404, 'Not found\n')
@@ -95,7 +108,7 @@ export function managementSurface(parts: Parts, list: readonly Endpoint[]): Koa 
 }
 
 interface Routing {
-  router: Router.Instance<Router.HTTPVersion.V1>
+  router?: Router.Instance<Router.HTTPVersion.V1>
   parts: Parts
 }
 
@@ -106,7 +119,7 @@ function surface(answer: (exchange: Exchange, found?: Endpoint) => Promise<Reply
   app.use(async (ctx: Context) => {
     ctx.respond = false
     const { req: request, res: response } = ctx
-    const found = routing?.router.find(request.method as Router.HTTPMethod, request.url ?? '/')
+    const found = routing?.router?.find(request.method as Router.HTTPMethod, request.url ?? '/')
     const address = addressOf(request, proxies)
     const exchange = new Exchange(request, response, address, found?.params ?? {}, found?.searchParams ?? {})
     const endpoint = found?.store as Endpoint | undefined

@@ -7,6 +7,8 @@ export class Exchange {
   readonly begun = performance.now()
   /** Further headers of the answer, set by an endpoint. */
   readonly headers: Record<string, string> = {}
+  /** Id of what a command was about, where the path does not name it; for the audit record. */
+  resource: string | undefined
   #gone: AbortController | undefined
 
   constructor(

@@ -4,6 +4,7 @@ import type { ApiError, ErrorCode } from '../policy/errors.ts'
 import { countersOf, type Limit, limits } from '../policy/limits.ts'
 import type { Role } from '../policy/permissions.ts'
 import { type Access, type Auth, accessApp, checkScope } from './access.ts'
+import { audit } from './audit.ts'
 import type { Caller } from './authenticate.ts'
 import type { Exchange } from './call.ts'
 import { withinDeadline } from './deadline.ts'
@@ -37,12 +38,18 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   maxBodyBytes?: number
   /** True: names of fields may be the caller's own, so that `__proto__` is one to keep and not one to drop. */
   namesAreData?: true
+  /** True: `content`, or its alias `buffer`, is a file; the schema sees its bytes, whatever shape they come in. */
+  holdsFile?: true
   /** The value under `response` of the envelope; without it the envelope has only `status`. */
   response?: R
   /** False: `handle` gives the whole reply, which has no envelope. */
   envelope?: false
+  /** The answer is a stream of events, which `handle` writes itself; this names them. */
+  stream?: string
   /** True: no budget counts it (contract 1); it has a measure of its own. */
   uncounted?: true
+  /** A GET that changes something: it stands in the audit record as commands do. */
+  changes?: true
   /** How a refusal looks on a wire that is not JSON. */
   refusal?(error: ApiError): Reply
   /** What it throws beyond `commonErrors`. */
@@ -71,7 +78,7 @@ export function endpoint<
 const admissionDeadlineMs = 2800
 
 /** Codes that the pipeline itself may answer with. Handlers may throw them too. */
-export function commonErrors({ auth, query, body, upload, method }: Endpoint): ErrorCode[] {
+export function commonErrors({ auth, query, body, upload, method, maxBodyBytes }: Endpoint): ErrorCode[] {
   const codes: ErrorCode[] = ['INTERNAL_SERVER_ERROR', 'DATABASE_UNAVAILABLE', 'RATE_LIMIT', 'KEEP_CALM']
   if (auth !== 'public') codes.push('ACCESS_DENIED')
   if (typeof auth === 'object') codes.push('MISSING_SCOPE')
@@ -79,27 +86,33 @@ export function commonErrors({ auth, query, body, upload, method }: Endpoint): E
     codes.push('APP_NOT_FOUND', 'PERMISSION_DENIED', 'RESOURCE_NOT_ALLOWED')
   if (query || body) codes.push('INVALID_PARAMETERS', 'INVALID_INPUT')
   if (body) codes.push('INVALID_JSON_BODY')
+  if (body && maxBodyBytes) codes.push('UPLOAD_BUSY')
   if (body || upload || method !== 'GET') codes.push('PAYLOAD_TOO_LARGE', 'INVALID_CONTENT_TYPE')
   return codes
 }
 
 /** The fixed way of every request: authenticate, scope, load and permission, limit, parse, handle, envelope. Never rejects. */
 export async function serve(endpoint: Endpoint, exchange: Exchange, parts: Parts): Promise<Reply> {
+  let admission: Admission = {}
   try {
-    const { caller, app, role } = await withinDeadline(admit(endpoint, exchange, parts), admissionDeadlineMs)
+    admission = await withinDeadline(admit(endpoint, exchange, parts), admissionDeadlineMs)
+    const { caller, app, role } = admission
     const query = takeQuery(endpoint, exchange)
     const body = await takeBody(endpoint, exchange)
     const value = await endpoint.handle({ caller, app, role, query, body, exchange } as Call, parts)
     if (value === streamed) return streamed
+    await audit(endpoint, admission, exchange, parts, 'success')
     const reply = endpoint.envelope === false ? (value as Reply) : success(value)
     parts.contract?.answered(endpoint, value)
     return withHeaders(reply, exchange.headers)
   } catch (thrown) {
+    await audit(endpoint, admission, exchange, parts, toApiError(thrown).code)
     return withHeaders(refuse(endpoint, exchange, parts, thrown), exchange.headers)
   }
 }
 
-type Admission = Partial<Access> & { caller?: Caller }
+/** Who calls, and about what, once both are known. */
+export type Admission = Partial<Access> & { caller?: Caller }
 
 async function admit(endpoint: Endpoint, exchange: Exchange, parts: Parts): Promise<Admission> {
   const { auth } = endpoint

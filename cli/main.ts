@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Command } from 'commander'
+import { auditCommand } from './audit.ts'
 import { deployCommand } from './deploy.ts'
 import { doctorCommand } from './doctor.ts'
 import { downCommand } from './down.ts'
@@ -35,6 +36,7 @@ for (const add of [
   keysCommand,
   hostCommand,
   opsCommand,
+  auditCommand,
   hostsCommand,
   doctorCommand,
   testCommand,

@@ -7,6 +7,8 @@ export interface Plan {
   balancerGroups: number
   workspaces: number
   workspaceMembers: number
+  /** How many days back the account sees its audit record. */
+  historyDays: number
 }
 
 /** Plans by name. The order is the order of the downgrade. */
@@ -42,6 +44,9 @@ const rows: readonly Row[] = [
   ),
 ]
 
+/** Specification 8, "activity history". */
+const historyDays: Record<string, number> = { standard: 2, pro: 7, enterprise: 30 }
+
 /** The built-in table. Snapshots a day are memory / 256 MB x 2. */
 export const defaultPlans: Plans = new Map(
   rows.map(([name, gb, requestsPerMinute, blobGb, balancerGroups, workspaces, workspaceMembers]) => [
@@ -54,6 +59,7 @@ export const defaultPlans: Plans = new Map(
       balancerGroups,
       workspaces,
       workspaceMembers,
+      historyDays: historyDays[name.split('-')[0] as string] ?? 1,
     },
   ]),
 )
@@ -66,6 +72,7 @@ const figures = [
   'balancerGroups',
   'workspaces',
   'workspaceMembers',
+  'historyDays',
 ] as const
 
 /** Reads an operator's table: a JSON object of plans by name. Throws an Error that names the plan and the figure at fault. */
@@ -75,12 +82,17 @@ export function parsePlans(text: string): Plans {
     throw new Error('The plans file is not a JSON object.')
   const plans = new Map(Object.entries(table) as [string, Plan][])
   if (!plans.has('free')) throw new Error('The plans file has no plan "free", which every account falls back to.')
-  for (const [name, plan] of plans)
+  for (const [name, plan] of plans) {
+    if (plan && plan.historyDays === undefined) plan.historyDays = 1 // tables that were written before it existed
     for (const figure of figures)
       if (!Number.isFinite(plan?.[figure]) || plan[figure] < 0)
         throw new Error(`Plan "${name}": ${figure} takes a number from 0.`)
+  }
   return plans
 }
+
+/** Names of the plans that are paid for. */
+export const paidPlans = (plans: Plans): string[] => [...plans.keys()].filter(name => name !== 'free')
 
 /** The plan an account has at a moment: its own until it ends, then free. A name that the table has lost counts as free. */
 export function planOf(

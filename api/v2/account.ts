@@ -14,6 +14,7 @@ export const accountKey = endpoint({
   path: '/v2/account/apikey',
   summary: 'Replace the API key of the account',
   auth: 'session',
+  changes: true,
   response: z.object({ apiKey: z.string() }),
   async handle({ caller }, { db, config }) {
     return { apiKey: await rotateKey(db, config.masterKey, caller.user.id) }

@@ -4,6 +4,7 @@ import type { AppConfigFile } from '../../policy/app-config.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import { archiveConfig } from '../archive-config.ts'
 import type { Caller } from '../authenticate.ts'
+import type { Exchange } from '../call.ts'
 import { wakeLane } from '../command.ts'
 import { endpoint } from '../endpoint.ts'
 import { idempotencyErrors, idempotencyKeyOf, idempotent } from '../idempotent.ts'
@@ -55,7 +56,7 @@ export const appsCreate = endpoint({
     const key = idempotencyKeyOf(exchange)
     const upload = await receiveFile(exchange, parts, { accepts: isArchive, unstored: 'FAILED_UPLOAD_DATA' })
     try {
-      const create = (store?: Store) => createFrom(upload, caller, exchange.headers, parts, store)
+      const create = (store?: Store) => createFrom(upload, caller, exchange, parts, store)
       if (key === undefined) return await create()
       const request = { userId: caller.user.id, key, route: 'POST /v2/apps', fingerprint: upload.sha256 }
       return await idempotent(parts.db, exchange, request, create)
@@ -72,7 +73,7 @@ type Store = (trx: Db, value: View) => Promise<void>
 async function createFrom(
   upload: Upload,
   caller: Caller,
-  headers: Record<string, string>,
+  exchange: Exchange,
   parts: Parts,
   store?: Store,
 ): Promise<View> {
@@ -80,7 +81,8 @@ async function createFrom(
   if (!config) throw new ApiError('MISSING_CONFIG')
   const created = await transaction(parts.db, async trx => {
     const made = await createApp(trx, creation(upload, caller, config, parts))
-    headers['X-Operation-Id'] = made.operationId
+    exchange.headers['X-Operation-Id'] = made.operationId
+    exchange.resource = made.app.id
     await store?.(trx, viewOf(made, parts))
     return made
   })

@@ -10,7 +10,9 @@ const api = testApi()
 /** Every route of the table must be here, or the test fails: what the owner of an existing application is answered. */
 const granted: Record<string, readonly number[]> = {
   'users.me': [200],
+  'users.snapshots': [200],
   'account.apikey': [200],
+  'account.audit': [200],
   'account.locale': [400],
   'account.username': [400],
   'apps.create': [415],
@@ -19,6 +21,7 @@ const granted: Record<string, readonly number[]> = {
   'apps.delete': [200],
   'apps.status': [200],
   'apps.logs': [404],
+  'apps.realtime': [503],
   'apps.start': [200],
   'apps.stop': [200],
   'apps.restart': [200],
@@ -34,6 +37,10 @@ const granted: Record<string, readonly number[]> = {
   'apps.deployments.current': [200],
   'apps.deployments.logs': [404],
   'apps.deliveries': [200],
+  'apps.snapshots': [200],
+  'apps.snapshots.create': [200],
+  'apps.snapshots.restore': [400],
+  'apps.snapshots.restore.state': [200],
   'git.webhook': [400],
   'git.app': [404],
   'git.connect': [403],

@@ -55,6 +55,7 @@ test('plans are those of the contract', t => {
     balancerGroups: 10,
     workspaces: 50,
     workspaceMembers: 100,
+    historyDays: 30,
   })
   t.is(defaultPlans.get('enterprise-1024')?.requestsPerMinute, 12_800)
   t.is(defaultPlans.get('free')?.requestsPerMinute, 5)
@@ -78,6 +79,7 @@ test("an operator's table is read whole or refused by name", t => {
     balancerGroups: 5,
     workspaces: 6,
     workspaceMembers: 7,
+    historyDays: 1,
   }
   t.deepEqual([...parsePlans(JSON.stringify({ free: row, big: row })).keys()], ['free', 'big'])
   t.throws(() => parsePlans('[]'), { message: /not a JSON object/ })

@@ -1,0 +1,55 @@
+import { z } from 'zod'
+import { listAudit } from '../../db/audit.ts'
+import { endpoint } from '../endpoint.ts'
+import { isoTime } from '../fields.ts'
+
+const text = z.string()
+
+const entry = z.object({
+  at: isoTime,
+  actor: text,
+  action: text,
+  resource: text.nullable(),
+  result: text,
+  operation: text.nullable(),
+})
+
+/** Contract 13; how far it reaches is the plan's (specification 8). */
+export const accountAudit = endpoint({
+  name: 'account.audit',
+  method: 'GET',
+  path: '/v2/account/audit',
+  summary: 'List what was done by the account and to what belongs to it',
+  auth: { scope: 'account:read' },
+  query: z.object({
+    limit: z.coerce
+      .number()
+      .int()
+      .min(1)
+      .max(100)
+      .default(50)
+      .meta({ openapi: { type: 'integer', minimum: 1, maximum: 100, default: 50 } }),
+    cursor: z
+      .string()
+      .regex(/^[1-9]\d{0,17}$/)
+      .optional()
+      .meta({ description: 'The cursor of the page before; older entries follow.' }),
+  }),
+  response: z.object({ entries: z.array(entry), cursor: text.optional() }),
+  async handle({ caller, query: { limit, cursor } }, { db }) {
+    const days = caller.plan.historyDays
+    const rows = await listAudit(db, caller.user.id, { days, limit: limit + 1, before: cursor })
+    const entries = rows.slice(0, limit)
+    return {
+      entries: entries.map(row => ({
+        at: row.at.toISOString(),
+        actor: row.actor,
+        action: row.action,
+        resource: row.resource,
+        result: row.result,
+        operation: row.operation_id,
+      })),
+      cursor: rows.length > limit ? entries.at(-1)?.id : undefined,
+    }
+  },
+})

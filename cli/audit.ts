@@ -1,0 +1,42 @@
+import type { Command } from 'commander'
+import { type AuditRow, auditDays, latestAudit, listAudit } from '../db/audit.ts'
+import { withInstallation } from './database.ts'
+import { columns } from './terminal.ts'
+import { userId } from './users.ts'
+
+interface AuditOptions {
+  user?: string
+  limit: string
+  json?: boolean
+}
+
+export function auditCommand(program: Command): void {
+  program
+    .command('audit')
+    .description(`who asked for what, newest first; kept for ${auditDays} days`)
+    .option('--user <user>', 'id or e-mail address; everybody when left out')
+    .option('--limit <n>', 'at most this many', '50')
+    .option('--json', 'as a JSON array')
+    .action(async ({ user, limit, json }: AuditOptions) => {
+      if (!/^[1-9]\d{0,4}$/.test(limit)) throw new Error('--limit takes a whole number from 1 to 99999.')
+      const rows = await withInstallation(async (_, db) =>
+        user
+          ? listAudit(db, await userId(db, user), { days: auditDays, limit: Number(limit) })
+          : latestAudit(db, Number(limit)),
+      )
+      console.log(json ? JSON.stringify(rows) : table(rows))
+    })
+}
+
+function table(rows: readonly AuditRow[]): string {
+  if (rows.length === 0) return 'Nothing was asked for.'
+  const lines = rows.map(row => [
+    row.at.toISOString().slice(0, 19),
+    row.actor,
+    row.action,
+    row.resource ?? '',
+    row.result,
+    row.operation_id?.slice(0, 8) ?? '',
+  ])
+  return columns([['AT', 'ACTOR', 'ACTION', 'RESOURCE', 'RESULT', 'OPERATION'], ...lines], '')
+}

@@ -1,0 +1,65 @@
+import type { Db } from './database.ts'
+
+export interface AuditEntry {
+  /** Account whose resource it was; the actor's own for what belongs to nobody else. */
+  accountId: string
+  /** User id, or `operator:<name>`. */
+  actor: string
+  action: string
+  resource: string | null
+  /** `success`, or the code it ended with. */
+  result: string
+  operationId: string | null
+}
+
+export interface AuditRow {
+  id: string
+  account_id: string
+  actor: string
+  action: string
+  resource: string | null
+  result: string
+  operation_id: string | null
+  at: Date
+}
+
+/** Operators may look back this far, whatever the plan shows its account. */
+export const auditDays = 90
+
+export async function record(db: Db, entry: AuditEntry): Promise<void> {
+  await db('audit').insert({
+    account_id: entry.accountId,
+    actor: entry.actor,
+    action: entry.action,
+    resource: entry.resource,
+    result: entry.result,
+    operation_id: entry.operationId,
+  })
+}
+
+export interface AuditPage {
+  /** How far back, in days. */
+  days: number
+  limit: number
+  /** Only entries older than this id. */
+  before?: string
+}
+
+/** What was done by an account or to what belongs to it, newest first. */
+export async function listAudit(db: Db, accountId: string, { days, limit, before }: AuditPage): Promise<AuditRow[]> {
+  const query = db('audit')
+    .where(where => where.where({ account_id: accountId }).orWhere({ actor: accountId }))
+    .whereRaw(`at > now() - make_interval(days => ?)`, [days])
+    .orderBy('id', 'desc')
+    .limit(limit)
+  return before === undefined ? query : query.where('id', '<', before)
+}
+
+/** Entries of everybody, for operators; newest first. */
+export async function latestAudit(db: Db, limit: number): Promise<AuditRow[]> {
+  return db('audit').orderBy('id', 'desc').limit(limit)
+}
+
+export async function sweepAudit(db: Db): Promise<void> {
+  await db.raw(`delete from audit where at < now() - make_interval(days => ?)`, [auditDays])
+}
