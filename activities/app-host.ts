@@ -3,8 +3,10 @@ import * as apps from '../db/apps.ts'
 import { takeSlot } from '../db/build-slots.ts'
 import type { Db } from '../db/database.ts'
 import * as deployments from '../db/deployments.ts'
+import { startContainer } from './app-start.ts'
+import type { AppTurns } from './app-turns.ts'
 import type { Archives } from './archive.ts'
-import { type ContainerHost, type ContainerSpec, type ContainerState, labels } from './container-host.ts'
+import { type ContainerHost, type ContainerState, labels } from './container-host.ts'
 import {
   appContainer,
   appContainerName,
@@ -20,7 +22,7 @@ import { exitOf, passGate, type Unhealthy } from './health-gate.ts'
 import { installRelease } from './install.ts'
 import { planInstall } from './install-plan.ts'
 import type { ObjectStore } from './object-store.ts'
-import type { PlacedFiles, Placement, PlaceRequest } from './placement.ts'
+import type { Placement, PlaceRequest } from './placement.ts'
 import type { ContainerExit, Release, StartedContainer } from './release.ts'
 import {
   dependenciesOf,
@@ -31,6 +33,7 @@ import {
   writePrepared,
 } from './release-files.ts'
 import { bringSource, type Owner } from './release-source.ts'
+import type { Snapshots } from './snapshots.ts'
 import type { Volumes } from './volume.ts'
 
 export type { Unhealthy } from './health-gate.ts'
@@ -50,6 +53,9 @@ export interface AppHostOptions {
   traits: HostTraits
   healthGateSeconds: number
   placement: Placement
+  snapshots: Snapshots
+  /** Turns on each application of this host, shared with its reads and its watch: a paused container cannot be stopped. */
+  turns: AppTurns
   git: Git
   gitLimits: Pick<FetchRequest, 'maxBytes' | 'timeoutSeconds' | 'allowedHosts'>
   /** The access token for the repository of a deployment, null when it needs none. */
@@ -64,7 +70,7 @@ export interface AppHostOptions {
 
 /** What a container host does for one application. Every effect is named by ids, so that doing it twice is doing it once. */
 export function appHostActivities(host: AppHostOptions) {
-  const { db, engine, volumes, placement } = host
+  const { db, engine, volumes, placement, turns } = host
   const foldersOf = (release: Release) => releaseFolders(volumes.path(release.appId), release.number)
   const networkOf = (release: Release) => tenantNetwork(release.ownerId, host.traits.id)
 
@@ -74,7 +80,8 @@ export function appHostActivities(host: AppHostOptions) {
     volume: volumes.path(release.appId),
     release: release.number,
     path: release.path,
-    whole: release.source?.kind === 'git',
+    whole: release.source?.kind === 'git' || release.source?.kind === 'snapshot',
+    swap: release.source?.kind === 'snapshot',
     owner: ownerOf(release),
   })
 
@@ -87,13 +94,6 @@ export function appHostActivities(host: AppHostOptions) {
     if (release.deploymentId) await deployments.record(db, release.deploymentId, step)
   }
 
-  /** A stopped container that was made from other settings than its application has now is made anew. */
-  async function removeOutdated(spec: ContainerSpec): Promise<void> {
-    const present = await engine.inspect(spec.name)
-    if (present && !present.running && present.labels[labels.spec] !== spec.labels[labels.spec])
-      await engine.remove(spec.name)
-  }
-
   async function run(release: Release): Promise<StartedContainer> {
     const folders = foldersOf(release)
     const uid = ownerUid(release)
@@ -103,19 +103,10 @@ export function appHostActivities(host: AppHostOptions) {
     const spec = fingerprinted(
       appContainer({ ...release, uid }, { files: folders.files, dependencies }, values, host.traits),
     )
-    await removeOutdated(spec)
     await engine.ensureNetwork(networkOf(release))
     await engine.ensureImage(spec.image)
-    const containerId = await engine.create(spec)
-    await engine.start(spec.name)
-    const state = await engine.inspect(spec.name)
-    return {
-      containerId,
-      hostPort: state?.hostPort ?? null,
-      startedAt: (state?.startedAt ?? new Date()).toISOString(),
-      bootId: host.bootId,
-      variablesVersion: version,
-    }
+    const started = await turns(release.appId, () => startContainer(engine, spec))
+    return { ...started, bootId: host.bootId, variablesVersion: version }
   }
 
   return hosted({
@@ -150,18 +141,18 @@ export function appHostActivities(host: AppHostOptions) {
 
     /** Puts the files of a release where the application finds them, with a journal that `restoreFiles` goes back by. */
     async placeFiles(release: Release): Promise<void> {
-      const files = await placement.place(placeOf(release))
-      await reached(release, { state: 'commit', files: shortened(files) })
+      const files = await turns(release.appId, () => placement.place(placeOf(release)))
+      await reached(release, { state: 'commit', files })
     },
 
     /** Puts back what `placeFiles` replaced. Nothing placed is success. */
     async restoreFiles(release: Release): Promise<void> {
-      await placement.restore(placeOf(release))
+      await turns(release.appId, () => placement.restore(placeOf(release)))
     },
 
     /** Throws away what is only needed to go back, once the release serves. */
     async settleFiles(release: Release): Promise<void> {
-      await placement.settle(placeOf(release))
+      await turns(release.appId, () => placement.settle(placeOf(release)))
     },
 
     /** The release that serves goes on, and takes what a later one has installed from its next start on. */
@@ -172,7 +163,7 @@ export function appHostActivities(host: AppHostOptions) {
     /** Removes what a release that never served has left at its host. */
     async discardRelease(release: Release): Promise<void> {
       await engine.remove(buildContainerName(release))
-      await placement.discard(placeOf(release))
+      await turns(release.appId, () => placement.discard(placeOf(release)))
     },
 
     async startRelease(release: Release): Promise<StartedContainer> {
@@ -202,22 +193,28 @@ export function appHostActivities(host: AppHostOptions) {
 
     /** Ends the container and tells how it ended. `mustRun` refuses to stop what does not run. */
     async stopApp(release: Release, { mustRun }: { mustRun: boolean }): Promise<ContainerExit> {
-      const state = await engine.inspect(appContainerName(release))
+      const name = appContainerName(release)
+      const state = await turns(release.appId, async () => {
+        const found = await engine.inspect(name)
+        if (found?.running) await engine.stop(name, stopGraceSeconds)
+        return found
+      })
       if (mustRun && !state?.running && firstAttempt())
         throw refusal('CONTAINER_ALREADY_STOPPED', 'The application is stopped already.')
-      if (state?.running) await engine.stop(appContainerName(release), stopGraceSeconds)
-      return exitOf(await engine.inspect(appContainerName(release)))
+      return exitOf(await engine.inspect(name))
     },
 
     /** Removes the container of one release. */
     async removeContainer(release: Release): Promise<void> {
-      await engine.remove(appContainerName(release))
+      await turns(release.appId, () => engine.remove(appContainerName(release)))
     },
 
     /** Removes every container of the application, whatever its release or role. */
     async removeContainers(release: Release): Promise<void> {
-      const containers: ContainerState[] = await engine.list({ [labels.app]: release.appId })
-      await Promise.all(containers.map(container => engine.remove(container.name)))
+      await turns(release.appId, async () => {
+        const containers: ContainerState[] = await engine.list({ [labels.app]: release.appId })
+        await Promise.all(containers.map(container => engine.remove(container.name)))
+      })
     },
 
     /** Removes the application's volume with everything in it, and its owner's network when nothing else uses it. */
@@ -234,10 +231,3 @@ const firstAttempt = (): boolean => activityInfo().attempt === 1
 
 /** Of a program that did not stay up, this much of its output is kept with the deployment. */
 const lastLogBytes = 16 * 1024
-const listedFiles = 300
-
-/** An event lists so many files of a kind at most. */
-function shortened({ added, modified, removed }: PlacedFiles): PlacedFiles {
-  const few = (paths: string[]) => paths.slice(0, listedFiles)
-  return { added: few(added), modified: few(modified), removed: few(removed) }
-}

@@ -1,5 +1,9 @@
 /** Runs work on one application's container and files, one at a time in the order of asking; other applications are not held up. */
-export type AppTurns = <T>(appId: string, work: () => Promise<T>) => Promise<T>
+export interface AppTurns {
+  <T>(appId: string, work: () => Promise<T>): Promise<T>
+  /** Whether somebody holds a turn of this application now. */
+  busy(appId: string): boolean
+}
 
 /**
  * Turns inside one host process, which is the only one that touches the applications of its host. A turn must be short and
@@ -7,7 +11,7 @@ export type AppTurns = <T>(appId: string, work: () => Promise<T>) => Promise<T>
  */
 export function appTurns(): AppTurns {
   const last = new Map<string, Promise<unknown>>()
-  return async (appId, work) => {
+  async function turn<T>(appId: string, work: () => Promise<T>): Promise<T> {
     const before = last.get(appId)
     const mine = (before ?? Promise.resolve()).catch(() => {}).then(work)
     last.set(appId, mine)
@@ -17,4 +21,5 @@ export function appTurns(): AppTurns {
       if (last.get(appId) === mine) last.delete(appId)
     }
   }
+  return Object.assign(turn, { busy: (appId: string) => last.has(appId) })
 }

@@ -3,10 +3,11 @@ import type { AppConfigFile } from '../policy/app-config.ts'
 import { ownRules, uploadRules } from '../policy/archive-rules.ts'
 import { HostileFolder } from './archive.folder.ts'
 import { inspectArchive } from './archive.inspect.ts'
-import type { ArchiveJob, ArchiveReady, ArchiveReply, ArchiveSource, Owner } from './archive.job.ts'
+import type { ArchiveJob, ArchiveReady, ArchiveReply, ArchiveSource } from './archive.job.ts'
 import { residentBytes } from './archive.memory.ts'
 import { ArchiveRefused } from './archive.ts'
 import { unpackArchive } from './archive.unpack.ts'
+import { becomeOwner } from './child-program.ts'
 
 // The process that reads strangers' archives: started with an empty environment, does one job and ends.
 
@@ -14,7 +15,7 @@ async function carryOut(job: ArchiveJob): Promise<{ entries: number; bytes: numb
   const archive = open(job.archive)
   if (job.kind === 'inspect') return inspectArchive(archive, job)
   const folder = new HostileFolder(job.folder)
-  becomeOwner(job.owner, folder)
+  becomeOwner(job.owner, [folder.owner])
   if (job.kind === 'clear') {
     folder.clear()
     return { entries: 0, bytes: 0 }
@@ -27,18 +28,6 @@ function open(source: ArchiveSource): number {
   if (source === null) return -1
   if ('inherited' in source) return source.inherited
   return openSync(`${parentsDescriptors}/${source.parents}`, constants.O_RDONLY)
-}
-
-/**
- * From here on with the rights of the application only. The folder must be the application's already: root would else be
- * led, by a link further up, to a folder of somebody else.
- */
-function becomeOwner(owner: Owner | null, folder: HostileFolder): void {
-  if (owner === null || process.getuid!() !== 0) return
-  if (folder.owner.uid !== owner.uid) throw new Error(`The folder to unpack into does not belong to user ${owner.uid}.`)
-  process.setgroups!([])
-  process.setgid!(owner.gid)
-  process.setuid!(owner.uid)
 }
 
 function problem(error: unknown): { kind: 'refused' | 'failed'; code: string | null; message: string } {

@@ -145,7 +145,7 @@ class ArchiveFile extends yauzl.RandomAccessReader {
 }
 
 /** The part of the archive that was read last, always in the same memory. */
-class ArchiveWindow {
+export class ArchiveWindow {
   readonly #fd: number
   readonly #bytes = Buffer.allocUnsafe(64 * 1024)
   #at = 0

@@ -1,8 +1,7 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { extname } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import type { ChildProcess, StdioOptions } from 'node:child_process'
 import type { ArchiveJob, ArchiveReady, ArchiveReply } from './archive.job.ts'
 import { MemoryGroup, residentBytes, watchResident } from './archive.memory.ts'
+import { startChild } from './child-program.ts'
 
 /** Why a child ended without a reply. */
 export class ChildEnded extends Error {
@@ -24,14 +23,8 @@ export interface ChildLimits {
 /** Descriptor at which a child finds the archive that was given when it was started. */
 export const inheritedArchive = 4
 
-// TypeScript in tests, JavaScript beside it once compiled.
-const extension = extname(import.meta.url)
-const program = fileURLToPath(new URL(`./archive.child${extension}`, import.meta.url))
-// Left to itself, the young generation takes up to 48 MB for the short-lived pieces of a long archive.
-const nodeArguments = [
-  '--max-semi-space-size=1',
-  ...(extension === '.ts' ? ['--import', import.meta.resolve('tsx')] : []),
-]
+/** Left to itself, the young generation takes up to 48 MB for the short-lived pieces of a long archive. */
+export const smallYoungGeneration = ['--max-semi-space-size=1'] as const
 
 /** One child process for one job. It holds nothing of ours: empty environment, no descriptors but the archive's. */
 export class ArchiveChild {
@@ -45,11 +38,8 @@ export class ArchiveChild {
 
   /** `archive` is inherited when it is known already. */
   constructor(archive: number | null) {
-    this.#process = spawn(process.execPath, [...nodeArguments, program], {
-      cwd: '/',
-      env: {},
-      stdio: ['ignore', 'ignore', 'inherit', 'ipc', archive ?? 'ignore'],
-    })
+    const stdio: StdioOptions = ['ignore', 'ignore', 'inherit', 'ipc', archive ?? 'ignore']
+    this.#process = startChild('archive', stdio, smallYoungGeneration)
     const { pid } = this.#process
     this.#group = pid === undefined ? null : MemoryGroup.of(pid)
     this.#ended = new Promise(resolve => {

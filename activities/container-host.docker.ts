@@ -77,11 +77,13 @@ export function dockerHost({
     },
 
     async pause(name) {
-      await call(abortSignal => container(name).pause({ abortSignal })).catch(unless(404, 409, 500))
+      const send = (abortSignal: AbortSignal) => container(name).pause({ abortSignal })
+      await call(send).catch(error => unlessItStands(name, error, state => state?.status !== 'running'))
     },
 
     async unpause(name) {
-      await call(abortSignal => container(name).unpause({ abortSignal })).catch(unless(404, 409, 500))
+      const send = (abortSignal: AbortSignal) => container(name).unpause({ abortSignal })
+      await call(send).catch(error => unlessItStands(name, error, state => state?.status !== 'paused'))
     },
 
     async remove(name) {
@@ -114,6 +116,15 @@ export function dockerHost({
     stats: name => readings.stats(name),
     runToEnd: (spec, onOutput, signal) => runToEnd(docker, host, spec, onOutput, signal),
     watch: (filter, onEvent, signal) => watch(docker, filter, onEvent, signal),
+  }
+
+  /** Engines differ in how they refuse what is so already, and an answer may be lost: what counts is how the container stands. */
+  async function unlessItStands(
+    name: string,
+    error: unknown,
+    wanted: (state: ContainerState | null) => boolean,
+  ): Promise<void> {
+    if (!wanted(await inspect(name))) throw error
   }
 
   /** A removal that is under way already (409) has to end too: the name is free when this resolves. */

@@ -9,7 +9,7 @@ import type { Owner } from './release-source.ts'
 const compiledAt = '/opt/build'
 
 /**
- * Decides the install step of a release. A whole program (a first upload, a commit) is installed from its own files. An upload of some
+ * Decides the install step of a release. A whole program (a first upload, a commit, a snapshot) is installed from its own files. An upload of some
  * files keeps what the serving release has installed, unless it brings dependency files or the language is compiled: then it is
  * installed from a copy of the application's files with the upload laid over it.
  */
@@ -17,7 +17,7 @@ export async function planInstall(release: Release, volume: string, serving: num
   const folders = releaseFolders(volume, release.number)
   const runtime = runtimes[release.language]
   const brought = await readdir(folders.source)
-  const whole = serving === 0 || release.source?.kind === 'git'
+  const whole = serving === 0 || release.source?.kind === 'git' || release.source?.kind === 'snapshot'
   if (whole) return { install: runtime.install({ files: brought, main: release.main }), dependenciesOf: null }
   const touches = release.path === '' && dependencyFile(release.language, brought) !== null
   if (!touches && runtime.dependencies?.at !== compiledAt) {

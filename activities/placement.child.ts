@@ -1,10 +1,11 @@
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { becomeOwner } from './child-program.ts'
 import type { PlacementJob, PlacementReply } from './placement.job.ts'
 import { noFiles } from './placement.manifest.ts'
 import { place } from './placement.place.ts'
-import type { Places } from './placement.places.ts'
 import { discard, settle } from './placement.settle.ts'
+import { recordSwapped, swapBack, swapIn } from './placement.swap.ts'
 import { Tree } from './placement.tree.ts'
 import { restore } from './placement.undo.ts'
 
@@ -17,10 +18,13 @@ async function carryOut({ act, request }: PlacementJob): Promise<Omit<PlacementR
   process.umask(0)
   const volume = new Tree(request.volume)
   await lock(volume)
+  if (request.swap && act === 'place') swapIn(volume, request)
+  if (request.swap && (act === 'restore' || act === 'discard')) swapBack(volume, request)
   const releases = volume.tree('releases')
   const places = { files: volume.tree('files'), releases, release: releases.tree(String(request.release)) }
-  becomeOwner(request.owner, places)
-  if (act === 'place') return { placed: await place(places, request), emptied: [] }
+  becomeOwner(request.owner, [places.files.root, places.release.root])
+  if (act === 'place')
+    return { placed: request.swap ? recordSwapped(places, request) : await place(places, request), emptied: [] }
   if (act === 'restore') await restore(places, request)
   const emptied =
     act === 'settle' ? await settle(places, request) : act === 'discard' ? await discard(places, request) : []
@@ -42,17 +46,6 @@ async function lock(volume: Tree): Promise<void> {
     if (!taken) return
     if (Date.now() > deadline) throw taken
   }
-}
-
-/** From here on with the rights of the application only, on folders that must be the application's already. */
-function becomeOwner(owner: PlacementJob['request']['owner'], { files, release }: Places): void {
-  if (owner === null || process.getuid!() !== 0) return
-  for (const folder of [files, release])
-    if (folder.root.uid !== owner.uid)
-      throw new Error(`A folder to place files in does not belong to user ${owner.uid}.`)
-  process.setgroups!([])
-  process.setgid!(owner.gid)
-  process.setuid!(owner.uid)
 }
 
 process.once('disconnect', () => process.exit(1))

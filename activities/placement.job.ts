@@ -21,6 +21,10 @@ export const recordNames = {
   journal: 'journal',
   /** What was there before, by number of the journal's line. */
   replaced: 'replaced',
+  /** The whole tree that was there before, where the sources took its place as a whole. */
+  before: 'before',
+  /** The same once there is no way back to it. */
+  dropped: 'dropped',
   /** What stands there since; its presence says that the placing is complete. */
   manifest: 'manifest.json',
 } as const

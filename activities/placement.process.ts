@@ -1,17 +1,11 @@
-import { spawn } from 'node:child_process'
 import { rmdir } from 'node:fs/promises'
-import { extname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
 import { entryPath } from '../policy/archive-names.ts'
+import { startChild } from './child-program.ts'
 import { NoSpaceLeft } from './container-host.ts'
 import { placeFirst, restoreFirst } from './placement.first.ts'
 import type { PlacementJob, PlacementReply } from './placement.job.ts'
 import type { Placement, PlaceRequest } from './placement.ts'
-
-// TypeScript in tests, JavaScript beside it once compiled.
-const extension = extname(import.meta.url)
-const program = fileURLToPath(new URL(`./placement.child${extension}`, import.meta.url))
-const nodeArguments = extension === '.ts' ? ['--import', import.meta.resolve('tsx')] : []
 
 /** Placing by a child process with the application's own rights, one for each request; killed after `seconds`. */
 export function placement({ seconds = 600 } = {}): Placement {
@@ -25,15 +19,15 @@ export function placement({ seconds = 600 } = {}): Placement {
   }
 
   return {
-    place: async request => (await placeFirst(request)) ?? (await run('place', request)).placed,
+    place: async request => (!request.swap && (await placeFirst(request))) || (await run('place', request)).placed,
     restore: async request => {
-      if (!(await restoreFirst(request))) await run('restore', request)
+      if (request.swap || !(await restoreFirst(request))) await run('restore', request)
     },
     settle: async request => {
       await run('settle', request)
     },
     discard: async request => {
-      await restoreFirst(request)
+      if (!request.swap) await restoreFirst(request)
       await run('discard', request)
     },
   }
@@ -49,11 +43,7 @@ function folderPath(path: string): string {
 /** Rejects when the child ends without an answer. */
 function ask(job: PlacementJob, seconds: number): Promise<PlacementReply> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [...nodeArguments, program], {
-      cwd: '/',
-      env: {},
-      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-    })
+    const child = startChild('placement', ['ignore', 'ignore', 'inherit', 'ipc'])
     const deadline = setTimeout(() => child.kill('SIGKILL'), seconds * 1000)
     let reply: PlacementReply | null = null
     child.once('error', reject)

@@ -1,3 +1,4 @@
+import { renameSync } from 'node:fs'
 import { setImmediate as breath } from 'node:timers/promises'
 import { recordNames } from './placement.job.ts'
 import { Journal } from './placement.journal.ts'
@@ -16,7 +17,9 @@ export async function settle(places: Places, { release: number }: PlaceRequest):
   if (!readManifest(releases, files, number)) return []
   const before = manifestBefore(releases, files, number)
   if (release.stat(recordNames.journal)) await keepWritten(places, number, before)
-  for (const name of [recordNames.replaced, recordNames.journal, 'source', recordNames.plan]) release.remove(name)
+  if (release.stat(recordNames.before)) renameSync(release.at(recordNames.before), release.at(recordNames.dropped))
+  for (const name of [recordNames.replaced, recordNames.journal, 'source', recordNames.plan, recordNames.dropped])
+    release.remove(name)
   const kept = withDependencies(releases, [number, before.release])
   const old = releaseNumbers(releases).filter(other => other < number && !kept.has(other))
   for (const other of old) await empty(releases, other)

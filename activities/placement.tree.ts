@@ -21,8 +21,12 @@ export class Tree {
   /** Open folders from the root down to where the last name was, because work goes from neighbour to neighbour. */
   #trail: { name: string; fd: number }[] = []
 
-  constructor(path: string | Buffer) {
-    this.#root = openFolder(path)
+  readonly #open: (path: string | Buffer) => number
+
+  /** Read-only, it opens no folder that its owner has closed; root enters those anyway. */
+  constructor(path: string | Buffer, { readOnly = false } = {}) {
+    this.#open = readOnly ? path => fs.openSync(path, folderFlags) : openFolder
+    this.#root = this.#open(path)
   }
 
   get root(): fs.Stats {
@@ -62,7 +66,9 @@ export class Tree {
   /** Lets the folder's owner change what is in it. */
   unlock(folder = ''): void {
     const fd = folder === '' ? this.#root : this.#enter(folder.split('/'))
-    fs.fchmodSync(fd, (fs.fstatSync(fd).mode & 0o7777) | 0o700)
+    const { mode } = fs.fstatSync(fd)
+    // The engine's own folders, where it mounts something, are open already and not the owner's to change.
+    if ((mode & 0o700) !== 0o700) fs.fchmodSync(fd, (mode & 0o7777) | 0o700)
   }
 
   /** Removes it with everything inside; missing is success. */
@@ -126,7 +132,7 @@ export class Tree {
     const differs = this.#trail.findIndex((step, index) => step.name !== names[index])
     this.#leaveTo(differs < 0 ? Math.min(this.#trail.length, names.length) : differs)
     for (const name of names.slice(this.#trail.length))
-      this.#trail.push({ name, fd: openFolder(system(this.#trail.at(-1)?.fd ?? this.#root, name)) })
+      this.#trail.push({ name, fd: this.#open(system(this.#trail.at(-1)?.fd ?? this.#root, name)) })
     return this.#trail.at(-1)?.fd ?? this.#root
   }
 

@@ -17,6 +17,11 @@ export interface PlaceRequest {
    * False (uploads): nothing is removed, and everything that is sent is placed.
    */
   whole: boolean
+  /**
+   * The sources become the folder as they are, and nothing of the old tree stays in it (a restore). Whatever has the old one
+   * mounted goes on in it until it is started anew. Nothing is told of what changed.
+   */
+  swap?: boolean
   owner: { uid: number; gid: number } | null
 }
 

@@ -30,7 +30,11 @@ export async function bringSource(
     return {}
   }
   const archive = await host.store.open(source.segmentId)
-  await host.archives.unpack(archive, folders.source, owner).finally(() => archive.close())
+  const unpacked =
+    source.kind === 'snapshot'
+      ? host.snapshots.unpack(archive, folders.source, owner, signal)
+      : host.archives.unpack(archive, folders.source, owner)
+  await unpacked.finally(() => archive.close())
   return {}
 }
 

@@ -35,6 +35,7 @@ export type Source =
   | { kind: 'archive'; segmentId: string }
   | { kind: 'file'; segmentId: string; filename: string }
   | { kind: 'git'; cloneUrl: string; branch: string; commit: string }
+  | { kind: 'snapshot'; segmentId: string }
 
 /** What serves before a deploy. */
 export interface Serving {

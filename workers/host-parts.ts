@@ -16,6 +16,8 @@ import { openObjectStore } from '../activities/object-store.select.ts'
 import type { ObjectStore } from '../activities/object-store.ts'
 import { placement } from '../activities/placement.process.ts'
 import type { Placement } from '../activities/placement.ts'
+import { snapshots } from '../activities/snapshots.process.ts'
+import type { Snapshots } from '../activities/snapshots.ts'
 import type { Volumes } from '../activities/volume.ts'
 import { openVolumes } from '../activities/volume-choice.ts'
 import { type Db, openDatabase } from '../db/database.ts'
@@ -43,6 +45,7 @@ export interface HostParts {
   protections: Record<string, string>
   bootId: string
   placement: Placement
+  snapshots: Snapshots
   git: Git
   gitLimits: Pick<FetchRequest, 'maxBytes' | 'timeoutSeconds' | 'allowedHosts'>
   credentials(deploymentId: string): Promise<string | null>
@@ -99,6 +102,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     },
     bootId: (await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => 'unknown')).trim(),
     placement: placement(),
+    snapshots: snapshots(),
     git: gitCli({ caBundle: config.host.caBundle }),
     gitLimits: {
       maxBytes: config.git.maxMb * 1024 ** 2,

@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import { wakePaused } from '../activities/app-standstill.ts'
+import type { AppTurns } from '../activities/app-turns.ts'
 import { type ContainerHost, type ContainerState, labels } from '../activities/container-host.ts'
 import { stopGraceSeconds, tenantNetwork } from '../activities/container-spec.ts'
 import type { Volumes } from '../activities/volume.ts'
@@ -12,6 +14,7 @@ export interface WatchOptions {
   db: Db
   engine: ContainerHost
   volumes: Volumes
+  turns: AppTurns
   hostId: string
   /** Id of this boot of the machine; nobody saw the end of a container that was started in another one. */
   bootId: string
@@ -53,6 +56,7 @@ export async function watchHost(options: WatchOptions, signal: AbortSignal): Pro
 export async function reconcile(options: WatchOptions): Promise<void> {
   const { db, engine, hostId, bootId } = options
   const present = await engine.list({ [labels.host]: hostId })
+  await wakePaused(options, present)
   const containers = present.filter(container => container.labels[labels.role] !== 'build')
   const rows = await apps.listAppsOfHost(db, hostId)
   for (const app of rows) {
@@ -76,12 +80,12 @@ export async function reconcile(options: WatchOptions): Promise<void> {
 const retiredMs = 60_000
 
 /** A version that a deploy has replaced, or that never came to serve, and that its lane could not take away. */
-async function removeRetired({ db, engine, log }: WatchOptions, container: ContainerState, appId: string) {
+async function removeRetired({ db, engine, turns, log }: WatchOptions, container: ContainerState, appId: string) {
   const app = await apps.loadApp(db, appId)
   if (!app || app.release === 0 || String(app.release) === container.labels[labels.release]) return
   if (Date.now() - (app.started_at?.getTime() ?? 0) < retiredMs || (await operations.changesRelease(db, app.id))) return
   log.warn({ container: container.name }, 'watch: a container of a release that does not serve is removed')
-  await engine.remove(container.name)
+  await turns(app.id, () => engine.remove(container.name))
 }
 
 async function removeStrays(
@@ -120,7 +124,7 @@ function observe(app: apps.AppRow, container: ContainerState | null): Observatio
 }
 
 async function act(
-  { db, engine, log, bootId }: WatchOptions,
+  { db, engine, turns, log, bootId }: WatchOptions,
   app: apps.AppRow,
   container: ContainerState | null,
   decision: Verdict,
@@ -138,7 +142,7 @@ async function act(
   }
   if (decision === 'bring-back') await enqueueStart(db, app)
   if (decision === 'bring-down' && container && (await staysStopped(db, app.id)))
-    await engine.stop(container.name, stopGraceSeconds)
+    await turns(app.id, () => engine.stop(container.name, stopGraceSeconds))
   if (decision === 'record-exit') {
     const exit = {
       code: container?.exitCode ?? null,

@@ -31,7 +31,7 @@ export async function startHost(parts: HostParts) {
 
   const loops = [
     stayVisible(parts, ending.signal, log),
-    watchHost({ db, engine, volumes, hostId, bootId: parts.bootId, log }, ending.signal),
+    watchHost({ db, engine, volumes, turns, hostId, bootId: parts.bootId, log }, ending.signal),
   ]
   const options = {
     db,
@@ -43,6 +43,8 @@ export async function startHost(parts: HostParts) {
     sharedUid: parts.sharedUid,
     bootId: parts.bootId,
     placement: withCrashPoints('placement', parts.placement),
+    snapshots: withCrashPoints('snapshots', parts.snapshots),
+    turns,
     git: withCrashPoints('git', parts.git),
     gitLimits: parts.gitLimits,
     credentials: parts.credentials,

@@ -91,6 +91,33 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await host.stop(wanted.name, 10)
   })
 
+  test(`${name}: what is paused stands still until it goes on, and once is enough`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('waits')
+    await host.pause(wanted.name)
+    await host.unpause(wanted.name)
+    await running(host, wanted)
+    await host.unpause(wanted.name)
+    await host.pause(wanted.name)
+    await host.pause(wanted.name)
+    t.like(await host.inspect(wanted.name), { status: 'paused', running: true, exitCode: null })
+    t.deepEqual(
+      (await host.list(wanted.labels)).filter(({ name }) => name === wanted.name).map(({ status }) => status),
+      ['paused'],
+    )
+    await host.unpause(wanted.name)
+    await host.unpause(wanted.name)
+    t.like(await host.inspect(wanted.name), { status: 'running', running: true })
+    await host.stop(wanted.name, 5)
+    await host.pause(wanted.name)
+    await host.unpause(wanted.name)
+    t.like(await host.inspect(wanted.name), { status: 'exited', running: false })
+    await running(host, wanted)
+    await host.pause(wanted.name)
+    await host.remove(wanted.name)
+    t.is(await host.inspect(wanted.name), null)
+  })
+
   test(`${name}: a program that does not listen is killed after the grace`, async t => {
     const { host, spec } = subject()
     const wanted = spec('stubborn')

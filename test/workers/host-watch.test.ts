@@ -1,5 +1,6 @@
 import test from 'ava'
 import { pino } from 'pino'
+import { appTurns } from '../../activities/app-turns.ts'
 import { type ContainerHost, type ContainerState, labels } from '../../activities/container-host.ts'
 import * as apps from '../../db/apps.ts'
 import * as operations from '../../db/operations.ts'
@@ -48,6 +49,7 @@ async function running(changes: { autorestart?: boolean } = {}) {
   await apps.recordStarted(db, app.id, { release: 1, containerId: 'c1', hostPort: 4000, bootId: 'boot-1', startedAt })
   const look = (containers: ContainerState[], bootId = 'boot-1', removed: string[] = [], folders: string[] = []) =>
     reconcile({
+      turns: appTurns(),
       db,
       hostId,
       bootId,
@@ -131,7 +133,15 @@ test('a start that happens while the host is looked at is not taken back', async
       return old
     },
   } as unknown as ContainerHost
-  await reconcile({ db, hostId, bootId: 'boot-1', log, engine, volumes: { list: async () => [] } as never })
+  await reconcile({
+    db,
+    turns: appTurns(),
+    hostId,
+    bootId: 'boot-1',
+    log,
+    engine,
+    volumes: { list: async () => [] } as never,
+  })
   t.like(await row(), { status: 'running', host_port: 4001 })
 })
 

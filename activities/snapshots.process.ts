@@ -1,0 +1,87 @@
+import { execFile } from 'node:child_process'
+import { Readable } from 'node:stream'
+import { promisify } from 'node:util'
+import { Pause } from './snapshots.pause.ts'
+import { SnapshotChild } from './snapshots.spawn.ts'
+import type { MadeSnapshot, SnapshotRequest, Snapshots } from './snapshots.ts'
+
+export interface SnapshotOptions {
+  /** Resident size of a child at most. */
+  memoryMb?: number
+  /** How long a program may stand still; then it goes on and its snapshot fails. */
+  pauseSeconds?: number
+  /** Told how large a child was at most, in bytes. */
+  observe?: (peakBytes: number) => void
+}
+
+/** Snapshots are made and read by child processes, one for each; see `Snapshots`. */
+export function snapshots({ memoryMb = 384, pauseSeconds = 20, observe }: SnapshotOptions = {}): Snapshots {
+  const limits = { memoryBytes: memoryMb * 1024 ** 2, onPeak: observe }
+
+  function make(request: SnapshotRequest) {
+    const { files, facts, signal } = request
+    const pause = new Pause(request, pauseSeconds)
+    const child: SnapshotChild = new SnapshotChild(
+      { kind: 'make', files, facts },
+      {
+        ...limits,
+        archive: null,
+        signal,
+        onWish(wish) {
+          const fail = (error: Error) => child.end(error)
+          if (wish === 'pause') pause.begin(fail).then(() => child.goOn(), fail)
+          else pause.end().catch(fail)
+        },
+      },
+    )
+    const made = finish(child, pause)
+    made.catch(() => {}) // the reader of the body is told too
+    return { body: Readable.from(bodyOf(child, made), { objectMode: false, highWaterMark: 1024 ** 2 }), made }
+  }
+
+  return {
+    make,
+    async verify(file, signal) {
+      return (await new SnapshotChild({ kind: 'verify' }, { ...limits, archive: file.fd, signal }).done)!
+    },
+    async unpack(file, folder, owner, signal) {
+      const child = new SnapshotChild({ kind: 'unpack', folder, owner }, { ...limits, archive: file.fd, signal })
+      try {
+        await child.done
+        // What takes the place of an application's files has to be there after a power cut too.
+        await promisify(execFile)('sync', ['-f', folder])
+      } catch (error) {
+        // One that was ended cleaned nothing up.
+        const cleaning = { ...limits, archive: file.fd, signal: AbortSignal.timeout(clearSeconds * 1000) }
+        await new SnapshotChild({ kind: 'clear', folder, owner }, cleaning).done.catch(() => {})
+        throw error
+      }
+    },
+  }
+}
+
+const clearSeconds = 600
+
+async function finish(child: SnapshotChild, pause: Pause): Promise<MadeSnapshot> {
+  try {
+    const made = (await child.done)!
+    await pause.end()
+    return { ...made, pausedMs: pause.ms }
+  } finally {
+    await pause.end().catch(() => {})
+  }
+}
+
+/** Ends only when everything is well; whoever stops reading ends the child. */
+async function* bodyOf(child: SnapshotChild, made: Promise<unknown>): AsyncGenerator<Buffer> {
+  try {
+    try {
+      for await (const piece of child.output) yield piece as Buffer
+    } catch {
+      // Why it broke is what `made` says.
+    }
+    await made
+  } finally {
+    child.end(new Error('The reader of the snapshot has gone away.'))
+  }
+}

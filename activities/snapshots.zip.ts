@@ -1,0 +1,143 @@
+/** What a zip archive says of one entry. Offsets and sizes in bytes, `mtime` in ms since 1970. */
+export interface ZipEntry {
+  /** As the file system has it: names need not be UTF-8. Ends in `/` for a folder. */
+  name: Buffer
+  /** Type and permission bits. */
+  mode: number
+  mtime: number
+  deflated: boolean
+  /** Its sizes follow its content, because they were not known before. */
+  described: boolean
+  /** Its sizes take 8 bytes each, also where they follow. */
+  wide: boolean
+  crc: number
+  size: number
+  packed: number
+  /** First byte of its local header. */
+  offset: number
+}
+
+const utf8Names = 0x800
+const sizesFollow = 0x8
+const madeOnUnix = 3 << 8
+const most = { short: 0xffff, long: 0xffff_ffff } as const
+
+/** Sizes from here on are written wide, although packing may still make them small: what does not pack grows a little. */
+export const wideFromBytes = 0xff00_0000
+
+/** Stands before the content. */
+export function localHeader(entry: ZipEntry): Buffer {
+  const { crc, size, packed, described, wide } = entry
+  const known = described ? { crc: 0, size: 0, packed: 0 } : { crc, size, packed }
+  const extra = Buffer.concat([timeField(entry.mtime), wide ? wideField([known.size, known.packed]) : none])
+  const head = Buffer.alloc(30)
+  head.writeUInt32LE(0x0403_4b50, 0)
+  writeTraits(head, 4, entry)
+  head.writeUInt32LE(known.crc, 14)
+  head.writeUInt32LE(wide ? most.long : known.packed, 18)
+  head.writeUInt32LE(wide ? most.long : known.size, 22)
+  head.writeUInt16LE(entry.name.length, 26)
+  head.writeUInt16LE(extra.length, 28)
+  return Buffer.concat([head, entry.name, extra])
+}
+
+/** Stands behind the content of an entry that is `described`. */
+export function dataDescriptor({ crc, size, packed, wide }: ZipEntry): Buffer {
+  const head = Buffer.alloc(8)
+  head.writeUInt32LE(0x0807_4b50, 0)
+  head.writeUInt32LE(crc, 4)
+  const sizes = Buffer.alloc(wide ? 16 : 8)
+  if (wide) writeWide(sizes, 0, [packed, size])
+  else {
+    sizes.writeUInt32LE(packed, 0)
+    sizes.writeUInt32LE(size, 4)
+  }
+  return Buffer.concat([head, sizes])
+}
+
+/** One record of the central directory. */
+export function centralRecord(entry: ZipEntry): Buffer {
+  const { crc, size, packed, offset, mode } = entry
+  const large = [size, packed, offset].filter(value => value >= most.long)
+  const extra = Buffer.concat([timeField(entry.mtime), large.length > 0 ? wideField(large) : none])
+  const head = Buffer.alloc(46)
+  head.writeUInt32LE(0x0201_4b50, 0)
+  head.writeUInt16LE(madeOnUnix | 45, 4)
+  writeTraits(head, 6, entry)
+  head.writeUInt32LE(crc, 16)
+  head.writeUInt32LE(Math.min(packed, most.long), 20)
+  head.writeUInt32LE(Math.min(size, most.long), 24)
+  head.writeUInt16LE(entry.name.length, 28)
+  head.writeUInt16LE(extra.length, 30)
+  head.writeUInt32LE((mode << 16) >>> 0, 38)
+  head.writeUInt32LE(Math.min(offset, most.long), 42)
+  return Buffer.concat([head, entry.name, extra])
+}
+
+/** The end of the archive, behind a central directory of `length` bytes from `start` on. */
+export function endRecords(entries: number, start: number, length: number): Buffer {
+  const end = Buffer.alloc(22)
+  end.writeUInt32LE(0x0605_4b50, 0)
+  end.writeUInt16LE(Math.min(entries, most.short), 8)
+  end.writeUInt16LE(Math.min(entries, most.short), 10)
+  end.writeUInt32LE(Math.min(length, most.long), 12)
+  end.writeUInt32LE(Math.min(start, most.long), 16)
+  if (entries < most.short && start < most.long && length < most.long) return end
+  const wide = Buffer.alloc(56)
+  wide.writeUInt32LE(0x0606_4b50, 0)
+  writeWide(wide, 4, [44])
+  wide.writeUInt16LE(madeOnUnix | 45, 12)
+  wide.writeUInt16LE(45, 14)
+  writeWide(wide, 24, [entries, entries, length, start])
+  const locator = Buffer.alloc(20)
+  locator.writeUInt32LE(0x0706_4b50, 0)
+  writeWide(locator, 8, [start + length])
+  locator.writeUInt32LE(1, 16)
+  return Buffer.concat([wide, locator, end])
+}
+
+const none = Buffer.alloc(0)
+
+/** Version, flags, method and the coarse time that both kinds of header begin with. */
+function writeTraits(head: Buffer, at: number, { name, deflated, described, mtime }: ZipEntry): void {
+  const time = dosTime(new Date(mtime))
+  head.writeUInt16LE(45, at)
+  head.writeUInt16LE((described ? sizesFollow : 0) | (isUtf8Text(name) ? utf8Names : 0), at + 2)
+  head.writeUInt16LE(deflated ? 8 : 0, at + 4)
+  head.writeUInt32LE(time, at + 6)
+}
+
+/** Declared as UTF-8 only where it is: other names are what their bytes are. */
+function isUtf8Text(name: Buffer): boolean {
+  return name.some(byte => byte >= 0x80) && Buffer.from(name.toString('utf8')).equals(name)
+}
+
+/** The time in seconds since 1970, which tools on Unix prefer to the coarse one. */
+function timeField(mtime: number): Buffer {
+  const field = Buffer.alloc(9)
+  field.writeUInt16LE(0x5455, 0)
+  field.writeUInt16LE(5, 2)
+  field.writeUInt8(1, 4)
+  field.writeInt32LE(Math.max(-0x8000_0000, Math.min(Math.floor(mtime / 1000), 0x7fff_ffff)), 5)
+  return field
+}
+
+function wideField(values: number[]): Buffer {
+  const field = Buffer.alloc(4 + 8 * values.length)
+  field.writeUInt16LE(1, 0)
+  field.writeUInt16LE(8 * values.length, 2)
+  writeWide(field, 4, values)
+  return field
+}
+
+function writeWide(into: Buffer, at: number, values: number[]): void {
+  for (const [index, value] of values.entries()) into.writeBigUInt64LE(BigInt(value), at + 8 * index)
+}
+
+/** Two seconds fine, from 1980 on, without a zone. */
+function dosTime(date: Date): number {
+  const year = Math.min(Math.max(date.getUTCFullYear(), 1980), 2107)
+  const day = ((year - 1980) << 9) | ((date.getUTCMonth() + 1) << 5) | date.getUTCDate()
+  const clock = (date.getUTCHours() << 11) | (date.getUTCMinutes() << 5) | (date.getUTCSeconds() >> 1)
+  return ((day << 16) | clock) >>> 0
+}
