@@ -1,9 +1,11 @@
 import type { Exchange } from './call.ts'
 
-const heartbeatMs = 15_000
-const reconnectMs = 2000
-/** A reader that lags behind by this is cut; it may come back with `Last-Event-ID`. */
+const tickMs = 5000
+const pingMs = 15_000
+/** A reader that lags behind by this is cut; it may come back. */
 const mostBuffered = 1024 * 1024
+/** So is one that has taken nothing for this long although something waits for it. */
+const longestStallMs = 20_000
 
 export interface StreamEvent {
   event: string
@@ -11,13 +13,31 @@ export interface StreamEvent {
   id?: string
 }
 
+/** One event as it stands on the wire. A text of several lines arrives as it was, with its line ends as `\n`. */
+export function frameOf({ event, data, id }: StreamEvent): string {
+  const lines = data.split(/\r\n|\r|\n/).map(line => `data: ${line}\n`)
+  return `event: ${event}\n${id === undefined ? '' : `id: ${id}\n`}${lines.join('')}\n`
+}
+
+export interface EventStreamOptions {
+  /** When a client whose stream broke should come back. */
+  reconnectMs?: number
+  /** Frames that go out with each comment line `: ping`. */
+  heartbeat?: string
+}
+
 /** One stream of Server-Sent Events to one client. */
 export class EventStream {
-  #exchange: Exchange
-  #heartbeat: NodeJS.Timeout
+  readonly #exchange: Exchange
+  readonly #timer: NodeJS.Timeout
+  readonly #heartbeat: string
+  #unsent = 0
+  #movedAt = performance.now()
+  #pingedAt = this.#movedAt
 
-  constructor(exchange: Exchange) {
+  constructor(exchange: Exchange, { reconnectMs = 2000, heartbeat = '' }: EventStreamOptions = {}) {
     this.#exchange = exchange
+    this.#heartbeat = `: ping\n\n${heartbeat}`
     const { response, requestId } = exchange
     response.writeHead(200, {
       'Content-Type': 'text/event-stream; charset=utf-8',
@@ -26,27 +46,40 @@ export class EventStream {
       'X-Accel-Buffering': 'no',
       'X-Request-Id': requestId,
     })
-    this.#heartbeat = setInterval(() => this.#write(': ping\n\n'), heartbeatMs)
-    exchange.gone.addEventListener('abort', () => clearInterval(this.#heartbeat))
-    this.#write(`retry: ${reconnectMs}\n\n`)
+    this.#timer = setInterval(() => this.#tick(), tickMs)
+    exchange.gone.addEventListener('abort', () => clearInterval(this.#timer))
+    this.write(`retry: ${reconnectMs}\n\n`)
   }
 
-  /** A text of several lines arrives as it was, with its line ends as `\n`. */
-  send({ event, data, id }: StreamEvent): void {
-    const lines = data.split(/\r\n|\r|\n/).map(line => `data: ${line}\n`)
-    this.#write(`event: ${event}\n${id === undefined ? '' : `id: ${id}\n`}${lines.join('')}\n`)
+  send(event: StreamEvent): void {
+    this.write(frameOf(event))
+  }
+
+  /** Whole frames; those for many streams are best made once, as bytes. */
+  write(frames: string | Buffer): void {
+    const { response } = this.#exchange
+    if (response.destroyed || response.writableEnded) return
+    this.#unsent++
+    response.write(frames, this.#sent)
+    if (response.writableLength > mostBuffered) response.destroy()
   }
 
   end(): void {
-    clearInterval(this.#heartbeat)
+    clearInterval(this.#timer)
     this.#exchange.response.end()
   }
 
-  #write(text: string): void {
-    const { response } = this.#exchange
-    if (response.destroyed) return
-    response.write(text)
-    if (response.writableLength > mostBuffered) response.destroy()
+  readonly #sent = (): void => {
+    this.#unsent--
+    this.#movedAt = performance.now()
+  }
+
+  #tick(): void {
+    const now = performance.now()
+    if (this.#unsent > 0 && now - this.#movedAt > longestStallMs) return void this.#exchange.response.destroy()
+    if (now - this.#pingedAt < pingMs - tickMs / 2) return
+    this.#pingedAt = now
+    this.write(this.#heartbeat)
   }
 }
 

@@ -94,7 +94,8 @@ function requestBody({ body, upload }: Endpoint): Json | undefined {
   return undefined
 }
 
-function success({ response }: Endpoint): Json {
+function success({ response, stream }: Endpoint): Json {
+  if (stream) return { description: stream, content: { 'text/event-stream': { schema: { type: 'string' } } } }
   const properties: Json = { status: { const: 'success' } }
   if (response) properties.response = schemaOf(response, 'output')
   const required = response?.safeParse(undefined).success ? ['status'] : Object.keys(properties)

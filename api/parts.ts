@@ -11,10 +11,13 @@ import type { Endpoint } from './endpoint.ts'
 import type { HostReader } from './host-reader.ts'
 import type { Limiter } from './limiter.ts'
 import type { NetworkRates } from './network-rates.ts'
+import type { LiveFeeds } from './live-feeds.ts'
 import type { Outcomes } from './outcomes.ts'
 import type { ServiceStatus } from './service-status.ts'
+import type { RealtimeLeases } from './realtime-leases.ts'
 
 /** Wakes the lane of an application. May fail or be lost: the operation's row is what counts, and the relay heals. */
+import type { StreamAccess } from './stream-access.ts'
 export interface Lanes {
   wake(appId: string, ownerId: string): Promise<void>
 }
@@ -40,6 +43,9 @@ export interface Parts {
   hosts: HostReader
   sources: KnownSources
   /** Null: the operator has set up none. */
+  live: LiveFeeds
+  leases: RealtimeLeases
+  access: StreamAccess
   gitProvider: GitProvider | null
   rates: NetworkRates
   service: ServiceStatus

@@ -21,20 +21,24 @@ export interface CredentialRow extends UserRow {
   credential_id: string
   scopes: Scope[] | null
   resources: string[] | null
+  /** When it stops working by itself. */
+  credential_expires_at: Date | null
 }
 
 const user = 'u.id, u.name, u.email, u.locale, u.plan, u.plan_ends_at, u.blocked_at, u.created_at'
 
 const byKeyHash = statement<CredentialRow>(
   'accounts.by-key-hash',
-  `select ${user}, k.id as credential_id, k.scopes, k.resources
+  `select ${user}, k.id as credential_id, k.scopes, k.resources,
+          k.expires_at as credential_expires_at
      from api_keys k join users u on u.id = k.user_id
     where k.hash = $1 and k.revoked_at is null and (k.expires_at is null or k.expires_at > now()) and u.blocked_at is null`,
 )
 
 const bySession = statement<CredentialRow>(
   'accounts.by-session',
-  `select ${user}, s.id as credential_id, null::text[] as scopes, null::text[] as resources
+  `select ${user}, s.id as credential_id, null::text[] as scopes, null::text[] as resources,
+          s.expires_at + make_interval(secs => ${sessionSkewSeconds}) as credential_expires_at
      from sessions s join users u on u.id = s.user_id
     where s.id = $1 and s.user_id = $2 and s.revoked_at is null and u.blocked_at is null
       and s.expires_at > now() - make_interval(secs => ${sessionSkewSeconds})`,
@@ -87,11 +91,16 @@ export async function setPlan(db: Db, userId: string, plan: string, endsAt: Date
 
 /** A blocked account's credentials answer 401; its applications run on. */
 export async function setBlocked(db: Db, userId: string, blocked: boolean): Promise<boolean> {
-  return (
-    (await db('users')
-      .where({ id: userId })
-      .update({ blocked_at: blocked ? db.fn.now() : null })) === 1
-  )
+  const changed = await db('users')
+    .where({ id: userId })
+    .update({ blocked_at: blocked ? db.fn.now() : null })
+  await announceAccess(db, userId)
+  return changed === 1
+}
+
+/** Tells every process that this account may see less than before: open streams are looked at again. */
+export async function announceAccess(db: Db, userId: string): Promise<void> {
+  await db.raw(`select pg_notify('access', ?)`, [userId])
 }
 
 export interface NewKey {
@@ -135,9 +144,9 @@ export async function listKeys(db: Db, userId: string): Promise<KeyRow[]> {
     .orderBy('created_at')
 }
 
-/** Every process refuses the key within a second. False when there is no such live key. */
+/** Every process refuses the key within a second, and its open streams end within 5. False when there is no such live key. */
 export async function revokeKey(db: Db, id: string): Promise<boolean> {
-  return (await db('api_keys').where({ id, revoked_at: null }).update({ revoked_at: db.fn.now() })) === 1
+  return revoke(db, 'api_keys', id)
 }
 
 /** Opens a session and gives its token. */
@@ -151,6 +160,13 @@ export async function createSession(
   return { id: session.id, token: await signSession(masterKey, session), expiresAt: session.expiresAt }
 }
 
+/** As `revokeKey`, of a session. */
 export async function revokeSession(db: Db, id: string): Promise<boolean> {
-  return (await db('sessions').where({ id, revoked_at: null }).update({ revoked_at: db.fn.now() })) === 1
+  return revoke(db, 'sessions', id)
+}
+
+async function revoke(db: Db, table: 'api_keys' | 'sessions', id: string): Promise<boolean> {
+  const [revoked] = await db(table).where({ id, revoked_at: null }).update({ revoked_at: db.fn.now() }, ['user_id'])
+  if (revoked) await announceAccess(db, revoked.user_id)
+  return revoked !== undefined
 }

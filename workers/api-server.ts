@@ -11,12 +11,16 @@ import { healthChecks } from '../api/health.ts'
 import { hostCall } from '../api/host-call.ts'
 import { httpHostReader } from '../api/host-reader.ts'
 import { Limiter } from '../api/limiter.ts'
+import { hostLive } from '../api/live-events.ts'
+import { LiveFeeds } from '../api/live-feeds.ts'
 import { NetworkRates } from '../api/network-rates.ts'
 import { Outcomes } from '../api/outcomes.ts'
 import type { Parts } from '../api/parts.ts'
+import { RealtimeLeases } from '../api/realtime-leases.ts'
 import { drain, hardenedServer } from '../api/server.ts'
 import { ServiceStatus } from '../api/service-status.ts'
 import { openDatabase } from '../db/database.ts'
+import { StreamAccess } from '../api/stream-access.ts'
 import { sweepDeliveries } from '../db/deliveries.ts'
 import { deploySources } from '../db/deploy-sources.ts'
 import { listHosts } from '../db/hosts.ts'
@@ -25,6 +29,7 @@ import { sweepCounters } from '../db/limits.ts'
 import { Notifications } from '../db/notifications.ts'
 import type { Config } from '../policy/config.ts'
 import { applicationRange } from '../policy/networks.ts'
+import { sweepLeases } from '../db/realtime-listeners.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { openGitProvider } from './git-provider.ts'
@@ -44,7 +49,7 @@ export async function serveApi(config: Config): Promise<void> {
   if (!/^[0-9a-f]{64}$/.test(masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
 
   const db = openDatabase({ url, pool: databasePool, applicationName: 'berth-api', statementTimeoutMs: 2500 })
-  const notifications = new Notifications(url, ['operations', 'deploy-sources'])
+  const notifications = new Notifications(url, ['operations', 'deploy-sources', 'access', 'apps'])
   const client = openTemporal(config)
   const plans = plansOf(config)
   const store = withCrashPoints('store', await openObjectStore(config.objectStore))
@@ -58,12 +63,14 @@ export async function serveApi(config: Config): Promise<void> {
   const askHost = hostCall(db, masterKey)
   const parts: Parts = {
     db: withCrashPoints('db', db),
+  const authenticate = authenticator({ db, masterKey, plans })
+  const rates = new NetworkRates()
     config,
     plans,
     store,
     log,
     archives: zips,
-    authenticate: authenticator({ db, masterKey, plans }),
+    authenticate,
     limiter: new Limiter(db),
     lanes: sharedWakes(withCrashPoints('lanes', temporalLanes(client, { queuePrefix: config.queuePrefix }))),
     outcomes: new Outcomes(notifications),
@@ -71,7 +78,10 @@ export async function serveApi(config: Config): Promise<void> {
     hosts: httpHostReader(db, askHost),
     sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
     gitProvider: await openGitProvider(config),
-    rates: new NetworkRates(),
+    live: new LiveFeeds(hostLive(askHost), rates),
+    leases: new RealtimeLeases(db, config.rateLimitScale),
+    access: new StreamAccess({ authenticate, db }, notifications),
+    rates,
     service: new ServiceStatus(healthChecks({ db, store, edge: nginxEdge(config.edge.controlSocket), pingWorkflows })),
     isInside: address => inside.has(address),
   }
@@ -85,6 +95,7 @@ export async function serveApi(config: Config): Promise<void> {
     await sweepIdempotency(db)
     await sweepDeliveries(db)
   })
+    await sweepLeases(db)
 
   const apps = surfaces(parts)
   const limits = {
@@ -108,6 +119,7 @@ export async function serveApi(config: Config): Promise<void> {
   log.info({ ports: config.ports }, 'api ready')
 }
 
+  life.onEnd(async () => parts.access.leave())
 function listening(server: Server, port: number, address: string): Promise<Server> {
   return new Promise((resolve, reject) => server.once('error', reject).listen(port, address, () => resolve(server)))
 }

@@ -4,16 +4,15 @@ import { isUnavailable } from '../../db/database.ts'
 import { deploymentState, logAfter } from '../../db/deployment-history.ts'
 import { readLog } from '../../db/deployments.ts'
 import { ApiError } from '../../policy/errors.ts'
-import { accessApp } from '../access.ts'
 import type { Exchange } from '../call.ts'
-import { endpoint } from '../endpoint.ts'
+import { type Call, endpoint } from '../endpoint.ts'
 import { EventStream, wantsStream } from '../event-stream.ts'
 import type { Parts } from '../parts.ts'
 import { streamed } from '../respond.ts'
 
+type AppCall = Pick<Call<{ scope: null; permission: 'read' }>, 'app' | 'caller' | 'exchange'>
+
 const lookEveryMs = 500
-/** A revoked credential is noticed within 5 s. */
-const checkEveryMs = 4000
 const longestMs = 10 * 60_000
 
 /** Contract 13: the whole log, or a stream that follows it: frames `logs`, and a last `end` with the state. */
@@ -25,32 +24,32 @@ export const appsDeploymentLogs = endpoint({
   auth: { scope: 'apps:read', permission: 'read' },
   response: z.object({ logs: z.string() }),
   errors: ['DEPLOYMENT_NOT_FOUND'],
-  async handle({ app, exchange }, parts) {
+  async handle(call, parts) {
+    const { app, exchange } = call
     const id = exchange.path.deploymentId ?? ''
     const state = /^[0-9a-f]{32}$/.test(id) ? await deploymentState(parts.db, app.id, id) : undefined
     if (!state) throw new ApiError('DEPLOYMENT_NOT_FOUND')
     if (!wantsStream(exchange)) return { logs: await readLog(parts.db, id) }
-    await follow(app.id, id, exchange, parts)
+    await follow(call, id, parts)
     // Written already; the envelope is for the other form.
     return streamed as never
   },
 })
 
 /** Sends what is new until the deployment has ended, the client is gone, the right is lost or 10 minutes have passed. */
-async function follow(appId: string, id: string, exchange: Exchange, parts: Parts): Promise<void> {
+async function follow(call: AppCall, id: string, { db, access }: Parts): Promise<void> {
+  const { app, exchange } = call
   const stream = new EventStream(exchange)
+  const refused = new AbortController()
+  const unwatch = access.watch(call, 'read', () => refused.abort())
+  const over = AbortSignal.any([exchange.gone, refused.signal])
   const begun = performance.now()
   let seq = lastSeen(exchange)
-  let checked = begun
-  while (!exchange.gone.aborted && performance.now() - begun < longestMs) {
+  while (!over.aborted && performance.now() - begun < longestMs) {
     try {
-      if (performance.now() - checked > checkEveryMs) {
-        await stillMay(exchange, parts)
-        checked = performance.now()
-      }
       // The state first: what was printed before it changed is then in what is read next.
-      const state = await deploymentState(parts.db, appId, id)
-      for (let news = await logAfter(parts.db, id, seq); news.length > 0; news = await logAfter(parts.db, id, seq)) {
+      const state = await deploymentState(db, app.id, id)
+      for (let news = await logAfter(db, id, seq); news.length > 0; news = await logAfter(db, id, seq)) {
         stream.send({ event: 'logs', id: String(news.at(-1)!.seq), data: news.map(piece => piece.text).join('') })
         seq = news.at(-1)!.seq
       }
@@ -62,17 +61,13 @@ async function follow(appId: string, id: string, exchange: Exchange, parts: Part
       // A database that is away for a moment is asked again.
       if (!isUnavailable(error)) break
     }
-    await sleep(lookEveryMs, undefined, { signal: exchange.gone }).catch(() => {})
+    await sleep(lookEveryMs, undefined, { signal: over }).catch(() => {})
   }
+  unwatch()
   stream.end()
 }
 
 function lastSeen({ request }: Exchange): number {
   const id = Number(request.headers['last-event-id'] ?? 0)
   return Number.isInteger(id) && id > 0 && id < 2 ** 31 ? id : 0
-}
-
-async function stillMay({ request, address, path }: Exchange, { authenticate, db }: Parts): Promise<void> {
-  const caller = await authenticate(request, address)
-  await accessApp(db, caller, path.appId ?? '', 'read')
 }

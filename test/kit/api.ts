@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import test from 'ava'
 import { archives } from '../../activities/archive.process.ts'
 import type { Archives } from '../../activities/archive.ts'
+import type { LiveEvent } from '../../activities/live-feed.ts'
 import { endpoints, managementSurface, surfaces } from '../../api/app.ts'
 import { authenticator } from '../../api/authenticate.ts'
 import { heldCall } from '../../api/command.ts'
@@ -11,13 +12,16 @@ import { KnownSources } from '../../api/deploy-sources.ts'
 import { commonErrors, type Endpoint } from '../../api/endpoint.ts'
 import type { HostReader, HostReading } from '../../api/host-reader.ts'
 import { Limiter } from '../../api/limiter.ts'
+import { LiveFeeds } from '../../api/live-feeds.ts'
 import { NetworkRates } from '../../api/network-rates.ts'
 import { openApi } from '../../api/openapi.ts'
 import { Outcomes } from '../../api/outcomes.ts'
 import type { Log, Parts } from '../../api/parts.ts'
+import { RealtimeLeases } from '../../api/realtime-leases.ts'
 import { hardenedServer } from '../../api/server.ts'
 import { ServiceStatus } from '../../api/service-status.ts'
 import * as accounts from '../../db/accounts.ts'
+import { StreamAccess } from '../../api/stream-access.ts'
 import { createApp } from '../../db/app-creation.ts'
 import type { AppRow } from '../../db/apps.ts'
 import type { Db } from '../../db/database.ts'
@@ -30,11 +34,13 @@ import type { AppConfigFile } from '../../policy/app-config.ts'
 import { type Config, parseConfig } from '../../policy/config.ts'
 import { defaultPlans } from '../../policy/plans.ts'
 import type { Scope } from '../../policy/scopes.ts'
+import { ApiError } from '../../policy/errors.ts'
 import { sealKeys } from '../../policy/seal.ts'
 import { type TestDatabase, testDatabase } from './database.ts'
 import { FailingStore } from './failing-store.ts'
 
 export interface Answer {
+import type { ScriptedLive } from './scripted-live.ts'
   status: number
   // biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever came
   body: any
@@ -74,6 +80,15 @@ export class ScriptedHosts implements HostReader {
   }
 }
 
+
+  /** Live streams by application; without one the host is silent. */
+  readonly streams = new Map<string, ScriptedLive>()
+
+  async live(app: AppRow, signal: AbortSignal): Promise<AsyncIterable<LiveEvent[]>> {
+    const stream = this.streams.get(app.id)
+    if (!stream) throw new ApiError('CLUSTER_UNAVAILABLE')
+    return stream.open(signal)
+  }
 /** A lane that runs what is queued as the test says; `asleep` loses every wake-up. */
 export class ScriptedLanes {
   asleep = false
@@ -162,7 +177,7 @@ export async function openApiFor(
     ...parseConfig({ BERTH_MASTER_KEY: masterKey, RATE_LIMIT_SCALE: String(options.scale ?? 1000) }, '/'),
     ...options.config,
   }
-  const notifications = new Notifications(database.url, ['operations', 'deploy-sources'])
+  const notifications = new Notifications(database.url, ['operations', 'deploy-sources', 'access', 'apps'])
   const zips: Archives = archives()
   const breaches: string[] = []
   const made = {
@@ -173,14 +188,19 @@ export async function openApiFor(
   const base: Parts = {
     ...made,
     db,
+  const authenticate = authenticator({ db, masterKey, plans: defaultPlans })
+  const rates = new NetworkRates()
     config,
     plans: defaultPlans,
-    authenticate: authenticator({ db, masterKey, plans: defaultPlans }),
+    authenticate,
     limiter: new Limiter(db),
     archives: zips,
     outcomes: new Outcomes(notifications),
     patience: heldCall,
-    rates: new NetworkRates(),
+    rates,
+    live: new LiveFeeds((app, signal) => made.hosts.live(app, signal), rates),
+    leases: new RealtimeLeases(db, config.rateLimitScale),
+    access: new StreamAccess({ authenticate, db }, notifications),
     gitProvider: null,
     sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
     service: new ServiceStatus([]),

@@ -9,6 +9,9 @@ import { openObjectStore } from '../../activities/object-store.select.ts'
 import type { ObjectStore } from '../../activities/object-store.ts'
 import { hostCall } from '../../api/host-call.ts'
 import { httpHostReader } from '../../api/host-reader.ts'
+import { hostLive } from '../../api/live-events.ts'
+import { LiveFeeds } from '../../api/live-feeds.ts'
+import type { Parts } from '../../api/parts.ts'
 import { type AppRow, loadApp } from '../../db/apps.ts'
 import type { Db } from '../../db/database.ts'
 import * as operations from '../../db/operations.ts'
@@ -151,9 +154,11 @@ export class TestPlatform {
     const client = openTemporal(config)
     undo.push(() => client.connection.close())
     const lanes = temporalLanes(client, { queuePrefix: config.queuePrefix, idleSeconds: 5 })
-    const parts = () => ({
+    const ask = hostCall(database.db, masterKey)
+    const parts = ({ rates }: Parts) => ({
       lanes: lanes as never,
-      hosts: httpHostReader(database.db, hostCall(database.db, masterKey)) as never,
+      hosts: httpHostReader(database.db, ask) as never,
+      live: new LiveFeeds(hostLive(ask), rates),
       store,
       log,
     })

@@ -1,4 +1,3 @@
-import { get, type IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { revokeKey } from '../../../db/accounts.ts'
@@ -6,6 +5,7 @@ import { transaction } from '../../../db/database.ts'
 import { appendLog, record } from '../../../db/deployments.ts'
 import { queueDeploy } from '../../../db/deploys.ts'
 import { type TestUser, testApi } from '../../kit/api.ts'
+import { EventReader } from '../../kit/event-stream.ts'
 
 const api = testApi()
 
@@ -84,41 +84,8 @@ test('a log is read whole; a foreign or unknown deployment is not found', async 
     t.deepEqual([(await logs(id)).status, (await logs(id)).body.code], [404, 'DEPLOYMENT_NOT_FOUND'])
 })
 
-interface Frame {
-  event?: string
-  id?: string
-  data: string
-}
-
-/** Reads a stream until it ends. */
-function follow(path: string, key: string, headers: Record<string, string> = {}) {
-  const frames: Frame[] = []
-  let response: IncomingMessage | undefined
-  const ended = new Promise<Frame[]>((resolve, reject) => {
-    const call = get(
-      `${api().url}${path}`,
-      { agent: false, headers: { authorization: key, accept: 'text/event-stream', ...headers } },
-      answer => {
-        response = answer
-        let text = ''
-        answer.setEncoding('utf8').on('data', piece => {
-          text += piece
-          for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
-            const lines = text.slice(0, end).split('\n')
-            text = text.slice(end + 2)
-            const field = (name: string) =>
-              lines.filter(line => line.startsWith(`${name}: `)).map(line => line.slice(name.length + 2))
-            const [event] = field('event')
-            if (event) frames.push({ event, id: field('id')[0], data: field('data').join('\n') })
-          }
-        })
-        answer.on('end', () => resolve(frames)).on('error', () => resolve(frames))
-      },
-    )
-    call.on('error', reject)
-  })
-  return { frames, ended, type: () => response?.headers['content-type'] }
-}
+const follow = (path: string, key: string, headers?: Record<string, string>) =>
+  new EventReader(`${api().url}${path}`, key, headers)
 
 const until = async (met: () => boolean) => {
   for (let i = 0; i < 200 && !met(); i++) await sleep(25)
@@ -132,7 +99,7 @@ test('a log is followed until the end, and continued where a client left', async
   await appendLog(api().db, id, 'fetching\r\n')
   const stream = follow(path, ana.key)
   await until(() => stream.frames.length > 0)
-  t.is(stream.type(), 'text/event-stream; charset=utf-8')
+  t.is(stream.response?.headers['content-type'], 'text/event-stream; charset=utf-8')
   const begun = performance.now()
   await appendLog(api().db, id, 'installing\n\ndone')
   await until(() => stream.frames.length > 1)

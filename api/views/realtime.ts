@@ -1,0 +1,31 @@
+import type { LiveEvent, LiveReading } from '../../activities/live-feed.ts'
+import type { AppRow } from '../../db/apps.ts'
+import { figuresOf } from './stats.ts'
+
+const mb = 1024 * 1024
+
+/** The figures of one second (contract 7): memory in whole MB, counters in whole bytes, `new` in bytes per second. */
+export function statusView(app: AppRow, { state, stats }: LiveReading, rate: readonly [number, number], at: number) {
+  const figures = figuresOf(app, { state, stats, storageBytes: 0 }, rate, at)
+  const limitBytes = stats?.memoryLimitBytes || figures.limitBytes
+  return {
+    cpu: Math.round(figures.cpuPercent * 100) / 100,
+    // A program that runs uses something.
+    ram: [Math.ceil(figures.memoryBytes / mb), Math.round(limitBytes / mb)],
+    netIO: { i: whole(figures.total[0]), o: whole(figures.total[1]), new: { i: whole(rate[0]), o: whole(rate[1]) } },
+    bIO: { i: whole(stats?.blockRead ?? 0), o: whole(stats?.blockWrite ?? 0) },
+  }
+}
+
+/** The first status of a stream tells also what does not change from second to second. */
+export function firstStatusView(app: AppRow, reading: LiveReading, rate: readonly [number, number], at: number) {
+  const { cpu, ram, netIO, bIO } = statusView(app, reading, rate, at)
+  const { status, uptimeMs } = figuresOf(app, { ...reading, storageBytes: 0 }, rate, at)
+  return { cpu, cpuLimit: app.cpu, ram, status, netIO, bIO, uptime: uptimeMs }
+}
+
+/** A line of output, marked by where it was printed. */
+export const lineView = ({ stream, line }: Extract<LiveEvent, { line: string }>): string =>
+  `${stream === 'stderr' ? '\u0002' : '\u0001'}${line}`
+
+const whole = (value: number): number => Math.max(0, Math.round(value))
