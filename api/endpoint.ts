@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { AppRow } from '../db/apps.ts'
-import type { ApiError, ErrorCode } from '../policy/errors.ts'
+import { ApiError, type ErrorCode } from '../policy/errors.ts'
 import { countersOf, type Limit, limits } from '../policy/limits.ts'
 import type { Role } from '../policy/permissions.ts'
 import { type Access, type Auth, accessApp, checkScope } from './access.ts'
@@ -46,7 +46,7 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   envelope?: false
   /** The answer is a stream of events, which `handle` writes itself; this names them. */
   stream?: string
-  /** True: no budget counts it (contract 1); it has a measure of its own. */
+  /** True: no budget counts it and no country is blocked (contract 1); programs of a provider call it, with a measure of its own. */
   uncounted?: true
   /** A GET that changes something: it stands in the audit record as commands do. */
   changes?: true
@@ -79,7 +79,13 @@ const admissionDeadlineMs = 2800
 
 /** Codes that the pipeline itself may answer with. Handlers may throw them too. */
 export function commonErrors({ auth, query, body, upload, method, maxBodyBytes }: Endpoint): ErrorCode[] {
-  const codes: ErrorCode[] = ['INTERNAL_SERVER_ERROR', 'DATABASE_UNAVAILABLE', 'RATE_LIMIT', 'KEEP_CALM']
+  const codes: ErrorCode[] = [
+    'INTERNAL_SERVER_ERROR',
+    'DATABASE_UNAVAILABLE',
+    'RATE_LIMIT',
+    'KEEP_CALM',
+    'COUNTRY_BLOCKED',
+  ]
   if (auth !== 'public') codes.push('ACCESS_DENIED')
   if (typeof auth === 'object') codes.push('MISSING_SCOPE')
   if (typeof auth === 'object' && auth.permission)
@@ -91,7 +97,7 @@ export function commonErrors({ auth, query, body, upload, method, maxBodyBytes }
   return codes
 }
 
-/** The fixed way of every request: authenticate, scope, load and permission, limit, parse, handle, envelope. Never rejects. */
+/** The fixed way of every request: country, authenticate, scope, load and permission, limit, parse, handle, envelope. Never rejects. */
 export async function serve(endpoint: Endpoint, exchange: Exchange, parts: Parts): Promise<Reply> {
   let admission: Admission = {}
   try {
@@ -116,6 +122,7 @@ export type Admission = Partial<Access> & { caller?: Caller }
 
 async function admit(endpoint: Endpoint, exchange: Exchange, parts: Parts): Promise<Admission> {
   const { auth } = endpoint
+  if (!endpoint.uncounted && parts.isBlocked(exchange.address)) throw new ApiError('COUNTRY_BLOCKED')
   if (auth === 'public') {
     if (!endpoint.uncounted) await count(endpoint, exchange, parts)
     return {}

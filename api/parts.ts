@@ -2,22 +2,26 @@ import type { Archives } from '../activities/archive.ts'
 import type { GitProvider } from '../activities/git-provider.ts'
 import type { ObjectStore } from '../activities/object-store.ts'
 import type { Db } from '../db/database.ts'
+import type { SnapshotRow } from '../db/snapshots.ts'
 import type { Config } from '../policy/config.ts'
 import type { Plans } from '../policy/plans.ts'
 import type { Authenticate } from './authenticate.ts'
 import type { Patience } from './command.ts'
+import type { InCountries } from './countries.ts'
 import type { KnownSources } from './deploy-sources.ts'
 import type { Endpoint } from './endpoint.ts'
+import type { HostFiles } from './host-files.ts'
 import type { HostReader } from './host-reader.ts'
 import type { Limiter } from './limiter.ts'
-import type { NetworkRates } from './network-rates.ts'
 import type { LiveFeeds } from './live-feeds.ts'
+import type { NetworkRates } from './network-rates.ts'
 import type { Outcomes } from './outcomes.ts'
-import type { ServiceStatus } from './service-status.ts'
 import type { RealtimeLeases } from './realtime-leases.ts'
+import type { Remembered } from './remembered.ts'
+import type { ServiceStatus } from './service-status.ts'
+import type { StreamAccess } from './stream-access.ts'
 
 /** Wakes the lane of an application. May fail or be lost: the operation's row is what counts, and the relay heals. */
-import type { StreamAccess } from './stream-access.ts'
 export interface Lanes {
   wake(appId: string, ownerId: string): Promise<void>
 }
@@ -41,16 +45,21 @@ export interface Parts {
   outcomes: Outcomes
   patience: Patience
   hosts: HostReader
-  sources: KnownSources
-  /** Null: the operator has set up none. */
+  files: HostFiles
   live: LiveFeeds
   leases: RealtimeLeases
   access: StreamAccess
+  sources: KnownSources
+  /** The snapshots of an account, by its id. */
+  accountSnapshots: Remembered<SnapshotRow[]>
+  /** Null: the operator has set up none. */
   gitProvider: GitProvider | null
   rates: NetworkRates
   service: ServiceStatus
   /** Whether an address belongs to the platform itself, so that the limit for outside addresses does not apply. */
   isInside(address: string): boolean
+  /** Whether an address is registered in a country that the operator blocks. */
+  isBlocked: InCountries
   log: Log
   /** Tests watch what endpoints really say; absent in production. */
   contract?: ContractWatch

@@ -1,4 +1,6 @@
+import { countryCodes } from './countries.ts'
 import { absolute, type Environment, integer, list, number, oneOf, required, webAddress } from './environment.ts'
+import { type MailSettings, mailSettings } from './mail/settings.ts'
 import { type SealKeys, sealKeys } from './seal.ts'
 
 export type { Environment }
@@ -45,7 +47,10 @@ export interface Config {
   git: GitSettings
   /** Null: nobody can link a repository. */
   gitProvider: GitProviderSettings | null
+  mail: MailSettings
   appConfigNames: string[]
+  /** Two-letter codes of countries that are refused. */
+  blockedCountries: string[]
   rateLimitScale: number
   rateLimitBlockSeconds: number
   /** Root secret of this installation: 32 bytes, hex. Key checks, session signing and encryption derive from it. */
@@ -172,7 +177,9 @@ export function parseConfig(env: Environment, cwd: string): Config {
       allowedHosts: list(env.GIT_ALLOWED_HOSTS),
     },
     gitProvider: gitProvider(env),
+    mail: mailSettings({ url: env.SMTP_URL, from: env.MAIL_FROM }, `${dataDir}/mail`, domain),
     appConfigNames: list(env.APP_CONFIG_NAMES),
+    blockedCountries: countryCodes('BLOCKED_COUNTRIES', list(env.BLOCKED_COUNTRIES)),
     rateLimitScale: number(env, 'RATE_LIMIT_SCALE', 1),
     rateLimitBlockSeconds: integer(env, 'RATE_LIMIT_BLOCK_SECONDS', 1800),
     masterKey: env.BERTH_MASTER_KEY ?? '',

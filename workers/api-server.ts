@@ -6,9 +6,11 @@ import { AddressSet, loopback, plainAddress } from '../api/address.ts'
 import { surfaces } from '../api/app.ts'
 import { authenticator } from '../api/authenticate.ts'
 import { heldCall } from '../api/command.ts'
+import { openCountries } from '../api/countries.ts'
 import { KnownSources } from '../api/deploy-sources.ts'
 import { healthChecks } from '../api/health.ts'
 import { hostCall } from '../api/host-call.ts'
+import { httpHostFiles } from '../api/host-files.ts'
 import { httpHostReader } from '../api/host-reader.ts'
 import { Limiter } from '../api/limiter.ts'
 import { hostLive } from '../api/live-events.ts'
@@ -17,19 +19,21 @@ import { NetworkRates } from '../api/network-rates.ts'
 import { Outcomes } from '../api/outcomes.ts'
 import type { Parts } from '../api/parts.ts'
 import { RealtimeLeases } from '../api/realtime-leases.ts'
+import { Remembered } from '../api/remembered.ts'
 import { drain, hardenedServer } from '../api/server.ts'
 import { ServiceStatus } from '../api/service-status.ts'
-import { openDatabase } from '../db/database.ts'
 import { StreamAccess } from '../api/stream-access.ts'
+import { accountSnapshotsSeconds } from '../api/v2/account-snapshots.ts'
+import { openDatabase } from '../db/database.ts'
 import { sweepDeliveries } from '../db/deliveries.ts'
 import { deploySources } from '../db/deploy-sources.ts'
 import { listHosts } from '../db/hosts.ts'
 import { sweepIdempotency } from '../db/idempotency.ts'
 import { sweepCounters } from '../db/limits.ts'
 import { Notifications } from '../db/notifications.ts'
+import { sweepLeases } from '../db/realtime-listeners.ts'
 import type { Config } from '../policy/config.ts'
 import { applicationRange } from '../policy/networks.ts'
-import { sweepLeases } from '../db/realtime-listeners.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { openGitProvider } from './git-provider.ts'
@@ -61,10 +65,10 @@ export async function serveApi(config: Config): Promise<void> {
     client.withDeadline(Date.now() + 2500, () => client.connection.workflowService.getSystemInfo({}))
 
   const askHost = hostCall(db, masterKey)
-  const parts: Parts = {
-    db: withCrashPoints('db', db),
   const authenticate = authenticator({ db, masterKey, plans })
   const rates = new NetworkRates()
+  const parts: Parts = {
+    db: withCrashPoints('db', db),
     config,
     plans,
     store,
@@ -76,26 +80,30 @@ export async function serveApi(config: Config): Promise<void> {
     outcomes: new Outcomes(notifications),
     patience: heldCall,
     hosts: httpHostReader(db, askHost),
-    sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
-    gitProvider: await openGitProvider(config),
+    files: httpHostFiles(askHost),
     live: new LiveFeeds(hostLive(askHost), rates),
     leases: new RealtimeLeases(db, config.rateLimitScale),
     access: new StreamAccess({ authenticate, db }, notifications),
+    sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
+    accountSnapshots: new Remembered(accountSnapshotsSeconds),
+    gitProvider: await openGitProvider(config),
     rates,
     service: new ServiceStatus(healthChecks({ db, store, edge: nginxEdge(config.edge.controlSocket), pingWorkflows })),
     isInside: address => inside.has(address),
+    isBlocked: await openCountries(config.blockedCountries),
   }
 
   void notifications.open()
   repeat(10, async () => {
     inside = new AddressSet([...platform, ...(await listHosts(db)).map(host => host.address)])
   })
+  repeat(20, () => parts.leases.renew())
   repeat(600, async () => {
+    await sweepLeases(db)
     await sweepCounters(db)
     await sweepIdempotency(db)
     await sweepDeliveries(db)
   })
-    await sweepLeases(db)
 
   const apps = surfaces(parts)
   const limits = {
@@ -115,11 +123,11 @@ export async function serveApi(config: Config): Promise<void> {
   life.onEnd(() => notifications.close())
   life.onEnd(() => zips.close())
   life.onEnd(() => drain(servers, drainSeconds))
+  life.onEnd(async () => parts.access.leave())
   life.ready()
   log.info({ ports: config.ports }, 'api ready')
 }
 
-  life.onEnd(async () => parts.access.leave())
 function listening(server: Server, port: number, address: string): Promise<Server> {
   return new Promise((resolve, reject) => server.once('error', reject).listen(port, address, () => resolve(server)))
 }

@@ -10,6 +10,8 @@ import { authenticator } from '../../api/authenticate.ts'
 import { heldCall } from '../../api/command.ts'
 import { KnownSources } from '../../api/deploy-sources.ts'
 import { commonErrors, type Endpoint } from '../../api/endpoint.ts'
+import { hostCall } from '../../api/host-call.ts'
+import { httpHostFiles } from '../../api/host-files.ts'
 import type { HostReader, HostReading } from '../../api/host-reader.ts'
 import { Limiter } from '../../api/limiter.ts'
 import { LiveFeeds } from '../../api/live-feeds.ts'
@@ -18,10 +20,12 @@ import { openApi } from '../../api/openapi.ts'
 import { Outcomes } from '../../api/outcomes.ts'
 import type { Log, Parts } from '../../api/parts.ts'
 import { RealtimeLeases } from '../../api/realtime-leases.ts'
+import { Remembered } from '../../api/remembered.ts'
 import { hardenedServer } from '../../api/server.ts'
 import { ServiceStatus } from '../../api/service-status.ts'
-import * as accounts from '../../db/accounts.ts'
 import { StreamAccess } from '../../api/stream-access.ts'
+import { accountSnapshotsSeconds } from '../../api/v2/account-snapshots.ts'
+import * as accounts from '../../db/accounts.ts'
 import { createApp } from '../../db/app-creation.ts'
 import type { AppRow } from '../../db/apps.ts'
 import type { Db } from '../../db/database.ts'
@@ -32,15 +36,15 @@ import { claimNext, finish, type OperationRow, type Outcome } from '../../db/ope
 import * as segments from '../../db/segments.ts'
 import type { AppConfigFile } from '../../policy/app-config.ts'
 import { type Config, parseConfig } from '../../policy/config.ts'
+import { ApiError } from '../../policy/errors.ts'
 import { defaultPlans } from '../../policy/plans.ts'
 import type { Scope } from '../../policy/scopes.ts'
-import { ApiError } from '../../policy/errors.ts'
 import { sealKeys } from '../../policy/seal.ts'
 import { type TestDatabase, testDatabase } from './database.ts'
 import { FailingStore } from './failing-store.ts'
+import type { ScriptedLive } from './scripted-live.ts'
 
 export interface Answer {
-import type { ScriptedLive } from './scripted-live.ts'
   status: number
   // biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever came
   body: any
@@ -78,8 +82,6 @@ export class ScriptedHosts implements HostReader {
     if (this.logsFail) throw this.logsFail
     return this.printed.get(app.id) ?? null
   }
-}
-
 
   /** Live streams by application; without one the host is silent. */
   readonly streams = new Map<string, ScriptedLive>()
@@ -89,6 +91,8 @@ export class ScriptedHosts implements HostReader {
     if (!stream) throw new ApiError('CLUSTER_UNAVAILABLE')
     return stream.open(signal)
   }
+}
+
 /** A lane that runs what is queued as the test says; `asleep` loses every wake-up. */
 export class ScriptedLanes {
   asleep = false
@@ -115,6 +119,7 @@ export interface TestApi {
   db: Db
   url: string
   publicUrl: string
+  filesUrl: string
   server: Server
   parts: Parts
   store: FailingStore
@@ -185,12 +190,13 @@ export async function openApiFor(
     hosts: new ScriptedHosts(),
     lanes: new ScriptedLanes(db),
   }
+  const authenticate = authenticator({ db, masterKey, plans: defaultPlans })
+  const rates = new NetworkRates()
   const base: Parts = {
     ...made,
     db,
-  const authenticate = authenticator({ db, masterKey, plans: defaultPlans })
-  const rates = new NetworkRates()
     config,
+    files: httpHostFiles(hostCall(db, masterKey)),
     plans: defaultPlans,
     authenticate,
     limiter: new Limiter(db),
@@ -201,10 +207,12 @@ export async function openApiFor(
     live: new LiveFeeds((app, signal) => made.hosts.live(app, signal), rates),
     leases: new RealtimeLeases(db, config.rateLimitScale),
     access: new StreamAccess({ authenticate, db }, notifications),
+    accountSnapshots: new Remembered(accountSnapshotsSeconds),
     gitProvider: null,
     sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
     service: new ServiceStatus([]),
     isInside: () => true,
+    isBlocked: () => false,
     log: silent,
     contract: watch(breaches),
   }
@@ -216,17 +224,20 @@ export async function openApiFor(
   ])
   const limits = { connections: 2000, connectionsPerAddress: 100, unlimited: () => true }
   const server = hardenedServer(management.callback(), limits)
-  const open = createServer(surfaces(parts).public.callback())
-  const [url, publicUrl] = await Promise.all([listening(server), listening(open)])
+  const others = surfaces(parts)
+  const open = createServer(others.public.callback())
+  const files = createServer(others.files.callback())
+  const [url, publicUrl, filesUrl] = await Promise.all([listening(server), listening(open), listening(files)])
   await notifications.open()
   undo.push(
     () => made.store.close(),
     () => zips.close(),
     () => notifications.close(),
     () => closed(open),
+    () => closed(files),
     () => closed(server),
   )
-  return { ...made, db, url, publicUrl, server, parts, breaches, ...actors(url), ...makers(db) }
+  return { ...made, db, url, publicUrl, filesUrl, server, parts, breaches, ...actors(url), ...makers(db) }
 }
 
 function actors(url: string): Pick<TestApi, 'as'> {

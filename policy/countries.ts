@@ -1,0 +1,10 @@
+const form = /^[A-Z]{2}$/
+
+/** Two-letter codes of a setting. Throws an Error that names the setting and what is none. */
+export function countryCodes(setting: string, entries: readonly string[]): string[] {
+  const codes = entries.map(entry => entry.toUpperCase())
+  const wrong = codes.find(code => !form.test(code))
+  if (wrong !== undefined)
+    throw new Error(`The setting ${setting} takes two-letter country codes such as BR; "${wrong}" is none.`)
+  return codes
+}
