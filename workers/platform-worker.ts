@@ -2,12 +2,14 @@ import type { Client } from '@temporalio/client'
 import type { Logger } from 'pino'
 import type { Edge } from '../activities/edge.ts'
 import { edgeActivities } from '../activities/edge-routes.ts'
+import { openMailer } from '../activities/mailer.select.ts'
 import type { ObjectStore } from '../activities/object-store.ts'
 import { recordActivities } from '../activities/records.ts'
 import type { Db } from '../db/database.ts'
 import type { Config } from '../policy/config.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { type Lanes, platformQueue } from './lanes.ts'
+import { sendMails } from './mail-sender.ts'
 import { plansOf } from './plans.ts'
 import { runRelay } from './relay.ts'
 import { keepRoutes } from './route-keeper.ts'
@@ -42,6 +44,10 @@ export async function startPlatformWorker({
     runRelay({ db, client, lanes, log }, ending.signal),
     runSweep({ db, store, log }, ending.signal),
     keepRoutes({ db, edge, databaseUrl: config.databaseUrl, appsDomain: config.appsDomain, log }, ending.signal),
+    sendMails(
+      { db, mailer: openMailer(config.mail), from: config.mail.from, databaseUrl: config.databaseUrl, log },
+      ending.signal,
+    ),
   ]
   const records = recordActivities({
     db,

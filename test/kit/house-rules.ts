@@ -18,6 +18,7 @@ const fences: [library: RegExp, where: RegExp][] = [
   [/^koa$|^@koa\//, /^(api|workers|bench|test)\//],
   [/^dockerode$/, /\.docker\.ts$|^(bench|test)\//],
   [/^@aws-sdk\//, /\.s3\.ts$|^test\//],
+  [/^nodemailer/, /\.smtp\.ts$/],
   [/^(knex|pg)$/, /^(db|workers|bench|test)\//],
   [/^@temporalio\/workflow$/, /^(workflows|test)\//],
 ]

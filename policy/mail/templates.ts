@@ -1,0 +1,40 @@
+import { memoryHigh } from './memory-high.ts'
+import { memoryOut } from './memory-out.ts'
+import { type MailFields, type MailTemplate, type MailText, mailLocaleOf } from './template.ts'
+
+/** Every mail that the platform writes, by name. */
+export const templates = {
+  'memory-high': memoryHigh,
+  'memory-out': memoryOut,
+} as const
+
+export type TemplateName = keyof typeof templates
+
+type Fields<T extends TemplateName> = (typeof templates)[T] extends MailTemplate<infer F> ? F : never
+
+/** Names of fields that must stand in no row, such as a code, by template: whoever sends works them out of the row each time. */
+type Unqueued = Record<never, never>
+
+/** What is queued with a mail of this template. */
+export type QueuedFields<T extends TemplateName> = Omit<Fields<T>, T extends keyof Unqueued ? Unqueued[T] : never>
+
+const footer = 'Berth'
+const longestField = 100
+
+/** Writes a mail in the language of an account. Undefined for a template that this version does not know. */
+export function writeMail(template: string, fields: MailFields, locale: string): MailText | undefined {
+  if (!Object.hasOwn(templates, template)) return undefined
+  const write = templates[template as TemplateName][mailLocaleOf(locale)] as (fields: MailFields) => MailText
+  const { subject, text } = write(
+    Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, harmless(value)])),
+  )
+  return { subject, text: `${text}\n\n-- \n${footer}\n` }
+}
+
+/** Strangers name applications: no line ends, no control characters, nothing that turns the direction of what follows. */
+function harmless(value: string | number): string | number {
+  if (typeof value === 'number') return value
+  const line = value.replace(/[\p{Cc}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu, ' ').trim()
+  const letters = [...line]
+  return letters.length > longestField ? `${letters.slice(0, longestField - 1).join('')}…` : line
+}

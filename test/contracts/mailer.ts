@@ -1,0 +1,104 @@
+import type { SerialFn, TestFn } from 'ava'
+import { type Mail, type Mailer, MailRefused } from '../../activities/mailer.ts'
+import { newId } from '../../policy/ids.ts'
+import { type ReadMail, readMail } from '../kit/mail-server.ts'
+
+export interface MailEnd {
+  mailer: Mailer
+  /** Every mail that arrived, as it came. */
+  received(): Promise<string[]>
+}
+
+export const mailOf = (changes: Partial<Mail> = {}): Mail => ({
+  id: newId(),
+  from: { name: 'Berth', address: 'berth@example.org' },
+  to: 'ana@example.org',
+  subject: 'shop is using 92% of its memory',
+  text: 'Hello\n',
+  language: 'en-US',
+  date: new Date('2030-01-02T03:04:05Z'),
+  ...changes,
+})
+
+/** What every mailer does, whoever is at its other end. */
+export function mailerContract(test: TestFn | SerialFn, name: string, end: () => MailEnd): void {
+  const patience = () => AbortSignal.timeout(10_000)
+  async function arrived({ id }: Mail): Promise<ReadMail[]> {
+    const raw = await end().received()
+    return raw.map(readMail).filter(mail => mail.headers['Message-ID'] === `<${id}@example.org>`)
+  }
+
+  test(`${name}: a mail arrives as it was written, in every script`, async t => {
+    const text = [
+      'Olá, ação: 100% = tudo; 您的应用 “shop”、メモリ',
+      '.',
+      '..two dots',
+      'From nobody',
+      'trailing space ',
+      '\ttab',
+      `${'long '.repeat(60)}end`,
+      `${'長'.repeat(200)}`,
+      '',
+      '-- ',
+      'Berth',
+      '',
+    ].join('\n')
+    const mail = mailOf({ subject: `アプリケーション「お店」は ${'メモリ'.repeat(20)} 🚢`, text, language: 'ja-JP' })
+    await end().mailer.send(mail, patience())
+    const [read, ...others] = await arrived(mail)
+    t.deepEqual(others, [])
+    t.is(read!.text.replace(/\n+$/, '\n'), text)
+    t.is(read!.headers.Subject, mail.subject)
+    t.like(read!.headers, {
+      From: 'Berth <berth@example.org>',
+      To: '<ana@example.org>',
+      Date: 'Wed, 02 Jan 2030 03:04:05 +0000',
+      'Content-Language': 'ja-JP',
+      'Auto-Submitted': 'auto-generated',
+    })
+  })
+
+  test(`${name}: no text becomes a header`, async t => {
+    const mail = mailOf({
+      subject: 'shop\r\nBcc: everybody@example.org\r\n\r\n<script>',
+      from: { name: 'Berth\r\nX-Evil: 1', address: 'berth@example.org' },
+    })
+    await end().mailer.send(mail, patience())
+    const [read] = await arrived(mail)
+    t.deepEqual(Object.keys(read!.headers).sort(), [
+      'Auto-Submitted',
+      'Content-Language',
+      'Content-Transfer-Encoding',
+      'Content-Type',
+      'Date',
+      'From',
+      'MIME-Version',
+      'Message-ID',
+      'Subject',
+      'To',
+    ])
+    t.is(read!.headers.Subject, 'shop Bcc: everybody@example.org <script>')
+  })
+
+  test(`${name}: what is not one address is refused for good, and nothing goes out`, async t => {
+    for (const to of ['', 'ana', 'a@b.c, d@e.f', 'a@b.c\r\nBcc: d@e.f', '<a@b.c>', 'a b@c.d']) {
+      const mail = mailOf({ to })
+      await t.throwsAsync(end().mailer.send(mail, patience()), { instanceOf: MailRefused }, to)
+      t.deepEqual(await arrived(mail), [])
+    }
+  })
+
+  test(`${name}: sent again it is the same mail`, async t => {
+    const mail = mailOf()
+    await end().mailer.send(mail, patience())
+    await end().mailer.send(mail, patience())
+    const bodies = new Set((await arrived(mail)).map(({ text }) => text))
+    t.is(bodies.size, 1)
+  })
+
+  test(`${name}: one that is called off is not sent`, async t => {
+    const mail = mailOf()
+    await t.throwsAsync(end().mailer.send(mail, AbortSignal.abort()), { any: true })
+    t.deepEqual(await arrived(mail), [])
+  })
+}
