@@ -9,6 +9,7 @@ export class RealtimeLeases {
   readonly #db: Db
   readonly #scale: number
   readonly #held = new Map<string, Lease>()
+  #last: Promise<unknown> = Promise.resolve()
   /** A stream ends after this many milliseconds (contract 7). */
   readonly longestMs: number
 
@@ -22,7 +23,10 @@ export class RealtimeLeases {
   async take(userId: string, appId: string): Promise<string> {
     const lease = { id: newId(), userId, appId }
     const limits = { perUser: this.#most('perUser'), perApp: this.#most('perApp') }
-    const outcome = await takeLease(this.#db, lease, limits)
+    // One at a time: those who wait for a turn in the database would hold a connection each.
+    const taking = this.#last.then(() => takeLease(this.#db, lease, limits))
+    this.#last = taking.catch(() => {})
+    const outcome = await taking
     if (outcome === 'user full') throw new ApiError('REALTIME_MAX_CONNECTIONS')
     if (outcome === 'app full') throw new ApiError('REALTIME_MAX_CONNECTIONS_APP')
     this.#held.set(lease.id, lease)

@@ -22,19 +22,26 @@ export async function takeLease(
   { perUser, perApp }: LeaseLimits,
 ): Promise<'taken' | 'user full' | 'app full'> {
   return transaction(db, async trx => {
-    // Everybody who counts the same streams takes turns, applications before users.
-    for (const key of [`realtime/app/${appId}`, `realtime/user/${userId}`])
-      await trx.raw('select pg_advisory_xact_lock(hashtextextended(?, 0))', [key])
-    const counted = await trx.raw(
-      `select count(*) filter (where user_id = :userId)::integer as of_user, count(*) filter (where app_id = :appId)::integer as of_app
-         from realtime_listeners where (user_id = :userId or app_id = :appId) and expires_at > now()`,
-      { userId, appId },
+    // Everybody who counts the same streams takes turns, at applications before accounts.
+    await trx.raw(
+      'select pg_advisory_xact_lock(hashtextextended(?, 0)), pg_advisory_xact_lock(hashtextextended(?, 0))',
+      [`realtime/app/${appId}`, `realtime/user/${userId}`],
     )
-    const [{ of_user, of_app }] = counted.rows
+    const { rows } = await trx.raw(
+      `with open as (
+         select (count(*) filter (where user_id = :userId))::integer as of_user, (count(*) filter (where app_id = :appId))::integer as of_app
+           from realtime_listeners where (user_id = :userId or app_id = :appId) and expires_at > now()
+       ), taken as (
+         insert into realtime_listeners (id, user_id, app_id, expires_at)
+         select :id, :userId, :appId, now() + make_interval(secs => :leaseSeconds) from open
+          where of_user < :perUser and of_app < :perApp
+       )
+       select of_user, of_app from open`,
+      { id, userId, appId, perUser, perApp, leaseSeconds },
+    )
+    const [{ of_user, of_app }] = rows
     if (of_user >= perUser) return 'user full'
-    if (of_app >= perApp) return 'app full'
-    await renewLeases(trx, [{ id, userId, appId }])
-    return 'taken'
+    return of_app >= perApp ? 'app full' : 'taken'
   })
 }
 
