@@ -184,10 +184,14 @@ export function appHostActivities(host: AppHostOptions) {
       return unhealthy
     },
 
-    /** Starts the container of the release that serves; one that the engine has lost is made again. */
-    async startApp(release: Release): Promise<StartedContainer> {
+    /**
+     * Starts the container of the release that serves; one that the engine has lost is made again, one that runs serves.
+     * `mustStand` refuses to start what runs.
+     */
+    async startApp(release: Release, { mustStand }: { mustStand: boolean }): Promise<StartedContainer> {
       const state = await engine.inspect(appContainerName(release))
-      if (state?.running && firstAttempt()) throw refusal('CONTAINER_ALREADY_STARTED', 'The application runs already.')
+      if (mustStand && state?.running && firstAttempt())
+        throw refusal('CONTAINER_ALREADY_STARTED', 'The application runs already.')
       return run(release)
     },
 

@@ -1,4 +1,5 @@
 import { type ContainerHost, type ContainerSpec, labels } from './container-host.ts'
+import { stopGraceSeconds } from './container-spec.ts'
 import type { StartedContainer } from './release.ts'
 
 /** Creates or adopts a container and starts it. Running already is success. */
@@ -14,9 +15,10 @@ export async function startContainer(
   return { containerId, hostPort: state?.hostPort ?? null, startedAt: startedAt.toISOString() }
 }
 
-/** A stopped container that was made from other settings than its application has now is made anew. */
+/** A container that was made from other settings than its application has now is made anew. */
 async function removeOutdated(engine: ContainerHost, spec: ContainerSpec): Promise<void> {
   const present = await engine.inspect(spec.name)
-  if (present && !present.running && present.labels[labels.spec] !== spec.labels[labels.spec])
-    await engine.remove(spec.name)
+  if (!present || present.labels[labels.spec] === spec.labels[labels.spec]) return
+  if (present.running) await engine.stop(spec.name, stopGraceSeconds)
+  await engine.remove(spec.name)
 }

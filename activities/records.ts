@@ -68,6 +68,11 @@ export function recordActivities(options: RecordsOptions) {
       await operations.recordStep(db, operationId, operations.changingVersions)
     },
 
+    /** The deploy has failed, and what it changed is taken back. */
+    async recordReturn({ id, release }: LaneOperation): Promise<void> {
+      await operations.recordStep(db, id, operations.goingBack(release.hostId))
+    },
+
     /** The release that serves before a deploy. What an attempt that lost its Temporal has adopted is taken back first. */
     async serving({ appId, deploymentId }: Release): Promise<Serving> {
       if (deploymentId) await revertConfig(db, deploymentId)

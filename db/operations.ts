@@ -161,12 +161,16 @@ export async function waitingTargets(db: Db, queuedSeconds: number, runningSecon
 /** What a deploy does while nothing else may touch the application; before, it only fetches and builds beside it. */
 export const changingVersions = 'changing versions'
 
+/** The same deploy once it has failed: until its host answers, the application is neither the old version nor the new one. */
+export const goingBack = (hostId: string): string =>
+  `${changingVersions} back: waiting for host ${hostId} to put back the files`
+
 /** Whether an operation of this target waits or runs that may start or end its containers. */
 export async function isBusy(db: Db, targetId: string): Promise<boolean> {
   const row = await db('operations')
     .where({ target_id: targetId })
     .whereIn('state', ['queued', 'running'])
-    .where(where => where.whereNot('kind', 'deploy').orWhere({ step: changingVersions }))
+    .where(where => where.whereNot('kind', 'deploy').orWhere('step', 'like', `${changingVersions}%`))
     .first('id')
   return Boolean(row)
 }

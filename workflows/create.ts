@@ -9,7 +9,7 @@ import { undoable } from './undo.ts'
 export async function create(operation: LaneOperation, { build, command, slot }: Host): Promise<void> {
   const { release } = operation
   try {
-    await undoable(async undo => {
+    await undoable(null, async undo => {
       undo(() => command.removeFiles(release))
       const prepared = await build.prepareRelease(release)
       if (prepared.needsInstall) {

@@ -44,14 +44,15 @@ async function change(operation: LaneOperation, host: Host): Promise<void> {
   const { id, release } = operation
   await records.recordChange(id)
   const before = await records.serving(release)
-  await undoable(async undo => {
+  const sayBack = () => records.recordReturn(operation)
+  await undoable(sayBack, async undo => {
     if (before.running && !release.hostname) undo(() => startAgain(before, host))
     if (release.deploymentId) {
       const { deploymentId } = release
       undo(() => records.revertConfig(deploymentId))
       await records.adoptConfig(deploymentId)
     }
-    undo(() => host.command.restoreFiles(release))
+    undo(() => host.patient.restoreFiles(release))
     await host.build.placeFiles(release)
     if (!release.restart) {
       await host.build.lendDependencies(release, before.release)
@@ -66,12 +67,12 @@ async function change(operation: LaneOperation, host: Host): Promise<void> {
 async function changePrograms(
   operation: LaneOperation,
   before: Serving,
-  { build, command }: Host,
+  { build, command, patient }: Host,
   undo: (step: Undo) => void,
 ): Promise<void> {
   const { release } = operation
   if (before.running && !release.hostname) await command.stopApp(before.release, { mustRun: false })
-  undo(() => command.removeContainer(release))
+  undo(() => patient.removeContainer(release))
   const started = await build.startRelease(release)
   const unhealthy = await build.passHealthGate(release, started)
   if (unhealthy) throw ApplicationFailure.nonRetryable(unhealthy.reason, 'HEALTH_CHECK_FAILED')
@@ -85,8 +86,8 @@ async function routeBack({ release, hostPort }: Serving): Promise<void> {
   else await switchRoute(release, { hostPort })
 }
 
-async function startAgain({ release }: Serving, { command }: Host): Promise<void> {
-  const started = await command.startApp(release)
+async function startAgain({ release }: Serving, { patient }: Host): Promise<void> {
+  const started = await patient.startApp(release, { mustStand: false })
   await records.recordStarted(release.appId, release.number, started)
 }
 

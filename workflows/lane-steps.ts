@@ -71,6 +71,14 @@ export function hostOf(lane: LaneInput, { release }: LaneOperation) {
       startToCloseTimeout: '20m',
       retry: { initialInterval: '500ms', maximumInterval: '15s', maximumAttempts: 20 },
     }),
+    /** What was begun is taken back as soon as the host answers, however long that takes: half of it may not stay. */
+    patient: proxyActivities<AppHostActivities>({
+      taskQueue,
+      cancellationType,
+      heartbeatTimeout,
+      startToCloseTimeout: '20m',
+      retry: { initialInterval: '500ms', maximumInterval: '15s', maximumAttempts: 240 },
+    }),
     /** Takes one of the host's build slots, which are given to accounts in turn. */
     slot: proxyActivities<AppHostActivities>({
       taskQueue: `${taskQueue}/builds`,

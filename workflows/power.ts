@@ -2,9 +2,9 @@ import type { ContainerExit, LaneOperation } from '../activities/release.ts'
 import { failureOf } from './failures.ts'
 import { type Host, records, removeRoute, switchRoute } from './lane-steps.ts'
 
-/** The container of the release that serves runs again, and has its address. */
+/** The container of the release that serves runs again, and has its address. One that a failed start has left is taken over. */
 export async function start(operation: LaneOperation, { command }: Host): Promise<void> {
-  const started = await command.startApp(operation.release)
+  const started = await command.startApp(operation.release, { mustStand: operation.wasRunning })
   await switchRoute(operation.release, started)
   await records.appStarted(operation, started)
 }
@@ -35,7 +35,7 @@ export async function restart(operation: LaneOperation, { command }: Host): Prom
     throw error
   })
   try {
-    const started = await command.startApp(release)
+    const started = await command.startApp(release, { mustStand: false })
     await switchRoute(release, started)
     await records.appStarted(operation, started)
   } catch (error) {

@@ -33,6 +33,16 @@ const kit = laneKit({
     if (!does(release, 'crashes')) return null
     return { reason: 'ended', exit: { containerId: 'c9', code: 137, oom: true, at: new Date().toISOString() } }
   },
+  async startApp(release, { mustStand }) {
+    if (mustStand && does(release, 'runs')) throw refusal('CONTAINER_ALREADY_STARTED', 'runs already')
+    return {
+      containerId: 'c1',
+      hostPort: 40_000,
+      startedAt: new Date().toISOString(),
+      bootId: 'b1',
+      variablesVersion: 0,
+    }
+  },
   async stopApp(release) {
     if (does(release, 'is stopped')) throw refusal('CONTAINER_ALREADY_STOPPED', 'stopped already')
     const now = (busy.get(release.appId) ?? 0) + 1
@@ -133,6 +143,19 @@ test('stop, start and restart change what is wanted and what is shown; a deletio
   t.is((await edge.listRoutes()).filter(route => route.appId === app.id).length, 0)
   t.is((await run.command(app, 'start')).code, 'APP_NOT_FOUND')
   await keepHistory(client, 'commands', app.id)
+})
+
+test('a container that a failed start has left is taken over; one that is known to run is not started', async t => {
+  const { db, make, run, lanes } = await kit
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  await lanes.wake(app.id, user.id)
+  await run.ended(operationId)
+  t.is((await run.command(app, 'stop')).state, 'success')
+  behaviour.set(app.id, 'runs')
+  t.is((await run.command(app, 'start')).state, 'success')
+  t.like(await loadApp(db, app.id), { status: 'running', desired_state: 'running' })
+  t.is((await run.command(app, 'start')).code, 'CONTAINER_ALREADY_STARTED')
 })
 
 test('operations of one application never overlap', async t => {

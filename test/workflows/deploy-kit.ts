@@ -22,6 +22,8 @@ interface Behaviour {
   unhealthy?: number
   /** Activities whose first attempt finds no engine. */
   lostIn?: Set<string>
+  /** The host answers nobody who wants to go back until the plan is opened. */
+  away?: boolean
 }
 
 class Plan {
@@ -77,6 +79,12 @@ export function deployKit() {
     async installDependencies(release) {
       await pass('installDependencies', release)
       if (plans.get(release.appId)?.behaviour.install === 'fails') throw refusal('BUILD_FAILED', 'exit code 1')
+    },
+    async restoreFiles(release) {
+      const plan = plans.get(release.appId)
+      if (!plan?.behaviour.away) return
+      plan.reach()
+      if (!(await Promise.race([plan.opened.then(() => true), sleep(100)]))) throw new HostUnreachable('no engine')
     },
     placeFiles: release => pass('placeFiles', release).then(() => undefined),
     async startRelease(release) {

@@ -228,6 +228,26 @@ test('a host that is lost in any step is waited for, and the step is done again'
   await keepHistory(client, 'deploy-host-lost', app.id)
 })
 
+test('a failed deploy whose host is lost waits for it to put the files back, and nothing else happens meanwhile', async t => {
+  const { running, push, steps, behave, client, db, run } = await kit
+  const app = await running()
+  const plan = behave(app, { unhealthy: 2, away: true })
+  const { end, deployment, operationId } = await push(app)
+  await plan.reached
+  const stop = run.command(app, 'stop')
+  const tries = async () => (await steps(app, 0)).filter(step => step === 'restoreFiles 2').length
+  for (const until = Date.now() + 60_000; (await tries()) < 5 && Date.now() < until; ) await sleep(100)
+  t.like(await operations.find(db, operationId), { state: 'running', step: operations.goingBack('h1') })
+  t.true(await operations.isBusy(db, app.id), 'the host watch keeps away')
+  t.is((await run.last(app))?.state, 'queued', 'a person is told that the stop will not happen')
+  t.like(await loadApp(db, app.id), { release: 1, status: 'running' })
+  plan.open()
+  t.like(await end(), { state: 'error', code: 'HEALTH_CHECK_FAILED' })
+  t.like(await deployment(), { state: 'error', code: 'HEALTH_CHECK_FAILED' })
+  t.is((await stop).state, 'success')
+  await keepHistory(client, 'deploy-host-lost-going-back', app.id)
+})
+
 for (const step of ['prepareRelease', 'placeFiles', 'stopApp', 'startRelease', 'passHealthGate'])
   test(`Temporal forgets a deploy in ${step}: it is driven to its end from the beginning, once`, async t => {
     const { running, push, behave, client, db, events } = await kit

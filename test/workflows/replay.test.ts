@@ -19,6 +19,7 @@ const paths = [
   'deploy-failed-gate-program',
   'deploy-failed-install',
   'deploy-host-lost',
+  'deploy-host-lost-going-back',
   'deploy-program',
   'deploy-superseded',
   'deploy-web',
