@@ -5,7 +5,7 @@ import { type Config, type Environment, parseConfig } from '../policy/config.ts'
 import { dataFolder, makeDataFolder } from './data-folder.ts'
 import { postgresUrl } from './parts/postgres.ts'
 import { choosePorts, type PortName, type Ports, portDefaults } from './ports.ts'
-import { openSecrets, type Secrets } from './secrets.ts'
+import { openSecrets, type Secrets, sealKeysText } from './secrets.ts'
 
 /** The checkout that this command belongs to; this file runs from `dist/cli` in it, or from `cli` in a test. */
 export const checkout = findCheckout(dirname(fileURLToPath(import.meta.url)))
@@ -99,6 +99,7 @@ function settingsFor(env: Environment, dataDir: string, ports: Ports, secrets: S
     TRUSTED_PROXIES: env.TRUSTED_PROXIES ?? '127.0.0.1',
     HOST_NAME: env.HOST_NAME ?? `local-${secrets.installationId}`,
     BERTH_MASTER_KEY: env.BERTH_MASTER_KEY ?? secrets.masterKey,
+    BERTH_SEAL_KEYS: env.BERTH_SEAL_KEYS ?? sealKeysText(secrets),
     DATABASE_URL: env.DATABASE_URL ?? postgresUrl(ports.POSTGRES_PORT, secrets.databasePassword, 'berth'),
     TEMPORAL_ADDRESS: env.TEMPORAL_ADDRESS ?? `127.0.0.1:${ports.TEMPORAL_PORT}`,
     ...(env.TEMPORAL_ADDRESS ? {} : { TEMPORAL_UI_URL: `http://127.0.0.1:${ports.TEMPORAL_UI_PORT}` }),

@@ -9,6 +9,7 @@ import { hostCommand } from './host.ts'
 import { hostsCommand } from './hosts.ts'
 import { infoCommand } from './info.ts'
 import { checkout } from './installation.ts'
+import { secretsCommand } from './key-rotation.ts'
 import { keysCommand } from './keys.ts'
 import { logsCommand } from './logs.ts'
 import { opsCommand } from './ops.ts'
@@ -34,6 +35,7 @@ for (const add of [
   deployCommand,
   usersCommand,
   keysCommand,
+  secretsCommand,
   hostCommand,
   opsCommand,
   auditCommand,

@@ -6,6 +6,8 @@ import { join } from 'node:path'
 export interface Secrets {
   /** Root secret, 32 bytes in hex. */
   masterKey: string
+  /** Keys that rotations have added, 32 bytes in hex, by number. */
+  sealKeys?: Record<string, string>
   databasePassword: string
   /** Part of this machine's host name: two installations on one engine must never take each other's containers for theirs. */
   installationId: string
@@ -30,6 +32,13 @@ export function saveSecrets(dataDir: string, secrets: Secrets): void {
   const path = join(dataDir, fileName)
   writeFileSync(`${path}.new`, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600, flush: true })
   renameSync(`${path}.new`, path)
+}
+
+/** The further keys in the form of the setting BERTH_SEAL_KEYS. */
+export function sealKeysText({ sealKeys = {} }: Pick<Secrets, 'sealKeys'>): string {
+  return Object.entries(sealKeys)
+    .map(([id, hex]) => `${id}:${hex}`)
+    .join(',')
 }
 
 const random = (bytes: number): string => randomBytes(bytes).toString('hex')

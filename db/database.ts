@@ -20,6 +20,7 @@ const silent = { warn() {}, error() {}, deprecate() {}, debug() {} }
 export function openDatabase({ url, pool, statementTimeoutMs = 5000, applicationName = 'berth' }: DatabaseOptions): Db {
   return knexFactory({
     client: 'pg',
+    compileSqlOnError: false, // an error is logged, and what a statement was given may be secret
     log: silent, // it writes plain text beside the process's own log, of errors that are thrown as well
     connection: {
       connectionString: url,

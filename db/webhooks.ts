@@ -5,7 +5,8 @@ import type { Db } from './database.ts'
 import { statement } from './statement.ts'
 
 /** Which secret of a webhook a sealed text is; bound to the application, which has at most one webhook. */
-const belongs = (appId: string, what: 'address' | 'token' | 'secret'): string => `git_webhooks/${appId}/${what}`
+export const webhookRow = (appId: string, what: 'address' | 'token' | 'secret'): string =>
+  `git_webhooks/${appId}/${what}`
 
 export interface WebhookSettings {
   appId: string
@@ -26,9 +27,9 @@ export async function setWebhook(db: Db, keys: SealKeys, { appId, token, secret 
       id: newId(),
       app_id: appId,
       address_hash: addressHash(address),
-      address_sealed: seal(keys, address, belongs(appId, 'address')),
-      token_sealed: seal(keys, token, belongs(appId, 'token')),
-      secret_sealed: secret === null ? null : seal(keys, secret, belongs(appId, 'secret')),
+      address_sealed: seal(keys, address, webhookRow(appId, 'address')),
+      token_sealed: seal(keys, token, webhookRow(appId, 'token')),
+      secret_sealed: secret === null ? null : seal(keys, secret, webhookRow(appId, 'secret')),
     })
     .onConflict('app_id')
     .merge({
@@ -38,7 +39,7 @@ export async function setWebhook(db: Db, keys: SealKeys, { appId, token, secret 
     })
     .returning('address_sealed')
   await announceSources(db, appId)
-  return unseal(keys, row.address_sealed, belongs(appId, 'address'))
+  return unseal(keys, row.address_sealed, webhookRow(appId, 'address'))
 }
 
 /** Removes webhook, token and secret; none is success. */
@@ -55,7 +56,7 @@ export async function announceSources(db: Db, appId: string): Promise<void> {
 /** The address of an application's webhook, or null. */
 export async function webhookAddress(db: Db, keys: SealKeys, appId: string): Promise<string | null> {
   const row = await db('git_webhooks').where({ app_id: appId }).first('address_sealed')
-  return row ? unseal(keys, row.address_sealed, belongs(appId, 'address')) : null
+  return row ? unseal(keys, row.address_sealed, webhookRow(appId, 'address')) : null
 }
 
 /**
@@ -66,7 +67,7 @@ export async function tokenFor(db: Db, keys: SealKeys, appId: string, cloneUrl: 
   const row = await db('git_webhooks')
     .where({ app_id: appId, token_host: new URL(cloneUrl).origin })
     .first('token_sealed')
-  return row ? unseal(keys, row.token_sealed, belongs(appId, 'token')) : null
+  return row ? unseal(keys, row.token_sealed, webhookRow(appId, 'token')) : null
 }
 
 export interface FoundWebhook {
@@ -94,7 +95,7 @@ const byAddress = statement<WebhookRow>(
 export async function findWebhook(db: Db, keys: SealKeys, address: string): Promise<FoundWebhook | undefined> {
   const [row] = await byAddress(db, [addressHash(address)])
   if (!row) return undefined
-  const secret = row.secret_sealed && unseal(keys, row.secret_sealed, belongs(row.app_id, 'secret'))
+  const secret = row.secret_sealed && unseal(keys, row.secret_sealed, webhookRow(row.app_id, 'secret'))
   return { id: row.id, appId: row.app_id, ownerId: row.owner_id, secret }
 }
 

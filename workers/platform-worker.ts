@@ -42,7 +42,7 @@ export async function startPlatformWorker({
   const ending = new AbortController()
   const loops = [
     runRelay({ db, client, lanes, log }, ending.signal),
-    runSweep({ db, store, log }, ending.signal),
+    runSweep({ db, store, log, keys: config.sealKeys }, ending.signal),
     keepRoutes({ db, edge, databaseUrl: config.databaseUrl, appsDomain: config.appsDomain, log }, ending.signal),
     sendMails(
       { db, mailer: openMailer(config.mail), from: config.mail.from, databaseUrl: config.databaseUrl, log },

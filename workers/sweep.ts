@@ -4,6 +4,8 @@ import type { ObjectStore } from '../activities/object-store.ts'
 import type { Db } from '../db/database.ts'
 import * as housekeeping from '../db/housekeeping.ts'
 import * as segments from '../db/segments.ts'
+import type { SealKeys } from '../policy/seal.ts'
+import { resealOnce } from './reseal.ts'
 
 export interface SweepOptions {
   db: Db
@@ -15,15 +17,16 @@ export interface SweepOptions {
   unreferencedSeconds?: number
 }
 
-/** Removes what nobody refers to any more, until the signal aborts. One process does it at a time. */
-export async function runSweep(options: SweepOptions, signal: AbortSignal): Promise<void> {
+/** Removes what nobody refers to any more, and renews what an old key has sealed, until the signal aborts. */
+export async function runSweep(options: SweepOptions & { keys: SealKeys }, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     await sweepOnce(options).catch(error => options.log.warn({ err: error }, 'sweep: will try again'))
+    await resealOnce(options, signal).catch(error => options.log.warn({ err: error }, 'reseal: will try again'))
     await sleep((options.everySeconds ?? 60) * 1000, undefined, { signal }).catch(() => {})
   }
 }
 
-/** One round; resolves to the number of bodies removed. */
+/** One round, by one process at a time; resolves to the number of bodies removed. */
 export async function sweepOnce({
   db,
   store,

@@ -1,0 +1,113 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Command } from 'commander'
+import { countSealed } from '../db/sealed-values.ts'
+import { firstKeyId, sealKeys } from '../policy/seal.ts'
+import { withInstallation } from './database.ts'
+import { type Installation, loadInstallation } from './installation.ts'
+import { openSecrets, type Secrets, saveSecrets, sealKeysText } from './secrets.ts'
+import { columns } from './terminal.ts'
+
+/** One key as operators see it. */
+interface KeyLine {
+  key: number
+  /** Texts in the database that it has sealed. */
+  values: number
+  state: 'seals' | 'reads' | 'from the next start on' | 'MISSING'
+}
+
+const help = `
+A rotation: berth secrets rotate, berth down, berth up, and once status shows no values of the old key: berth secrets drop <key>.
+Hosts on other machines need the same BERTH_SEAL_KEYS before the platform starts again. Key ${firstKeyId} derives from the root secret and stays.`
+
+export function secretsCommand(program: Command): void {
+  const secrets = program
+    .command('secrets')
+    .description('keys that tokens and variables are encrypted with')
+    .addHelpText('after', help)
+  secrets
+    .command('rotate')
+    .description('add a new key; it encrypts from the next start on, and what there is then follows within minutes')
+    .option('--json', 'as one JSON object')
+    .action(({ json }: { json?: boolean }) => {
+      const { dataDir } = installationWithKeys()
+      const key = addKey(dataDir)
+      console.log(
+        json
+          ? JSON.stringify({ key })
+          : `Key ${key} is in ${join(dataDir, 'secrets.json')}: back it up. It is used from the next start on: berth down, berth up.`,
+      )
+    })
+  secrets
+    .command('status')
+    .description('how many values each key has encrypted')
+    .option('--json', 'as a JSON array')
+    .action(async ({ json }: { json?: boolean }) => {
+      const lines = await withInstallation(async (installation, db) => keyLines(installation, await countSealed(db)))
+      console.log(json ? JSON.stringify(lines) : table(lines))
+    })
+  secrets
+    .command('drop')
+    .description('remove an old key that nothing in the database needs; backups from before its rotation still do')
+    .argument('<key>', 'its number')
+    .option('--json', 'as one JSON object')
+    .action(async (text: string, { json }: { json?: boolean }) => {
+      const { dataDir } = installationWithKeys()
+      const lines = await withInstallation(async (installation, db) => keyLines(installation, await countSealed(db)))
+      const key = droppable(lines, text)
+      const kept = openSecrets(dataDir)
+      delete kept.sealKeys?.[key]
+      saveSecrets(dataDir, kept)
+      console.log(json ? JSON.stringify({ dropped: key }) : `Key ${key} is dropped.`)
+    })
+}
+
+/** Throws an Error when the keys of this installation are not in its data folder. */
+function installationWithKeys(): Installation {
+  const installation = loadInstallation(process.env)
+  if (process.env.BERTH_SEAL_KEYS || !existsSync(join(installation.runFolder, 'settings.json')))
+    throw new Error(
+      'The keys of this installation stand in its environment. Change BERTH_SEAL_KEYS there, for every process: 2:<64 hex>,3:<64 hex>',
+    )
+  return installation
+}
+
+/** Writes one more key down and gives its number, which none had before: the highest one is never dropped. */
+export function addKey(dataDir: string): number {
+  const secrets = openSecrets(dataDir)
+  const key = sealKeys(secrets.masterKey, sealKeysText(secrets)).current + 1
+  const more: Secrets = { ...secrets, sealKeys: { ...secrets.sealKeys, [key]: randomBytes(32).toString('hex') } }
+  sealKeys(more.masterKey, sealKeysText(more)) // throws past the last number
+  saveSecrets(dataDir, more)
+  return key
+}
+
+/** Keys that the last start knew, that came since, and that values name although nobody has them. */
+export function keyLines({ config, secrets }: Installation, counts: ReadonlyMap<number, number>): KeyLine[] {
+  const { current, keys } = config.sealKeys
+  const waiting = Object.keys(secrets.sealKeys ?? {}).map(Number)
+  const known = (key: number): KeyLine['state'] => {
+    if (key === current) return 'seals'
+    if (keys.has(key)) return 'reads'
+    return waiting.includes(key) ? 'from the next start on' : 'MISSING'
+  }
+  return [...new Set([...keys.keys(), ...waiting, ...counts.keys()])]
+    .sort((a, b) => a - b)
+    .map(key => ({ key, values: counts.get(key) ?? 0, state: known(key) }))
+}
+
+/** The number of a key that may go. Throws an Error that says why another may not. */
+export function droppable(lines: readonly KeyLine[], text: string): number {
+  const line = lines.find(({ key }) => String(key) === text)
+  if (!line) throw new Error(`There is no key ${text}. See: berth secrets status`)
+  if (line.key === firstKeyId) throw new Error('Key 1 derives from the root secret and cannot be dropped.')
+  if (line.state !== 'reads') throw new Error(`Key ${text} is in use, or about to be: ${line.state}.`)
+  if (line.values > 0) throw new Error(`Key ${text} is needed: ${line.values} values are encrypted with it.`)
+  return line.key
+}
+
+function table(lines: KeyLine[]): string {
+  const rows = lines.map(({ key, values, state }) => [String(key), String(values), state])
+  return columns([['KEY', 'VALUES', 'STATE'], ...rows], '')
+}

@@ -1,0 +1,80 @@
+import { variableRow } from './app-variables.ts'
+import type { Db } from './database.ts'
+import { webhookRow } from './webhooks.ts'
+
+/** A column of sealed texts, and what each is bound to. */
+export interface SealedColumn {
+  table: string
+  /** Columns that name a row, all of them texts. */
+  key: readonly string[]
+  column: string
+  belongsTo(...key: string[]): string
+}
+
+const ofWebhook = (what: 'address' | 'token' | 'secret'): SealedColumn => ({
+  table: 'git_webhooks',
+  key: ['app_id'],
+  column: `${what}_sealed`,
+  belongsTo: appId => webhookRow(appId, what),
+})
+
+/** Every column that holds sealed texts: what is not listed here is unreadable once its key is dropped. */
+export const sealedColumns: readonly SealedColumn[] = [
+  ofWebhook('address'),
+  ofWebhook('token'),
+  ofWebhook('secret'),
+  { table: 'app_variables', key: ['app_id', 'name'], column: 'value_sealed', belongsTo: variableRow },
+]
+
+export interface SealedValue {
+  key: string[]
+  sealed: Buffer
+}
+
+/** How many values are sealed with each key, by its number. */
+export async function countSealed(db: Db): Promise<Map<number, number>> {
+  const counts = new Map<number, number>()
+  for (const { table, column } of sealedColumns) {
+    const { rows } = await db.raw(
+      'select get_byte(??, 0) as id, count(*)::integer as n from ?? where ?? is not null group by 1',
+      [column, table, column],
+    )
+    for (const { id, n } of rows) counts.set(id, (counts.get(id) ?? 0) + n)
+  }
+  return counts
+}
+
+/** Values of a column that another key than the current one has sealed, a page at a time and each once. */
+export async function* sealedOtherwise(
+  db: Db,
+  { table, key, column }: SealedColumn,
+  current: number,
+  page = 100,
+): AsyncGenerator<SealedValue> {
+  const names = key.map(() => '??').join(', ')
+  const marks = key.map(() => '?').join(', ')
+  for (let last = key.map(() => ''); ; ) {
+    const { rows } = await db.raw(
+      `select ${names}, ?? as sealed from ??
+        where (get_byte(??, 0) < ? or get_byte(??, 0) > ?) and (${names}) > (${marks}) order by ${names} limit ?`,
+      [...key, column, table, column, current, column, current, ...key, ...last, ...key, page],
+    )
+    for (const row of rows) yield { key: key.map(name => row[name]), sealed: row.sealed }
+    if (rows.length < page) return
+    last = key.map(name => rows.at(-1)[name])
+  }
+}
+
+/** Puts other bytes in the place of the ones that were read; false when somebody else has changed them meanwhile. */
+export async function replaceSealed(
+  db: Db,
+  { table, key, column }: SealedColumn,
+  value: SealedValue,
+  sealed: Buffer,
+): Promise<boolean> {
+  const row = Object.fromEntries(key.map((name, n) => [name, value.key[n]]))
+  const changed = await db(table)
+    .where({ ...row, [column]: value.sealed })
+    .update({ [column]: sealed })
+  return changed === 1
+}
