@@ -8,13 +8,10 @@ import * as operations from '../db/operations.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { Plans } from '../policy/plans.ts'
 import { refusal } from './failures.ts'
+import { type Failure, failed, inWords } from './outcome-words.ts'
 import type { ContainerExit, LaneOperation, Release, Serving, StartedContainer } from './release.ts'
 import { type DecisionOptions, decide, decideServing } from './release-decision.ts'
-
-export interface Failure {
-  code: string
-  message: string
-}
+import { snapshotRecords } from './snapshot-records.ts'
 
 export interface RecordsOptions extends DecisionOptions {
   db: Db
@@ -28,10 +25,15 @@ export function recordActivities(options: RecordsOptions) {
   const { db, plans, diskMbPer256Mb } = options
 
   return {
-    /** The next operation of an application with all its decisions, or null when nothing waits. One deploy at a time. */
-    async claimNext(appId: string, { deploying }: { deploying: boolean }): Promise<LaneOperation | null> {
+    ...snapshotRecords(db),
+
+    /** The next operation of an application with all its decisions, or null when nothing waits that may run beside `underWay`. */
+    async claimNext(
+      appId: string,
+      { underWay }: { underWay: operations.OperationKind[] },
+    ): Promise<LaneOperation | null> {
       for (;;) {
-        const operation = await operations.claimNext(db, appId, deploying)
+        const operation = await operations.claimNext(db, appId, underWay)
         if (!operation) return null
         const decided = await decide(db, options, operation)
         if (decided) return decided
@@ -49,9 +51,9 @@ export function recordActivities(options: RecordsOptions) {
       return decided
     },
 
-    /** Whether what runs now shall end: its deletion waits, or somebody asked to cancel it. */
-    async shallEnd(appId: string): Promise<boolean> {
-      return operations.shallEnd(db, appId)
+    /** Ids of what runs now and shall end: its deletion waits, or somebody asked to cancel it. */
+    async toEnd(appId: string): Promise<string[]> {
+      return operations.toEnd(db, appId)
     },
 
     async recordStep(operationId: string, words: string): Promise<void> {
@@ -104,10 +106,7 @@ export function recordActivities(options: RecordsOptions) {
       await transaction(db, async trx => {
         const failure = await inWords(trx, id, reason)
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'error', ...failure })
-        await operations.finish(trx, id, {
-          state: failure.code === 'DEPLOY_CANCELLED' ? 'cancelled' : 'error',
-          ...failure,
-        })
+        await operations.finish(trx, id, failed(failure))
       })
     },
 
@@ -154,10 +153,7 @@ export function recordActivities(options: RecordsOptions) {
     async provisioningFailed({ id, release }: LaneOperation, failure: Failure): Promise<void> {
       await transaction(db, async trx => {
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'error', ...failure })
-        await operations.finish(trx, id, {
-          state: failure.code === 'DEPLOY_CANCELLED' ? 'cancelled' : 'error',
-          ...failure,
-        })
+        await operations.finish(trx, id, failed(failure))
         await removeApp(trx, release.appId)
       })
     },
@@ -205,13 +201,6 @@ export function recordActivities(options: RecordsOptions) {
       await operations.finish(db, operationId, outcome)
     },
   }
-}
-
-/** Who cancelled is told; without a person it was the deletion of the application. */
-async function inWords(db: Db, operationId: string, failure: Failure): Promise<Failure> {
-  if (failure.code !== 'DEPLOY_CANCELLED') return failure
-  const by = (await operations.find(db, operationId))?.cancel_requested_by
-  return by ? { ...failure, message: `Cancelled by ${by}.` } : failure
 }
 
 function endOf(exit: ContainerExit): apps.Exit {

@@ -3,6 +3,7 @@ import type { Db } from '../db/database.ts'
 import * as deployments from '../db/deployments.ts'
 import { findHost } from '../db/hosts.ts'
 import type { OperationRow } from '../db/operations.ts'
+import { findSnapshot } from '../db/snapshots.ts'
 import type { AppConfigFile } from '../policy/app-config.ts'
 import { cpusFor, diskMbFor } from '../policy/sizes.ts'
 import type { LaneOperation, Release, Serving, Source } from './release.ts'
@@ -17,8 +18,9 @@ export async function decideServing(db: Db, options: DecisionOptions, appId: str
   const app = await apps.loadApp(db, appId)
   const host = app && (await findHost(db, app.host_id))
   if (!app || !host) return null
-  const release = releaseOf(app, host.address, options, undefined)
-  return { release, running: app.status === 'running', hostPort: app.host_port }
+  const release = releaseOf(app, host.address, options)
+  const { status, desired_state, host_port: hostPort } = app
+  return { release, running: status === 'running', stopped: desired_state === 'stopped', hostPort }
 }
 
 /** Everything that the steps of an operation need, from the rows as they are now; null when the application is gone. */
@@ -27,7 +29,8 @@ export async function decide(db: Db, options: DecisionOptions, operation: Operat
   const host = app && (await findHost(db, app.host_id))
   if (!app || !host) return null
   const deployment = await deployments.findByOperation(db, operation.id)
-  const release = releaseOf(app, host.address, options, deployment)
+  const brought = deployment && { deployment, source: await sourceOf(db, deployment) }
+  const release = releaseOf(app, host.address, options, brought)
   // A restart that is claimed anew, by a lane after a lost one, finds its own mark.
   const wasRunning = app.status === 'running' || (app.status === 'restarting' && app.desired_state === 'running')
   return { id: operation.id, kind: operation.kind, wasDesired: app.desired_state, wasRunning, release }
@@ -37,8 +40,9 @@ function releaseOf(
   app: apps.AppRow,
   hostAddress: string,
   options: DecisionOptions,
-  deployment: deployments.DeploymentRow | undefined,
+  brought?: { deployment: deployments.DeploymentRow; source: Source | null },
 ): Release {
+  const deployment = brought?.deployment
   return {
     ...(deployment?.config ? configured(deployment.config) : recorded(app)),
     appId: app.id,
@@ -50,7 +54,7 @@ function releaseOf(
     diskMb: diskMbFor(app.ram_mb, options.diskMbPer256Mb),
     hostname: app.subdomain ? `${app.subdomain}.${options.appsDomain}` : null,
     deploymentId: deployment?.id ?? null,
-    source: deployment ? sourceOf(deployment) : null,
+    source: brought?.source ?? null,
     path: deployment?.path ?? '',
     restart: deployment?.restart ?? true,
   }
@@ -76,7 +80,12 @@ const configured = (config: AppConfigFile): Traits => ({
   start: config.start,
 })
 
-function sourceOf({ clone_url, branch, revision, segment_id, filename }: deployments.DeploymentRow): Source | null {
+async function sourceOf(db: Db, deployment: deployments.DeploymentRow): Promise<Source | null> {
+  const { clone_url, branch, revision, segment_id, snapshot_id, filename } = deployment
+  if (snapshot_id) {
+    const snapshot = await findSnapshot(db, snapshot_id)
+    return snapshot?.segment_id ? { kind: 'snapshot', segmentId: snapshot.segment_id } : null
+  }
   if (clone_url && branch) return { kind: 'git', cloneUrl: clone_url, branch, commit: revision }
   if (!segment_id) return null
   return filename ? { kind: 'file', segmentId: segment_id, filename } : { kind: 'archive', segmentId: segment_id }

@@ -41,6 +41,8 @@ export type Source =
 export interface Serving {
   release: Release
   running: boolean
+  /** Somebody stopped it on purpose. */
+  stopped: boolean
   hostPort: number | null
 }
 

@@ -1,6 +1,13 @@
 import type { AppRow } from '../db/apps.ts'
 import { isUnavailable } from '../db/database.ts'
-import { enqueue, expireQueued, find, type OperationKind, type OperationRow } from '../db/operations.ts'
+import {
+  enqueue,
+  enqueueDeletion,
+  expireQueued,
+  find,
+  type OperationKind,
+  type OperationRow,
+} from '../db/operations.ts'
 import { ApiError, type ErrorCode, isErrorCode } from '../policy/errors.ts'
 import type { Call } from './endpoint.ts'
 import type { Parts } from './parts.ts'
@@ -10,10 +17,12 @@ export interface Patience {
   claimMs: number
   /** A running one is waited for this long in all; it ends by itself 60 s after it was claimed. */
   holdMs: number
+  /** What goes on without its caller, claimed or not, is waited for this long. */
+  backgroundMs: number
 }
 
 /** Existing clients wait up to 120 s. */
-export const heldCall: Patience = { claimMs: 30_000, holdMs: 95_000 }
+export const heldCall: Patience = { claimMs: 30_000, holdMs: 95_000, backgroundMs: 90_000 }
 
 type AppCall = Pick<Call<{ scope: null; permission: 'control' }>, 'app' | 'caller' | 'exchange'>
 
@@ -27,7 +36,8 @@ export interface Command {
 
 /** Writes a command down, wakes the application's lane, and waits for the outcome. Throws the code it ended with. */
 export async function runCommand({ app, caller, exchange }: AppCall, parts: Parts, command: Command): Promise<void> {
-  const operation = await enqueue(parts.db, {
+  const write = command.kind === 'delete' ? enqueueDeletion : enqueue
+  const operation = await write(parts.db, {
     targetId: app.id,
     kind: command.kind,
     ownerId: app.owner_id,
@@ -35,7 +45,7 @@ export async function runCommand({ app, caller, exchange }: AppCall, parts: Part
   })
   exchange.headers['X-Operation-Id'] = operation.id
   wakeLane(parts, app)
-  const end = await settle(operation.id, exchange.gone, parts)
+  const end = await settle(operation.id, exchange.gone, parts, parts.patience)
   if (end?.state === 'success') return
   const code = end?.code && isErrorCode(end.code) && command.codes.includes(end.code) ? end.code : command.failure
   throw new ApiError(code, code === end?.code && end.message ? end.message : undefined)
@@ -46,11 +56,18 @@ export function wakeLane({ lanes, log }: Parts, app: Pick<AppRow, 'id' | 'owner_
   lanes.wake(app.id, app.owner_id).catch(err => log.warn({ err, app: app.id }, 'wake-up failed, the relay heals it'))
 }
 
+/** The row of an operation that is never given up, once it has ended; undefined when the client left or 90 s passed. */
+export function outcomeOf(id: string, gone: AbortSignal, parts: Parts): Promise<OperationRow | undefined> {
+  const { backgroundMs } = parts.patience
+  return settle(id, gone, parts, { claimMs: backgroundMs, holdMs: backgroundMs })
+}
+
 /** The row of an operation once it has ended, or after it was expired; undefined when the client left or 95 s passed. */
 async function settle(
   id: string,
   gone: AbortSignal,
-  { db, outcomes, patience: { claimMs, holdMs } }: Parts,
+  { db, outcomes }: Parts,
+  { claimMs, holdMs }: Pick<Patience, 'claimMs' | 'holdMs'>,
 ): Promise<OperationRow | undefined> {
   const begun = performance.now()
   while (!gone.aborted) {

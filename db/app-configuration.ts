@@ -23,6 +23,23 @@ export function configColumns(config: AppConfigFile) {
   }
 }
 
+/** The configuration file that an application would have to bring to become what it is. */
+export function configOf(app: AppRow): AppConfigFile {
+  return {
+    displayName: app.name,
+    description: app.description,
+    main: app.main,
+    memoryMb: app.ram_mb,
+    version: app.version,
+    subdomain: app.subdomain,
+    start: app.start_command,
+    autorestart: app.autorestart,
+    runtime: app.runtime_key,
+    language: app.language,
+    runtimeVersion: app.runtime_version,
+  }
+}
+
 type ConfigColumns = ReturnType<typeof configColumns>
 
 export interface Adoption {

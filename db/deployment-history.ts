@@ -16,6 +16,7 @@ export interface DeploymentEvent {
 
 /** A deployment with what happened to it, oldest first. */
 export interface DeploymentStory extends DeploymentRow {
+  source: 'git' | 'upload'
   events: DeploymentEvent[]
   /** While it waits: 1 = next; counts what waits or runs before it on its application. */
   position: number | null
@@ -27,7 +28,7 @@ export interface HistoryPage {
   after?: string
 }
 
-/** An application's deployments, newest first. */
+/** An application's deployments, newest first. Restores have a state of their own and are not among them. */
 export async function listDeployments(
   db: Db,
   appId: string,
@@ -37,14 +38,14 @@ export async function listDeployments(
     `select d.*, e.events, case when o.state = 'queued' then (
               select count(*)::int from operations b
                where b.target_type = 'app' and b.target_id = d.app_id and b.state in ('queued', 'running')
-                 and b.kind in ('create', 'deploy') and b.seq <= o.seq) end as position
+                 and b.kind in ('create', 'deploy', 'restore') and b.seq <= o.seq) end as position
        from deployments d
        join operations o on o.id = d.operation_id
        cross join lateral (
          select coalesce(json_agg(json_build_object('state', state, 'details', details,
                   'at', floor(extract(epoch from at) * 1000)::bigint) order by id), '[]') as events
            from deployment_events where deployment_id = d.id) e
-      where d.app_id = :appId
+      where d.app_id = :appId and d.source <> 'snapshot'
         and (:after::text is null
              or (d.created_at, d.id) < (select created_at, id from deployments where id = :after and app_id = :appId))
       order by d.created_at desc, d.id desc limit :limit`,

@@ -9,15 +9,17 @@ export interface DeploymentRow {
   app_id: string
   operation_id: string
   release: number
-  source: 'git' | 'upload'
+  source: 'git' | 'upload' | 'snapshot'
   revision: string
   segment_id: string | null
+  /** Whose files a restore brings. */
+  snapshot_id: string | null
   path: string | null
   owner_id: string | null
   clone_url: string | null
   branch: string | null
   superseded_by: string | null
-  trigger: 'upload' | 'webhook' | 'app'
+  trigger: 'upload' | 'webhook' | 'app' | 'restore'
   filename: string | null
   restart: boolean
   config: AppConfigFile | null

@@ -118,5 +118,5 @@ const write = statement<{ position: number; superseded: string[] }>(
    )
    select (count(*) + 1 - (select count(*) from ended))::int as position, array(select id from old) as superseded
      from operations
-    where target_id = $3 and target_type = 'app' and state in ('queued', 'running') and kind in ('create', 'deploy')`,
+    where target_id = $3 and target_type = 'app' and state in ('queued', 'running') and kind in ('create', 'deploy', 'restore')`,
 )

@@ -1,7 +1,8 @@
+import { ApiError } from '../policy/errors.ts'
 import { newId } from '../policy/ids.ts'
-import type { Db } from './database.ts'
+import { type Db, transaction } from './database.ts'
 
-export type OperationKind = 'create' | 'deploy' | 'start' | 'stop' | 'restart' | 'delete'
+export type OperationKind = 'create' | 'deploy' | 'restore' | 'snapshot' | 'start' | 'stop' | 'restart' | 'delete'
 export type OperationState = 'queued' | 'running' | 'success' | 'error' | 'expired' | 'cancelled'
 
 export interface OperationRow {
@@ -48,6 +49,29 @@ export async function enqueue(db: Db, operation: NewOperation): Promise<{ id: st
   return { id }
 }
 
+/**
+ * Queues a deletion, unless a restore waits or runs (specification 4.2). Both are written under the application's row, so that
+ * no race lets both in. Throws RESTORE_IN_PROGRESS.
+ */
+export async function enqueueDeletion(db: Db, operation: NewOperation): Promise<{ id: string }> {
+  return transaction(db, async trx => {
+    await trx('apps').where({ id: operation.targetId }).forUpdate().first('id')
+    if (await restoring(trx, operation.targetId)) throw new ApiError('RESTORE_IN_PROGRESS')
+    return enqueue(trx, operation)
+  })
+}
+
+/** Whether a restore of this application waits or runs. */
+export const restoring = (db: Db, appId: string): Promise<boolean> => underWay(db, appId, 'restore')
+
+/** Whether this application is about to be deleted. */
+export const deleting = (db: Db, appId: string): Promise<boolean> => underWay(db, appId, 'delete')
+
+async function underWay(db: Db, targetId: string, kind: OperationKind): Promise<boolean> {
+  const found = db('operations').where({ target_id: targetId, kind }).whereIn('state', ['queued', 'running'])
+  return Boolean(await found.first('id'))
+}
+
 export async function find(db: Db, id: string): Promise<OperationRow | undefined> {
   return db('operations').where({ id }).first()
 }
@@ -61,11 +85,22 @@ export async function expireQueued(db: Db, id: string): Promise<boolean> {
 }
 
 /**
- * The operation a lane runs next: the one it has already begun (a retry, or a new Temporal after a lost one), else the oldest
- * queued, a deletion before everything else. While one deploy is under way (`deploying`) no other deploy is given.
+ * Kinds that are worked on beside the other operations of their application. Of each group one is under way at a time: deploys
+ * and restores make a version serve, a snapshot copies what does.
  */
-export async function claimNext(db: Db, targetId: string, deploying = false): Promise<OperationRow | undefined> {
-  const mine = () => (deploying ? db('operations').whereNot('kind', 'deploy') : db('operations'))
+const besides: readonly (readonly OperationKind[])[] = [['deploy', 'restore'], ['snapshot']]
+
+/**
+ * The operation a lane runs next: the one it has already begun (a retry, or a new Temporal after a lost one), else the oldest
+ * queued, a deletion before everything else. What may not run beside `underWay`, the kinds that the lane works on, is not given.
+ */
+export async function claimNext(
+  db: Db,
+  targetId: string,
+  underWay: readonly OperationKind[] = [],
+): Promise<OperationRow | undefined> {
+  const barred = besides.filter(group => group.some(kind => underWay.includes(kind))).flat()
+  const mine = () => db('operations').whereNotIn('kind', barred)
   const running = await mine().where({ target_id: targetId, state: 'running' }).orderBy('seq').first()
   if (running) return running
   const next = mine()
@@ -83,17 +118,13 @@ export async function claimNext(db: Db, targetId: string, deploying = false): Pr
   return claimed
 }
 
-/** Whether what runs for a target shall end: a deletion waits behind it, or somebody asked to cancel it. */
-export async function shallEnd(db: Db, targetId: string): Promise<boolean> {
-  const row = await db('operations')
-    .where({ target_id: targetId })
-    .where(where =>
-      where
-        .where({ kind: 'delete', state: 'queued' })
-        .orWhere(or => or.where({ state: 'running' }).whereNotNull('cancel_requested_at')),
-    )
-    .first('id')
-  return Boolean(row)
+/** Ids of what runs for a target and shall end: all of it when a deletion waits behind it, else what somebody asked to cancel. */
+export async function toEnd(db: Db, targetId: string): Promise<string[]> {
+  const mine = () => db('operations').where({ target_id: targetId })
+  const deletion = await mine().where({ kind: 'delete', state: 'queued' }).first('id')
+  const running = mine().where({ state: 'running' })
+  const rows = await (deletion ? running : running.whereNotNull('cancel_requested_at')).select('id')
+  return rows.map((row: { id: string }) => row.id)
 }
 
 /** What the operation does now, in words for operators. */
@@ -158,7 +189,7 @@ export async function waitingTargets(db: Db, queuedSeconds: number, runningSecon
   return rows
 }
 
-/** What a deploy does while nothing else may touch the application; before, it only fetches and builds beside it. */
+/** What a deploy or restore does while nothing else may touch the application; before, it only fetches and builds beside it. */
 export const changingVersions = 'changing versions'
 
 /** The same deploy once it has failed: until its host answers, the application is neither the old version nor the new one. */
@@ -170,7 +201,7 @@ export async function isBusy(db: Db, targetId: string): Promise<boolean> {
   const row = await db('operations')
     .where({ target_id: targetId })
     .whereIn('state', ['queued', 'running'])
-    .where(where => where.whereNot('kind', 'deploy').orWhere('step', 'like', `${changingVersions}%`))
+    .where(where => where.whereNotIn('kind', besides.flat()).orWhere('step', 'like', `${changingVersions}%`))
     .first('id')
   return Boolean(row)
 }
@@ -179,7 +210,7 @@ export async function isBusy(db: Db, targetId: string): Promise<boolean> {
 export async function changesRelease(db: Db, targetId: string): Promise<boolean> {
   const row = await db('operations')
     .where({ target_id: targetId, state: 'running' })
-    .whereIn('kind', ['create', 'deploy'])
+    .whereIn('kind', ['create', 'deploy', 'restore'])
     .first('id')
   return Boolean(row)
 }

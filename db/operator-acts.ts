@@ -1,7 +1,10 @@
+import { ApiError } from '../policy/errors.ts'
 import type { Db } from './database.ts'
 import * as deployments from './deployments.ts'
 import { queueDeploy } from './deploys.ts'
 import * as operations from './operations.ts'
+import { queueRestore } from './restores.ts'
+import { markFailed } from './snapshots.ts'
 
 /** An act that is not possible, in words for the operator who asked for it. */
 export class ActRefused extends Error {
@@ -14,8 +17,11 @@ export interface Asked {
   actor: string
 }
 
+/** What is worked on beside the commands of its application, and may be ended. */
+const cancellable: readonly operations.OperationKind[] = ['deploy', 'restore', 'snapshot']
+
 /**
- * Asks for the end of a deploy, in one compare-and-set: what waits ends here and now, what runs is ended by its lane, which has
+ * Asks for the end of a deploy, restore or snapshot, in one compare-and-set: what waits ends here and now, what runs is ended by its lane, which has
  * to be woken. Throws `ActRefused` when there is nothing to end.
  */
 export async function cancelDeploy(trx: Db, { operationId, actor }: Asked): Promise<'ended' | 'asked'> {
@@ -28,9 +34,9 @@ export async function cancelDeploy(trx: Db, { operationId, actor }: Asked): Prom
             message = case when state = 'queued' then :message end,
             finished_at = case when state = 'queued' then now() end,
             state = case when state = 'queued' then 'cancelled' else state end
-      where id = :operationId and kind = 'deploy' and state in ('queued', 'running')
+      where id = :operationId and kind = any(:cancellable) and state in ('queued', 'running')
       returning state`,
-    { operationId, actor, message },
+    { operationId, actor, message, cancellable },
   )
   const state = rows[0]?.state as operations.OperationState | undefined
   if (!state) throw await notToCancel(trx, operationId)
@@ -38,6 +44,7 @@ export async function cancelDeploy(trx: Db, { operationId, actor }: Asked): Prom
   if (state === 'running') return 'asked'
   const deployment = await deployments.findByOperation(trx, operationId)
   if (deployment) await deployments.record(trx, deployment.id, { state: 'error', code: 'DEPLOY_CANCELLED', message })
+  await markFailed(trx, operationId)
   await trx.raw(`select pg_notify('operations', ?)`, [operationId])
   return 'ended'
 }
@@ -47,7 +54,8 @@ async function notToCancel(db: Db, id: string): Promise<ActRefused> {
   if (!operation) return new ActRefused(`There is no operation ${id}.`)
   if (operation.kind === 'create')
     return new ActRefused('The creation of an application is cancelled by deleting the application.')
-  if (operation.kind !== 'deploy') return new ActRefused(`Only deploys can be cancelled; this is a ${operation.kind}.`)
+  if (!cancellable.includes(operation.kind))
+    return new ActRefused(`Only deploys, restores and snapshots can be cancelled; this is a ${operation.kind}.`)
   return new ActRefused(`It has ended already: ${operation.state}.`)
 }
 
@@ -83,10 +91,12 @@ async function repeat(trx: Db, old: operations.OperationRow, { actor }: Retry) {
 async function deployAgain(trx: Db, old: operations.OperationRow, { actor, force }: Retry) {
   const deployment = await deployments.findByOperation(trx, old.id)
   if (!deployment) throw new ActRefused(`A ${old.kind} cannot be tried again.`)
+  const { trigger } = deployment
+  if (trigger === 'restore') return restoreAgain(trx, deployment, actor)
   const newer = force ? undefined : await newerThan(trx, deployment)
   if (newer)
     throw new ActRefused(`Deployment ${newer.id} is newer (${newer.state}). To go back to this one, add --force.`)
-  const { revision, clone_url: cloneUrl, branch, filename, restart, path, trigger, config } = deployment
+  const { revision, clone_url: cloneUrl, branch, filename, restart, path, config } = deployment
   const archive = deployment.source === 'upload' ? await archiveOf(trx, deployment) : undefined
   const queued = await queueDeploy(trx, {
     ...{ appId: old.target_id, ownerId: old.owner_id, actor, trigger, revision, restart, config, archive },
@@ -97,6 +107,16 @@ async function deployAgain(trx: Db, old: operations.OperationRow, { actor, force
   })
   if (!queued) throw new ActRefused(archiveGone)
   return queued
+}
+
+async function restoreAgain(trx: Db, { app_id: appId, snapshot_id }: deployments.DeploymentRow, actor: string) {
+  const snapshot = snapshot_id && (await trx('snapshots').where({ id: snapshot_id }).first())
+  if (!snapshot) throw new ActRefused('Its snapshot is no longer kept.')
+  const wish = { appId, actor, name: snapshot.name, version: snapshot.id }
+  const { id } = await queueRestore(trx, wish).catch(error => {
+    throw error instanceof ApiError ? new ActRefused(error.message) : error
+  })
+  return { operationId: id, position: 1 }
 }
 
 /** A newer deployment of the application that waits, runs or serves: trying again would go back behind it. */

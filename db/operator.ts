@@ -15,7 +15,7 @@ export interface OperationLine {
   host_id: string | null
   deployment_id: string | null
   deployment_state: DeploymentState | null
-  source: 'git' | 'upload' | null
+  source: 'git' | 'upload' | 'snapshot' | null
   revision: string | null
   branch: string | null
   waiting_for: string | null

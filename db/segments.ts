@@ -17,6 +17,20 @@ export async function attach(db: Db, id: string, body: { size: number; sha256: s
   return changed === 1
 }
 
+/** One more reference to a body that has one already; false when nobody refers to it any more. */
+export async function share(db: Db, id: string): Promise<boolean> {
+  const changed = await db('segments')
+    .where({ id, state: 'stored' })
+    .where('refs', '>', 0)
+    .update({ refs: db.raw('refs + 1') })
+  return changed === 1
+}
+
+/** A body that takes long is still on its way: the sweep counts from now. */
+export async function stillDrawn(db: Db, id: string): Promise<void> {
+  await db('segments').where({ id, state: 'drawn' }).update({ drawn_at: db.fn.now() })
+}
+
 /** Gives one reference back; the sweep takes the body once nobody refers to it. */
 export async function release(db: Db, id: string): Promise<void> {
   await db('segments')

@@ -1,4 +1,4 @@
-import { randomBytes, randomInt } from 'node:crypto'
+import { randomBytes, randomInt, randomUUID } from 'node:crypto'
 
 /** 18 decimal digits, never starting with 0: existing clients cut API keys at the first `-` and keep this part. */
 export function newUserId(): string {
@@ -11,7 +11,15 @@ export const newAppId = (): string => randomBytes(12).toString('hex')
 /** 32 lower-case hex characters: operations, deployments, segments, sessions, keys. */
 export const newId = (): string => randomBytes(16).toString('hex')
 
+/** 32 characters of base64url: versions of snapshots. */
+export const newVersionId = (): string => randomBytes(24).toString('base64url')
+
+/** 32 lower-case hex characters in the layout of a version-4 UUID. */
+export const newWorkspaceId = (): string => randomUUID().replaceAll('-', '')
+
 /** Path form of application and database ids: 24 or 32 hex, optionally followed by `-<workspace id>`. */
 export const resourceIdPattern = /^([a-f0-9]{24}|[a-f0-9]{32})(?:-([a-f0-9-]+))?$/
+
+export const userIdPattern = /^[0-9]{18}$/
 
 export const workspaceIdPattern = /^([a-f0-9]{40}|[a-f0-9]{12}4[a-f0-9]{3}[89ab][a-f0-9]{3}[a-f0-9]{12})$/

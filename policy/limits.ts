@@ -21,6 +21,10 @@ const power: readonly Limit[] = [
 /** Limits by endpoint name (specification 8, contract 4). An endpoint without a row is bound by the plan's budget only. */
 export const limits = {
   'account.apikey': [{ allow: 2, perSeconds: 60, by: 'user', thenBlockSeconds: 300, code: 'RATE_LIMIT' }],
+  'account.sign-in.begin': [{ allow: 10, perSeconds: 60, by: 'address', thenBlockSeconds: 300 }],
+  'account.sign-in.end': [{ allow: 20, perSeconds: 60, by: 'address', thenBlockSeconds: 300 }],
+  'account.authorize.start': [{ allow: 10, perSeconds: 60, by: 'address', thenBlockSeconds: 300 }],
+  'account.authorize.claim': [{ allow: 60, perSeconds: 60, by: 'address' }],
   'account.locale': [{ allow: 4, perSeconds: 60, by: 'user', thenBlockSeconds: 300 }],
   'account.username': [{ allow: 3, perSeconds: 86_400, by: 'user' }],
   'apps.create': [{ allow: 1, perSeconds: 3, by: 'user' }],
@@ -51,6 +55,18 @@ export const limits = {
     { allow: 1, perSeconds: 60, by: 'user' },
     { allow: 1, perSeconds: 120, by: 'app' },
   ],
+  // Counted by the endpoint itself: an answer that is given again is free.
+  'users.snapshots.misses': [{ allow: 3, perSeconds: 60, by: 'user', thenBlockSeconds: 300 }],
+  'workspaces.create': [{ allow: 1, perSeconds: 10, by: 'user' }],
+  'workspaces.find': [{ allow: 30, perSeconds: 60, by: 'user' }],
+  'workspaces.delete': [{ allow: 1, perSeconds: 10, by: 'user' }],
+  'workspaces.leave': [{ allow: 1, perSeconds: 5, by: 'user' }],
+  'workspaces.members.code': [{ allow: 1, perSeconds: 300, by: 'user' }],
+  'workspaces.members.add': [{ allow: 1, perSeconds: 5, by: 'user' }],
+  'workspaces.members.change': [{ allow: 3, perSeconds: 15, by: 'user' }],
+  'workspaces.members.remove': [{ allow: 5, perSeconds: 30, by: 'user' }],
+  'workspaces.apps.share': [{ allow: 10, perSeconds: 30, by: 'user' }],
+  'workspaces.apps.unshare': [{ allow: 10, perSeconds: 30, by: 'user' }],
   'apps.start': power,
   'apps.stop': power,
   'apps.restart': power,
@@ -58,6 +74,12 @@ export const limits = {
 
 /** Live streams that may be open at the same time (contract 4). */
 export const realtimeConnections = { perUser: 5, perApp: 30 } as const
+
+/** Applications that may be shared in one workspace, whatever the plan (contract 12). */
+export const workspaceApplications = 100
+
+/** An invite code to a workspace works so long, once. */
+export const inviteCodeSeconds = 300
 
 /** So many at once, then one more each time. */
 export interface Bucket {
@@ -86,6 +108,8 @@ export interface Counted {
   /** Who calls, and the plan that counts; absent on public routes. */
   user?: { id: string; plan: Plan }
   appId?: string
+  /** Source address, wherever it is. */
+  address?: string
   /** Source address of a caller outside the platform; absent for loopback, hosts and applications. */
   outsideAddress?: string
   scale: number
@@ -102,19 +126,8 @@ const outsidePerMinute = 300
  * overlap, so no day holds more than 1440 of them.
  */
 export function countersOf(endpoint: string, rows: readonly Limit[], who: Counted): Counter[] {
-  const scaled = (allow: number): number => Math.max(1, Math.floor(allow * who.scale))
-  const counters: Counter[] = []
-  for (const row of rows) {
-    const subject = subjectOf(row.by, who)
-    if (subject === undefined) continue
-    counters.push({
-      key: `${row.shared ?? endpoint}/${row.by}/${subject}/${row.perSeconds}`,
-      allow: scaled(row.allow),
-      perSeconds: row.perSeconds,
-      blockSeconds: row.thenBlockSeconds ?? 0,
-      code: row.code ?? 'KEEP_CALM',
-    })
-  }
+  const counters = ownCounters(endpoint, rows, who)
+  const scaled = (allow: number): number => scaledCount(allow, who.scale)
   const budget = { perSeconds: 60, blockSeconds: who.budgetBlockSeconds, code: 'RATE_LIMIT' } as const
   const planned = who.user?.plan.requestsPerMinute ?? 0
   if (who.user) counters.push({ key: `budget/${who.user.id}`, allow: scaled(planned), ...budget })
@@ -128,9 +141,30 @@ export function countersOf(endpoint: string, rows: readonly Limit[], who: Counte
   return counters.length > 1 ? counters.sort((a, b) => (a.key < b.key ? -1 : 1)) : counters
 }
 
-function subjectOf(by: Limit['by'], who: Counted): string | undefined {
+type Subject = Pick<Counted, 'user' | 'appId' | 'outsideAddress' | 'scale'>
+
+/** The counters of an endpoint's own limits, without the budgets: for what a request turns out to cost after it was admitted. */
+export function ownCounters(endpoint: string, rows: readonly Limit[], who: Subject): Counter[] {
+  const counters: Counter[] = []
+  for (const row of rows) {
+    const subject = subjectOf(row.by, who)
+    if (subject === undefined) continue
+    counters.push({
+      key: `${row.shared ?? endpoint}/${row.by}/${subject}/${row.perSeconds}`,
+      allow: scaledCount(row.allow, who.scale),
+      perSeconds: row.perSeconds,
+      blockSeconds: row.thenBlockSeconds ?? 0,
+      code: row.code ?? 'KEEP_CALM',
+    })
+  }
+  return counters
+}
+
+const scaledCount = (allow: number, scale: number): number => Math.max(1, Math.floor(allow * scale))
+
+function subjectOf(by: Limit['by'], who: Subject): string | undefined {
   if (by === 'user') return who.user?.id
   if (by === 'app') return who.appId
-  if (by === 'address') return who.outsideAddress
+  if (by === 'address') return who.address
   return who.user && who.appId && `${who.user.id}/${who.appId}`
 }

@@ -1,14 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { appHostActivities } from '../activities/app-host.ts'
+import { appSnapshotActivities } from '../activities/app-snapshots.ts'
 import { appTurns } from '../activities/app-turns.ts'
 import * as hosts from '../db/hosts.ts'
 import { hostReadKey } from '../policy/keys.ts'
 import { withCrashPoints } from './crash-points.ts'
 import type { HostParts } from './host-parts.ts'
+import { watchMetrics } from './host-metrics.ts'
 import { serveHost } from './host-server.ts'
 import { watchHost } from './host-watch.ts'
-import { buildsQueue, hostQueue } from './lanes.ts'
+import { buildsQueue, hostQueue, snapshotsQueue } from './lanes.ts'
 import { startWorker } from './temporal-worker.ts'
 
 const seenEveryMs = 1000
@@ -32,13 +34,14 @@ export async function startHost(parts: HostParts) {
   const loops = [
     stayVisible(parts, ending.signal, log),
     watchHost({ db, engine, volumes, turns, hostId, bootId: parts.bootId, log }, ending.signal),
+    watchMetrics({ db, engine, hostId, log }, ending.signal),
   ]
   const options = {
     db,
     engine: withCrashPoints('engine', engine),
     volumes: withCrashPoints('volumes', volumes),
     archives: withCrashPoints('archives', archives),
-    store,
+    store: withCrashPoints('store', store),
     traits: parts.traits,
     sharedUid: parts.sharedUid,
     bootId: parts.bootId,
@@ -62,12 +65,17 @@ export async function startHost(parts: HostParts) {
     activities,
     maxConcurrentActivityTaskExecutions: config.host.buildSlots,
   })
+  const copies = await startWorker(config, log, {
+    taskQueue: snapshotsQueue(config.queuePrefix, hostId),
+    activities: withCrashPoints('host', appSnapshotActivities(options)),
+    maxConcurrentActivityTaskExecutions: 1,
+  })
   return {
-    ended: Promise.race([commands.ended, builds.ended]),
+    ended: Promise.race([commands.ended, builds.ended, copies.ended]),
     async stop() {
       ending.abort()
       await hosts.leaveHost(db, hostId).catch(() => {})
-      await Promise.all([commands.stop(), builds.stop()])
+      await Promise.all([commands.stop(), builds.stop(), copies.stop()])
       await Promise.all(loops)
       await new Promise(resolve => {
         reads.server.close(resolve)

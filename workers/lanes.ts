@@ -17,6 +17,8 @@ export const laneId = (appId: string): string => `app/${appId}`
 export const platformQueue = (prefix: string): string => `${prefix}platform`
 /** Fetches and builds of a host wait here for one of its slots, accounts in turn. */
 export const buildsQueue = (prefix: string, hostId: string): string => `${hostQueue(prefix, hostId)}/builds`
+/** Snapshots of a host wait here, and are taken one at a time. */
+export const snapshotsQueue = (prefix: string, hostId: string): string => `${hostQueue(prefix, hostId)}/snapshots`
 export const hostQueue = (prefix: string, hostId: string): string => `${prefix}host/${hostId}`
 
 /** Lanes over Temporal. Without the deadline the client would retry for minutes inside a request. */

@@ -9,40 +9,45 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import type { LaneOperation } from '../activities/release.ts'
+import type { OperationKind } from '../db/operations.ts'
 import { attributes } from './attributes.ts'
 import { create } from './create.ts'
 import { deploy } from './deploy.ts'
 import { failureOf } from './failures.ts'
 import { type Host, hostOf, type LaneInput, records } from './lane-steps.ts'
 import { remove, restart, start, stop } from './power.ts'
-import { oneAtATime } from './turns.ts'
+import { snapshot } from './snapshot.ts'
+import { type Exclusive, oneAtATime } from './turns.ts'
 
 export type { LaneInput } from './lane-steps.ts'
 
 /** Something was queued for this application, or somebody asked to cancel. */
 export const wake = defineSignal('wake')
 
-/** A deploy under way: it is built beside other operations, and can be ended. */
-interface Deploying {
+/** An operation that is worked on beside the others, and can be ended. */
+interface Beside {
+  kind: OperationKind
   scope: CancellationScope
   ended: Promise<void>
 }
 
 /**
- * Runs the operations of one application, oldest first. They never overlap, but for a deploy, which fetches and builds beside the
- * others. The lane ends after some idleness; what is queued later starts it again.
+ * Runs the operations of one application, oldest first. They never overlap, but for deploys and restores, which fetch and build
+ * beside the others, and snapshots, which copy beside them. The lane ends after some idleness; what is queued later starts it again.
  */
 export async function appLane(lane: LaneInput): Promise<void> {
   let wakeUps = 0
-  let deploying: Deploying | null = null
-  let creating: CancellationScope | null = null
+  const beside = new Map<string, Beside>()
+  const endable = new Map<string, CancellationScope>()
   const exclusive = oneAtATime()
+  /** Who copies the application's files, or replaces them, does it alone; commands go on meanwhile. */
+  const files = oneAtATime()
+  const change: Exclusive = work => files(() => exclusive(work))
 
   /** Asked at every wake-up and when something begins, for the wish to end it may have come before. */
   async function endIfAsked(): Promise<void> {
-    if (!(creating || deploying) || !(await records.shallEnd(lane.appId))) return
-    creating?.cancel()
-    deploying?.scope.cancel()
+    if (endable.size === 0) return
+    for (const id of await records.toEnd(lane.appId)) endable.get(id)?.cancel()
   }
 
   setHandler(wake, () => {
@@ -54,49 +59,53 @@ export async function appLane(lane: LaneInput): Promise<void> {
     const seen = wakeUps
     // Claimed only when its turn has come: until then its caller can still be told that it will never run.
     if (await exclusive(runNext)) {
-      if (workflowInfo().continueAsNewSuggested && !deploying) await continueAsNew<typeof appLane>(lane)
+      if (workflowInfo().continueAsNewSuggested && beside.size === 0) await continueAsNew<typeof appLane>(lane)
       continue
     }
     await condition(() => wakeUps > seen, lane.idleSeconds * 1000)
-    if (wakeUps === seen && !deploying) return
+    if (wakeUps === seen && beside.size === 0) return
   }
 
-  /** False when nothing waits. A deploy is only begun: it comes back for its turn when it is built. */
+  /** False when nothing waits. What runs beside is only begun: it comes back for its turn when it needs one. */
   async function runNext(): Promise<boolean> {
-    const operation: LaneOperation | null = await records.claimNext(lane.appId, { deploying: deploying !== null })
+    const underWay = [...beside.values()].map(({ kind }) => kind)
+    const operation: LaneOperation | null = await records.claimNext(lane.appId, { underWay })
     if (!operation) return false
-    const { kind } = operation
+    const { id, kind } = operation
     const scope = new CancellationScope()
     const host = hostOf(lane, operation)
-    if (kind === 'deploy') {
-      const ended = run(operation, scope, () => deploy(operation, host, exclusive)).finally(() => {
-        deploying = null
+    if (kind === 'deploy' || kind === 'restore' || kind === 'snapshot') {
+      const story = kind === 'snapshot' ? () => snapshot(operation, host, files) : () => deploy(operation, host, change)
+      endable.set(id, scope)
+      const ended = run(operation, scope, story).finally(() => {
+        endable.delete(id)
+        beside.delete(id)
         wakeUps++
       })
-      deploying = { scope, ended }
+      beside.set(id, { kind, scope, ended })
       void endIfAsked()
       return true
     }
     if (kind === 'create') {
-      creating = scope
+      endable.set(id, scope)
       void endIfAsked()
     }
-    if (kind === 'delete') await endDeploy(deploying)
+    if (kind === 'delete') await Promise.all([...beside.values()].map(endNow))
     await run(operation, scope, () => stories[kind](operation, host))
-    creating = null
+    endable.delete(id)
     return true
   }
 }
 
 /** A deletion waits for no build: what is under way is cancelled, and its end awaited. */
-async function endDeploy(deploying: Deploying | null): Promise<void> {
-  deploying?.scope.cancel()
-  await deploying?.ended
+async function endNow({ scope, ended }: Beside): Promise<void> {
+  scope.cancel()
+  await ended
 }
 
 type Story = (operation: LaneOperation, host: Host) => Promise<void>
 
-const stories: Record<Exclude<LaneOperation['kind'], 'deploy'>, Story> = {
+const stories: Record<Exclude<LaneOperation['kind'], 'deploy' | 'restore' | 'snapshot'>, Story> = {
   create,
   start,
   stop,

@@ -9,8 +9,8 @@ import { type Undo, undoable } from './undo.ts'
 const drainSeconds = 5
 
 /**
- * A commit, push or upload becomes the version that serves, or the version before serves on. Fetching and building happen beside
- * the application's other operations; only the change of versions is exclusive.
+ * A commit, push, upload or snapshot becomes the version that serves, or the version before serves on. Fetching and building happen
+ * beside the application's other operations; only the change of versions is exclusive.
  */
 export async function deploy(claimed: LaneOperation, host: Host, exclusive: Exclusive): Promise<void> {
   try {
@@ -58,6 +58,7 @@ async function change(operation: LaneOperation, host: Host): Promise<void> {
       await host.build.lendDependencies(release, before.release)
       return records.filesServe(operation)
     }
+    if (operation.kind === 'restore' && before.stopped) return records.releaseStands(operation)
     await changePrograms(operation, before, host, undo)
   })
   if (release.restart) await CancellationScope.nonCancellable(() => retire(operation, before, host))

@@ -1,5 +1,6 @@
 import { ActivityCancellationType, proxyActivities, proxyLocalActivities } from '@temporalio/workflow'
 import type { AppHostActivities } from '../activities/app-host.ts'
+import type { AppSnapshotActivities } from '../activities/app-snapshots.ts'
 import type { EdgeActivities } from '../activities/edge-routes.ts'
 import type { Records } from '../activities/records.ts'
 import type { LaneOperation } from '../activities/release.ts'
@@ -89,6 +90,17 @@ export function hostOf(lane: LaneInput, { release }: LaneOperation) {
       startToCloseTimeout: '20m',
       scheduleToCloseTimeout: '140m',
       retry: { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s', maximumAttempts: 12 },
+    }),
+    /** One snapshot of a host at a time, accounts in turn: reading everything twice is what its disk is busy with. */
+    copy: proxyActivities<AppSnapshotActivities>({
+      taskQueue: `${taskQueue}/snapshots`,
+      cancellationType,
+      heartbeatTimeout,
+      priority: { fairnessKey: release.ownerId },
+      scheduleToStartTimeout: '6h',
+      startToCloseTimeout: '4h',
+      scheduleToCloseTimeout: '12h',
+      retry: { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s', maximumAttempts: 5 },
     }),
   }
 }

@@ -2,7 +2,7 @@ import test from 'ava'
 import { claimNext } from '../../db/operations.ts'
 import { testApi } from '../kit/api.ts'
 
-const api = testApi({ parts: () => ({ patience: { claimMs: 400, holdMs: 1500 } }) })
+const api = testApi({ parts: () => ({ patience: { claimMs: 400, holdMs: 1500, backgroundMs: 1500 } }) })
 
 test.serial('an operation that nobody claims in time expires: the answer is true for ever', async t => {
   const ana = await api().makeUser()

@@ -3,13 +3,16 @@ import { Client, Connection } from '@temporalio/client'
 import test from 'ava'
 import { pino } from 'pino'
 import type { AppHostActivities } from '../../activities/app-host.ts'
+import type { AppSnapshotActivities } from '../../activities/app-snapshots.ts'
 import { hosted } from '../../activities/failures.ts'
 import type { Release } from '../../activities/release.ts'
 import type { Db } from '../../db/database.ts'
 import * as hosts from '../../db/hosts.ts'
 import * as operations from '../../db/operations.ts'
+import * as segments from '../../db/segments.ts'
 import { parseConfig } from '../../policy/config.ts'
-import { buildsQueue, hostQueue, temporalLanes } from '../../workers/lanes.ts'
+import { newId } from '../../policy/ids.ts'
+import { buildsQueue, hostQueue, snapshotsQueue, temporalLanes } from '../../workers/lanes.ts'
 import { startPlatformWorker } from '../../workers/platform-worker.ts'
 import { startWorker } from '../../workers/temporal-worker.ts'
 import { type TestDatabase, testDatabase } from '../kit/database.ts'
@@ -17,13 +20,16 @@ import { fakeEdge } from '../kit/edge.fake.ts'
 import { rows } from '../kit/rows.ts'
 import { type TestTemporal, testTemporal } from '../kit/temporal.ts'
 
+/** Everything that a container host does. */
+export type HostActivities = AppHostActivities & AppSnapshotActivities
+
 const log = pino({ level: process.env.TEST_LOG ?? 'silent' })
 
 /**
  * Lanes on a real Temporal and a real Postgres; what a container host does is written by each test. Call it once at the top
  * level of a test file.
  */
-export function laneKit(script: Partial<AppHostActivities>) {
+export function laneKit(script: Partial<HostActivities>) {
   const closers: (() => Promise<unknown>)[] = []
   test.after.always('stop the lane kit', async () => {
     for (const close of closers.reverse()) await close()
@@ -36,7 +42,7 @@ export function laneKit(script: Partial<AppHostActivities>) {
 }
 
 async function start(
-  script: Partial<AppHostActivities>,
+  script: Partial<HostActivities>,
   givenDatabase: Promise<TestDatabase>,
   givenTemporal: Promise<TestTemporal>,
   closers: (() => Promise<unknown>)[],
@@ -54,9 +60,10 @@ async function start(
   const platform = await startPlatformWorker({ config, log, db, client, lanes, edge, store, workflowBundle })
   const calls: string[] = []
   const steps = new Map<string, string[]>()
-  const activities = hosted(recorded(script, calls, steps))
+  const activities = hosted(recorded(db, script, calls, steps))
   const host = await startWorker(config, log, { taskQueue: hostQueue(temporal.queuePrefix, 'h1'), activities })
   const builds = await startWorker(config, log, { taskQueue: buildsQueue(temporal.queuePrefix, 'h1'), activities })
+  const copies = await startWorker(config, log, { taskQueue: snapshotsQueue(temporal.queuePrefix, 'h1'), activities })
   await hosts.registerHost(db, {
     id: 'h1',
     address: '127.0.0.1',
@@ -71,6 +78,7 @@ async function start(
     () => platform.stop(),
     () => host.stop(),
     () => builds.stop(),
+    () => copies.stop(),
     async () => clearInterval(seen),
   )
   return {
@@ -89,10 +97,11 @@ async function start(
 
 /** What every container host does unless a test says otherwise. */
 function recorded(
-  script: Partial<AppHostActivities>,
+  db: Db,
+  script: Partial<HostActivities>,
   calls: string[],
   steps: Map<string, string[]>,
-): AppHostActivities {
+): HostActivities {
   const exit = { containerId: 'c1', code: 143, oom: false, at: new Date().toISOString() }
   const started = {
     containerId: 'c1',
@@ -101,7 +110,7 @@ function recorded(
     bootId: 'b1',
     variablesVersion: 0,
   }
-  const usual: AppHostActivities = {
+  const usual: HostActivities = {
     prepareRelease: async () => ({ needsInstall: false }),
     installDependencies: async () => {},
     placeFiles: async () => {},
@@ -116,6 +125,12 @@ function recorded(
     stopApp: async () => exit,
     removeContainers: async () => {},
     removeFiles: async () => {},
+    takeSnapshot: async () => ({
+      segmentId: await segments.draw(db),
+      size: 10,
+      sha256: 'a'.repeat(64),
+      digest: newId(),
+    }),
   }
   const chosen = Object.entries({ ...usual, ...script }).map(([name, activity]) => [
     name,

@@ -1,0 +1,92 @@
+import { cancellationSignal } from '@temporalio/activity'
+import { ApplicationFailure } from '@temporalio/common'
+import { configOf } from '../db/app-configuration.ts'
+import { loadApp } from '../db/apps.ts'
+import * as segments from '../db/segments.ts'
+import { findByOperation, recordBelongings, type SnapshotRow, type StoredSnapshot } from '../db/snapshots.ts'
+import type { AppHostOptions } from './app-host.ts'
+import { standstill } from './app-standstill.ts'
+import { hosted, refusal } from './failures.ts'
+import type { Release } from './release.ts'
+import { releaseFolders } from './release-files.ts'
+import { type MadeSnapshot, SnapshotCorrupt, type SnapshotFacts } from './snapshots.ts'
+
+export type AppSnapshotActivities = ReturnType<typeof appSnapshotActivities>
+
+export type AppSnapshotOptions = Pick<
+  AppHostOptions,
+  'db' | 'engine' | 'volumes' | 'store' | 'snapshots' | 'turns' | 'traits' | 'sharedUid'
+>
+
+/** While an archive is on its way into the object store, the sweep is told so. */
+const drawAgainMs = 5 * 60_000
+
+/** What a container host does for the snapshots of its applications. */
+export function appSnapshotActivities(host: AppSnapshotOptions) {
+  const { db, store, snapshots, volumes } = host
+
+  /** Copies the application's files into the object store. */
+  async function copy(release: Release, facts: SnapshotFacts, segmentId: string, signal: AbortSignal) {
+    const { files } = releaseFolders(volumes.path(release.appId), release.number)
+    const still = standstill({ engine: host.engine, turns: host.turns, hostId: host.traits.id }, release.appId)
+    const { body, made } = snapshots.make({ files, facts, ...still, signal })
+    const fresh = setInterval(() => void segments.stillDrawn(db, segmentId).catch(() => {}), drawAgainMs)
+    const ends = [store.put(segmentId, body, { signal }), made] as const
+    try {
+      const [stored, told] = await Promise.all(ends)
+      return { stored, told }
+    } finally {
+      await Promise.allSettled(ends)
+      clearInterval(fresh)
+    }
+  }
+
+  /** What lies in the store is read whole: only what reads back as it was made is a snapshot. */
+  async function readBack(segmentId: string, told: MadeSnapshot, signal: AbortSignal): Promise<void> {
+    const archive = await store.open(segmentId)
+    try {
+      const read = await snapshots.verify(archive, signal)
+      if (read.digest !== told.digest)
+        throw new SnapshotCorrupt('The stored archive holds other files than were copied.')
+    } catch (error) {
+      if (!(error instanceof SnapshotCorrupt)) throw error
+      throw ApplicationFailure.retryable(`The archive did not read back: ${error.message}`, 'SNAPSHOT_FAILED')
+    } finally {
+      await archive.close()
+    }
+  }
+
+  return hosted({
+    /**
+     * Makes the archive of an application's files and reads it back. Each attempt has a body of its own in the object store; those
+     * that nothing refers to in the end are swept.
+     */
+    async takeSnapshot(release: Release, operationId: string): Promise<StoredSnapshot> {
+      const signal = cancellationSignal()
+      const [app, row] = await Promise.all([loadApp(db, release.appId), findByOperation(db, operationId)])
+      if (!app || !row) throw refusal('SNAPSHOT_FAILED', 'The application was deleted.')
+      const belongings = { config: configOf(app), variablesVersion: app.variables_version }
+      await recordBelongings(db, row.id, belongings)
+      await volumes.ensure(release.appId, release.diskMb, host.sharedUid ?? release.uid)
+      const segmentId = await segments.draw(db)
+      try {
+        const { stored, told } = await copy(release, factsOf(row, belongings), segmentId, signal)
+        await readBack(segmentId, told, signal)
+        return { segmentId, size: stored.size, sha256: stored.sha256, digest: told.digest }
+      } catch (error) {
+        await segments.condemn(db, segmentId).catch(() => {}) // the sweep finds it by its age then
+        throw error
+      }
+    },
+  })
+}
+
+function factsOf(row: SnapshotRow, belongings: { config: object; variablesVersion: number }): SnapshotFacts {
+  return {
+    appId: row.target_id,
+    name: row.name,
+    createdAt: row.created_at.toISOString(),
+    variablesVersion: belongings.variablesVersion,
+    configuration: { ...belongings.config },
+  }
+}

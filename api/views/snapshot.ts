@@ -1,0 +1,55 @@
+import type { OperationRow } from '../../db/operations.ts'
+import type { SnapshotRow } from '../../db/snapshots.ts'
+import { expiryOf, type LinkedSnapshot, linkKey, linkPath } from '../../policy/snapshot-links.ts'
+
+/** Where links are made: the address of the files surface, and the key that signs them. */
+export interface Linking {
+  filesUrl: string
+  secret: Buffer
+}
+
+/** The signed query text of a snapshot, and the address that it makes with the snapshot's name. */
+export function linkView(row: SnapshotRow, { filesUrl, secret }: Linking) {
+  const kind = row.target_type === 'app' ? 'applications' : 'databases'
+  const linked: LinkedSnapshot = { kind, ownerId: row.owner_id, name: row.name, version: row.id }
+  const key = linkKey(secret, linked, expiryOf(row.created_at))
+  return { url: `${filesUrl}${linkPath(linked)}?${key}`, key }
+}
+
+/** Snapshot of contract 6. */
+export const snapshotView = (row: SnapshotRow, linking: Linking) => ({
+  name: row.name,
+  size: Number(row.size),
+  modified: (row.finished_at ?? row.created_at).toISOString(),
+  ...linkView(row, linking),
+  version_id: row.id,
+  runtime: row.runtime,
+  origin: row.origin,
+})
+
+const states = { queued: 'queued', running: 'running', success: 'success' } as const
+
+/** How a restore stands (contract 6). */
+export function restoreView(row: OperationRow) {
+  const going = states[row.state as keyof typeof states]
+  return {
+    state: going ?? ('error' as const),
+    step: row.state === 'running' ? (row.step ?? undefined) : undefined,
+    ...(going ? {} : failureView(row)),
+    started_at: row.started_at?.getTime(),
+    finished_at: row.finished_at?.getTime(),
+  }
+}
+
+interface Failure {
+  code?: 'SNAPSHOT_CORRUPT' | 'RESTORE_INTERRUPTED' | 'SNAPSHOT_RESTORE_FAILED'
+  message?: string
+}
+
+/** Of the many ways in which a release can fail, a restore's state knows three; the words say which it was. */
+function failureView({ code, message }: OperationRow): Failure {
+  const words = message ?? undefined
+  if (code === 'SNAPSHOT_CORRUPT') return { code: 'SNAPSHOT_CORRUPT', message: words }
+  if (code === 'DEPLOY_CANCELLED') return { code: 'RESTORE_INTERRUPTED', message: words }
+  return { code: 'SNAPSHOT_RESTORE_FAILED', message: code && words ? `${code}: ${words}` : words }
+}

@@ -1,0 +1,37 @@
+import { type Db, transaction } from './database.ts'
+import { removeSnapshots } from './snapshots.ts'
+
+export interface Retention {
+  /** Good ones are kept so long. */
+  goodSeconds: number
+  failedSeconds: number
+}
+
+/** Contract 6: thirty days. What failed is kept for a day, so that operators can still see it. */
+export const retention: Retention = { goodSeconds: 30 * 86_400, failedSeconds: 86_400 }
+
+const atOnce = 500
+
+/**
+ * Removes what is older than its time, but never what a restore still reads, and ends what lost its operation. Resolves to how
+ * many rows were removed.
+ */
+export async function sweepSnapshots(db: Db, { goodSeconds, failedSeconds }: Retention = retention): Promise<number> {
+  await db.raw(
+    `update snapshots s set state = 'failed', finished_at = now() from operations o
+      where o.id = s.operation_id and s.state = 'making' and o.state not in ('queued', 'running')`,
+  )
+  return transaction(db, async trx => {
+    const { rows } = await trx.raw(
+      `select s.id, s.segment_id from snapshots s
+        where s.created_at < now() - make_interval(secs =>
+                case s.state when 'good' then :goodSeconds::float8 when 'failed' then :failedSeconds::float8 end)
+          and not exists (select 1 from deployments d join operations o on o.id = d.operation_id
+                           where d.snapshot_id = s.id and o.state in ('queued', 'running'))
+        limit ${atOnce} for update of s skip locked`,
+      { goodSeconds, failedSeconds },
+    )
+    await removeSnapshots(trx, rows)
+    return rows.length
+  })
+}
