@@ -1,6 +1,6 @@
 import type { Stats } from 'node:fs'
 import { listed, recordNames } from './placement.job.ts'
-import { type Tree, textOf } from './placement.tree.ts'
+import { codeOf, type Tree, textOf } from './placement.tree.ts'
 import type { PlacedFiles } from './placement.ts'
 
 /** A file or link as a release brought it: enough to see later whether the application has changed it. */
@@ -54,7 +54,17 @@ export function isAsBrought(tree: Tree, path: string, stats: Stats, brought: Bro
   if (!brought || stats.isSymbolicLink() !== brought.link || !(stats.isFile() || brought.link)) return false
   if (stats.size !== brought.size) return false
   if (stats.ino === brought.ino && stats.mtimeMs === brought.mtime) return true
-  return tree.hash(path, brought.link) === brought.hash
+  return readableHash(tree, path, brought.link) === brought.hash
+}
+
+/** Null for a file that its owner has closed to itself, which no release does. */
+function readableHash(tree: Tree, path: string, link: boolean): string | null {
+  try {
+    return tree.hash(path, link)
+  } catch (error) {
+    if (codeOf(error) === 'EACCES') return null
+    throw error
+  }
 }
 
 /** What the releases up to the one before `release` have brought; nothing before the first. */

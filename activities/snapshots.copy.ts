@@ -79,9 +79,14 @@ export class TreeCopy {
       const stats = fs.fstatSync(fd)
       if (!stats.isFile()) return
       const draft = this.#draft(stats, 'file', unsafeFrom)
-      const beginning = readUpTo(fd, Math.min(stats.size, wholeBytes))
-      if (stats.size <= wholeBytes) await this.#keepWhole(path, draft, packWhole(beginning, level))
-      else await this.#keepStream(path, { ...draft, deflated: shrinks(beginning) }, filler(fd, stats.size), level)
+      if (stats.size <= wholeBytes) await this.#keepWhole(path, draft, packWhole(readAt(fd, 0, stats.size), level))
+      else
+        await this.#keepStream(
+          path,
+          { ...draft, deflated: looksPackable(fd, stats.size) },
+          filler(fd, stats.size),
+          level,
+        )
     } finally {
       fs.closeSync(fd)
     }
@@ -143,10 +148,16 @@ function filler(fd: number, bytes: number): Filler {
   }
 }
 
-function readUpTo(fd: number, bytes: number): Buffer {
+/** Files may be packed already, some of them only here and there: one place of four that shrinks is enough. */
+function looksPackable(fd: number, size: number): boolean {
+  const last = size - wholeBytes
+  return [0, 1 / 3, 2 / 3, 1].some(place => shrinks(readAt(fd, Math.floor(last * place), wholeBytes)))
+}
+
+function readAt(fd: number, from: number, bytes: number): Buffer {
   const buffer = Buffer.allocUnsafe(bytes)
   let length = 0
   for (let read = 1; read > 0 && length < bytes; length += read)
-    read = fs.readSync(fd, buffer, length, bytes - length, length)
+    read = fs.readSync(fd, buffer, length, bytes - length, from + length)
   return buffer.subarray(0, length)
 }

@@ -34,14 +34,14 @@ export function packWhole(content: Buffer, level: number): Packed & { bytes: Buf
   return bytes.length < content.length ? { ...plain, packed: bytes.length, bytes, deflated: true } : plain
 }
 
-/** Whether the beginning of a file tells that packing the rest is worth the time. */
-export function shrinks(beginning: Buffer): boolean {
-  return deflateRawSync(beginning, { level: 1 }).length < beginning.length * 0.97
+/** Whether a piece of a file tells that packing it is worth the time. */
+export function shrinks(sample: Buffer): boolean {
+  return deflateRawSync(sample, { level: 1 }).length < sample.length * 0.97
 }
 
 /** Packs content of any length: one piece is read and hashed while the one before is deflated in another thread. */
 export async function packStream(fill: Fill, level: number, out: ArchiveOutput): Promise<Packed> {
-  const deflate = createDeflateRaw({ level, chunkSize: pieceBytes })
+  const deflate = createDeflateRaw({ level, memLevel: 9, chunkSize: pieceBytes })
   let packed = 0
   const drained = (async () => {
     for await (const piece of deflate) {
