@@ -61,7 +61,7 @@ export interface AppHostOptions {
   /** The access token for the repository of a deployment, null when it needs none. */
   credentials(deploymentId: string): Promise<string | null>
   /** The application's own variables, read anew for each start. Rejects with READ_FAILED when one cannot be decrypted. */
-  variables(appId: string): Promise<AppVariables>
+  variables(release: Pick<Release, 'appId' | 'language'>): Promise<AppVariables>
   /** The user that owns every application's files, where the host may not give them one of their own (it is not root). */
   sharedUid: number | null
   /** Id of this boot of the machine. */
@@ -97,7 +97,7 @@ export function appHostActivities(host: AppHostOptions) {
   async function run(release: Release): Promise<StartedContainer> {
     const folders = foldersOf(release)
     const uid = ownerUid(release)
-    const { version, values } = await host.variables(release.appId)
+    const { version, values } = await host.variables(release)
     await volumes.ensure(release.appId, release.diskMb, uid)
     const dependencies = await dependenciesOf(volumes.path(release.appId), release.number)
     const spec = fingerprinted(

@@ -2,7 +2,7 @@ import { mkdir, readFile, statfs } from 'node:fs/promises'
 import { homedir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
-import type { AppVariables } from '../activities/app-host.ts'
+import type { AppHostOptions } from '../activities/app-host.ts'
 import { archives } from '../activities/archive.process.ts'
 import type { Archives } from '../activities/archive.ts'
 import { dockerHost } from '../activities/container-host.docker.ts'
@@ -49,7 +49,7 @@ export interface HostParts {
   git: Git
   gitLimits: Pick<FetchRequest, 'maxBytes' | 'timeoutSeconds' | 'allowedHosts'>
   credentials(deploymentId: string): Promise<string | null>
-  variables(appId: string): Promise<AppVariables>
+  variables: AppHostOptions['variables']
   close(): Promise<void>
 }
 

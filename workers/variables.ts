@@ -1,4 +1,4 @@
-import type { AppVariables } from '../activities/app-host.ts'
+import type { AppHostOptions } from '../activities/app-host.ts'
 import { refusal } from '../activities/failures.ts'
 import { assertReadable, readVariables } from '../db/app-variables.ts'
 import type { Db } from '../db/database.ts'
@@ -7,15 +7,13 @@ import { ApiError } from '../policy/errors.ts'
 
 /**
  * What an application's container is started with. Rejects for good with READ_FAILED when a variable cannot be decrypted: a
- * program that starts without one of its secrets may do harm.
+ * program that starts without one of its secrets may do harm. A static site has no program, and is given none.
  */
-export function startVariables(
-  db: Db,
-  { sealKeys }: Pick<Config, 'sealKeys'>,
-): (appId: string) => Promise<AppVariables> {
-  return async appId => {
+export function startVariables(db: Db, { sealKeys }: Pick<Config, 'sealKeys'>): AppHostOptions['variables'] {
+  return async ({ appId, language }) => {
     try {
       const { version, values, unreadable } = await readVariables(db, sealKeys, appId)
+      if (language === 'static') return { version, values: {} }
       assertReadable(unreadable)
       return { version, values: Object.fromEntries(values) }
     } catch (error) {
