@@ -2,12 +2,10 @@ import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { ApiError, type ErrorCode } from '../policy/errors.ts'
+import { fileTooLarge, largestFileBytes } from '../policy/file-content.ts'
 import { isSecretFile } from '../policy/secret-files.ts'
 import { type AppFolder, bytesOf, openFolder } from './app-folder.ts'
 import { listing } from './app-listing.ts'
-
-/** The most bytes of a file that is read or written through the API. */
-export const largestFile = 10 * 1024 * 1024
 
 /** Of a pipe this does not wait for a writer. */
 const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
@@ -34,11 +32,11 @@ export async function listFiles({ volume, hiding }: FilesOf, path: string): Prom
 export async function readFile({ volume }: FilesOf, path: string): Promise<Readable> {
   const file = await inFolder(volume, path, (folder, name) => open(folder.at(name), readFlags)).catch(missing)
   const found = await file.stat()
-  if (found.isFile() && found.size > 0 && found.size <= largestFile)
+  if (found.isFile() && found.size > 0 && found.size <= largestFileBytes)
     return file.createReadStream({ start: 0, end: found.size - 1 })
   await file.close()
   if (!found.isFile()) throw new ApiError('FILE_NOT_FOUND', 'This is not a file.')
-  if (found.size > 0) throw new ApiError('FILE_TOO_LARGE', 'The file is over 10 MB.')
+  if (found.size > 0) throw fileTooLarge()
   return Readable.from([])
 }
 

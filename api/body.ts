@@ -1,7 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ApiError } from '../policy/errors.ts'
+import { fileContent } from '../policy/file-content.ts'
 
 const deepest = 64
+/** What a JSON body takes where its endpoint does not say otherwise; larger ones are parsed aside. */
+export const ordinaryBodyBytes = 1024 * 1024
 /** With the linger after a refusal this ends slow senders within 35 s. */
 const bodyDeadlineMs = 30_000
 
@@ -19,7 +22,7 @@ export function inviteBody(request: IncomingMessage, response: ServerResponse): 
 }
 
 /** The whole body in memory. Throws PAYLOAD_TOO_LARGE past `maxBytes`, INVALID_JSON_BODY when it does not arrive whole within 30 s. */
-export function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+export function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer<ArrayBuffer>> {
   const chunks: Buffer[] = []
   let size = 0
   return new Promise((resolve, reject) => {
@@ -40,11 +43,26 @@ export function readBody(request: IncomingMessage, maxBytes: number): Promise<Bu
   })
 }
 
+/** How a body is read beyond its being JSON. */
+export interface BodyForm {
+  /** Names of fields may be the caller's own: `__proto__` is one to keep and not one to drop. */
+  anyName?: boolean
+  /** `content`, or `buffer`, is a file: it becomes bytes, whatever shape it comes in. */
+  file?: boolean
+}
+
 /**
- * The JSON object of a body, whatever its content type; an empty body is an empty object. Without `anyName` every `__proto__` is
- * dropped. Throws INVALID_JSON_BODY.
+ * The JSON object of a body, whatever its content type; an empty body is an empty object. Throws INVALID_JSON_BODY, and what
+ * `fileContent` throws.
  */
-export function parseObject(bytes: Buffer, anyName = false): Record<string, unknown> {
+export function parseBody(bytes: Uint8Array, { anyName = false, file = false }: BodyForm): Record<string, unknown> {
+  const value = parseObject(bytes)
+  const { content, buffer, ...rest } = value
+  tame(file ? rest : value, anyName)
+  return file ? { ...rest, content: fileContent(value) } : value
+}
+
+function parseObject(bytes: Uint8Array): Record<string, unknown> {
   if (bytes.length === 0) return {}
   let value: unknown
   try {
@@ -53,7 +71,6 @@ export function parseObject(bytes: Buffer, anyName = false): Record<string, unkn
     throw new ApiError('INVALID_JSON_BODY')
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new ApiError('INVALID_JSON_BODY')
-  tame(value, anyName)
   return value as Record<string, unknown>
 }
 
@@ -73,7 +90,7 @@ function tame(root: object, anyName: boolean): void {
 export function assertStorable(value: unknown): void {
   if (typeof value === 'string') {
     if (/\0|\p{Surrogate}/u.test(value)) throw new ApiError('INVALID_INPUT')
-  } else if (typeof value === 'object' && value !== null) {
+  } else if (typeof value === 'object' && value !== null && !(value instanceof Uint8Array)) {
     for (const [key, child] of Object.entries(value)) {
       assertStorable(key)
       assertStorable(child)

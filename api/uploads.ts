@@ -68,7 +68,7 @@ export async function receiveFile(exchange: Exchange, parts: Parts, { accepts, u
         file.on('error', () => {})
         if (field !== 'file' || upload) return file.resume()
         if (!accepts(name ?? '')) return fail('INVALID_FILENAME')
-        upload = store(file, name, parts, unstored, cancel.signal)
+        upload = storeUpload(file, name, parts, unstored, cancel.signal)
         upload.catch(reject)
       })
       form.on('error', () => fail(request.complete ? 'INVALID_FILE' : 'UPLOAD_ABORTED'))
@@ -118,7 +118,8 @@ function formOf(request: IncomingMessage): BusboyInstance {
   }
 }
 
-async function store(
+/** Puts a file into the object store. The caller attaches or discards the segment. Throws FILE_TOO_LARGE, UPLOAD_ABORTED, and `unstored`. */
+export async function storeUpload(
   file: Readable,
   fileName: string,
   parts: Parts,

@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type Koa from 'koa'
 import { moveFile, removeFile, writeFile } from '../activities/app-file-changes.ts'
-import { type FilesOf, largestFile, listFiles, readFile } from '../activities/app-files.ts'
+import { type FilesOf, listFiles, readFile } from '../activities/app-files.ts'
 import { emptyTrash } from '../activities/app-trash.ts'
 import { filePath } from '../policy/app-paths.ts'
 import { ApiError } from '../policy/errors.ts'
+import { fileTooLarge, largestFileBytes } from '../policy/file-content.ts'
 import type { HostRoute, HostServerOptions } from './host-route.ts'
 
 /** A large folder is gone at once; that its space is free again is waited for so long. */
@@ -81,7 +82,7 @@ async function bytesOf({ req }: Koa.Context): Promise<Buffer> {
   let size = 0
   for await (const chunk of req) {
     size += chunk.length
-    if (size > largestFile) throw new ApiError('FILE_TOO_LARGE', 'The file is over 10 MB.')
+    if (size > largestFileBytes) throw fileTooLarge()
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)

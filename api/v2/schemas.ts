@@ -104,3 +104,32 @@ export const profile = z.object({
   applications: z.array(appSummary),
   databases: z.array(z.object({ id: text, name: text, ram: whole, type: text, cluster: text, created_at: isoTime })),
 })
+
+export const fileEntry = z.object({
+  name: text,
+  type: z.enum(['file', 'directory']),
+  size: whole,
+  /** Unix milliseconds. */
+  lastModified: whole.nullable(),
+})
+
+const bytes = z.array(z.int().min(0).max(255))
+const bufferShown = z.object({ type: z.literal('Buffer'), data: bytes })
+
+/** With `encoding` the first, else the second. */
+export const fileContentShown = z.union([z.object({ encoding: z.literal('base64'), data: text }), bufferShown])
+
+const byteList = { type: 'array', items: { type: 'integer', minimum: 0, maximum: 255 } }
+const bufferTaken = {
+  type: 'object',
+  properties: { type: { const: 'Buffer' }, data: byteList },
+  required: ['type', 'data'],
+}
+
+/** The content has become bytes by then (`holdsFile`); it comes as a text, a list of bytes, or a Buffer as JSON shows it. */
+export const fileContentTaken = {
+  content: z
+    .instanceof(Uint8Array<ArrayBuffer>)
+    .meta({ openapi: { oneOf: [{ type: 'string' }, byteList, bufferTaken] } }),
+  encoding: z.literal('base64').nullish(),
+}

@@ -1,0 +1,64 @@
+import { type AppRow, findApp, usedMemoryMb } from '../db/apps.ts'
+import { type Db, transaction } from '../db/database.ts'
+import { queueDeploy } from '../db/deploys.ts'
+import type { AppConfigFile } from '../policy/app-config.ts'
+import { ApiError } from '../policy/errors.ts'
+import { uploadedConfig } from './archive-config.ts'
+import type { Caller } from './authenticate.ts'
+import { wakeLane } from './command.ts'
+import type { Parts } from './parts.ts'
+import { isArchive, type Upload } from './uploads.ts'
+
+export interface Commit {
+  upload: Upload
+  /** Below the application's folder; '' = its root. */
+  folder: string
+  app: AppRow
+  caller: Caller
+}
+
+type Nothing = Record<string, never>
+export type StoreAnswer = (trx: Db, value: Nothing) => Promise<void>
+
+/** Writes a deploy of a stored upload down, and wakes the application's lane. The operation's id is in `X-Operation-Id` then. */
+export async function queueCommit(
+  commit: Commit,
+  headers: Record<string, string>,
+  parts: Parts,
+  store?: StoreAnswer,
+): Promise<Nothing> {
+  const { upload, folder, app, caller } = commit
+  const config = await uploadedConfig(upload, folder, parts)
+  if (config) await checkConfig(config, commit, parts)
+  await transaction(parts.db, async trx => {
+    const queued = await queueDeploy(trx, {
+      appId: app.id,
+      ownerId: app.owner_id,
+      actor: caller.user.id,
+      trigger: 'upload',
+      revision: upload.sha256.slice(0, 40),
+      archive: { segmentId: upload.segmentId, bytes: upload.size, sha256: upload.sha256 },
+      path: folder,
+      filename: isArchive(upload.fileName) ? undefined : upload.fileName,
+      config,
+    })
+    if (!queued) throw new ApiError((await findApp(trx, app.owner_id, app.id)) ? 'COMMIT_FAILED' : 'APP_NOT_FOUND')
+    headers['X-Operation-Id'] = queued.operationId
+    await store?.(trx, {})
+  })
+  wakeLane(parts, app)
+  return {}
+}
+
+/** What the release would refuse is refused now; it judges again, for the plan may be used up meanwhile. */
+async function checkConfig(config: AppConfigFile, { app, caller }: Commit, { db }: Parts): Promise<void> {
+  if (config.subdomain !== null && config.subdomain !== app.subdomain) throw new ApiError('CANNOT_SET_SUBDOMAIN')
+  const moreMb = config.memoryMb - app.ram_mb
+  if (moreMb <= 0) return
+  const freeMb = caller.plan.memoryMb - (await usedMemoryMb(db, app.owner_id))
+  if (moreMb > freeMb)
+    throw new ApiError(
+      'INSUFFICIENT_MEMORY',
+      `MEMORY asks for ${moreMb} MB more; the plan has ${Math.max(0, freeMb)} MB left.`,
+    )
+}

@@ -1,0 +1,27 @@
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { Exchange } from './call.ts'
+import { streamed } from './respond.ts'
+
+/** A client that takes nothing for so long is cut. */
+const idleMs = 30_000
+
+/**
+ * The envelope of success around a value that comes as pieces of JSON text, at the pace of whoever reads it. What breaks off is
+ * cut off for the reader too. Resolves to what a handler with an envelope returns for it.
+ */
+export async function streamSuccess(
+  { response, requestId }: Exchange,
+  pieces: AsyncIterable<string | Uint8Array>,
+): Promise<never> {
+  response.writeHead(200, { 'Content-Type': 'application/json; charset=utf-8', 'X-Request-Id': requestId })
+  response.setTimeout(idleMs, () => response.destroy())
+  await pipeline(Readable.from(enveloped(pieces), { objectMode: false }), response).catch(() => response.destroy())
+  return streamed as never
+}
+
+async function* enveloped(pieces: AsyncIterable<string | Uint8Array>): AsyncGenerator<string | Uint8Array> {
+  yield '{"status":"success","response":'
+  yield* pieces
+  yield '}'
+}

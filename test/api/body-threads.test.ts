@@ -1,0 +1,69 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import test from 'ava'
+import { measureBody } from '../../api/body-measure.ts'
+import { parseAside } from '../../api/body-threads.ts'
+
+const bytesOf = (text: string) => new Uint8Array(Buffer.from(text))
+const aside = (body: unknown, form = {}) => parseAside(bytesOf(JSON.stringify(body)), form)
+
+test('an object comes back as it would be here, field names of its sender included', async t => {
+  const body = { text: 'x'.repeat(2_000_000), list: [1, null, { a: true }], '': 'empty' }
+  t.deepEqual(await aside(body), body)
+  const names = '{"envs":{"__proto__":"kept","a":"b"}}'
+  t.deepEqual(await parseAside(bytesOf(names), {}), { envs: { a: 'b' } })
+  const kept = await parseAside(bytesOf(names), { anyName: true })
+  t.deepEqual(Object.entries(kept.envs as object), Object.entries(JSON.parse(names).envs))
+})
+
+test('a file comes back as bytes', async t => {
+  const { path, content } = await aside({ path: 'a', content: [1, 2, 3] }, { file: true })
+  t.deepEqual([path, content], ['a', new Uint8Array([1, 2, 3])])
+  const large = await aside({ buffer: 'x'.repeat(5_000_000) }, { file: true })
+  t.is((large.content as Uint8Array).length, 5_000_000)
+})
+
+test('refusals keep their codes', async t => {
+  await t.throwsAsync(parseAside(bytesOf('{"a":'), {}), { code: 'INVALID_JSON_BODY' })
+  await t.throwsAsync(parseAside(bytesOf('[1]'), {}), { code: 'INVALID_JSON_BODY' })
+  await t.throwsAsync(aside({ content: 'a', encoding: 'base64' }, { file: true }), { code: 'INVALID_ENCODING' })
+  await t.throwsAsync(aside({ a: Array.from({ length: 30_000 }, () => 0) }), {
+    code: 'INVALID_JSON_BODY',
+    message: /values/,
+  })
+})
+
+test('what would take too much memory is not parsed', async t => {
+  const bodies = {
+    lists: `{"a":[${'[],'.repeat(20_000_000)}0]}`,
+    texts: `{"content":[${'"a",'.repeat(15_000_000)}0]}`,
+    fractions: `{"content":[${'0.1,'.repeat(15_000_000)}0]}`,
+    fields: `{${Array.from({ length: 2_000_000 }, (_, n) => `"${n}": 1`).join(',')}}`,
+  }
+  for (const [name, text] of Object.entries(bodies))
+    for (const file of [true, false])
+      await t.throwsAsync(parseAside(bytesOf(text), { file }), { code: 'INVALID_JSON_BODY', message: /values/ }, name)
+  const numbers = bytesOf(`{"content":[${'1,'.repeat(30_000_000)}1]}`)
+  await t.throwsAsync(parseAside(numbers, { file: true }), { code: 'FILE_TOO_LARGE' })
+})
+
+test('a text is measured without its quoted parts, and never held for smaller than it is', t => {
+  const text = String.raw`{"a,[{":"\",[\\","b":[1, 22 ,333,4444,-5,6.5,7e1],"c":{}}`
+  t.deepEqual(measureBody(Buffer.from(text)), { bytes: 3, values: 9 })
+  t.deepEqual(measureBody(Buffer.from('{"a": 1, "b": 2}')), { bytes: 0, values: 3 })
+  t.deepEqual(measureBody(Buffer.from('"never ends \\"')), { bytes: 0, values: 1 })
+})
+
+test.serial('other work goes on while a list of ten million numbers is read', async t => {
+  const list = `${'120,'.repeat(10_000_000 - 1)}120`
+  const body = bytesOf(`{"path":"a","content":[${list}]}`)
+  const delay = monitorEventLoopDelay({ resolution: 10 })
+  let turns = 0
+  const timer = setInterval(() => turns++, 10)
+  delay.enable()
+  const { content } = await parseAside(body, { file: true })
+  delay.disable()
+  clearInterval(timer)
+  t.is((content as Uint8Array).length, 10_000_000)
+  t.true(turns > 10, `${turns} turns; the longest wait was ${delay.max / 1e6} ms`)
+  t.log(`${turns} turns of 10 ms, longest wait ${Math.round(delay.max / 1e6)} ms`)
+})
