@@ -14,24 +14,32 @@ import { usersSnapshots } from './v2/account-snapshots.ts'
 import { appsCreate } from './v2/app-creation.ts'
 import { appsDelete, appsInfo } from './v2/apps.ts'
 import { accountAudit } from './v2/audit.ts'
+import { authorizeBegin, authorizeClaim, authorizeDecide, authorizeShow } from './v2/authorize.ts'
 import { appsCommit } from './v2/commit.ts'
 import { appsWebhook } from './v2/deploy-webhook.ts'
 import { appsDeploymentLogs } from './v2/deployment-logs.ts'
 import { appsDeliveries, appsDeployments, appsDeploymentsCurrent } from './v2/deployments.ts'
+import { appsFilesDelete, appsFilesList, appsFilesMove, appsFilesRead, appsFilesWrite } from './v2/files.ts'
 import { gitApp } from './v2/git-app.ts'
 import { gitConnect, gitConnectBegin } from './v2/git-connect.ts'
 import { gitConnectCallback } from './v2/git-connect-callback.ts'
 import { gitWebhook } from './v2/git-webhook.ts'
 import { appsLink, appsUnlink } from './v2/github-app.ts'
 import { appsLogs } from './v2/logs.ts'
+import { appsMetrics } from './v2/metrics.ts'
 import { appsRestart, appsStart, appsStop } from './v2/power.ts'
 import { appsRealtime } from './v2/realtime.ts'
 import { appsRestore, appsRestoreState } from './v2/restore.ts'
 import { serviceStatus } from './v2/service.ts'
+import { sessionEnd, sessionRenew, signInBegin, signInEnd } from './v2/sign-in.ts'
+import { authorizePage, signInPage } from './v2/sign-in-pages.ts'
 import { appsSnapshots, appsSnapshotsCreate } from './v2/snapshots.ts'
 import { appsStatus, appsStatusAll } from './v2/status.ts'
 import { usersMe } from './v2/users.ts'
 import { appsEnvs, appsEnvsMerge, appsEnvsRemove, appsEnvsReplace } from './v2/variables.ts'
+import { workspaceAppsShare, workspaceAppsUnshare } from './v2/workspace-apps.ts'
+import { membersAdd, membersChange, membersCode, membersRemove, workspacesLeave } from './v2/workspace-members.ts'
+import { workspacesCreate, workspacesDelete, workspacesFind, workspacesList } from './v2/workspaces.ts'
 
 /** Every endpoint of the management API. The OpenAPI document, the limits and the tests walk over this list. */
 export const endpoints: readonly Endpoint[] = [
@@ -39,6 +47,16 @@ export const endpoints: readonly Endpoint[] = [
   usersSnapshots,
   accountKey,
   accountAudit,
+  signInPage,
+  signInBegin,
+  signInEnd,
+  sessionRenew,
+  sessionEnd,
+  authorizePage,
+  authorizeBegin,
+  authorizeShow,
+  authorizeDecide,
+  authorizeClaim,
   accountLocale,
   accountUsername,
   appsCreate,
@@ -47,11 +65,17 @@ export const endpoints: readonly Endpoint[] = [
   appsDelete,
   appsStatus,
   appsLogs,
+  appsMetrics,
   appsRealtime,
   appsStart,
   appsStop,
   appsRestart,
   appsCommit,
+  appsFilesList,
+  appsFilesRead,
+  appsFilesWrite,
+  appsFilesMove,
+  appsFilesDelete,
   appsEnvs,
   appsEnvsMerge,
   appsEnvsReplace,
@@ -67,6 +91,17 @@ export const endpoints: readonly Endpoint[] = [
   appsSnapshotsCreate,
   appsRestore,
   appsRestoreState,
+  workspacesList,
+  workspacesFind,
+  workspacesCreate,
+  workspacesDelete,
+  workspacesLeave,
+  membersCode,
+  membersAdd,
+  membersChange,
+  membersRemove,
+  workspaceAppsShare,
+  workspaceAppsUnshare,
   gitWebhook,
   gitApp,
   gitConnect,

@@ -42,6 +42,8 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   holdsFile?: true
   /** The value under `response` of the envelope; without it the envelope has only `status`. */
   response?: R
+  /** The `code` of the value stands beside `status` as well: existing clients look for it there. */
+  codeBeside?: true
   /** False: `handle` gives the whole reply, which has no envelope. */
   envelope?: false
   /** The answer is a stream of events, which `handle` writes itself; this names them. */
@@ -54,6 +56,8 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   refusal?(error: ApiError): Reply
   /** What it throws beyond `commonErrors`. */
   errors?: readonly ErrorCode[]
+  /** Codes that stand at another status here than in the catalogue (contract 11). */
+  statuses?: Partial<Record<ErrorCode, number>>
   /** Refusals of these codes have only `status` and `code`. */
   terse?: readonly ErrorCode[]
   handle(call: Call<A, z.output<Q>, z.output<B>>, parts: Parts): Promise<z.input<R> | Reply>
@@ -108,7 +112,8 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, parts: Parts
     const value = await endpoint.handle({ caller, app, role, query, body, exchange } as Call, parts)
     if (value === streamed) return streamed
     await audit(endpoint, admission, exchange, parts, 'success')
-    const reply = endpoint.envelope === false ? (value as Reply) : success(value)
+    const beside = endpoint.codeBeside && (value as { code: string }).code
+    const reply = endpoint.envelope === false ? (value as Reply) : success(value, beside)
     parts.contract?.answered(endpoint, value)
     return withHeaders(reply, exchange.headers)
   } catch (thrown) {
@@ -159,6 +164,7 @@ async function count(
   const counters = countersOf(endpoint.name, rows, {
     user: caller && { id: caller.user.id, plan: caller.plan },
     appId: app?.id,
+    address,
     outsideAddress: isInside(address) ? undefined : address,
     scale: config.rateLimitScale,
     budgetBlockSeconds: config.rateLimitBlockSeconds,
@@ -175,7 +181,10 @@ function refuse(endpoint: Endpoint, exchange: Exchange, parts: Parts, thrown: un
     )
   if (!commonErrors(endpoint).includes(error.code) && !endpoint.errors?.includes(error.code))
     parts.contract?.undeclared(endpoint, error.code)
-  return endpoint.refusal?.(error) ?? failure(error, { terse: endpoint.terse?.includes(error.code) })
+  const { terse, statuses } = endpoint
+  return (
+    endpoint.refusal?.(error) ?? failure(error, { terse: terse?.includes(error.code), status: statuses?.[error.code] })
+  )
 }
 
 function withHeaders(reply: Reply, headers: Record<string, string>): Reply {

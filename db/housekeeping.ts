@@ -1,13 +1,22 @@
+import { sweepPoints } from './app-metrics.ts'
 import { sweepAudit } from './audit.ts'
 import type { Db } from './database.ts'
+import { sweepMails } from './mails.ts'
+import { sweepSignIns } from './sign-ins.ts'
 
-/** Removes sessions that have ended and audit entries that nobody may see any more (the API sweeps its own counters and keys). False when another process is at it. */
+/**
+ * Removes what is over: sessions, audit entries that nobody may see any more, points of metrics, old mail (the API sweeps its own
+ * counters and keys). False when another process is at it.
+ */
 export async function tidyRows(db: Db): Promise<boolean> {
   return db.transaction(async trx => {
     const { rows } = await trx.raw(`select pg_try_advisory_xact_lock(hashtext('berth.sweep')) as mine`)
     if (!rows[0].mine) return false
     await trx.raw(`delete from sessions where expires_at < now() - interval '1 day'`)
     await sweepAudit(trx)
+    await sweepSignIns(trx)
+    await sweepPoints(trx)
+    await sweepMails(trx)
     return true
   })
 }

@@ -141,7 +141,7 @@ export function countersOf(endpoint: string, rows: readonly Limit[], who: Counte
   return counters.length > 1 ? counters.sort((a, b) => (a.key < b.key ? -1 : 1)) : counters
 }
 
-type Subject = Pick<Counted, 'user' | 'appId' | 'outsideAddress' | 'scale'>
+type Subject = Pick<Counted, 'user' | 'appId' | 'address' | 'scale'>
 
 /** The counters of an endpoint's own limits, without the budgets: for what a request turns out to cost after it was admitted. */
 export function ownCounters(endpoint: string, rows: readonly Limit[], who: Subject): Counter[] {

@@ -1,7 +1,4 @@
-/** Languages that mail is written in (contract 3). */
-export const locales = ['en-US', 'pt-BR', 'es-ES', 'zh-CN', 'ja-JP', 'fr-FR', 'de-DE', 'it-IT'] as const
+import type { MailLocale } from './mail/template.ts'
 
-export type Locale = (typeof locales)[number]
-
-/** Those that an account may choose itself (specification 4.1). */
-export const choosableLocales = ['pt-BR', 'en-US', 'es-ES', 'zh-CN'] as const satisfies readonly Locale[]
+/** Languages that an account may choose itself (specification 4.1); mail is written in more. */
+export const choosableLocales = ['pt-BR', 'en-US', 'es-ES', 'zh-CN'] as const satisfies readonly MailLocale[]

@@ -10,6 +10,7 @@ import type { Config } from '../policy/config.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { type Lanes, platformQueue } from './lanes.ts'
 import { sendMails } from './mail-sender.ts'
+import { mailedCodes } from './mailed-codes.ts'
 import { plansOf } from './plans.ts'
 import { runRelay } from './relay.ts'
 import { keepRoutes } from './route-keeper.ts'
@@ -45,7 +46,14 @@ export async function startPlatformWorker({
     runSweep({ db, store, log, keys: config.sealKeys }, ending.signal),
     keepRoutes({ db, edge, databaseUrl: config.databaseUrl, appsDomain: config.appsDomain, log }, ending.signal),
     sendMails(
-      { db, mailer: openMailer(config.mail), from: config.mail.from, databaseUrl: config.databaseUrl, log },
+      {
+        db,
+        mailer: openMailer(config.mail),
+        from: config.mail.from,
+        databaseUrl: config.databaseUrl,
+        log,
+        unqueued: mailedCodes(config.masterKey),
+      },
       ending.signal,
     ),
   ]

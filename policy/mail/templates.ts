@@ -1,11 +1,13 @@
 import { memoryHigh } from './memory-high.ts'
 import { memoryOut } from './memory-out.ts'
+import { signIn } from './sign-in.ts'
 import { type MailFields, type MailTemplate, type MailText, mailLocaleOf } from './template.ts'
 
 /** Every mail that the platform writes, by name. */
 export const templates = {
   'memory-high': memoryHigh,
   'memory-out': memoryOut,
+  'sign-in': signIn,
 } as const
 
 export type TemplateName = keyof typeof templates
@@ -13,7 +15,7 @@ export type TemplateName = keyof typeof templates
 type Fields<T extends TemplateName> = (typeof templates)[T] extends MailTemplate<infer F> ? F : never
 
 /** Names of fields that must stand in no row, such as a code, by template: whoever sends works them out of the row each time. */
-type Unqueued = Record<never, never>
+type Unqueued = { 'sign-in': 'code' }
 
 /** What is queued with a mail of this template. */
 export type QueuedFields<T extends TemplateName> = Omit<Fields<T>, T extends keyof Unqueued ? Unqueued[T] : never>

@@ -1,0 +1,75 @@
+import { z } from 'zod'
+import { createSession, revokeSession } from '../../db/accounts.ts'
+import { beginSignIn, endSignIn, renewSession, signInSeconds } from '../../db/sign-ins.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { isMailedCode } from '../../policy/mailed-codes.ts'
+import { signSession } from '../../policy/sessions.ts'
+import { endpoint } from '../endpoint.ts'
+import { isoTime } from '../fields.ts'
+
+/** A session lives this long without being renewed. */
+const sessionSeconds = 3600
+
+const session = z.object({ token: z.string(), expires_at: isoTime })
+
+/** Sends a code to the address, if it is an account's; the answer does not tell whether it is. */
+export const signInBegin = endpoint({
+  name: 'account.sign-in.begin',
+  method: 'POST',
+  path: '/v2/account/sign-in',
+  summary: 'Ask for a code by mail to sign in with',
+  auth: 'public',
+  body: z.object({ email: z.email({ error: 'INVALID_REQUEST' }).max(254, 'INVALID_REQUEST') }),
+  response: z.object({ id: z.string(), expires_in: z.int() }),
+  errors: ['INVALID_REQUEST'],
+  async handle({ body }, { db }) {
+    return { id: await beginSignIn(db, body.email), expires_in: signInSeconds }
+  },
+})
+
+export const signInEnd = endpoint({
+  name: 'account.sign-in.end',
+  method: 'POST',
+  path: '/v2/account/sign-in/code',
+  summary: 'Sign in with the code of the mail',
+  auth: 'public',
+  body: z.object({
+    id: z.string({ error: 'INVALID_REQUEST' }).regex(/^[0-9a-f]{32}$/, 'INVALID_GRANT'),
+    code: z.string({ error: 'INVALID_REQUEST' }),
+  }),
+  response: session,
+  errors: ['INVALID_REQUEST', 'INVALID_GRANT'],
+  async handle({ body: { id, code } }, { db, config: { masterKey } }) {
+    const userId = await endSignIn(db, id, () => isMailedCode(masterKey, 'sign-in', id, code))
+    if (!userId) throw new ApiError('INVALID_GRANT', 'The code is wrong, was used, or is too old. Ask for a new one.')
+    const { token, expiresAt } = await createSession(db, masterKey, { userId, lifeSeconds: sessionSeconds })
+    return { token, expires_at: expiresAt.toISOString() }
+  },
+})
+
+/** A session goes on for another hour, up to 30 days from its beginning. */
+export const sessionRenew = endpoint({
+  name: 'account.session.renew',
+  method: 'POST',
+  path: '/v2/account/session',
+  summary: 'Renew the session',
+  auth: 'session',
+  response: session,
+  async handle({ caller }, { db, config: { masterKey } }) {
+    const { credential_id: id, id: userId } = caller.user
+    const expiresAt = await renewSession(db, id, sessionSeconds)
+    if (!expiresAt) throw new ApiError('ACCESS_DENIED', 'This session has lived as long as one may. Sign in again.')
+    return { token: await signSession(masterKey, { id, userId, expiresAt }), expires_at: expiresAt.toISOString() }
+  },
+})
+
+export const sessionEnd = endpoint({
+  name: 'account.session.end',
+  method: 'DELETE',
+  path: '/v2/account/session',
+  summary: 'Sign out',
+  auth: 'session',
+  async handle({ caller }, { db }) {
+    await revokeSession(db, caller.user.credential_id)
+  },
+})

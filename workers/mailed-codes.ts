@@ -1,0 +1,7 @@
+import type { QueuedMail } from '../db/mails.ts'
+import { mailedCode } from '../policy/mailed-codes.ts'
+
+/** Codes stand in no row: the sender works them out of the id of what they confirm. */
+export const mailedCodes = (masterKey: string) => ({
+  'sign-in': ({ fields }: QueuedMail) => ({ code: mailedCode(masterKey, 'sign-in', String(fields.signIn)) }),
+})
