@@ -4,6 +4,7 @@ import type { ObjectStore } from '../activities/object-store.ts'
 import type { Db } from '../db/database.ts'
 import type { SnapshotRow } from '../db/snapshots.ts'
 import type { Config } from '../policy/config.ts'
+import type { MetricPoint } from '../policy/metrics.ts'
 import type { Plans } from '../policy/plans.ts'
 import type { Authenticate } from './authenticate.ts'
 import type { Patience } from './command.ts'
@@ -52,6 +53,8 @@ export interface Parts {
   sources: KnownSources
   /** The snapshots of an account, by its id. */
   accountSnapshots: Remembered<SnapshotRow[]>
+  /** The points of an application, by its id. */
+  metrics: Remembered<MetricPoint[]>
   /** Null: the operator has set up none. */
   gitProvider: GitProvider | null
   rates: NetworkRates

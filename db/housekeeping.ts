@@ -1,6 +1,8 @@
 import { sweepPoints } from './app-metrics.ts'
+import { sweepPoints } from './app-metrics.ts'
 import { sweepAudit } from './audit.ts'
 import type { Db } from './database.ts'
+import { sweepMails } from './mails.ts'
 import { sweepMails } from './mails.ts'
 import { sweepSignIns } from './sign-ins.ts'
 
@@ -14,6 +16,8 @@ export async function tidyRows(db: Db): Promise<boolean> {
     if (!rows[0].mine) return false
     await trx.raw(`delete from sessions where expires_at < now() - interval '1 day'`)
     await sweepAudit(trx)
+    await sweepPoints(trx)
+    await sweepMails(trx)
     await sweepSignIns(trx)
     await sweepPoints(trx)
     await sweepMails(trx)

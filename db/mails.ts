@@ -1,5 +1,5 @@
 import { newId } from '../policy/ids.ts'
-import type { MailTries } from '../policy/mail/delivery.ts'
+import { type MailTries, mailsKeptDays } from '../policy/mail/delivery.ts'
 import type { MailFields } from '../policy/mail/template.ts'
 import type { QueuedFields, TemplateName } from '../policy/mail/templates.ts'
 import type { Db } from './database.ts'
@@ -126,4 +126,11 @@ export async function retryMails(db: Db, start: string): Promise<string[]> {
     .returning('id')
   if (retried.length > 0) await db.raw(`select pg_notify('mails', '')`)
   return retried.map(({ id }) => id)
+}
+
+/** Removes what was sent or has failed a month ago. */
+export async function sweepMails(db: Db): Promise<void> {
+  await db.raw(`delete from mails where state <> 'queued' and created_at < now() - make_interval(days => ?)`, [
+    mailsKeptDays,
+  ])
 }

@@ -24,6 +24,7 @@ import { drain, hardenedServer } from '../api/server.ts'
 import { ServiceStatus } from '../api/service-status.ts'
 import { StreamAccess } from '../api/stream-access.ts'
 import { accountSnapshotsSeconds } from '../api/v2/account-snapshots.ts'
+import { metricsSeconds } from '../api/v2/metrics.ts'
 import { openDatabase } from '../db/database.ts'
 import { sweepDeliveries } from '../db/deliveries.ts'
 import { deploySources } from '../db/deploy-sources.ts'
@@ -86,6 +87,7 @@ export async function serveApi(config: Config): Promise<void> {
     access: new StreamAccess({ authenticate, db }, notifications),
     sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
     accountSnapshots: new Remembered(accountSnapshotsSeconds),
+    metrics: new Remembered(metricsSeconds),
     gitProvider: await openGitProvider(config),
     rates,
     service: new ServiceStatus(healthChecks({ db, store, edge: nginxEdge(config.edge.controlSocket), pingWorkflows })),

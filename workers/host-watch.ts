@@ -6,7 +6,8 @@ import { type ContainerHost, type ContainerState, labels } from '../activities/c
 import { stopGraceSeconds, tenantNetwork } from '../activities/container-spec.ts'
 import type { Volumes } from '../activities/volume.ts'
 import * as apps from '../db/apps.ts'
-import type { Db } from '../db/database.ts'
+import { type Db, transaction } from '../db/database.ts'
+import { alertOutOfMemory } from '../db/memory-alerts.ts'
 import * as operations from '../db/operations.ts'
 import { type Observation, type Verdict, verdict } from '../policy/reconciliation.ts'
 
@@ -149,7 +150,11 @@ async function act(
       oom: container?.oom ?? false,
       at: container?.finishedAt ?? new Date(),
     }
-    const news = await apps.recordExit(db, app, exit)
+    const news = await transaction(db, async trx => {
+      const counts = await apps.recordExit(trx, app, exit)
+      if (counts && exit.oom) await alertOutOfMemory(trx, app)
+      return counts
+    })
     if (news && restartsItself(app, exit) && (await apps.spendAutorestart(db, app.id))) await enqueueStart(db, app)
   }
 }

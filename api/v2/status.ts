@@ -1,8 +1,11 @@
 import { z } from 'zod'
 import { type AppRow, listApps } from '../../db/apps.ts'
+import { findWorkspace } from '../../db/workspaces.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { workspaceIdPattern } from '../../policy/ids.ts'
+import { sideBySide } from '../../policy/side-by-side.ts'
 import { mayTouch } from '../access.ts'
+import type { Caller } from '../authenticate.ts'
 import { endpoint } from '../endpoint.ts'
 import { flag } from '../fields.ts'
 import type { Parts } from '../parts.ts'
@@ -24,7 +27,7 @@ export const appsStatus = endpoint({
   },
 })
 
-/** Contract 4, "All status": totals over the caller's applications. */
+/** Contract 4, "All status": totals over the caller's applications, or those of a workspace. */
 export const appsStatusAll = endpoint({
   name: 'apps.status.all',
   method: 'GET',
@@ -38,28 +41,23 @@ export const appsStatusAll = endpoint({
   response: totalStats,
   errors: ['APP_NOT_FOUND', 'UNKNOWN_WORKSPACE'],
   async handle({ caller, query }, parts) {
-    // There are no workspaces yet, so the caller is a member of none.
-    if (query.workspaceId !== undefined) throw new ApiError('UNKNOWN_WORKSPACE')
-    const apps = (await listApps(parts.db, caller.user.id)).filter(app => mayTouch(caller, app.id))
+    const apps = (await appsOf(caller, query.workspaceId, parts)).filter(app => mayTouch(caller, app.id))
     if (apps.length === 0) throw new ApiError('APP_NOT_FOUND')
-    const figures = await inTurns(apps, 32, async app => ({ id: app.id, figures: await figuresNow(app, parts) }))
+    const figures = await sideBySide(apps, 32, async app => ({ id: app.id, figures: await figuresNow(app, parts) }))
     return query.rawData ? totalsView(figures, rawStatsView) : totalsView(figures, statsView)
   },
 })
+
+/** The caller's own applications, or those of a workspace that the caller is in. Throws UNKNOWN_WORKSPACE. */
+async function appsOf({ user }: Caller, workspaceId: string | undefined, { db }: Parts): Promise<AppRow[]> {
+  if (workspaceId === undefined) return listApps(db, user.id)
+  const workspace = await findWorkspace(db, user.id, workspaceId)
+  if (!workspace) throw new ApiError('UNKNOWN_WORKSPACE')
+  return workspace.apps
+}
 
 async function figuresNow(app: AppRow, { hosts, rates }: Parts): Promise<Figures> {
   const reading = await hosts.stats(app)
   const at = Date.now()
   return figuresOf(app, reading, rates.of(app.id, reading, at), at)
-}
-
-/** Maps with at most `width` under way at once, keeping the order. */
-async function inTurns<T, R>(items: readonly T[], width: number, work: (item: T) => Promise<R>): Promise<R[]> {
-  const results: R[] = new Array(items.length)
-  let next = 0
-  const lane = async (): Promise<void> => {
-    for (let i = next++; i < items.length; i = next++) results[i] = await work(items[i]!)
-  }
-  await Promise.all(Array.from({ length: Math.min(width, items.length) }, lane))
-  return results
 }

@@ -25,6 +25,7 @@ import { hardenedServer } from '../../api/server.ts'
 import { ServiceStatus } from '../../api/service-status.ts'
 import { StreamAccess } from '../../api/stream-access.ts'
 import { accountSnapshotsSeconds } from '../../api/v2/account-snapshots.ts'
+import { metricsSeconds } from '../../api/v2/metrics.ts'
 import * as accounts from '../../db/accounts.ts'
 import { createApp } from '../../db/app-creation.ts'
 import type { AppRow } from '../../db/apps.ts'
@@ -208,6 +209,7 @@ export async function openApiFor(
     leases: new RealtimeLeases(db, config.rateLimitScale),
     access: new StreamAccess({ authenticate, db }, notifications),
     accountSnapshots: new Remembered(accountSnapshotsSeconds),
+    metrics: new Remembered(metricsSeconds),
     gitProvider: null,
     sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
     service: new ServiceStatus([]),

@@ -65,10 +65,12 @@ async function running(changes: { autorestart?: boolean } = {}) {
 const crashed = { status: 'exited', running: false, hostPort: null, finishedAt: new Date() } as const
 
 test('a crash is recorded with its code, and told as out of memory when it was', async t => {
-  const { app, look, row, queued } = await running()
+  const { db, app, look, row, queued } = await running()
   await look([container(app, { ...crashed, exitCode: 137, oom: true })])
   t.like(await row(), { status: 'exited', exit_code: 137, exit_oom: true, host_port: null, desired_state: 'running' })
   t.deepEqual(await queued(), [])
+  const mails = await db('mails').where({ user_id: app.owner_id }).select('template', 'fields')
+  t.deepEqual(mails, [{ template: 'memory-out', fields: { app: 'shop', limitMb: 512 } }])
 })
 
 test('AUTORESTART starts it again, once an hour and never after exit code 0', async t => {
