@@ -144,5 +144,18 @@ test.serial('a commit: a zip over the program, one file into a folder, and what 
   t.is((await platform.page(app.domain, { path: '/diary' })).body, 'one\ntwo\ntwo\n')
   const [newest] = (await as.get(`/v2/apps/${app.id}/deployments`)).body.response
   t.deepEqual(newest.find((event: { state: string }) => event.state === 'commit').files.added, ['texts/words.txt'])
+
+  const configured = (main: string) => Buffer.from(`DISPLAY_NAME=one\nMAIN=${main}\nMEMORY=512\nVERSION=recommended`)
+  const refused = await commit('berth.app', configured('typo.js'))
+  t.like(
+    refused,
+    { state: 'error', code: 'INVALID_MAIN' },
+    'a configuration alone is held against the files that lie there',
+  )
+  t.is((await platform.page(app.domain)).body, 'two')
+  t.like(await commit('other.js', Buffer.from(diary('three').files['index.js'] as string)), { state: 'success' })
+  t.is((await platform.page(app.domain)).body, 'two')
+  t.like(await commit('berth.app', configured('other.js')), { state: 'success', code: null })
+  t.is((await platform.page(app.domain)).body, 'three')
   t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
 })
