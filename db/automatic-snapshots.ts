@@ -5,7 +5,7 @@ export interface DueWish {
   plans: Plans
   /** So long after an application's last automatic snapshot the next one is due: a day. */
   everySeconds: number
-  /** After a failed one so long. */
+  /** After a failed one so long, and of a new application not before. */
   retrySeconds: number
 }
 
@@ -34,9 +34,9 @@ export async function dueApps(db: Db, { plans, everySeconds, retrySeconds }: Due
         and h.last_seen_at > now() - interval '5 seconds'
         and coalesce(last.good < now() - make_interval(secs => :everySeconds), true)
         and coalesce(last.tried < now() - make_interval(secs => :retrySeconds), true)
-        -- The first one waits for the application's time of day.
-        and (last.good is not null or a.provisioned_at < to_timestamp(
-               floor((extract(epoch from now()) - slot.seconds) / :everySeconds) * :everySeconds + slot.seconds))
+        -- The first one waits for the application's time of day, and for an application that is there to stay.
+        and (last.good is not null or a.provisioned_at < least(now() - make_interval(secs => :retrySeconds), to_timestamp(
+               floor((extract(epoch from now()) - slot.seconds) / :everySeconds) * :everySeconds + slot.seconds)))
         and not exists (select 1 from operations o
                          where o.target_id = a.id and o.state in ('queued', 'running') and o.kind in ('restore', 'delete', 'snapshot'))
         and not exists (select 1 from snapshots s join apps b on b.id = s.target_id

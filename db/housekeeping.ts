@@ -1,14 +1,13 @@
 import { sweepPoints } from './app-metrics.ts'
-import { sweepPoints } from './app-metrics.ts'
 import { sweepAudit } from './audit.ts'
 import type { Db } from './database.ts'
 import { sweepMails } from './mails.ts'
-import { sweepMails } from './mails.ts'
 import { sweepSignIns } from './sign-ins.ts'
+import { sweepSnapshots } from './snapshot-retention.ts'
 
 /**
- * Removes what is over: sessions, audit entries that nobody may see any more, points of metrics, old mail (the API sweeps its own
- * counters and keys). False when another process is at it.
+ * Removes what is over: sessions, audit entries that nobody may see any more, points of metrics, old mail and snapshots (the API
+ * sweeps its own counters and keys). False when another process is at it.
  */
 export async function tidyRows(db: Db): Promise<boolean> {
   return db.transaction(async trx => {
@@ -16,11 +15,10 @@ export async function tidyRows(db: Db): Promise<boolean> {
     if (!rows[0].mine) return false
     await trx.raw(`delete from sessions where expires_at < now() - interval '1 day'`)
     await sweepAudit(trx)
-    await sweepPoints(trx)
-    await sweepMails(trx)
     await sweepSignIns(trx)
     await sweepPoints(trx)
     await sweepMails(trx)
+    await sweepSnapshots(trx)
     return true
   })
 }

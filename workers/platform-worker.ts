@@ -7,6 +7,7 @@ import type { ObjectStore } from '../activities/object-store.ts'
 import { recordActivities } from '../activities/records.ts'
 import type { Db } from '../db/database.ts'
 import type { Config } from '../policy/config.ts'
+import { takeAutomaticSnapshots } from './automatic-snapshots.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { type Lanes, platformQueue } from './lanes.ts'
 import { sendMails } from './mail-sender.ts'
@@ -41,9 +42,11 @@ export async function startPlatformWorker({
   workflowBundle,
 }: PlatformParts) {
   const ending = new AbortController()
+  const plans = plansOf(config)
   const loops = [
     runRelay({ db, client, lanes, log }, ending.signal),
     runSweep({ db, store, log, keys: config.sealKeys }, ending.signal),
+    takeAutomaticSnapshots({ db, lanes, plans, log }, ending.signal),
     keepRoutes({ db, edge, databaseUrl: config.databaseUrl, appsDomain: config.appsDomain, log }, ending.signal),
     sendMails(
       {
@@ -59,7 +62,7 @@ export async function startPlatformWorker({
   ]
   const records = recordActivities({
     db,
-    plans: plansOf(config),
+    plans,
     appsDomain: config.appsDomain,
     diskMbPer256Mb: config.host.diskMbPer256Mb,
   })
