@@ -5,6 +5,7 @@ import test, { type ExecutionContext } from 'ava'
 import { appTurns } from '../../activities/app-turns.ts'
 import { labels } from '../../activities/container-host.ts'
 import type { LiveEvent } from '../../activities/live-feed.ts'
+import { hostLive } from '../../api/live-events.ts'
 import { serveHost } from '../../workers/host-server.ts'
 import { FakeContainerHost } from '../kit/container-host.fake.ts'
 import { log } from '../kit/platform.ts'
@@ -23,6 +24,7 @@ async function hostWith(t: ExecutionContext) {
   return {
     engine,
     url,
+    server,
     appId,
     connections: () => new Promise(done => server.getConnections((_, count) => done(count))),
     async container() {
@@ -129,6 +131,35 @@ test('a reader that does not read is cut, and the others hear every line', async
   )
 })
 
-async function waitFor(what: () => boolean): Promise<void> {
-  for (const end = Date.now() + 5000; !what(); await sleep(20)) if (Date.now() > end) throw new Error('not within 5 s')
+test('the API reads it line by line, hangs up when it is told to, and notices a host that ends', async t => {
+  const host = await hostWith(t)
+  const name = await host.container()
+  const open = hostLive(async (app, { path }) =>
+    fetch(`${host.url}/apps/${app.id}/${path}`, { headers: { authorization: 'Bearer k' } }),
+  )
+  const read = async (signal: AbortSignal, into: LiveEvent[]) => {
+    for await (const events of await open({ id: host.appId } as never, signal)) into.push(...events)
+  }
+  const [first, second]: [LiveEvent[], LiveEvent[]] = [[], []]
+  const end = new AbortController()
+  const reading = read(end.signal, first)
+  await waitFor(() => figures(first).length > 0 && host.engine.follows.open === 1)
+  host.engine.print(name, `${'🚢'.repeat(50_000)}\n`)
+  const lines = () => first.map(event => ('line' in event ? event.line : '')).join('')
+  await waitFor(() => lines().length === 100_000)
+  t.is(lines(), '🚢'.repeat(50_000))
+  end.abort()
+  await reading
+  await waitFor(() => host.engine.follows.open === 0)
+
+  const other = t.throwsAsync(read(new AbortController().signal, second))
+  await waitFor(() => figures(second).length > 0 && host.engine.follows.open === 1)
+  host.server.closeAllConnections()
+  await other
+  await waitFor(() => host.engine.follows.open === 0)
+})
+
+async function waitFor(what: () => boolean | Promise<boolean>): Promise<void> {
+  for (const end = Date.now() + 5000; !(await what()); await sleep(20))
+    if (Date.now() > end) throw new Error('not within 5 s')
 }

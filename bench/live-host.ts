@@ -1,0 +1,42 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { pino } from 'pino'
+import { appTurns } from '../activities/app-turns.ts'
+import { type ContainerHost, labels } from '../activities/container-host.ts'
+import { hostReadKey } from '../policy/keys.ts'
+import { serveHost } from '../workers/host-server.ts'
+
+/**
+ * A host's own server over an engine that is not there: every application runs and prints the time nine times a second, which
+ * with its figures makes ten events. Tells its address to the process that forked it.
+ */
+const [masterKey = '', hostId = ''] = process.argv.slice(2)
+
+const engine = {
+  async list(filter) {
+    const app = filter[labels.app] ?? ''
+    const state = { id: app, name: app, labels: { [labels.release]: '1' }, status: 'running', running: true } as const
+    return [{ ...state, exitCode: null, oom: false, startedAt: new Date(0), finishedAt: null, hostPort: null }]
+  },
+  async stats() {
+    const still = { networkIn: 0, networkOut: 0, blockRead: 0, blockWrite: 0 }
+    return { cpuPercent: 1, memoryBytes: 30_000_000, memoryLimitBytes: 512 * 1024 * 1024, ...still }
+  },
+  async followLogs(_, __, onPiece, signal) {
+    await sleep(Math.random() * 100) // applications do not print in step
+    const timer = setInterval(() => void onPiece('stdout', `${Date.now()} the quick brown fox`), 1000 / 9)
+    await new Promise(resolve => signal.addEventListener('abort', resolve))
+    clearInterval(timer)
+  },
+} satisfies Partial<ContainerHost>
+
+const { url } = await serveHost({
+  engine: engine as unknown as ContainerHost,
+  volumes: {} as never,
+  hostId,
+  turns: appTurns(),
+  key: hostReadKey(masterKey, hostId),
+  address: '127.0.0.1',
+  port: 0,
+  log: pino({ level: 'silent' }),
+} as Parameters<typeof serveHost>[0])
+process.send?.({ url })

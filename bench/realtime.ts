@@ -1,0 +1,124 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { freePort } from '../cli/ports.ts'
+import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../cli/test-postgres.ts'
+import { createKey, createUser } from '../db/accounts.ts'
+import { openDatabase } from '../db/database.ts'
+import { registerHost } from '../db/hosts.ts'
+import { newAppId } from '../policy/ids.ts'
+import { Supervisor } from '../workers/supervisor.ts'
+
+/**
+ * Listeners of live streams on one API process, ten events a second each, over a host's own server. The delay is from the moment
+ * a program prints to the moment a listener reads. Goal with 1,000: p99 under 500 ms, the API's memory grows by less than 150 MB.
+ */
+const listeners = Number(process.argv[2] ?? 1000)
+const seconds = Number(process.argv[3] ?? 30)
+const applications = Number(process.argv[4] ?? 40)
+const masterKey = 'ab'.repeat(32)
+const hostId = 'bench'
+
+const folder = throwAwayFolder()
+const supervisor = new Supervisor({ runFolder: `${folder}/run`, logFolder: `${folder}/logs`, say: () => {} })
+const children: ChildProcess[] = []
+const sockets: Socket[] = []
+const heard = { delays: [] as number[], statuses: 0, lost: 0, measuring: false }
+try {
+  const { adminUrl } = await startTestPostgres(supervisor, folder, () => {})
+  const url = new URL(adminUrl)
+  url.pathname = `/${templateDatabase}`
+  const host = start('./live-host.ts', [masterKey, hostId])
+  const [{ url: readUrl }] = await once(host, 'message')
+  const { key, appIds } = await seed(url.href, readUrl)
+  const port = await freePort(0)
+  const api = start('../workers/api.ts', [], await apiSettings(url.href, port))
+  await once(api, 'message')
+
+  // What the first streams load is not theirs.
+  for (let n = 0; n < 20; n++) await listen(port, key, appIds[n % applications]!)
+  await sleep(5000)
+  const before = residentMb(api)
+  for (let n = 20; n < listeners; n++) await listen(port, key, appIds[n % applications]!)
+  await sleep(2000)
+  heard.measuring = true
+  const cpuBefore = cpuSeconds(api)
+  await sleep(seconds * 1000)
+  heard.measuring = false
+  report(residentMb(api) - before, (cpuSeconds(api) - cpuBefore) / seconds)
+} finally {
+  for (const socket of sockets) socket.destroy()
+  for (const child of children) child.kill('SIGKILL')
+  await supervisor.stop()
+  removeThrowAway(folder)
+}
+
+function report(grownMb: number, cores: number): void {
+  const sorted = heard.delays.sort((a, b) => a - b)
+  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+  const events = (sorted.length + heard.statuses) / seconds
+  console.log(
+    `listeners       ${listeners} on ${applications} applications, ${heard.lost} lost, ${events.toFixed(0)} events/s`,
+  )
+  console.log(`delay           p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(1)} ms (goal: p99 under 500 ms)`)
+  console.log(
+    `API process     ${grownMb.toFixed(0)} MB more (goal: under 150 MB), ${(cores * 100).toFixed(0)} % of a core`,
+  )
+}
+
+async function listen(port: number, key: string, appId: string): Promise<void> {
+  const socket = connect(port, '127.0.0.1')
+  sockets.push(socket)
+  socket.write(`GET /v2/apps/${appId}/realtime HTTP/1.1\r\nHost: x\r\nAuthorization: ${key}\r\n\r\n`)
+  const [first] = await once(socket.setEncoding('latin1'), 'data')
+  if (!String(first).startsWith('HTTP/1.1 200')) throw new Error(String(first))
+  socket.on('data', (text: unknown) => {
+    if (!heard.measuring) return
+    const now = Date.now()
+    for (const [, printed] of String(text).matchAll(/data: \x01(\d{13}) /g)) heard.delays.push(now - Number(printed))
+    heard.statuses += String(text).split('event: status').length - 1
+  })
+  socket.once('close', () => {
+    if (heard.measuring) heard.lost++
+  })
+}
+
+async function seed(url: string, readUrl: string): Promise<{ key: string; appIds: string[] }> {
+  const db = openDatabase({ url, pool: 1 })
+  const user = await createUser(db, { name: 'Bench', email: 'bench@example.org', plan: 'enterprise-32' })
+  const { key } = await createKey(db, masterKey, { userId: user.id })
+  await registerHost(db, { id: hostId, address: '127.0.0.1', readUrl, memoryMb: 1, diskMb: 1, protections: {} })
+  await db('hosts').update({ last_seen_at: '2100-01-01' })
+  const appIds = Array.from({ length: applications }, newAppId)
+  const row = { owner_id: user.id, language: 'javascript', version: 'recommended', runtime_version: '22', ram_mb: 512 }
+  await db('apps').insert(appIds.map(id => ({ ...row, id, name: id, cpu: 1, host_id: hostId, status: 'running' })))
+  await db.destroy()
+  return { key, appIds }
+}
+
+async function apiSettings(url: string, port: number): Promise<NodeJS.ProcessEnv> {
+  const others = ['BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT']
+  const free = await Promise.all(others.map(async name => [name, String(await freePort(0))]))
+  const limits = { RATE_LIMIT_SCALE: '1000000', LOG_LEVEL: 'warn' }
+  const settings = { DATABASE_URL: url, BERTH_MASTER_KEY: masterKey, BERTH_DATA: `${folder}/data`, ...limits }
+  return { PATH: process.env.PATH, API_PORT: String(port), ...Object.fromEntries(free), ...settings }
+}
+
+function start(file: string, args: string[], env?: NodeJS.ProcessEnv): ChildProcess {
+  const options = { execArgv: ['--import=tsx'], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] as const, env }
+  const child = fork(fileURLToPath(new URL(file, import.meta.url)), args, { ...options, stdio: [...options.stdio] })
+  children.push(child)
+  return child
+}
+
+function residentMb({ pid }: ChildProcess): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024
+}
+
+function cpuSeconds({ pid }: ChildProcess): number {
+  const [user, system] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ').slice(11, 13)
+  return (Number(user) + Number(system)) / 100
+}
