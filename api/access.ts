@@ -1,6 +1,7 @@
 import { type AppRow, findApp } from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import { failedCreation } from '../db/operations.ts'
+import { findSharedApp } from '../db/workspace-apps.ts'
 import { ApiError } from '../policy/errors.ts'
 import { resourceIdPattern } from '../policy/ids.ts'
 import { type Permission, permits, type Role } from '../policy/permissions.ts'
@@ -24,14 +25,16 @@ export function checkScope(caller: Caller, auth: Exclude<Auth, 'public'>): void 
 }
 
 /**
- * The application that a path names, when the caller may do this to it. Malformed, missing and foreign ids are the same
- * APP_NOT_FOUND; throws RESOURCE_NOT_ALLOWED and PERMISSION_DENIED too.
+ * The application that a path names, when the caller may do this to it: an own one, or one that is shared with the caller in the
+ * workspace of the path; without one there, in any, and then the best role counts. Malformed, missing and foreign ids are the
+ * same APP_NOT_FOUND, found out by the same questions; throws RESOURCE_NOT_ALLOWED and PERMISSION_DENIED too.
  */
 export async function accessApp(db: Db, caller: Caller, idInPath: string, permission: Permission): Promise<Access> {
   const [, appId, workspaceId] = resourceIdPattern.exec(idInPath) ?? []
   if (!appId) throw new ApiError('APP_NOT_FOUND')
   if (!mayTouch(caller, appId)) throw new ApiError('RESOURCE_NOT_ALLOWED')
-  const found = workspaceId === undefined ? await ownApp(db, caller, appId) : await sharedApp()
+  const own = workspaceId === undefined ? await ownApp(db, caller, appId) : undefined
+  const found = own ?? (await findSharedApp(db, caller.user.id, appId, workspaceId ?? null))
   if (!found) throw new ApiError('APP_NOT_FOUND', await whyTakenBack(db, caller, appId))
   if (!permits(found.role, permission)) throw new ApiError('PERMISSION_DENIED')
   return found
@@ -57,9 +60,4 @@ export interface Access {
 async function ownApp(db: Db, caller: Caller, appId: string): Promise<Access | undefined> {
   const app = await findApp(db, caller.user.id, appId)
   return app && { app, role: 'owner' }
-}
-
-/** There are no workspaces yet, so nobody is a member of one. */
-async function sharedApp(): Promise<Access | undefined> {
-  return undefined
 }

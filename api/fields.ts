@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { resourceIdPattern, userIdPattern, workspaceIdPattern } from '../policy/ids.ts'
 
 /** A boolean in a query string. */
 export const flag = z
@@ -10,6 +11,13 @@ export const flag = z
 /** ISO 8601, UTC. */
 export const isoTime = z.string().meta({ openapi: { type: 'string', format: 'date-time' } })
 
+const id = (pattern: RegExp) => z.string({ error: 'INVALID_ID' }).regex(pattern, 'INVALID_ID')
+
+/** Ids in a body, where one of another form is a bad request. */
+export const appId = id(resourceIdPattern)
+export const userId = id(userIdPattern)
+export const workspaceId = id(workspaceIdPattern)
+
 const appIdPattern = '^([a-f0-9]{24}|[a-f0-9]{32})(?:-[a-f0-9-]+)?$'
 
 /** Path parameters by name, for the OpenAPI document: a path id of another form is a missing resource, not a bad request. */
@@ -19,5 +27,6 @@ export const pathParameters: Record<string, object> = {
     pattern: appIdPattern,
     description: 'Application id, optionally followed by - and a workspace id.',
   },
+  workspaceId: { type: 'string', pattern: workspaceIdPattern.source, description: 'Workspace id.' },
   deploymentId: { type: 'string', pattern: '^[a-f0-9]{32}$', description: 'Deployment id.' },
 }

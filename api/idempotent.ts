@@ -1,6 +1,8 @@
-import type { Db } from '../db/database.ts'
+import { createHash } from 'node:crypto'
+import { type Db, transaction } from '../db/database.ts'
 import { claim, type KeyedRequest, keep, release } from '../db/idempotency.ts'
 import { ApiError } from '../policy/errors.ts'
+import type { Caller } from './authenticate.ts'
 import type { Exchange } from './call.ts'
 import { toApiError } from './respond.ts'
 
@@ -47,4 +49,29 @@ export async function idempotent<T extends object>(
     else await keep(db, request, { status, body: { code, message }, headers: {} })
     throw thrown
   }
+}
+
+interface JsonCall {
+  caller: Caller
+  body: unknown
+  exchange: Exchange
+}
+
+/** A command with a JSON body that is done in one transaction, with its answer: once per key where the client gives one. */
+export async function inOneTransaction<T extends object>(
+  { caller, body, exchange }: JsonCall,
+  route: string,
+  db: Db,
+  work: (trx: Db) => Promise<T>,
+): Promise<T> {
+  const key = idempotencyKeyOf(exchange)
+  if (key === undefined) return transaction(db, work)
+  const fingerprint = createHash('sha256').update(JSON.stringify(body)).digest('hex')
+  return idempotent(db, exchange, { userId: caller.user.id, key, route, fingerprint }, store =>
+    transaction(db, async trx => {
+      const answer = await work(trx)
+      await store(trx, answer)
+      return answer
+    }),
+  )
 }

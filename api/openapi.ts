@@ -94,9 +94,10 @@ function requestBody({ body, upload }: Endpoint): Json | undefined {
   return undefined
 }
 
-function success({ response, stream }: Endpoint): Json {
+function success({ response, stream, codeBeside }: Endpoint): Json {
   if (stream) return { description: stream, content: { 'text/event-stream': { schema: { type: 'string' } } } }
   const properties: Json = { status: { const: 'success' } }
+  if (codeBeside) properties.code = { type: 'string' }
   if (response) properties.response = schemaOf(response, 'output')
   const required = response?.safeParse(undefined).success ? ['status'] : Object.keys(properties)
   return { description: 'Success', content: jsonOf({ type: 'object', properties, required }) }
@@ -107,7 +108,7 @@ function refusals(endpoint: Endpoint): Json {
   const codes = new Set<ErrorCode>([...commonErrors(endpoint), ...(endpoint.errors ?? [])])
   const byStatus: Record<string, ErrorCode[]> = {}
   for (const code of [...codes].sort()) {
-    const [status] = managementErrors[code]
+    const status = endpoint.statuses?.[code] ?? managementErrors[code][0]
     byStatus[status] = [...(byStatus[status] ?? []), code]
   }
   return Object.fromEntries(

@@ -13,9 +13,11 @@ export const streamed: Reply = { status: 200 }
 
 const json = 'application/json; charset=utf-8'
 
-/** The envelope of success; without a value it has only `status` (specification 2.1). */
-export function success(value: unknown): Reply {
-  const body = value === undefined ? '{"status":"success"}' : `{"status":"success","response":${JSON.stringify(value)}}`
+/** The envelope of success; without a value it has only `status` (specification 2.1), and on few rows a code beside it. */
+export function success(value: unknown, code?: string): Reply {
+  const beside = code === undefined ? '' : `,"code":${JSON.stringify(code)}`
+  const response = value === undefined ? '' : `,"response":${JSON.stringify(value)}`
+  const body = `{"status":"success"${beside}${response}}`
   return { status: 200, headers: { 'Content-Type': json }, body }
 }
 

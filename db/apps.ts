@@ -44,14 +44,12 @@ export interface AppRow {
 }
 
 /** Columns by name: a prepared statement over `*` would break while a migration adds one. */
-const ofOwner = statement<AppRow>(
-  'apps.of-owner',
-  `select id, owner_id, name, description, language, version, runtime_version, ram_mb, cpu, subdomain, custom_domain, main,
-          start_command, runtime_key, autorestart, host_id, uid, desired_state, status, release, next_release, container_id,
-          host_port, started_at, boot_id, exit_code, exit_oom, exit_at, last_autorestart_at, last_stats, variables_version, variables_running,
-          provisioned_at, created_at
-     from apps where id = $1 and owner_id = $2`,
-)
+export const appColumns = `id, owner_id, name, description, language, version, runtime_version, ram_mb, cpu, subdomain, custom_domain,
+  main, start_command, runtime_key, autorestart, host_id, uid, desired_state, status, release, next_release, container_id, host_port,
+  started_at, boot_id, exit_code, exit_oom, exit_at, last_autorestart_at, last_stats, variables_version, variables_running,
+  provisioned_at, created_at`
+
+const ofOwner = statement<AppRow>('apps.of-owner', `select ${appColumns} from apps where id = $1 and owner_id = $2`)
 
 /** The application of this owner; foreign and missing ones are alike. */
 export async function findApp(db: Db, ownerId: string, id: string): Promise<AppRow | undefined> {

@@ -1,5 +1,12 @@
+import { covers, type Scope } from './scopes.ts'
+
+/** Roles that the owner of a workspace gives to its members. */
+export const memberRoles = ['view', 'manager', 'maintain', 'admin'] as const
+
+export type MemberRole = (typeof memberRoles)[number]
+
 /** What each role may do to an application (contract 2). The owner may do everything. */
-export const roles = ['view', 'manager', 'maintain', 'admin', 'owner'] as const
+export const roles = [...memberRoles, 'owner'] as const
 
 export type Role = (typeof roles)[number]
 
@@ -25,4 +32,28 @@ export type Permission = keyof typeof permissions
 
 export function permits(role: Role, permission: Permission): boolean {
   return roles.indexOf(role) >= roles.indexOf(permissions[permission])
+}
+
+/** The scopes with which a key makes use of a permission. */
+export const permissionScopes = {
+  read: ['apps:read'],
+  control: ['apps:control'],
+  view_deployment: ['apps:read'],
+  commit: ['apps:deploy'],
+  files: ['files:read', 'files:write'],
+  secret_files: ['files:read', 'files:write'],
+  dns: ['apps:read'],
+  purge_cache: ['apps:write'],
+  envs: ['envs:read', 'envs:write'],
+  snapshots: ['snapshots:read', 'snapshots:write'],
+  deploy_webhook: ['apps:deploy'],
+  custom_domain: ['apps:write'],
+  delete: ['apps:write'],
+  share: ['workspaces:manage'],
+} as const satisfies Record<Permission, readonly Scope[]>
+
+/** Whether a key may hand out a role: only when its scopes (null = all) cover everything that the role permits. */
+export function mayGrant(granted: readonly string[] | null, role: Role): boolean {
+  const permitted = (Object.keys(permissions) as Permission[]).filter(permission => permits(role, permission))
+  return permitted.every(permission => permissionScopes[permission].every(scope => covers(granted, scope)))
 }

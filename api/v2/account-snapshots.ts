@@ -19,6 +19,7 @@ export const usersSnapshots = endpoint({
   query: z.object({ scope: z.enum(['applications', 'databases'], { error: 'INVALID_SCOPE' }).default('applications') }),
   response: z.array(snapshot),
   errors: ['INVALID_SCOPE', 'UPGRADE_REQUIRED'],
+  statuses: { UPGRADE_REQUIRED: 402 },
   async handle({ caller, query }, parts) {
     if (caller.planName === 'free') throw new ApiError('UPGRADE_REQUIRED')
     if (query.scope === 'databases') return []

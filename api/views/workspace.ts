@@ -1,0 +1,29 @@
+import type { Workspace } from '../../db/workspaces.ts'
+import { mayTouch } from '../access.ts'
+import type { Caller } from '../authenticate.ts'
+import { hostName } from './app.ts'
+
+/** Contract 8. A key that is limited to resources sees only these of the shared applications. */
+export const workspaceView = (workspace: Workspace, caller: Caller, appsDomain: string) => ({
+  id: workspace.id,
+  name: workspace.name,
+  owner: workspace.owner_id,
+  members: workspace.members.map(({ user_id, name, role, joined_at }) => ({
+    id: user_id,
+    name: name || null,
+    group: role,
+    joinedAt: joined_at.toISOString(),
+  })),
+  applications: workspace.apps
+    .filter(app => mayTouch(caller, app.id))
+    .map(app => ({
+      id: app.id,
+      name: app.name,
+      desc: app.description,
+      ram: app.ram_mb,
+      lang: app.language,
+      domain: hostName(app, appsDomain),
+      custom: app.custom_domain,
+    })),
+  createdAt: workspace.created_at.toISOString(),
+})

@@ -1,0 +1,27 @@
+import { type Db, transaction } from '../../db/database.ts'
+import { shareApp } from '../../db/workspace-apps.ts'
+import { addMember, issueInvite } from '../../db/workspace-members.ts'
+import { createWorkspace, type WorkspaceRow } from '../../db/workspaces.ts'
+import type { MemberRole } from '../../policy/permissions.ts'
+import { defaultPlans } from '../../policy/plans.ts'
+
+interface Contents {
+  name?: string
+  members?: readonly (readonly [user: { id: string }, role: MemberRole])[]
+  apps?: readonly { id: string }[]
+}
+
+/** A workspace as its owner would make it, written by the same functions. */
+export async function makeWorkspace(
+  db: Db,
+  owner: { id: string },
+  { name = 'team', members = [], apps = [] }: Contents = {},
+): Promise<WorkspaceRow> {
+  const workspace = await transaction(db, trx => createWorkspace(trx, defaultPlans, owner.id, name))
+  for (const [user, role] of members) {
+    const code = await issueInvite(db, user.id)
+    await transaction(db, trx => addMember(trx, workspace, { code, role, most: 100 }))
+  }
+  for (const app of apps) await transaction(db, trx => shareApp(trx, workspace, app.id))
+  return workspace
+}
