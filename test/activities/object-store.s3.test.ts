@@ -1,9 +1,10 @@
 import { once } from 'node:events'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readlink, rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { openObjectStore } from '../../activities/object-store.select.ts'
 import { BodyMismatch, type ObjectStore } from '../../activities/object-store.ts'
@@ -76,3 +77,49 @@ test('an endpoint that says 200 and keeps other bytes is not believed', async t 
   t.is(requests.at(-1)!.method, 'DELETE')
   server.close()
 })
+
+/** An endpoint that answers puts with a 503, or hangs up, as soon as their first bytes are there. */
+async function hasty(puts: ('503' | 'hang up' | '200')[], size: number) {
+  const server = createServer(async (request, response) => {
+    if (request.method === 'HEAD') return response.writeHead(200, { 'content-length': size }).end()
+    const put = request.method === 'PUT' ? puts.shift() : '200'
+    if (put === '200') {
+      for await (const _ of request);
+      return response.writeHead(200).end()
+    }
+    await once(request, 'data')
+    request.pause()
+    if (put === '503') response.writeHead(503).end()
+    setTimeout(() => request.socket.destroy(), 20)
+    return response
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return { server, store: await openObjectStore({ ...s3.config, endpoint }, temporary) }
+}
+
+/** Temporary files of this process that are still open; they have no name any more. */
+async function openSpools(): Promise<string[]> {
+  const fds = await readdir('/proc/self/fd')
+  const paths = await Promise.all(fds.map(fd => readlink(`/proc/self/fd/${fd}`).catch(() => '')))
+  return paths.filter(path => path.startsWith(temporary))
+}
+
+test.serial(
+  'a put ends and leaves no file open, also when the endpoint answers or hangs up in the middle of it',
+  async t => {
+    const bytes = noise(4_000_000)
+    for (const last of ['200', '503', 'hang up'] as const)
+      for (const first of ['503', 'hang up'] as const) {
+        const { server, store } = await hasty([first, last], bytes.length)
+        const put = store.put(newId(), bodyOf(bytes)).then(
+          () => 'kept',
+          () => 'refused',
+        )
+        const end = await Promise.race([put, sleep(30_000, 'hangs', { ref: false })])
+        t.is(end, last === '200' ? 'kept' : 'refused', `${first}, ${last}`)
+        t.deepEqual(await openSpools(), [], `${first}, ${last}`)
+        server.close()
+      }
+  },
+)
