@@ -12,7 +12,7 @@ export class ArchiveOutput {
   #length = 0
 
   constructor(pipe: Socket) {
-    this.#pipe = pipe
+    this.#pipe = pipe.on('error', () => {}) // told to the writer
   }
 
   /** The piece may be changed once this resolves. */

@@ -35,8 +35,7 @@ export function snapshots({ memoryMb = 384, pauseSeconds = 20, observe }: Snapsh
       },
     )
     const made = finish(child, pause)
-    made.catch(() => {}) // the reader of the body is told too
-    return { body: Readable.from(bodyOf(child, made), { objectMode: false, highWaterMark: 1024 ** 2 }), made }
+    return { body: bodyOf(child, made), made }
   }
 
   return {
@@ -73,15 +72,22 @@ async function finish(child: SnapshotChild, pause: Pause): Promise<MadeSnapshot>
 }
 
 /** Ends only when everything is well; whoever stops reading ends the child. */
-async function* bodyOf(child: SnapshotChild, made: Promise<unknown>): AsyncGenerator<Buffer> {
-  try {
-    try {
-      for await (const piece of child.output) yield piece as Buffer
-    } catch {
-      // Why it broke is what `made` says.
-    }
-    await made
-  } finally {
-    child.end(new Error('The reader of the snapshot has gone away.'))
-  }
+function bodyOf(child: SnapshotChild, made: Promise<unknown>): Readable {
+  const { output } = child
+  const body = new Readable({
+    highWaterMark: 1024 ** 2,
+    read: () => void output.resume(),
+    destroy(error, done) {
+      child.end(new Error('The reader of the snapshot has gone away.'))
+      done(error)
+    },
+  })
+  output.on('data', piece => body.push(piece) || output.pause())
+  // Both directions have to be closed before the child's end is told.
+  output.on('end', () => output.destroy())
+  made.then(
+    () => body.push(null),
+    error => body.destroy(error),
+  )
+  return body
 }
