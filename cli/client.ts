@@ -73,8 +73,15 @@ export async function listApps(target: Target): Promise<{ id: string; domain: st
   return me.applications
 }
 
-function call({ baseUrl, apiKey }: Target, path: string, init: RequestInit = {}): Promise<Response> {
-  const headers = { authorization: `Bearer ${apiKey}` }
+/** A call without credential: JSON there, the value under `response` back. Throws `Refused` with the API's code. */
+export async function post(baseUrl: string, path: string, body: object): Promise<unknown> {
+  return answerOf(await call({ baseUrl, apiKey: null }, path, { method: 'POST', body: JSON.stringify(body) }))
+}
+
+type Called = Pick<Target, 'baseUrl'> & { apiKey: string | null }
+
+function call({ baseUrl, apiKey }: Called, path: string, init: RequestInit = {}): Promise<Response> {
+  const headers: Record<string, string> = apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }
   return fetch(new URL(path, baseUrl), { ...init, headers, signal: AbortSignal.timeout(120_000) }).catch(error => {
     throw new Error(`${baseUrl} does not answer (${error.cause?.message ?? error.message}).`)
   })

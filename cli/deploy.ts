@@ -10,6 +10,7 @@ import { appLogs, type Target, type UploadedApp, uploadArchive } from './client.
 import { withInstallation } from './database.ts'
 import { DeployFailed, followApp } from './follow-app.ts'
 import type { Installation } from './installation.ts'
+import { loginFor } from './logins.ts'
 import { type Say, sayOnStderr, step } from './terminal.ts'
 
 const tailLines = 40
@@ -76,7 +77,7 @@ export function deployCommand(program: Command): void {
     .command('deploy')
     .description('upload a folder or zip with a berth.app and follow it until it answers')
     .argument('<folder-or-zip>')
-    .option('--key <key>', 'API key; the first account of this machine when left out')
+    .option('--key <key>', "API key; when left out that of berth login, or of this machine's first account")
     .option('--url <url>', 'API of another platform')
     .option('--wait <seconds>', 'how long to follow', '600')
     .action(async (source: string, { key, url, wait }: DeployOptions) => {
@@ -91,8 +92,9 @@ export function deployCommand(program: Command): void {
 }
 
 function remoteTarget(url: string, key: string | undefined): Target {
-  if (!key) throw new Error('--url needs --key.')
-  return { baseUrl: url, apiKey: key, edgeUrl: null }
+  const apiKey = key ?? loginFor(url)?.apiKey
+  if (!apiKey) throw new Error(`There is no key for ${url}: give one with --key, or run berth login --url ${url}`)
+  return { baseUrl: url, apiKey, edgeUrl: null }
 }
 
 /** The proxy's port as it stands behind a name in an address. */

@@ -11,7 +11,9 @@ import { infoCommand } from './info.ts'
 import { checkout } from './installation.ts'
 import { secretsCommand } from './key-rotation.ts'
 import { keysCommand } from './keys.ts'
+import { loginCommand } from './login.ts'
 import { logsCommand } from './logs.ts'
+import { mailCommand } from './mail.ts'
 import { opsCommand } from './ops.ts'
 import { psCommand } from './ps.ts'
 import { testCommand } from './test.ts'
@@ -33,6 +35,7 @@ for (const add of [
   infoCommand,
   logsCommand,
   deployCommand,
+  loginCommand,
   usersCommand,
   keysCommand,
   secretsCommand,
@@ -40,6 +43,7 @@ for (const add of [
   opsCommand,
   auditCommand,
   hostsCommand,
+  mailCommand,
   doctorCommand,
   testCommand,
 ])

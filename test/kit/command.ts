@@ -31,6 +31,10 @@ export function startBerth(args: string[], env: Record<string, string>) {
     said += text
   })
   return {
+    /** Its exit code, when it has ended. */
+    ended,
+    /** What it has written to its standard error. */
+    said: () => said,
     kill: (signal: NodeJS.Signals) => child.kill(signal),
     /** Resolves once it has said so; rejects when it ends, or after 60 s. */
     says: (what: RegExp) =>

@@ -1,0 +1,49 @@
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import { testApi } from '../kit/api.ts'
+import { startBerth } from '../kit/command.ts'
+
+const api = testApi()
+const config = mkdtempSync(join(tmpdir(), 'berth-login-'))
+test.after.always('remove the folder', () => rmSync(config, { recursive: true, force: true }))
+
+/** The page's address as the command tells it. */
+async function codeTold(said: () => string): Promise<string> {
+  for (;;) {
+    const [, code] = /authorize\?code=([0-9a-f]{64})/.exec(said()) ?? []
+    if (code) return code
+    await sleep(50)
+  }
+}
+
+test.serial('login waits for the decision in the browser and keeps the key for this person only', async t => {
+  t.timeout(120_000)
+  const ana = await api().makeUser()
+  const login = startBerth(['login', '--url', api().url], { XDG_CONFIG_HOME: config })
+  const code = await codeTold(login.said)
+  const body = JSON.stringify({ code, granted: true })
+  const { redirect } = (await api().as(ana.session).post('/v2/account/authorize', body)).body.response
+  t.is(await (await fetch(redirect)).text(), 'Granted. You can close this page.\n')
+  t.is(await login.ended, 0, login.said())
+  const file = join(config, 'berth/logins.json')
+  t.is(statSync(file).mode & 0o777, 0o600)
+  const { apiKey } = JSON.parse(readFileSync(file, 'utf8'))[api().url]
+  t.is((await api().as(apiKey).get('/v2/users/me')).body.response.user.id, ana.id)
+})
+
+test.serial('a denied login ends with a reason and keeps nothing', async t => {
+  t.timeout(120_000)
+  const ana = await api().makeUser()
+  const own = join(config, 'denied')
+  const login = startBerth(['login', '--url', api().url], { XDG_CONFIG_HOME: own })
+  const code = await codeTold(login.said)
+  const body = JSON.stringify({ code, granted: false })
+  const { redirect } = (await api().as(ana.session).post('/v2/account/authorize', body)).body.response
+  await fetch(redirect)
+  t.is(await login.ended, 1)
+  t.regex(login.said(), /denied in the browser/)
+  t.throws(() => statSync(join(own, 'berth/logins.json')))
+})
