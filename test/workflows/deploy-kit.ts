@@ -8,7 +8,12 @@ import type { AppRow } from '../../db/apps.ts'
 import { transaction } from '../../db/database.ts'
 import { type DeploymentRow, findByOperation } from '../../db/deployments.ts'
 import { type DeployRequest, queueDeploy } from '../../db/deploys.ts'
+import { queueRestore } from '../../db/restores.ts'
+import * as segments from '../../db/segments.ts'
+import { findByOperation as findSnapshotOf, queueSnapshot, type SnapshotRow } from '../../db/snapshots.ts'
 import type { AppConfigFile } from '../../policy/app-config.ts'
+import { newId } from '../../policy/ids.ts'
+import { defaultPlans as plansOfAccounts } from '../../policy/plans.ts'
 import { laneKit } from './lane-kit.ts'
 
 type App = Pick<AppRow, 'id' | 'owner_id' | 'subdomain'>
@@ -19,6 +24,9 @@ interface Behaviour {
   /** A paused step that is cancelled ends so much later, in ms. */
   confirmMs?: number
   install?: 'fails' | 'runs'
+  /** Of what is archived; another each time when left out. */
+  digest?: string
+  copy?: 'fails'
   unhealthy?: number
   /** Activities whose first attempt finds no engine. */
   lostIn?: Set<string>
@@ -101,6 +109,13 @@ export function deployKit() {
       return { ...usual, at: new Date().toISOString() }
     },
     startApp: async release => startedNow(release, release),
+    async takeSnapshot(release) {
+      await pass('takeSnapshot', release)
+      const behaviour = plans.get(release.appId)?.behaviour
+      if (behaviour?.copy === 'fails') throw refusal('SNAPSHOT_FAILED', 'the disk is full')
+      const segmentId = await segments.draw((await kit).db)
+      return { segmentId, size: 10, sha256: 'a'.repeat(64), digest: behaviour?.digest ?? newId() }
+    },
   })
 
   return kit.then(base => {
@@ -142,10 +157,35 @@ export function deployKit() {
       }
     }
 
+    /** Asks for a snapshot as a person does and wakes the lane. */
+    async function snapshot({ id: appId, owner_id: ownerId }: App) {
+      const wish = { appId, ownerId, actor: ownerId, origin: 'manual', plans: plansOfAccounts } as const
+      const { operation_id: operationId } = await queueSnapshot(db, wish)
+      await lanes.wake(appId, ownerId)
+      return {
+        operationId,
+        end: () => run.ended(operationId),
+        row: async () => (await findSnapshotOf(db, operationId)) as SnapshotRow,
+      }
+    }
+
+    /** Asks for a restore of a good snapshot and wakes the lane. */
+    async function restore({ id: appId, owner_id: ownerId }: App, { id: version, name }: SnapshotRow) {
+      const { id: operationId } = await queueRestore(db, { appId, actor: ownerId, name, version })
+      await lanes.wake(appId, ownerId)
+      return {
+        operationId,
+        end: () => run.ended(operationId),
+        deployment: async () => (await findByOperation(db, operationId)) as DeploymentRow,
+      }
+    }
+
     return {
       ...base,
       running,
       push,
+      snapshot,
+      restore,
       behave(app: App, behaviour: Behaviour): Plan {
         const plan = new Plan(behaviour)
         plans.set(app.id, plan)
