@@ -2,6 +2,8 @@ import { execFile } from 'node:child_process'
 import { statfs } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import type { Command } from 'commander'
+import { countMails } from '../db/mails.ts'
+import { mailWay } from '../policy/mail/settings.ts'
 import { livingProcesses } from '../workers/supervisor.ts'
 import { withInstallation } from './database.ts'
 import { type Installation, loadInstallation } from './installation.ts'
@@ -35,6 +37,7 @@ export function doctorCommand(program: Command): void {
             .join(', ') || 'none',
         ],
         ...(await portStates(installation)),
+        ['mail', await mailState(installation)],
         ...(await protections()),
       ]
       console.log(columns(findings, ''))
@@ -70,6 +73,15 @@ async function portStates({ ports, config }: Installation): Promise<Finding[]> {
       return [name.toLowerCase().replaceAll('_', ' '), `${port} ${open}`] as const
     }),
   )
+}
+
+/** Where mail goes, and how much of it does not get there. */
+async function mailState({ config }: Installation): Promise<string> {
+  const held = await withInstallation((_, db) => countMails(db)).then(
+    ({ queued, failed }) => `${queued} waiting, ${failed} failed${failed ? ' - SEE berth mail list' : ''}`,
+    () => 'waiting mail unknown',
+  )
+  return `${mailWay(config.mail)}; ${held}`
 }
 
 function protections(): Promise<Finding[]> {

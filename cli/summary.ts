@@ -1,4 +1,5 @@
 import type { Db } from '../db/database.ts'
+import { mailWay } from '../policy/mail/settings.ts'
 import { localTarget, portOf } from './deploy.ts'
 import { firstKey } from './first-account.ts'
 import type { Installation } from './installation.ts'
@@ -16,6 +17,7 @@ export async function summary(installation: Installation, db: Db, exampleUrl: st
     ['API key', apiKey ?? 'rotated; make another with: berth keys create --user admin@berth.local'],
     ['Temporal', config.temporalUiUrl ?? config.temporalAddress],
     ['Data', dataDir],
+    ...(config.mail.smtp ? [] : [['Mail', mailWay(config.mail)] as const]),
     ...(await hostProtections(db, config.host.id)),
   ])
   return [
