@@ -1,4 +1,5 @@
 import { newApiKey } from '../policy/credentials.ts'
+import { announceAccess } from './accounts.ts'
 import { type Db, transaction } from './database.ts'
 
 /**
@@ -14,7 +15,7 @@ export async function rotateKey(db: Db, masterKey: string, userId: string): Prom
       .where({ user_id: userId, revoked_at: null, scopes: null, resources: null })
       .update({ revoked_at: trx.fn.now() })
     await trx('api_keys').insert({ id, hash, user_id: userId })
-    await trx.raw(`select pg_notify('access', ?)`, [userId])
+    await announceAccess(trx, userId)
   })
   return key
 }

@@ -1,6 +1,7 @@
 import { newApiKey } from '../policy/credentials.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { Scope } from '../policy/scopes.ts'
+import { announceAccess } from './accounts.ts'
 import { type Db, transaction } from './database.ts'
 
 /** A program that asked for a key has to be granted one within this time. */
@@ -129,5 +130,6 @@ async function again(trx: Db, masterKey: string, row: AuthorizationRow): Promise
     .update({ hash })
     .returning('expires_at')
   if (!renewed) throw new ApiError('INVALID_GRANT')
+  await announceAccess(trx, userId)
   return { key, userId, scopes: row.scopes, expiresAt: renewed.expires_at }
 }
