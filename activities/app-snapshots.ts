@@ -2,6 +2,7 @@ import { cancellationSignal } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import { configOf } from '../db/app-configuration.ts'
 import { loadApp } from '../db/apps.ts'
+import { recordStep } from '../db/operations.ts'
 import * as segments from '../db/segments.ts'
 import { findByOperation, recordBelongings, type SnapshotRow, type StoredSnapshot } from '../db/snapshots.ts'
 import type { AppHostOptions } from './app-host.ts'
@@ -69,8 +70,10 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
       await recordBelongings(db, row.id, belongings)
       await volumes.ensure(release.appId, release.diskMb, host.sharedUid ?? release.uid)
       const segmentId = await segments.draw(db)
+      await recordStep(db, operationId, 'copying files')
       try {
         const { stored, told } = await copy(release, factsOf(row, belongings), segmentId, signal)
+        await recordStep(db, operationId, 'reading the archive back')
         await readBack(segmentId, told, signal)
         return { segmentId, size: stored.size, sha256: stored.sha256, digest: told.digest }
       } catch (error) {

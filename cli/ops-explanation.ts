@@ -1,5 +1,7 @@
 import type { DeploymentState } from '../db/deployments.ts'
+import type { OperationKind } from '../db/operations.ts'
 import type { OperationStory } from '../db/operator.ts'
+import type { SnapshotRow } from '../db/snapshots.ts'
 import { aligned, clock, lineOf, since, sourceOf } from './ops-words.ts'
 
 /** A wake-up that took longer than this is worth a word. */
@@ -25,7 +27,7 @@ const nextSteps: Record<DeploymentState, string> = {
 
 /** Everything an operator needs to know of an operation, in words. `now` makes the ages. */
 export function explanation(story: OperationStory, lane: LaneState, now: Date): string {
-  const { operation, deployment, app, events, acts, retries, logTail } = story
+  const { operation, deployment, snapshot, app, events, acts, retries, logTail } = story
   const sections: [string, string[]][] = [
     ['', [`${headline(story)}`, `  ${verdict(story, now)}`]],
     ['What holds it', holds(story, lane, now)],
@@ -36,6 +38,7 @@ export function explanation(story: OperationStory, lane: LaneState, now: Date): 
         ['operation', operation.id],
         ['deployment', deployment && `${deployment.id} (release ${deployment.release})`],
         ['source', deployment && sourceOf(deployment)],
+        ['snapshot', snapshot && snapshotOf(snapshot)],
         ['application', `${app?.name ?? 'deleted'} (${operation.target_id})`],
         ['host', app?.host_id],
         ['asked for by', operation.actor],
@@ -95,6 +98,9 @@ export function holds(
   if (!['queued', 'running'].includes(operation.state)) return []
   const reasons: string[] = []
   if (deployment?.waiting_for) reasons.push(deployment.waiting_for)
+  const copying = before.find(other => other.kind === 'snapshot' && other.state === 'running')
+  if (copying && deployment)
+    reasons.push(`It changes versions only after the snapshot under way: ${lineOf(copying, now)}`)
   if (operation.state === 'queued') {
     reasons.push(`It is number ${before.length + 1} in the queue of its application.`)
     reasons.push(...before.map(other => `before it: ${lineOf(other, now)}`))
@@ -121,10 +127,20 @@ function next({ operation, deployment, app }: OperationStory): string[] {
   if (state === 'success') return []
   if (state === 'queued' || state === 'running') {
     const step = deployment && nextSteps[deployment.state]
-    return [...(step ? [step] : []), ...(kind === 'deploy' ? [`to end it: berth ops cancel ${id.slice(0, 8)}`] : [])]
+    return [
+      ...(step ? [step] : []),
+      ...(endable.includes(kind) ? [`to end it: berth ops cancel ${id.slice(0, 8)}`] : []),
+    ]
   }
   if (!app) return ['nothing; its application is gone, and can be uploaded again']
+  if (kind === 'snapshot') return ['nothing by itself; a new snapshot can be asked for at any time']
   return [`nothing by itself; to try it again: berth ops retry ${id.slice(0, 8)}`]
+}
+
+const endable: readonly OperationKind[] = ['deploy', 'restore', 'snapshot']
+
+function snapshotOf({ id, name, state, size }: SnapshotRow): string {
+  return `${name}, version ${id}, ${state === 'good' ? `${size} bytes` : state}`
 }
 
 function happened({ operation, events }: OperationStory): [Date, string][] {

@@ -31,9 +31,13 @@ export function table(lines: readonly OperationLine[], now: Date): string {
   return columns([head, ...rows], '')
 }
 
-type Source = Pick<NonNullable<OperationStory['deployment']>, 'source' | 'revision' | 'branch' | 'trigger'>
+type Source = Pick<
+  NonNullable<OperationStory['deployment']>,
+  'source' | 'revision' | 'branch' | 'trigger' | 'snapshot_id'
+>
 
-export function sourceOf({ source, revision, branch, trigger }: Source): string {
+export function sourceOf({ source, revision, branch, trigger, snapshot_id }: Source): string {
+  if (source === 'snapshot') return `snapshot ${snapshot_id?.slice(0, 8) ?? 'that is no longer kept'}`
   if (source === 'upload') return `upload ${revision.slice(0, 7)}`
   return `commit ${revision.slice(0, 7)}${branch ? ` of ${branch}` : ''}, pushed to ${trigger === 'app' ? 'the git-provider app' : 'its webhook'}`
 }

@@ -69,13 +69,19 @@ export function opsCommand(program: Command): void {
       )
     },
   ).option('--force', 'also when something newer was deployed since')
-  onOne(ops, 'cancel', 'end a deploy, and wait until its end is confirmed', async (place, { json, wait }) => {
-    const seconds = wholeNumber(wait ?? '', '--wait')
-    const end = await cancel(place, { operationId: place.id, actor: operatorName() }, seconds)
-    if (json) console.log(JSON.stringify({ operation: end.id, state: end.state, code: end.code, message: end.message }))
-    else console.log(cancelWords(end))
-    if (end.state !== 'cancelled') process.exitCode = 1
-  }).option('--wait <seconds>', 'how long to wait for the end', '120')
+  onOne(
+    ops,
+    'cancel',
+    'end a deploy, restore or snapshot, and wait until its end is confirmed',
+    async (place, { json, wait }) => {
+      const seconds = wholeNumber(wait ?? '', '--wait')
+      const end = await cancel(place, { operationId: place.id, actor: operatorName() }, seconds)
+      if (json)
+        console.log(JSON.stringify({ operation: end.id, state: end.state, code: end.code, message: end.message }))
+      else console.log(cancelWords(end))
+      if (end.state !== 'cancelled') process.exitCode = 1
+    },
+  ).option('--wait <seconds>', 'how long to wait for the end', '120')
 }
 
 interface Place {

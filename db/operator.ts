@@ -4,6 +4,7 @@ import type { Db } from './database.ts'
 import type { DeploymentRow, DeploymentState } from './deployments.ts'
 import { findHost, type HostRow } from './hosts.ts'
 import type { OperationKind, OperationRow, OperationState } from './operations.ts'
+import type { SnapshotRow } from './snapshots.ts'
 
 /** An operation with the deployment that it carries out, if it is one, as one line of a list. */
 export interface OperationLine {
@@ -67,6 +68,8 @@ export interface OperationAct {
 export interface OperationStory {
   operation: OperationRow
   deployment: DeploymentRow | null
+  /** What it makes, or what it restores. */
+  snapshot: SnapshotRow | null
   events: { state: DeploymentState; at: Date; details: Record<string, unknown> }[]
   acts: OperationAct[]
   /** Operations of the same application that run or come before it, in their order; empty when it has ended. */
@@ -86,6 +89,10 @@ export async function storyOf(db: Db, id: string, logLines: number): Promise<Ope
   const operation: OperationRow | undefined = await db('operations').where({ id }).first()
   if (!operation) return undefined
   const deployment: DeploymentRow | undefined = await db('deployments').where({ operation_id: id }).first()
+  const snapshot: SnapshotRow | undefined = await db('snapshots')
+    .where({ operation_id: id })
+    .orWhere({ id: deployment?.snapshot_id ?? null })
+    .first()
   const app = await loadApp(db, operation.target_id)
   const host = app && (await findHost(db, app.host_id))
   const ofApp = () => lines(db).where('operations.target_id', operation.target_id).whereNot('operations.id', id)
@@ -93,6 +100,7 @@ export async function storyOf(db: Db, id: string, logLines: number): Promise<Ope
   return {
     operation,
     deployment: deployment ?? null,
+    snapshot: snapshot ?? null,
     events: deployment
       ? await db('deployment_events')
           .where({ deployment_id: deployment.id })

@@ -11,6 +11,7 @@ import type { Exclusive } from './turns.ts'
 export async function snapshot(operation: LaneOperation, { copy }: Host, files: Exclusive): Promise<void> {
   try {
     await files(async () => {
+      await records.recordStep(operation.id, 'waiting for its host, which takes one snapshot at a time')
       const taken = await copy.takeSnapshot(operation.release, operation.id)
       await records.snapshotTaken(operation, taken)
     })

@@ -8,7 +8,10 @@ import { queueDeploy } from '../../db/deploys.ts'
 import * as operations from '../../db/operations.ts'
 import { listOperations, resolveOperation, storyOf } from '../../db/operator.ts'
 import { ActRefused, cancelDeploy, retryOperation } from '../../db/operator-acts.ts'
+import { queueRestore } from '../../db/restores.ts'
 import * as segments from '../../db/segments.ts'
+import { findSnapshot, markGood, queueSnapshot } from '../../db/snapshots.ts'
+import { defaultPlans } from '../../policy/plans.ts'
 import { testDatabase } from '../kit/database.ts'
 import { ownFolder } from '../kit/folders.ts'
 import { operatorCommand } from '../kit/operator-command.ts'
@@ -226,6 +229,43 @@ test.serial('a failed upload is tried again while its archive is stored', async 
   await fail(swept)
   await db('segments').where({ id: swept.segmentId }).update({ state: 'dying' })
   await refused(t, retry(swept.operationId), /archive is no longer stored/)
+})
+
+test.serial('snapshots and restores are told, cancelled and tried again in their own words', async t => {
+  const { db } = await database
+  const { app, ana, push, told } = await shop(db)
+  const wish = { appId: app.id, ownerId: ana.id, actor: ana.id, origin: 'manual', plans: defaultPlans } as const
+  const waiting = await queueSnapshot(db, wish)
+  t.regex((await told(waiting.operation_id)).text, /^snapshot of shop\n {2}WAITS since/)
+  const asked = (operationId: string) => ({ operationId, actor })
+  t.is(await transaction(db, trx => cancelDeploy(trx, asked(waiting.operation_id))), 'ended')
+  t.is((await findSnapshot(db, waiting.id))?.state, 'failed')
+  t.regex((await told(waiting.operation_id)).text, /a new snapshot can be asked for at any time/)
+  await refused(
+    t,
+    retryOperation(db, { ...asked(waiting.operation_id), force: false }),
+    /snapshot cannot be tried again/,
+  )
+
+  const row = await queueSnapshot(db, wish)
+  await operations.claimNext(db, app.id)
+  await operations.recordStep(db, row.operation_id, 'copying files')
+  const deploy = await push('a'.repeat(40))
+  await operations.claimNext(db, app.id, ['snapshot'])
+  t.regex((await told(row.operation_id)).text, /RUNS since .*: copying files/)
+  t.regex((await told(deploy.operationId)).holds.join(), /only after the snapshot under way: \w{8} snapshot, running/)
+  const stored = { segmentId: await segments.draw(db), size: 10, sha256: 'a'.repeat(64), digest: 'd'.repeat(64) }
+  await transaction(db, trx => markGood(trx, row.operation_id, stored))
+  for (const id of [row.operation_id, deploy.operationId]) await operations.finish(db, id, { state: 'success' })
+  t.regex((await told(row.operation_id)).text, /snapshot +\w+_javascript_manual, version [\w-]{32}, 10 bytes/)
+
+  const restore = await queueRestore(db, { appId: app.id, actor: ana.id, name: row.name, version: row.id })
+  const story = await told(restore.id)
+  t.regex(story.text, new RegExp(`^restore of shop: snapshot ${row.id.slice(0, 8)}`))
+  t.regex(story.text, /to end it: berth ops cancel/)
+  await transaction(db, trx => cancelDeploy(trx, asked(restore.id)))
+  const again = await transaction(db, trx => retryOperation(trx, { ...asked(restore.id), force: false }))
+  t.like(await operations.find(db, again.operationId), { kind: 'restore', state: 'queued', retry_of: restore.id })
 })
 
 test.serial('the commands: a list, an explanation, a retry and a cancel that waits for the confirmed end', async t => {
