@@ -22,6 +22,10 @@ interface OpenStream {
   permission: Permission
   end(why: StreamEnd): void
   timer?: NodeJS.Timeout
+  /** A check is due within moments, or under way. */
+  soon: boolean
+  /** There was news since it was due: what it finds may be older than that. */
+  again: boolean
 }
 
 /**
@@ -45,11 +49,11 @@ export class StreamAccess {
       }
       const concerned = about[channel as keyof typeof about]
       if (!concerned) return
-      for (const stream of this.#open) if (concerned(stream) === id) this.#checkIn(stream, settleMs)
+      for (const stream of this.#open) if (concerned(stream) === id) this.#news(stream, settleMs)
     })
     // What was announced while the line was down is unknown. Not all at once: each check asks the database.
     notifications.on('ready', () => {
-      for (const stream of this.#open) this.#checkIn(stream, settleMs + Math.random() * retryMs)
+      for (const stream of this.#open) this.#news(stream, settleMs + Math.random() * retryMs)
     })
   }
 
@@ -59,7 +63,7 @@ export class StreamAccess {
     permission: Permission,
     end: (why: StreamEnd) => void,
   ): () => void {
-    const stream: OpenStream = { caller, appId: app.id, exchange, permission, end }
+    const stream: OpenStream = { caller, appId: app.id, exchange, permission, end, soon: false, again: false }
     this.#open.add(stream)
     this.#later(stream)
     if (this.#leaving) queueMicrotask(() => this.#end(stream, 'leaving'))
@@ -70,6 +74,13 @@ export class StreamAccess {
   leave(): void {
     this.#leaving = true
     for (const stream of [...this.#open]) this.#end(stream, 'leaving')
+  }
+
+  /** Every piece of news is followed by a check that begins later than it settles, and a flood of it by no more than one a time. */
+  #news(stream: OpenStream, milliseconds: number): void {
+    if (stream.soon) stream.again = true
+    else this.#checkIn(stream, milliseconds)
+    stream.soon = true
   }
 
   #later(stream: OpenStream): void {
@@ -84,10 +95,14 @@ export class StreamAccess {
 
   async #check(stream: OpenStream): Promise<void> {
     const { exchange, permission } = stream
+    stream.soon = true
     try {
       const caller = await this.#authenticate(exchange.request, exchange.address)
       await accessApp(this.#db, caller, exchange.path.appId ?? '', permission)
-      if (this.#open.has(stream)) this.#later(stream)
+      if (!this.#open.has(stream)) return
+      stream.soon = stream.again
+      stream.again = false
+      stream.soon ? this.#checkIn(stream, settleMs) : this.#later(stream)
     } catch (error) {
       if (!isUnavailable(error)) this.#end(stream, 'lost')
       else if (this.#open.has(stream)) this.#checkIn(stream, retryMs)

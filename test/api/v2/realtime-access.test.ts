@@ -19,6 +19,7 @@ test.before(async () => {
   const database = await shared
   const host = { address: '127.0.0.1', readUrl: '', memoryMb: 1e6, diskMb: 1e6, protections: {} }
   await registerHost(database.db, { id: 'h1', ...host })
+  await database.db('hosts').update({ last_seen_at: '2100-01-01' })
   for (let n = 0; n < 2; n++) pair.push(await openApiFor(database, { scale: 1 }, undo))
 })
 test.after.always(async () => {
