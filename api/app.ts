@@ -19,7 +19,7 @@ import { appsCommit } from './v2/commit.ts'
 import { appsWebhook } from './v2/deploy-webhook.ts'
 import { appsDeploymentLogs } from './v2/deployment-logs.ts'
 import { appsDeliveries, appsDeployments, appsDeploymentsCurrent } from './v2/deployments.ts'
-import { appsFilesDelete, appsFilesList, appsFilesMove, appsFilesRead, appsFilesWrite } from './v2/files.ts'
+import { appsFiles, appsFilesContent, appsFilesDelete, appsFilesMove, appsFilesWrite } from './v2/files.ts'
 import { gitApp } from './v2/git-app.ts'
 import { gitConnect, gitConnectBegin } from './v2/git-connect.ts'
 import { gitConnectCallback } from './v2/git-connect-callback.ts'
@@ -71,8 +71,8 @@ export const endpoints: readonly Endpoint[] = [
   appsStop,
   appsRestart,
   appsCommit,
-  appsFilesList,
-  appsFilesRead,
+  appsFiles,
+  appsFilesContent,
   appsFilesWrite,
   appsFilesMove,
   appsFilesDelete,

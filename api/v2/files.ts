@@ -34,8 +34,8 @@ const present = pathBy(text => filePath(text) || null)
 const wanted = pathBy(newFilePath)
 
 /** Contract 4: in the order of the disk where there are many. */
-export const appsFilesList = endpoint({
-  name: 'apps.files.list',
+export const appsFiles = endpoint({
+  name: 'apps.files',
   method: 'GET',
   path,
   summary: 'List a directory of an application',
@@ -48,8 +48,8 @@ export const appsFilesList = endpoint({
   },
 })
 
-export const appsFilesRead = endpoint({
-  name: 'apps.files.read',
+export const appsFilesContent = endpoint({
+  name: 'apps.files.content',
   method: 'GET',
   path: `${path}/content`,
   summary: 'Read a file of an application',

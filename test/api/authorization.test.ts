@@ -2,8 +2,19 @@ import test from 'ava'
 import { endpoints } from '../../api/app.ts'
 import { revokeKey } from '../../db/accounts.ts'
 import type { AppRow } from '../../db/apps.ts'
-import { scopes } from '../../policy/scopes.ts'
+import { leaveWorkspace } from '../../db/workspace-members.ts'
+import { deleteWorkspace } from '../../db/workspaces.ts'
+import {
+  memberRoles,
+  type Permission,
+  permissionScopes,
+  permissions,
+  type Role,
+  roles,
+} from '../../policy/permissions.ts'
+import { type Scope, scopes } from '../../policy/scopes.ts'
 import { type TestUser, testApi } from '../kit/api.ts'
+import { makeWorkspace } from '../kit/workspaces.ts'
 
 const api = testApi()
 
@@ -37,8 +48,8 @@ const granted: Record<string, readonly number[]> = {
   'apps.stop': [200],
   'apps.restart': [200],
   'apps.commit': [415],
-  'apps.files.list': [503],
-  'apps.files.read': [400],
+  'apps.files': [503],
+  'apps.files.content': [400],
   'apps.files.write': [400],
   'apps.files.move': [400],
   'apps.files.delete': [400],
@@ -92,13 +103,13 @@ for (const endpoint of endpoints)
   test(`who may call ${endpoint.name}`, async t => {
     const ana = await api().makeUser()
     const bob = await api().makeUser()
-    const foreign = await api().makeApp(bob)
+    const [foreign, spare] = [await api().makeApp(bob), await api().makeApp(ana)]
     const scope = typeof endpoint.auth === 'object' ? endpoint.auth.scope : null
     const withPath = endpoint.path.includes('{appId}')
     const actors = await actorsFor(ana, bob, endpoint.auth === 'session' ? 'session' : scope)
     for (const [actor, { credential, reaches }] of Object.entries(actors))
       for (const [form, idOf] of Object.entries(withPath ? ids : { none: () => '' })) {
-        const app = await api().makeApp(ana)
+        const app = form === 'own' && reaches === 'pass' ? await api().makeApp(ana) : spare
         const path = endpoint.path.replace('{appId}', idOf(app, foreign))
         const answer = await api().as(credential).request(endpoint.method, path)
         const cell = `${actor}, ${form}: ${answer.text.slice(0, 80)}`
@@ -120,6 +131,79 @@ test('another account finds nothing of mine', async t => {
   }
   t.is((await api().as(bob).get('/v2/users/me')).body.response.applications.length, 0)
   t.is(await api().db('operations').where({ target_id: app.id }).whereNot({ kind: 'create' }).first(), undefined)
+})
+
+/** The least role that gets through, by operation (contract 2, 4 and 6); whoever has less is told so. */
+const least: Record<string, Role> = {
+  'apps.info': 'view',
+  'apps.status': 'view',
+  'apps.logs': 'view',
+  'apps.metrics': 'view',
+  'apps.realtime': 'view',
+  'apps.deployments': 'view',
+  'apps.deployments.logs': 'view',
+  'apps.deliveries': 'view',
+  'apps.start': 'manager',
+  'apps.stop': 'manager',
+  'apps.restart': 'manager',
+  'apps.deployments.current': 'manager',
+  'apps.commit': 'maintain',
+  'apps.files': 'maintain',
+  'apps.files.content': 'maintain',
+  'apps.files.write': 'maintain',
+  'apps.files.move': 'maintain',
+  'apps.files.delete': 'maintain',
+  'apps.envs': 'admin',
+  'apps.envs.merge': 'admin',
+  'apps.envs.replace': 'admin',
+  'apps.envs.remove': 'admin',
+  'apps.webhook': 'admin',
+  'apps.link': 'admin',
+  'apps.unlink': 'admin',
+  'apps.snapshots': 'admin',
+  'apps.snapshots.create': 'admin',
+  'apps.snapshots.restore': 'admin',
+  'apps.snapshots.restore.state': 'admin',
+  'apps.delete': 'owner',
+}
+
+const ofApps = endpoints.filter(({ path }) => path.includes('{appId}'))
+
+test('the table of roles knows every operation of an application, and agrees with the permissions', t => {
+  const asked = ofApps.map(({ name, auth }) => [name, permissions[(auth as { permission: Permission }).permission]])
+  t.deepEqual(Object.fromEntries(asked), least)
+})
+
+test('a key that hands out a role covers what the role may do with its own scopes', t => {
+  for (const { name, auth } of ofApps) {
+    const { scope, permission } = auth as { scope: Scope; permission: Permission }
+    t.true((permissionScopes[permission] as readonly Scope[]).includes(scope), name)
+  }
+})
+
+test('what each role of a workspace may do', async t => {
+  const owner = await api().makeUser()
+  const people: Record<string, TestUser> = { owner }
+  for (const role of [...memberRoles, 'ex-member', 'stranger']) people[role] = await api().makeUser()
+  const members = memberRoles.map(role => [people[role]!, role] as const)
+  for (const endpoint of ofApps) {
+    const workspace = await makeWorkspace(api().db, owner, { members: [...members, [people['ex-member']!, 'admin']] })
+    await leaveWorkspace(api().db, people['ex-member']!.id, workspace.id)
+    for (const [who, person] of Object.entries(people))
+      for (const form of ['plain', 'shared']) {
+        const app = await api().makeApp(owner)
+        await api().db('workspace_apps').insert({ workspace_id: workspace.id, app_id: app.id })
+        const path = endpoint.path.replace('{appId}', form === 'plain' ? app.id : `${app.id}-${workspace.id}`)
+        const { status, body, text } = await api().as(person).request(endpoint.method, path)
+        const cell = `${endpoint.name} by ${who}, ${form}: ${text.slice(0, 80)}`
+        const rank = roles.indexOf(who as Role)
+        if (rank < 0) t.deepEqual([status, body.code], [404, 'APP_NOT_FOUND'], cell)
+        else if (rank < roles.indexOf(least[endpoint.name]!))
+          t.deepEqual([status, body.code], [403, 'PERMISSION_DENIED'], cell)
+        else t.true(granted[endpoint.name]!.includes(status), cell)
+      }
+    await deleteWorkspace(api().db, owner.id, workspace.id)
+  }
 })
 
 interface Cell {

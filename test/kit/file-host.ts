@@ -1,0 +1,56 @@
+import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { appTurns } from '../../activities/app-turns.ts'
+import { folderVolumes } from '../../activities/volume.folder.ts'
+import type { AppRow } from '../../db/apps.ts'
+import type { Db } from '../../db/database.ts'
+import { hostReadKey } from '../../policy/keys.ts'
+import { serveHost } from '../../workers/host-server.ts'
+import { masterKey } from './api.ts'
+import { FakeContainerHost } from './container-host.fake.ts'
+import { type Contents, give, lay } from './folders.ts'
+import { log } from './platform.ts'
+
+/** The server of a host that has volumes and no containers, known to the database under this id from here on. */
+export async function fileHost(db: Db, hostId: string) {
+  const root = mkdtempSync(join(tmpdir(), 'berth-file-host-'))
+  chmodSync(root, 0o755)
+  const [volumes, turns] = [folderVolumes(root), appTurns()]
+  const key = hostReadKey(masterKey, hostId)
+  const own = { engine: new FakeContainerHost(), volumes, hostId, turns, key, address: '127.0.0.1', port: 0, log }
+  const { url, server } = await serveHost(own)
+  const row = {
+    address: '127.0.0.1',
+    read_url: url,
+    memory_mb: 1,
+    disk_mb: 1,
+    last_seen_at: '2100-01-01',
+    protections: {},
+  }
+  await db('hosts')
+    .insert({ id: hostId, ...row })
+    .onConflict('id')
+    .merge(['read_url'])
+  return {
+    volumes,
+    turns,
+    url,
+    /** Gives an application of this host its files; resolves to where they are. */
+    async bring(app: AppRow, contents: Contents = {}): Promise<string> {
+      await volumes.ensure(app.id, 64, app.uid)
+      const files = join(volumes.path(app.id), 'files')
+      mkdirSync(files, { recursive: true })
+      lay(files, contents)
+      give(files, process.getuid?.() === 0 ? app.uid : process.getuid!())
+      return files
+    },
+    async stop(): Promise<void> {
+      server.closeAllConnections()
+      await new Promise(resolve => server.close(resolve))
+      rmSync(root, { recursive: true, force: true })
+    },
+  }
+}
+
+export type FileHost = Awaited<ReturnType<typeof fileHost>>
