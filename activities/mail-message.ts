@@ -44,25 +44,19 @@ function headerText(text: string): string {
   return words.map(word => `=?UTF-8?B?${Buffer.from(word).toString('base64')}?=`).join('\r\n ')
 }
 
-const longestLine = 75
+/** The rest where it is short enough, else up to the last space that is, else a piece that cuts no letter's code. */
+const shortLines = /.{1,75}$|.{0,74} |(?:=..|[^=]){1,25}/g
 
 /** RFC 2045: every line short and of plain letters, so that no server on the way has to change anything. */
 function quotedPrintable(text: string): string {
   return text
     .split(/\r\n|\r|\n/)
     .map(line => {
-      const encoded = [...Buffer.from(line)].map((byte, n, all) => {
+      const pieces = [...Buffer.from(line)].map((byte, n, all) => {
         const plain = byte >= 33 && byte <= 126 && byte !== 61
         return plain || (byte === 32 && n < all.length - 1) ? String.fromCharCode(byte) : hex(byte)
       })
-      let length = 0
-      return encoded
-        .map(piece => {
-          const breaks = length + piece.length > longestLine
-          length = (breaks ? 0 : length) + piece.length
-          return breaks ? `=\r\n${piece}` : piece
-        })
-        .join('')
+      return (pieces.join('').match(shortLines) ?? []).join('=\r\n')
     })
     .join('\r\n')
 }

@@ -36,13 +36,14 @@ export async function sendMails(options: MailSenderOptions, signal: AbortSignal)
   let wake = () => {}
   notifications.on('notify', () => wake())
   notifications.on('ready', () => wake())
+  signal.addEventListener('abort', () => wake(), { once: true })
   await notifications.open()
   while (!signal.aborted) {
     const pause = new AbortController()
     wake = () => pause.abort()
     const sent = await sendDueMails(options, signal).catch(error => log.warn({ err: error }, 'mail: will try again'))
     if (sent) continue
-    await sleep(everySeconds * 1000, undefined, { signal: AbortSignal.any([signal, pause.signal]) }).catch(() => {})
+    await sleep(everySeconds * 1000, undefined, { signal: pause.signal }).catch(() => {})
   }
   await notifications.close()
 }

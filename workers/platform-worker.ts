@@ -51,7 +51,7 @@ export async function startPlatformWorker({
     sendMails(
       {
         db,
-        mailer: openMailer(config.mail),
+        mailer: withCrashPoints('mailer', openMailer(config.mail)),
         from: config.mail.from,
         databaseUrl: config.databaseUrl,
         log,

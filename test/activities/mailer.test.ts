@@ -2,11 +2,12 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
+import { mailMessage } from '../../activities/mail-message.ts'
 import { folderMailer } from '../../activities/mailer.folder.ts'
 import { smtpMailer } from '../../activities/mailer.smtp.ts'
 import { MailRefused } from '../../activities/mailer.ts'
 import { mailerContract, mailOf } from '../contracts/mailer.ts'
-import { type MailServer, type Script, startMailServer } from '../kit/mail-server.ts'
+import { type MailServer, readMail, type Script, startMailServer } from '../kit/mail-server.ts'
 
 const base = mkdtempSync(join(tmpdir(), 'berth-mail-'))
 const folder = join(base, 'mail')
@@ -94,5 +95,17 @@ test('credentials are shown to the server, and to one elsewhere only over TLS', 
     t.regex(error!.message, disabledCommands.length ? /STARTTLS/ : /certificate/)
     t.deepEqual([elsewhere.logins, elsewhere.received], [[], []])
     await elsewhere.stop()
+  }
+})
+
+test('whatever is written is read back as it was', t => {
+  const letters = [...'ab =é長🚢\t.\n']
+  const written = (length: number) =>
+    Array.from({ length }, () => letters[Math.floor(Math.random() * letters.length)]).join('')
+  for (let n = 0; n < 1000; n++) {
+    const mail = mailOf({ subject: `s${written(n % 90).replaceAll(/[\t\n]/g, '')}e`, text: written(n % 400) })
+    const read = readMail(mailMessage(mail))
+    t.is(read.text, mail.text)
+    t.is(read.headers.Subject, mail.subject)
   }
 })
