@@ -1,4 +1,3 @@
-import { createServer, type Socket } from 'node:net'
 import test from 'ava'
 import { authenticator } from '../../api/authenticate.ts'
 import { Limiter } from '../../api/limiter.ts'
@@ -6,19 +5,20 @@ import { openDatabase } from '../../db/database.ts'
 import { defaultPlans } from '../../policy/plans.ts'
 import { masterKey, openApiFor, testApi } from '../kit/api.ts'
 import { testDatabase } from '../kit/database.ts'
+import { relayTo } from '../kit/relay.ts'
 
 const api = testApi()
 const database = testDatabase()
 
 test('no Postgres, and one that hangs: 503 within 3 s, and served again without a restart', async t => {
   const { url } = await database
-  const relay = await relayTo(Number(new URL(url).port))
+  const relay = await relayTo({ port: Number(new URL(url).port), host: '127.0.0.1' })
   const through = new URL(url)
   through.port = String(relay.port)
   const db = openDatabase({ url: through.href, pool: 5, statementTimeoutMs: 2500 })
   const undo: (() => Promise<unknown>)[] = []
   t.teardown(async () => {
-    relay.close()
+    await relay.close()
     for (const step of undo.reverse()) await step()
     await db.destroy()
   })
@@ -42,7 +42,7 @@ test('no Postgres, and one that hangs: 503 within 3 s, and served again without 
   t.is((await ask()).status, 200)
 
   for (const mode of ['hang', 'cut'] as const) {
-    relay.mode(mode)
+    await relay.mode(mode)
     await new Promise(resolve => setTimeout(resolve, 600))
     const answers = await Promise.all(Array.from({ length: 10 }, ask))
     for (const answer of answers) {
@@ -51,7 +51,7 @@ test('no Postgres, and one that hangs: 503 within 3 s, and served again without 
       t.truthy(answer.headers.get('retry-after'))
       t.true(answer.ms < 3500, `${mode}: ${answer.ms}`)
     }
-    relay.mode('pass')
+    await relay.mode('pass')
     const back = performance.now()
     while ((await ask()).status !== 200) if (performance.now() - back > 8000) break
     t.true(performance.now() - back < 5000, `${mode}: back after ${performance.now() - back} ms`)
@@ -75,41 +75,3 @@ test('a key without a legal check never asks Postgres', async t => {
   await authenticate(request(ana.key), '192.0.2.1')
   t.is(counting.calls > 0, true)
 })
-
-/** A line to Postgres that can be left hanging, or cut. */
-async function relayTo(target: number) {
-  const { connect } = await import('node:net')
-  let mode: 'pass' | 'hang' | 'cut' = 'pass'
-  const open = new Set<Socket>()
-  const server = createServer(near => {
-    if (mode === 'cut') return near.destroy()
-    const far = connect(target, '127.0.0.1')
-    for (const socket of [near, far]) {
-      open.add(socket)
-      socket.on('error', () => {})
-      socket.on('close', () => {
-        open.delete(socket)
-        near.destroy()
-        far.destroy()
-      })
-    }
-    near.pipe(far).pipe(near)
-    if (mode === 'hang') for (const socket of [near, far]) socket.pause()
-  })
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  return {
-    port: (server.address() as { port: number }).port,
-    mode(next: typeof mode) {
-      mode = next
-      for (const socket of open) {
-        if (next === 'cut') socket.destroy()
-        else if (next === 'hang') socket.pause()
-        else socket.resume()
-      }
-    },
-    close: () => {
-      for (const socket of open) socket.destroy()
-      server.close()
-    },
-  }
-}

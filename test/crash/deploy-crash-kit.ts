@@ -7,7 +7,7 @@ import type { Deployed, TestPlatform } from '../kit/platform.ts'
 import { echoProgram, nodeProgram, type Program } from '../kit/programs.ts'
 import { diesAt, hostsAt, killAll } from './crash-kit.ts'
 
-interface Linked extends Deployed {
+export interface Linked extends Deployed {
   repository: TestRepository
   hook: string
   owner: TestUser
@@ -18,7 +18,7 @@ const programFor = (point: string, text: string): Program =>
   /runToEnd|installDependencies/.test(point) ? echoProgram(text) : nodeProgram(text)
 
 /** An application that serves its first version, and a repository whose pushes call its webhook. */
-async function linked(platform: TestPlatform, git: GitServer): Promise<Linked> {
+export async function linked(platform: TestPlatform, git: GitServer): Promise<Linked> {
   const ana = await platform.api.makeUser()
   const app = await platform.deploy(ana, nodeProgram('the first'))
   const hook = await webhookOf(platform.api, ana, app.id, { access_token: git.token })
