@@ -1,8 +1,10 @@
+import { findUser } from '../db/accounts.ts'
 import { type AppRow, findApp, usedMemoryMb } from '../db/apps.ts'
 import { type Db, transaction } from '../db/database.ts'
 import { queueDeploy } from '../db/deploys.ts'
 import type { AppConfigFile } from '../policy/app-config.ts'
 import { ApiError } from '../policy/errors.ts'
+import { type Plan, planOf } from '../policy/plans.ts'
 import { uploadedConfig } from './archive-config.ts'
 import type { Caller } from './authenticate.ts'
 import { wakeLane } from './command.ts'
@@ -51,14 +53,22 @@ export async function queueCommit(
 }
 
 /** What the release would refuse is refused now; it judges again, for the plan may be used up meanwhile. */
-async function checkConfig(config: AppConfigFile, { app, caller }: Commit, { db }: Parts): Promise<void> {
+async function checkConfig(config: AppConfigFile, { app, caller }: Commit, parts: Parts): Promise<void> {
   if (config.subdomain !== null && config.subdomain !== app.subdomain) throw new ApiError('CANNOT_SET_SUBDOMAIN')
   const moreMb = config.memoryMb - app.ram_mb
   if (moreMb <= 0) return
-  const freeMb = caller.plan.memoryMb - (await usedMemoryMb(db, app.owner_id))
+  const plan = caller.user.id === app.owner_id ? caller.plan : await planOfOwner(app, parts)
+  const freeMb = plan.memoryMb - (await usedMemoryMb(parts.db, app.owner_id))
   if (moreMb > freeMb)
     throw new ApiError(
       'INSUFFICIENT_MEMORY',
       `MEMORY asks for ${moreMb} MB more; the plan has ${Math.max(0, freeMb)} MB left.`,
     )
+}
+
+/** A member of a workspace commits to an application that lives on the plan of somebody else. */
+async function planOfOwner({ owner_id }: AppRow, { db, plans }: Parts): Promise<Plan> {
+  const owner = await findUser(db, owner_id)
+  if (!owner) throw new ApiError('APP_NOT_FOUND')
+  return planOf(plans, owner, new Date()).plan
 }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import test from 'ava'
 import type { AppRow } from '../../../db/apps.ts'
+import { newWorkspaceId } from '../../../policy/ids.ts'
 import { type TestUser, testApi } from '../../kit/api.ts'
 import { appZip, zipOf } from '../../kit/zips.ts'
 
@@ -156,4 +157,18 @@ test.serial('an Idempotency-Key makes one deployment; another path or file under
   t.is((await commit(ana, app.id, file, { key: 'k1', path: 'x' })).body.code, 'IDEMPOTENCY_KEY_REUSED')
   t.is((await commit(ana, app.id, zipOf({ a: '2' }), { key: 'k1' })).body.code, 'IDEMPOTENCY_KEY_REUSED')
   t.is((await uploads(app.id)).length, 1)
+})
+
+test.serial('what a member of a workspace commits is measured by the plan of the owner', async t => {
+  const memory = async (ownerPlan: string, memberPlan: string) => {
+    const { ana, app } = await made(ownerPlan)
+    const bob = await api().makeUser({ plan: memberPlan })
+    const workspace = { id: newWorkspaceId(), owner_id: ana.id, name: 'team' }
+    await api().db('workspaces').insert(workspace)
+    await api().db('workspace_members').insert({ workspace_id: workspace.id, user_id: bob.id, role: 'maintain' })
+    await api().db('workspace_apps').insert({ workspace_id: workspace.id, app_id: app.id })
+    return commit(bob, `${app.id}-${workspace.id}`, appZip({}, { MEMORY: 1280 }))
+  }
+  t.is((await memory('standard-4', 'hobby-1')).status, 200)
+  t.is((await memory('hobby-1', 'standard-4')).body.code, 'INSUFFICIENT_MEMORY')
 })
