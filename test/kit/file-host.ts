@@ -12,8 +12,8 @@ import { FakeContainerHost } from './container-host.fake.ts'
 import { type Contents, give, lay } from './folders.ts'
 import { log } from './platform.ts'
 
-/** The server of a host that has volumes and no containers, known to the database under this id from here on. */
-export async function fileHost(db: Db, hostId: string) {
+/** The server of a host that has volumes and no containers; a database knows it under its id from here on. */
+export async function fileHost(hostId: string, db?: Db) {
   const root = mkdtempSync(join(tmpdir(), 'berth-file-host-'))
   chmodSync(root, 0o755)
   const [volumes, turns] = [folderVolumes(root), appTurns()]
@@ -28,7 +28,7 @@ export async function fileHost(db: Db, hostId: string) {
     last_seen_at: '2100-01-01',
     protections: {},
   }
-  await db('hosts')
+  await db?.('hosts')
     .insert({ id: hostId, ...row })
     .onConflict('id')
     .merge(['read_url'])

@@ -12,7 +12,7 @@ import { makeWorkspace } from '../../kit/workspaces.ts'
 
 const api = testApi({ config: { appConfigNames: ['my.app'] } })
 let started: Promise<FileHost> | undefined
-const first = () => (started ??= fileHost(api().db, 'h1'))
+const first = () => (started ??= fileHost('h1', api().db))
 
 test.after.always('stop the host', async () => (await started)?.stop())
 
@@ -262,7 +262,7 @@ test.serial('a configuration that is refused, or whose deployment fails, says so
 })
 
 test('each application’s files are asked of its own host', async t => {
-  const second = await fileHost(api().db, 'h2')
+  const second = await fileHost('h2', api().db)
   t.teardown(() => second.stop())
   const onFirst = await made({ where: 'first' })
   const onSecond = await made({ where: 'second' }, { host: Promise.resolve(second) })
