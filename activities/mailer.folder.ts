@@ -1,14 +1,15 @@
-import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { mailsKeptDays } from '../policy/mail/delivery.ts'
 import { mailMessage } from './mail-message.ts'
 import type { Mailer } from './mailer.ts'
 
-/** For installations without a mail server: each mail is a file that any mail program opens, named by time and id. */
+/** For installations without a mail server: each mail is a file that any mail program opens, named by time and id, for 30 days. */
 export function folderMailer(folder: string): Mailer {
   return {
     async send(mail, signal) {
       const message = mailMessage(mail)
-      const path = join(folder, `${mail.date.toISOString().replaceAll(':', '')}-${mail.id}.eml`)
+      const path = join(folder, `${stamp(mail.date)}-${mail.id}.eml`)
       const temporary = `${path}.new`
       await mkdir(folder, { recursive: true, mode: 0o700 })
       signal.throwIfAborted()
@@ -21,10 +22,23 @@ export function folderMailer(folder: string): Mailer {
           await file.close()
         }
         await rename(temporary, path)
+        await removeOld(folder)
       } catch (error) {
         await rm(temporary, { force: true })
         throw error
       }
     },
+  }
+}
+
+const stamp = (date: Date): string => date.toISOString().replaceAll(':', '')
+const named = /^(\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z)-[0-9a-f]+\.eml(\.new)?$/
+
+/** Also what a process that died has left half written. */
+async function removeOld(folder: string): Promise<void> {
+  const oldest = stamp(new Date(Date.now() - mailsKeptDays * 86_400_000))
+  for (const name of await readdir(folder)) {
+    const [, written] = named.exec(name) ?? []
+    if (written && written < oldest) await rm(join(folder, name), { force: true })
   }
 }

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
@@ -36,8 +36,20 @@ test('a mail in the folder has one file, which only its owner reads', async t =>
   const mail = mailOf()
   for (let n = 0; n < 2; n++) await folderMailer(folder).send(mail, AbortSignal.timeout(1000))
   const mine = files().filter(path => path.includes(mail.id))
-  t.deepEqual(mine, [join(folder, `2030-01-02T030405.000Z-${mail.id}.eml`)])
+  t.deepEqual(mine, [join(folder, `2100-01-02T030405.000Z-${mail.id}.eml`)])
   t.is(statSync(mine[0]!).mode & 0o777, 0o600)
+})
+
+test('files of the folder that are older than a month go, and only those', async t => {
+  const own = join(base, 'aged')
+  const id = 'a'.repeat(32)
+  mkdirSync(own)
+  const old = [`2020-01-02T030405.000Z-${id}.eml`, `2020-01-02T030405.000Z-${id}.eml.new`]
+  const kept = ['2020-notes.eml', `2100-01-02T030405.000Z-${id}.eml`]
+  for (const name of [...old, ...kept]) writeFileSync(join(own, name), '')
+  const mail = mailOf()
+  await folderMailer(own).send(mail, AbortSignal.timeout(1000))
+  t.deepEqual(readdirSync(own).sort(), [...kept, `2100-01-02T030405.000Z-${mail.id}.eml`].sort())
 })
 
 /** One try at a server of its own that follows a script. */

@@ -16,7 +16,7 @@ export const mailOf = (changes: Partial<Mail> = {}): Mail => ({
   subject: 'shop is using 92% of its memory',
   text: 'Hello\n',
   language: 'en-US',
-  date: new Date('2030-01-02T03:04:05Z'),
+  date: new Date('2100-01-02T03:04:05Z'),
   ...changes,
 })
 
@@ -52,7 +52,7 @@ export function mailerContract(test: TestFn | SerialFn, name: string, end: () =>
     t.like(read!.headers, {
       From: 'Berth <berth@example.org>',
       To: '<ana@example.org>',
-      Date: 'Wed, 02 Jan 2030 03:04:05 +0000',
+      Date: 'Sat, 02 Jan 2100 03:04:05 +0000',
       'Content-Language': 'ja-JP',
       'Auto-Submitted': 'auto-generated',
     })
