@@ -38,15 +38,12 @@ export async function watchHost(options: WatchOptions, signal: AbortSignal): Pro
     }
   }
   const rounds = async () => {
+    signal.addEventListener('abort', () => changed(), { once: true })
     while (!signal.aborted) {
-      const wake = new Promise<void>(resolve => {
-        changed = resolve
-      })
+      const pause = new AbortController()
+      changed = () => pause.abort()
       await reconcile(options).catch(error => log.warn({ err: error }, 'watch: will look again'))
-      const round = new AbortController()
-      const late = sleep(everySeconds * 1000, undefined, { signal: AbortSignal.any([signal, round.signal]) })
-      await Promise.race([wake, late.catch(() => {})])
-      round.abort() // many events in a row would leave a timer each
+      await sleep(everySeconds * 1000, undefined, { signal: pause.signal }).catch(() => {})
       await sleep(gatherMs) // events come in bursts
     }
   }
@@ -142,8 +139,10 @@ async function act(
     })
   }
   if (decision === 'bring-back') await enqueueStart(db, app)
-  if (decision === 'bring-down' && container && (await staysStopped(db, app.id)))
-    await turns(app.id, () => engine.stop(container.name, stopGraceSeconds))
+  if (decision === 'bring-down' && container)
+    await turns(app.id, async () => {
+      if (await staysStopped(db, app.id)) await engine.stop(container.name, stopGraceSeconds)
+    })
   if (decision === 'record-exit') {
     const exit = {
       code: container?.exitCode ?? null,
@@ -159,7 +158,7 @@ async function act(
   }
 }
 
-/** Asked last, so that a start which came meanwhile is not taken back. */
+/** Asked last, in the application's turn, so that a start which came meanwhile is not taken back. */
 async function staysStopped(db: Db, appId: string): Promise<boolean> {
   if (await operations.isBusy(db, appId)) return false
   return (await apps.loadApp(db, appId))?.desired_state === 'stopped'

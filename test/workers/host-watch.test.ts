@@ -1,10 +1,12 @@
+import { getEventListeners, once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { pino } from 'pino'
 import { appTurns } from '../../activities/app-turns.ts'
 import { type ContainerHost, type ContainerState, labels } from '../../activities/container-host.ts'
 import * as apps from '../../db/apps.ts'
 import * as operations from '../../db/operations.ts'
-import { reconcile } from '../../workers/host-watch.ts'
+import { reconcile, watchHost } from '../../workers/host-watch.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 
@@ -181,4 +183,33 @@ test('containers and folders of no application are removed, others never', async
   const stray = container({ id: 'f'.repeat(24) }, { name: 'berth-stray-1' })
   await look([container(app), stray], 'boot-1', removed, [app.id, 'e'.repeat(24)])
   t.deepEqual(removed, ['berth-stray-1', 'e'.repeat(24)])
+})
+
+test('a host is looked at after every event, and waiting for the next leaves nothing behind', async t => {
+  const { db } = await database
+  const ending = new AbortController()
+  let looks = 0
+  let happen = () => {}
+  const engine = {
+    ...engineWith([]),
+    list: async () => {
+      looks++
+      return []
+    },
+    watch: (_: unknown, onEvent: () => void, signal: AbortSignal) => {
+      happen = onEvent
+      return once(signal, 'abort')
+    },
+  } as unknown as ContainerHost
+  const volumes = { list: async () => [] } as never
+  const options = { db, engine, volumes, turns: appTurns(), hostId: 'watched', bootId: 'boot-1', log, everySeconds: 60 }
+  const watched = watchHost(options, ending.signal)
+  for (let seen = 1; seen <= 15; seen++) {
+    while (looks < seen) await sleep(5)
+    happen()
+  }
+  t.true(getEventListeners(ending.signal, 'abort').length <= 2)
+  ending.abort()
+  await watched
+  t.true(looks >= 15)
 })
