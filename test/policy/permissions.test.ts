@@ -1,5 +1,5 @@
 import test from 'ava'
-import { permissions, permits, roles } from '../../policy/permissions.ts'
+import { mayGrant, permissions, permits, roles } from '../../policy/permissions.ts'
 import { covers } from '../../policy/scopes.ts'
 
 test('roles have the permissions of the contract', t => {
@@ -20,4 +20,24 @@ test('a key covers its scopes; without a list it covers everything; a row withou
   t.false(covers(['apps:read'], 'apps:write'))
   t.false(covers(['apps:read'], null))
   t.false(covers([], 'apps:read'))
+})
+
+test('a key hands out the roles whose permissions its scopes cover', t => {
+  const granted = (list: readonly string[] | null) => roles.filter(role => mayGrant(list, role))
+  t.deepEqual(granted(null), [...roles])
+  t.deepEqual(granted(['workspaces:manage']), [])
+  const steps: [role: (typeof roles)[number], more: string[]][] = [
+    ['view', ['apps:read']],
+    ['manager', ['apps:control']],
+    ['maintain', ['apps:deploy', 'apps:write', 'files:read', 'files:write']],
+    ['admin', ['envs:read', 'envs:write', 'snapshots:read', 'snapshots:write']],
+  ]
+  const list = ['workspaces:manage']
+  for (const [n, [role, more]] of steps.entries()) {
+    for (const scope of more) {
+      t.false(granted(list).includes(role), `${role} without ${scope}`)
+      list.push(scope)
+    }
+    t.deepEqual(granted(list).slice(0, n + 1), roles.slice(0, n + 1))
+  }
 })
