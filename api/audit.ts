@@ -19,7 +19,7 @@ export async function audit(
   const again = 'Idempotent-Replayed' in exchange.headers
   if (!command || again || !caller || (result !== 'success' && operationId === null)) return
   const entry = {
-    accountId: app?.owner_id ?? caller.user.id,
+    accountId: app?.owner_id ?? exchange.resourceOwner ?? caller.user.id,
     actor: caller.user.id,
     action: endpoint.name,
     resource: app?.id ?? exchange.resource ?? null,

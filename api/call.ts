@@ -9,6 +9,8 @@ export class Exchange {
   readonly headers: Record<string, string> = {}
   /** Id of what a command was about, where the path does not name it; for the audit record. */
   resource: string | undefined
+  /** Account whose resource that is, where it is not the caller's. */
+  resourceOwner: string | undefined
   #gone: AbortController | undefined
 
   constructor(

@@ -70,12 +70,13 @@ function assertFound(changed: number): void {
   if (changed === 0) throw new ApiError('MEMBER_NOT_FOUND')
 }
 
-/** Throws CANNOT_LEAVE_OWNER, and WORKSPACE_NOT_FOUND to whoever is not in it. */
-export async function leaveWorkspace(db: Db, userId: string, id: string): Promise<void> {
-  await transaction(db, async trx => {
+/** Resolves to the id of its owner. Throws CANNOT_LEAVE_OWNER, and WORKSPACE_NOT_FOUND to whoever is not in it. */
+export async function leaveWorkspace(db: Db, userId: string, id: string): Promise<string> {
+  return transaction(db, async trx => {
     const left = await trx('workspace_members').where({ workspace_id: id, user_id: userId }).delete()
-    const owned = await trx('workspaces').where({ id, owner_id: userId }).first('id')
-    if (left === 0) throw new ApiError(owned ? 'CANNOT_LEAVE_OWNER' : 'WORKSPACE_NOT_FOUND')
+    const workspace = await trx('workspaces').where({ id }).first('owner_id')
+    if (left === 0) throw new ApiError(workspace?.owner_id === userId ? 'CANNOT_LEAVE_OWNER' : 'WORKSPACE_NOT_FOUND')
     await announceAccess(trx, userId)
+    return workspace.owner_id
   })
 }

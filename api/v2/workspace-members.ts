@@ -124,7 +124,7 @@ export const workspacesLeave = endpoint({
   body: z.object({ workspaceId }),
   errors: ['INVALID_ID', 'CANNOT_LEAVE_OWNER', 'WORKSPACE_NOT_FOUND'],
   async handle({ caller, body, exchange }, { db }) {
-    await leaveWorkspace(db, caller.user.id, body.workspaceId)
+    exchange.resourceOwner = await leaveWorkspace(db, caller.user.id, body.workspaceId)
     exchange.resource = body.workspaceId
   },
 })
