@@ -85,7 +85,7 @@ export const workspacesCreate = endpoint({
   },
 })
 
-/** Only its owner may. The applications stay with him. */
+/** Only its owner may, and keeps the applications. */
 export const workspacesDelete = endpoint({
   name: 'workspaces.delete',
   method: 'DELETE',
