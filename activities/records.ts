@@ -12,6 +12,7 @@ import { type Failure, failed, inWords } from './outcome-words.ts'
 import type { ContainerExit, LaneOperation, Release, Serving, StartedContainer } from './release.ts'
 import { type DecisionOptions, decide, decideServing } from './release-decision.ts'
 import { snapshotRecords } from './snapshot-records.ts'
+import { endSuspended } from './suspension.ts'
 
 export interface RecordsOptions extends DecisionOptions {
   db: Db
@@ -35,6 +36,7 @@ export function recordActivities(options: RecordsOptions) {
       for (;;) {
         const operation = await operations.claimNext(db, appId, underWay)
         if (!operation) return null
+        if (await endSuspended(db, plans, operation)) continue
         const decided = await decide(db, options, operation)
         if (decided) return decided
         // The application went away while this waited: true for the caller, and final.

@@ -27,6 +27,11 @@ export interface Lanes {
   wake(appId: string, ownerId: string): Promise<void>
 }
 
+/** Wakes the step of an account to a lower plan, as `Lanes` does. */
+export interface Downgrades {
+  wake(userId: string): Promise<void>
+}
+
 export interface Log {
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
@@ -43,6 +48,7 @@ export interface Parts {
   store: ObjectStore
   archives: Archives
   lanes: Lanes
+  downgrades: Downgrades
   outcomes: Outcomes
   patience: Patience
   hosts: HostReader

@@ -1,6 +1,7 @@
 import { sweepPoints } from './app-metrics.ts'
 import { sweepAudit } from './audit.ts'
 import type { Db } from './database.ts'
+import { sweepDowngrades } from './downgrades.ts'
 import { sweepMails } from './mails.ts'
 import { sweepSignIns } from './sign-ins.ts'
 import { sweepSnapshots } from './snapshot-retention.ts'
@@ -19,6 +20,7 @@ export async function tidyRows(db: Db): Promise<boolean> {
     await sweepPoints(trx)
     await sweepMails(trx)
     await sweepSnapshots(trx)
+    await sweepDowngrades(trx)
     return true
   })
 }

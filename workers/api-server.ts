@@ -38,6 +38,7 @@ import { applicationRange } from '../policy/networks.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { openGitProvider } from './git-provider.ts'
+import { temporalDowngrades } from './downgrades.ts'
 import { sharedWakes } from './lane-wakes.ts'
 import { temporalLanes } from './lanes.ts'
 import { plansOf } from './plans.ts'
@@ -78,6 +79,7 @@ export async function serveApi(config: Config): Promise<void> {
     authenticate,
     limiter: new Limiter(db),
     lanes: sharedWakes(withCrashPoints('lanes', temporalLanes(client, { queuePrefix: config.queuePrefix }))),
+    downgrades: temporalDowngrades(client, config),
     outcomes: new Outcomes(notifications),
     patience: heldCall,
     hosts: httpHostReader(db, askHost),

@@ -3,5 +3,8 @@ import { mailedCode } from '../policy/mailed-codes.ts'
 
 /** Codes stand in no row: the sender works them out of the id of what they confirm. */
 export const mailedCodes = (masterKey: string) => ({
+  'downgrade-code': ({ fields }: QueuedMail) => ({
+    code: mailedCode(masterKey, 'downgrade', String(fields.downgrade)),
+  }),
   'sign-in': ({ fields }: QueuedMail) => ({ code: mailedCode(masterKey, 'sign-in', String(fields.signIn)) }),
 })

@@ -1,6 +1,7 @@
 import type { Client } from '@temporalio/client'
 import type { Logger } from 'pino'
 import type { Edge } from '../activities/edge.ts'
+import { downgradeRecords } from '../activities/downgrade-records.ts'
 import { edgeActivities } from '../activities/edge-routes.ts'
 import { openMailer } from '../activities/mailer.select.ts'
 import type { ObjectStore } from '../activities/object-store.ts'
@@ -9,9 +10,11 @@ import type { Db } from '../db/database.ts'
 import type { Config } from '../policy/config.ts'
 import { takeAutomaticSnapshots } from './automatic-snapshots.ts'
 import { withCrashPoints } from './crash-points.ts'
+import { temporalDowngrades } from './downgrades.ts'
 import { type Lanes, platformQueue } from './lanes.ts'
 import { sendMails } from './mail-sender.ts'
 import { mailedCodes } from './mailed-codes.ts'
+import { actOnPlanEnds } from './plan-ends.ts'
 import { plansOf } from './plans.ts'
 import { runRelay } from './relay.ts'
 import { keepRoutes } from './route-keeper.ts'
@@ -43,8 +46,10 @@ export async function startPlatformWorker({
 }: PlatformParts) {
   const ending = new AbortController()
   const plans = plansOf(config)
+  const downgrades = temporalDowngrades(client, config)
   const loops = [
-    runRelay({ db, client, lanes, log }, ending.signal),
+    runRelay({ db, client, lanes, downgrades, log }, ending.signal),
+    actOnPlanEnds({ db, lanes, plans, log }, ending.signal),
     runSweep({ db, store, log, keys: config.sealKeys }, ending.signal),
     takeAutomaticSnapshots({ db, lanes, plans, log }, ending.signal),
     keepRoutes({ db, edge, databaseUrl: config.databaseUrl, appsDomain: config.appsDomain, log }, ending.signal),
@@ -71,6 +76,7 @@ export async function startPlatformWorker({
     taskQueue: platformQueue(config.queuePrefix),
     activities: {
       ...withCrashPoints('records', records),
+      ...downgradeRecords(db, plans),
       ...edgeActivities(edge),
     },
     maxCachedWorkflows: 200,

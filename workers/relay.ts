@@ -3,12 +3,14 @@ import type { Client } from '@temporalio/client'
 import type { Logger } from 'pino'
 import type { Db } from '../db/database.ts'
 import * as operations from '../db/operations.ts'
+import { type Downgrades, healDowngrades } from './downgrades.ts'
 import { type Lanes, laneRuns } from './lanes.ts'
 
 export interface RelayOptions {
   db: Db
   client: Client
   lanes: Lanes
+  downgrades: Downgrades
   log: Logger
   everySeconds?: number
 }
@@ -22,17 +24,19 @@ const runningSeconds = 5
  * process does it at a time. Not a Temporal schedule, which would die with the Temporal that it heals.
  */
 export async function runRelay(
-  { db, client, lanes, log, everySeconds = 1 }: RelayOptions,
+  { db, client, lanes, downgrades, log, everySeconds = 1 }: RelayOptions,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
-    await relayOnce({ db, client, lanes, log }).catch(error => log.warn({ err: error }, 'relay: will try again'))
+    const again = (error: unknown) => log.warn({ err: error }, 'relay: will try again')
+    await relayOnce({ db, client, lanes, log }).catch(again)
+    await healDowngrades({ db, downgrades, log }).catch(again)
     await sleep(everySeconds * 1000, undefined, { signal }).catch(() => {})
   }
 }
 
 /** One round; resolves to how many lanes were woken. */
-export async function relayOnce({ db, client, lanes, log }: Omit<RelayOptions, 'everySeconds'>): Promise<number> {
+export async function relayOnce({ db, client, lanes, log }: Omit<RelayOptions, 'downgrades' | 'everySeconds'>): Promise<number> {
   const waiting = await db.transaction(async trx => {
     const { rows } = await trx.raw(`select pg_try_advisory_xact_lock(hashtext('berth.relay')) as mine`)
     return rows[0].mine ? operations.waitingTargets(trx, queuedSeconds, runningSeconds) : []

@@ -1,12 +1,20 @@
+import { downgradeCode } from './downgrade-code.ts'
+import { downgradeRefused } from './downgrade-refused.ts'
 import { memoryHigh } from './memory-high.ts'
 import { memoryOut } from './memory-out.ts'
+import { planEnded } from './plan-ended.ts'
+import { planEnding } from './plan-ending.ts'
 import { signIn } from './sign-in.ts'
 import { type MailFields, type MailTemplate, type MailText, mailLocaleOf } from './template.ts'
 
 /** Every mail that the platform writes, by name. */
 export const templates = {
+  'downgrade-code': downgradeCode,
+  'downgrade-refused': downgradeRefused,
   'memory-high': memoryHigh,
   'memory-out': memoryOut,
+  'plan-ended': planEnded,
+  'plan-ending': planEnding,
   'sign-in': signIn,
 } as const
 
@@ -15,7 +23,7 @@ export type TemplateName = keyof typeof templates
 type Fields<T extends TemplateName> = (typeof templates)[T] extends MailTemplate<infer F> ? F : never
 
 /** Names of fields that must stand in no row, such as a code, by template: whoever sends works them out of the row each time. */
-type Unqueued = { 'sign-in': 'code' }
+type Unqueued = { 'downgrade-code': 'code'; 'sign-in': 'code' }
 
 /** What is queued with a mail of this template. */
 export type QueuedFields<T extends TemplateName> = Omit<Fields<T>, T extends keyof Unqueued ? Unqueued[T] : never>

@@ -34,6 +34,7 @@ const granted: Record<string, readonly number[]> = {
   'account.authorize.show': [400],
   'account.authorize.decide': [400],
   'account.authorize.claim': [400],
+  'account.downgrade': [200, 429],
   'account.locale': [400],
   'account.username': [400],
   'apps.create': [415],

@@ -31,6 +31,7 @@ import { createApp } from '../../db/app-creation.ts'
 import type { AppRow } from '../../db/apps.ts'
 import type { Db } from '../../db/database.ts'
 import { deploySources } from '../../db/deploy-sources.ts'
+import { settleDowngrade } from '../../db/downgrades.ts'
 import { registerHost } from '../../db/hosts.ts'
 import { Notifications } from '../../db/notifications.ts'
 import { claimNext, finish, type OperationRow, type Outcome } from '../../db/operations.ts'
@@ -207,6 +208,7 @@ export async function openApiFor(
     authenticate,
     limiter: new Limiter(db),
     archives: zips,
+    downgrades: { wake: async userId => void (await settleDowngrade(db, defaultPlans, userId)) },
     outcomes: new Outcomes(notifications),
     patience: heldCall,
     rates,

@@ -9,16 +9,21 @@ import { checkout } from './command.ts'
 /** Where recorded runs of every path lie. */
 export const histories = join(checkout, 'test', 'histories')
 
+/** As `keepRun`, of an application's lane. */
+export async function keepHistory(client: Client, name: string, appId: string): Promise<void> {
+  await keepRun(client, name, laneId(appId))
+}
+
 /**
- * Writes the run of an application's lane into RECORD_HISTORIES, once it has ended; without that setting nothing is done. What
+ * Writes a run into RECORD_HISTORIES, once it has ended; without that setting nothing is done. What
  * names the machine that it ran on is left out.
  */
-export async function keepHistory(client: Client, name: string, appId: string): Promise<void> {
+export async function keepRun(client: Client, name: string, workflowId: string): Promise<void> {
   const folder = process.env.RECORD_HISTORIES
   if (!folder) return
-  const lane = client.workflow.getHandle(laneId(appId))
-  await lane.result().catch(() => {}) // one that was ended from outside is a history too
-  const text = JSON.stringify(JSON.parse(historyToJSON(await lane.fetchHistory()), withoutStacks))
+  const run = client.workflow.getHandle(workflowId)
+  await run.result().catch(() => {}) // one that was ended from outside is a history too
+  const text = JSON.stringify(JSON.parse(historyToJSON(await run.fetchHistory()), withoutStacks))
   await mkdir(folder, { recursive: true })
   await writeFile(join(folder, `${name}.json`), `${text.replaceAll(hostname(), 'machine').replaceAll(checkout, '')}\n`)
 }

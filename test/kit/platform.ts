@@ -17,6 +17,7 @@ import type { Db } from '../../db/database.ts'
 import * as operations from '../../db/operations.ts'
 import { type Config, parseConfig } from '../../policy/config.ts'
 import { openTemporal } from '../../workers/connect.ts'
+import { temporalDowngrades } from '../../workers/downgrades.ts'
 import { type HostParts, openHost } from '../../workers/host-parts.ts'
 import { startHost } from '../../workers/host-worker.ts'
 import { temporalLanes } from '../../workers/lanes.ts'
@@ -157,6 +158,7 @@ export class TestPlatform {
     const ask = hostCall(database.db, masterKey)
     const parts = ({ rates }: Parts) => ({
       lanes: lanes as never,
+      downgrades: temporalDowngrades(client, config),
       hosts: httpHostReader(database.db, ask) as never,
       live: new LiveFeeds(hostLive(ask), rates),
       store,

@@ -1,0 +1,15 @@
+import type { Db } from '../db/database.ts'
+import { settleDowngrade } from '../db/downgrades.ts'
+import type { Plans } from '../policy/plans.ts'
+
+export type DowngradeRecords = ReturnType<typeof downgradeRecords>
+
+/** Steps to lower plans, in Postgres. Each is one transaction and may be repeated. */
+export function downgradeRecords(db: Db, plans: Plans) {
+  return {
+    /** Does what is due; milliseconds until the code is too old, or null when nothing is left to do. */
+    async settleDowngrade(userId: string): Promise<number | null> {
+      return settleDowngrade(db, plans, userId)
+    },
+  }
+}

@@ -1,0 +1,88 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import { beginDowngrade, confirmDowngrade, findDowngrade } from '../../db/downgrades.ts'
+import { defaultPlans as plans } from '../../policy/plans.ts'
+import { downgradeId, healDowngrades, temporalDowngrades } from '../../workers/downgrades.ts'
+import { keepRun } from '../kit/histories.ts'
+import { laneKit } from './lane-kit.ts'
+
+const kit = laneKit({})
+
+/** An account that has begun a step, whose code is good for so many seconds. */
+async function begun(seconds = 600) {
+  const { db, client, make, queuePrefix } = await kit
+  const user = await make.user('standard-6')
+  await beginDowngrade(db, plans, user.id)
+  const mine = () => db('downgrades').where({ user_id: user.id })
+  await mine().update({ expires_at: new Date(Date.now() + seconds * 1000) })
+  const { id } = await mine().first()
+  const run = client.workflow.getHandle(downgradeId(user.id))
+  return {
+    user,
+    run,
+    downgrades: temporalDowngrades(client, { queuePrefix }),
+    confirm: () => confirmDowngrade(db, plans, user.id, () => true),
+    row: async () => (await findDowngrade(db, id))!,
+    plan: async () => (await db('users').where({ id: user.id }).first()).plan,
+    state: async () => (await run.describe()).status.name,
+  }
+}
+
+test('it waits for its confirmation, and takes the next lower plan', async t => {
+  const { client } = await kit
+  const { user, run, downgrades, confirm, row, plan, state } = await begun()
+  await downgrades.wake(user.id)
+  t.deepEqual([await state(), await plan()], ['RUNNING', 'standard-6'])
+  await confirm()
+  await downgrades.wake(user.id)
+  await run.result()
+  t.deepEqual([(await row()).state, await plan()], ['applied', 'standard-4'])
+  await keepRun(client, 'downgrade', downgradeId(user.id))
+})
+
+test('a code that nobody gives runs out, and another step can be begun', async t => {
+  const { db, client } = await kit
+  const { user, run, downgrades, row, plan } = await begun(1)
+  await downgrades.wake(user.id)
+  await run.result()
+  t.deepEqual([(await row()).state, await plan()], ['expired', 'standard-6'])
+  await keepRun(client, 'downgrade-expired', downgradeId(user.id))
+  await t.notThrowsAsync(beginDowngrade(db, plans, user.id))
+})
+
+test('a hundred wake-ups of a confirmed step apply it once', async t => {
+  const { user, run, downgrades, confirm, plan } = await begun()
+  await confirm()
+  await Promise.all(Array.from({ length: 100 }, () => downgrades.wake(user.id)))
+  await run.result()
+  t.is(await plan(), 'standard-4')
+})
+
+test('the history holds the account, and nothing that confirms', async t => {
+  const { user, run, downgrades, confirm, row } = await begun()
+  await downgrades.wake(user.id)
+  await confirm()
+  await downgrades.wake(user.id)
+  await run.result()
+  const history = JSON.stringify(await run.fetchHistory())
+  t.false(history.includes((await row()).id))
+})
+
+test('a lost wake-up is healed from the rows, also when Temporal has lost the run', async t => {
+  const { db } = await kit
+  const lost = await begun()
+  await lost.downgrades.wake(lost.user.id)
+  await lost.run.terminate('as a lost Temporal does')
+  const never = await begun()
+  const over = await begun(-10)
+  for (const step of [lost, never]) await step.confirm()
+  await db('downgrades')
+    .where({ state: 'confirmed' })
+    .update({ confirmed_at: new Date(Date.now() - 10_000) })
+  // The relay of the worker does it as well.
+  await healDowngrades({ db, downgrades: lost.downgrades, log: { info() {} } as never })
+  for (const step of [lost, never, over])
+    while (['pending', 'confirmed'].includes((await step.row()).state)) await sleep(20)
+  t.deepEqual([await lost.plan(), await never.plan(), await over.plan()], ['standard-4', 'standard-4', 'standard-6'])
+  t.is((await over.row()).state, 'expired')
+})
