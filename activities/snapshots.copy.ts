@@ -148,14 +148,21 @@ function filler(fd: number, bytes: number): Filler {
   }
 }
 
-/** Files may be packed already, some of them only here and there: one place of four that shrinks is enough. */
+const sampleBytes = 16 * 1024
+const mostSamples = 8
+const goldenRatio = 0.618034
+
+/** Files may be packed already, some of them only in places: one sample that shrinks is enough. They keep no even distance. */
 function looksPackable(fd: number, size: number): boolean {
-  const last = size - wholeBytes
-  return [0, 1 / 3, 2 / 3, 1].some(place => shrinks(readAt(fd, Math.floor(last * place), wholeBytes)))
+  const samples = Math.min(mostSamples, Math.ceil(size / (256 * 1024)))
+  const places = Array.from({ length: samples }, (_, n) => Math.floor((size - sampleBytes) * ((n * goldenRatio) % 1)))
+  return places.some(place => shrinks(readAt(fd, place, sampleBytes)))
 }
 
+const buffer = Buffer.allocUnsafeSlow(wholeBytes)
+
+/** At most `wholeBytes`, good until the next call. */
 function readAt(fd: number, from: number, bytes: number): Buffer {
-  const buffer = Buffer.allocUnsafe(bytes)
   let length = 0
   for (let read = 1; read > 0 && length < bytes; length += read)
     read = fs.readSync(fd, buffer, length, bytes - length, from + length)

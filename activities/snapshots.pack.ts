@@ -29,7 +29,8 @@ export function stored(bytes: Buffer): Packed & { bytes: Buffer; deflated: boole
 /** Packs content in memory; what does not become smaller stays as it is. */
 export function packWhole(content: Buffer, level: number): Packed & { bytes: Buffer; deflated: boolean } {
   const windowBits = windowBitsOf(content.length)
-  const bytes = deflateRawSync(content, { level, windowBits, memLevel: Math.max(windowBits - 7, 4) })
+  const options = { level, windowBits, memLevel: Math.max(windowBits - 7, 4), chunkSize: Math.max(content.length, 64) }
+  const bytes = deflateRawSync(content, options)
   const plain = stored(content)
   return bytes.length < content.length ? { ...plain, packed: bytes.length, bytes, deflated: true } : plain
 }

@@ -30,7 +30,7 @@ export function localHeader(entry: ZipEntry): Buffer {
   const { crc, size, packed, described, wide } = entry
   const known = described ? { crc: 0, size: 0, packed: 0 } : { crc, size, packed }
   const extra = Buffer.concat([timeField(entry.mtime), wide ? wideField([known.size, known.packed]) : none])
-  const head = Buffer.alloc(30)
+  const head = blank(30)
   head.writeUInt32LE(0x0403_4b50, 0)
   writeTraits(head, 4, entry)
   head.writeUInt32LE(known.crc, 14)
@@ -43,10 +43,10 @@ export function localHeader(entry: ZipEntry): Buffer {
 
 /** Stands behind the content of an entry that is `described`. */
 export function dataDescriptor({ crc, size, packed, wide }: ZipEntry): Buffer {
-  const head = Buffer.alloc(8)
+  const head = blank(8)
   head.writeUInt32LE(0x0807_4b50, 0)
   head.writeUInt32LE(crc, 4)
-  const sizes = Buffer.alloc(wide ? 16 : 8)
+  const sizes = blank(wide ? 16 : 8)
   if (wide) writeWide(sizes, 0, [packed, size])
   else {
     sizes.writeUInt32LE(packed, 0)
@@ -60,7 +60,7 @@ export function centralRecord(entry: ZipEntry): Buffer {
   const { crc, size, packed, offset, mode } = entry
   const large = [size, packed, offset].filter(value => value >= most.long)
   const extra = Buffer.concat([timeField(entry.mtime), large.length > 0 ? wideField(large) : none])
-  const head = Buffer.alloc(46)
+  const head = blank(46)
   head.writeUInt32LE(0x0201_4b50, 0)
   head.writeUInt16LE(madeOnUnix | 45, 4)
   writeTraits(head, 6, entry)
@@ -76,25 +76,28 @@ export function centralRecord(entry: ZipEntry): Buffer {
 
 /** The end of the archive, behind a central directory of `length` bytes from `start` on. */
 export function endRecords(entries: number, start: number, length: number): Buffer {
-  const end = Buffer.alloc(22)
+  const end = blank(22)
   end.writeUInt32LE(0x0605_4b50, 0)
   end.writeUInt16LE(Math.min(entries, most.short), 8)
   end.writeUInt16LE(Math.min(entries, most.short), 10)
   end.writeUInt32LE(Math.min(length, most.long), 12)
   end.writeUInt32LE(Math.min(start, most.long), 16)
   if (entries < most.short && start < most.long && length < most.long) return end
-  const wide = Buffer.alloc(56)
+  const wide = blank(56)
   wide.writeUInt32LE(0x0606_4b50, 0)
   writeWide(wide, 4, [44])
   wide.writeUInt16LE(madeOnUnix | 45, 12)
   wide.writeUInt16LE(45, 14)
   writeWide(wide, 24, [entries, entries, length, start])
-  const locator = Buffer.alloc(20)
+  const locator = blank(20)
   locator.writeUInt32LE(0x0706_4b50, 0)
   writeWide(locator, 8, [start + length])
   locator.writeUInt32LE(1, 16)
   return Buffer.concat([wide, locator, end])
 }
+
+/** From the shared pool: a tree has as many headers as files. */
+const blank = (bytes: number): Buffer => Buffer.allocUnsafe(bytes).fill(0)
 
 const none = Buffer.alloc(0)
 
@@ -114,7 +117,7 @@ function isUtf8Text(name: Buffer): boolean {
 
 /** The time in seconds since 1970, which tools on Unix prefer to the coarse one. */
 function timeField(mtime: number): Buffer {
-  const field = Buffer.alloc(9)
+  const field = blank(9)
   field.writeUInt16LE(0x5455, 0)
   field.writeUInt16LE(5, 2)
   field.writeUInt8(1, 4)
@@ -123,7 +126,7 @@ function timeField(mtime: number): Buffer {
 }
 
 function wideField(values: number[]): Buffer {
-  const field = Buffer.alloc(4 + 8 * values.length)
+  const field = blank(4 + 8 * values.length)
   field.writeUInt16LE(1, 0)
   field.writeUInt16LE(8 * values.length, 2)
   writeWide(field, 4, values)

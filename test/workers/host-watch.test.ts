@@ -213,3 +213,27 @@ test('a host is looked at after every event, and waiting for the next leaves not
   await watched
   t.true(looks >= 15)
 })
+
+test('what a process that died has left paused is woken, and what stands still for a snapshot is not', async t => {
+  const { db, app, hostId } = await running()
+  const woken: string[] = []
+  const paused = container(app, { status: 'paused' })
+  const engine = { ...engineWith([paused]), unpause: async (name: string) => void woken.push(name) }
+  const turns = appTurns()
+  const volumes = { list: async () => [] } as never
+  const look = () => reconcile({ db, turns, hostId, bootId: 'boot-1', log, engine, volumes })
+  let over = () => {}
+  const held = turns(
+    app.id,
+    () =>
+      new Promise<void>(end => {
+        over = end
+      }),
+  )
+  await look()
+  t.deepEqual(woken, [])
+  over()
+  await held
+  await look()
+  t.deepEqual(woken, [paused.name])
+})
