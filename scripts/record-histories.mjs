@@ -7,7 +7,8 @@ import { fileURLToPath } from 'node:url'
 const checkout = fileURLToPath(new URL('..', import.meta.url))
 const folder = `${checkout}test/histories`
 rmSync(folder, { recursive: true, force: true })
-const { status } = spawnSync('npx', ['ava', 'test/workflows/app-lane.test.ts', 'test/workflows/deploy.test.ts'], {
+const runs = ['app-lane', 'deploy', 'snapshots', 'downgrade'].map(name => `test/workflows/${name}.test.ts`)
+const { status } = spawnSync('npx', ['ava', '--serial', ...runs], {
   cwd: checkout,
   stdio: 'inherit',
   env: { ...process.env, RECORD_HISTORIES: folder },

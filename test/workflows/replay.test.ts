@@ -24,6 +24,18 @@ const paths = [
   'deploy-superseded',
   'deploy-web',
   'deploy-without-restart',
+  'downgrade',
+  'downgrade-expired',
+  'restore',
+  'restore-before-push',
+  'restore-cancelled',
+  'restore-failed',
+  'restore-stopped',
+  'snapshot',
+  'snapshot-beside-deploy',
+  'snapshot-cancelled',
+  'snapshot-deleted',
+  'snapshot-failed',
 ]
 
 async function replay(histories: { workflowId: string; history: unknown }[]): Promise<Record<string, string>> {
