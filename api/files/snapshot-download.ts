@@ -14,6 +14,9 @@ const text = (status: number, body: string, headers: Record<string, string> = {}
   body,
 })
 
+/** A client that takes nothing for so long is cut. */
+const idleMs = 30_000
+
 /** Whatever is wrong with a link, the answer is the same. */
 const notFound = text(404, 'Not found\n')
 
@@ -71,6 +74,7 @@ async function send(
     'X-Content-Type-Options': 'nosniff',
     'X-Request-Id': requestId,
   })
+  response.setTimeout(idleMs, () => response.destroy())
   if (body) await pipeline(body, response).catch(error => gone.aborted || Promise.reject(error))
   else response.end()
   return streamed

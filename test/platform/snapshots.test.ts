@@ -124,6 +124,7 @@ test.serial('an application that was stopped is restored and stays stopped', asy
   t.deepEqual(seen(files), before)
   t.like(await platform.row(app.id), { status: 'exited', desired_state: 'stopped', release: 2 })
   t.is((await as.get(`/v2/apps/${app.id}/status?rawData=true`)).body.response.running, false)
+  t.not((await snapshot(it)).version_id, wanted.version_id, 'what is stopped can be copied too')
   t.is((await as.post(`/v2/apps/${app.id}/start`)).status, 200)
   await platform.serves(app.domain, 'the stopped one')
   t.deepEqual((await platform.remains()).containers, [`berth-${app.id}-2`])
