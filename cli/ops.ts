@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import { type Db, transaction } from '../db/database.ts'
 import { find, type OperationRow, type OperationState } from '../db/operations.ts'
 import { listOperations, type OperationStory, resolveOperation, storyOf } from '../db/operator.ts'
-import { type Asked, cancelDeploy, retryOperation } from '../db/operator-acts.ts'
+import { type Asked, cancelOperation, retryOperation } from '../db/operator-acts.ts'
 import { withInstallation } from './database.ts'
 import type { Installation } from './installation.ts'
 import { laneState, wakeLane } from './lane.ts'
@@ -129,7 +129,7 @@ async function storyIn({ db, id }: Place): Promise<OperationStory> {
 
 /** Resolves to the operation as it ended, or as it stands when the time is over. */
 async function cancel({ installation, db }: Place, asked: Asked, seconds: number): Promise<OperationRow> {
-  const done = await transaction(db, trx => cancelDeploy(trx, asked))
+  const done = await transaction(db, trx => cancelOperation(trx, asked))
   const operation = (await find(db, asked.operationId)) as OperationRow
   if (done === 'ended') return operation
   const woken = await wakeLane(installation.config, operation.target_id, operation.owner_id)

@@ -24,7 +24,7 @@ const cancellable: readonly operations.OperationKind[] = ['deploy', 'restore', '
  * Asks for the end of a deploy, restore or snapshot, in one compare-and-set: what waits ends here and now, what runs is ended by its lane, which has
  * to be woken. Throws `ActRefused` when there is nothing to end.
  */
-export async function cancelDeploy(trx: Db, { operationId, actor }: Asked): Promise<'ended' | 'asked'> {
+export async function cancelOperation(trx: Db, { operationId, actor }: Asked): Promise<'ended' | 'asked'> {
   const message = `Cancelled by ${actor}.`
   const { rows } = await trx.raw(
     `update operations

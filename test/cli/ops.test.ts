@@ -7,7 +7,7 @@ import { appendLog, record } from '../../db/deployments.ts'
 import { queueDeploy } from '../../db/deploys.ts'
 import * as operations from '../../db/operations.ts'
 import { listOperations, resolveOperation, storyOf } from '../../db/operator.ts'
-import { ActRefused, cancelDeploy, retryOperation } from '../../db/operator-acts.ts'
+import { ActRefused, cancelOperation, retryOperation } from '../../db/operator-acts.ts'
 import { queueRestore } from '../../db/restores.ts'
 import * as segments from '../../db/segments.ts'
 import { findSnapshot, markGood, queueSnapshot } from '../../db/snapshots.ts'
@@ -141,7 +141,7 @@ test.serial('cancelling ends what waits at once, asks what runs to end, and refu
   const first = await push('a'.repeat(40))
   await operations.claimNext(db, app.id)
   const second = await push('b'.repeat(40))
-  const cancel = (operationId: string) => transaction(db, trx => cancelDeploy(trx, { operationId, actor }))
+  const cancel = (operationId: string) => transaction(db, trx => cancelOperation(trx, { operationId, actor }))
   t.is(await cancel(second.operationId), 'ended')
   t.like(await operations.find(db, second.operationId), { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
   const ended = (await storyOf(db, second.operationId, 5))!
@@ -165,7 +165,7 @@ test.serial('what is claimed while it is cancelled is either ended or asked to e
     const { operationId } = await push('a'.repeat(40))
     const [claimed, done] = await Promise.all([
       operations.claimNext(db, app.id),
-      transaction(db, trx => cancelDeploy(trx, { operationId, actor })),
+      transaction(db, trx => cancelOperation(trx, { operationId, actor })),
     ])
     t.is(done, claimed ? 'asked' : 'ended')
     if (claimed) await operations.finish(db, operationId, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
@@ -238,7 +238,7 @@ test.serial('snapshots and restores are told, cancelled and tried again in their
   const waiting = await queueSnapshot(db, wish)
   t.regex((await told(waiting.operation_id)).text, /^snapshot of shop\n {2}WAITS since/)
   const asked = (operationId: string) => ({ operationId, actor })
-  t.is(await transaction(db, trx => cancelDeploy(trx, asked(waiting.operation_id))), 'ended')
+  t.is(await transaction(db, trx => cancelOperation(trx, asked(waiting.operation_id))), 'ended')
   t.is((await findSnapshot(db, waiting.id))?.state, 'failed')
   t.regex((await told(waiting.operation_id)).text, /a new snapshot can be asked for at any time/)
   await refused(
@@ -263,7 +263,7 @@ test.serial('snapshots and restores are told, cancelled and tried again in their
   const story = await told(restore.id)
   t.regex(story.text, new RegExp(`^restore of shop: snapshot ${row.id.slice(0, 8)}`))
   t.regex(story.text, /to end it: berth ops cancel/)
-  await transaction(db, trx => cancelDeploy(trx, asked(restore.id)))
+  await transaction(db, trx => cancelOperation(trx, asked(restore.id)))
   const again = await transaction(db, trx => retryOperation(trx, { ...asked(restore.id), force: false }))
   t.like(await operations.find(db, again.operationId), { kind: 'restore', state: 'queued', retry_of: restore.id })
 })

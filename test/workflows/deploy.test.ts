@@ -3,7 +3,7 @@ import test from 'ava'
 import { loadApp, usedMemoryMb } from '../../db/apps.ts'
 import { transaction } from '../../db/database.ts'
 import * as operations from '../../db/operations.ts'
-import { cancelDeploy } from '../../db/operator-acts.ts'
+import { cancelOperation } from '../../db/operator-acts.ts'
 import { laneId } from '../../workers/lanes.ts'
 import { keepHistory } from '../kit/histories.ts'
 import { configFile } from '../kit/rows.ts'
@@ -88,7 +88,7 @@ test('a deploy that is cancelled while it builds is recorded only after the buil
   const { end, deployment, operationId } = await push(app)
   await plan.reached
   const asked = { operationId, actor: 'operator:ana' }
-  t.is(await transaction(db, trx => cancelDeploy(trx, asked)), 'asked')
+  t.is(await transaction(db, trx => cancelOperation(trx, asked)), 'asked')
   await lanes.wake(app.id, app.owner_id)
   t.like(await end(), { state: 'cancelled', code: 'DEPLOY_CANCELLED', message: 'Cancelled by operator:ana.' })
   const ended = await deployment()

@@ -3,7 +3,7 @@ import test from 'ava'
 import { configOf } from '../../db/app-configuration.ts'
 import { type AppRow, loadApp } from '../../db/apps.ts'
 import { transaction } from '../../db/database.ts'
-import { cancelDeploy } from '../../db/operator-acts.ts'
+import { cancelOperation } from '../../db/operator-acts.ts'
 import { laneId } from '../../workers/lanes.ts'
 import { keepHistory } from '../kit/histories.ts'
 import { deployKit } from './deploy-kit.ts'
@@ -58,7 +58,7 @@ test('a snapshot is cancelled once its copying has ended, and a deploy beside it
   await plan.reached
   const deploy = await push(app)
   await sleep(300)
-  t.is(await transaction(db, trx => cancelDeploy(trx, { operationId, actor: 'operator:ana' })), 'asked')
+  t.is(await transaction(db, trx => cancelOperation(trx, { operationId, actor: 'operator:ana' })), 'asked')
   await lanes.wake(app.id, app.owner_id)
   const ended = await end()
   t.like(ended, { state: 'cancelled', code: 'DEPLOY_CANCELLED', message: 'Cancelled by operator:ana.' })
@@ -179,7 +179,7 @@ test('a restore that is cancelled is recorded once its unpacking has ended', asy
   const plan = behave(app, { pauseAt: 'prepareRelease 2', confirmMs: 300 })
   const { end, operationId } = await restore(app, good)
   await plan.reached
-  await transaction(db, trx => cancelDeploy(trx, { operationId, actor: 'operator:ana' }))
+  await transaction(db, trx => cancelOperation(trx, { operationId, actor: 'operator:ana' }))
   await lanes.wake(app.id, app.owner_id)
   t.like(await end(), { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
   t.like(await loadApp(db, app.id), { release: 1, status: 'running' })
