@@ -15,6 +15,7 @@ import { loginCommand } from './login.ts'
 import { logsCommand } from './logs.ts'
 import { mailCommand } from './mail.ts'
 import { opsCommand } from './ops.ts'
+import { plansCommand } from './plans.ts'
 import { psCommand } from './ps.ts'
 import { testCommand } from './test.ts'
 import { upCommand } from './up.ts'
@@ -37,6 +38,7 @@ for (const add of [
   deployCommand,
   loginCommand,
   usersCommand,
+  plansCommand,
   keysCommand,
   secretsCommand,
   hostCommand,

@@ -1,0 +1,44 @@
+import type { Command } from 'commander'
+import type { Plans } from '../policy/plans.ts'
+import { plansOf } from '../workers/plans.ts'
+import { loadInstallation } from './installation.ts'
+import { columns } from './terminal.ts'
+
+export function plansCommand(program: Command): void {
+  program
+    .command('plans')
+    .description('what each plan grants, in the order of the downgrade')
+    .option('--json', 'in the form that the setting PLANS_FILE takes')
+    .action(({ json }: { json?: boolean }) => {
+      const plans = plansOf(loadInstallation(process.env).config)
+      console.log(json ? JSON.stringify(Object.fromEntries(plans), null, 2) : plansTable(plans))
+    })
+}
+
+const head = [
+  'PLAN',
+  'MEMORY',
+  'REQUESTS/MIN',
+  'BLOB',
+  'SNAPSHOTS/DAY',
+  'BALANCERS',
+  'WORKSPACES',
+  'MEMBERS',
+  'HISTORY',
+]
+
+/** `berth plans` for people. */
+export function plansTable(plans: Plans): string {
+  const rows = [...plans].map(([name, plan]) => [
+    name,
+    `${plan.memoryMb} MB`,
+    String(plan.requestsPerMinute),
+    `${plan.blobGb} GB`,
+    String(plan.snapshotsPerDay),
+    String(plan.balancerGroups),
+    String(plan.workspaces),
+    String(plan.workspaceMembers),
+    plan.historyDays === 1 ? '1 day' : `${plan.historyDays} days`,
+  ])
+  return columns([head, ...rows], '')
+}
