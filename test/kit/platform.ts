@@ -194,11 +194,13 @@ export class TestPlatform {
       store,
       workflowBundle,
     })
-    undo.push(async () => {
-      await worker.stop()
-      await client.connection.close()
-    })
-    return worker
+    let stopped: Promise<void> | undefined
+    const stop = () => {
+      stopped ??= worker.stop().then(() => client.connection.close())
+      return stopped
+    }
+    undo.push(stop)
+    return { ...worker, stop }
   }
 
   /** The host's full name: names are of this run, for the engine is shared with others. */
