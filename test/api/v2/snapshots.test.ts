@@ -9,7 +9,7 @@ import { markFailed, markGood } from '../../../db/snapshots.ts'
 import type { Answer, TestUser } from '../../kit/api.ts'
 import { testApi } from '../../kit/api.ts'
 
-const api = testApi({ parts: () => ({ patience: { claimMs: 300, holdMs: 1500, backgroundMs: 1200 } }) })
+const api = testApi()
 
 /** What a lane does with a snapshot: a body in the store, and a row that is good. */
 async function take(operation: OperationRow, bytes = randomBytes(1000), digest = randomBytes(32).toString('hex')) {
@@ -31,9 +31,24 @@ const app = async (plan = 'standard-4') => {
 }
 
 test.beforeEach(() => {
-  api().lanes.asleep = false
+  lanesWork()
   api().lanes.outcome = byLane
 })
+
+function lanesWork() {
+  api().lanes.asleep = false
+  api().parts.patience = { claimMs: 20_000, holdMs: 30_000, backgroundMs: 30_000 }
+}
+
+/** Nobody takes up what is queued, and callers wait for moments only. */
+function lanesSleep() {
+  api().lanes.asleep = true
+  callersHurry()
+}
+
+function callersHurry() {
+  api().parts.patience = { claimMs: 300, holdMs: 1500, backgroundMs: 500 }
+}
 
 test.serial('a snapshot is answered with its link, listed with it, and downloaded by it', async t => {
   const { ana, app: made, path } = await app()
@@ -117,13 +132,19 @@ test.serial('ranges, HEAD, and every way in which a link can be changed', async 
 
 test.serial('a snapshot that takes long goes on: 202, then 409, then it is listed', async t => {
   const { ana, path } = await app()
+  callersHurry()
+  let finish = () => {}
+  const mayEnd = new Promise<void>(resolve => {
+    finish = resolve
+  })
   api().lanes.outcome = async operation => {
-    await sleep(1800)
+    await mayEnd
     return byLane(operation)
   }
   const answer = await api().as(ana).post(path)
   t.deepEqual([answer.status, answer.body.status, answer.body.code], [202, 'error', 'SNAPSHOT_PROCESSING'])
   t.is((await api().as(ana).post(path)).body.code, 'SNAPSHOT_IN_PROGRESS')
+  finish()
   await until(async () => (await api().as(ana).get(path)).body.response.length === 1)
   t.is(
     (
@@ -142,7 +163,7 @@ async function until(done: () => Promise<boolean>) {
 
 test.serial('one that nobody claims is never given up by its caller', async t => {
   const { ana, path } = await app()
-  api().lanes.asleep = true
+  lanesSleep()
   const answer = await api().as(ana).post(path)
   t.is(answer.status, 202)
   const id = answer.headers.get('x-operation-id')
@@ -194,7 +215,7 @@ test.serial('one Idempotency-Key makes one snapshot, also when its first answer 
   t.is(again.headers.get('idempotent-replayed'), 'true')
   t.deepEqual(again.body, first.body)
   t.is((await api().as(ana).get(path)).body.response.length, 1)
-  api().lanes.asleep = true
+  lanesSleep()
   const slow = () => api().as(ana).post(path, undefined, { 'idempotency-key': 'slow' })
   t.is((await slow()).status, 202)
   t.deepEqual([(await slow()).status, (await slow()).body.code], [202, 'SNAPSHOT_PROCESSING'])
@@ -252,7 +273,7 @@ test.serial('while a restore waits or runs, nothing else may touch the applicati
   const { ana, app: made, path } = await app()
   const { listed } = await snapshotOf(ana, path)
   const wanted = { snapshotId: listed.name, versionId: listed.version_id }
-  api().lanes.asleep = true
+  lanesSleep()
   const slow = await restore(ana, path, wanted)
   t.deepEqual([slow.status, slow.body.code], [202, 'SNAPSHOT_RESTORE_PROCESSING'])
   t.like((await api().as(ana).get(`${path}/restore`)).body.response, { state: 'queued' })
@@ -300,21 +321,21 @@ test.serial('a deletion and a restore at once: only one of them is let in', asyn
   for (let round = 0; round < 5; round++) {
     const { ana, app: made, path } = await app()
     const { listed } = await snapshotOf(ana, path)
-    api().lanes.asleep = true
+    lanesSleep()
     await Promise.all([
       api().as(ana).delete(`/v2/apps/${made.id}`),
       restore(ana, path, { snapshotId: listed.name, versionId: listed.version_id }),
     ])
     const asked = await api().db('operations').where({ target_id: made.id }).whereIn('kind', ['delete', 'restore'])
     t.is(asked.length, 1)
-    api().lanes.asleep = false
+    lanesWork()
   }
 })
 
 test.serial('a snapshot under way makes a restore wait for another try', async t => {
   const { ana, path } = await app()
   const { listed } = await snapshotOf(ana, path)
-  api().lanes.asleep = true
+  lanesSleep()
   t.is((await api().as(ana).post(path)).status, 202)
   const answer = await restore(ana, path, { snapshotId: listed.name, versionId: listed.version_id })
   t.deepEqual([answer.status, answer.body.code], [409, 'SNAPSHOT_IN_PROGRESS'])
