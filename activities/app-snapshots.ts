@@ -19,7 +19,7 @@ export type AppSnapshotOptions = Pick<
   'db' | 'engine' | 'volumes' | 'store' | 'snapshots' | 'turns' | 'traits' | 'sharedUid'
 >
 
-/** While an archive is on its way into the object store, the sweep is told so. */
+/** Until the archive is recorded, the sweep is told that it is still wanted. */
 const drawAgainMs = 5 * 60_000
 
 /** What a container host does for the snapshots of its applications. */
@@ -31,14 +31,12 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
     const { files } = releaseFolders(volumes.path(release.appId), release.number)
     const still = standstill({ engine: host.engine, turns: host.turns, hostId: host.traits.id }, release.appId)
     const { body, made } = snapshots.make({ files, facts, ...still, signal })
-    const fresh = setInterval(() => void segments.stillDrawn(db, segmentId).catch(() => {}), drawAgainMs)
     const ends = [store.put(segmentId, body, { signal }), made] as const
     try {
       const [stored, told] = await Promise.all(ends)
       return { stored, told }
     } finally {
       await Promise.allSettled(ends)
-      clearInterval(fresh)
     }
   }
 
@@ -70,8 +68,9 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
       await recordBelongings(db, row.id, belongings)
       await volumes.ensure(release.appId, release.diskMb, host.sharedUid ?? release.uid)
       const segmentId = await segments.draw(db)
-      await recordStep(db, operationId, 'copying files')
+      const fresh = setInterval(() => void segments.stillDrawn(db, segmentId).catch(() => {}), drawAgainMs)
       try {
+        await recordStep(db, operationId, 'copying files')
         const { stored, told } = await copy(release, factsOf(row, belongings), segmentId, signal)
         await recordStep(db, operationId, 'reading the archive back')
         await readBack(segmentId, told, signal)
@@ -79,6 +78,8 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
       } catch (error) {
         await segments.condemn(db, segmentId).catch(() => {}) // the sweep finds it by its age then
         throw error
+      } finally {
+        clearInterval(fresh)
       }
     },
   })
