@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client'
 import type { Logger } from 'pino'
-import type { Edge } from '../activities/edge.ts'
 import { downgradeRecords } from '../activities/downgrade-records.ts'
+import type { Edge } from '../activities/edge.ts'
 import { edgeActivities } from '../activities/edge-routes.ts'
 import { openMailer } from '../activities/mailer.select.ts'
 import type { ObjectStore } from '../activities/object-store.ts'

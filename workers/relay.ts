@@ -36,7 +36,12 @@ export async function runRelay(
 }
 
 /** One round; resolves to how many lanes were woken. */
-export async function relayOnce({ db, client, lanes, log }: Omit<RelayOptions, 'downgrades' | 'everySeconds'>): Promise<number> {
+export async function relayOnce({
+  db,
+  client,
+  lanes,
+  log,
+}: Omit<RelayOptions, 'downgrades' | 'everySeconds'>): Promise<number> {
   const waiting = await db.transaction(async trx => {
     const { rows } = await trx.raw(`select pg_try_advisory_xact_lock(hashtext('berth.relay')) as mine`)
     return rows[0].mine ? operations.waitingTargets(trx, queuedSeconds, runningSeconds) : []
