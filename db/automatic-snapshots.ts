@@ -38,7 +38,7 @@ export async function dueApps(db: Db, { plans, everySeconds, retrySeconds }: Due
         and (last.good is not null or a.provisioned_at < least(now() - make_interval(secs => :retrySeconds), to_timestamp(
                floor((extract(epoch from now()) - slot.seconds) / :everySeconds) * :everySeconds + slot.seconds)))
         and not exists (select 1 from operations o
-                         where o.target_id = a.id and o.state in ('queued', 'running') and o.kind in ('restore', 'delete', 'snapshot'))
+                         where o.target_type = 'app' and o.target_id = a.id and o.state in ('queued', 'running') and o.kind in ('restore', 'delete', 'snapshot'))
         and not exists (select 1 from snapshots s join apps b on b.id = s.target_id
                          where s.state = 'making' and s.origin = 'automatic' and b.host_id = a.host_id)
       order by a.host_id, last.good nulls first, a.created_at`,

@@ -68,7 +68,9 @@ export const restoring = (db: Db, appId: string): Promise<boolean> => underWay(d
 export const deleting = (db: Db, appId: string): Promise<boolean> => underWay(db, appId, 'delete')
 
 async function underWay(db: Db, targetId: string, kind: OperationKind): Promise<boolean> {
-  const found = db('operations').where({ target_id: targetId, kind }).whereIn('state', ['queued', 'running'])
+  const found = db('operations')
+    .where({ target_type: 'app', target_id: targetId, kind })
+    .whereIn('state', ['queued', 'running'])
   return Boolean(await found.first('id'))
 }
 

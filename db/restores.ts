@@ -57,7 +57,7 @@ const toldSeconds = 3600
 /** The last restore of an application; undefined when there was none, or it ended over an hour ago. */
 export async function lastRestore(db: Db, appId: string): Promise<operations.OperationRow | undefined> {
   const last: operations.OperationRow | undefined = await db('operations')
-    .where({ target_id: appId, kind: 'restore' })
+    .where({ target_type: 'app', target_id: appId, kind: 'restore' })
     .orderBy('seq', 'desc')
     .first()
   const ended = last?.finished_at?.getTime()

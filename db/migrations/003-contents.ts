@@ -45,6 +45,7 @@ export async function up(knex: Knex): Promise<void> {
       add constraint deployments_source_check check (source in ('git', 'upload', 'snapshot')),
       drop constraint deployments_trigger_check,
       add constraint deployments_trigger_check check (trigger in ('upload', 'webhook', 'app', 'restore'));
+    create index deployments_snapshot on deployments (snapshot_id) where snapshot_id is not null;
 
     -- Points of 5 minutes, kept for 24 hours. CPU in percent, memory in MB, network in bytes of these 5 minutes.
     create table app_metrics (
