@@ -164,6 +164,8 @@ test.serial(
     await writeFile(join(files, 'index.js'), broken.files['index.js'])
     const wanted = await snapshot(it)
     await commit(it, nodeProgram('healthy again'), { MEMORY: '768', SUBDOMAIN: null })
+    const settled = async () => '.replaced/2/index.js' in seen(files)
+    await platform.until(settled, 30, 'what the application wrote is kept beside the commit')
     const before = seen(files)
     t.is((await restore(wanted)).status, 404)
     const told = (await as.get(`${path}/restore`)).body.response
