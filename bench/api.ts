@@ -1,8 +1,5 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
+import type { ChildProcess } from 'node:child_process'
 import autocannon from 'autocannon'
-import { freePort } from '../cli/ports.ts'
 import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../cli/test-postgres.ts'
 import { createKey, createUser } from '../db/accounts.ts'
 import { openDatabase } from '../db/database.ts'
@@ -10,6 +7,7 @@ import { registerHost } from '../db/hosts.ts'
 import { newAppId } from '../policy/ids.ts'
 import { Supervisor } from '../workers/supervisor.ts'
 import { summary } from './platform.ts'
+import { startApi, startProgram } from './programs.ts'
 
 /**
  * Authenticated GET /v2/apps/{appId} at 50 connections, beside a bare Koa + pg server that does the same authentication and
@@ -27,8 +25,12 @@ try {
   const url = new URL(adminUrl)
   url.pathname = `/${templateDatabase}`
   const { key, appId } = await seed(url.href)
-  const bare = await startBare(url.href)
-  const ours = await startOurs(url.href)
+  const { child, told } = await startProgram<{ port: number }>('./bare-api.ts', [url.href])
+  children.push(child)
+  const bare = `http://127.0.0.1:${told.port}`
+  const api = await startApi({ databaseUrl: url.href, masterKey, folder })
+  children.push(api.child)
+  const ours = api.url
   const figures = { bare: [] as number[], ours: [] as number[], p99: [] as number[] }
   for (let round = -1; round < rounds; round++) {
     const floor = await load(bare, key, appId)
@@ -70,34 +72,6 @@ async function seed(url: string): Promise<{ key: string; appId: string }> {
   })
   await db.destroy()
   return { key, appId }
-}
-
-async function startBare(url: string): Promise<string> {
-  const child = fork(fileURLToPath(new URL('./bare-api.ts', import.meta.url)), [url], { execArgv: ['--import=tsx'] })
-  children.push(child)
-  const [{ port }] = await once(child, 'message')
-  return `http://127.0.0.1:${port}`
-}
-
-async function startOurs(url: string): Promise<string> {
-  const ports: Record<string, string> = {}
-  for (const name of ['API_PORT', 'BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT'])
-    ports[name] = String(await freePort(0))
-  const child = fork(fileURLToPath(new URL('../workers/api.ts', import.meta.url)), {
-    execArgv: ['--import=tsx'],
-    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-    env: {
-      PATH: process.env.PATH,
-      DATABASE_URL: url,
-      BERTH_MASTER_KEY: masterKey,
-      BERTH_DATA: `${folder}/data`,
-      RATE_LIMIT_SCALE: '1000000',
-      ...ports,
-    },
-  })
-  children.push(child)
-  await once(child, 'message')
-  return `http://127.0.0.1:${ports.API_PORT}`
 }
 
 async function load(base: string, key: string, appId: string): Promise<autocannon.Result> {

@@ -1,16 +1,15 @@
-import { type ChildProcess, fork } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
-import { freePort } from '../cli/ports.ts'
 import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../cli/test-postgres.ts'
 import { createKey, createUser } from '../db/accounts.ts'
 import { openDatabase } from '../db/database.ts'
 import { registerHost } from '../db/hosts.ts'
 import { newAppId } from '../policy/ids.ts'
 import { Supervisor } from '../workers/supervisor.ts'
+import { startApi, startProgram } from './programs.ts'
 
 /**
  * Listeners of live streams on one API process, ten events a second each, over a host's own server. The delay is from the moment
@@ -31,12 +30,12 @@ try {
   const { adminUrl } = await startTestPostgres(supervisor, folder, () => {})
   const url = new URL(adminUrl)
   url.pathname = `/${templateDatabase}`
-  const host = start('./live-host.ts', [masterKey, hostId])
-  const [{ url: readUrl }] = await once(host, 'message')
-  const { key, appIds } = await seed(url.href, readUrl)
-  const port = await freePort(0)
-  const api = start('../workers/api.ts', [], await apiSettings(url.href, port))
-  await once(api, 'message')
+  const host = await startProgram<{ url: string }>('./live-host.ts', [masterKey, hostId])
+  children.push(host.child)
+  const { key, appIds } = await seed(url.href, host.told.url)
+  const { child: api, url: base } = await startApi({ databaseUrl: url.href, masterKey, folder })
+  children.push(api)
+  const port = Number(new URL(base).port)
 
   // What the first streams load is not theirs.
   for (let n = 0; n < 20; n++) await listen(port, key, appIds[n % applications]!)
@@ -97,21 +96,6 @@ async function seed(url: string, readUrl: string): Promise<{ key: string; appIds
   await db('apps').insert(appIds.map(id => ({ ...row, id, name: id, cpu: 1, host_id: hostId, status: 'running' })))
   await db.destroy()
   return { key, appIds }
-}
-
-async function apiSettings(url: string, port: number): Promise<NodeJS.ProcessEnv> {
-  const others = ['BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT']
-  const free = await Promise.all(others.map(async name => [name, String(await freePort(0))]))
-  const limits = { RATE_LIMIT_SCALE: '1000000', LOG_LEVEL: 'warn' }
-  const settings = { DATABASE_URL: url, BERTH_MASTER_KEY: masterKey, BERTH_DATA: `${folder}/data`, ...limits }
-  return { PATH: process.env.PATH, API_PORT: String(port), ...Object.fromEntries(free), ...settings }
-}
-
-function start(file: string, args: string[], env?: NodeJS.ProcessEnv): ChildProcess {
-  const options = { execArgv: ['--import=tsx'], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] as const, env }
-  const child = fork(fileURLToPath(new URL(file, import.meta.url)), args, { ...options, stdio: [...options.stdio] })
-  children.push(child)
-  return child
 }
 
 function residentMb({ pid }: ChildProcess): number {

@@ -1,7 +1,4 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
-import { freePort } from '../cli/ports.ts'
+import type { ChildProcess } from 'node:child_process'
 import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../cli/test-postgres.ts'
 import { createUser } from '../db/accounts.ts'
 import { type Db, openDatabase } from '../db/database.ts'
@@ -11,6 +8,7 @@ import { newAppId } from '../policy/ids.ts'
 import { sealKeys } from '../policy/seal.ts'
 import { Supervisor } from '../workers/supervisor.ts'
 import { sendAtPace, type Target } from './deliveries.ts'
+import { startApi, startProgram } from './programs.ts'
 
 /**
  * A push until its 200, at 50 per second and as a burst of 500 at once, which must be answered within 10 s, beside a bare
@@ -32,7 +30,11 @@ try {
   url.pathname = `/${templateDatabase}`
   const db = openDatabase({ url: url.href, pool: 2 })
   const paths = { bare: await seed(db), ours: await seed(db) }
-  const servers = { bare: await startBare(url.href), ours: await startOurs(url.href) }
+  const { child, told } = await startProgram<{ port: number }>('./bare-webhook.ts', [url.href, secret])
+  children.push(child)
+  const api = await startApi({ databaseUrl: url.href, masterKey, folder })
+  children.push(api.child)
+  const servers = { bare: `http://127.0.0.1:${told.port}`, ours: api.url }
   const targets = (who: 'bare' | 'ours'): Target[] => paths[who].map(path => ({ url: servers[who] + path, secret }))
   const loads = { '50 per second': [50, seconds], '500 at once': [100_000, 0.005] } as const
   for (const [name, [perSecond, forSeconds]] of Object.entries(loads)) {
@@ -84,34 +86,4 @@ async function seed(db: Db): Promise<string[]> {
     paths.push(`/v2/git/webhook/${await setWebhook(db, sealKeys(masterKey), { appId, token: 'x', secret })}`)
   }
   return paths
-}
-
-async function startBare(url: string): Promise<string> {
-  const program = fileURLToPath(new URL('./bare-webhook.ts', import.meta.url))
-  const child = fork(program, [url, secret], { execArgv: ['--import=tsx'] })
-  children.push(child)
-  const [{ port }] = await once(child, 'message')
-  return `http://127.0.0.1:${port}`
-}
-
-async function startOurs(url: string): Promise<string> {
-  const ports: Record<string, string> = {}
-  for (const name of ['API_PORT', 'BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT'])
-    ports[name] = String(await freePort(0))
-  const child = fork(fileURLToPath(new URL('../workers/api.ts', import.meta.url)), {
-    execArgv: ['--import=tsx'],
-    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-    env: {
-      PATH: process.env.PATH,
-      DATABASE_URL: url,
-      BERTH_MASTER_KEY: masterKey,
-      BERTH_DATA: `${folder}/data`,
-      RATE_LIMIT_SCALE: '1000000',
-      TEMPORAL_ADDRESS: `127.0.0.1:${await freePort(0)}`,
-      ...ports,
-    },
-  })
-  children.push(child)
-  await once(child, 'message')
-  return `http://127.0.0.1:${ports.API_PORT}`
 }

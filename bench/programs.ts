@@ -1,0 +1,47 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { freePort } from '../cli/ports.ts'
+
+export interface Started<T> {
+  child: ChildProcess
+  /** The first that it told. */
+  told: T
+}
+
+/** A program of this repository as a process of its own, once it has told something. */
+export async function startProgram<T = unknown>(
+  file: string,
+  args: readonly string[],
+  env: Record<string, string> = {},
+): Promise<Started<T>> {
+  const child = fork(fileURLToPath(new URL(file, import.meta.url)), args, {
+    execArgv: ['--import=tsx'],
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    env: { PATH: process.env.PATH, ...env },
+  })
+  const [told] = await once(child, 'message')
+  return { child, told }
+}
+
+export interface ApiSettings {
+  databaseUrl: string
+  masterKey: string
+  /** Thrown away by the caller. */
+  folder: string
+}
+
+/** One API process on ports of its own, with limits out of the way and nobody at Temporal's address. */
+export async function startApi({ databaseUrl, masterKey, folder }: ApiSettings) {
+  const names = ['API_PORT', 'BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT']
+  const ports = Object.fromEntries(await Promise.all(names.map(async name => [name, String(await freePort(0))])))
+  const { child } = await startProgram('../workers/api.ts', [], {
+    DATABASE_URL: databaseUrl,
+    BERTH_MASTER_KEY: masterKey,
+    BERTH_DATA: `${folder}/data`,
+    RATE_LIMIT_SCALE: '1000000',
+    TEMPORAL_ADDRESS: `127.0.0.1:${await freePort(0)}`,
+    ...ports,
+  })
+  return { child, url: `http://127.0.0.1:${ports.API_PORT}` }
+}
