@@ -13,7 +13,7 @@ import {
   storeStream,
   wholeBytes,
 } from './snapshots.pack.ts'
-import { gone, walk } from './snapshots.walk.ts'
+import { gone, toldClosed, walk } from './snapshots.walk.ts'
 import { dataDescriptor, localHeader, wideFromBytes, type ZipEntry } from './snapshots.zip.ts'
 
 /** A path as it was copied last: what the archive will say of it, and how to see whether it changed since. */
@@ -68,7 +68,7 @@ export class TreeCopy {
       await this.#keepWhole(path, this.#draft(stats, 'link', unsafeFrom), stored(target))
     } catch (error) {
       this.#tree.forget()
-      if (!gone.has(codeOf(error))) throw error
+      if (!gone.has(codeOf(error))) throw toldClosed(error, path)
       this.copied.delete(path)
     }
   }

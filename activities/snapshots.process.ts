@@ -50,9 +50,8 @@ export function snapshots({ memoryMb = 384, pauseSeconds = 20, observe }: Snapsh
         // What takes the place of an application's files has to be there after a power cut too.
         await promisify(execFile)('sync', ['-f', folder])
       } catch (error) {
-        // One that was ended cleaned nothing up.
         const cleaning = { ...limits, archive: file.fd, signal: AbortSignal.timeout(clearSeconds * 1000) }
-        await new SnapshotChild({ kind: 'clear', folder, owner }, cleaning).done.catch(() => {})
+        if (!child.replied) await new SnapshotChild({ kind: 'clear', folder, owner }, cleaning).done
         throw error
       }
     },

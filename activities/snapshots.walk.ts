@@ -1,19 +1,23 @@
 import type { Stats } from 'node:fs'
-import { codeOf, type Tree } from './placement.tree.ts'
+import { codeOf, type Tree, textOf } from './placement.tree.ts'
 import { manifestName } from './snapshots.job.ts'
+
+/** A zip's names have 65,535 bytes at most, and every folder on the way is held open. */
+const deepest = 250
 
 /**
  * Everything below a folder that a snapshot keeps, in the order of `comparePaths`. The folder may change meanwhile: what is gone
  * when its turn comes is left out. Sockets, pipes and devices are left out too.
  */
-export function* walk(tree: Tree, folder = ''): Generator<[path: string, stats: Stats]> {
+export function* walk(tree: Tree, folder = '', depth = 1): Generator<[path: string, stats: Stats]> {
+  if (depth > deepest) throw new Error(`${textOf(folder)} lies over ${deepest} folders deep, so it cannot be copied.`)
   for (const name of names(tree, folder)) {
     const path = folder === '' ? name : `${folder}/${name}`
     if (path === manifestName) continue
     const stats = tree.stat(path)
     if (!stats) continue
     if (stats.isDirectory() || stats.isFile() || stats.isSymbolicLink()) yield [path, stats]
-    if (stats.isDirectory()) yield* walk(tree, path)
+    if (stats.isDirectory()) yield* walk(tree, path, depth + 1)
   }
 }
 
@@ -23,8 +27,15 @@ function names(tree: Tree, folder: string): string[] {
   } catch (error) {
     tree.forget()
     if (gone.has(codeOf(error))) return []
-    throw error
+    throw toldClosed(error, folder)
   }
+}
+
+/** A host that is not root cannot copy what an application has closed to itself: better no snapshot than one without it. */
+export function toldClosed(error: unknown, path: string): unknown {
+  return codeOf(error) === 'EACCES'
+    ? new Error(`${textOf(path)} is closed to its own user, so it cannot be copied.`)
+    : error
 }
 
 /** How something fails that was there a moment ago. */

@@ -123,6 +123,12 @@ print(json.dumps([archive.namelist(), manifest]))`
   )
 })
 
+test('a folder deeper than an archive can tell has no snapshot, and the reason says so', async t => {
+  const { files, archive } = places(t)
+  fs.mkdirSync(join(files, 'd/'.repeat(250)), { recursive: true })
+  await t.throwsAsync(snapshotTo(archive, port, requestOf(files)), { message: /over 250 folders deep/ })
+})
+
 test('an empty folder is a snapshot too', async t => {
   const { files, target, archive } = places(t)
   t.like(await snapshotTo(archive, port, requestOf(files)), { files: 0, bytes: 0 })
@@ -298,7 +304,7 @@ test('a flipped byte is found wherever it lies, and nothing is left of the unpac
 
 test('an unpacking that is cancelled leaves nothing, and one into something is refused', async t => {
   const { files, target, archive } = places(t)
-  for (let n = 0; n < 200; n++) fs.writeFileSync(join(files, `f${n}`), randomPiece())
+  for (let n = 0; n < 5000; n++) fs.writeFileSync(join(files, `f${n}`), `${n}`)
   await snapshotTo(archive, port, requestOf(files))
   const cancel = new AbortController()
   const watch = fs.watch(target, () => cancel.abort(new Error('enough')))
@@ -307,6 +313,7 @@ test('an unpacking that is cancelled leaves nothing, and one into something is r
   t.deepEqual(seen(target), {})
   lay(target, { mine: 'there' })
   await t.throwsAsync(unpacked(archive, target), { message: /not empty/ })
+  t.deepEqual(seen(target), { mine: 'file 644 there' })
 })
 
 test('a disk that is too small is told as such, and one that a sparse file fits into takes it', async t => {
