@@ -17,6 +17,12 @@ export async function diesAt(t: ExecutionContext, entry: Entry, point: string): 
 const programFor = (point: string): Program =>
   /runToEnd|installDependencies/.test(point) ? echoProgram('survived') : nodeProgram('survived')
 
+/** An installation that fails. */
+const failingProgram = (): Program => {
+  const { main, files } = nodeProgram('never')
+  return { main, files: { ...files, 'package.json': '{"scripts":{"preinstall":"exit 7"}}' } }
+}
+
 async function runsOnce(t: ExecutionContext, platform: TestPlatform, host: string, { id, domain }: Deployed) {
   await platform.serves(domain, 'survived', 30)
   const remains = await platform.remains(host)
@@ -126,6 +132,26 @@ export async function workerCreationSurvives(t: ExecutionContext, platform: Test
     t.like(await platform.ended(app.operationId), { state: 'success', code: null }, point)
     await runsOnce(t, platform, 'a', app)
     t.is((await command(platform, ana, app, 'delete')).status, 200)
+    await leavesNothing(t, platform)
+  } finally {
+    await killAll([armed, healed])
+  }
+}
+
+/** A creation that fails, and whose reason the workflow worker dies of: its successor records it, and nothing else is left. */
+export async function workerFailureSurvives(t: ExecutionContext, platform: TestPlatform, point: string) {
+  const ana = await platform.api.makeUser()
+  const armed = startEntry('worker', { ...platform.base.settings, CRASH_POINT: point })
+  await armed.ready
+  const app = await platform.upload(ana, failingProgram())
+  t.is(app.status, 200, app.text)
+  await diesAt(t, armed, point)
+  const healed = startEntry('worker', platform.base.settings)
+  try {
+    t.like(await platform.ended(app.operationId), { state: 'error', code: 'BUILD_FAILED' }, point)
+    const gone = async () => (await platform.row(app.id)) === undefined
+    await platform.until(gone, 40, 'memory and name are free again')
+    t.is((await platform.db('deployments').where({ app_id: app.id, state: 'error' })).length, 1, point)
     await leavesNothing(t, platform)
   } finally {
     await killAll([armed, healed])

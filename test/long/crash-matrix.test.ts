@@ -1,5 +1,11 @@
 import test from 'ava'
-import { commandsSurvive, creationsSurvive, workerCommandSurvives, workerCreationSurvives } from '../crash/crash-kit.ts'
+import {
+  commandsSurvive,
+  creationsSurvive,
+  workerCommandSurvives,
+  workerCreationSurvives,
+  workerFailureSurvives,
+} from '../crash/crash-kit.ts'
 import { testPlatform } from '../kit/platform.ts'
 import { workflowBundle } from '../kit/workflow-bundle.ts'
 
@@ -73,6 +79,12 @@ for (const point of around('records.claimNext', 'edge.setRoute', 'records.releas
   test.serial(`the worker during a creation: ${point}`, async t => {
     t.timeout(lasting)
     await workerCreationSurvives(t, await withHost(), point)
+  })
+
+for (const point of around('records.provisioningFailed'))
+  test.serial(`the worker during a creation that fails: ${point}`, async t => {
+    t.timeout(lasting)
+    await workerFailureSurvives(t, await withHost(), point)
   })
 
 const workerCommands = [

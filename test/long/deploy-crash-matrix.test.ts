@@ -22,6 +22,12 @@ test.serial.before('a worker in this process, and a bundle for those that die', 
   worker = await platform.startWorker()
 })
 
+async function withHost() {
+  const platform = await started
+  if (!platform.hosts.has('a')) await platform.startHost('a')
+  return platform
+}
+
 const hostPoints = around(
   ...['host.prepareRelease', 'git.fetch', 'host.installDependencies', 'engine.runToEnd'],
   ...[
@@ -48,9 +54,7 @@ for (const at of [
 ])
   test.serial(`the API during a push: ${at.point}`, async t => {
     t.timeout(lasting)
-    const platform = await started
-    if (!platform.hosts.has('a')) await platform.startHost('a')
-    await webhookSurvives(t, platform, git, at)
+    await webhookSurvives(t, await withHost(), git, at)
   })
 
 test.serial('from here on workers are processes that die', async t => {
@@ -66,5 +70,5 @@ const workerPoints = around(
 for (const point of workerPoints)
   test.serial(`the worker during a deploy: ${point}`, async t => {
     t.timeout(lasting)
-    await workerDeploySurvives(t, await started, git, point)
+    await workerDeploySurvives(t, await withHost(), git, point)
   })
