@@ -50,10 +50,10 @@ test('a code that nobody gives runs out, and another step can be begun', async t
   await t.notThrowsAsync(beginDowngrade(db, plans, user.id))
 })
 
-test('a hundred wake-ups of a confirmed step apply it once', async t => {
+test('twenty wake-ups of a confirmed step apply it once', async t => {
   const { user, run, downgrades, confirm, plan } = await begun()
   await confirm()
-  await Promise.all(Array.from({ length: 100 }, () => downgrades.wake(user.id)))
+  await Promise.all(Array.from({ length: 20 }, () => downgrades.wake(user.id)))
   await run.result()
   t.is(await plan(), 'standard-4')
 })
