@@ -34,6 +34,8 @@ export async function startWorker(config: Config, log: Logger, options: WorkerOp
     connection,
     namespace: config.temporalNamespace,
     shutdownGraceTime: '5s',
+    // A step that cannot end (its database is away) is given up: the lane goes on from the rows.
+    shutdownForceTime: '10s',
     maxHeartbeatThrottleInterval: '500ms',
     defaultHeartbeatThrottleInterval: '500ms',
     ...options,

@@ -155,9 +155,14 @@ export interface TestApiOptions {
 
 /** Call it once at the top level of a test file: the API in this process, on a real database of its own. */
 export function testApi(options: TestApiOptions = {}): () => TestApi {
-  const database = testDatabase()
   let api: TestApi
   const undo: (() => Promise<unknown>)[] = []
+  // Serial: the database that it stands on goes after it.
+  test.serial.after.always('stop the API', async t => {
+    for (const step of undo.reverse()) await step()
+    t.deepEqual(api?.breaches ?? [], [])
+  })
+  const database = testDatabase()
   test.before('start the API', async () => {
     const { db } = await database
     await registerHost(db, {
@@ -170,10 +175,6 @@ export function testApi(options: TestApiOptions = {}): () => TestApi {
     })
     await db('hosts').update({ last_seen_at: '2100-01-01' })
     api = await openApiFor(await database, options, undo)
-  })
-  test.after.always('stop the API', async t => {
-    for (const step of undo.reverse()) await step()
-    t.deepEqual(api?.breaches ?? [], [])
   })
   return () => api
 }

@@ -31,7 +31,8 @@ const log = pino({ level: process.env.TEST_LOG ?? 'silent' })
  */
 export function laneKit(script: Partial<HostActivities>) {
   const closers: (() => Promise<unknown>)[] = []
-  test.after.always('stop the lane kit', async () => {
+  // Serial: a lane whose database goes away first would try again for ever, and its worker would never end.
+  test.serial.after.always('stop the lane kit', async () => {
     for (const close of closers.reverse()) await close()
   })
   const kit = start(script, testDatabase(), testTemporal(), closers)
