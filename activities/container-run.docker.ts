@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type Docker from 'dockerode'
 import { call, named, unless } from './container-calls.docker.ts'
 import type { ContainerHost, ContainerSpec } from './container-host.ts'
@@ -25,10 +26,22 @@ export async function runToEnd(
     await call(abortSignal => container.start({ abortSignal }))
     const exitCode = await end(container, signal)
     await Promise.race([output.ended, new Promise(done => setTimeout(done, drainSeconds * 1000).unref())])
-    const state = await host.inspect(spec.name)
-    return { exitCode, oom: state?.oom ?? false }
+    return { exitCode, oom: await ranOut(host, spec.name, exitCode) }
   } finally {
     await host.remove(spec.name)
+  }
+}
+
+const killed = 137
+const ranOutLooks = 10
+const ranOutEveryMs = 100
+
+/** Whether its memory ran out: the engine can hear so from the kernel a moment after a kill. */
+async function ranOut(host: Pick<ContainerHost, 'inspect'>, name: string, exitCode: number): Promise<boolean> {
+  for (let look = 1; ; look++) {
+    const state = await host.inspect(name)
+    if (!state || state.oom || exitCode !== killed || look === ranOutLooks) return state?.oom ?? false
+    await sleep(ranOutEveryMs)
   }
 }
 

@@ -261,7 +261,12 @@ export class TestPlatform {
     const form = new FormData()
     const zip = zipOf({ 'berth.app': lines.join('\n'), ...program.files })
     form.append('file', new Blob([new Uint8Array(zip)]), 'app.zip')
-    const answer = await this.api.as(user).post('/v2/apps', form)
+    let answer = await this.api.as(user).post('/v2/apps', form)
+    // Few archives are checked at once; who comes then is told to come again.
+    for (let n = 0; n < 50 && answer.body.code === 'UPLOAD_BUSY'; n++) {
+      await sleep(200)
+      answer = await this.api.as(user).post('/v2/apps', form)
+    }
     const { id, domain } = answer.body.response ?? {}
     return { ...answer, id, domain, operationId: answer.headers.get('x-operation-id') as string }
   }
