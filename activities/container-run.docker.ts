@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type Docker from 'dockerode'
 import { call, named, unless } from './container-calls.docker.ts'
-import type { ContainerHost, ContainerSpec } from './container-host.ts'
+import type { ContainerHost, ContainerSpec, ContainerState } from './container-host.ts'
 import { OutputFrames } from './container-output.ts'
 
 /** Seconds the last output may take to arrive after the program has ended. */
@@ -24,7 +24,7 @@ export async function runToEnd(
     const container = docker.getContainer(await host.create(spec))
     const output = await follow(container, onOutput)
     await call(abortSignal => container.start({ abortSignal }))
-    const exitCode = await end(container, signal)
+    const exitCode = await end(container, () => host.inspect(spec.name), signal)
     await Promise.race([output.ended, new Promise(done => setTimeout(done, drainSeconds * 1000).unref())])
     return { exitCode, oom: await ranOut(host, spec.name, exitCode) }
   } finally {
@@ -33,6 +33,7 @@ export async function runToEnd(
 }
 
 const killed = 137
+const lookEveryMs = 5000
 const ranOutLooks = 10
 const ranOutEveryMs = 100
 
@@ -64,13 +65,35 @@ async function follow(
   return { ended }
 }
 
-/** Waits without a deadline, the caller's signal is the only limit. Not there any more counts as killed. */
-async function end(container: Docker.Container, signal: AbortSignal): Promise<number> {
+/**
+ * Waits without a deadline, the caller's signal is the only limit. Not there any more counts as killed. The container is looked at
+ * too: of a connection that breaks after the engine has begun its answer, the client never tells.
+ */
+async function end(
+  container: Docker.Container,
+  inspect: () => Promise<ContainerState | null>,
+  signal: AbortSignal,
+): Promise<number> {
+  const over = new AbortController()
+  const abortSignal = AbortSignal.any([signal, over.signal])
+  const waited = container
+    .wait({ abortSignal } as object)
+    .catch(unless(404))
+    .then(result => result?.StatusCode ?? killed)
+  const seen = (async () => {
+    for (;;) {
+      await sleep(lookEveryMs, undefined, { signal: abortSignal })
+      const state = await inspect()
+      if (!state || state.status === 'exited' || state.status === 'dead') return state?.exitCode ?? killed
+    }
+  })()
   try {
-    const result = await container.wait({ abortSignal: signal } as object).catch(unless(404))
-    return result?.StatusCode ?? 137
+    return await Promise.race([waited, seen])
   } catch (error) {
     signal.throwIfAborted()
     throw named(error)
+  } finally {
+    over.abort()
+    for (const left of [waited, seen]) left.catch(() => {})
   }
 }
