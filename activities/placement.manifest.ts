@@ -24,8 +24,11 @@ export interface Manifest extends Sources {
   placed: PlacedFiles
 }
 
-/** Everything below a folder. Pipes, sockets and devices are left out; so is what `kept` refuses. */
-export function scan(tree: Tree, kept: (stats: Stats) => boolean = () => true): Sources {
+/**
+ * Everything below a folder. Pipes, sockets and devices are left out; so are files that were changed and folders that were made
+ * after `until` (ms), with everything in these: a program may make them deeper than anybody can follow.
+ */
+export function scan(tree: Tree, until = Number.POSITIVE_INFINITY): Sources {
   const sources: Sources = { folders: new Map(), files: new Map() }
   const enter = (folder: string) => {
     for (const name of tree.list(folder)) {
@@ -33,9 +36,10 @@ export function scan(tree: Tree, kept: (stats: Stats) => boolean = () => true): 
       const stats = tree.stat(path)
       if (!stats) continue
       if (stats.isDirectory()) {
+        if (stats.birthtimeMs > until) continue
         sources.folders.set(path, stats.mode & 0o777)
         enter(path)
-      } else if ((stats.isFile() || stats.isSymbolicLink()) && kept(stats)) {
+      } else if ((stats.isFile() || stats.isSymbolicLink()) && stats.ctimeMs <= until) {
         sources.files.set(path, describe(stats, tree.hash(path, stats.isSymbolicLink())))
       }
     }
@@ -83,7 +87,7 @@ export function readManifest(releases: Tree, files: Tree, release: number): Mani
   const first = releases.stat(`${release}/${recordNames.first}`)
   if (!first || releases.stat(`${release}/source`)) return null
   // A first release was moved as a whole; what changed since is the application's own.
-  const sources = scan(files, stats => stats.ctimeMs <= first.mtimeMs)
+  const sources = scan(files, first.mtimeMs)
   const manifest = { ...sources, placed: { ...noFiles(), added: toldNames([...sources.files.keys()]) } }
   writeManifest(releases, release, manifest)
   return manifest

@@ -1,12 +1,15 @@
 import { constants, open, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import * as deployments from '../db/deployments.ts'
+import { recordedDigest } from '../db/snapshots.ts'
 import { ConfigRefused, configNames, parseAppConfig } from '../policy/app-config.ts'
 import type { AppHostOptions } from './app-host.ts'
 import { refusal } from './failures.ts'
 import { FetchRefused } from './git.ts'
+import { BodyNotFound } from './object-store.ts'
 import type { Release, Source } from './release.ts'
 import type { ReleaseFolders } from './release-files.ts'
+import { SnapshotCorrupt } from './snapshots.ts'
 
 /** Who owns the files of an application; null where the host process may not choose. */
 export type Owner = { uid: number; gid: number } | null
@@ -29,13 +32,29 @@ export async function bringSource(
     await copyFile(host, source, folders, owner)
     return {}
   }
+  if (source.kind === 'snapshot') {
+    await unpackSnapshot(host, source.segmentId, folders, owner, signal)
+    return {}
+  }
   const archive = await host.store.open(source.segmentId)
-  const unpacked =
-    source.kind === 'snapshot'
-      ? host.snapshots.unpack(archive, folders.source, owner, signal)
-      : host.archives.unpack(archive, folders.source, owner)
-  await unpacked.finally(() => archive.close())
+  await host.archives.unpack(archive, folders.source, owner).finally(() => archive.close())
   return {}
+}
+
+/** Only the archive that the snapshot was recorded with will do: another one may be whole, and another application's. */
+async function unpackSnapshot(
+  { db, store, snapshots }: AppHostOptions,
+  segmentId: string,
+  { source }: ReleaseFolders,
+  owner: Owner,
+  signal: AbortSignal,
+): Promise<void> {
+  const archive = await store.open(segmentId).catch(error => {
+    throw error instanceof BodyNotFound ? new SnapshotCorrupt('Its archive is no longer in the object store.') : error
+  })
+  const held = await snapshots.unpack(archive, source, owner, signal).finally(() => archive.close())
+  if (held.digest !== (await recordedDigest(db, segmentId)))
+    throw new SnapshotCorrupt('Its archive holds other files than were copied.')
 }
 
 async function copyFile(

@@ -46,9 +46,10 @@ export function snapshots({ memoryMb = 384, pauseSeconds = 20, observe }: Snapsh
     async unpack(file, folder, owner, signal) {
       const child = new SnapshotChild({ kind: 'unpack', folder, owner }, { ...limits, archive: file.fd, signal })
       try {
-        await child.done
+        const held = (await child.done)!
         // What takes the place of an application's files has to be there after a power cut too.
         await promisify(execFile)('sync', ['-f', folder])
+        return held
       } catch (error) {
         const cleaning = { ...limits, archive: file.fd, signal: AbortSignal.timeout(clearSeconds * 1000) }
         if (!child.replied) await new SnapshotChild({ kind: 'clear', folder, owner }, cleaning).done

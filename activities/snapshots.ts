@@ -42,7 +42,7 @@ export interface Snapshots {
   /** Reads a whole archive back and compares every file with the manifest. Rejects with `SnapshotCorrupt`. */
   verify(file: FileHandle, signal: AbortSignal): Promise<MadeSnapshot>
   /**
-   * Unpacks into an empty folder that belongs to `owner`, as that user, and compares every file with the manifest on its way.
+   * Unpacks into an empty folder that belongs to `owner`, as that user, and compares every file with the manifest on its way; resolves to what it holds.
    * Leaves the folder empty and rejects with `SnapshotCorrupt`, or with `NoSpaceLeft` (container-host.ts).
    */
   unpack(
@@ -50,7 +50,7 @@ export interface Snapshots {
     folder: string,
     owner: { uid: number; gid: number } | null,
     signal: AbortSignal,
-  ): Promise<void>
+  ): Promise<MadeSnapshot>
 }
 
 export class SnapshotCorrupt extends Error {

@@ -120,6 +120,11 @@ export async function findGood(db: Db, version: string, name: string): Promise<S
   return db('snapshots').where({ id: version, name, state: 'good' }).first()
 }
 
+/** Digest of the snapshots that a body was recorded with; undefined when there is none. */
+export async function recordedDigest(db: Db, segmentId: string): Promise<string | undefined> {
+  return (await db('snapshots').where({ segment_id: segmentId, state: 'good' }).first('digest'))?.digest
+}
+
 /** What belongs to the files that are about to be copied. */
 export async function recordBelongings(
   db: Db,
@@ -140,24 +145,25 @@ export interface StoredSnapshot {
 }
 
 /**
- * The stored archive is good. Files that another snapshot of the same application holds already are kept once: this one shares
- * its body, and the new one goes to the sweep. False when the archive is gone from the store. Done already is success.
+ * The stored archive is good. Earlier snapshots of the same application that hold the same files share its body from now on, and
+ * theirs goes to the sweep: of equal bodies the one is kept that was just read back. False when the archive is gone from the
+ * store. Done already is success.
  */
 export async function markGood(trx: Db, operationId: string, stored: StoredSnapshot): Promise<boolean> {
   const row: SnapshotRow | undefined = await trx('snapshots').where({ operation_id: operationId }).forUpdate().first()
   if (row?.state === 'good') return true
-  if (!row) return false
+  if (!row || !(await segments.attach(trx, stored.segmentId, stored))) return false
   const { target_type, target_id } = row
-  const { digest } = stored
-  const same: SnapshotRow | undefined = await trx('snapshots')
+  const { digest, size, segmentId: segment_id } = stored
+  const equal: SnapshotRow[] = await trx('snapshots')
     .where({ target_type, target_id, state: 'good', digest })
-    .orderBy('created_at', 'desc')
-    .first()
-  const shared = same?.segment_id && (await segments.share(trx, same.segment_id)) ? same : undefined
-  if (shared) await segments.condemn(trx, stored.segmentId)
-  else if (!(await segments.attach(trx, stored.segmentId, stored))) return false
-  const segment_id = shared?.segment_id ?? stored.segmentId
-  const size = shared?.size ?? stored.size
+    .orderBy('id')
+    .forUpdate()
+  for (const { id, segment_id: before } of equal) {
+    if (before) await segments.release(trx, before)
+    await segments.share(trx, segment_id)
+    await trx('snapshots').where({ id }).update({ segment_id, size })
+  }
   await trx('snapshots')
     .where({ id: row.id })
     .update({ state: 'good', segment_id, size, digest, finished_at: trx.fn.now() })

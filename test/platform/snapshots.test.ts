@@ -1,4 +1,4 @@
-import { rm, truncate, writeFile } from 'node:fs/promises'
+import { copyFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
@@ -151,6 +151,18 @@ test.serial('a snapshot that does not read back as it was made changes nothing',
   t.is((await platform.page(app.domain)).body, 'it serves on')
   t.like(await platform.row(app.id), { status: 'running', release: 1 })
   t.deepEqual((await platform.remains()).containers, [`berth-${app.id}-1`])
+
+  const other = await snapshot(it)
+  await rm(join(files, 'later.txt'))
+  const equal = await snapshot(it)
+  t.is(await bodyOf(it, equal.version_id), await bodyOf(it, wanted.version_id), 'one body, and not the damaged one')
+  await copyFile(await bodyOf(it, other.version_id), await bodyOf(it, wanted.version_id))
+  t.is((await restore(wanted)).status, 404, 'whole, but not what was recorded')
+  t.like((await as.get(`${path}/restore`)).body.response, { state: 'error', code: 'SNAPSHOT_CORRUPT' })
+  await rm(await bodyOf(it, wanted.version_id))
+  t.is((await restore(wanted)).status, 404, 'gone')
+  t.like((await as.get(`${path}/restore`)).body.response, { state: 'error', code: 'SNAPSHOT_CORRUPT' })
+  t.is((await restore(other)).status, 200)
   t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
 })
 
