@@ -2,10 +2,11 @@ import { constants } from 'node:fs'
 import { open, rename, unlink } from 'node:fs/promises'
 import { ApiError } from '../policy/errors.ts'
 import { mountedFolders } from '../policy/runtimes.ts'
-import { codeOf, type FilesOf, failing, inFolder, missing, namesOf, rootOf } from './app-files.ts'
+import { type FilesOf, failing, inFolder, missing, namesOf, rootOf } from './app-files.ts'
 import { type AppFolder, give, type Owner, openFolder } from './app-folder.ts'
 import { holdsSecrets, isEmpty } from './app-listing.ts'
 import { throwAway } from './app-trash.ts'
+import { codeOf } from './disk-names.ts'
 
 const draftFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW
 

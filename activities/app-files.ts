@@ -4,8 +4,9 @@ import { Readable } from 'node:stream'
 import { ApiError, type ErrorCode } from '../policy/errors.ts'
 import { fileTooLarge, largestFileBytes } from '../policy/file-content.ts'
 import { isSecretFile } from '../policy/secret-files.ts'
-import { type AppFolder, bytesOf, openFolder } from './app-folder.ts'
+import { type AppFolder, openFolder } from './app-folder.ts'
 import { listing } from './app-listing.ts'
+import { bytesOf, codeOf } from './disk-names.ts'
 
 /** Of a pipe this does not wait for a writer. */
 const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
@@ -74,5 +75,3 @@ export function failing(code: ErrorCode): (error: unknown) => never {
     throw codeOf(error) === '' ? error : new ApiError(code)
   }
 }
-
-export const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? ''

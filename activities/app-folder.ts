@@ -1,5 +1,6 @@
 import { constants, type Dir, type Stats } from 'node:fs'
 import { type FileHandle, lstat, mkdir, open, opendir } from 'node:fs/promises'
+import { codeOf } from './disk-names.ts'
 
 const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
@@ -75,14 +76,8 @@ export async function give(handle: FileHandle, { uid, gid }: Owner, mode: number
   await handle.chmod(mode)
 }
 
-/** Text as a name on the disk. */
-export const bytesOf = (text: string): string => Buffer.from(text, 'utf8').toString('latin1')
-
-/** A name on the disk as text. */
-export const textOf = (name: string): string => Buffer.from(name, 'latin1').toString('utf8')
-
 /** False for errors of these codes; others are thrown on. */
 export function ignore(error: unknown, ...codes: string[]): false {
-  if (codes.includes((error as NodeJS.ErrnoException).code ?? '')) return false
+  if (codes.includes(codeOf(error))) return false
   throw error
 }

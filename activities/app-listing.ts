@@ -1,6 +1,7 @@
 import { nameLimits } from '../policy/archive-names.ts'
 import { isSecretFile } from '../policy/secret-files.ts'
-import { type AppFolder, ignore, textOf } from './app-folder.ts'
+import { type AppFolder, ignore } from './app-folder.ts'
+import { textOf } from './disk-names.ts'
 
 /** So many are looked at together: neither one after the other, nor a large folder at once. */
 const atOnce = 256

@@ -1,6 +1,7 @@
 import type { Stats } from 'node:fs'
+import { codeOf, textOf } from './disk-names.ts'
 import { listed, recordNames } from './placement.job.ts'
-import { codeOf, type Tree, textOf } from './placement.tree.ts'
+import type { Tree } from './placement.tree.ts'
 import type { PlacedFiles } from './placement.ts'
 
 /** A file or link as a release brought it: enough to see later whether the application has changed it. */

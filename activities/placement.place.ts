@@ -1,4 +1,5 @@
 import { mkdirSync, renameSync } from 'node:fs'
+import { bytesOf, codeOf } from './disk-names.ts'
 import { recordNames } from './placement.job.ts'
 import { type Change, Journal } from './placement.journal.ts'
 import {
@@ -14,7 +15,6 @@ import {
   writeManifest,
 } from './placement.manifest.ts'
 import { type Places, removeEmpty, setAside, sourceOf } from './placement.places.ts'
-import { bytesOf, codeOf } from './placement.tree.ts'
 import type { PlacedFiles, PlaceRequest } from './placement.ts'
 
 /** An application that changes what lies in the way again and again is given up on. */

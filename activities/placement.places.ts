@@ -1,6 +1,7 @@
 import { linkSync, mkdirSync, renameSync, rmdirSync } from 'node:fs'
+import { bytesOf, codeOf } from './disk-names.ts'
 import { keptFolder, recordNames } from './placement.job.ts'
-import { bytesOf, codeOf, type Tree } from './placement.tree.ts'
+import type { Tree } from './placement.tree.ts'
 import type { PlaceRequest } from './placement.ts'
 
 export interface Places {

@@ -1,8 +1,9 @@
 import { renameSync, unlinkSync } from 'node:fs'
+import { codeOf } from './disk-names.ts'
 import { recordNames } from './placement.job.ts'
 import { describe, isAsBrought, manifestBefore, readManifest, writeManifest } from './placement.manifest.ts'
 import type { Places } from './placement.places.ts'
-import { codeOf, type Tree } from './placement.tree.ts'
+import type { Tree } from './placement.tree.ts'
 import type { PlacedFiles, PlaceRequest } from './placement.ts'
 
 // A restored tree takes the place of the whole folder by renamings of folders that only the host can reach. Between two of

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import * as fs from 'node:fs'
 import { constants } from 'node:fs'
+import { codeOf } from './disk-names.ts'
 
 const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 const fileFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
@@ -8,8 +9,6 @@ const fileFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLO
 /** How a name fails when a folder above it is missing, or is something else by now. */
 const unreachable = new Set(['ENOENT', 'ENOTDIR', 'ELOOP'])
 const buffer = Buffer.allocUnsafe(256 * 1024)
-
-export const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? ''
 
 /**
  * A folder that its application may be changing at the same time. Every step down is one open of one name that refuses links,
@@ -155,9 +154,3 @@ function openFolder(path: string | Buffer): number {
 function system(fd: number, name?: string): Buffer {
   return Buffer.from(name === undefined ? `/proc/self/fd/${fd}` : `/proc/self/fd/${fd}/${name}`, 'latin1')
 }
-
-/** Text as a path of a tree. */
-export const bytesOf = (text: string): string => Buffer.from(text, 'utf8').toString('latin1')
-
-/** A path of a tree as text. */
-export const textOf = (path: string): string => Buffer.from(path, 'latin1').toString('utf8')

@@ -1,6 +1,7 @@
 import { dependencyFile, runtimes } from '../policy/runtimes.ts'
+import { bytesOf } from './disk-names.ts'
 import { refusal } from './failures.ts'
-import { bytesOf, Tree } from './placement.tree.ts'
+import { Tree } from './placement.tree.ts'
 import type { Release } from './release.ts'
 import type { ReleaseFolders } from './release-files.ts'
 

@@ -1,6 +1,7 @@
 import * as fs from 'node:fs'
 import { constants, type Stats } from 'node:fs'
-import { codeOf, type Tree } from './placement.tree.ts'
+import { codeOf } from './disk-names.ts'
+import type { Tree } from './placement.tree.ts'
 import type { ManifestLine } from './snapshots.manifest.ts'
 import type { ArchiveOutput } from './snapshots.output.ts'
 import {

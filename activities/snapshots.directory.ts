@@ -1,6 +1,6 @@
 import { fstatSync } from 'node:fs'
 import { type ArchiveEntry, ArchiveWindow } from './archive.directory.ts'
-import { textOf } from './placement.tree.ts'
+import { textOf } from './disk-names.ts'
 import { SnapshotCorrupt } from './snapshots.ts'
 
 const kinds = new Map<number, ArchiveEntry['kind']>([

@@ -1,5 +1,5 @@
 import { createHash, type Hash } from 'node:crypto'
-import { textOf } from './placement.tree.ts'
+import { textOf } from './disk-names.ts'
 import type { MadeSnapshot, SnapshotFacts } from './snapshots.ts'
 
 // A JSON document in which every path has a line of its own, so that it is written and read without ever being held whole.

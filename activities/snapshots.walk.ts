@@ -1,5 +1,6 @@
 import type { Stats } from 'node:fs'
-import { codeOf, type Tree, textOf } from './placement.tree.ts'
+import { codeOf, textOf } from './disk-names.ts'
+import type { Tree } from './placement.tree.ts'
 import { manifestName } from './snapshots.job.ts'
 
 /** A zip's names have 65,535 bytes at most, and every folder on the way is held open. */

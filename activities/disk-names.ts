@@ -1,0 +1,8 @@
+/** Names on Linux need not be UTF-8: each character stands for one byte. Text as such a name. */
+export const bytesOf = (text: string): string => Buffer.from(text, 'utf8').toString('latin1')
+
+/** A name on the disk as text. */
+export const textOf = (name: string): string => Buffer.from(name, 'latin1').toString('utf8')
+
+/** The system's code of an error, such as ENOENT; empty when it has none. */
+export const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? ''
