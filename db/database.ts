@@ -83,3 +83,9 @@ export function isUnavailable(error: unknown): boolean {
 export async function migrate(db: Db): Promise<void> {
   await db.migrate.latest()
 }
+
+/** Whether this transaction is the one, of all processes, that does a named round of work; the others find nothing to do. */
+export async function isMine(trx: Db, round: string): Promise<boolean> {
+  const { rows } = await trx.raw(`select pg_try_advisory_xact_lock(hashtext(?)) as mine`, [`berth.${round}`])
+  return rows[0].mine
+}

@@ -1,6 +1,6 @@
 import { sweepPoints } from './app-metrics.ts'
 import { sweepAudit } from './audit.ts'
-import type { Db } from './database.ts'
+import { type Db, isMine } from './database.ts'
 import { sweepDowngrades } from './downgrades.ts'
 import { sweepMails } from './mails.ts'
 import { sweepSignIns } from './sign-ins.ts'
@@ -12,8 +12,7 @@ import { sweepSnapshots } from './snapshot-retention.ts'
  */
 export async function tidyRows(db: Db): Promise<boolean> {
   return db.transaction(async trx => {
-    const { rows } = await trx.raw(`select pg_try_advisory_xact_lock(hashtext('berth.sweep')) as mine`)
-    if (!rows[0].mine) return false
+    if (!(await isMine(trx, 'sweep'))) return false
     await trx.raw(`delete from sessions where expires_at < now() - interval '1 day'`)
     await sweepAudit(trx)
     await sweepSignIns(trx)

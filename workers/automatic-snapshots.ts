@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { type DueApp, dueApps } from '../db/automatic-snapshots.ts'
-import type { Db } from '../db/database.ts'
+import { type Db, isMine } from '../db/database.ts'
 import { queueSnapshot } from '../db/snapshots.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { Plans } from '../policy/plans.ts'
@@ -44,8 +44,9 @@ export async function queueDue({
   retrySeconds = 3600,
 }: AutomaticOptions): Promise<string[]> {
   const queued = await db.transaction(async trx => {
-    const { rows } = await trx.raw(`select pg_try_advisory_xact_lock(hashtext('berth.automatic-snapshots')) as mine`)
-    const due = rows[0].mine ? await dueApps(trx, { plans, everySeconds, retrySeconds }) : []
+    const due = (await isMine(trx, 'automatic-snapshots'))
+      ? await dueApps(trx, { plans, everySeconds, retrySeconds })
+      : []
     const written: DueApp[] = []
     for (const app of due) {
       const wish = { appId: app.id, ownerId: app.owner_id, actor: automaticActor, origin: 'automatic', plans } as const

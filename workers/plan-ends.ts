@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import type { Db } from '../db/database.ts'
+import { type Db, isMine } from '../db/database.ts'
 import { queueEndedNotices, queueEndNotices, type StoppedApp, stopSuspended } from '../db/plan-ends.ts'
 import type { Plans } from '../policy/plans.ts'
 import { endNotices } from '../policy/suspension.ts'
@@ -39,8 +39,7 @@ export async function planEndsOnce({
   retrySeconds = 300,
 }: PlanEndOptions): Promise<StoppedApp[]> {
   const stopped = await db.transaction(async trx => {
-    const { rows } = await trx.raw(`select pg_try_advisory_xact_lock(hashtext('berth.plan-ends')) as mine`)
-    if (!rows[0].mine) return []
+    if (!(await isMine(trx, 'plan-ends'))) return []
     await queueEndNotices(trx, plans, notices)
     await queueEndedNotices(trx, plans)
     return stopSuspended(trx, plans, retrySeconds)

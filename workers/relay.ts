@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '@temporalio/client'
 import type { Logger } from 'pino'
-import type { Db } from '../db/database.ts'
+import { type Db, isMine } from '../db/database.ts'
 import * as operations from '../db/operations.ts'
 import { type Downgrades, healDowngrades } from './downgrades.ts'
 import { type Lanes, laneRuns } from './lanes.ts'
@@ -43,8 +43,7 @@ export async function relayOnce({
   log,
 }: Omit<RelayOptions, 'downgrades' | 'everySeconds'>): Promise<number> {
   const waiting = await db.transaction(async trx => {
-    const { rows } = await trx.raw(`select pg_try_advisory_xact_lock(hashtext('berth.relay')) as mine`)
-    return rows[0].mine ? operations.waitingTargets(trx, queuedSeconds, runningSeconds) : []
+    return (await isMine(trx, 'relay')) ? operations.waitingTargets(trx, queuedSeconds, runningSeconds) : []
   })
   let woken = 0
   for (const { target_id, owner_id, running } of waiting) {
