@@ -6,6 +6,7 @@ import type { UserRow } from './accounts.ts'
 import { usedMemoryMb } from './apps.ts'
 import { type Db, transaction } from './database.ts'
 import { queueMail } from './mails.ts'
+import { announce } from './operations.ts'
 
 /** How long a mailed code is good for. */
 export const downgradeSeconds = 600
@@ -160,5 +161,5 @@ async function openDowngrade(trx: Db, userId: string): Promise<OpenDowngrade | u
 /** Whoever waits for it hears of it where ends of operations are told. */
 async function end(trx: Db, { id }: DowngradeRow, state: 'applied' | 'refused' | 'expired'): Promise<void> {
   await trx('downgrades').where({ id }).update({ state, ended_at: trx.fn.now() })
-  await trx.raw(`select pg_notify('operations', ?)`, [id])
+  await announce(trx, id)
 }

@@ -166,7 +166,8 @@ export async function endQueued(db: Db, targetId: string): Promise<void> {
   for (const row of rows) await announce(db, row.id)
 }
 
-async function announce(db: Db, id: string): Promise<void> {
+/** Tells every process that an operation, or what is waited for like one, has ended. */
+export async function announce(db: Db, id: string): Promise<void> {
   await db.raw(`select pg_notify('operations', ?)`, [id])
 }
 

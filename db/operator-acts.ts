@@ -45,7 +45,7 @@ export async function cancelOperation(trx: Db, { operationId, actor }: Asked): P
   const deployment = await deployments.findByOperation(trx, operationId)
   if (deployment) await deployments.record(trx, deployment.id, { state: 'error', code: 'DEPLOY_CANCELLED', message })
   await markFailed(trx, operationId)
-  await trx.raw(`select pg_notify('operations', ?)`, [operationId])
+  await operations.announce(trx, operationId)
   return 'ended'
 }
 

@@ -1,4 +1,5 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
+import { credentialHash } from '../policy/credentials.ts'
 import { newId } from '../policy/ids.ts'
 import { type SealKeys, seal, unseal } from '../policy/seal.ts'
 import type { Db } from './database.ts'
@@ -26,7 +27,7 @@ export async function setWebhook(db: Db, keys: SealKeys, { appId, token, secret 
     .insert({
       id: newId(),
       app_id: appId,
-      address_hash: addressHash(address),
+      address_hash: credentialHash(address),
       address_sealed: seal(keys, address, webhookRow(appId, 'address')),
       token_sealed: seal(keys, token, webhookRow(appId, 'token')),
       secret_sealed: secret === null ? null : seal(keys, secret, webhookRow(appId, 'secret')),
@@ -93,12 +94,8 @@ const byAddress = statement<WebhookRow>(
 
 /** The live webhook of an address; undefined for unknown and removed ones, deleted applications and blocked accounts. */
 export async function findWebhook(db: Db, keys: SealKeys, address: string): Promise<FoundWebhook | undefined> {
-  const [row] = await byAddress(db, [addressHash(address)])
+  const [row] = await byAddress(db, [credentialHash(address)])
   if (!row) return undefined
   const secret = row.secret_sealed && unseal(keys, row.secret_sealed, webhookRow(row.app_id, 'secret'))
   return { id: row.id, appId: row.app_id, ownerId: row.owner_id, secret }
-}
-
-function addressHash(address: string): Buffer {
-  return createHash('sha256').update(address).digest()
 }

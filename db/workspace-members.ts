@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { credentialHash } from '../policy/credentials.ts'
 import { ApiError } from '../policy/errors.ts'
 import { newId } from '../policy/ids.ts'
 import { inviteCodeSeconds } from '../policy/limits.ts'
@@ -13,12 +13,10 @@ export async function issueInvite(db: Db, userId: string): Promise<string> {
   await db.raw(
     `insert into workspace_invites (user_id, hash, expires_at) values (:userId, :hash, now() + make_interval(secs => :seconds))
      on conflict (user_id) do update set hash = excluded.hash, expires_at = excluded.expires_at`,
-    { userId, hash: hashOf(code), seconds: inviteCodeSeconds },
+    { userId, hash: credentialHash(code), seconds: inviteCodeSeconds },
   )
   return code
 }
-
-const hashOf = (code: string): Buffer => createHash('sha256').update(code).digest()
 
 /**
  * Adds the account of a code to a workspace that is locked, and spends the code; a refusal leaves it. `most` counts the owner too.
@@ -30,7 +28,7 @@ export async function addMember(
   { code, role, most }: { code: string; role: MemberRole; most: number },
 ): Promise<void> {
   const [invite] = await trx('workspace_invites')
-    .where({ hash: hashOf(code) })
+    .where({ hash: credentialHash(code) })
     .where('expires_at', '>', trx.fn.now())
     .delete(['user_id'])
   if (!invite) throw new ApiError('INVALID_CODE')

@@ -1,7 +1,8 @@
-import { createHash, randomBytes, randomInt, timingSafeEqual } from 'node:crypto'
+import { randomBytes, randomInt, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
 import { findUser } from '../../db/accounts.ts'
 import * as authorizations from '../../db/authorizations.ts'
+import { credentialHash } from '../../policy/credentials.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { loopbackRedirect } from '../../policy/redirects.ts'
 import { scopes } from '../../policy/scopes.ts'
@@ -38,7 +39,7 @@ export const authorizeBegin = endpoint({
     const fresh = randomBytes(32).toString('hex')
     const display = newDisplay()
     const { client_id: client, redirect_uri, scopes: asked, challenge } = body
-    const row = { code_hash: hashOf(fresh), display, client, redirect_uri, scopes: asked, challenge }
+    const row = { code_hash: credentialHash(fresh), display, client, redirect_uri, scopes: asked, challenge }
     await authorizations.beginAuthorization(db, row)
     return { code: fresh, display, expires_in: authorizations.authorizationSeconds, interval: intervalSeconds }
   },
@@ -55,7 +56,7 @@ export const authorizeShow = endpoint({
   response: z.object({ display: z.string(), client_id: z.string(), scopes: z.array(z.string()), account: z.string() }),
   errors: ['INVALID_GRANT', 'INVALID_REQUEST'],
   async handle({ caller, query }, { db }) {
-    const asked = await authorizations.openAuthorization(db, hashOf(query.code))
+    const asked = await authorizations.openAuthorization(db, credentialHash(query.code))
     if (!asked) throw new ApiError('INVALID_GRANT')
     return { display: asked.display, client_id: asked.client, scopes: asked.scopes, account: caller.user.email }
   },
@@ -72,7 +73,7 @@ export const authorizeDecide = endpoint({
   errors: ['INVALID_GRANT', 'INVALID_REQUEST'],
   async handle({ caller, body }, { db }) {
     const decision = body.granted ? 'granted' : 'denied'
-    const decided = await authorizations.decideAuthorization(db, hashOf(body.code), caller.user.id, decision)
+    const decided = await authorizations.decideAuthorization(db, credentialHash(body.code), caller.user.id, decision)
     if (!decided) throw new ApiError('INVALID_GRANT')
     const back = new URL(decided.redirect_uri)
     if (body.granted) back.searchParams.set('code', body.code)
@@ -106,7 +107,7 @@ export const authorizeClaim = endpoint({
   async handle({ body }, { db, config }) {
     const { verifier, redirect_uri: uri } = body
     const { key, userId, ...granted } = await authorizations.claimKey(db, config.masterKey, {
-      codeHash: hashOf(body.code),
+      codeHash: credentialHash(body.code),
       refusal({ challenge, redirect_uri }) {
         if (typeof verifier !== 'string' || typeof uri !== 'string') return 'INVALID_REQUEST'
         if (!answers(challenge, verifier)) return 'INVALID_VERIFIER'
@@ -125,11 +126,9 @@ export const authorizeClaim = endpoint({
   },
 })
 
-const hashOf = (given: string): Buffer => createHash('sha256').update(given).digest()
-
 /** Whether the verifier is the one whose hash the program began with (RFC 7636, S256). */
 function answers(challenge: string, verifier: string): boolean {
-  const made = Buffer.from(hashOf(verifier).toString('base64url'))
+  const made = Buffer.from(credentialHash(verifier).toString('base64url'))
   const known = Buffer.from(challenge)
   return made.length === known.length && timingSafeEqual(made, known)
 }
