@@ -8,6 +8,16 @@ export const flag = z
   .transform(text => text === 'true' || text === '1')
   .meta({ openapi: { type: 'boolean' } })
 
+/** How many entries a page takes, 1 to 100. */
+export const pageLimit = (usual: number) =>
+  z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(100)
+    .default(usual)
+    .meta({ openapi: { type: 'integer', minimum: 1, maximum: 100, default: usual } })
+
 /** ISO 8601, UTC. */
 export const isoTime = z.string().meta({ openapi: { type: 'string', format: 'date-time' } })
 

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { listAudit } from '../../db/audit.ts'
 import { endpoint } from '../endpoint.ts'
-import { isoTime } from '../fields.ts'
+import { isoTime, pageLimit } from '../fields.ts'
 
 const text = z.string()
 
@@ -22,13 +22,7 @@ export const accountAudit = endpoint({
   summary: 'List what was done by the account and to what belongs to it',
   auth: { scope: 'account:read' },
   query: z.object({
-    limit: z.coerce
-      .number()
-      .int()
-      .min(1)
-      .max(100)
-      .default(50)
-      .meta({ openapi: { type: 'integer', minimum: 1, maximum: 100, default: 50 } }),
+    limit: pageLimit(50),
     cursor: z
       .string()
       .regex(/^[1-9]\d{0,17}$/)

@@ -3,7 +3,7 @@ import { listDeliveries } from '../../db/deliveries.ts'
 import { listDeployments } from '../../db/deployment-history.ts'
 import { permits } from '../../policy/permissions.ts'
 import { endpoint } from '../endpoint.ts'
-import { isoTime } from '../fields.ts'
+import { isoTime, pageLimit } from '../fields.ts'
 import { deliveryView, deploymentView } from '../views/deployment.ts'
 import { webhookUrl } from './deploy-webhook.ts'
 
@@ -33,13 +33,7 @@ export const appsDeployments = endpoint({
   summary: 'List deployments',
   auth: { scope: 'apps:read', permission: 'read' },
   query: z.object({
-    limit: z.coerce
-      .number()
-      .int()
-      .min(1)
-      .max(100)
-      .default(10)
-      .meta({ openapi: { type: 'integer', minimum: 1, maximum: 100, default: 10 } }),
+    limit: pageLimit(10),
     cursor: z
       .string()
       .regex(/^[0-9a-f]{32}$/)

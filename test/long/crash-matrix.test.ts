@@ -6,6 +6,7 @@ import {
   workerCreationSurvives,
   workerFailureSurvives,
 } from '../crash/crash-kit.ts'
+import { around, portions } from '../kit/crash-portions.ts'
 import { testPlatform } from '../kit/platform.ts'
 import { workflowBundle } from '../kit/workflow-bundle.ts'
 
@@ -13,8 +14,6 @@ import { workflowBundle } from '../kit/workflow-bundle.ts'
 
 const started = testPlatform({ hosts: {}, worker: false })
 const lasting = 600_000
-
-const around = (...verbs: string[]) => verbs.flatMap(verb => [`${verb}:before`, `${verb}:after`])
 
 const creation = [
   ...around('host.prepareRelease', 'volumes.ensure', 'archives.unpack'),
@@ -32,11 +31,6 @@ const commands = (
   ] as const
 ).flatMap(([verb, verbs]) => around(...verbs).map(point => [verb, point] as const))
 
-/** So many hosts start within the time that a caller waits, on two cores. */
-function* chunks<T>(items: readonly T[], size = 4): Generator<readonly T[]> {
-  for (let n = 0; n < items.length; n += size) yield items.slice(n, n + size)
-}
-
 test.serial.before('bundle the workflows once', async t => {
   t.timeout(120_000)
   const { base } = await started
@@ -52,13 +46,13 @@ test.serial('a worker runs', async t => {
   t.pass()
 })
 
-for (const points of chunks(creation))
+for (const points of portions(creation, 4))
   test.serial(`hosts during a creation: ${points.join(', ')}`, async t => {
     t.timeout(lasting)
     await creationsSurvive(t, await started, points)
   })
 
-for (const cases of chunks(commands))
+for (const cases of portions(commands, 4))
   test.serial(`hosts during a command: ${cases.map(([verb, point]) => `${verb} ${point}`).join(', ')}`, async t => {
     t.timeout(lasting)
     await commandsSurvive(t, await started, cases)

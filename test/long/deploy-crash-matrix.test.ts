@@ -1,5 +1,6 @@
 import test from 'ava'
 import { deploysSurvive, webhookSurvives, workerDeploySurvives } from '../crash/deploy-crash-kit.ts'
+import { around, portions } from '../kit/crash-portions.ts'
 import { startGitServer } from '../kit/git-server.ts'
 import { testPlatform } from '../kit/platform.ts'
 import { workflowBundle } from '../kit/workflow-bundle.ts'
@@ -11,9 +12,6 @@ const started = testPlatform({ hosts: {}, worker: false, settings: { GIT_ALLOWED
 let worker: { stop(): Promise<void> }
 
 const lasting = 10 * 60_000
-const around = (...verbs: string[]) => verbs.flatMap(verb => [`${verb}:before`, `${verb}:after`])
-const chunks = <T>(all: readonly T[], size = 5): T[][] =>
-  Array.from({ length: Math.ceil(all.length / size) }, (_, n) => all.slice(n * size, (n + 1) * size))
 
 test.serial.before('a worker in this process, and a bundle for those that die', async t => {
   t.timeout(120_000)
@@ -41,7 +39,7 @@ const hostPoints = around(
   ...['host.stopApp', 'engine.stop', 'host.removeContainer', 'engine.remove', 'host.settleFiles', 'placement.settle'],
 )
 
-for (const points of chunks(hostPoints))
+for (const points of portions(hostPoints))
   test.serial(`hosts during a deploy: ${points.join(', ')}`, async t => {
     t.timeout(lasting)
     await deploysSurvive(t, await started, git, points)

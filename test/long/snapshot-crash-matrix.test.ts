@@ -1,5 +1,6 @@
 import test from 'ava'
 import { restoresSurvive, snapshotsSurvive, workerSurvives } from '../crash/snapshot-crash-kit.ts'
+import { around, portions } from '../kit/crash-portions.ts'
 import { testPlatform } from '../kit/platform.ts'
 import { workflowBundle } from '../kit/workflow-bundle.ts'
 
@@ -8,9 +9,6 @@ const started = testPlatform({ hosts: {}, worker: false })
 let worker: { stop(): Promise<void> }
 
 const lasting = 10 * 60_000
-const around = (...verbs: string[]) => verbs.flatMap(verb => [`${verb}:before`, `${verb}:after`])
-const chunks = <T>(all: readonly T[], size = 5): T[][] =>
-  Array.from({ length: Math.ceil(all.length / size) }, (_, n) => all.slice(n * size, (n + 1) * size))
 
 test.serial.before('a worker in this process, and a bundle for those that die', async t => {
   t.timeout(120_000)
@@ -24,7 +22,7 @@ const snapshotPoints = around(
   'snapshots.verify',
 )
 
-for (const points of chunks(snapshotPoints))
+for (const points of portions(snapshotPoints))
   test.serial(`hosts during a snapshot: ${points.join(', ')}`, async t => {
     t.timeout(lasting)
     await snapshotsSurvive(t, await started, points)
@@ -36,7 +34,7 @@ const restorePoints = around(
   ...['engine.remove', 'host.settleFiles', 'placement.settle'],
 )
 
-for (const points of chunks(restorePoints))
+for (const points of portions(restorePoints))
   test.serial(`hosts during a restore: ${points.join(', ')}`, async t => {
     t.timeout(lasting)
     await restoresSurvive(t, await started, points)
