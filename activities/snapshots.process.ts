@@ -52,7 +52,7 @@ export function snapshots({ memoryMb = 384, pauseSeconds = 20, observe }: Snapsh
         return held
       } catch (error) {
         const cleaning = { ...limits, archive: file.fd, signal: AbortSignal.timeout(clearSeconds * 1000) }
-        if (!child.replied) await new SnapshotChild({ kind: 'clear', folder, owner }, cleaning).done
+        if (!child.cleaned) await new SnapshotChild({ kind: 'clear', folder, owner }, cleaning).done
         throw error
       }
     },

@@ -25,8 +25,8 @@ export class SnapshotChild {
   readonly #process: ChildProcess
   /** What it replied; rejects with why it ended without, `SnapshotCorrupt` or `NoSpaceLeft`. */
   readonly done: Promise<MadeSnapshot | null>
-  /** Whether it came to its own end, and so cleaned up after itself. */
-  replied = false
+  /** Whether it failed by itself, and so cleaned up after itself. */
+  cleaned = false
   #why: Error | null = null
 
   constructor(job: SnapshotJob, options: ChildOptions) {
@@ -73,7 +73,7 @@ export class SnapshotChild {
       })
       // Not at 'exit': its last message may still be on the way then, and so may what it wrote.
       this.#process.once('close', (code, signal) => {
-        this.replied = reply !== null
+        this.cleaned = reply !== null && reply.kind !== 'done'
         if (reply) onPeak?.(reply.peakBytes)
         if (this.#why) reject(this.#why)
         else if (reply?.kind === 'done') resolve(reply.snapshot)

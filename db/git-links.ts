@@ -43,21 +43,29 @@ export async function installationsOf(db: Db, userId: string): Promise<BoundInst
   }))
 }
 
-/** The app was removed at the provider: the installation and every link by it are gone, for every account. */
-export async function forgetInstallation(db: Db, installationId: number): Promise<void> {
+/**
+ * The app was removed at the provider: the installation and every link by it are gone, for every account. Resolves to
+ * the ids of the applications that were linked.
+ */
+export async function forgetInstallation(db: Db, installationId: number): Promise<string[]> {
   const links = await db('git_links').where({ installation_id: installationId }).select('app_id')
   await db('git_installations').where({ id: installationId }).delete()
-  for (const { app_id } of links) await announceSources(db, app_id)
+  return unlinked(db, links)
 }
 
-/** An installation covers these repositories no longer. */
-export async function unlinkRepositories(db: Db, installationId: number, repositoryIds: number[]): Promise<void> {
+/** An installation covers these repositories no longer; resolves as `forgetInstallation`. */
+export async function unlinkRepositories(db: Db, installationId: number, repositoryIds: number[]): Promise<string[]> {
   const links = await db('git_links')
     .where({ installation_id: installationId })
     .whereIn('repository_id', repositoryIds)
     .delete()
     .returning('app_id')
+  return unlinked(db, links)
+}
+
+async function unlinked(db: Db, links: { app_id: string }[]): Promise<string[]> {
   for (const { app_id } of links) await announceSources(db, app_id)
+  return links.map(link => link.app_id)
 }
 
 export interface NewLink {

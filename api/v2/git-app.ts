@@ -59,8 +59,11 @@ async function deploy(
 }
 
 /** What the installation covers no longer is linked no longer; said again it changes nothing. */
-async function unbind(event: Exclude<AppEvent, { kind: 'push' }>, { db }: Parts): Promise<WebhookReply> {
-  if (event.kind === 'removed') await forgetInstallation(db, event.installationId)
-  else await unlinkRepositories(db, event.installationId, event.repositoryIds)
+async function unbind(event: Exclude<AppEvent, { kind: 'push' }>, { db, sources }: Parts): Promise<WebhookReply> {
+  const unlinked = await (event.kind === 'removed'
+    ? forgetInstallation(db, event.installationId)
+    : unlinkRepositories(db, event.installationId, event.repositoryIds))
+  // The announcement reaches this process too, but maybe later than the next question.
+  for (const appId of unlinked) sources.drop(appId)
   return verdictReply('ignored', 202, 'what the app covers no longer was unlinked')
 }

@@ -302,7 +302,7 @@ test('a flipped byte is found wherever it lies, and nothing is left of the unpac
   await t.throwsAsync(verified(archive), { instanceOf: SnapshotCorrupt })
 })
 
-test('an unpacking that is cancelled leaves nothing, and one into something is refused', async t => {
+test.serial('an unpacking that is cancelled leaves nothing, and one into something is refused', async t => {
   const { files, target, archive } = places(t)
   for (let n = 0; n < 5000; n++) fs.writeFileSync(join(files, `f${n}`), `${n}`)
   await snapshotTo(archive, port, requestOf(files))
@@ -310,7 +310,7 @@ test('an unpacking that is cancelled leaves nothing, and one into something is r
   const watch = fs.watch(target, () => cancel.abort(new Error('enough')))
   await opened(archive, file => t.throwsAsync(port.unpack(file, target, owner, cancel.signal), { message: 'enough' }))
   watch.close()
-  t.deepEqual(seen(target), {})
+  t.deepEqual(fs.readdirSync(target).length, 0)
   lay(target, { mine: 'there' })
   await t.throwsAsync(unpacked(archive, target), { message: /not empty/ })
   t.deepEqual(seen(target), { mine: 'file 644 there' })
