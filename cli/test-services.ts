@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { endRecorded, readRecord } from '../workers/process-record.ts'
 import { Supervisor } from '../workers/supervisor.ts'
+import { browserBinary } from './parts/browser.ts'
 import { defaultDockerHost, ensureDocker } from './parts/docker.ts'
 import { ensureGit } from './parts/git.ts'
 import { ensureImages, firstImages } from './parts/images.ts'
@@ -17,7 +18,7 @@ export interface TestServices {
   stop(): Promise<void>
 }
 
-/** Finds, installs or starts everything the tests need: one Postgres, one Temporal, an engine with its images, nginx. */
+/** Finds, installs or starts everything the tests need: one Postgres, one Temporal, an engine with its images, nginx, a browser. */
 export async function startTestServices(say: Say): Promise<TestServices> {
   const folder = throwAwayFolder()
   const place = { runFolder: join(folder, 'run'), logFolder: join(folder, 'logs') }
@@ -40,7 +41,14 @@ export async function startTestServices(say: Say): Promise<TestServices> {
   }
   try {
     const [postgres, address] = await step(say, 'starting what the tests need', () =>
-      Promise.all([startTestPostgres(supervisor, folder, say), temporal(), engine(), nginxBinary(say), ensureGit(say)]),
+      Promise.all([
+        startTestPostgres(supervisor, folder, say),
+        temporal(),
+        engine(),
+        nginxBinary(say),
+        ensureGit(say),
+        browserBinary(say),
+      ]),
     )
     return { env: { TEST_DATABASE_URL: postgres.adminUrl, TEST_TEMPORAL_ADDRESS: address }, stop }
   } catch (error) {

@@ -1,5 +1,9 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import test from 'ava'
+import { browserBinary, findBrowser } from '../../../cli/parts/browser.ts'
 import { answers, ensureDocker } from '../../../cli/parts/docker.ts'
 import { findProgram, installPackages, isRoot, MissingPart } from '../../../cli/parts/system-packages.ts'
 import { temporalArguments } from '../../../cli/parts/temporal.ts'
@@ -62,4 +66,16 @@ async function installWithout(part: { what: string; packages: string[] }): Promi
 test('programs are found on the PATH and where servers lie', t => {
   t.is(findProgram('sh', '/nowhere')?.endsWith('/sh'), true)
   t.is(findProgram('berth-has-no-such-program', process.env.PATH), null)
+})
+
+test('the browser that tests drive is the one that is named, else the one of the distribution', async t => {
+  t.is(findBrowser({ CHROMIUM: '/opt/browser', PATH: '' }), '/opt/browser')
+  const folder = mkdtempSync(join(tmpdir(), 'berth-browser-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  const chromium = join(folder, 'chromium')
+  writeFileSync(chromium, '#!/bin/sh\n', { mode: 0o755 })
+  t.is(findBrowser({ PATH: folder }), chromium)
+  const said: string[] = []
+  t.is(await browserBinary(text => said.push(text)), findBrowser() ?? '')
+  t.deepEqual(said, [], 'nothing is installed where one is')
 })
