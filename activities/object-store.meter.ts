@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Transform, type TransformCallback } from 'node:stream'
+import { crc32 } from 'node:zlib'
 import { BodyMismatch, BodyTooLarge, type PutOptions, type StoredBody } from './object-store.ts'
 
 /** Passes a body through, counting and hashing; ends with an error as soon as it cannot be what was declared. */
@@ -7,6 +8,7 @@ export class BodyMeter extends Transform {
   readonly #md5 = createHash('md5')
   readonly #sha256 = createHash('sha256')
   readonly #options: PutOptions
+  #crc32 = 0
   #size = 0
 
   constructor(options: PutOptions) {
@@ -20,6 +22,7 @@ export class BodyMeter extends Transform {
     if (!excess) {
       this.#md5.update(chunk)
       this.#sha256.update(chunk)
+      this.#crc32 = crc32(chunk, this.#crc32)
     }
     done(excess, chunk)
   }
@@ -40,7 +43,7 @@ export class BodyMeter extends Transform {
 
   /** What came through; to be asked once, after the end. */
   result(): StoredBody {
-    return { size: this.#size, md5: this.#md5.digest('hex'), sha256: this.#sha256.digest('hex') }
+    return { size: this.#size, md5: this.#md5.digest('hex'), sha256: this.#sha256.digest('hex'), crc32: this.#crc32 }
   }
 }
 

@@ -65,8 +65,8 @@ class S3Store implements ObjectStore {
     } finally {
       await spooled.file.close()
     }
-    const { size, md5, sha256 } = spooled
-    return { size, md5, sha256 }
+    const { size, md5, sha256, crc32 } = spooled
+    return { size, md5, sha256, crc32 }
   }
 
   async get(id: string, from = 0, to?: number, signal?: AbortSignal): Promise<Readable> {

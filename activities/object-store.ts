@@ -1,11 +1,12 @@
 import type { FileHandle } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 
-/** What a put learned about the bytes on their way. `md5` and `sha256` are hex, `size` is bytes. */
+/** What a put learned about the bytes on their way. `md5` and `sha256` are hex, `crc32` is a number, `size` is bytes. */
 export interface StoredBody {
   size: number
   md5: string
   sha256: string
+  crc32: number
 }
 
 export interface PutOptions {

@@ -9,14 +9,28 @@ import { covers, type Scope } from '../policy/scopes.ts'
 import type { Caller } from './authenticate.ts'
 
 /** Who may call an endpoint. `scope: null` needs a key with full access; `permission` loads the application of the path. */
-export type Auth = 'public' | 'session' | { scope: Scope | null; permission?: Permission }
+export type Auth = 'public' | 'session' | ScopeAuth
 
-/** Throws ACCESS_DENIED for a key on a session route, MISSING_SCOPE for a key without the scope. */
+export interface ScopeAuth {
+  scope: Scope | null
+  permission?: Permission
+  /** This scope does as well. */
+  orScope?: Scope
+  /** An upload token does as well. */
+  uploadToken?: true
+}
+
+/**
+ * Throws ACCESS_DENIED for a key on a session route, MISSING_SCOPE for a key without the scope, UPLOAD_TOKEN_NOT_ALLOWED for an
+ * upload token elsewhere than on upload routes.
+ */
 export function checkScope(caller: Caller, auth: Exclude<Auth, 'public'>): void {
-  if (auth === 'session') {
+  if (caller.kind === 'upload-token') {
+    if (auth === 'session' || !auth.uploadToken) throw new ApiError('UPLOAD_TOKEN_NOT_ALLOWED')
+  } else if (auth === 'session') {
     if (caller.kind !== 'session')
       throw new ApiError('ACCESS_DENIED', 'This needs a session token; an API key does not do.')
-  } else if (!covers(caller.scopes, auth.scope)) {
+  } else if (!covers(caller.scopes, auth.scope) && !(auth.orScope && covers(caller.scopes, auth.orScope))) {
     throw new ApiError(
       'MISSING_SCOPE',
       auth.scope ? `The API key lacks the scope ${auth.scope}.` : 'This needs a key with full access.',

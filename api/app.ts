@@ -1,6 +1,6 @@
 import Router from 'find-my-way'
 import Koa, { type Context } from 'koa'
-import { ApiError } from '../policy/errors.ts'
+import { ApiError, type Wire } from '../policy/errors.ts'
 import { AddressSet, addressOf } from './address.ts'
 import { Exchange } from './call.ts'
 import { type Endpoint, serve } from './endpoint.ts'
@@ -9,6 +9,7 @@ import { openApi } from './openapi.ts'
 import type { Log, Parts } from './parts.ts'
 import { failure, type Reply, send } from './respond.ts'
 import { linger } from './server.ts'
+import { blobEndpoints } from './v1/endpoints.ts'
 import { accountKey, accountLocale, accountUsername } from './v2/account.ts'
 import { usersSnapshots } from './v2/account-snapshots.ts'
 import { appsCreate } from './v2/app-creation.ts'
@@ -124,8 +125,8 @@ export interface Surfaces {
 /** The wire of the platform: which surface answers what. */
 export function surfaces(parts: Parts): Surfaces {
   return {
-    base: managementSurface(parts, [...endpoints, openApi(endpoints, parts.config.urls.base)]),
-    blob: surface(async () => json404('{"status":"error","code":"NOT_FOUND","message":"There is no such route."}')),
+    base: jsonSurface(parts, [...endpoints, openApi(endpoints, parts.config.urls.base)]),
+    blob: jsonSurface(parts, blobEndpoints, 'blob'),
     s3: surface(async ({ requestId }) => xml404(requestId)),
     files: surface(exchange => downloadSnapshot(exchange, parts), { parts }),
     public: surface(async ({ request }) => {
@@ -135,12 +136,12 @@ export function surfaces(parts: Parts): Surfaces {
   }
 }
 
-/** The management API over a list of endpoints. */
-export function managementSurface(parts: Parts, list: readonly Endpoint[]): Koa {
+/** An API over a list of endpoints. */
+export function jsonSurface(parts: Parts, list: readonly Endpoint[], wire: Wire = 'management'): Koa {
   const router = Router({ maxParamLength: 16 * 1024 })
   for (const endpoint of list)
     router.on(endpoint.method, endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'), () => {}, endpoint)
-  const unknown = failure(new ApiError('ROUTE_NOT_FOUND'))
+  const unknown = failure(new ApiError('ROUTE_NOT_FOUND'), { wire })
   return surface(async (exchange, found) => (found ? serve(found, exchange, parts) : unknown), { router, parts })
 }
 
@@ -177,12 +178,6 @@ function note(log: Log, { requestId, address, begun }: Exchange, { name }: Endpo
 const text = (status: number, body: string): Reply => ({
   status,
   headers: { 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store' },
-  body,
-})
-
-const json404 = (body: string): Reply => ({
-  status: 404,
-  headers: { 'Content-Type': 'application/json; charset=utf-8' },
   body,
 })
 

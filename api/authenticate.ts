@@ -1,19 +1,25 @@
 import type { IncomingMessage } from 'node:http'
 import { type CredentialRow, findByKeyHash, findBySession } from '../db/accounts.ts'
 import type { Db } from '../db/database.ts'
+import { findUploadToken, type UploadToken } from '../db/upload-tokens.ts'
 import { checkKey, credentialHash, issuedTo } from '../policy/credentials.ts'
 import { ApiError } from '../policy/errors.ts'
 import { type Plan, type Plans, planOf } from '../policy/plans.ts'
 import type { Scope } from '../policy/scopes.ts'
 import { readSession, sessionKey } from '../policy/sessions.ts'
+import { isUploadToken } from '../policy/upload-tokens.ts'
 import { Guessers } from './guessers.ts'
 
 /** Who calls, and with what rights. Null lists mean no restriction. */
 export interface Caller {
   user: CredentialRow
-  kind: 'key' | 'session'
+  kind: 'key' | 'session' | 'upload-token'
   scopes: Scope[] | null
   resources: string[] | null
+  /** Beginnings of object names that a credential is limited to. */
+  prefixes: string[] | null
+  /** What an upload token fixes; absent for others. */
+  uploadToken?: UploadToken
   plan: Plan
   planName: string
 }
@@ -52,6 +58,12 @@ export function authenticator({ db, masterKey, plans }: { db: Db; masterKey: str
     return callerOf(user, 'session', plans)
   }
 
+  async function byUploadToken(credential: string): Promise<Caller> {
+    const found = await findUploadToken(db, credentialHash(credential))
+    if (!found) throw new ApiError('ACCESS_DENIED')
+    return { ...callerOf(found.user, 'upload-token', plans), uploadToken: found.token }
+  }
+
   return (request, address) => {
     const credential = credentialOf(request)
     if (credential === undefined) return Promise.reject(new ApiError('ACCESS_DENIED'))
@@ -62,7 +74,11 @@ export function authenticator({ db, masterKey, plans }: { db: Db; masterKey: str
     }
     const known = believed.get(credential)
     if (known) return known
-    const found = credential.includes('.') ? bySession(credential) : byKey(credential, address)
+    const found = isUploadToken(credential)
+      ? byUploadToken(credential)
+      : credential.includes('.')
+        ? bySession(credential)
+        : byKey(credential, address)
     const generation = believed
     generation.set(credential, found)
     found.catch(() => generation.delete(credential))
@@ -85,5 +101,6 @@ export function credentialOf(request: IncomingMessage): string | undefined {
 
 function callerOf(user: CredentialRow, kind: Caller['kind'], plans: Plans): Caller {
   const { name, plan } = planOf(plans, user, new Date())
-  return { user, kind, scopes: user.scopes, resources: user.resources, plan, planName: name }
+  const { scopes, resources, prefixes } = user
+  return { user, kind, scopes, resources, prefixes, plan, planName: name }
 }

@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import type { AppRow } from '../db/apps.ts'
-import { ApiError, type ErrorCode } from '../policy/errors.ts'
-import { countersOf, type Limit, limits } from '../policy/limits.ts'
+import { ApiError, codeOn, type ErrorCode, type Wire } from '../policy/errors.ts'
+import { countersOf, type Limit, limits, ownCounters } from '../policy/limits.ts'
 import type { Role } from '../policy/permissions.ts'
 import { type Access, type Auth, accessApp, checkScope } from './access.ts'
 import { audit } from './audit.ts'
@@ -26,6 +26,8 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   /** Noun and verb; the row of `policy/limits.ts` has the same name, and the OpenAPI operation too. */
   name: string
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** Whose names and statuses its refusals have; the management wire's when left out. */
+  wire?: Wire
   /** With parameters in braces: `/v2/apps/{appId}`. */
   path: string
   summary: string
@@ -50,6 +52,8 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   stream?: string
   /** True: no budget counts it and no country is blocked (contract 1); programs of a provider call it, with a measure of its own. */
   uncounted?: true
+  /** True: its own limits count it, the budgets of account and address do not (contract 1). */
+  unbudgeted?: true
   /** A GET that changes something: it stands in the audit record as commands do. */
   changes?: true
   /** How a refusal looks on a wire that is not JSON. */
@@ -82,7 +86,15 @@ export function endpoint<
 const admissionDeadlineMs = 2800
 
 /** Codes that the pipeline itself may answer with. Handlers may throw them too. */
-export function commonErrors({ auth, query, body, upload, method, maxBodyBytes }: Endpoint): ErrorCode[] {
+export function commonErrors({
+  auth,
+  query,
+  body,
+  upload,
+  method,
+  maxBodyBytes,
+  wire = 'management',
+}: Endpoint): ErrorCode[] {
   const codes: ErrorCode[] = [
     'INTERNAL_SERVER_ERROR',
     'DATABASE_UNAVAILABLE',
@@ -98,7 +110,7 @@ export function commonErrors({ auth, query, body, upload, method, maxBodyBytes }
   if (body) codes.push('INVALID_JSON_BODY')
   if (body && maxBodyBytes) codes.push('UPLOAD_BUSY')
   if (body || upload || method !== 'GET') codes.push('PAYLOAD_TOO_LARGE', 'INVALID_CONTENT_TYPE')
-  return codes
+  return [...new Set(codes.map(code => codeOn(wire, code)))]
 }
 
 /** The fixed way of every request: country, authenticate, scope, load and permission, limit, parse, handle, envelope. Never rejects. */
@@ -161,7 +173,7 @@ async function count(
   app?: AppRow,
   rows: readonly Limit[] = (limits as Record<string, readonly Limit[]>)[endpoint.name] ?? [],
 ): Promise<void> {
-  const counters = countersOf(endpoint.name, rows, {
+  const counters = (endpoint.unbudgeted ? ownCounters : countersOf)(endpoint.name, rows, {
     user: caller && { id: caller.user.id, plan: caller.plan },
     appId: app?.id,
     address,
@@ -179,12 +191,11 @@ function refuse(endpoint: Endpoint, exchange: Exchange, parts: Parts, thrown: un
       { err: thrown, requestId: exchange.requestId, endpoint: endpoint.name, code: error.code },
       'request failed',
     )
-  if (!commonErrors(endpoint).includes(error.code) && !endpoint.errors?.includes(error.code))
-    parts.contract?.undeclared(endpoint, error.code)
-  const { terse, statuses } = endpoint
-  return (
-    endpoint.refusal?.(error) ?? failure(error, { terse: terse?.includes(error.code), status: statuses?.[error.code] })
-  )
+  const { terse, statuses, wire = 'management' } = endpoint
+  const code = codeOn(wire, error.code)
+  if (!commonErrors(endpoint).includes(code) && !endpoint.errors?.includes(code))
+    parts.contract?.undeclared(endpoint, code)
+  return endpoint.refusal?.(error) ?? failure(error, { wire, terse: terse?.includes(code), status: statuses?.[code] })
 }
 
 function withHeaders(reply: Reply, headers: Record<string, string>): Reply {

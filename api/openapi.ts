@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import { type ErrorCode, managementErrors } from '../policy/errors.ts'
+import { catalogued, type ErrorCode } from '../policy/errors.ts'
 import { commonErrors, type Endpoint, endpoint } from './endpoint.ts'
 import { pathParameters } from './fields.ts'
 
@@ -108,14 +108,14 @@ function refusals(endpoint: Endpoint): Json {
   const codes = new Set<ErrorCode>([...commonErrors(endpoint), ...(endpoint.errors ?? [])])
   const byStatus: Record<string, ErrorCode[]> = {}
   for (const code of [...codes].sort()) {
-    const status = endpoint.statuses?.[code] ?? managementErrors[code][0]
+    const status = endpoint.statuses?.[code] ?? catalogued(code, endpoint.wire)[0]
     byStatus[status] = [...(byStatus[status] ?? []), code]
   }
   return Object.fromEntries(
     Object.entries(byStatus).map(([status, group]) => [
       status,
       {
-        description: group.map(code => `${code}: ${managementErrors[code][1]}`).join(' '),
+        description: group.map(code => `${code}: ${catalogued(code, endpoint.wire)[1]}`).join(' '),
         content: jsonOf(refusalSchema(group)),
       },
     ]),

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { isUnavailable, sqlState } from '../db/database.ts'
-import { ApiError } from '../policy/errors.ts'
+import { ApiError, spoken, type Wire } from '../policy/errors.ts'
 
 export interface Reply {
   status: number
@@ -27,11 +27,13 @@ export function plainJson(value: unknown, headers: Record<string, string> = {}):
 }
 
 /** The envelope of a refusal. `terse` leaves the message out, where the specification shows only status and code. */
-export function failure(error: ApiError, { status = error.status, terse = false } = {}): Reply {
+export function failure(error: ApiError, look: { status?: number; terse?: boolean; wire?: Wire } = {}): Reply {
+  const said = spoken(error, look.wire ?? 'management')
+  const { status = said.status, terse = false } = look
   const headers: Record<string, string> = { 'Content-Type': json }
   if (status === 429 || status === 503) headers['Retry-After'] = String(error.retryAfterSeconds ?? 5)
-  const message = terse ? undefined : error.message
-  return { status, headers, body: JSON.stringify({ status: 'error', code: error.code, message }) }
+  const message = terse ? undefined : said.message
+  return { status, headers, body: JSON.stringify({ status: 'error', code: said.code, message }) }
 }
 
 /** Whatever was thrown, as a refusal with a code of the table; the cause of a 500 is never on the wire. */

@@ -21,6 +21,8 @@ export interface CredentialRow extends UserRow {
   credential_id: string
   scopes: Scope[] | null
   resources: string[] | null
+  /** Beginnings of object names; see `api_keys.prefixes`. */
+  prefixes: string[] | null
   /** When it stops working by itself. */
   credential_expires_at: Date | null
 }
@@ -29,7 +31,7 @@ const user = 'u.id, u.name, u.email, u.locale, u.plan, u.plan_ends_at, u.blocked
 
 const byKeyHash = statement<CredentialRow>(
   'accounts.by-key-hash',
-  `select ${user}, k.id as credential_id, k.scopes, k.resources,
+  `select ${user}, k.id as credential_id, k.scopes, k.resources, k.prefixes,
           k.expires_at as credential_expires_at
      from api_keys k join users u on u.id = k.user_id
     where k.hash = $1 and k.revoked_at is null and (k.expires_at is null or k.expires_at > now()) and u.blocked_at is null`,
@@ -38,7 +40,7 @@ const byKeyHash = statement<CredentialRow>(
 const bySession = statement<CredentialRow>(
   'accounts.by-session',
   `select ${user}, s.id as credential_id, null::text[] as scopes, null::text[] as resources,
-          s.expires_at + make_interval(secs => ${sessionSkewSeconds}) as credential_expires_at
+          null::text[] as prefixes, s.expires_at + make_interval(secs => ${sessionSkewSeconds}) as credential_expires_at
      from sessions s join users u on u.id = s.user_id
     where s.id = $1 and s.user_id = $2 and s.revoked_at is null and u.blocked_at is null
       and s.expires_at > now() - make_interval(secs => ${sessionSkewSeconds})`,

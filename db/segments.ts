@@ -8,12 +8,21 @@ export async function draw(db: Db): Promise<string> {
   return id
 }
 
+/** What is kept of a body beside its bytes; hex, and bytes. */
+export interface BodyFacts {
+  size: number
+  sha256: string
+  md5?: string
+  crc32?: number
+}
+
 /** What the store learned about the body, and the first reference to it. False when the sweep took the id meanwhile. */
-export async function attach(db: Db, id: string, body: { size: number; sha256: string }): Promise<boolean> {
+export async function attach(db: Db, id: string, body: BodyFacts): Promise<boolean> {
+  const { size, sha256, md5 = null, crc32 = null } = body
   const changed = await db('segments')
     .where({ id })
     .whereIn('state', ['drawn', 'stored'])
-    .update({ state: 'stored', refs: db.raw('refs + 1'), size: body.size, sha256: body.sha256, zero_since: null })
+    .update({ state: 'stored', refs: db.raw('refs + 1'), size, sha256, md5, crc32, zero_since: null })
   return changed === 1
 }
 

@@ -1,15 +1,14 @@
-import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
-import { newId } from './ids.ts'
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { alphabet62, newId, randomBase62 } from './ids.ts'
 import { deriveKey } from './keys.ts'
 
-const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const secretLength = 43 // 62^43 > 2^256
 const checkLength = 8
 const form = new RegExp(`^([0-9]{18})-([0-9A-Za-z]{${secretLength}})([0-9A-Za-z]{${checkLength}})$`)
 
 /** A fresh API key: `<userId>-<secret><check>`, 70 characters. Only `hash` and `id` are ever stored. */
 export function newApiKey(masterKey: string, userId: string): { id: string; key: string; hash: Buffer } {
-  const secret = base62(secretLength)
+  const secret = randomBase62(secretLength)
   const key = `${userId}-${secret}${check(checkKey(masterKey), userId, secret)}`
   return { id: newId(), key, hash: credentialHash(key) }
 }
@@ -37,16 +36,8 @@ function check(key: Buffer, userId: string, secret: string): string {
   let value = digest.readBigUInt64BE()
   let text = ''
   while (text.length < checkLength) {
-    text += alphabet[Number(value % 62n)]
+    text += alphabet62[Number(value % 62n)]
     value /= 62n
   }
-  return text
-}
-
-/** Uniform characters: bytes from 248 up are thrown away, so that none is likelier than another. */
-function base62(length: number): string {
-  let text = ''
-  while (text.length < length)
-    for (const byte of randomBytes(length)) if (byte < 248 && text.length < length) text += alphabet[byte % 62]
   return text
 }

@@ -1,3 +1,5 @@
+import { blobErrors } from './blob-errors.ts'
+
 /**
  * Every code of the management wire and the one HTTP status it has (contract 11). An endpoint may override a status in
  * its `errors` list for the few codes that stand at two. The sentence is what a person reads beside the code.
@@ -150,7 +152,18 @@ export const managementErrors = {
   RESTORE_INTERRUPTED: [400, 'The restore was ended before it was done; the application is as it was.'],
 } as const satisfies Record<string, readonly [status: number, message: string]>
 
-export type ErrorCode = keyof typeof managementErrors
+export type ErrorCode = keyof typeof managementErrors | keyof typeof blobErrors
+
+/** Which catalogue an answer speaks by. */
+export type Wire = 'management' | 'blob'
+
+type Catalogue = Partial<Record<ErrorCode, readonly [status: number, message: string]>>
+const catalogues: Record<Wire, Catalogue> = { management: managementErrors, blob: blobErrors }
+
+/** Status and sentence of a code on a wire; a code that this wire does not have is said as on the other. */
+export function catalogued(code: ErrorCode, wire: Wire = 'management'): readonly [status: number, message: string] {
+  return catalogues[wire][code] ?? catalogues.management[code] ?? blobErrors[code as keyof typeof blobErrors]
+}
 
 /** A refusal or failure with a code of the catalogue. `message` replaces the table's sentence where more can be said. */
 export class ApiError extends Error {
@@ -159,16 +172,36 @@ export class ApiError extends Error {
     message?: string,
     readonly retryAfterSeconds?: number,
   ) {
-    super(message ?? managementErrors[code][1])
+    super(message ?? catalogued(code)[1])
     this.name = 'ApiError'
   }
 
   get status(): number {
-    return managementErrors[this.code][0]
+    return catalogued(this.code)[0]
   }
 }
 
-/** True when a text is a code of the management catalogue. */
+/** What both wires have, by its name on the blob wire (contract 1, 11). */
+const blobNames: Partial<Record<ErrorCode, ErrorCode>> = {
+  KEEP_CALM: 'RATE_LIMITED',
+  RATE_LIMIT: 'RATE_LIMITED',
+  INVALID_JSON_BODY: 'INVALID_BODY',
+  PAYLOAD_TOO_LARGE: 'FILE_TOO_LARGE',
+  UPLOAD_ABORTED: 'UPLOAD_FAILED',
+  ROUTE_NOT_FOUND: 'NOT_FOUND',
+}
+
+/** The name that a code has on a wire. */
+export const codeOn = (wire: Wire, code: ErrorCode): ErrorCode => (wire === 'blob' ? (blobNames[code] ?? code) : code)
+
+/** An error as a wire says it: with its own name, status and, unless more was said, sentence. */
+export function spoken(error: ApiError, wire: Wire): { code: ErrorCode; status: number; message: string } {
+  const code = codeOn(wire, error.code)
+  const [status, sentence] = catalogued(code, wire)
+  return { code, status, message: error.message === catalogued(error.code)[1] ? sentence : error.message }
+}
+
+/** True when a text is a code of a catalogue. */
 export function isErrorCode(text: string): text is ErrorCode {
-  return Object.hasOwn(managementErrors, text)
+  return Object.hasOwn(managementErrors, text) || Object.hasOwn(blobErrors, text)
 }

@@ -23,3 +23,16 @@ export const resourceIdPattern = /^([a-f0-9]{24}|[a-f0-9]{32})(?:-([a-f0-9-]+))?
 export const userIdPattern = /^[0-9]{18}$/
 
 export const workspaceIdPattern = /^([a-f0-9]{40}|[a-f0-9]{12}4[a-f0-9]{3}[89ab][a-f0-9]{3}[a-f0-9]{12})$/
+
+/** Share ids: 22 base62 characters. */
+export const newShareId = (): string => randomBase62(22)
+
+export const alphabet62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+
+/** Uniform characters: bytes from 248 up are thrown away, so that none is likelier than another. */
+export function randomBase62(length: number): string {
+  let text = ''
+  while (text.length < length)
+    for (const byte of randomBytes(length)) if (byte < 248 && text.length < length) text += alphabet62[byte % 62]
+  return text
+}

@@ -68,9 +68,31 @@ export const limits = {
   'workspaces.members.remove': [{ allow: 5, perSeconds: 30, by: 'user' }],
   'workspaces.apps.share': [{ allow: 10, perSeconds: 30, by: 'user' }],
   'workspaces.apps.unshare': [{ allow: 10, perSeconds: 30, by: 'user' }],
+  'objects.list': [{ allow: 30, perSeconds: 30, by: 'user' }],
+  'objects.info': [{ allow: 60, perSeconds: 60, by: 'user' }],
+  'objects.download': [{ allow: 60, perSeconds: 60, by: 'user' }],
+  'objects.copy': [{ allow: 10, perSeconds: 10, by: 'user' }],
+  'chunked.init': [{ allow: 5, perSeconds: 10, by: 'user' }],
+  'chunked.part': [{ allow: 60, perSeconds: 10, by: 'user', thenBlockSeconds: 10 }],
+  'chunked.status': [{ allow: 10, perSeconds: 10, by: 'user' }],
+  'chunked.open': [{ allow: 10, perSeconds: 10, by: 'user' }],
+  'chunked.complete': [{ allow: 5, perSeconds: 10, by: 'user' }],
+  'chunked.abort': [{ allow: 10, perSeconds: 10, by: 'user', thenBlockSeconds: 10 }],
+  'shares.create': [{ allow: 30, perSeconds: 60, by: 'user' }],
+  'shares.list': [{ allow: 20, perSeconds: 60, by: 'user' }],
+  'rules.save': [{ allow: 10, perSeconds: 60, by: 'user' }],
+  'blob.stats': [{ allow: 20, perSeconds: 60, by: 'user' }],
+  'upload-tokens.create': [{ allow: 120, perSeconds: 60, by: 'user' }],
+  's3.credentials': [{ allow: 10, perSeconds: 3600, by: 'user' }],
   'apps.start': power,
   'apps.stop': power,
   'apps.restart': power,
+} as const satisfies Record<string, readonly Limit[]>
+
+/** Objects that one request may name, counted one by one beside the request itself (specification 8, contract 10). */
+export const objectCounts = {
+  update: [{ allow: 50, perSeconds: 10, by: 'user' }],
+  delete: [{ allow: 1000, perSeconds: 10, by: 'user' }],
 } as const satisfies Record<string, readonly Limit[]>
 
 /** Live streams that may be open at the same time (contract 4). */

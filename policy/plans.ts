@@ -59,7 +59,7 @@ export const defaultPlans: Plans = new Map(
       balancerGroups,
       workspaces,
       workspaceMembers,
-      historyDays: historyDays[name.split('-')[0] as string] ?? 1,
+      historyDays: historyDays[tierOf(name)] ?? 1,
     },
   ]),
 )
@@ -89,6 +89,11 @@ export function parsePlans(text: string): Plans {
         throw new Error(`Plan "${name}": ${figure} takes a number from 0.`)
   }
   return plans
+}
+
+/** The family of a plan, which options go by: what stands before the first hyphen (`hobby`, `standard`, `pro`, `enterprise`, `free`). */
+export function tierOf(planName: string): string {
+  return planName.split('-')[0] as string
 }
 
 /** Names of the plans that are paid for. */

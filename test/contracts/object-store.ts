@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib'
 import type { ExecutionContext, TestFn } from 'ava'
 import { BodyMismatch, BodyNotFound, BodyTooLarge, type ObjectStore } from '../../activities/object-store.ts'
 import { newId } from '../../policy/ids.ts'
@@ -20,6 +21,7 @@ export function objectStoreContract(test: TestFn, store: () => ObjectStore, rema
       size: bytes.length,
       md5: hex('md5', bytes),
       sha256: hex('sha256', bytes),
+      crc32: crc32(bytes),
     })
     t.deepEqual(await store().head(id), { size: bytes.length })
     t.true((await bytesOf(await store().get(id))).equals(bytes))

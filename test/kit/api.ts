@@ -5,7 +5,7 @@ import test from 'ava'
 import { archives } from '../../activities/archive.process.ts'
 import type { Archives } from '../../activities/archive.ts'
 import type { LiveEvent } from '../../activities/live-feed.ts'
-import { endpoints, managementSurface, surfaces } from '../../api/app.ts'
+import { endpoints, jsonSurface, surfaces } from '../../api/app.ts'
 import { authenticator } from '../../api/authenticate.ts'
 import { heldCall } from '../../api/command.ts'
 import { KnownSources } from '../../api/deploy-sources.ts'
@@ -127,6 +127,7 @@ export interface TestApi {
   url: string
   publicUrl: string
   filesUrl: string
+  blobUrl: string
   server: Server
   parts: Parts
   store: FailingStore
@@ -135,6 +136,8 @@ export interface TestApi {
   /** Undeclared codes and answers that are not of their schema. Checked after each file. */
   breaches: string[]
   as(credential: string | TestUser | undefined): Actor
+  /** As `as`, on the blob API. */
+  blobAs(credential: string | TestUser | undefined): Actor
   makeUser(input?: { plan?: string; name?: string; planEndsAt?: Date }): Promise<TestUser>
   makeKey(
     user: TestUser,
@@ -227,17 +230,19 @@ export async function openApiFor(
     contract: watch(breaches),
   }
   const parts = { ...base, ...options.parts?.(base) }
-  const management = managementSurface(parts, [
-    ...endpoints,
-    openApi(endpoints, config.urls.base),
-    ...(options.extra ?? []),
-  ])
+  const management = jsonSurface(parts, [...endpoints, openApi(endpoints, config.urls.base), ...(options.extra ?? [])])
   const limits = { connections: 2000, connectionsPerAddress: 100, unlimited: () => true }
   const server = hardenedServer(management.callback(), limits)
   const others = surfaces(parts)
   const open = createServer(others.public.callback())
   const files = createServer(others.files.callback())
-  const [url, publicUrl, filesUrl] = await Promise.all([listening(server), listening(open), listening(files)])
+  const blob = hardenedServer(others.blob.callback(), limits)
+  const [url, publicUrl, filesUrl, blobUrl] = (await Promise.all([server, open, files, blob].map(listening))) as [
+    string,
+    string,
+    string,
+    string,
+  ]
   await notifications.open()
   undo.push(
     () => made.store.close(),
@@ -245,12 +250,27 @@ export async function openApiFor(
     () => notifications.close(),
     () => closed(open),
     () => closed(files),
+    () => closed(blob),
     () => closed(server),
     async () => {
       made.lanes.over = true
     },
   )
-  return { ...made, db, url, publicUrl, filesUrl, server, parts, breaches, ...actors(url), ...makers(db) }
+  const blobAs = actors(blobUrl).as
+  return {
+    ...made,
+    db,
+    url,
+    publicUrl,
+    filesUrl,
+    blobUrl,
+    blobAs,
+    server,
+    parts,
+    breaches,
+    ...actors(url),
+    ...makers(db),
+  }
 }
 
 function actors(url: string): Pick<TestApi, 'as'> {

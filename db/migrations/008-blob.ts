@@ -1,0 +1,180 @@
+import type { Knex } from 'knex'
+
+/** Blob storage: objects, their manifests, open uploads, links, rules, upload tokens, usage and receipts. */
+export async function up(knex: Knex): Promise<void> {
+  await knex.raw(`
+    -- Limits a key to names that begin with one of these; null = every name of the account.
+    alter table api_keys add column prefixes text[];
+
+    alter table segments add column md5 text;
+    alter table segments add column crc32 bigint;
+
+    -- Names are ordered by their bytes, as every listing tells them. 'key' is what follows the bucket's and the account's part of an id.
+    create table objects (
+      owner_id text not null references users,
+      bucket text not null check (bucket in ('public', 'private', 'legacy')),
+      key text collate "C" not null,
+      generation text not null unique,       -- new with every change of content; its manifest is below this
+      birth text not null,                   -- new when the name comes into being; links hold on to it
+      size bigint not null,
+      content_type text not null,
+      etag text not null,                    -- hex, without quotes
+      sha256 text,                           -- null where a body came in parts
+      cache_control text,
+      content_disposition text,              -- 'inline' or 'attachment'
+      original_name text,
+      metadata jsonb not null default '{}',
+      expires_at timestamptz,
+      created_at timestamptz not null default now(),
+      primary key (owner_id, bucket, key)
+    );
+    create index objects_expiry on objects (expires_at) where expires_at is not null;
+
+    create table object_parts (
+      generation text not null references objects (generation) on update cascade on delete cascade deferrable initially deferred,
+      position integer not null,
+      segment_id text not null references segments,
+      starts_at bigint not null,             -- within the object
+      segment_from bigint not null default 0,
+      length bigint not null,
+      md5 text,                              -- of a part of an upload in parts
+      primary key (generation, position)
+    );
+    create index object_parts_segment on object_parts (segment_id);
+
+    create table uploads (
+      id text primary key check (id ~ '^[0-9a-f]{32}$'),
+      owner_id text not null references users,
+      state text not null default 'open' check (state in ('open', 'completed', 'aborted')),
+      bucket text not null,
+      key text collate "C" not null,
+      overwrite boolean not null default false,
+      content_type text not null,
+      cache_control text,
+      content_disposition text,
+      original_name text,
+      metadata jsonb not null default '{}',
+      expires_at timestamptz,                -- of the object it will be
+      max_parts integer not null,
+      max_bytes bigint not null,
+      upload_token_id text,                  -- the token that opened it may go on with it
+      why text,                              -- of an abort: 'asked', 'idle'
+      created_at timestamptz not null default now(),
+      last_activity_at timestamptz not null default now(),
+      ended_at timestamptz
+    );
+    create index uploads_open on uploads (owner_id, created_at) where state = 'open';
+    create index uploads_idle on uploads (last_activity_at) where state = 'open';
+
+    create table upload_parts (
+      upload_id text not null references uploads on delete cascade,
+      part integer not null,
+      segment_id text not null references segments,
+      size bigint not null,
+      md5 text not null,
+      created_at timestamptz not null default now(),
+      primary key (upload_id, part)
+    );
+    create index upload_parts_segment on upload_parts (segment_id);
+
+    -- What is under way at this moment, of which only so much may be; a killed process gives it back by time.
+    create table blob_leases (
+      id text primary key,
+      subject text not null,                 -- 'upload/<account>', 'part/<account>'
+      expires_at timestamptz not null
+    );
+    create index blob_leases_subject on blob_leases (subject, expires_at);
+
+    create table shares (
+      id text primary key,
+      owner_id text not null references users,
+      bucket text not null,
+      key text collate "C" not null,
+      birth text not null,
+      max_downloads integer,
+      remaining integer,                     -- null = no cap
+      password_hash text,
+      created_at timestamptz not null default now(),
+      expires_at timestamptz not null,
+      revoked_at timestamptz
+    );
+    create index shares_owner on shares (owner_id, created_at) where revoked_at is null;
+
+    create table upload_tokens (
+      id text primary key,
+      owner_id text not null references users,
+      credential_id text not null,           -- of the key or session that minted it: it dies with it
+      hash bytea not null unique,
+      pins jsonb not null,
+      max_uses integer not null,
+      used integer not null default 0,
+      created_at timestamptz not null default now(),
+      expires_at timestamptz not null
+    );
+    create index upload_tokens_end on upload_tokens (expires_at);
+
+    create table blob_rules (
+      owner_id text not null references users,
+      prefix text collate "C" not null,
+      private boolean,
+      expire text,
+      max_size bigint,
+      extensions text[],
+      cache_control text,
+      delete_after_days integer,
+      created_at timestamptz not null default now(),
+      active_from timestamptz,
+      primary key (owner_id, prefix)
+    );
+
+    -- Usage is the folded sum plus what was not folded yet: no row is shared by all uploads of an account.
+    create table blob_usage (
+      owner_id text primary key references users,
+      objects bigint not null default 0,
+      bytes bigint not null default 0,
+      leased bigint not null default 0
+    );
+    create table usage_deltas (
+      id bigint generated always as identity primary key,
+      owner_id text not null,
+      objects integer not null,
+      bytes bigint not null,
+      at timestamptz not null default now()
+    );
+    create index usage_deltas_owner on usage_deltas (owner_id);
+    create table quota_leases (
+      id text primary key,
+      owner_id text not null references users,
+      bytes bigint not null,
+      expires_at timestamptz not null
+    );
+    create index quota_leases_end on quota_leases (expires_at);
+    create index quota_leases_owner on quota_leases (owner_id);
+
+    -- Bytes that were stored at the end of a day, for the average of a month.
+    create table blob_usage_days (
+      owner_id text not null references users,
+      day date not null,
+      byte_seconds numeric not null default 0,
+      seconds integer not null default 0,
+      primary key (owner_id, day)
+    );
+
+    -- What the platform removed by itself: one row per run, with what, why, and the look that found it gone.
+    create table blob_receipts (
+      id text primary key check (id ~ '^[0-9a-f]{32}$'),
+      kind text not null,                    -- 'reclaim', 'expiry', 'rule', 'sweep', 'recount'
+      owner_id text,
+      began_at timestamptz not null default now(),
+      ended_at timestamptz,
+      removed integer not null default 0,
+      bytes bigint not null default 0,
+      details jsonb not null default '[]'
+    );
+    create index blob_receipts_newest on blob_receipts (began_at desc);
+  `)
+}
+
+export async function down(): Promise<void> {
+  throw new Error('Migrations only go forward; restore a backup to go back.')
+}

@@ -1,0 +1,35 @@
+import type { UploadPins } from '../policy/upload-tokens.ts'
+import type { CredentialRow } from './accounts.ts'
+import type { Db } from './database.ts'
+import { statement } from './statement.ts'
+
+/** What a live upload token fixes, and how far it was used. */
+export interface UploadToken {
+  id: string
+  pins: UploadPins
+  maxUses: number
+}
+
+type Found = CredentialRow & { token_id: string; pins: UploadPins; max_uses: number }
+
+const byHash = statement<Found>(
+  'upload-tokens.by-hash',
+  `select u.id, u.name, u.email, u.locale, u.plan, u.plan_ends_at, u.blocked_at, u.created_at,
+          t.credential_id, array['blob:write'] as scopes, null::text[] as resources, k.prefixes,
+          t.expires_at as credential_expires_at, t.id as token_id, t.pins, t.max_uses
+     from upload_tokens t join users u on u.id = t.owner_id
+     left join api_keys k on k.id = t.credential_id and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
+     left join sessions s on s.id = t.credential_id and s.revoked_at is null and s.expires_at > now()
+    where t.hash = $1 and t.expires_at > now() and u.blocked_at is null and (k.id is not null or s.id is not null)`,
+)
+
+/** The account of a live token, by the token's SHA-256; undefined when it is over, or when what minted it is. */
+export async function findUploadToken(
+  db: Db,
+  hash: Buffer,
+): Promise<{ user: CredentialRow; token: UploadToken } | undefined> {
+  const [row] = await byHash(db, [hash])
+  if (!row) return undefined
+  const { token_id: id, pins, max_uses: maxUses, ...user } = row
+  return { user, token: { id, pins, maxUses } }
+}
