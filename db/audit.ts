@@ -43,16 +43,21 @@ export interface AuditPage {
   limit: number
   /** Only entries older than this id. */
   before?: string
+  /** Only entries about these; null = about everything. */
+  resources?: readonly string[] | null
 }
 
 /** What was done by an account or to what belongs to it, newest first. */
-export async function listAudit(db: Db, accountId: string, { days, limit, before }: AuditPage): Promise<AuditRow[]> {
+export async function listAudit(db: Db, accountId: string, page: AuditPage): Promise<AuditRow[]> {
+  const { days, limit, before, resources } = page
   const query = db('audit')
     .where(where => where.where({ account_id: accountId }).orWhere({ actor: accountId }))
     .whereRaw(`at > now() - make_interval(days => ?)`, [days])
     .orderBy('id', 'desc')
     .limit(limit)
-  return before === undefined ? query : query.where('id', '<', before)
+  if (resources) query.whereIn('resource', resources)
+  if (before !== undefined) query.where('id', '<', before)
+  return query
 }
 
 /** Entries of everybody, for operators; newest first. */

@@ -51,8 +51,11 @@ export const appsCreate = endpoint({
     'FAILED_CLUSTER_SELECTION',
     'CLUSTER_MAINTENANCE_TRY_LATER',
     'UPLOAD_BUSY',
+    'RESOURCE_NOT_ALLOWED',
   ],
   async handle({ caller, exchange }, parts) {
+    if (caller.resources !== null)
+      throw new ApiError('RESOURCE_NOT_ALLOWED', 'A key that is limited to certain applications creates no others.')
     const key = idempotencyKeyOf(exchange)
     const upload = await receiveFile(exchange, parts, { accepts: isArchive, unstored: 'FAILED_UPLOAD_DATA' })
     try {

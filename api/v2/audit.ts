@@ -14,7 +14,7 @@ const entry = z.object({
   operation: text.nullable(),
 })
 
-/** Contract 13; how far it reaches is the plan's (specification 8). */
+/** Contract 13; how far it reaches is the plan's (specification 8). A limited key sees what concerns its resources. */
 export const accountAudit = endpoint({
   name: 'account.audit',
   method: 'GET',
@@ -31,8 +31,8 @@ export const accountAudit = endpoint({
   }),
   response: z.object({ entries: z.array(entry), cursor: text.optional() }),
   async handle({ caller, query: { limit, cursor } }, { db }) {
-    const days = caller.plan.historyDays
-    const rows = await listAudit(db, caller.user.id, { days, limit: limit + 1, before: cursor })
+    const page = { days: caller.plan.historyDays, limit: limit + 1, before: cursor, resources: caller.resources }
+    const rows = await listAudit(db, caller.user.id, page)
     const entries = rows.slice(0, limit)
     return {
       entries: entries.map(row => ({

@@ -1,178 +1,113 @@
 import test from 'ava'
 import { endpoints } from '../../api/app.ts'
-import { revokeKey } from '../../db/accounts.ts'
+import type { Endpoint } from '../../api/endpoint.ts'
+import { revokeKey, revokeSession, setBlocked } from '../../db/accounts.ts'
 import type { AppRow } from '../../db/apps.ts'
-import { leaveWorkspace } from '../../db/workspace-members.ts'
-import { deleteWorkspace } from '../../db/workspaces.ts'
-import {
-  memberRoles,
-  type Permission,
-  permissionScopes,
-  permissions,
-  type Role,
-  roles,
-} from '../../policy/permissions.ts'
+import { issueInvite, leaveWorkspace } from '../../db/workspace-members.ts'
+import { memberRoles, type Permission, permissionScopes, permissions, roles } from '../../policy/permissions.ts'
 import { type Scope, scopes } from '../../policy/scopes.ts'
-import { type TestUser, testApi } from '../kit/api.ts'
+import { type Answer, type TestUser, testApi } from '../kit/api.ts'
 import { makeWorkspace } from '../kit/workspaces.ts'
 
 const api = testApi()
 
-/** Every route of the table must be here, or the test fails: what the owner of an existing application is answered. */
-const granted: Record<string, readonly number[]> = {
-  'users.me': [200],
-  'users.snapshots': [200],
-  'account.apikey': [200],
-  'account.audit': [200],
-  'sign-in.page': [200],
-  'account.sign-in.begin': [400],
-  'account.sign-in.end': [400],
-  'account.session.renew': [200],
-  'account.session.end': [200],
-  'authorize.page': [200],
-  'account.authorize.start': [400],
-  'account.authorize.show': [400],
-  'account.authorize.decide': [400],
-  'account.authorize.claim': [400],
-  'account.downgrade': [200, 429],
-  'account.locale': [400],
-  'account.username': [400],
-  'apps.create': [415],
-  'apps.status.all': [200],
-  'apps.info': [200],
-  'apps.delete': [200],
-  'apps.status': [200],
-  'apps.logs': [404],
-  'apps.metrics': [400],
-  'apps.realtime': [503],
-  'apps.start': [200],
-  'apps.stop': [200],
-  'apps.restart': [200],
-  'apps.commit': [415],
-  'apps.files': [503],
-  'apps.files.content': [400],
-  'apps.files.write': [400],
-  'apps.files.move': [400],
-  'apps.files.delete': [400],
-  'apps.envs': [200],
-  'apps.envs.merge': [400],
-  'apps.envs.replace': [400],
-  'apps.envs.remove': [400],
-  'apps.webhook': [400],
-  'apps.link': [400],
-  'apps.unlink': [400],
-  'apps.deployments': [200],
-  'apps.deployments.current': [200],
-  'apps.deployments.logs': [404],
-  'apps.deliveries': [200],
-  'apps.snapshots': [200],
-  'apps.snapshots.create': [200],
-  'apps.snapshots.restore': [400],
-  'apps.snapshots.restore.state': [200],
-  'workspaces.list': [200],
-  'workspaces.find': [404],
-  'workspaces.create': [400],
-  'workspaces.delete': [400],
-  'workspaces.leave': [400],
-  'workspaces.members.code': [200],
-  'workspaces.members.add': [400],
-  'workspaces.members.change': [400],
-  'workspaces.members.remove': [400],
-  'workspaces.apps.share': [400],
-  'workspaces.apps.unshare': [400],
-  'git.webhook': [400],
-  'git.app': [404],
-  'git.connect': [403],
-  'git.connect.begin': [403],
-  'git.connect.callback': [403],
-  'service.status': [200],
-}
+/**
+ * Who may call: everybody, a session, or a key with a scope; the least role that may where somebody else's application or workspace is
+ * concerned; and what whoever may is answered to a request without a body, about an application that has only just been written down.
+ */
+type Row = readonly [who: 'public' | 'session' | Scope, least: (typeof roles)[number] | null, granted: number]
 
-const ids = {
-  own: (app: AppRow) => app.id,
-  'own, shared form': (app: AppRow) => `${app.id}-${'a'.repeat(40)}`,
-  foreign: (_: AppRow, foreign: AppRow) => foreign.id,
-  random: () => 'f'.repeat(24),
-  malformed: () => 'nonsense',
-}
-
-test('the table knows every endpoint', t => {
-  t.deepEqual(Object.keys(granted).sort(), endpoints.map(endpoint => endpoint.name).sort())
-})
-
-for (const endpoint of endpoints)
-  test(`who may call ${endpoint.name}`, async t => {
-    const ana = await api().makeUser()
-    const bob = await api().makeUser()
-    const [foreign, spare] = [await api().makeApp(bob), await api().makeApp(ana)]
-    const scope = typeof endpoint.auth === 'object' ? endpoint.auth.scope : null
-    const withPath = endpoint.path.includes('{appId}')
-    const actors = await actorsFor(ana, bob, endpoint.auth === 'session' ? 'session' : scope)
-    for (const [actor, { credential, reaches }] of Object.entries(actors))
-      for (const [form, idOf] of Object.entries(withPath ? ids : { none: () => '' })) {
-        const app = form === 'own' && reaches === 'pass' ? await api().makeApp(ana) : spare
-        const path = endpoint.path.replace('{appId}', idOf(app, foreign))
-        const answer = await api().as(credential).request(endpoint.method, path)
-        const cell = `${actor}, ${form}: ${answer.text.slice(0, 80)}`
-        if (endpoint.auth === 'public') t.true(granted[endpoint.name]!.includes(answer.status), cell)
-        else if (reaches !== 'pass') t.is(answer.status, reaches, cell)
-        else if (!withPath || form === 'own') t.true(granted[endpoint.name]!.includes(answer.status), cell)
-        else t.deepEqual([answer.status, answer.body.code], [404, 'APP_NOT_FOUND'], cell)
-        if (form === 'foreign')
-          t.truthy(await api().db('apps').where({ id: foreign.id }).first(), 'a stranger changed nothing')
-      }
-  })
-
-test('another account finds nothing of mine', async t => {
-  const [ana, bob] = [await api().makeUser(), await api().makeUser()]
-  const app = await api().makeApp(ana)
-  for (const endpoint of endpoints.filter(e => e.path.includes('{appId}'))) {
-    const answer = await api().as(bob).request(endpoint.method, endpoint.path.replace('{appId}', app.id))
-    t.deepEqual([answer.status, answer.body.code], [404, 'APP_NOT_FOUND'], endpoint.name)
-  }
-  t.is((await api().as(bob).get('/v2/users/me')).body.response.applications.length, 0)
-  t.is(await api().db('operations').where({ target_id: app.id }).whereNot({ kind: 'create' }).first(), undefined)
-})
-
-/** The least role that gets through, by operation (contract 2, 4 and 6); whoever has less is told so. */
-const least: Record<string, Role> = {
-  'apps.info': 'view',
-  'apps.status': 'view',
-  'apps.logs': 'view',
-  'apps.metrics': 'view',
-  'apps.realtime': 'view',
-  'apps.deployments': 'view',
-  'apps.deployments.logs': 'view',
-  'apps.deliveries': 'view',
-  'apps.start': 'manager',
-  'apps.stop': 'manager',
-  'apps.restart': 'manager',
-  'apps.deployments.current': 'manager',
-  'apps.commit': 'maintain',
-  'apps.files': 'maintain',
-  'apps.files.content': 'maintain',
-  'apps.files.write': 'maintain',
-  'apps.files.move': 'maintain',
-  'apps.files.delete': 'maintain',
-  'apps.envs': 'admin',
-  'apps.envs.merge': 'admin',
-  'apps.envs.replace': 'admin',
-  'apps.envs.remove': 'admin',
-  'apps.webhook': 'admin',
-  'apps.link': 'admin',
-  'apps.unlink': 'admin',
-  'apps.snapshots': 'admin',
-  'apps.snapshots.create': 'admin',
-  'apps.snapshots.restore': 'admin',
-  'apps.snapshots.restore.state': 'admin',
-  'apps.delete': 'owner',
+/** Contract 2 to 8. Every operation must be here, or the test fails. */
+const table: Record<string, Row> = {
+  'users.me': ['account:read', null, 200],
+  'users.snapshots': ['snapshots:read', null, 200],
+  'account.apikey': ['session', null, 200],
+  'account.audit': ['account:read', null, 200],
+  'sign-in.page': ['public', null, 200],
+  'account.sign-in.begin': ['public', null, 400],
+  'account.sign-in.end': ['public', null, 400],
+  'account.session.renew': ['session', null, 200],
+  'account.session.end': ['session', null, 200],
+  'authorize.page': ['public', null, 200],
+  'account.authorize.start': ['public', null, 400],
+  'account.authorize.show': ['session', null, 400],
+  'account.authorize.decide': ['session', null, 400],
+  'account.authorize.claim': ['public', null, 400],
+  'account.downgrade': ['session', null, 200],
+  'account.locale': ['session', null, 400],
+  'account.username': ['session', null, 400],
+  'apps.create': ['apps:write', null, 415],
+  'apps.status.all': ['apps:read', null, 200],
+  'apps.info': ['apps:read', 'view', 200],
+  'apps.delete': ['apps:write', 'owner', 200],
+  'apps.status': ['apps:read', 'view', 200],
+  'apps.logs': ['apps:read', 'view', 404],
+  'apps.metrics': ['apps:read', 'view', 400],
+  'apps.realtime': ['apps:read', 'view', 503],
+  'apps.start': ['apps:control', 'manager', 200],
+  'apps.stop': ['apps:control', 'manager', 200],
+  'apps.restart': ['apps:control', 'manager', 200],
+  'apps.commit': ['apps:deploy', 'maintain', 415],
+  'apps.files': ['files:read', 'maintain', 503],
+  'apps.files.content': ['files:read', 'maintain', 400],
+  'apps.files.write': ['files:write', 'maintain', 400],
+  'apps.files.move': ['files:write', 'maintain', 400],
+  'apps.files.delete': ['files:write', 'maintain', 400],
+  'apps.envs': ['envs:read', 'admin', 200],
+  'apps.envs.merge': ['envs:write', 'admin', 400],
+  'apps.envs.replace': ['envs:write', 'admin', 400],
+  'apps.envs.remove': ['envs:write', 'admin', 400],
+  'apps.webhook': ['apps:deploy', 'admin', 400],
+  'apps.link': ['apps:deploy', 'admin', 400],
+  'apps.unlink': ['apps:deploy', 'admin', 400],
+  'apps.deployments': ['apps:read', 'view', 200],
+  'apps.deployments.current': ['apps:read', 'manager', 200],
+  'apps.deployments.logs': ['apps:read', 'view', 404],
+  'apps.deliveries': ['apps:read', 'view', 200],
+  'apps.snapshots': ['snapshots:read', 'admin', 200],
+  'apps.snapshots.create': ['snapshots:write', 'admin', 200],
+  'apps.snapshots.restore': ['snapshots:write', 'admin', 400],
+  'apps.snapshots.restore.state': ['snapshots:read', 'admin', 200],
+  'workspaces.list': ['workspaces:manage', null, 200],
+  'workspaces.create': ['workspaces:manage', null, 400],
+  'workspaces.members.code': ['workspaces:manage', null, 200],
+  'workspaces.find': ['workspaces:manage', 'view', 200],
+  'workspaces.leave': ['workspaces:manage', 'view', 200],
+  'workspaces.delete': ['workspaces:manage', 'owner', 200],
+  'workspaces.members.add': ['workspaces:manage', 'owner', 200],
+  'workspaces.members.change': ['workspaces:manage', 'owner', 200],
+  'workspaces.members.remove': ['workspaces:manage', 'owner', 200],
+  'workspaces.apps.share': ['workspaces:manage', 'owner', 200],
+  'workspaces.apps.unshare': ['workspaces:manage', 'owner', 200],
+  'git.webhook': ['public', null, 400],
+  'git.app': ['public', null, 404],
+  'git.connect': ['public', null, 403],
+  'git.connect.begin': ['session', null, 403],
+  'git.connect.callback': ['public', null, 403],
+  'service.status': ['public', null, 200],
 }
 
 const ofApps = endpoints.filter(({ path }) => path.includes('{appId}'))
+const ofWorkspaces = endpoints.filter(({ name }) => name.startsWith('workspaces.') && table[name]?.[1])
 
-test('the table of roles knows every operation of an application, and agrees with the permissions', t => {
-  const asked = ofApps.map(({ name, auth }) => [name, permissions[(auth as { permission: Permission }).permission]])
-  t.deepEqual(Object.fromEntries(asked), least)
+test('the table knows every operation of the document with its scope, every session route, and nothing else', async t => {
+  const document = (await api().as(undefined).get('/v2/openapi.json')).body
+  const listed = Object.values(document.paths).flatMap(methods => Object.values(methods as object))
+  const known = Object.entries(table).map(([name, [who]]) => [name, who])
+  t.deepEqual(
+    Object.fromEntries(listed.map(operation => [operation.operationId, operation['x-scope']])),
+    Object.fromEntries(known.filter(([, who]) => who !== 'session' && who !== 'public')),
+  )
+  const others = endpoints.filter(({ auth }) => typeof auth === 'string').map(({ name, auth }) => [name, auth])
+  t.deepEqual(
+    Object.fromEntries(others),
+    Object.fromEntries(known.filter(([, who]) => who === 'session' || who === 'public')),
+  )
+})
+
+test('the table of roles agrees with the permissions', t => {
+  for (const { name, auth } of ofApps)
+    t.is(table[name]?.[1], permissions[(auth as { permission: Permission }).permission], name)
 })
 
 test('a key that hands out a role covers what the role may do with its own scopes', t => {
@@ -182,54 +117,204 @@ test('a key that hands out a role covers what the role may do with its own scope
   }
 })
 
-test('what each role of a workspace may do', async t => {
-  const owner = await api().makeUser()
-  const people: Record<string, TestUser> = { owner }
-  for (const role of [...memberRoles, 'ex-member', 'stranger']) people[role] = await api().makeUser()
-  const members = memberRoles.map(role => [people[role]!, role] as const)
-  for (const endpoint of ofApps) {
-    const workspace = await makeWorkspace(api().db, owner, { members: [...members, [people['ex-member']!, 'admin']] })
-    await leaveWorkspace(api().db, people['ex-member']!.id, workspace.id)
-    for (const [who, person] of Object.entries(people))
-      for (const form of ['plain', 'shared']) {
-        const app = await api().makeApp(owner)
-        await api().db('workspace_apps').insert({ workspace_id: workspace.id, app_id: app.id })
-        const path = endpoint.path.replace('{appId}', form === 'plain' ? app.id : `${app.id}-${workspace.id}`)
-        const { status, body, text } = await api().as(person).request(endpoint.method, path)
-        const cell = `${endpoint.name} by ${who}, ${form}: ${text.slice(0, 80)}`
-        const rank = roles.indexOf(who as Role)
-        if (rank < 0) t.deepEqual([status, body.code], [404, 'APP_NOT_FOUND'], cell)
-        else if (rank < roles.indexOf(least[endpoint.name]!))
-          t.deepEqual([status, body.code], [403, 'PERMISSION_DENIED'], cell)
-        else t.true(granted[endpoint.name]!.includes(status), cell)
+type Verdict = 'pass' | readonly [status: number, code: string]
+const unknown = [401, 'ACCESS_DENIED'] as const
+const notThere = [404, 'APP_NOT_FOUND'] as const
+const limited = [403, 'RESOURCE_NOT_ALLOWED'] as const
+const ungrantable = [403, 'SCOPE_NOT_GRANTABLE'] as const
+
+/** Where an operation that names no application in its path says otherwise to a key that is limited. */
+const otherwise: Record<string, Record<string, Verdict>> = {
+  'apps.create': { 'key with this application only': limited, 'key with another application only': limited },
+  'apps.status.all': { 'key with another application only': notThere },
+  'workspaces.members.add': { 'key with the scope': ungrantable },
+  'workspaces.members.change': { 'key with the scope': ungrantable },
+  'workspaces.apps.share': { 'key with another application only': limited },
+  'workspaces.apps.unshare': { 'key with another application only': limited },
+}
+
+const forms = {
+  own: (own: AppRow) => own.id,
+  'own, shared form': (own: AppRow) => `${own.id}-${'a'.repeat(40)}`,
+  foreign: (_: AppRow, foreign: AppRow) => foreign.id,
+  random: () => 'f'.repeat(24),
+  malformed: () => 'nonsense',
+}
+
+for (const endpoint of endpoints)
+  test(`who may call ${endpoint.name}`, async t => {
+    const [who, , granted] = table[endpoint.name]!
+    const [ana, bob] = [await api().makeUser(), await api().makeUser()]
+    const [foreign, spare] = [await api().makeApp(bob), await api().makeApp(ana)]
+    const ofApp = endpoint.path.includes('{appId}')
+    for (const [actor, { credential, verdict }] of Object.entries(await actorsFor(ana, bob, who, spare)))
+      for (const [form, idOf] of Object.entries(ofApp ? forms : { '': () => '' })) {
+        const right = otherwise[endpoint.name]?.[actor] ?? verdict(form)
+        const own = right === 'pass' && form === 'own' ? await api().makeApp(ana) : spare
+        const asked = await subjectOf(endpoint, ana, own, ofApp ? idOf(own, foreign) : own.id)
+        const answer = await ask(await credential(own), endpoint, asked)
+        const cell = `${actor}, ${form}: ${answer.text.slice(0, 80)}`
+        if (right === 'pass') t.is(answer.status, granted, cell)
+        else t.deepEqual([answer.status, answer.body.code], [...right], cell)
+        if (who === 'session' && actor.includes('key with')) t.regex(answer.body.message, /session token/, cell)
+        if (form === 'foreign')
+          t.truthy(await api().db('apps').where({ id: foreign.id }).first(), 'a stranger changed nothing')
       }
-    await deleteWorkspace(api().db, owner.id, workspace.id)
-  }
-})
+  })
 
-interface Cell {
-  credential: string | undefined
-  /** The status of every cell, or that the id decides. */
-  reaches: number | 'pass'
+interface Caller {
+  /** Told the application that it asks for. */
+  credential(app: AppRow): string | undefined | Promise<string>
+  verdict(form: string): Verdict
 }
 
-/** `scope`: null = a key with full access is needed, 'session' = no key does. */
-async function actorsFor(ana: TestUser, bob: TestUser, scope: string | null): Promise<Record<string, Cell>> {
-  const noKey = scope === 'session' ? 401 : undefined
-  const others = scopes.filter(name => name !== scope)
-  const revoked = await api().makeKey(ana, {})
+async function actorsFor(ana: TestUser, bob: TestUser, who: Row[0], spare: AppRow): Promise<Record<string, Caller>> {
+  const open = who === 'public' ? ('pass' as const) : unknown
+  const noKey = who === 'session' ? unknown : undefined
+  const byForm = (form: string): Verdict => (form === '' || form === 'own' ? 'pass' : notThere)
+  const refused = (verdict: Verdict) => () => verdict
+  const others = scopes.filter(name => name !== who)
+  const make = async (input: Parameters<ReturnType<typeof api>['makeKey']>[1]) => await api().makeKey(ana, input)
+  const [revoked, expired] = [await make({}), await make({ expiresAt: new Date(0) })]
+  const [scoped, unscoped] = [await make({ scopes: noKey ? [] : [who as Scope] }), await make({ scopes: others })]
+  const elsewhere = await make({ resources: ['e'.repeat(24)] })
+  const [ended, cleo] = [await api().makeUser(), await api().makeUser()]
   await revokeKey(api().db, revoked.id)
-  const expired = await api().makeKey(ana, { expiresAt: new Date(0) })
-  const scoped = await api().makeKey(ana, { scopes: scope === null || noKey ? [] : [scope as never] })
-  const unscoped = await api().makeKey(ana, { scopes: others })
+  await revokeSession(api().db, ended.sessionId)
+  await setBlocked(api().db, cleo.id, true)
+  const limitedTo = (mine: boolean) => (form: string) => {
+    if (noKey || who === 'public') return noKey ?? 'pass'
+    if (form === '' || form === 'malformed') return byForm(form)
+    return mine && form.startsWith('own') ? byForm(form) : limited
+  }
   return {
-    'full key': { credential: ana.key, reaches: noKey ?? 'pass' },
-    session: { credential: ana.session, reaches: 'pass' },
-    'key with the scope': { credential: scoped.key, reaches: noKey ?? (scope === null ? 403 : 'pass') },
-    'key with every other scope': { credential: unscoped.key, reaches: noKey ?? 403 },
-    'revoked key': { credential: revoked.key, reaches: 401 },
-    'expired key': { credential: expired.key, reaches: 401 },
-    nobody: { credential: undefined, reaches: 401 },
-    'half a key': { credential: bob.key.slice(0, 65), reaches: 401 },
+    'full key with everything': { credential: () => ana.key, verdict: form => noKey ?? byForm(form) },
+    session: { credential: () => ana.session, verdict: form => byForm(form) },
+    'key with the scope': { credential: () => scoped.key, verdict: form => noKey ?? byForm(form) },
+    'key with every other scope': {
+      credential: () => unscoped.key,
+      verdict: refused(who === 'public' ? 'pass' : (noKey ?? [403, 'MISSING_SCOPE'])),
+    },
+    'key with this application only': {
+      credential: async app => (await make({ resources: [app.id, spare.id] })).key,
+      verdict: limitedTo(true),
+    },
+    'key with another application only': { credential: () => elsewhere.key, verdict: limitedTo(false) },
+    'revoked key': { credential: () => revoked.key, verdict: refused(open) },
+    'expired key': { credential: () => expired.key, verdict: refused(open) },
+    'ended session': { credential: () => ended.session, verdict: refused(open) },
+    'key of a blocked account': { credential: () => cleo.key, verdict: refused(open) },
+    'session of a blocked account': { credential: () => cleo.session, verdict: refused(open) },
+    nobody: { credential: () => undefined, verdict: refused(open) },
+    'half a key': { credential: () => bob.key.slice(0, 65), verdict: refused(open) },
   }
 }
+
+interface Subject {
+  appId: string
+  workspaceId: string
+  memberId: string
+}
+
+/** What operations on workspaces are told; all others are asked without a body. */
+const bodies: Record<string, (subject: Subject) => object | Promise<object>> = {
+  'workspaces.delete': ({ workspaceId }) => ({ workspaceId }),
+  'workspaces.leave': ({ workspaceId }) => ({ workspaceId }),
+  'workspaces.members.add': async ({ workspaceId }) => {
+    const code = await issueInvite(api().db, (await api().makeUser()).id)
+    return { workspaceId, code, group: 'view' }
+  },
+  'workspaces.members.change': ({ workspaceId, memberId }) => ({ workspaceId, memberId, group: 'view' }),
+  'workspaces.members.remove': ({ workspaceId, memberId }) => ({ workspaceId, memberId }),
+  'workspaces.apps.share': ({ workspaceId, appId }) => ({ workspaceId, appId }),
+  'workspaces.apps.unshare': ({ workspaceId, appId }) => ({ workspaceId, appId }),
+}
+
+async function ask(credential: string | undefined, endpoint: Endpoint, subject: Subject): Promise<Answer> {
+  const { method, name } = endpoint
+  const path = endpoint.path.replace('{appId}', subject.appId).replace('{workspaceId}', subject.workspaceId)
+  const body = await bodies[name]?.(subject)
+  return api()
+    .as(credential)
+    .request(method, path, body && { body: JSON.stringify(body) })
+}
+
+/** What is asked for in the name of an account: of workspaces it owns a new one, or is the member where owners are not let in. */
+async function subjectOf(endpoint: Endpoint, user: TestUser, app: AppRow, appId: string): Promise<Subject> {
+  if (!ofWorkspaces.includes(endpoint)) return { appId, workspaceId: '', memberId: '' }
+  const member = await api().makeUser()
+  const leaves = endpoint.name === 'workspaces.leave'
+  const owner = leaves ? await api().makeUser() : user
+  const { id } = await makeWorkspace(api().db, owner, { members: [[member, 'admin'], ...joining(leaves, user)] })
+  if (endpoint.name === 'workspaces.apps.unshare')
+    await api().db('workspace_apps').insert({ workspace_id: id, app_id: app.id })
+  return { appId, workspaceId: id, memberId: member.id }
+}
+
+const joining = (joins: boolean, user: TestUser) => (joins ? ([[user, 'view']] as const) : [])
+
+/** An answer as it came, without what differs each time. */
+function bytes({ status, text, headers }: Answer): unknown {
+  const shown = [...headers].filter(([name]) => name !== 'x-request-id' && name !== 'date')
+  return [status, text, shown]
+}
+
+/** The owner of a workspace, a member in each role, and two who are none. */
+async function people(owner: TestUser): Promise<Record<string, TestUser>> {
+  const all: Record<string, TestUser> = { owner }
+  for (const role of [...memberRoles, 'ex-member', 'stranger']) all[role] = await api().makeUser()
+  return all
+}
+
+async function workspaceOf(all: Record<string, TestUser>): Promise<string> {
+  const members = memberRoles.map(role => [all[role]!, role] as const)
+  const { id } = await makeWorkspace(api().db, all.owner!, { members: [...members, [all['ex-member']!, 'admin']] })
+  await leaveWorkspace(api().db, all['ex-member']!.id, id)
+  return id
+}
+
+const nothing = { appId: 'f'.repeat(24), workspaceId: 'b'.repeat(40), memberId: '' }
+const rankOf = (who: string): number => (roles as readonly string[]).indexOf(who)
+
+for (const endpoint of ofApps)
+  test(`what each role of a workspace may do: ${endpoint.name}`, async t => {
+    const [, least, granted] = table[endpoint.name]!
+    const all = await people(await api().makeUser())
+    const workspaceId = await workspaceOf(all)
+    for (const [who, { key }] of Object.entries(all))
+      for (const form of ['plain', 'shared']) {
+        const { id } = await api().makeApp(all.owner!)
+        await api().db('workspace_apps').insert({ workspace_id: workspaceId, app_id: id })
+        const answer = await ask(key, endpoint, { ...nothing, appId: form === 'plain' ? id : `${id}-${workspaceId}` })
+        const cell = `${who}, ${form}: ${answer.text.slice(0, 80)}`
+        if (rankOf(who) < 0) {
+          t.deepEqual([answer.status, answer.body.code], [404, 'APP_NOT_FOUND'], cell)
+          t.deepEqual(bytes(answer), bytes(await ask(key, endpoint, nothing)), cell)
+        } else if (rankOf(who) < rankOf(least!))
+          t.deepEqual([answer.status, answer.body.code], [403, 'PERMISSION_DENIED'], cell)
+        else t.is(answer.status, granted, cell)
+      }
+  })
+
+for (const endpoint of ofWorkspaces)
+  test(`what each role of a workspace may do: ${endpoint.name}`, async t => {
+    const [, least, granted] = table[endpoint.name]!
+    const all = await people(await api().makeUser())
+    for (const [who, { key }] of Object.entries(all)) {
+      const { id: appId } = await api().makeApp(all.owner!)
+      const workspaceId = await workspaceOf(all)
+      if (endpoint.name === 'workspaces.apps.unshare')
+        await api().db('workspace_apps').insert({ workspace_id: workspaceId, app_id: appId })
+      const memberId = all.manager!.id
+      const answer = await ask(key, endpoint, { appId, workspaceId, memberId })
+      const cell = `${who}: ${answer.text.slice(0, 80)}`
+      if (rankOf(who) < 0) {
+        t.deepEqual([answer.status, answer.body.code], [404, 'WORKSPACE_NOT_FOUND'], cell)
+        t.deepEqual(bytes(answer), bytes(await ask(key, endpoint, { ...nothing, appId, memberId })), cell)
+      } else if (rankOf(who) < rankOf(least!))
+        t.deepEqual([answer.status, answer.body.code], [403, 'PERMISSION_DENIED'], cell)
+      else if (endpoint.name === 'workspaces.leave' && who === 'owner')
+        t.deepEqual([answer.status, answer.body.code], [400, 'CANNOT_LEAVE_OWNER'], cell)
+      else t.is(answer.status, granted, cell)
+    }
+  })

@@ -70,3 +70,13 @@ test('a stranger sees nothing of it', async t => {
   await api().as(ana.session).get('/v2/account/apikey')
   t.deepEqual((await entries(bob.key)).entries, [])
 })
+
+test('a key that is limited to an application sees what concerns that one', async t => {
+  const ana = await api().makeUser({ plan: 'pro-12' })
+  const [one, two] = [await api().makeApp(ana), await api().makeApp(ana)]
+  for (const { id } of [one, two]) t.is((await api().as(ana).post(`/v2/apps/${id}/stop`)).status, 200)
+  await api().as(ana.session).get('/v2/account/apikey')
+  const { key } = await api().makeKey(ana, { scopes: ['account:read'], resources: [one.id] })
+  t.like((await entries(key)).entries, { length: 1, 0: { action: 'apps.stop', resource: one.id } })
+  t.is((await entries(ana.session)).entries.length, 3)
+})
