@@ -20,6 +20,7 @@ import { appsCommit } from './v2/commit.ts'
 import { appsWebhook } from './v2/deploy-webhook.ts'
 import { appsDeploymentLogs } from './v2/deployment-logs.ts'
 import { appsDeliveries, appsDeployments, appsDeploymentsCurrent } from './v2/deployments.ts'
+import { accountCaptcha } from './v2/captcha.ts'
 import { accountDowngrade } from './v2/downgrade.ts'
 import { appsFiles, appsFilesContent, appsFilesDelete, appsFilesMove, appsFilesWrite } from './v2/files.ts'
 import { gitApp } from './v2/git-app.ts'
@@ -54,6 +55,7 @@ export const endpoints: readonly Endpoint[] = [
   signInEnd,
   sessionRenew,
   sessionEnd,
+  accountCaptcha,
   authorizePage,
   authorizeBegin,
   authorizeShow,

@@ -12,14 +12,20 @@ interface Entry {
 export type InCountries = (address: string) => boolean
 
 const database = '@ip-location-db/geo-whois-asn-country-mmdb/geo-whois-asn-country.mmdb'
+let opened: Promise<Reader<CountryResponse>> | undefined
 
-/** Reads the country database (8 MB), which comes as a package and is renewed with it; with no countries there is nothing to read. */
+/** Reads the country database (8 MB, once), which comes as a package and is renewed with it; with no countries there is nothing to read. */
 export async function openCountries(codes: readonly string[]): Promise<InCountries> {
   if (codes.length === 0) return () => false
-  const path = createRequire(import.meta.url).resolve(database)
-  const reader = new Reader<CountryResponse>(await readFile(path))
+  opened ??= openDatabase()
+  const reader = await opened
   return address => {
     const entry = isIP(address) ? (reader.get(address) as unknown as Entry | null) : null
     return entry !== null && codes.includes(entry.country_code)
   }
+}
+
+async function openDatabase(): Promise<Reader<CountryResponse>> {
+  const path = createRequire(import.meta.url).resolve(database)
+  return new Reader<CountryResponse>(await readFile(path))
 }

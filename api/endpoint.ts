@@ -7,6 +7,7 @@ import { type Access, type Auth, accessApp, checkScope } from './access.ts'
 import { audit } from './audit.ts'
 import type { Caller } from './authenticate.ts'
 import type { Exchange } from './call.ts'
+import { checkCaptcha } from './captcha.ts'
 import { withinDeadline } from './deadline.ts'
 import { takeBody, takeQuery } from './input.ts'
 import type { Parts } from './parts.ts'
@@ -54,6 +55,8 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   uncounted?: true
   /** True: its own limits count it, the budgets of account and address do not (contract 1). */
   unbudgeted?: true
+  /** True: a session is let in that has not solved the captcha of its country yet. */
+  beforeCaptcha?: true
   /** A GET that changes something: it stands in the audit record as commands do. */
   changes?: true
   /** How a refusal looks on a wire that is not JSON. */
@@ -102,7 +105,7 @@ export function commonErrors({
     'KEEP_CALM',
     'COUNTRY_BLOCKED',
   ]
-  if (auth !== 'public') codes.push('ACCESS_DENIED')
+  if (auth !== 'public') codes.push('ACCESS_DENIED', 'CAPTCHA_REQUIRED')
   if (typeof auth === 'object') codes.push('MISSING_SCOPE')
   if (typeof auth === 'object' && auth.permission)
     codes.push('APP_NOT_FOUND', 'PERMISSION_DENIED', 'RESOURCE_NOT_ALLOWED')
@@ -113,7 +116,7 @@ export function commonErrors({
   return [...new Set(codes.map(code => codeOn(wire, code)))]
 }
 
-/** The fixed way of every request: country, authenticate, scope, load and permission, limit, parse, handle, envelope. Never rejects. */
+/** The fixed way of every request: country, authenticate, captcha, scope, load and permission, limit, parse, handle, envelope. Never rejects. */
 export async function serve(endpoint: Endpoint, exchange: Exchange, parts: Parts): Promise<Reply> {
   let admission: Admission = {}
   try {
@@ -145,6 +148,7 @@ async function admit(endpoint: Endpoint, exchange: Exchange, parts: Parts): Prom
     return {}
   }
   const caller = await parts.authenticate(exchange.request, exchange.address)
+  if (!endpoint.beforeCaptcha) await checkCaptcha(parts, caller, exchange.address)
   const found = await access(auth, exchange, parts, caller).catch(async refusal => {
     await count(endpoint, exchange, parts, caller, undefined, [])
     throw refusal

@@ -1,4 +1,5 @@
 import type { Archives } from '../activities/archive.ts'
+import type { Captcha } from '../activities/captcha.ts'
 import type { GitProvider } from '../activities/git-provider.ts'
 import type { ObjectStore } from '../activities/object-store.ts'
 import type { Db } from '../db/database.ts'
@@ -69,6 +70,10 @@ export interface Parts {
   isInside(address: string): boolean
   /** Whether an address is registered in a country that the operator blocks. */
   isBlocked: InCountries
+  /** Whether it is registered in a country whose people solve a captcha. */
+  asksCaptcha: InCountries
+  /** Null: no country is asked to solve one. */
+  captcha: Captcha | null
   log: Log
   /** Tests watch what endpoints really say; absent in production. */
   contract?: ContractWatch

@@ -1,5 +1,6 @@
 import { sweepPoints } from './app-metrics.ts'
 import { sweepAudit } from './audit.ts'
+import { sweepCaptchas } from './captchas.ts'
 import { type Db, isMine } from './database.ts'
 import { sweepDowngrades } from './downgrades.ts'
 import { sweepMails } from './mails.ts'
@@ -16,6 +17,7 @@ export async function tidyRows(db: Db): Promise<boolean> {
     await trx.raw(`delete from sessions where expires_at < now() - interval '1 day'`)
     await sweepAudit(trx)
     await sweepSignIns(trx)
+    await sweepCaptchas(trx)
     await sweepPoints(trx)
     await sweepMails(trx)
     await sweepSnapshots(trx)

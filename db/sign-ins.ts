@@ -11,9 +11,13 @@ const mostMails = 5
 
 /**
  * Begins to sign somebody in: the code goes to the address if it is an account's. Whether it is stays unknown to whoever asks, so
- * the answer is an id either way.
+ * the answer is an id either way. `admit` may refuse it by throwing, before anything is sent.
  */
-export async function beginSignIn(db: Db, email: string): Promise<string> {
+export async function beginSignIn(
+  db: Db,
+  email: string,
+  admit: (trx: Db, id: string) => Promise<void> = async () => {},
+): Promise<string> {
   const id = newId()
   await transaction(db, async trx => {
     const user = await trx('users').whereRaw('lower(email) = lower(?)', [email]).where({ blocked_at: null }).first('id')
@@ -22,6 +26,7 @@ export async function beginSignIn(db: Db, email: string): Promise<string> {
       user?.id ?? null,
       signInSeconds,
     ])
+    await admit(trx, id)
     if (!user) return
     const [counted] = await trx('sign_ins')
       .where({ user_id: user.id })

@@ -1,3 +1,5 @@
+import { type BlobSettings, blobSettings } from './blob-settings.ts'
+import { type CaptchaSettings, captchaSettings } from './captcha.ts'
 import { countryCodes } from './countries.ts'
 import { absolute, type Environment, integer, list, number, oneOf, required, webAddress } from './environment.ts'
 import { type MailSettings, mailSettings } from './mail/settings.ts'
@@ -48,9 +50,12 @@ export interface Config {
   /** Null: nobody can link a repository. */
   gitProvider: GitProviderSettings | null
   mail: MailSettings
+  blob: BlobSettings
   appConfigNames: string[]
   /** Two-letter codes of countries that are refused. */
   blockedCountries: string[]
+  /** Null: no country is asked to solve one. */
+  captcha: CaptchaSettings | null
   rateLimitScale: number
   rateLimitBlockSeconds: number
   /** Root secret of this installation: 32 bytes, hex. Key checks, session signing and encryption derive from it. */
@@ -178,8 +183,10 @@ export function parseConfig(env: Environment, cwd: string): Config {
     },
     gitProvider: gitProvider(env),
     mail: mailSettings({ url: env.SMTP_URL, from: env.MAIL_FROM }, `${dataDir}/mail`, domain),
+    blob: blobSettings(env),
     appConfigNames: list(env.APP_CONFIG_NAMES),
     blockedCountries: countryCodes('BLOCKED_COUNTRIES', list(env.BLOCKED_COUNTRIES)),
+    captcha: captchaSettings(env),
     rateLimitScale: number(env, 'RATE_LIMIT_SCALE', 1),
     rateLimitBlockSeconds: integer(env, 'RATE_LIMIT_BLOCK_SECONDS', 1800),
     masterKey: env.BERTH_MASTER_KEY ?? '',

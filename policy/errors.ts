@@ -100,6 +100,7 @@ export const managementErrors = {
   BLOCKED_PATH: [403, 'Your role may not touch secret and configuration files.'],
   UPGRADE_REQUIRED: [403, 'Your plan does not include this.'],
   COUNTRY_BLOCKED: [403, 'This service is not available in your country.'],
+  CAPTCHA_REQUIRED: [403, 'Solve the captcha first: sign in on the page of this platform.'],
   APP_NOT_FOUND: [404, 'There is no such application.'],
   DELETE_ERROR: [404, 'The application could not be deleted at its host. Nothing was lost; try again.'],
   UNKNOWN_WORKSPACE: [404, 'There is no such workspace.'],

@@ -25,6 +25,7 @@ export const limits = {
   'account.sign-in.end': [{ allow: 20, perSeconds: 60, by: 'address', thenBlockSeconds: 300 }],
   'account.authorize.start': [{ allow: 10, perSeconds: 60, by: 'address', thenBlockSeconds: 300 }],
   'account.authorize.claim': [{ allow: 60, perSeconds: 60, by: 'address' }],
+  'account.captcha': [{ allow: 10, perSeconds: 60, by: 'user', thenBlockSeconds: 300 }],
   'account.downgrade': [{ allow: 4, perSeconds: 300, by: 'user', thenBlockSeconds: 86_400 }],
   'account.locale': [{ allow: 4, perSeconds: 60, by: 'user', thenBlockSeconds: 300 }],
   'account.username': [{ allow: 3, perSeconds: 86_400, by: 'user' }],

@@ -1,5 +1,6 @@
 import type { Server } from 'node:http'
 import { archives } from '../activities/archive.process.ts'
+import { siteverifyCaptcha } from '../activities/captcha.siteverify.ts'
 import { nginxEdge } from '../activities/edge.nginx.ts'
 import { openObjectStore } from '../activities/object-store.select.ts'
 import { AddressSet, loopback, plainAddress } from '../api/address.ts'
@@ -95,6 +96,8 @@ export async function serveApi(config: Config): Promise<void> {
     service: new ServiceStatus(healthChecks({ db, store, edge: nginxEdge(config.edge.controlSocket), pingWorkflows })),
     isInside: address => inside.has(address),
     isBlocked: await openCountries(config.blockedCountries),
+    asksCaptcha: await openCountries(config.captcha?.countries ?? []),
+    captcha: config.captcha && siteverifyCaptcha(config.captcha),
   }
 
   void notifications.open()

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { ApiError } from '../../policy/errors.ts'
 import { connectionSeconds, signConnection } from '../../policy/git-connection.ts'
 import { checkScope } from '../access.ts'
+import { checkCaptcha } from '../captcha.ts'
 import { endpoint } from '../endpoint.ts'
 import { page } from '../pages.ts'
 import type { Parts } from '../parts.ts'
@@ -19,12 +20,13 @@ export const gitConnect = endpoint({
   summary: 'Connect an account to the git provider',
   auth: 'public',
   envelope: false,
-  errors: ['ACCESS_DENIED'],
+  errors: ['ACCESS_DENIED', 'CAPTCHA_REQUIRED'],
   async handle({ exchange }, parts) {
     if (!parts.gitProvider) return notSetUp
     if (exchange.request.headers.authorization === undefined) return askSession
     const caller = await parts.authenticate(exchange.request, exchange.address)
     checkScope(caller, 'session')
+    await checkCaptcha(parts, caller, exchange.address)
     const { url, cookie } = await begin(parts, caller.user.id, 'install')
     return { status: 302, headers: { Location: url, 'Set-Cookie': cookie, 'Cache-Control': 'no-store' } }
   },

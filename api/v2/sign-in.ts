@@ -1,11 +1,14 @@
 import { z } from 'zod'
 import { createSession, revokeSession } from '../../db/accounts.ts'
+import { passCaptchaOn } from '../../db/captchas.ts'
 import { beginSignIn, endSignIn, renewSession, signInSeconds } from '../../db/sign-ins.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { isMailedCode } from '../../policy/mailed-codes.ts'
 import { signSession } from '../../policy/sessions.ts'
+import { captchaErrors, checkedAnswer, spend } from '../captcha.ts'
 import { endpoint } from '../endpoint.ts'
 import { isoTime } from '../fields.ts'
+import { captchaAnswer } from './captcha.ts'
 
 /** A session lives this long without being renewed. */
 const sessionSeconds = 3600
@@ -19,11 +22,19 @@ export const signInBegin = endpoint({
   path: '/v2/account/sign-in',
   summary: 'Ask for a code by mail to sign in with',
   auth: 'public',
-  body: z.object({ email: z.email({ error: 'INVALID_REQUEST' }).max(254, 'INVALID_REQUEST') }),
+  body: z.object({
+    email: z.email({ error: 'INVALID_REQUEST' }).max(254, 'INVALID_REQUEST'),
+    captcha: captchaAnswer.optional(),
+  }),
   response: z.object({ id: z.string(), expires_in: z.int() }),
-  errors: ['INVALID_REQUEST'],
-  async handle({ body }, { db }) {
-    return { id: await beginSignIn(db, body.email), expires_in: signInSeconds }
+  errors: ['INVALID_REQUEST', ...captchaErrors],
+  async handle({ body, exchange: { address } }, parts) {
+    const { db, asksCaptcha } = parts
+    const solved = asksCaptcha(address) ? await checkedAnswer(parts, body.captcha, address) : undefined
+    const id = await beginSignIn(db, body.email, async (trx, signInId) => {
+      if (solved) await spend(trx, { ...solved, signInId })
+    })
+    return { id, expires_in: signInSeconds }
   },
 })
 
@@ -39,10 +50,15 @@ export const signInEnd = endpoint({
   }),
   response: session,
   errors: ['INVALID_REQUEST', 'INVALID_GRANT'],
-  async handle({ body: { id, code } }, { db, config: { masterKey } }) {
+  async handle({ body: { id, code }, exchange: { address } }, { db, config: { masterKey } }) {
     const userId = await endSignIn(db, id, () => isMailedCode(masterKey, 'sign-in', id, code))
     if (!userId) throw new ApiError('INVALID_GRANT', 'The code is wrong, was used, or is too old. Ask for a new one.')
-    const { token, expiresAt } = await createSession(db, masterKey, { userId, lifeSeconds: sessionSeconds })
+    const {
+      id: sessionId,
+      token,
+      expiresAt,
+    } = await createSession(db, masterKey, { userId, lifeSeconds: sessionSeconds })
+    await passCaptchaOn(db, { signInId: id, sessionId, address })
     return { token, expires_at: expiresAt.toISOString() }
   },
 })

@@ -226,6 +226,8 @@ export async function openApiFor(
     service: new ServiceStatus([]),
     isInside: () => true,
     isBlocked: () => false,
+    asksCaptcha: () => false,
+    captcha: null,
     log: silent,
     contract: watch(breaches),
   }
