@@ -28,6 +28,7 @@ const table: Record<string, Row> = {
   'account.sign-in.end': ['public', null, 400],
   'account.session.renew': ['session', null, 200],
   'account.session.end': ['session', null, 200],
+  'account.captcha': ['session', null, 400],
   'authorize.page': ['public', null, 200],
   'account.authorize.start': ['public', null, 400],
   'account.authorize.show': ['session', null, 400],
