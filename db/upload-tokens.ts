@@ -33,3 +33,51 @@ export async function findUploadToken(
   const { token_id: id, pins, max_uses: maxUses, ...user } = row
   return { user, token: { id, pins, maxUses } }
 }
+
+export interface NewUploadToken {
+  id: string
+  ownerId: string
+  /** Of the key or session that mints it. */
+  credentialId: string
+  hash: Buffer
+  pins: UploadPins
+  lifeSeconds: number
+  maxUses: number
+}
+
+/** Writes a token down and gives the moment at which it ends. */
+export async function createUploadToken(db: Db, token: NewUploadToken): Promise<Date> {
+  const [row] = await db('upload_tokens').insert(
+    {
+      id: token.id,
+      owner_id: token.ownerId,
+      credential_id: token.credentialId,
+      hash: token.hash,
+      pins: JSON.stringify(token.pins),
+      max_uses: token.maxUses,
+      expires_at: db.raw('now() + make_interval(secs => ?)', [token.lifeSeconds]),
+    },
+    ['expires_at'],
+  )
+  return row.expires_at
+}
+
+const use = statement<{ used: number }>(
+  'upload-tokens.use',
+  'update upload_tokens set used = used + 1 where id = $1 and used < max_uses and expires_at > now() returning used',
+)
+
+/** Spends one use of a token; false when none is left. */
+export async function useUploadToken(db: Db, id: string): Promise<boolean> {
+  return (await use(db, [id])).length === 1
+}
+
+/** Gives a use back whose upload came to nothing. */
+export async function unuseUploadToken(db: Db, id: string): Promise<void> {
+  await db('upload_tokens').where({ id }).where('used', '>', 0).decrement('used')
+}
+
+/** Drops tokens that ended more than a day ago. */
+export async function sweepUploadTokens(db: Db): Promise<void> {
+  await db.raw(`delete from upload_tokens where expires_at < now() - interval '1 day'`)
+}

@@ -1,11 +1,23 @@
-import { randomBase62 } from './ids.ts'
+import { hkdfSync } from 'node:crypto'
+import { alphabet62 } from './ids.ts'
+import { deriveKey } from './keys.ts'
 
 /** Told from API keys and session tokens by its beginning (contract 10). */
 const form = /^bup_[0-9A-Za-z]{64}$/
 
 export const isUploadToken = (credential: string): boolean => form.test(credential)
 
-export const newUploadToken = (): string => `bup_${randomBase62(64)}`
+export const uploadTokenSecret = (masterKeyHex: string): Buffer => deriveKey(masterKeyHex, 'upload-tokens')
+
+/** The text of a token: whoever has the secret can say it again, so that a repeated request is answered without keeping it. */
+export function uploadToken(secret: Buffer, id: string): string {
+  const bytes = new Uint8Array(hkdfSync('sha256', secret, Buffer.alloc(0), id, 128))
+  const fair = [...bytes].filter(byte => byte < 248) // from there on some characters would be likelier than others
+  return `bup_${fair
+    .slice(0, 64)
+    .map(byte => alphabet62[byte % 62])
+    .join('')}`
+}
 
 /** What whoever minted a token fixes for its uploads; a field that is absent is the uploader's choice, but `private`. */
 export interface UploadPins {
@@ -17,4 +29,40 @@ export interface UploadPins {
   max_size?: number
   allowed_extensions?: string[]
   metadata?: Record<string, string>
+}
+
+/** Pins take at most so many bytes as JSON text. */
+export const pinsBytes = 2048
+
+/** What an uploader asks for, as far as a token may fix it. */
+export interface Pinnable {
+  name?: string
+  prefix?: string
+  private?: boolean
+  security_hash?: boolean
+  expire?: string
+  metadata?: Record<string, string>
+}
+
+/**
+ * An upload as its token has it: what is pinned stands whatever was asked for. Without a pinned name the object's name gets a
+ * random part, so that no uploader takes, or replaces, a name of the account. `max_size` and `allowed_extensions` are for
+ * `refusedByPins`.
+ */
+export function pinned<T extends Pinnable>(asked: T, pins: UploadPins): T {
+  const { max_size, allowed_extensions, private: visibility, ...fixed } = pins
+  const upload: T = { ...asked, ...fixed }
+  delete upload.private
+  if (visibility !== undefined) upload.private = visibility
+  if (pins.name === undefined) upload.security_hash = true
+  return upload
+}
+
+/** Why a token does not take a file of this extension (lower case, without its dot; '' = none) and size in bytes; undefined when it does. */
+export function refusedByPins(
+  { max_size, allowed_extensions }: UploadPins,
+  file: { extension: string; bytes?: number },
+): 'FILE_TYPE_NOT_ALLOWED' | 'FILE_TOO_LARGE' | undefined {
+  if (allowed_extensions && !allowed_extensions.includes(file.extension)) return 'FILE_TYPE_NOT_ALLOWED'
+  return max_size !== undefined && (file.bytes ?? 0) > max_size ? 'FILE_TOO_LARGE' : undefined
 }

@@ -77,13 +77,15 @@ export async function up(knex: Knex): Promise<void> {
     );
     create index upload_parts_segment on upload_parts (segment_id);
 
-    -- What is under way at this moment, of which only so much may be; a killed process gives it back by time.
-    create table blob_leases (
-      id text primary key,
+    -- What is under way at this moment, of which only so much may be: a place each, which a killed process gives back by time.
+    -- Not logged: a crash of the database ends everything under way anyway.
+    create unlogged table blob_leases (
       subject text not null,                 -- 'upload/<account>', 'part/<account>'
-      expires_at timestamptz not null
+      place integer not null,
+      holder text not null,
+      expires_at timestamptz not null,
+      primary key (subject, place)
     );
-    create index blob_leases_subject on blob_leases (subject, expires_at);
 
     create table shares (
       id text primary key,
