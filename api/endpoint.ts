@@ -180,6 +180,7 @@ async function count(
   const counters = (endpoint.unbudgeted ? ownCounters : countersOf)(endpoint.name, rows, {
     user: caller && { id: caller.user.id, plan: caller.plan },
     appId: app?.id,
+    uploadTokenId: caller?.uploadToken?.id,
     address,
     outsideAddress: isInside(address) ? undefined : address,
     scale: config.rateLimitScale,

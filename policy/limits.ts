@@ -132,6 +132,8 @@ export interface Counted {
   /** Who calls, and the plan that counts; absent on public routes. */
   user?: { id: string; plan: Plan }
   appId?: string
+  /** The upload token that is the caller's credential. */
+  uploadTokenId?: string
   /** Source address, wherever it is. */
   address?: string
   /** Source address of a caller outside the platform; absent for loopback, hosts and applications. */
@@ -165,7 +167,10 @@ export function countersOf(endpoint: string, rows: readonly Limit[], who: Counte
   return counters.length > 1 ? counters.sort((a, b) => (a.key < b.key ? -1 : 1)) : counters
 }
 
-type Subject = Pick<Counted, 'user' | 'appId' | 'address' | 'scale'>
+type Subject = Pick<Counted, 'user' | 'appId' | 'uploadTokenId' | 'address' | 'scale'>
+
+/** Requests of one upload token, whatever they are (contract 10). */
+const tokenRequests = { allow: 60, perSeconds: 60, blockSeconds: 300 } as const
 
 /** The counters of an endpoint's own limits, without the budgets: for what a request turns out to cost after it was admitted. */
 export function ownCounters(endpoint: string, rows: readonly Limit[], who: Subject): Counter[] {
@@ -181,6 +186,13 @@ export function ownCounters(endpoint: string, rows: readonly Limit[], who: Subje
       code: row.code ?? 'KEEP_CALM',
     })
   }
+  if (who.uploadTokenId)
+    counters.push({
+      ...tokenRequests,
+      key: `upload-token/${who.uploadTokenId}`,
+      allow: scaledCount(tokenRequests.allow, who.scale),
+      code: 'KEEP_CALM',
+    })
   return counters
 }
 
