@@ -30,8 +30,9 @@ export async function up(knex: Knex): Promise<void> {
     );
     create index objects_expiry on objects (expires_at) where expires_at is not null;
 
+    -- Written and removed with its object in one statement or transaction; no foreign key, whose cascade would follow an overwrite.
     create table object_parts (
-      generation text not null references objects (generation) on update cascade on delete cascade deferrable initially deferred,
+      generation text not null,
       position integer not null,
       segment_id text not null references segments,
       starts_at bigint not null,             -- within the object
@@ -133,14 +134,15 @@ export async function up(knex: Knex): Promise<void> {
     create table blob_usage (
       owner_id text primary key references users,
       objects bigint not null default 0,
-      bytes bigint not null default 0,
-      leased bigint not null default 0
+      bytes bigint not null default 0
     );
     create table usage_deltas (
       id bigint generated always as identity primary key,
       owner_id text not null,
       objects integer not null,
       bytes bigint not null,
+      lease_id text,                         -- of the lease that 'leased' was taken from
+      leased bigint not null default 0,
       at timestamptz not null default now()
     );
     create index usage_deltas_owner on usage_deltas (owner_id);

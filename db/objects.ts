@@ -1,0 +1,204 @@
+import { ApiError } from '../policy/errors.ts'
+import { newId } from '../policy/ids.ts'
+import type { ObjectName } from '../policy/object-names.ts'
+import { type Db, transaction } from './database.ts'
+import { columnsOf, isLive, lockNames, lockOf, namesAsArrays, type ObjectRow } from './object-rows.ts'
+import { holdSegments, writeManifest } from './object-segments.ts'
+import type { BodyFacts } from './segments.ts'
+import { statement } from './statement.ts'
+
+export { manifestOf, openObject } from './manifests.ts'
+export { findObject, lockNames, type ObjectRow } from './object-rows.ts'
+
+/** What is said of an object when it is written. */
+export interface NewObject extends ObjectName {
+  contentType: string
+  /** Hex, without quotes. */
+  etag: string
+  sha256?: string | null
+  cacheControl?: string | null
+  contentDisposition?: string | null
+  originalName?: string | null
+  metadata?: Record<string, string>
+  expiresAt?: Date | null
+}
+
+/** A stretch of a new object. */
+export interface NewPart {
+  segmentId: string
+  /** Bytes of the segment from `segmentFrom` on. */
+  length: number
+  segmentFrom?: number
+  md5?: string | null
+  /** Of a body that was stored just now and has no facts yet. */
+  body?: BodyFacts
+}
+
+export interface StoreOptions {
+  /** Whether an object of the name may be replaced. */
+  overwrite?: boolean
+  /** What was reserved of the account's storage; nobody counts without it. */
+  charge?: Charge
+}
+
+/** Bytes that a process has leased for one write: an object that would add more is refused. */
+export interface Charge {
+  leaseId: string
+  bytes: number
+}
+
+export interface Stored {
+  object: ObjectRow
+  /** Whether there was an object of this name, which is gone now. */
+  replaced: boolean
+}
+
+const row = (object: NewObject, size: number): unknown[] => [
+  object.ownerId,
+  object.bucket,
+  object.key,
+  newId(),
+  newId(),
+  size,
+  object.contentType,
+  object.etag,
+  object.sha256 ?? null,
+  object.cacheControl ?? null,
+  object.contentDisposition ?? null,
+  object.originalName ?? null,
+  JSON.stringify(object.metadata ?? {}),
+  object.expiresAt ?? null,
+]
+const columns = `owner_id, bucket, key, generation, birth, size, content_type, etag, sha256, cache_control, content_disposition,
+  original_name, metadata, expires_at`
+const values = '$1, $2, $3, $4, $5, $6::bigint, $7, $8, $9, $10, $11, $12, $13::jsonb, $14::timestamptz'
+
+const insertNew = statement<ObjectRow>(
+  'objects.insert',
+  `with locked as materialized (select ${lockOf('$1', '$2', '$3')}),
+     segment as materialized (
+       select id from segments where id = $15 and state in ('drawn', 'stored') and (select count(*) from locked) = 1
+          for no key update),
+     placed as (
+       insert into objects (${columns}) select ${values} from segment
+         on conflict (owner_id, bucket, key) do nothing returning objects.*),
+     held as (
+       update segments s set state = 'stored', refs = s.refs + 1, zero_since = null, size = $6, sha256 = $16, md5 = $17, crc32 = $18
+         from placed where s.id = $15),
+     manifest as (
+       insert into object_parts (generation, position, segment_id, starts_at, length, md5)
+         select generation, 1, $15, 0, size, $17 from placed),
+     delta as (
+       insert into usage_deltas (owner_id, objects, bytes, lease_id, leased) select $1, 1, $6, $19, $20::bigint from placed)
+   select ${columnsOf('placed')} from placed`,
+)
+
+/**
+ * Makes a stored body an object: one statement and one commit where the name is new, as it mostly is. Throws
+ * OBJECT_ALREADY_EXISTS, STORAGE_QUOTA_EXCEEDED, and UPLOAD_FAILED when the sweep took the body.
+ */
+export async function putObject(
+  db: Db,
+  object: NewObject,
+  part: NewPart & { body: BodyFacts },
+  options: StoreOptions = {},
+): Promise<Stored> {
+  const { size, sha256, md5 = null, crc32 = null } = part.body
+  const { charge } = options
+  if (charge && charge.bytes < size) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+  const settled = [charge?.leaseId ?? null, charge?.bytes ?? 0]
+  const [placed] = await insertNew(db, [...row(object, size), part.segmentId, sha256, md5, crc32, ...settled])
+  if (placed) return { object: placed, replaced: false }
+  return transaction(db, trx => storeObject(trx, object, [part], options))
+}
+
+const upsert = statement<ObjectRow>(
+  'objects.upsert',
+  `insert into objects as o (${columns}) values (${values})
+   on conflict (owner_id, bucket, key) do update set (generation, birth, size, content_type, etag, sha256, cache_control,
+     content_disposition, original_name, metadata, expires_at, created_at) = (excluded.generation,
+     case when ${isLive('o')} then o.birth else excluded.birth end, excluded.size, excluded.content_type, excluded.etag,
+     excluded.sha256, excluded.cache_control, excluded.content_disposition, excluded.original_name, excluded.metadata,
+     excluded.expires_at, now())
+   returning ${columnsOf('o')}`,
+)
+
+const before = statement<{ generation: string; size: number; live: boolean }>(
+  'objects.before',
+  `select o.generation, o.size::float8 as size, ${isLive('o')} as live from objects o
+    where o.owner_id = $1 and o.bucket = $2 and o.key = $3`,
+)
+
+/**
+ * Writes an object of stored bodies inside a transaction, which holds the name from then on. Each stretch takes a reference of its own to
+ * its segment. Throws as `putObject` does.
+ */
+export async function storeObject(
+  trx: Db,
+  object: NewObject,
+  parts: readonly NewPart[],
+  { overwrite = false, charge }: StoreOptions = {},
+): Promise<Stored> {
+  await lockNames(trx, [object])
+  const [old] = await before(trx, [object.ownerId, object.bucket, object.key])
+  if (old?.live && !overwrite) throw new ApiError('OBJECT_ALREADY_EXISTS')
+  const size = parts.reduce((sum, part) => sum + part.length, 0)
+  const bytes = size - (old?.size ?? 0)
+  if (charge && charge.bytes < bytes) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+  if (!(await holdSegments(trx, parts, old && [old.generation]))) throw new ApiError('UPLOAD_FAILED')
+  const [stored] = await upsert(trx, row(object, size))
+  await writeManifest(trx, stored!.generation, parts)
+  await settle(trx, object.ownerId, { objects: old ? 0 : 1, bytes }, charge)
+  return { object: stored!, replaced: old?.live ?? false }
+}
+
+const addDelta = statement<unknown>(
+  'usage.add',
+  'insert into usage_deltas (owner_id, objects, bytes, lease_id, leased) values ($1, $2, $3, $4, $5)',
+)
+
+/** Writes down what an account's usage changes by, and what of a lease that settles. */
+export async function settle(
+  trx: Db,
+  ownerId: string,
+  { objects, bytes }: { objects: number; bytes: number },
+  charge?: Charge,
+): Promise<void> {
+  if (objects === 0 && bytes === 0 && !charge) return
+  await addDelta(trx, [ownerId, objects, bytes, charge?.leaseId ?? null, charge?.bytes ?? 0])
+}
+
+/** Names that go, with every reference that they had; `$4` says whether only what has expired does, or only what has not. */
+const remove = statement<ObjectRow>(
+  'objects.remove',
+  `with gone as (
+     delete from objects o using unnest($1::text[], $2::text[], $3::text[]) as n (owner_id, bucket, key)
+      where o.owner_id = n.owner_id and o.bucket = n.bucket and o.key = n.key and ${isLive('o')} <> $4 returning o.*),
+   parts as (delete from object_parts p using gone where p.generation = gone.generation returning p.segment_id),
+   counted as (select segment_id, count(*)::integer as n from parts group by segment_id),
+   held as materialized (
+     select s.id from segments s where s.id in (select segment_id from counted) order by s.id for no key update),
+   released as (
+     update segments s set refs = s.refs - c.n, zero_since = case when s.refs = c.n then now() else s.zero_since end
+       from counted c join held h on h.id = c.segment_id where s.id = c.segment_id),
+   deltas as (
+     insert into usage_deltas (owner_id, objects, bytes) select owner_id, -count(*), -sum(size) from gone group by owner_id)
+   select ${columnsOf('gone')} from gone`,
+)
+
+/** Removes objects, final at once; the rows of those that were there and had not expired. Their bytes are swept later. */
+export async function removeObjects(trx: Db, names: readonly ObjectName[]): Promise<ObjectRow[]> {
+  await lockNames(trx, names)
+  return remove(trx, [...namesAsArrays(names), false])
+}
+
+/** Removes one object; undefined where there is none. */
+export async function removeObject(trx: Db, name: ObjectName): Promise<ObjectRow | undefined> {
+  return (await removeObjects(trx, [name]))[0]
+}
+
+/** Tidies up names whose object has expired, judged anew under their locks; the rows that went. */
+export async function removeExpired(trx: Db, names: readonly ObjectName[]): Promise<ObjectRow[]> {
+  await lockNames(trx, names)
+  return remove(trx, [...namesAsArrays(names), true])
+}
