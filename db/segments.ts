@@ -48,6 +48,17 @@ export async function release(db: Db, id: string): Promise<void> {
     .update({ refs: db.raw('refs - 1'), zero_since: db.raw('case when refs = 1 then now() else null end') })
 }
 
+/** Gives back one reference for each time that an id stands in the list. */
+export async function releaseAll(db: Db, ids: readonly string[]): Promise<void> {
+  await db.raw(
+    `with counted as (select id, count(*)::integer as n from unnest(?::text[]) as i (id) group by id),
+          held as materialized (select s.id from segments s where s.id in (select id from counted) order by s.id for no key update)
+     update segments s set refs = s.refs - c.n, zero_since = case when s.refs = c.n then now() else null end
+       from counted c join held h on h.id = c.id where s.id = c.id and s.refs >= c.n`,
+    [[...ids]],
+  )
+}
+
 /** Marks an unattached segment as dying; the caller deletes the body and then calls `forget`. False when it is in use. */
 export async function condemn(db: Db, id: string): Promise<boolean> {
   return (await db('segments').where({ id, refs: 0 }).update({ state: 'dying' })) === 1
