@@ -134,7 +134,8 @@ export async function up(knex: Knex): Promise<void> {
     create table blob_usage (
       owner_id text primary key references users,
       objects bigint not null default 0,
-      bytes bigint not null default 0
+      bytes bigint not null default 0,
+      sampled_at timestamptz not null default now() -- up to here it stands in blob_usage_days
     );
     create table usage_deltas (
       id bigint generated always as identity primary key,
@@ -155,27 +156,37 @@ export async function up(knex: Knex): Promise<void> {
     create index quota_leases_end on quota_leases (expires_at);
     create index quota_leases_owner on quota_leases (owner_id);
 
-    -- Bytes that were stored at the end of a day, for the average of a month.
+    -- Bytes times the seconds that they were stored, by day (UTC), for the average of a month.
     create table blob_usage_days (
       owner_id text not null references users,
       day date not null,
       byte_seconds numeric not null default 0,
-      seconds integer not null default 0,
       primary key (owner_id, day)
     );
 
-    -- What the platform removed by itself: one row per run, with what, why, and the look that found it gone.
+    -- What the platform removed, or put right, by itself: one row per run, and one line per thing with the look that found it gone.
     create table blob_receipts (
       id text primary key check (id ~ '^[0-9a-f]{32}$'),
-      kind text not null,                    -- 'reclaim', 'expiry', 'rule', 'sweep', 'recount'
-      owner_id text,
+      kind text not null,                    -- 'reclaim', 'expiry', 'rules', 'sweep', 'recount', 'sample'
       began_at timestamptz not null default now(),
       ended_at timestamptz,
-      removed integer not null default 0,
-      bytes bigint not null default 0,
-      details jsonb not null default '[]'
+      failure text
     );
     create index blob_receipts_newest on blob_receipts (began_at desc);
+    create table blob_receipt_lines (
+      id bigint generated always as identity primary key,
+      receipt_id text not null references blob_receipts on delete cascade,
+      owner_id text,                         -- null of a body that nobody refers to
+      subject text not null,                 -- id of the object, the upload or the body
+      why text not null,
+      bytes bigint not null default 0,
+      generation text,                       -- of an object, which the look asks for
+      segments text[] not null default '{}', -- whose bodies a sweep takes later
+      at timestamptz not null default now(),
+      proof text,                            -- what the look found
+      proved_at timestamptz
+    );
+    create index blob_receipt_lines_receipt on blob_receipt_lines (receipt_id, id);
   `)
 }
 
