@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { ErrorCode } from './errors.ts'
-import { durationSeconds } from './object-expiry.ts'
+import { durationSeconds, objectLife } from './object-expiry.ts'
 import { isObjectName, objectPrefix } from './object-names.ts'
 
 // How an upload is told what its object shall be: in a query (upload, Init), and the same fields in bodies (tokens, copy, rules).
@@ -22,9 +22,8 @@ export const prefixField = z
   .refine(text => objectPrefix(text) !== undefined, 'INVALID_OBJECT_PREFIX')
   .transform(text => objectPrefix(text) ?? '')
 
-export const expireField = z
-  .string({ error: 'INVALID_OBJECT_EXPIRE' })
-  .refine(text => durationSeconds(text) !== undefined, 'INVALID_OBJECT_EXPIRE')
+/** An hour to 1825 days; whether the plan has it is asked later. */
+export const expireField = z.string({ error: 'INVALID_OBJECT_EXPIRE' }).refine(isLife, 'INVALID_OBJECT_EXPIRE')
 
 /** `immutable`, `no-cache`, or `max-age=` 60 seconds to a year. */
 export const cacheControlField = z
@@ -77,6 +76,11 @@ export const uploadFieldErrors = [
   'INVALID_OBJECT_CACHE_CONTROL',
   'INVALID_OBJECT_METADATA',
 ] as const satisfies readonly ErrorCode[]
+
+function isLife(text: string): boolean {
+  const seconds = durationSeconds(text) ?? 0
+  return seconds >= objectLife.leastEverSeconds && seconds <= objectLife.mostSeconds
+}
 
 const longestMaxAge = 365 * 24 * 3600
 
