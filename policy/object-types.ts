@@ -1,0 +1,112 @@
+/** Programs that are not stored under these endings (contract 10). */
+const blocked = new Set(['exe', 'msi', 'bat', 'cmd', 'com', 'scr', 'dll'])
+
+export const isBlockedType = (extension: string): boolean => blocked.has(extension)
+
+/** Content types with their extensions, the usual one first. Those that a browser would run in our name go out as bytes all the same. */
+const types = {
+  'application/gzip': 'gz tar.gz tgz',
+  'application/json': 'json map',
+  'application/msword': 'doc',
+  'application/pdf': 'pdf',
+  'application/rtf': 'rtf',
+  'application/vnd.android.package-archive': 'apk',
+  'application/vnd.ms-excel': 'xls',
+  'application/vnd.ms-powerpoint': 'ppt',
+  'application/vnd.oasis.opendocument.presentation': 'odp',
+  'application/vnd.oasis.opendocument.spreadsheet': 'ods',
+  'application/vnd.oasis.opendocument.text': 'odt',
+  'application/vnd.openxmlformats-officedocument.presentationml.presentation': 'pptx',
+  'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet': 'xlsx',
+  'application/vnd.openxmlformats-officedocument.wordprocessingml.document': 'docx',
+  'application/wasm': 'wasm',
+  'application/x-7z-compressed': '7z',
+  'application/x-bzip2': 'bz2 tar.bz2',
+  'application/x-ndjson': 'ndjson jsonl',
+  'application/x-rar-compressed': 'rar',
+  'application/x-tar': 'tar',
+  'application/x-xz': 'xz tar.xz',
+  'application/xhtml+xml': 'xhtml',
+  'application/xml': 'xml',
+  'application/yaml': 'yaml yml',
+  'application/zip': 'zip',
+  'application/zstd': 'zst tar.zst',
+  'audio/aac': 'aac',
+  'audio/flac': 'flac',
+  'audio/midi': 'mid midi',
+  'audio/mp4': 'm4a',
+  'audio/mpeg': 'mp3',
+  'audio/ogg': 'ogg oga opus',
+  'audio/wav': 'wav',
+  'audio/webm': 'weba',
+  'font/otf': 'otf',
+  'font/ttf': 'ttf',
+  'font/woff': 'woff',
+  'font/woff2': 'woff2',
+  'image/apng': 'apng',
+  'image/avif': 'avif',
+  'image/bmp': 'bmp',
+  'image/gif': 'gif',
+  'image/heic': 'heic',
+  'image/heif': 'heif',
+  'image/jpeg': 'jpg jpeg jfif',
+  'image/jxl': 'jxl',
+  'image/png': 'png',
+  'image/svg+xml': 'svg',
+  'image/tiff': 'tiff tif',
+  'image/vnd.microsoft.icon': 'ico',
+  'image/webp': 'webp',
+  'model/gltf-binary': 'glb',
+  'text/calendar': 'ics',
+  'text/css': 'css',
+  'text/csv': 'csv',
+  'text/html': 'html htm',
+  'text/javascript': 'js mjs',
+  'text/markdown': 'md',
+  'text/plain': 'txt log ini toml conf',
+  'text/tab-separated-values': 'tsv',
+  'text/vtt': 'vtt',
+  'video/mp2t': 'ts',
+  'video/mp4': 'mp4 m4v',
+  'video/mpeg': 'mpeg mpg',
+  'video/ogg': 'ogv',
+  'video/quicktime': 'mov',
+  'video/webm': 'webm',
+  'video/x-matroska': 'mkv',
+  'video/x-msvideo': 'avi',
+} as const
+
+const byExtension = new Map(Object.entries(types).flatMap(([type, list]) => list.split(' ').map(one => [one, type])))
+
+/** What an object of an extension is served as; bytes, where nobody knows better. */
+export const contentTypeOf = (extension: string): string => byExtension.get(extension) ?? 'application/octet-stream'
+
+/** The usual extension of a content type, parameters or not; undefined for one that has none. */
+export function extensionOfType(contentType: string): string | undefined {
+  const type = contentType.split(';', 1)[0]!.trim().toLowerCase()
+  return Object.hasOwn(types, type) ? types[type as keyof typeof types].split(' ', 1)[0] : undefined
+}
+
+const ending = /[^/\\.][^/\\]*?\.((?:tar\.)?[A-Za-z0-9]{1,16})$/
+
+/** The extension of a file name in lower case; empty where it has none, undefined where what stands there cannot be one. */
+export function extensionOf(fileName: string): string | undefined {
+  const found = ending.exec(fileName)?.[1]
+  if (found) return found.toLowerCase()
+  return /[^/\\]\.[^/\\]*$/.test(fileName) ? undefined : ''
+}
+
+/** A file name without folders and extension, in characters that an object's name takes; empty where none is left. */
+export function nameOfFile(fileName: string): string {
+  const base = fileName.split(/[/\\]/).at(-1)!
+  const extension = extensionOf(base)
+  const stem = extension ? base.slice(0, -extension.length - 1) : base
+  const legal = stem
+    .normalize('NFKD')
+    .replace(/\p{M}/gu, '')
+    .replace(/[^A-Za-z0-9_.-]+/g, '-')
+    .replace(/\.{2,}/g, '.')
+    .replace(/^[.-]+/, '')
+    .slice(0, 128)
+  return legal.replace(/(-ex\d+|[.-])+$/, '')
+}
