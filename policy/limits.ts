@@ -5,7 +5,7 @@ import type { Plan } from './plans.ts'
 export interface Limit {
   allow: number
   perSeconds: number
-  by: 'user' | 'app' | 'user+app' | 'address'
+  by: 'user' | 'app' | 'user+app' | 'address' | 'link+address'
   thenBlockSeconds?: number
   /** Several endpoints that name the same counter share it; without a name the counter is the endpoint's own. */
   shared?: string
@@ -96,6 +96,17 @@ export const objectCounts = {
   delete: [{ allow: 1000, perSeconds: 10, by: 'user' }],
 } as const satisfies Record<string, readonly Limit[]>
 
+/** Visits of a link, which no budget counts (specification 8). */
+export const linkVisits = {
+  temporary: [
+    { allow: 60, perSeconds: 60, by: 'link+address' },
+    { allow: 6000, perSeconds: 60, by: 'user' },
+  ],
+  share: [{ allow: 120, perSeconds: 60, by: 'link+address' }],
+  /** Passwords that were wrong; a right one is given back. */
+  password: [{ allow: 10, perSeconds: 600, by: 'address' }],
+} as const satisfies Record<string, readonly Limit[]>
+
 /** Live streams that may be open at the same time (contract 4). */
 export const realtimeConnections = { perUser: 5, perApp: 30 } as const
 
@@ -136,6 +147,8 @@ export interface Counted {
   uploadTokenId?: string
   /** Source address, wherever it is. */
   address?: string
+  /** The link that is visited. */
+  link?: string
   /** Source address of a caller outside the platform; absent for loopback, hosts and applications. */
   outsideAddress?: string
   scale: number
@@ -167,7 +180,7 @@ export function countersOf(endpoint: string, rows: readonly Limit[], who: Counte
   return counters.length > 1 ? counters.sort((a, b) => (a.key < b.key ? -1 : 1)) : counters
 }
 
-type Subject = Pick<Counted, 'user' | 'appId' | 'uploadTokenId' | 'address' | 'scale'>
+type Subject = Pick<Counted, 'appId' | 'uploadTokenId' | 'address' | 'link' | 'scale'> & { user?: { id: string } }
 
 /** Requests of one upload token, whatever they are (contract 10). */
 const tokenRequests = { allow: 60, perSeconds: 60, blockSeconds: 300 } as const
@@ -202,5 +215,6 @@ function subjectOf(by: Limit['by'], who: Subject): string | undefined {
   if (by === 'user') return who.user?.id
   if (by === 'app') return who.appId
   if (by === 'address') return who.address
+  if (by === 'link+address') return who.link && who.address && `${who.link}/${who.address}`
   return who.user && who.appId && `${who.user.id}/${who.appId}`
 }

@@ -1,0 +1,61 @@
+import { type ByteRange, rangeOf } from './byte-range.ts'
+
+/** What a body is told apart by. `etag` has no quotes; dates have whole seconds on the wire. */
+export interface Validators {
+  etag: string
+  modified: Date
+  size: number
+}
+
+/** What a reader gets: the whole (200), a range of it (206), or none of it, and why not. */
+export interface Portion {
+  status: 200 | 206 | 304 | 412 | 416
+  /** Null = the whole. */
+  range: ByteRange | null
+}
+
+type Headers = Record<string, string | string[] | undefined>
+
+/** The conditions of a GET or HEAD in the order of RFC 9110 (13.2.2), and its range; only a GET has one. */
+export function portionOf(method: string | undefined, headers: Headers, body: Validators): Portion {
+  if (isStale(headers, body)) return { status: 412, range: null }
+  if (isKnown(headers, body)) return { status: 304, range: null }
+  const ranged = method === 'GET' && sameBody(one(headers['if-range']), body)
+  const range = ranged ? rangeOf(one(headers.range), body.size) : null
+  if (range === 'beyond') return { status: 416, range: null }
+  return range ? { status: 206, range } : { status: 200, range: null }
+}
+
+function isStale(headers: Headers, body: Validators): boolean {
+  const match = one(headers['if-match'])
+  if (match !== undefined) return !tagsOf(match).some(tag => tag === '*' || tag === body.etag)
+  const since = dateOf(headers['if-unmodified-since'])
+  return since !== undefined && seconds(body.modified) > since
+}
+
+function isKnown(headers: Headers, body: Validators): boolean {
+  const match = one(headers['if-none-match'])
+  if (match !== undefined) return tagsOf(match).some(tag => tag === '*' || plain(tag) === body.etag)
+  const since = dateOf(headers['if-modified-since'])
+  return since !== undefined && seconds(body.modified) <= since
+}
+
+/** A part that is asked for continues the body it was begun with, or is none. */
+function sameBody(ifRange: string | undefined, body: Validators): boolean {
+  if (ifRange === undefined) return true
+  const [tag] = tagsOf(ifRange)
+  return tag === body.etag || dateOf(ifRange) === seconds(body.modified)
+}
+
+/** Tags without their quotes; a weak one keeps its mark, for it does not say that the bytes are the same. */
+const tagsOf = (list: string): string[] => list.split(',').map(tag => tag.trim().replace(/^(W\/)?"(.*)"$/, '$1$2'))
+const plain = (tag: string): string => tag.replace(/^W\//, '')
+
+const one = (value: string | string[] | undefined): string | undefined => value?.toString()
+const seconds = (date: Date): number => Math.floor(date.getTime() / 1000)
+
+/** Whole seconds; undefined for what is no date, which is as if it was not sent. */
+function dateOf(value: string | string[] | undefined): number | undefined {
+  const at = Date.parse(one(value) ?? '')
+  return Number.isNaN(at) ? undefined : Math.floor(at / 1000)
+}
