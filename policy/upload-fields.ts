@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { ErrorCode } from './errors.ts'
-import { durationSeconds, objectLife } from './object-expiry.ts'
+import { durationSeconds } from './object-expiry.ts'
 import { isObjectName, objectPrefix } from './object-names.ts'
 
 // How an upload is told what its object shall be: in a query (upload, Init), and the same fields in bodies (tokens, copy, rules).
@@ -76,11 +76,6 @@ export const uploadFieldErrors = [
   'INVALID_OBJECT_CACHE_CONTROL',
   'INVALID_OBJECT_METADATA',
 ] as const satisfies readonly ErrorCode[]
-
-function isLife(text: string): boolean {
-  const seconds = durationSeconds(text) ?? 0
-  return seconds >= objectLife.leastEverSeconds && seconds <= objectLife.mostSeconds
-}
 
 const longestMaxAge = 365 * 24 * 3600
 

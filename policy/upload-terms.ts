@@ -1,6 +1,6 @@
 import { assertOption, assertPaid } from './blob-options.ts'
 import { type Rule, ruleFor } from './blob-rules.ts'
-import { durationSeconds, endAfter, objectLife } from './object-expiry.ts'
+import { durationSeconds, expiryAfter, shortExpirySeconds } from './object-expiry.ts'
 import { objectPrefix } from './object-names.ts'
 import { assertWithin } from './prefix-limits.ts'
 import type { UploadFields } from './upload-fields.ts'
@@ -57,7 +57,7 @@ export function uploadTerms(asked: UploadFields, uploader: Uploader, now: Date):
     prefix,
     name: fields.name,
     hashed: fields.name === undefined || fields.security_hash === true,
-    expiresAt: seconds === undefined ? null : endAfter(seconds, now.getTime()),
+    expiresAt: seconds === undefined ? null : expiryAfter(seconds, now),
     overwrite: fields.overwrite ?? false,
     cacheControl: fields.cache_control ?? rule?.cache_control ?? null,
     disposition: fields.disposition ?? (fields.auto_download ? 'attachment' : null),
@@ -70,7 +70,7 @@ export function uploadTerms(asked: UploadFields, uploader: Uploader, now: Date):
 /** Throws UPGRADE_REQUIRED. What a rule fills in was checked when the rule was saved, and survives a step to a lower plan. */
 function assertOptions(fields: Pick<UploadFields, 'expire' | 'cache_control' | 'metadata'>, planName: string): void {
   const { expire, cache_control, metadata } = fields
-  if (expire !== undefined && (durationSeconds(expire) ?? 0) < objectLife.leastSeconds)
+  if (expire !== undefined && (durationSeconds(expire) ?? 0) < shortExpirySeconds)
     assertOption(planName, 'short-expiry')
   if (cache_control === 'no-cache') assertOption(planName, 'no-cache')
   if (metadata && Object.keys(metadata).length > 0) assertOption(planName, 'metadata')
