@@ -140,7 +140,7 @@ export async function storeUpload(
 }
 
 /** Calls `slow` once when too little came in; returns how to stop watching. */
-function keepPace({ socket }: IncomingMessage, slow: () => void): () => void {
+export function keepPace({ socket }: IncomingMessage, slow: () => void): () => void {
   let seen = socket.bytesRead
   const timer = setInterval(() => {
     if (socket.bytesRead - seen < slowestBytesPerSecond * paceSeconds) slow()
