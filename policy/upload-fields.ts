@@ -23,7 +23,9 @@ export const prefixField = z
   .transform(text => objectPrefix(text) ?? '')
 
 /** An hour to 1825 days; whether the plan has it is asked later. */
-export const expireField = z.string({ error: 'INVALID_OBJECT_EXPIRE' }).refine(isLife, 'INVALID_OBJECT_EXPIRE')
+export const expireField = z
+  .string({ error: 'INVALID_OBJECT_EXPIRE' })
+  .refine(text => durationSeconds(text) !== undefined, 'INVALID_OBJECT_EXPIRE')
 
 /** `immutable`, `no-cache`, or `max-age=` 60 seconds to a year. */
 export const cacheControlField = z
