@@ -91,8 +91,8 @@ function isCacheControl(text: string): boolean {
 export function isMetadata(value: unknown): value is Record<string, string> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
   const entries = Object.entries(value)
-  const bytes = entries.reduce((sum, [name, text]) => sum + Buffer.byteLength(name) + Buffer.byteLength(`${text}`), 0)
-  return entries.length <= 5 && bytes <= 512 && entries.every(([name, text]) => name !== '' && typeof text === 'string')
+  if (entries.length > 5 || !entries.every(([name, text]) => name !== '' && typeof text === 'string')) return false
+  return entries.reduce((sum, [name, text]) => sum + Buffer.byteLength(name + text), 0) <= 512
 }
 
 function metadataOf(text: string): Record<string, string> | undefined {
