@@ -32,7 +32,13 @@ export async function rewriteConfig(rewrite: ConfigRewrite, parts: Parts): Promi
   await parts.limiter.admit(ownCounters(limit, limits[limit], who))
   if (content.length > longestConfigBytes)
     throw new ApiError('FILE_TOO_LARGE', `The configuration file takes at most ${longestConfigBytes} bytes.`)
-  const upload = await storeUpload(Readable.from(Buffer.from(content)), name, parts, 'SAVE_FAILED', exchange.gone)
+  const upload = await storeUpload(
+    Readable.from(Buffer.from(content)),
+    name,
+    parts,
+    { unstored: 'SAVE_FAILED' },
+    exchange.gone,
+  )
   try {
     await queueCommit({ upload, folder: '', app, caller }, exchange.headers, parts)
   } finally {

@@ -16,11 +16,9 @@ const fileBytes = 100 * megabyte
 const slowestBytesPerSecond = 8 * 1024
 const paceSeconds = 10
 
-export interface Upload {
+export interface Upload extends StoredBody {
   segmentId: string
   fileName: string
-  size: number
-  sha256: string
 }
 
 /** What a multipart upload of one file is, for an endpoint's `upload`. Over 100 MB: FILE_TOO_LARGE. */
@@ -41,10 +39,12 @@ export const uploadErrors = [
 ] as const satisfies readonly ErrorCode[]
 
 export interface Reception {
-  /** Judges the file's name before a byte of it is read. */
-  accepts(name: string): boolean
+  /** Judges the file's name and content type before a byte of it is read; false, or a code of its own thrown, refuses it. */
+  accepts(name: string, mediaType: string): boolean
   /** What is said when the object store could not keep the file. */
   unstored: ErrorCode
+  /** Of the file; 100 MB when left out. */
+  maxBytes?: number
 }
 
 export const isArchive = (fileName: string): boolean => /\.zip$/i.test(fileName)
@@ -53,7 +53,7 @@ export const isArchive = (fileName: string): boolean => /\.zip$/i.test(fileName)
  * Streams the file of a multipart body straight into the object store; nothing is held in memory or left behind by a refusal.
  * The caller attaches or discards the segment.
  */
-export async function receiveFile(exchange: Exchange, parts: Parts, { accepts, unstored }: Reception): Promise<Upload> {
+export async function receiveFile(exchange: Exchange, parts: Parts, reception: Reception): Promise<Upload> {
   const { request, response } = exchange
   const form = formOf(request)
   inviteBody(request, response)
@@ -63,12 +63,16 @@ export async function receiveFile(exchange: Exchange, parts: Parts, { accepts, u
     await new Promise<void>((resolve, reject) => {
       const fail = (code: ErrorCode) => reject(new ApiError(code))
       const lost = () => request.complete || fail('UPLOAD_ABORTED')
-      form.on('file', (field, file, name) => {
+      form.on('file', (field, file, name, _encoding, mediaType) => {
         // A stream that nobody listens to would throw its end as an uncaught error.
         file.on('error', () => {})
         if (field !== 'file' || upload) return file.resume()
-        if (!accepts(name ?? '')) return fail('INVALID_FILENAME')
-        upload = storeUpload(file, name, parts, unstored, cancel.signal)
+        try {
+          if (!reception.accepts(name ?? '', mediaType)) return fail('INVALID_FILENAME')
+        } catch (refusal) {
+          return reject(refusal)
+        }
+        upload = storeUpload(file, name, parts, reception, cancel.signal)
         upload.catch(reject)
       })
       form.on('error', () => fail(request.complete ? 'INVALID_FILE' : 'UPLOAD_ABORTED'))
@@ -123,13 +127,12 @@ export async function storeUpload(
   file: Readable,
   fileName: string,
   parts: Parts,
-  unstored: ErrorCode,
+  { unstored, maxBytes = fileBytes }: Pick<Reception, 'unstored' | 'maxBytes'>,
   signal: AbortSignal,
 ): Promise<Upload> {
   const segmentId = await segments.draw(parts.db)
   try {
-    const body: StoredBody = await parts.store.put(segmentId, file, { maxBytes: fileBytes, signal })
-    return { segmentId, fileName, size: body.size, sha256: body.sha256 }
+    return { segmentId, fileName, ...(await parts.store.put(segmentId, file, { maxBytes, signal })) }
   } catch (error) {
     file.resume()
     await discard(parts, segmentId)
