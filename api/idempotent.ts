@@ -12,6 +12,15 @@ const passing = [401, 403, 429]
 /** Codes that `idempotent` throws. */
 export const idempotencyErrors = ['IDEMPOTENCY_KEY_REUSED', 'IDEMPOTENCY_IN_PROGRESS', 'INVALID_PARAMETERS'] as const
 
+/** How the OpenAPI document tells of it. */
+export const idempotencyHeader = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  required: false,
+  description: 'The same key with the same request is answered alike for 24 hours, and done once.',
+  schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[ -~]+$' },
+}
+
 /** The header `Idempotency-Key`; undefined when the client does not ask. Throws INVALID_PARAMETERS for an unusable one. */
 export function idempotencyKeyOf({ request }: Exchange): string | undefined {
   const key = request.headers['idempotency-key']

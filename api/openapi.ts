@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { catalogued, type ErrorCode } from '../policy/errors.ts'
 import { commonErrors, type Endpoint, endpoint } from './endpoint.ts'
 import { pathParameters } from './fields.ts'
+import { idempotencyHeader } from './idempotent.ts'
 
 type Json = Record<string, unknown>
 
@@ -59,7 +60,7 @@ function operation(endpoint: Endpoint): Json {
     tags: [endpoint.name.split('.')[0]],
     security: [{ apiKey: [] }],
     'x-scope': scope ?? 'full access',
-    parameters: [...pathParametersOf(endpoint.path), ...queryParametersOf(endpoint)],
+    parameters: [...pathParametersOf(endpoint.path), ...queryParametersOf(endpoint), ...headersOf(endpoint)],
     requestBody: requestBody(endpoint),
     responses: { 200: success(endpoint), ...refusals(endpoint) },
   }
@@ -86,6 +87,10 @@ function queryParametersOf({ query }: Endpoint): Json[] {
     required: required.includes(name),
     schema,
   }))
+}
+
+function headersOf({ errors }: Endpoint): Json[] {
+  return errors?.includes('IDEMPOTENCY_KEY_REUSED') ? [idempotencyHeader] : []
 }
 
 function requestBody({ body, upload }: Endpoint): Json | undefined {

@@ -3,6 +3,7 @@ import { ApiError } from '../policy/errors.ts'
 import { newAppId } from '../policy/ids.ts'
 import { placeApp } from '../policy/placement.ts'
 import { diskMbFor } from '../policy/sizes.ts'
+import type { UserRow } from './accounts.ts'
 import { configColumns } from './app-configuration.ts'
 import { type AppRow, announce, usedMemoryMb } from './apps.ts'
 import { type Db, sqlState, transaction } from './database.ts'
@@ -17,8 +18,8 @@ const smallestFreeMemoryMb = 256
 
 export interface AppCreation {
   ownerId: string
-  /** Memory of the account's plan in MB. */
-  planMemoryMb: number
+  /** Memory in MB of the plan that the account has when it is reserved: an upload takes time, and plans change meanwhile. */
+  planMemoryMb(owner: UserRow): number
   config: AppConfigFile
   segmentId: string
   archiveSha256: string
@@ -71,8 +72,8 @@ async function create(trx: Db, creation: AppCreation): Promise<CreatedApp> {
 }
 
 async function reserveMemory(trx: Db, { ownerId, planMemoryMb, config }: AppCreation): Promise<void> {
-  await trx('users').where({ id: ownerId }).forUpdate().first('id')
-  const freeMb = planMemoryMb - (await usedMemoryMb(trx, ownerId))
+  const owner: UserRow = await trx('users').where({ id: ownerId }).forUpdate().first()
+  const freeMb = planMemoryMb(owner) - (await usedMemoryMb(trx, ownerId))
   if (freeMb < smallestFreeMemoryMb || freeMb < config.memoryMb) {
     throw new ApiError(
       'FEW_MEMORY',

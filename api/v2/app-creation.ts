@@ -1,7 +1,9 @@
+import type { UserRow } from '../../db/accounts.ts'
 import { type CreatedApp, createApp } from '../../db/app-creation.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import type { AppConfigFile } from '../../policy/app-config.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
+import { planOf } from '../../policy/plans.ts'
 import { archiveConfig } from '../archive-config.ts'
 import type { Caller } from '../authenticate.ts'
 import type { Exchange } from '../call.ts'
@@ -95,9 +97,9 @@ async function createFrom(
 
 const viewOf = ({ app }: CreatedApp, { config }: Parts): View => createdView(app, config.appsDomain)
 
-const creation = (upload: Upload, { user, plan }: Caller, config: AppConfigFile, parts: Parts) => ({
+const creation = (upload: Upload, { user }: Caller, config: AppConfigFile, parts: Parts) => ({
   ownerId: user.id,
-  planMemoryMb: plan.memoryMb,
+  planMemoryMb: (owner: UserRow) => planOf(parts.plans, owner, new Date()).plan.memoryMb,
   config,
   segmentId: upload.segmentId,
   archiveSha256: upload.sha256,

@@ -1,10 +1,12 @@
 import { z } from 'zod'
+import { findUser } from '../../db/accounts.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import { sharedAppIds } from '../../db/workspace-apps.ts'
 import { addMember, changeRole, issueInvite, leaveWorkspace, removeMember } from '../../db/workspace-members.ts'
 import { lockOwnWorkspace, type WorkspaceRow } from '../../db/workspaces.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { type MemberRole, mayGrant, memberRoles } from '../../policy/permissions.ts'
+import { type Plans, planOf } from '../../policy/plans.ts'
 import { mayTouch } from '../access.ts'
 import type { Caller } from '../authenticate.ts'
 import { endpoint } from '../endpoint.ts'
@@ -48,17 +50,26 @@ export const membersAdd = endpoint({
     'PERMISSION_DENIED',
     'WORKSPACE_NOT_FOUND',
   ],
-  async handle(call, { db }) {
+  async handle(call, { db, plans }) {
     const { caller, body, exchange } = call
     await inOneTransaction(call, 'POST /v2/workspaces/members', db, async trx => {
       const workspace = await grantable(trx, caller, body)
-      const most = caller.plan.workspaceMembers
-      await addMember(trx, workspace, { code: body.code, role: body.group, most })
+      await addMember(trx, workspace, {
+        code: body.code,
+        role: body.group,
+        most: await mostMembers(trx, plans, caller),
+      })
       return {}
     })
     exchange.resource = body.workspaceId
   },
 })
+
+/** Asked for once the workspace is locked: a step to a lower plan waits for that lock, or has been made. */
+async function mostMembers(trx: Db, plans: Plans, { user }: Caller): Promise<number> {
+  const owner = await findUser(trx, user.id)
+  return planOf(plans, owner ?? user, new Date()).plan.workspaceMembers
+}
 
 export const membersChange = endpoint({
   name: 'workspaces.members.change',

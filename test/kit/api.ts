@@ -320,7 +320,7 @@ function makers(db: Db): Pick<TestApi, 'makeUser' | 'makeKey' | 'makeApp'> {
       const segmentId = await segments.draw(db)
       const { app, operationId } = await createApp(db, {
         ownerId: user.id,
-        planMemoryMb: 1_000_000,
+        planMemoryMb: () => 1_000_000,
         config: { ...plainApp, ...config },
         segmentId,
         archiveSha256: 'a'.repeat(64),

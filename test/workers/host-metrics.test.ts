@@ -26,7 +26,7 @@ async function host(...sizes: number[]) {
   const figures = new Map<string, Partial<ContainerStats> | null | Error>()
   const made = await Promise.all(
     sizes.map(async memoryMb => {
-      const { app } = await make.app(user.id, { memoryMb }, { planMemoryMb: 1_000_000 })
+      const { app } = await make.app(user.id, { memoryMb }, { planMemoryMb: () => 1_000_000 })
       await db('apps').where({ id: app.id }).update({ host_id: hostId })
       await recordStarted(db, app.id, { release: 1, containerId: 'c', hostPort: 1, bootId: 'b', startedAt })
       figures.set(app.id, {})

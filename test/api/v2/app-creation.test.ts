@@ -1,5 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
+import { PassThrough, Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { listApps } from '../../../db/apps.ts'
 import { type TestUser, testApi } from '../../kit/api.ts'
@@ -230,6 +232,30 @@ test.serial('requests at once with one Idempotency-Key make one application; a r
   t.is(again.headers.get('idempotent-replayed'), 'true')
   t.is(await leftovers(), 0)
 })
+
+test.serial('memory is that of the plan which the account has when its upload has arrived', async t => {
+  const ana = await api().makeUser({ plan: 'hobby-2' })
+  const [{ headers, body }, sent] = [await multipart(archive()), new PassThrough()]
+  const answer = fetch(`${api().url}/v2/apps`, {
+    method: 'POST',
+    headers: { ...headers, authorization: ana.key },
+    body: Readable.toWeb(sent),
+    duplex: 'half',
+  } as RequestInit)
+  sent.write(body.subarray(0, 100))
+  const begun = () => api().db('rate_limits').where('key', 'like', `apps.create/user/${ana.id}/%`).first()
+  while (!(await begun())) await sleep(20)
+  await api().db('users').where({ id: ana.id }).update({ plan: 'free' })
+  sent.end(body.subarray(100))
+  t.is(((await (await answer).json()) as { code: string }).code, 'FEW_MEMORY')
+  t.is(await leftovers(), 0)
+})
+
+async function multipart(file: Buffer) {
+  const request = new Request('http://localhost', { method: 'POST', body: form(file) })
+  const headers = { 'content-type': request.headers.get('content-type')! }
+  return { headers, body: Buffer.from(await request.arrayBuffer()) }
+}
 
 async function text(segmentId: string): Promise<string> {
   let found = ''

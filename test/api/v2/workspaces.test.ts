@@ -4,10 +4,10 @@ import { makeWorkspace } from '../../kit/workspaces.ts'
 
 const api = testApi()
 
-const send = (who: TestUser | string, method: string, path: string, body: object, headers?: Record<string, string>) =>
+const send = (who: TestUser | string, method: string, path: string, body: object) =>
   api()
     .as(who)
-    .request(method, `/v2/workspaces${path}`, { body: JSON.stringify(body), headers })
+    .request(method, `/v2/workspaces${path}`, { body: JSON.stringify(body) })
 
 const list = async (who: TestUser) => (await api().as(who).get('/v2/workspaces')).body.response
 const code = async (who: TestUser | string): Promise<string> =>
@@ -226,20 +226,4 @@ test('one application is shared once, however many ask at once', async t => {
   const { id: workspaceId } = await makeWorkspace(api().db, ana)
   const tried = await many(() => send(ana, 'POST', '/applications', { workspaceId, appId: app.id }))
   t.deepEqual(tried, { done: 1, APP_ALREADY_IN_WORKSPACE: 19 })
-})
-
-test('an Idempotency-Key makes one workspace and adds one member', async t => {
-  const [ana, bob] = [await api().makeUser(), await api().makeUser()]
-  const key = { 'idempotency-key': 'one' }
-  const [first, second] = [
-    await send(ana, 'POST', '', { name: 'team' }, key),
-    await send(ana, 'POST', '', { name: 'team' }, key),
-  ]
-  t.deepEqual([second.text, second.headers.get('idempotent-replayed')], [first.text, 'true'])
-  t.deepEqual(said(await send(ana, 'POST', '', { name: 'other' }, key)), [409, 'IDEMPOTENCY_KEY_REUSED'])
-  t.is((await list(ana)).length, 1)
-  const body = { workspaceId: first.body.response.id, code: await code(bob), group: 'view' }
-  const add = () => send(ana, 'POST', '/members', body, { 'idempotency-key': 'two' })
-  t.deepEqual([said(await add()), said(await add())], [200, 200])
-  t.is((await list(ana))[0].members.length, 2)
 })
