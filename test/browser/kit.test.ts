@@ -4,7 +4,7 @@ import { startOrigin } from '../kit/origin.ts'
 
 const browser = testBrowser()
 
-test('a visitor sees a page in their language, and knows nothing of another visitor', async t => {
+test.serial('a visitor sees a page in their language, and knows nothing of another visitor', async t => {
   const origin = await startOrigin((request, answer) => {
     answer.setHeader('content-type', 'text/html')
     answer.setHeader('set-cookie', 'seen=1')
@@ -20,7 +20,7 @@ test('a visitor sees a page in their language, and knows nothing of another visi
   await (await browser().visit(url)).reads(/^en-US.* no cookie$/)
 })
 
-test('complaints are told: of scripts, of policies, and of what is not on this machine', async t => {
+test.serial('complaints are told: of scripts, of policies, and of what is not on this machine', async t => {
   const origin = await startOrigin((request, answer) => {
     if (request.url !== '/') return answer.writeHead(404).end()
     answer.setHeader('content-type', 'text/html')

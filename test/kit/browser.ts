@@ -61,10 +61,12 @@ async function visit(browser: Browser, url: string, language: string): Promise<V
 
 function complaintsOf(page: Page): string[] {
   const complaints: string[] = []
+  // No page asked for that.
+  const isIcon = (url: string | undefined) => url?.endsWith('/favicon.ico')
   page.on('pageerror', error => complaints.push(String(error)))
   page.on('console', message => {
     const isAnswer = /status of 4\d\d/.test(message.text())
-    if (message.type() === 'error' && !isAnswer) complaints.push(message.text())
+    if (message.type() === 'error' && !isAnswer && !isIcon(message.location().url)) complaints.push(message.text())
   })
   return complaints
 }

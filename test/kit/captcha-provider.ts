@@ -86,10 +86,15 @@ const frame=document.createElement('iframe')
 frame.src=origin+'/frame?k='+sitekey
 frame.style.cssText='border:0;width:300px;height:65px'
 element.append(frame)
-addEventListener('message',event=>{if(event.source===frame.contentWindow)callback(event.data)})
-return 0},reset(){}}
+addEventListener('message',event=>{
+if(event.source!==frame.contentWindow)return
+callback(event.data)
+frame.contentWindow.postMessage('told','*')})
+return frame},
+reset(frame){frame.src=frame.src}}
 Object.assign(window,{turnstile:widget,hcaptcha:widget,grecaptcha:widget})
 window[searchParams.get('onload')]()}`
 
-const frame = `<!doctype html><button>I am a person</button><script>
+const frame = `<!doctype html><body style="margin:0"><button style="font:16px sans-serif;width:300px;height:63px">I am a person</button><script>
+onmessage=()=>{document.body.dataset.told='yes'}
 document.querySelector('button').onclick=async()=>parent.postMessage(await (await fetch('/solve',{method:'POST'})).text(),'*')</script>`
