@@ -3,10 +3,13 @@ import Koa, { type Context } from 'koa'
 import { ApiError, type Wire } from '../policy/errors.ts'
 import { AddressSet, addressOf } from './address.ts'
 import { Exchange } from './call.ts'
+import { preflights } from './cross-origin.ts'
 import { type Endpoint, serve } from './endpoint.ts'
-import { downloadSnapshot } from './files/snapshot-download.ts'
+import { answerFiles } from './files/files-surface.ts'
+import { failedText } from './files/text-answers.ts'
 import { openApi } from './openapi.ts'
 import type { Log, Parts } from './parts.ts'
+import { answerPublic } from './public/public-file.ts'
 import { failure, type Reply, send } from './respond.ts'
 import { linger } from './server.ts'
 import { blobEndpoints } from './v1/endpoints.ts'
@@ -131,11 +134,8 @@ export function surfaces(parts: Parts): Surfaces {
     base: jsonSurface(parts, [...endpoints, openApi(endpoints, parts.config.urls.base)]),
     blob: jsonSurface(parts, blobEndpoints, 'blob'),
     s3: surface(async ({ requestId }) => xml404(requestId)),
-    files: surface(exchange => downloadSnapshot(exchange, parts), { parts }),
-    public: surface(async ({ request }) => {
-      const reads = request.method === 'GET' || request.method === 'HEAD'
-      return reads && request.url?.split('?')[0] === '/pub/status' ? text(200, 'OK') : text(404, 'Not found\n')
-    }),
+    files: textSurface(parts, answerFiles),
+    public: textSurface(parts, answerPublic),
   }
 }
 
@@ -145,7 +145,15 @@ export function jsonSurface(parts: Parts, list: readonly Endpoint[], wire: Wire 
   for (const endpoint of list)
     router.on(endpoint.method, endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'), () => {}, endpoint)
   const unknown = failure(new ApiError('ROUTE_NOT_FOUND'), { wire })
-  return surface(async (exchange, found) => (found ? serve(found, exchange, parts) : unknown), { router, parts })
+  const preflight = preflights(list)
+  const answer = async (exchange: Exchange, found?: Endpoint) =>
+    found ? serve(found, exchange, parts) : (preflight(exchange.request) ?? unknown)
+  return surface(answer, { router, parts })
+}
+
+/** Files as such, for whoever has their address; refusals are text. */
+function textSurface(parts: Parts, answer: (exchange: Exchange, parts: Parts) => Promise<Reply>): Koa {
+  return surface(exchange => answer(exchange, parts).catch(thrown => failedText(thrown, exchange, parts)), { parts })
 }
 
 interface Routing {
@@ -177,12 +185,6 @@ function surface(answer: (exchange: Exchange, found?: Endpoint) => Promise<Reply
 function note(log: Log, { requestId, address, begun }: Exchange, { name }: Endpoint, { status }: Reply): void {
   log.info({ requestId, endpoint: name, status, address, ms: Math.round(performance.now() - begun) }, 'command')
 }
-
-const text = (status: number, body: string): Reply => ({
-  status,
-  headers: { 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store' },
-  body,
-})
 
 const xml404 = (requestId: string): Reply => ({
   status: 404,

@@ -8,6 +8,7 @@ import { audit } from './audit.ts'
 import type { Caller } from './authenticate.ts'
 import type { Exchange } from './call.ts'
 import { checkCaptcha } from './captcha.ts'
+import { crossOriginHeaders } from './cross-origin.ts'
 import { withinDeadline } from './deadline.ts'
 import { takeBody, takeQuery } from './input.ts'
 import type { Parts } from './parts.ts'
@@ -55,6 +56,8 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   uncounted?: true
   /** True: its own limits count it, the budgets of account and address do not (contract 1). */
   unbudgeted?: true
+  /** True: pages of any origin may call it from a browser. */
+  crossOrigin?: true
   /** True: a session is let in that has not solved the captcha of its country yet. */
   beforeCaptcha?: true
   /** A GET that changes something: it stands in the audit record as commands do. */
@@ -119,6 +122,7 @@ export function commonErrors({
 /** The fixed way of every request: country, authenticate, captcha, scope, load and permission, limit, parse, handle, envelope. Never rejects. */
 export async function serve(endpoint: Endpoint, exchange: Exchange, parts: Parts): Promise<Reply> {
   let admission: Admission = {}
+  if (endpoint.crossOrigin) Object.assign(exchange.headers, crossOriginHeaders)
   try {
     admission = await withinDeadline(admit(endpoint, exchange, parts), admissionDeadlineMs)
     const { caller, app, role } = admission
