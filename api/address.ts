@@ -40,3 +40,7 @@ export function addressOf(request: IncomingMessage, trustedProxies: AddressSet):
 
 /** IPv4 in IPv6 clothes is the same address. */
 export const plainAddress = (address: string): string => (address.startsWith('::ffff:') ? address.slice(7) : address)
+
+/** IPv6 callers own a whole /64. */
+export const networkOf = (address: string): string =>
+  address.includes(':') ? address.split(':').slice(0, 4).join(':') : address

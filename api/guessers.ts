@@ -1,3 +1,5 @@
+import { networkOf } from './address.ts'
+
 const windowMs = 60_000
 const blockMs = 5 * 60_000
 const allowed = 20
@@ -36,9 +38,4 @@ export class Guessers {
     const record = this.#records.get(networkOf(address))
     return record !== undefined && record.blockedUntil > now && record.unknown.has(hash)
   }
-}
-
-/** IPv6 callers own a whole /64. */
-function networkOf(address: string): string {
-  return address.includes(':') ? address.split(':').slice(0, 4).join(':') : address
 }

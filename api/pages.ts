@@ -13,6 +13,8 @@ export interface Page {
   /** Markup of our own, after the text; never anything that a person sent. */
   form?: string
   script?: string
+  /** True: its form is sent to this platform, as forms are without a script. */
+  posts?: true
   /** Shown on this page, so that what it loads is allowed here. */
   widget?: CaptchaWidget
   headers?: Record<string, string>
@@ -43,14 +45,14 @@ export function page(given: Page): Reply {
   }
 }
 
-function policyOf({ script, widget }: Page): string {
+function policyOf({ script, posts, widget }: Page): string {
   const others = widget ? ` ${widget.sources.join(' ')}` : ''
   return [
     "default-src 'none'",
     `style-src '${hashOf(pageStyle)}'${others}`,
     script === undefined ? '' : `script-src '${hashOf(script)}'${others}; connect-src 'self'${others}`,
     widget ? `frame-src${others}` : '',
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    `base-uri 'none'; form-action '${posts ? 'self' : 'none'}'; frame-ancestors 'none'`,
   ]
     .filter(Boolean)
     .join('; ')

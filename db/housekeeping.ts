@@ -4,6 +4,7 @@ import { sweepCaptchas } from './captchas.ts'
 import { type Db, isMine } from './database.ts'
 import { sweepDowngrades } from './downgrades.ts'
 import { sweepMails } from './mails.ts'
+import { sweepShares } from './shares.ts'
 import { sweepSignIns } from './sign-ins.ts'
 import { sweepSnapshots } from './snapshot-retention.ts'
 
@@ -22,6 +23,7 @@ export async function tidyRows(db: Db): Promise<boolean> {
     await sweepMails(trx)
     await sweepSnapshots(trx)
     await sweepDowngrades(trx)
+    await sweepShares(trx)
     return true
   })
 }

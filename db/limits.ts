@@ -43,6 +43,16 @@ export async function beginBlock(db: Db, counter: Counter): Promise<void> {
   await block(db, [counter.key, counter.blockSeconds])
 }
 
+const giveOneBack = statement<never>(
+  'limits.give-back',
+  'update rate_limits set used = greatest(used - 1, 0) where key = any($1::text[]) and window_ends_at > now()',
+)
+
+/** Takes back one request that turned out not to count. */
+export async function giveBack(db: Db, counters: readonly Counter[]): Promise<void> {
+  await giveOneBack(db, [counters.map(counter => counter.key)])
+}
+
 const take = statement<never>(
   'limits.take',
   `insert into rate_limits as r (key, used, window_ends_at) values ($1, 0, now() + make_interval(secs => $2::float8))

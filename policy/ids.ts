@@ -27,6 +27,8 @@ export const workspaceIdPattern = /^([a-f0-9]{40}|[a-f0-9]{12}4[a-f0-9]{3}[89ab]
 /** Share ids: 22 base62 characters. */
 export const newShareId = (): string => randomBase62(22)
 
+export const shareIdPattern = /^[0-9A-Za-z]{22}$/
+
 export const alphabet62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
 /** Uniform characters: bytes from 248 up are thrown away, so that none is likelier than another. */

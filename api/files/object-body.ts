@@ -1,0 +1,104 @@
+import { Readable } from 'node:stream'
+import { crc32 } from 'node:zlib'
+import type { ObjectStore } from '../../activities/object-store.ts'
+import type { ManifestPart } from '../../db/manifests.ts'
+import type { ByteRange } from '../../policy/byte-range.ts'
+
+/** The store gave other bytes than were put there. */
+export class BodyDamaged extends Error {
+  override name = 'BodyDamaged'
+}
+
+/** Up to this size a body is read before the answer begins: one piece, and damage is an error and not a torn answer. */
+const smallBytes = 64 * 1024
+
+/**
+ * The bytes of an object's manifest, or of a range of it. Segments that are read whole are compared with their checksum before their
+ * last bytes are let go, and every length is: what is damaged never looks whole. Rejects when the first byte cannot be had.
+ */
+export async function openBody(
+  store: ObjectStore,
+  { size, parts }: Manifest,
+  range: ByteRange | null,
+  gone: AbortSignal,
+): Promise<Buffer | Readable> {
+  const stretches = stretchesOf(parts, range)
+  const bytes = stretches.reduce((sum, { from, to }) => sum + to - from + 1, 0)
+  if (bytes !== (range ? range.to - range.from + 1 : size))
+    throw new BodyDamaged('A manifest does not hold its object.')
+  const [stretch] = stretches
+  if (!stretch) return Buffer.alloc(0)
+  const first = await stretch.open(store, gone)
+  // Until somebody reads, a client that goes away must not end this process.
+  first.on('error', () => {})
+  if (bytes > smallBytes || stretches.length > 1) return flowing(first, stretches, store, gone)
+  const pieces: Buffer[] = []
+  for await (const piece of checked(first, stretch)) pieces.push(piece)
+  return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
+}
+
+/** How many bytes an object has, and where they lie. */
+export interface Manifest {
+  size: number
+  parts: readonly ManifestPart[]
+}
+
+/** What is read of one segment. */
+class Stretch {
+  /** Within the segment, inclusive. */
+  readonly from: number
+  readonly to: number
+  /** Of these bytes; null when it is not known of just these. */
+  readonly crc32: number | null
+
+  constructor(
+    readonly part: ManifestPart,
+    from: number,
+    to: number,
+  ) {
+    this.from = part.segmentFrom + from
+    this.to = part.segmentFrom + to
+    this.crc32 = this.from === 0 && this.to === part.segmentSize - 1 ? part.crc32 : null
+  }
+
+  open(store: ObjectStore, gone: AbortSignal): Promise<Readable> {
+    return store.get(this.part.segmentId, this.from, this.to, gone)
+  }
+}
+
+function stretchesOf(parts: readonly ManifestPart[], range: ByteRange | null): Stretch[] {
+  const { from, to } = range ?? { from: 0, to: Number.POSITIVE_INFINITY }
+  return parts
+    .map(part => ({ part, first: from - part.startsAt, last: to - part.startsAt }))
+    .filter(({ part, first, last }) => part.length > 0 && first < part.length && last >= 0)
+    .map(({ part, first, last }) => new Stretch(part, Math.max(first, 0), Math.min(last, part.length - 1)))
+}
+
+/** One segment after the other, each opened when it is wanted. */
+function flowing(first: Readable, stretches: Stretch[], store: ObjectStore, gone: AbortSignal): Readable {
+  async function* bytes() {
+    for (const [n, stretch] of stretches.entries())
+      yield* checked(n === 0 ? first : await stretch.open(store, gone), stretch)
+  }
+  const stream = Readable.from(bytes(), { objectMode: false })
+  // A generator that never began closes nothing.
+  stream.once('close', () => first.destroy())
+  return stream
+}
+
+/** Passes on all but the last piece, and that one too when everything before it and itself are what was stored. */
+async function* checked(stream: Readable, { part, from, to, crc32: expected }: Stretch): AsyncGenerator<Buffer> {
+  let left = to - from + 1
+  let sum = 0
+  let held: Buffer | undefined
+  for await (const piece of stream as AsyncIterable<Buffer>) {
+    if (held) yield held
+    held = piece
+    left -= piece.length
+    if (expected !== null) sum = crc32(piece, sum)
+    if (left < 0) break
+  }
+  if (left !== 0 || (expected !== null && sum !== expected))
+    throw new BodyDamaged(`The segment ${part.segmentId} is not what was stored.`)
+  if (held) yield held
+}

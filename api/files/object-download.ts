@@ -1,0 +1,26 @@
+import type { ManifestPart } from '../../db/manifests.ts'
+import type { ObjectRow } from '../../db/objects.ts'
+import type { Parts } from '../parts.ts'
+import { openBody } from './object-body.ts'
+import type { Sendable } from './send-body.ts'
+
+/** An object and where its bytes lie, both of one moment. */
+export interface OpenedObject {
+  object: ObjectRow
+  parts: ManifestPart[]
+}
+
+/** An object as something to send, with the headers of the way on which it is reached. */
+export function sendableObject(
+  { object, parts }: OpenedObject,
+  { store }: Parts,
+  headers: Record<string, string>,
+): Sendable {
+  return {
+    size: object.size,
+    etag: object.etag,
+    modified: object.created_at,
+    headers,
+    open: (range, gone) => openBody(store, { size: object.size, parts }, range, gone),
+  }
+}

@@ -1,0 +1,72 @@
+import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { ByteRange } from '../../policy/byte-range.ts'
+import { type Portion, portionOf, type Validators } from '../../policy/preconditions.ts'
+import type { Exchange } from '../call.ts'
+import { type Reply, streamed } from '../respond.ts'
+import { text } from './text-answers.ts'
+
+/** Bytes that can be sent, whole or in part. */
+export interface Sendable extends Validators {
+  headers: Record<string, string>
+  /** Rejects when the bytes cannot be had, so that this is an error and no empty file. */
+  open(range: ByteRange | null, gone: AbortSignal): Promise<Buffer | Readable>
+}
+
+/** Asked when bytes are about to flow: further headers, or a refusal, and then none do. */
+export type Toll = (portion: Portion) => Promise<{ headers?: Record<string, string>; refusal?: Reply }>
+
+/** A client that takes nothing for so long is cut. */
+const idleMs = 30_000
+
+/** Answers a GET or HEAD with what its conditions and range ask for; refusals are text. Rejects when the body breaks. */
+export async function sendBody(exchange: Exchange, body: Sendable, toll?: Toll): Promise<Reply> {
+  const portion = portionOf(exchange.request.method, exchange.request.headers, body)
+  const { status } = portion
+  if (status === 412) return text(412, 'The file is another one by now.\n')
+  if (status === 416) return text(416, 'Nothing lies in this range.\n', { 'Content-Range': `bytes */${body.size}` })
+  return sendPortion(exchange, body, portion, toll)
+}
+
+/** As `sendBody`, once it is decided what is sent; for wires that say refusals in their own way. */
+export async function sendPortion(exchange: Exchange, body: Sendable, portion: Portion, toll?: Toll): Promise<Reply> {
+  const { request, gone } = exchange
+  if (portion.status === 304 || request.method === 'HEAD') {
+    begin(exchange, body, portion).end()
+    return streamed
+  }
+  const bytes = await body.open(portion.range, gone)
+  try {
+    const passed = await toll?.(portion)
+    if (passed?.refusal) return passed.refusal
+    const response = begin(exchange, body, portion, passed?.headers)
+    if (Buffer.isBuffer(bytes)) response.end(bytes)
+    else await flow(bytes, response, gone)
+    return streamed
+  } finally {
+    if (!Buffer.isBuffer(bytes)) bytes.destroy()
+  }
+}
+
+async function flow(bytes: Readable, response: Exchange['response'], gone: AbortSignal): Promise<void> {
+  response.setTimeout(idleMs, () => response.destroy())
+  await pipeline(bytes, response).catch(error => gone.aborted || Promise.reject(error))
+}
+
+function begin(
+  { response, requestId }: Exchange,
+  { size, etag, modified, headers }: Sendable,
+  { status, range }: Portion,
+  more: Record<string, string> = {},
+): Exchange['response'] {
+  return response.writeHead(status, {
+    ...headers,
+    ...more,
+    ...(status !== 304 && { 'Content-Length': range ? range.to - range.from + 1 : size }),
+    ...(range && { 'Content-Range': `bytes ${range.from}-${range.to}/${size}` }),
+    'Accept-Ranges': 'bytes',
+    ETag: `"${etag}"`,
+    'Last-Modified': modified.toUTCString(),
+    'X-Request-Id': requestId,
+  })
+}

@@ -1,0 +1,28 @@
+import { giveBack } from '../../db/limits.ts'
+import { linkVisits, ownCounters } from '../../policy/limits.ts'
+import { networkOf } from '../address.ts'
+import { admitBody, inviteBody, readBody } from '../body.ts'
+import type { Exchange } from '../call.ts'
+import type { Parts } from '../parts.ts'
+import { isPassword } from '../share-passwords.ts'
+
+const formBytes = 4096
+
+/**
+ * Whether the form that a visitor posts has the right password. Every try is counted before anything is computed, and a right one
+ * is given back, so that tries at the same time get no further. Throws KEEP_CALM past the limit.
+ */
+export async function isRightPassword(kept: string, exchange: Exchange, parts: Parts): Promise<boolean> {
+  const { request, response, address } = exchange
+  admitBody(request, formBytes)
+  inviteBody(request, response)
+  const form = new URLSearchParams((await readBody(request, formBytes)).toString())
+  const tries = ownCounters('links.password', linkVisits.password, {
+    address: networkOf(address),
+    scale: parts.config.rateLimitScale,
+  })
+  await parts.limiter.admit(tries)
+  const isRight = await isPassword(form.get('password') ?? '', kept)
+  if (isRight) await giveBack(parts.db, tries)
+  return isRight
+}

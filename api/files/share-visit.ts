@@ -1,0 +1,82 @@
+import { openObject } from '../../db/objects.ts'
+import { findShare, type ShareRow, spendDownload } from '../../db/shares.ts'
+import { shareIdPattern } from '../../policy/ids.ts'
+import { deriveKey } from '../../policy/keys.ts'
+import { linkVisits, ownCounters } from '../../policy/limits.ts'
+import { objectHeaders, privateHeaders } from '../../policy/object-headers.ts'
+import { publicUrlOf } from '../../policy/object-urls.ts'
+import { readVisit, type Visit, visitCookieName, visitSeconds, visitValue } from '../../policy/share-visits.ts'
+import type { Exchange } from '../call.ts'
+import type { Parts } from '../parts.ts'
+import type { Reply } from '../respond.ts'
+import { type OpenedObject, sendableObject } from './object-download.ts'
+import { sendBody, type Toll } from './send-body.ts'
+import { sharePage } from './share-page.ts'
+import { isRightPassword } from './share-password.ts'
+import { notFound, reads, text } from './text-answers.ts'
+
+/**
+ * `GET`, `HEAD` and `POST /s/<share id>`: the shared object, once the password is given where there is one, as often as the share
+ * allows. A share whose object is gone is gone, before anything is asked or spent.
+ */
+export async function visitShare(id: string, exchange: Exchange, parts: Parts): Promise<Reply> {
+  const posts = exchange.request.method === 'POST'
+  const share = (reads(exchange) || posts) && shareIdPattern.test(id) ? await findShare(parts.db, id) : undefined
+  if (!share) return notFound
+  const { address } = exchange
+  const scale = parts.config.rateLimitScale
+  await parts.limiter.admit(ownCounters('links.share', linkVisits.share, { link: id, address, scale }))
+  const name = { ownerId: share.owner_id, bucket: share.bucket, key: share.key }
+  const found = await openObject(parts.db, name)
+  if (found?.object.birth !== share.birth) return notFound
+  const url = publicUrlOf(parts.config.urls.public, name)
+  if (url) return goTo(url)
+  const visit = visitOf(share, exchange, parts)
+  if (share.remaining === 0 && !isCounted(visit, found)) return spent
+  if (share.password_hash && !visit) {
+    if (!posts) return sharePage(exchange, false)
+    if (!(await isRightPassword(share.password_hash, exchange, parts))) return sharePage(exchange, true)
+    return goTo(`/s/${id}`, { 'Set-Cookie': visitCookie(share, { counted: null }, parts) })
+  }
+  return posts ? goTo(`/s/${id}`) : download(share, found, visit, exchange, parts)
+}
+
+/** "Opening the link downloads the file" (specification 4.6), unless its owner wants it shown. */
+function download(
+  share: ShareRow,
+  found: OpenedObject,
+  visit: Visit | null,
+  exchange: Exchange,
+  parts: Parts,
+): Promise<Reply> {
+  const { object } = found
+  const disposition = object.content_disposition === 'inline' ? 'inline' : 'attachment'
+  const headers = { ...objectHeaders(object, { disposition }), ...privateHeaders }
+  // What continues a download that was counted is free; everything else counts, and is free to be continued.
+  const toll: Toll = async ({ range }) => {
+    if (range && range.from > 0 && isCounted(visit, found)) return {}
+    if (share.remaining !== null && !(await spendDownload(parts.db, share.id))) return { refusal: spent }
+    return { headers: { 'Set-Cookie': visitCookie(share, { counted: object.generation }, parts) } }
+  }
+  return sendBody(exchange, sendableObject(found, parts, headers), toll)
+}
+
+const spent = text(410, 'This link was used as often as it may be.\n')
+
+const isCounted = (visit: Visit | null, { object }: OpenedObject): boolean => visit?.counted === object.generation
+
+const goTo = (url: string, headers: Record<string, string> = {}): Reply => ({
+  status: 303,
+  headers: { Location: url, 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer', ...headers },
+})
+
+const secretOf = ({ config }: Parts): Buffer => deriveKey(config.masterKey, 'share-visits')
+
+const visitOf = ({ id }: ShareRow, { request }: Exchange, parts: Parts): Visit | null =>
+  readVisit(secretOf(parts), id, request.headers.cookie, new Date())
+
+function visitCookie({ id }: ShareRow, visit: Visit, parts: Parts): string {
+  const value = visitValue(secretOf(parts), id, visit, new Date())
+  const secure = parts.config.urls.files.startsWith('https:') ? '; Secure' : ''
+  return `${visitCookieName}=${value}; Max-Age=${visitSeconds}; Path=/s/${id}; HttpOnly; SameSite=Lax${secure}`
+}

@@ -1,0 +1,25 @@
+import { openObject } from '../../db/objects.ts'
+import { linkVisits, ownCounters } from '../../policy/limits.ts'
+import { objectHeaders, privateHeaders } from '../../policy/object-headers.ts'
+import { readLinkToken } from '../../policy/object-links.ts'
+import { objectName } from '../../policy/object-names.ts'
+import type { Exchange } from '../call.ts'
+import type { Parts } from '../parts.ts'
+import type { Reply } from '../respond.ts'
+import { sendableObject } from './object-download.ts'
+import { sendBody } from './send-body.ts'
+import { notFound, reads } from './text-answers.ts'
+
+/** `GET` and `HEAD /d/<token>`: the object behind a temporary link, for as long as it is the one the link was made for. */
+export async function followLink(token: string, exchange: Exchange, parts: Parts): Promise<Reply> {
+  const link = reads(exchange) ? readLinkToken(parts.config.sealKeys, token, new Date()) : null
+  const name = link && objectName(link.id)
+  if (!link || !name) return notFound
+  const { address } = exchange
+  const scale = parts.config.rateLimitScale
+  const visited = { link: token.slice(-43), address, user: { id: name.ownerId }, scale }
+  await parts.limiter.admit(ownCounters('links.temporary', linkVisits.temporary, visited))
+  const found = await openObject(parts.db, name)
+  if (found?.object.birth !== link.birth) return notFound
+  return sendBody(exchange, sendableObject(found, parts, { ...objectHeaders(found.object, link), ...privateHeaders }))
+}

@@ -1,0 +1,24 @@
+import { openObject } from '../../db/objects.ts'
+import { objectHeaders, publicHeaders } from '../../policy/object-headers.ts'
+import { pathOf, publicNameOf } from '../../policy/object-urls.ts'
+import type { Exchange } from '../call.ts'
+import { sendableObject } from '../files/object-download.ts'
+import { sendBody } from '../files/send-body.ts'
+import { notFound, reads, text } from '../files/text-answers.ts'
+import type { Parts } from '../parts.ts'
+import type { Reply } from '../respond.ts'
+
+/**
+ * The surface of public files: `/pub/<account>/<key>`, legacy files at `/<account>/<key>`, and the health check. Nothing is kept
+ * here, so that a reader sees a change at once; what caches on the way may keep, the headers say.
+ */
+export async function answerPublic(exchange: Exchange, parts: Parts): Promise<Reply> {
+  const { url = '' } = exchange.request
+  if (!reads(exchange)) return notFound
+  if (pathOf(url) === 'pub/status') return text(200, 'OK')
+  const name = publicNameOf(url)
+  const found = name && (await openObject(parts.db, name))
+  if (!found) return notFound
+  const { object } = found
+  return sendBody(exchange, sendableObject(found, parts, { ...objectHeaders(object), ...publicHeaders(object) }))
+}
