@@ -2,12 +2,13 @@ import { ApiError } from '../policy/errors.ts'
 import { newId } from '../policy/ids.ts'
 import type { ObjectName } from '../policy/object-names.ts'
 import { type Db, transaction } from './database.ts'
-import { columnsOf, isLive, lockNames, lockOf, namesAsArrays, type ObjectRow } from './object-rows.ts'
+import { columnsOf, isLive, lockNames, lockOf, type ObjectRow } from './object-rows.ts'
 import { holdSegments, writeManifest } from './object-segments.ts'
 import type { BodyFacts } from './segments.ts'
 import { statement } from './statement.ts'
 
 export { manifestOf, openObject } from './manifests.ts'
+export { removeExpired, removeObject, removeObjects } from './object-removal.ts'
 export { findObject, lockNames, type ObjectRow } from './object-rows.ts'
 
 /** What is said of an object when it is written. */
@@ -105,10 +106,11 @@ export async function putObject(
 ): Promise<Stored> {
   const { size, sha256, md5 = null, crc32 = null } = part.body
   const { charge } = options
-  if (charge && charge.bytes < size) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
-  const settled = [charge?.leaseId ?? null, charge?.bytes ?? 0]
-  const [placed] = await insertNew(db, [...row(object, size), part.segmentId, sha256, md5, crc32, ...settled])
-  if (placed) return { object: placed, replaced: false }
+  if (!charge || charge.bytes >= size) {
+    const settled = [charge?.leaseId ?? null, charge?.bytes ?? 0]
+    const [placed] = await insertNew(db, [...row(object, size), part.segmentId, sha256, md5, crc32, ...settled])
+    if (placed) return { object: placed, replaced: false }
+  }
   return transaction(db, trx => storeObject(trx, object, [part], options))
 }
 
@@ -166,39 +168,4 @@ export async function settle(
 ): Promise<void> {
   if (objects === 0 && bytes === 0 && !charge) return
   await addDelta(trx, [ownerId, objects, bytes, charge?.leaseId ?? null, charge?.bytes ?? 0])
-}
-
-/** Names that go, with every reference that they had; `$4` says whether only what has expired does, or only what has not. */
-const remove = statement<ObjectRow>(
-  'objects.remove',
-  `with gone as (
-     delete from objects o using unnest($1::text[], $2::text[], $3::text[]) as n (owner_id, bucket, key)
-      where o.owner_id = n.owner_id and o.bucket = n.bucket and o.key = n.key and ${isLive('o')} <> $4 returning o.*),
-   parts as (delete from object_parts p using gone where p.generation = gone.generation returning p.segment_id),
-   counted as (select segment_id, count(*)::integer as n from parts group by segment_id),
-   held as materialized (
-     select s.id from segments s where s.id in (select segment_id from counted) order by s.id for no key update),
-   released as (
-     update segments s set refs = s.refs - c.n, zero_since = case when s.refs = c.n then now() else s.zero_since end
-       from counted c join held h on h.id = c.segment_id where s.id = c.segment_id),
-   deltas as (
-     insert into usage_deltas (owner_id, objects, bytes) select owner_id, -count(*), -sum(size) from gone group by owner_id)
-   select ${columnsOf('gone')} from gone`,
-)
-
-/** Removes objects, final at once; the rows of those that were there and had not expired. Their bytes are swept later. */
-export async function removeObjects(trx: Db, names: readonly ObjectName[]): Promise<ObjectRow[]> {
-  await lockNames(trx, names)
-  return remove(trx, [...namesAsArrays(names), false])
-}
-
-/** Removes one object; undefined where there is none. */
-export async function removeObject(trx: Db, name: ObjectName): Promise<ObjectRow | undefined> {
-  return (await removeObjects(trx, [name]))[0]
-}
-
-/** Tidies up names whose object has expired, judged anew under their locks; the rows that went. */
-export async function removeExpired(trx: Db, names: readonly ObjectName[]): Promise<ObjectRow[]> {
-  await lockNames(trx, names)
-  return remove(trx, [...namesAsArrays(names), true])
 }
