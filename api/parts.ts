@@ -3,7 +3,9 @@ import type { Captcha } from '../activities/captcha.ts'
 import type { GitProvider } from '../activities/git-provider.ts'
 import type { ObjectStore } from '../activities/object-store.ts'
 import type { Db } from '../db/database.ts'
+import type { SegmentIds } from '../db/segment-ids.ts'
 import type { SnapshotRow } from '../db/snapshots.ts'
+import type { StorageQuota } from '../db/storage-quota.ts'
 import type { Config } from '../policy/config.ts'
 import type { MetricPoint } from '../policy/metrics.ts'
 import type { Plans } from '../policy/plans.ts'
@@ -47,6 +49,10 @@ export interface Parts {
   authenticate: Authenticate
   limiter: Limiter
   store: ObjectStore
+  /** Ids of bodies that are about to be stored. */
+  segmentIds: SegmentIds
+  /** Holds accounts within the storage that their plan includes. */
+  quota: StorageQuota
   archives: Archives
   lanes: Lanes
   downgrades: Downgrades

@@ -130,7 +130,7 @@ export async function storeUpload(
   { unstored, maxBytes = fileBytes }: Pick<Reception, 'unstored' | 'maxBytes'>,
   signal: AbortSignal,
 ): Promise<Upload> {
-  const segmentId = await segments.draw(parts.db)
+  const segmentId = await parts.segmentIds.take()
   try {
     return { segmentId, fileName, ...(await parts.store.put(segmentId, file, { maxBytes, signal })) }
   } catch (error) {

@@ -34,6 +34,8 @@ import { sweepIdempotency } from '../db/idempotency.ts'
 import { sweepCounters } from '../db/limits.ts'
 import { Notifications } from '../db/notifications.ts'
 import { sweepLeases } from '../db/realtime-listeners.ts'
+import { SegmentIds } from '../db/segment-ids.ts'
+import { StorageQuota } from '../db/storage-quota.ts'
 import type { Config } from '../policy/config.ts'
 import { applicationRange } from '../policy/networks.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
@@ -75,6 +77,8 @@ export async function serveApi(config: Config): Promise<void> {
     config,
     plans,
     store,
+    segmentIds: new SegmentIds(db),
+    quota: new StorageQuota(db),
     log,
     archives: zips,
     authenticate,
@@ -129,6 +133,7 @@ export async function serveApi(config: Config): Promise<void> {
   life.onEnd(() => client.connection.close())
   life.onEnd(() => notifications.close())
   life.onEnd(() => zips.close())
+  life.onEnd(() => parts.quota.close())
   life.onEnd(() => drain(servers, drainSeconds))
   life.onEnd(async () => parts.access.leave())
   life.ready()

@@ -35,7 +35,9 @@ import { settleDowngrade } from '../../db/downgrades.ts'
 import { registerHost } from '../../db/hosts.ts'
 import { Notifications } from '../../db/notifications.ts'
 import { claimNext, finish, type OperationRow, type Outcome } from '../../db/operations.ts'
+import { SegmentIds } from '../../db/segment-ids.ts'
 import * as segments from '../../db/segments.ts'
+import { StorageQuota } from '../../db/storage-quota.ts'
 import type { AppConfigFile } from '../../policy/app-config.ts'
 import { type Config, parseConfig } from '../../policy/config.ts'
 import { ApiError } from '../../policy/errors.ts'
@@ -210,6 +212,8 @@ export async function openApiFor(
     files: httpHostFiles(hostCall(db, masterKey)),
     plans: defaultPlans,
     authenticate,
+    segmentIds: new SegmentIds(db),
+    quota: new StorageQuota(db),
     limiter: new Limiter(db),
     archives: zips,
     downgrades: { wake: async userId => void (await settleDowngrade(db, defaultPlans, userId)) },
