@@ -21,20 +21,20 @@ export interface NewPart {
 
 /**
  * Makes a stored body a part of an open upload, in place of the one that was sent before. The bytes must be durable already. Unless
- * it is 'stored' the caller discards the body: 'over' when the upload has ended, or the sweep took the body; 'too large' when the
- * whole would be.
+ * it is 'stored' the caller discards the body: 'over' when the upload has ended, 'too large' when the whole would be, 'swept' when the sweep
+ * took the body.
  */
 export async function storePart(
   trx: Db,
   { uploadId, part, segmentId, body }: NewPart,
-): Promise<'stored' | 'over' | 'too large'> {
+): Promise<'stored' | 'over' | 'too large' | 'swept'> {
   const upload = await lockOpenUpload(trx, uploadId)
   if (!upload) return 'over'
   const parts = await partsOf(trx, uploadId)
   const before = parts.find(stored => stored.part === part)
   const others = parts.reduce((sum, { size }) => sum + size, 0) - (before?.size ?? 0)
   if (others + body.size > upload.max_bytes) return 'too large'
-  if (!(await attach(trx, segmentId, body))) return 'over'
+  if (!(await attach(trx, segmentId, body))) return 'swept'
   await trx('upload_parts')
     .insert({ upload_id: uploadId, part, segment_id: segmentId, size: body.size, md5: body.md5 })
     .onConflict(['upload_id', 'part'])

@@ -1,4 +1,25 @@
 import type { Endpoint } from '../endpoint.ts'
+import { chunkedOpen, chunkedStatus } from './chunked.ts'
+import { chunkedAbort, chunkedComplete } from './chunked-ends.ts'
+import { chunkedInit } from './chunked-init.ts'
+import { chunkedPart } from './chunked-part.ts'
+import { objectsDownload } from './object-download.ts'
+import { objectsUpload } from './object-upload.ts'
+import { sharesCreate, sharesDelete, sharesList } from './shares.ts'
+import { uploadTokensCreate } from './upload-tokens.ts'
 
 /** Every endpoint of the blob API; see the list in `app.ts`. */
-export const blobEndpoints: readonly Endpoint[] = []
+export const blobEndpoints: readonly Endpoint[] = [
+  objectsUpload,
+  objectsDownload,
+  chunkedInit,
+  chunkedPart,
+  chunkedStatus,
+  chunkedOpen,
+  chunkedComplete,
+  chunkedAbort,
+  sharesCreate,
+  sharesList,
+  sharesDelete,
+  uploadTokensCreate,
+]

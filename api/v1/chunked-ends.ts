@@ -1,0 +1,89 @@
+import { z } from 'zod'
+import { transaction } from '../../db/database.ts'
+import type { ObjectRow } from '../../db/objects.ts'
+import { abortUpload, completeUpload } from '../../db/upload-ends.ts'
+import { findUpload } from '../../db/uploads.ts'
+import { assertPaid } from '../../policy/blob-options.ts'
+import { type UploadPart, wholeParts } from '../../policy/chunked.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { objectId } from '../../policy/object-names.ts'
+import { isoTime } from '../fields.ts'
+import { assertMayGoOn, ownUpload, ownUploadErrors, ownUploadId, uploadField } from '../own-upload.ts'
+import { blobEndpoint } from './blob-endpoint.ts'
+
+const completed = z.object({
+  id: z.string(),
+  private: z.boolean(),
+  url: z.string().nullable(),
+  expires_at: isoTime.optional(),
+  size: z.int(),
+  parts: z.int(),
+})
+
+/** Contract 10: the parts become the file. Nothing is copied, so it takes as long for ten gigabytes as for one. */
+export const chunkedComplete = blobEndpoint({
+  name: 'chunked.complete',
+  method: 'PATCH',
+  path: '/v1/objects/chunked',
+  summary: 'Complete a chunked upload',
+  auth: { scope: 'blob:write', uploadToken: true },
+  body: z.object({ upload: uploadField }),
+  response: completed,
+  errors: [
+    ...ownUploadErrors,
+    'PERMISSION_DENIED',
+    'NO_CHUNKS_UPLOADED',
+    'CHUNK_TOO_SMALL',
+    'INVALID_CHUNK_PART',
+    'FILE_TOO_SMALL',
+    'OBJECT_ALREADY_EXISTS',
+    'STORAGE_QUOTA_EXCEEDED',
+    'UPLOAD_FAILED',
+  ],
+  async handle({ caller, body }, parts) {
+    assertPaid(caller.planName)
+    const { id } = await ownUpload(body.upload, caller, parts)
+    const upload = { id, ownerId: caller.user.id }
+    const choose = (stored: readonly UploadPart[]) => largeEnough(wholeParts(stored), parts.config.blob.minBytes)
+    const done = await transaction(parts.db, trx => completeUpload(trx, upload, { choose }))
+    if (!done) throw new ApiError('UPLOAD_NOT_FOUND')
+    return completedView(done.object, done.parts, parts.config.urls.public)
+  },
+})
+
+function largeEnough(parts: readonly UploadPart[], minBytes: number): readonly UploadPart[] {
+  if (parts.reduce((sum, { size }) => sum + size, 0) < minBytes) throw new ApiError('FILE_TOO_SMALL')
+  return parts
+}
+
+function completedView(object: ObjectRow, parts: number, publicUrl: string): z.input<typeof completed> {
+  const id = objectId({ ownerId: object.owner_id, ...object })
+  const isPrivate = object.bucket === 'private'
+  return {
+    id,
+    private: isPrivate,
+    url: isPrivate ? null : `${publicUrl}/${id}`,
+    expires_at: object.expires_at?.toISOString(),
+    size: object.size,
+    parts,
+  }
+}
+
+/** Specification 4.6: what was sent is dropped. What has ended without a file is no different when it is aborted again. */
+export const chunkedAbort = blobEndpoint({
+  name: 'chunked.abort',
+  method: 'DELETE',
+  path: '/v1/objects/chunked',
+  summary: 'Abort a chunked upload',
+  auth: { scope: 'blob:write', uploadToken: true },
+  body: z.object({ upload: uploadField }),
+  errors: ownUploadErrors,
+  async handle({ caller, body }, parts) {
+    const upload = { id: ownUploadId(body.upload, caller, parts), ownerId: caller.user.id }
+    const open = await findUpload(parts.db, upload.id, upload.ownerId)
+    if (open) assertMayGoOn(open, caller)
+    const end = await transaction(parts.db, trx => abortUpload(trx, upload))
+    if (end === 'completed')
+      throw new ApiError('UPLOAD_NOT_FOUND', 'The upload was completed. Delete the file instead.')
+  },
+})

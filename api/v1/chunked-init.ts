@@ -1,0 +1,103 @@
+import { z } from 'zod'
+import { rulesOf } from '../../db/blob-rules.ts'
+import type { Db } from '../../db/database.ts'
+import { findObject } from '../../db/objects.ts'
+import { useUploadToken } from '../../db/upload-tokens.ts'
+import { type NewUpload, openUpload } from '../../db/uploads.ts'
+import { chunkBytes, mostBytes } from '../../policy/chunked.ts'
+import { chunkedSecret, chunkedToken } from '../../policy/chunked-tokens.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { objectId } from '../../policy/object-names.ts'
+import { uploadFieldErrors, uploadQuery } from '../../policy/upload-fields.ts'
+import { uploadTerms } from '../../policy/upload-terms.ts'
+import { uploadedFile } from '../../policy/uploaded-file.ts'
+import type { Caller } from '../authenticate.ts'
+import { idempotencyErrors, inOneTransaction } from '../idempotent.ts'
+import type { Parts } from '../parts.ts'
+import { blobEndpoint } from './blob-endpoint.ts'
+
+const initQuery = uploadQuery.omit({ checksum_sha256: true }).extend({
+  /** The extension is taken from it, as from the part's name in a form. */
+  filename: z.string().min(1).max(1024).optional(),
+  mime_type: z.string().max(255).optional(),
+})
+
+/** Contract 10: opens an upload in parts and says what may be sent. */
+export const chunkedInit = blobEndpoint({
+  name: 'chunked.init',
+  method: 'POST',
+  path: '/v1/objects/chunked',
+  summary: 'Open a chunked upload',
+  auth: { scope: 'blob:write', uploadToken: true },
+  query: initQuery,
+  response: z.object({
+    upload: z.string(),
+    id: z.string(),
+    max_parts: z.int(),
+    chunk: z.object({ min_size: z.int(), max_size: z.int(), max_parts: z.int(), max_object_size: z.int() }),
+  }),
+  errors: [
+    ...uploadFieldErrors,
+    ...idempotencyErrors,
+    'PERMISSION_DENIED',
+    'UPGRADE_REQUIRED',
+    'PREFIX_REQUIRED',
+    'PREFIX_NOT_ALLOWED',
+    'INVALID_FILE_TYPE',
+    'BLOCKED_FILE_TYPE',
+    'FILE_TYPE_NOT_ALLOWED',
+    'OBJECT_ALREADY_EXISTS',
+    'UPLOAD_TOKEN_USED',
+    'TOO_MANY_OPEN_UPLOADS',
+  ],
+  async handle({ caller, query, exchange }, parts) {
+    const asked = { caller, body: query, exchange }
+    return inOneTransaction(asked, 'POST /v1/objects/chunked', parts.db, async trx => {
+      const upload = await wanted(trx, caller, query, parts)
+      if (caller.uploadToken && !(await useUploadToken(trx, caller.uploadToken.id)))
+        throw new ApiError('UPLOAD_TOKEN_USED')
+      const id = await openUpload(trx, upload, parts.config.blob.chunked.maxOpen)
+      if (!id) throw new ApiError('TOO_MANY_OPEN_UPLOADS')
+      return {
+        upload: chunkedToken(chunkedSecret(parts.config.masterKey), caller.user.id, id),
+        id: objectId({ ownerId: upload.owner_id, ...upload }),
+        max_parts: upload.max_parts,
+        chunk: {
+          min_size: chunkBytes.min,
+          max_size: chunkBytes.max,
+          max_parts: upload.max_parts,
+          max_object_size: upload.max_bytes,
+        },
+      }
+    })
+  },
+})
+
+/** The upload as it will stand, judged as a single one would be. Throws what that throws. */
+async function wanted(
+  trx: Db,
+  { user, planName, prefixes, uploadToken }: Caller,
+  query: z.output<typeof initQuery>,
+  { config }: Parts,
+): Promise<NewUpload> {
+  const rules = await rulesOf(trx, user.id)
+  const terms = uploadTerms(query, { planName, prefixes, pins: uploadToken?.pins, rules }, new Date())
+  const file = uploadedFile(terms, user.id, { fileName: query.filename ?? 'blob', type: query.mime_type })
+  if (!terms.overwrite && (await findObject(trx, file.object))) throw new ApiError('OBJECT_ALREADY_EXISTS')
+  const { maxParts, maxBytes } = config.blob.chunked
+  return {
+    owner_id: user.id,
+    bucket: file.object.bucket,
+    key: file.object.key,
+    overwrite: terms.overwrite,
+    content_type: file.contentType,
+    cache_control: terms.cacheControl,
+    content_disposition: terms.disposition,
+    original_name: file.originalName,
+    metadata: terms.metadata,
+    expires_at: terms.expiresAt,
+    max_parts: maxParts,
+    max_bytes: Math.min(mostBytes(maxParts, maxBytes), terms.maxBytes),
+    upload_token_id: uploadToken?.id ?? null,
+  }
+}

@@ -1,0 +1,81 @@
+import { z } from 'zod'
+import { transaction } from '../../db/database.ts'
+import { storePart } from '../../db/upload-parts.ts'
+import { assertPaid } from '../../policy/blob-options.ts'
+import { chunkBytes, partsInFlight } from '../../policy/chunked.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { inPlace } from '../blob-leases.ts'
+import { ownUpload, ownUploadErrors, uploadField } from '../own-upload.ts'
+import { isEmpty, receiveRaw } from '../raw-body.ts'
+import { discard } from '../uploads.ts'
+import { blobEndpoint } from './blob-endpoint.ts'
+
+const partField = z
+  .string({ error: 'INVALID_CHUNK_PART' })
+  .regex(/^[1-9]\d{0,3}$/, 'INVALID_CHUNK_PART')
+  .transform(Number)
+  .meta({ openapi: { type: 'integer', minimum: 1 } })
+
+const reception = { maxBytes: chunkBytes.max, tooLarge: 'CHUNK_TOO_LARGE', unstored: 'UPLOAD_FAILED' } as const
+
+const outcomes = {
+  over: 'UPLOAD_NOT_FOUND',
+  'too large': 'FILE_TOO_LARGE',
+  swept: 'UPLOAD_FAILED',
+} as const
+
+/** Specification 4.6: the body is the part itself. Sent again, a part takes the place of the one before. */
+export const chunkedPart = blobEndpoint({
+  name: 'chunked.part',
+  method: 'PUT',
+  path: '/v1/objects/chunked',
+  summary: 'Send a part of a chunked upload',
+  auth: { scope: 'blob:write', uploadToken: true },
+  unbudgeted: true,
+  query: z.object({ upload: uploadField, part: partField }),
+  upload: {
+    mediaType: 'application/octet-stream',
+    parts: z.object({}).meta({ openapi: { type: 'string', format: 'binary' } }),
+    maxBytes: chunkBytes.max,
+    tooLarge: 'CHUNK_TOO_LARGE',
+  },
+  response: z.object({ part: z.int(), size: z.int(), etag: z.string() }),
+  errors: [
+    ...ownUploadErrors,
+    'INVALID_CHUNK_PART',
+    'PERMISSION_DENIED',
+    'EMPTY_CHUNK',
+    'CHUNK_TOO_LARGE',
+    'FILE_TOO_LARGE',
+    'TOO_MANY_CONCURRENT_CHUNKS',
+    'UPLOAD_FAILED',
+  ],
+  async handle({ caller, query, exchange }, parts) {
+    assertPaid(caller.planName)
+    if (/^multipart\//i.test(exchange.request.headers['content-type'] ?? ''))
+      throw new ApiError('INVALID_CONTENT_TYPE', 'A part is sent as it is: application/octet-stream, no form.')
+    const upload = await ownUpload(query.upload, caller, parts)
+    if (query.part > upload.max_parts)
+      throw new ApiError('INVALID_CHUNK_PART', `This upload takes parts 1 to ${upload.max_parts}.`)
+    if (isEmpty(exchange)) throw new ApiError('EMPTY_CHUNK')
+    const places = {
+      subject: `part/${caller.user.id}`,
+      most: partsInFlight,
+      full: 'TOO_MANY_CONCURRENT_CHUNKS',
+    } as const
+    return inPlace(parts, places, async () => {
+      const { segmentId, body } = await receiveRaw(exchange, parts, reception)
+      try {
+        if (body.size === 0) throw new ApiError('EMPTY_CHUNK')
+        const part = { uploadId: upload.id, part: query.part, segmentId, body }
+        const outcome = await transaction(parts.db, trx => storePart(trx, part))
+        if (outcome !== 'stored') throw new ApiError(outcomes[outcome])
+        return { part: query.part, size: body.size, etag: body.md5 }
+      } catch (error) {
+        // Only what nothing refers to is taken: a commit whose answer was lost keeps its body.
+        await discard(parts, segmentId)
+        throw error
+      }
+    })
+  },
+})

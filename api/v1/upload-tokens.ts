@@ -1,0 +1,100 @@
+import { z } from 'zod'
+import { createUploadToken } from '../../db/upload-tokens.ts'
+import { assertOption, assertPaid } from '../../policy/blob-options.ts'
+import { credentialHash } from '../../policy/credentials.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { newId } from '../../policy/ids.ts'
+import { durationSeconds, shortExpirySeconds } from '../../policy/object-expiry.ts'
+import { assertWithin } from '../../policy/prefix-limits.ts'
+import { expireField, metadataField, nameField, prefixField } from '../../policy/upload-fields.ts'
+import { pinsBytes, type UploadPins, uploadToken, uploadTokenSecret } from '../../policy/upload-tokens.ts'
+import type { Caller } from '../authenticate.ts'
+import { isoTime } from '../fields.ts'
+import { idempotencyErrors, inOneTransaction } from '../idempotent.ts'
+import { blobEndpoint } from './blob-endpoint.ts'
+
+const gibibyte = 1024 ** 3
+
+const pins = z.object({
+  name: nameField.optional(),
+  prefix: prefixField.optional(),
+  private: z.boolean({ error: 'INVALID_OBJECT_PRIVATE' }).optional(),
+  security_hash: z.boolean({ error: 'INVALID_OBJECT_SECURITY_HASH' }).optional(),
+  expire: expireField.optional(),
+  max_size: z
+    .int()
+    .min(1)
+    .max(10 * gibibyte)
+    .optional(),
+  allowed_extensions: z
+    .array(z.string().regex(/^[a-z0-9]{1,16}(\.[a-z0-9]{1,16})?$/, 'INVALID_FILE_TYPE'))
+    .min(1)
+    .max(20)
+    .optional(),
+  metadata: metadataField.optional(),
+}) satisfies z.ZodType<UploadPins>
+
+/** Contract 10: what a caller's own server mints, so that browsers upload without its key. */
+export const uploadTokensCreate = blobEndpoint({
+  name: 'upload-tokens.create',
+  method: 'POST',
+  path: '/v1/upload-tokens',
+  summary: 'Mint an upload token',
+  auth: { scope: 'blob:write' },
+  body: pins.extend({
+    expires_in: z
+      .int({ error: 'INVALID_EXPIRES_IN' })
+      .min(60, 'INVALID_EXPIRES_IN')
+      .max(3600, 'INVALID_EXPIRES_IN')
+      .default(900),
+    max_uses: z.int().min(1).max(100).default(1),
+  }),
+  response: z.object({ token: z.string(), expires_at: isoTime, max_uses: z.int() }),
+  errors: [
+    ...idempotencyErrors,
+    'INVALID_OBJECT_NAME',
+    'INVALID_OBJECT_PREFIX',
+    'INVALID_OBJECT_PRIVATE',
+    'INVALID_OBJECT_SECURITY_HASH',
+    'INVALID_OBJECT_EXPIRE',
+    'INVALID_OBJECT_METADATA',
+    'INVALID_FILE_TYPE',
+    'INVALID_EXPIRES_IN',
+    'UPLOAD_TOKEN_TOO_LARGE',
+    'PERMISSION_DENIED',
+    'UPGRADE_REQUIRED',
+    'PREFIX_NOT_ALLOWED',
+  ],
+  async handle(call, { db, config }) {
+    const { expires_in, max_uses, ...pins } = call.body
+    assertMayPin(pins, call.caller)
+    const secret = uploadTokenSecret(config.masterKey)
+    const minted = await inOneTransaction(call, 'POST /v1/upload-tokens', db, async trx => {
+      const id = newId()
+      const { user } = call.caller
+      const expiresAt = await createUploadToken(trx, {
+        id,
+        ownerId: user.id,
+        credentialId: user.credential_id,
+        hash: credentialHash(uploadToken(secret, id)),
+        pins,
+        lifeSeconds: expires_in,
+        maxUses: max_uses,
+      })
+      // The answer to a repeated request is kept without the token, which is as good as a key while it lives.
+      return { id, expires_at: expiresAt.toISOString(), max_uses }
+    })
+    const { id, ...answer } = minted
+    return { token: uploadToken(secret, id), ...answer }
+  },
+})
+
+/** Throws what an upload with these would be refused with. A prefix that is left open is judged when it is told. */
+function assertMayPin(pins: UploadPins, { planName, prefixes }: Caller): void {
+  assertPaid(planName)
+  if (Buffer.byteLength(JSON.stringify(pins)) > pinsBytes) throw new ApiError('UPLOAD_TOKEN_TOO_LARGE')
+  if (pins.prefix !== undefined) assertWithin(prefixes, pins.prefix && `${pins.prefix}/`)
+  if (pins.expire !== undefined && (durationSeconds(pins.expire) ?? 0) < shortExpirySeconds)
+    assertOption(planName, 'short-expiry')
+  if (pins.metadata && Object.keys(pins.metadata).length > 0) assertOption(planName, 'metadata')
+}
