@@ -1,0 +1,48 @@
+import type { ObjectRow } from '../../db/objects.ts'
+import { type ObjectName, objectId } from '../../policy/object-names.ts'
+import { publicUrlOf } from '../../policy/object-urls.ts'
+
+type Named = Pick<ObjectRow, 'owner_id' | 'bucket' | 'key'>
+
+const nameOf = ({ owner_id, bucket, key }: Named): ObjectName => ({ ownerId: owner_id, bucket, key })
+
+export const idOf = (object: Named): string => objectId(nameOf(object))
+
+/** Where everybody reads it; null for a private object. */
+export const urlOf = (object: Named, publicUrl: string): string | null => publicUrlOf(publicUrl, nameOf(object))
+
+/** Id, visibility and address: what every answer about an object begins with. */
+export const placeView = (object: Named, publicUrl: string) => ({
+  id: idOf(object),
+  private: object.bucket === 'private',
+  url: urlOf(object, publicUrl),
+})
+
+/** Left out when it does not expire: existing clients read null as 1970. */
+export const expiryView = ({ expires_at }: Pick<ObjectRow, 'expires_at'>) => ({
+  expires_at: expires_at?.toISOString(),
+})
+
+/** Item of a listing (contract 10). */
+export const objectItemView = (object: ObjectRow, publicUrl: string) => ({
+  ...placeView(object, publicUrl),
+  ...expiryView(object),
+  size: object.size,
+  created_at: object.created_at.toISOString(),
+  etag: object.etag,
+})
+
+/** Specification 2.5. */
+export const objectInfoView = (object: ObjectRow, publicUrl: string) => ({
+  ...placeView(object, publicUrl),
+  size: object.size,
+  content_type: object.content_type,
+  etag: object.etag,
+  created_at: object.created_at.toISOString(),
+  expires_at: object.expires_at?.toISOString() ?? null,
+  cache_control: object.cache_control,
+  content_disposition: object.content_disposition,
+  original_name: object.original_name,
+  metadata: object.metadata,
+  legacy: object.bucket === 'legacy',
+})
