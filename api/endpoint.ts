@@ -48,6 +48,8 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   response?: R
   /** The `code` of the value stands beside `status` as well: existing clients look for it there. */
   codeBeside?: true
+  /** What success is; 200 when left out. */
+  success?: 201
   /** False: `handle` gives the whole reply, which has no envelope. */
   envelope?: false
   /** The answer is a stream of events, which `handle` writes itself; this names them. */
@@ -132,7 +134,7 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, parts: Parts
     if (value === streamed) return streamed
     await audit(endpoint, admission, exchange, parts, 'success')
     const beside = endpoint.codeBeside && (value as { code: string }).code
-    const reply = endpoint.envelope === false ? (value as Reply) : success(value, beside)
+    const reply = endpoint.envelope === false ? (value as Reply) : success(value, beside, endpoint.success)
     parts.contract?.answered(endpoint, value)
     return withHeaders(reply, exchange.headers)
   } catch (thrown) {

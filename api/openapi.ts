@@ -62,7 +62,7 @@ function operation(endpoint: Endpoint): Json {
     'x-scope': scope ?? 'full access',
     parameters: [...pathParametersOf(endpoint.path), ...queryParametersOf(endpoint), ...headersOf(endpoint)],
     requestBody: requestBody(endpoint),
-    responses: { 200: success(endpoint), ...refusals(endpoint) },
+    responses: { [endpoint.success ?? 200]: success(endpoint), ...refusals(endpoint) },
   }
 }
 

@@ -14,11 +14,11 @@ export const streamed: Reply = { status: 200 }
 const json = 'application/json; charset=utf-8'
 
 /** The envelope of success; without a value it has only `status` (specification 2.1), and on few rows a code beside it. */
-export function success(value: unknown, code?: string): Reply {
+export function success(value: unknown, code?: string, status: 200 | 201 = 200): Reply {
   const beside = code === undefined ? '' : `,"code":${JSON.stringify(code)}`
   const response = value === undefined ? '' : `,"response":${JSON.stringify(value)}`
   const body = `{"status":"success"${beside}${response}}`
-  return { status: 200, headers: { 'Content-Type': json }, body }
+  return { status, headers: { 'Content-Type': json }, body }
 }
 
 /** A JSON answer without envelope, for the few routes that have none. */

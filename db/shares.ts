@@ -96,14 +96,22 @@ const spend = statement<ShareRow>(
 /** Counts one download; false when none is left, or the share is over. */
 export const spendDownload = async (db: Db, id: string): Promise<boolean> => (await spend(db, [id])).length === 1
 
-const revoke = statement<ShareRow>(
-  'shares.revoke',
-  `update shares s set revoked_at = now() where s.owner_id = $1 and s.id = $2 and ${isAlive} returning ${columns}`,
+const ownById = statement<ShareRow>(
+  'shares.find-own',
+  `select ${columns} from shares s where s.owner_id = $1 and s.id = $2 and ${isAlive}`,
 )
 
-/** Ends a share of an account; false when there is no such share, or not any more. */
-export const revokeShare = async (db: Db, ownerId: string, id: string): Promise<boolean> =>
-  (await revoke(db, [ownerId, id])).length === 1
+/** A share of an account that still leads somewhere. */
+export const findOwnShare = async (db: Db, ownerId: string, id: string): Promise<ShareRow | undefined> =>
+  (await ownById(db, [ownerId, id]))[0]
+
+const revoke = statement<ShareRow>(
+  'shares.revoke',
+  `update shares s set revoked_at = now() where s.id = $1 and ${isOpen} returning ${columns}`,
+)
+
+/** Ends a share; false when it has ended already. */
+export const revokeShare = async (db: Db, id: string): Promise<boolean> => (await revoke(db, [id])).length === 1
 
 /** Forgets shares a day after they ended. */
 export async function sweepShares(db: Db): Promise<void> {

@@ -1,0 +1,101 @@
+import { z } from 'zod'
+import { createShare, findOwnShare, listShares, revokeShare } from '../../db/shares.ts'
+import { assertOption } from '../../policy/blob-options.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { shareIdPattern } from '../../policy/ids.ts'
+import { deriveKey } from '../../policy/keys.ts'
+import { assertWithin, isWithin } from '../../policy/prefix-limits.ts'
+import { signatureOf } from '../../policy/signed-text.ts'
+import { isoTime } from '../fields.ts'
+import { idempotencyErrors, inOneTransaction } from '../idempotent.ts'
+import { objectField, ownObject, ownObjectErrors } from '../own-object.ts'
+import { hashPassword } from '../share-passwords.ts'
+import { createdShareView, shareView } from '../views/share.ts'
+import { blobEndpoint } from './blob-endpoint.ts'
+
+const text = z.string()
+
+/** Of specification 2.5, in the answer that creates it and in the list. */
+const link = { id: text, url: text, object: text, expires_at: isoTime, password: z.boolean() }
+
+const whole = (code: string, least: number, most: number) => z.int({ error: code }).min(least, code).max(most, code)
+
+/** Specification 4.6, "Create Share". */
+export const sharesCreate = blobEndpoint({
+  name: 'shares.create',
+  method: 'POST',
+  path: '/v1/shares',
+  summary: 'Share an object by a link',
+  auth: { scope: 'blob:write' },
+  body: z.object({
+    object: objectField,
+    expires_in: whole('INVALID_EXPIRES_IN', 60, 2_592_000).default(86_400),
+    max_downloads: whole('INVALID_MAX_DOWNLOADS', 1, 10_000).optional(),
+    password: z
+      .string({ error: 'INVALID_PASSWORD' })
+      .min(8, 'INVALID_PASSWORD')
+      .max(128, 'INVALID_PASSWORD')
+      .optional(),
+  }),
+  success: 201,
+  response: z.object({ ...link, max_downloads: z.int().nullable(), object_is_public: z.boolean() }),
+  errors: [
+    ...idempotencyErrors,
+    ...ownObjectErrors,
+    'INVALID_EXPIRES_IN',
+    'INVALID_MAX_DOWNLOADS',
+    'INVALID_PASSWORD',
+    'UPGRADE_REQUIRED',
+    'TOO_MANY_SHARES',
+  ],
+  async handle(call, { db, config }) {
+    const { caller, exchange } = call
+    const { object: id, expires_in, max_downloads = null, password } = call.body
+    if (password !== undefined) assertOption(caller.planName, 'share-password')
+    const object = await ownObject(db, id, caller)
+    const passwordHash = password === undefined ? null : await hashPassword(password)
+    // What is kept to know a repeated request by must not help to guess its password.
+    const secret = deriveKey(config.masterKey, 'share-requests')
+    const body = { ...call.body, password: password && signatureOf(secret, password) }
+    const share = { object, expiresInSeconds: expires_in, maxDownloads: max_downloads, passwordHash }
+    const created = await inOneTransaction({ ...call, body }, 'POST /v1/shares', db, async trx =>
+      createdShareView(await createShare(trx, share), config.urls.files),
+    )
+    exchange.resource = created.id
+    return created
+  },
+})
+
+/** What still leads somewhere, newest first; a key limited to prefixes sees what lies below them. */
+export const sharesList = blobEndpoint({
+  name: 'shares.list',
+  method: 'GET',
+  path: '/v1/shares',
+  summary: 'List shares',
+  auth: { scope: 'blob:read' },
+  response: z.object({
+    shares: z.array(z.object({ ...link, remaining_downloads: z.int().nullable(), created_at: isoTime })),
+  }),
+  async handle({ caller }, { db, config }) {
+    const found = (await listShares(db, caller.user.id)).filter(share => isWithin(caller.prefixes, share.key))
+    return { shares: found.map(share => shareView(share, config.urls.files)) }
+  },
+})
+
+/** Revokes: the next visit finds nothing. */
+export const sharesDelete = blobEndpoint({
+  name: 'shares.delete',
+  method: 'DELETE',
+  path: '/v1/shares',
+  summary: 'Revoke a share',
+  auth: { scope: 'blob:write' },
+  body: z.object({ id: z.string({ error: 'INVALID_SHARE' }).regex(shareIdPattern, 'INVALID_SHARE') }),
+  errors: ['INVALID_SHARE', 'SHARE_NOT_FOUND', 'PREFIX_NOT_ALLOWED'],
+  async handle({ caller, body, exchange }, { db }) {
+    exchange.resource = body.id
+    const share = await findOwnShare(db, caller.user.id, body.id)
+    if (!share) throw new ApiError('SHARE_NOT_FOUND')
+    assertWithin(caller.prefixes, share.key)
+    if (!(await revokeShare(db, share.id))) throw new ApiError('SHARE_NOT_FOUND')
+  },
+})

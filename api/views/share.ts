@@ -1,0 +1,24 @@
+import type { ShareRow } from '../../db/shares.ts'
+import { idOf } from './object.ts'
+
+const linkView = (share: ShareRow, filesUrl: string) => ({
+  id: share.id,
+  url: `${filesUrl}/s/${share.id}`,
+  object: idOf(share),
+  expires_at: share.expires_at.toISOString(),
+  password: share.password_hash !== null,
+})
+
+/** Specification 2.5, "Share link". */
+export const createdShareView = (share: ShareRow, filesUrl: string) => ({
+  ...linkView(share, filesUrl),
+  max_downloads: share.max_downloads,
+  object_is_public: share.bucket !== 'private',
+})
+
+/** Item of the list (specification 2.5). */
+export const shareView = (share: ShareRow, filesUrl: string) => ({
+  ...linkView(share, filesUrl),
+  remaining_downloads: share.remaining,
+  created_at: share.created_at.toISOString(),
+})
