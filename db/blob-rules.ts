@@ -13,13 +13,20 @@ const byOwner = statement<Rule>(
 /** The rules of an account, by prefix; `ruleFor` of policy/blob-rules tells which one is a name's. */
 export const rulesOf = (db: Db, ownerId: string): Promise<Rule[]> => byOwner(db, [ownerId])
 
+const lock = `hashtextextended('rules/' || ?, 0)`
+
+/** Nobody saves rules of this account until the transaction ends; who acts on them reads them afterwards. */
+export async function holdRules(trx: Db, ownerId: string): Promise<void> {
+  await trx.raw(`select pg_advisory_xact_lock_shared(${lock})`, [ownerId])
+}
+
 /**
  * Makes these the rules of the account and gives them as they stand. A rule that is sent as it was keeps the moment of its saving; one
  * that is new or changed starts anew, its deletions after a day.
  */
 export async function saveRules(db: Db, ownerId: string, asked: readonly RuleFields[]): Promise<Rule[]> {
   return transaction(db, async trx => {
-    await trx('users').where({ id: ownerId }).forUpdate().first('id') // two savings come one after the other
+    await trx.raw(`select pg_advisory_xact_lock(${lock})`, [ownerId]) // two savings come one after the other
     const saved = new Map((await rulesOf(trx, ownerId)).map(rule => [rule.prefix, rule]))
     const changed = asked.filter(rule => {
       const before = saved.get(rule.prefix)

@@ -1,3 +1,4 @@
+import type { UpkeepPatience } from '../policy/blob-upkeep.ts'
 import { newId } from '../policy/ids.ts'
 import type { Db } from './database.ts'
 
@@ -64,21 +65,37 @@ export async function condemn(db: Db, id: string): Promise<boolean> {
   return (await db('segments').where({ id, refs: 0 }).update({ state: 'dying' })) === 1
 }
 
-export async function forget(db: Db, id: string): Promise<void> {
-  await db('segments').where({ id, state: 'dying' }).delete()
+/** Drops the row of a body that is gone; false when another process did. */
+export async function forget(db: Db, id: string): Promise<boolean> {
+  return (await db('segments').where({ id, state: 'dying' }).delete()) === 1
 }
 
-/** Ids that may be swept: never attached within `drawnSeconds`, or without reference for `unreferencedSeconds`, or half swept. */
-export async function sweepable(db: Db, drawnSeconds: number, unreferencedSeconds: number): Promise<string[]> {
-  const rows = await db('segments')
+/** A body that may be swept, and why. */
+export interface Sweepable {
+  id: string
+  state: 'drawn' | 'stored' | 'dying'
+  size: number | null
+}
+
+/**
+ * Bodies that never got a reference in time, that have lost the last one long enough ago, or that are half swept. Those of
+ * objects, which are the ones whose crc32 is kept, wait for downloads that run.
+ */
+export async function sweepable(
+  db: Db,
+  { drawnSeconds, unreferencedSeconds, downloadSeconds }: Omit<UpkeepPatience, 'idleSeconds'>,
+): Promise<Sweepable[]> {
+  return db('segments')
     .where('refs', 0)
     .andWhere(where =>
       where
         .where('state', 'dying')
         .orWhereRaw(`state = 'drawn' and drawn_at < now() - make_interval(secs => ?)`, [drawnSeconds])
-        .orWhereRaw(`state = 'stored' and zero_since < now() - make_interval(secs => ?)`, [unreferencedSeconds]),
+        .orWhereRaw(
+          `state = 'stored' and zero_since < now() - make_interval(secs => case when crc32 is null then ?::integer else ?::integer end)`,
+          [unreferencedSeconds, downloadSeconds],
+        ),
     )
     .limit(500)
-    .select('id')
-  return rows.map((row: { id: string }) => row.id)
+    .select('id', 'state', db.raw('size::float8 as size'))
 }

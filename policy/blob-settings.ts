@@ -1,4 +1,4 @@
-import { type Environment, integer, number } from './environment.ts'
+import { type Environment, integer, number, oneOf } from './environment.ts'
 
 const mebibyte = 1024 * 1024
 const gibibyte = 1024 * mebibyte
@@ -11,6 +11,8 @@ export interface BlobSettings {
   minBytes: number
   chunked: ChunkedSettings
   prices: BlobPrices
+  /** False: nothing is removed by itself, not even what has expired. */
+  upkeep: boolean
 }
 
 export interface ChunkedSettings {
@@ -42,6 +44,7 @@ export function blobSettings(env: Environment): BlobSettings {
       perExtraGb: number(env, 'BLOB_STORAGE_PRICE', 0),
       perThousandObjects: number(env, 'BLOB_OBJECTS_PRICE', 0),
     },
+    upkeep: oneOf(env, 'BLOB_UPKEEP', ['on', 'off']) === 'on',
   }
 }
 

@@ -1,14 +1,18 @@
 import type { Client } from '@temporalio/client'
 import type { Logger } from 'pino'
+import { blobUpkeep } from '../activities/blob-upkeep.ts'
 import { downgradeRecords } from '../activities/downgrade-records.ts'
 import type { Edge } from '../activities/edge.ts'
 import { edgeActivities } from '../activities/edge-routes.ts'
+import { hosted } from '../activities/failures.ts'
 import { openMailer } from '../activities/mailer.select.ts'
 import type { ObjectStore } from '../activities/object-store.ts'
 import { recordActivities } from '../activities/records.ts'
 import type { Db } from '../db/database.ts'
+import { type UpkeepPatience, usualPatience } from '../policy/blob-upkeep.ts'
 import type { Config } from '../policy/config.ts'
 import { takeAutomaticSnapshots } from './automatic-snapshots.ts'
+import { keepSchedules } from './blob-schedules.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { temporalDowngrades } from './downgrades.ts'
 import { type Lanes, platformQueue } from './lanes.ts'
@@ -31,6 +35,8 @@ export interface PlatformParts {
   store: ObjectStore
   /** Path of a built workflow bundle; the one beside the compiled code when left out. */
   workflowBundle?: string
+  /** How long upkeep of blob storage leaves things alone. */
+  patience?: UpkeepPatience
 }
 
 /** Runs workflows, records and routes on the platform's queue, and the loops that heal what was lost. */
@@ -43,6 +49,7 @@ export async function startPlatformWorker({
   edge,
   store,
   workflowBundle,
+  patience = usualPatience,
 }: PlatformParts) {
   const ending = new AbortController()
   const plans = plansOf(config)
@@ -50,7 +57,8 @@ export async function startPlatformWorker({
   const loops = [
     runRelay({ db, client, lanes, downgrades, log }, ending.signal),
     actOnPlanEnds({ db, lanes, plans, log }, ending.signal),
-    runSweep({ db, store, log, keys: config.sealKeys }, ending.signal),
+    runSweep({ db, log, keys: config.sealKeys }, ending.signal),
+    keepSchedules({ client, queuePrefix: config.queuePrefix, wanted: config.blob.upkeep, log }, ending.signal),
     takeAutomaticSnapshots({ db, lanes, plans, log }, ending.signal),
     keepRoutes({ db, edge, databaseUrl: config.databaseUrl, appsDomain: config.appsDomain, log }, ending.signal),
     sendMails(
@@ -77,6 +85,7 @@ export async function startPlatformWorker({
     activities: {
       ...withCrashPoints('records', records),
       ...downgradeRecords(db, plans),
+      ...hosted(withCrashPoints('upkeep', blobUpkeep(db, withCrashPoints('store', store), patience))),
       ...edgeActivities(edge),
     },
     maxCachedWorkflows: 200,

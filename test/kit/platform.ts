@@ -22,7 +22,6 @@ import { type HostParts, openHost } from '../../workers/host-parts.ts'
 import { startHost } from '../../workers/host-worker.ts'
 import { temporalLanes } from '../../workers/lanes.ts'
 import { startPlatformWorker } from '../../workers/platform-worker.ts'
-import { sweepOnce } from '../../workers/sweep.ts'
 import { type Answer, masterKey, openApiFor, type TestApi, type TestUser } from './api.ts'
 import { type TestDatabase, testDatabase } from './database.ts'
 import { type Entry, startEntry } from './entry.ts'
@@ -30,6 +29,7 @@ import { clearHost, remainsOf } from './host-remains.ts'
 import { ask, type Call, type Seen } from './origin.ts'
 import { configOf, type Program } from './programs.ts'
 import { freePort, startProxy, type TestProxy } from './proxy.ts'
+import { sweep } from './sweep.ts'
 import { type TestTemporal, testTemporal } from './temporal.ts'
 import { zipOf } from './zips.ts'
 
@@ -100,6 +100,7 @@ async function start(
     DISK_MB_PER_256MB: '64',
     RATE_LIMIT_SCALE: '1000',
     LOG_LEVEL: 'warn',
+    BLOB_UPKEEP: 'off', // its schedules would outlive the test's queues on the Temporal that all share
     ...options.settings,
   }
   const config = parseConfig({ ...process.env, ...settings }, '/')
@@ -249,8 +250,8 @@ export class TestPlatform {
 
   /** Bodies in the object store, after the sweep took what nobody refers to. */
   async storedBodies(): Promise<string[]> {
-    const { store, folder, log } = this.base
-    await sweepOnce({ db: this.db, store, log, drawnSeconds: 0, unreferencedSeconds: 0 })
+    const { store, folder } = this.base
+    await sweep({ db: this.db, store }, { drawnSeconds: 0, unreferencedSeconds: 0, downloadSeconds: 0 })
     const files = await readdir(join(folder, 'objects'), { recursive: true, withFileTypes: true })
     return files.filter(file => file.isFile()).map(file => file.name)
   }

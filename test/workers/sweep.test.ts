@@ -1,16 +1,14 @@
 import { Readable } from 'node:stream'
 import test from 'ava'
-import { pino } from 'pino'
 import { filesystemStore } from '../../activities/object-store.filesystem.ts'
 import { removeThrowAway, throwAwayFolder } from '../../cli/test-postgres.ts'
 import { removeApp } from '../../db/app-creation.ts'
 import * as segments from '../../db/segments.ts'
-import { sweepOnce } from '../../workers/sweep.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
+import { sweep } from '../kit/sweep.ts'
 
 const database = testDatabase()
-const log = pino({ level: 'silent' })
 const folder = throwAwayFolder()
 test.after.always('remove the store', () => removeThrowAway(folder))
 
@@ -33,7 +31,7 @@ test.serial('bodies that nobody refers to are removed, and only those', async t 
   await db('segments').where({ id: forgotten }).update({ drawn_at: longAgo })
   await db('segments').where({ id: freed }).update({ zero_since: longAgo })
 
-  t.is(await sweepOnce({ db, store, log }), 2)
+  t.is(await sweep({ db, store }), 2)
   const left = async (id: string) => ({
     body: Boolean(await store.head(id)),
     row: Boolean(await db('segments').where({ id }).first()),

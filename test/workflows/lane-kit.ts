@@ -51,7 +51,12 @@ async function start(
   const database = await givenDatabase
   const temporal = await givenTemporal
   const { db } = database
-  const env = { DATABASE_URL: database.url, TEMPORAL_ADDRESS: temporal.address, QUEUE_PREFIX: temporal.queuePrefix }
+  const env = {
+    DATABASE_URL: database.url,
+    TEMPORAL_ADDRESS: temporal.address,
+    QUEUE_PREFIX: temporal.queuePrefix,
+    BLOB_UPKEEP: 'off',
+  }
   const config = parseConfig(env, process.cwd())
   const client = new Client({ connection: await Connection.connect({ address: temporal.address }) })
   const lanes = temporalLanes(client, { queuePrefix: temporal.queuePrefix, idleSeconds: 2 })

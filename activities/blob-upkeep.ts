@@ -1,0 +1,50 @@
+import { closeReceipt, openReceipt, proveLines } from '../db/blob-receipts.ts'
+import type { Db } from '../db/database.ts'
+import { applyRule, deletingRules, endExpired, reclaimIdle } from '../db/object-ends.ts'
+import { foldSome, recountAll, sampleUsage } from '../db/usage-upkeep.ts'
+import type { Upkeep, UpkeepPatience } from '../policy/blob-upkeep.ts'
+import type { ObjectStore } from './object-store.ts'
+import { sweepSegments } from './segment-sweep.ts'
+
+export type BlobUpkeep = ReturnType<typeof blobUpkeep>
+
+/** What the platform does with blob storage by itself. Everything may be repeated, and be done by two at once: rows decide, under their locks. */
+export function blobUpkeep(db: Db, store: ObjectStore, patience: UpkeepPatience) {
+  /** Again and again until a round finds nothing. */
+  async function untilDone(round: () => Promise<number>): Promise<void> {
+    while ((await round()) > 0);
+  }
+
+  return {
+    async openReceipt(id: string, kind: Upkeep): Promise<void> {
+      await openReceipt(db, id, kind)
+    },
+    async reclaimUploads(receiptId: string): Promise<void> {
+      await untilDone(() => reclaimIdle(db, receiptId, patience.idleSeconds))
+    },
+    async expireObjects(receiptId: string): Promise<void> {
+      await untilDone(() => endExpired(db, receiptId))
+    },
+    async applyRules(receiptId: string): Promise<void> {
+      for (const rule of await deletingRules(db))
+        for (let walk: typeof rule | undefined = rule; walk; ) walk = await applyRule(db, receiptId, walk)
+    },
+    async sweepSegments(receiptId: string): Promise<void> {
+      await untilDone(() => sweepSegments({ db, store }, receiptId, patience))
+    },
+    async foldUsage(): Promise<void> {
+      await untilDone(() => foldSome(db))
+    },
+    async sampleUsage(): Promise<void> {
+      await sampleUsage(db)
+    },
+    async recountUsage(receiptId: string): Promise<void> {
+      await recountAll(db, receiptId)
+    },
+    /** Looks again for what the run removed, and closes its receipt. */
+    async closeReceipt(id: string, failure: string | null): Promise<void> {
+      await proveLines(db, id)
+      await closeReceipt(db, id, failure)
+    },
+  }
+}

@@ -1,0 +1,34 @@
+import { ActivityCancellationType, proxyActivities, uuid4 } from '@temporalio/workflow'
+import type { BlobUpkeep } from '../activities/blob-upkeep.ts'
+import type { Upkeep } from '../policy/blob-upkeep.ts'
+import { failureOf } from './failures.ts'
+
+const steps = proxyActivities<BlobUpkeep>({
+  cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+  heartbeatTimeout: '30s',
+  startToCloseTimeout: '1h',
+  retry: { initialInterval: '1s', maximumInterval: '1m', maximumAttempts: 20 },
+})
+
+const works: Record<Upkeep, (receiptId: string) => Promise<void>> = {
+  reclaim: steps.reclaimUploads,
+  expiry: steps.expireObjects,
+  rules: steps.applyRules,
+  sweep: steps.sweepSegments,
+  fold: steps.foldUsage,
+  sample: steps.sampleUsage,
+  recount: steps.recountUsage,
+}
+
+/** One run of what the platform does with blob storage by itself, with its receipt. What was begun before a crash is gone on with. */
+export async function blobUpkeep(kind: Upkeep): Promise<void> {
+  const receiptId = uuid4().replaceAll('-', '')
+  await steps.openReceipt(receiptId, kind)
+  try {
+    await works[kind](receiptId)
+  } catch (error) {
+    await steps.closeReceipt(receiptId, failureOf(error).message)
+    throw error
+  }
+  await steps.closeReceipt(receiptId, null)
+}
