@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import test from 'ava'
 import { testApi } from '../../kit/api.ts'
-import { sendFile } from '../../kit/objects.ts'
+import { sendFile } from '../../kit/sent-files.ts'
 
 const api = testApi()
 const sha256 = (bytes: string) => createHash('sha256').update(bytes).digest('hex')
