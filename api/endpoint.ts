@@ -111,6 +111,7 @@ export function commonErrors({
     'COUNTRY_BLOCKED',
   ]
   if (auth !== 'public') codes.push('ACCESS_DENIED', 'CAPTCHA_REQUIRED')
+  if (auth === 'session' || (typeof auth === 'object' && !auth.uploadToken)) codes.push('UPLOAD_TOKEN_NOT_ALLOWED')
   if (typeof auth === 'object') codes.push('MISSING_SCOPE')
   if (typeof auth === 'object' && auth.permission)
     codes.push('APP_NOT_FOUND', 'PERMISSION_DENIED', 'RESOURCE_NOT_ALLOWED')
