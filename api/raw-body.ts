@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream'
 import type { StoredBody } from '../activities/object-store.ts'
-import { draw, stillDrawn } from '../db/segments.ts'
+import { stillDrawn } from '../db/segments.ts'
 import { ApiError, type ErrorCode } from '../policy/errors.ts'
 import { inviteBody } from './body.ts'
 import type { Exchange } from './call.ts'
@@ -31,7 +31,7 @@ export async function receiveRaw(
   parts: Parts,
   { maxBytes, tooLarge, unstored }: RawReception,
 ): Promise<{ segmentId: string; body: StoredBody }> {
-  const segmentId = await draw(parts.db)
+  const segmentId = await parts.segmentIds.take()
   // The store destroys what it refuses, and the connection has an answer to carry yet.
   const bytes = new PassThrough({ highWaterMark: 256 * 1024 })
   const cancel = new AbortController()

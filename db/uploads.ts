@@ -79,3 +79,14 @@ export async function openUploads(db: Db, ownerId: string): Promise<OpenUpload[]
   )
   return rows
 }
+
+const openSum = statement<{ bytes: number }>(
+  'uploads.open-bytes',
+  `select coalesce(sum(p.size), 0)::float8 as bytes from uploads u join upload_parts p on p.upload_id = u.id
+    where u.owner_id = $1 and u.state = 'open'`,
+)
+
+/** Bytes that the open uploads of an account hold; its usage does not count them yet. */
+export async function openBytes(db: Db, ownerId: string): Promise<number> {
+  return (await openSum(db, [ownerId]))[0]!.bytes
+}

@@ -1,14 +1,16 @@
 import { z } from 'zod'
-import { transaction } from '../../db/database.ts'
-import type { ObjectRow } from '../../db/objects.ts'
+import { type Db, transaction } from '../../db/database.ts'
+import { findObject } from '../../db/objects.ts'
 import { abortUpload, completeUpload } from '../../db/upload-ends.ts'
-import { findUpload } from '../../db/uploads.ts'
+import { partsOf } from '../../db/upload-parts.ts'
+import { findUpload, type UploadRow } from '../../db/uploads.ts'
 import { assertPaid } from '../../policy/blob-options.ts'
 import { type UploadPart, wholeParts } from '../../policy/chunked.ts'
 import { ApiError } from '../../policy/errors.ts'
-import { objectId } from '../../policy/object-names.ts'
 import { isoTime } from '../fields.ts'
 import { assertMayGoOn, ownUpload, ownUploadErrors, ownUploadId, uploadField } from '../own-upload.ts'
+import { charging } from '../storage-charge.ts'
+import { expiryView, placeView } from '../views/object.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 
 const completed = z.object({
@@ -27,6 +29,7 @@ export const chunkedComplete = blobEndpoint({
   path: '/v1/objects/chunked',
   summary: 'Complete a chunked upload',
   auth: { scope: 'blob:write', uploadToken: true },
+  crossOrigin: true,
   body: z.object({ upload: uploadField }),
   response: completed,
   errors: [
@@ -42,31 +45,33 @@ export const chunkedComplete = blobEndpoint({
   ],
   async handle({ caller, body }, parts) {
     assertPaid(caller.planName)
-    const { id } = await ownUpload(body.upload, caller, parts)
-    const upload = { id, ownerId: caller.user.id }
+    const upload = await ownUpload(body.upload, caller, parts)
     const choose = (stored: readonly UploadPart[]) => largeEnough(wholeParts(stored), parts.config.blob.minBytes)
-    const done = await transaction(parts.db, trx => completeUpload(trx, upload, { choose }))
+    const more = sizeOf(choose(await partsOf(parts.db, upload.id))) - (await replacedBytes(parts.db, upload))
+    const named = { id: upload.id, ownerId: caller.user.id }
+    const done = await charging(parts, caller, more, charge =>
+      transaction(parts.db, trx => completeUpload(trx, named, { choose, charge })),
+    )
     if (!done) throw new ApiError('UPLOAD_NOT_FOUND')
-    return completedView(done.object, done.parts, parts.config.urls.public)
+    const { object } = done
+    return {
+      ...placeView(object, parts.config.urls.public),
+      ...expiryView(object),
+      size: object.size,
+      parts: done.parts,
+    }
   },
 })
 
+const sizeOf = (parts: readonly UploadPart[]): number => parts.reduce((sum, { size }) => sum + size, 0)
+
 function largeEnough(parts: readonly UploadPart[], minBytes: number): readonly UploadPart[] {
-  if (parts.reduce((sum, { size }) => sum + size, 0) < minBytes) throw new ApiError('FILE_TOO_SMALL')
+  if (sizeOf(parts) < minBytes) throw new ApiError('FILE_TOO_SMALL')
   return parts
 }
 
-function completedView(object: ObjectRow, parts: number, publicUrl: string): z.input<typeof completed> {
-  const id = objectId({ ownerId: object.owner_id, ...object })
-  const isPrivate = object.bucket === 'private'
-  return {
-    id,
-    private: isPrivate,
-    url: isPrivate ? null : `${publicUrl}/${id}`,
-    expires_at: object.expires_at?.toISOString(),
-    size: object.size,
-    parts,
-  }
+async function replacedBytes(db: Db, { owner_id: ownerId, bucket, key, overwrite }: UploadRow): Promise<number> {
+  return overwrite ? ((await findObject(db, { ownerId, bucket, key }))?.size ?? 0) : 0
 }
 
 /** Specification 4.6: what was sent is dropped. What has ended without a file is no different when it is aborted again. */
@@ -76,6 +81,7 @@ export const chunkedAbort = blobEndpoint({
   path: '/v1/objects/chunked',
   summary: 'Abort a chunked upload',
   auth: { scope: 'blob:write', uploadToken: true },
+  crossOrigin: true,
   body: z.object({ upload: uploadField }),
   errors: ownUploadErrors,
   async handle({ caller, body }, parts) {

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { rulesOf } from '../../db/blob-rules.ts'
+import { usageOf } from '../../db/blob-usage.ts'
 import type { Db } from '../../db/database.ts'
 import { findObject } from '../../db/objects.ts'
 import { useUploadToken } from '../../db/upload-tokens.ts'
@@ -7,13 +8,15 @@ import { type NewUpload, openUpload } from '../../db/uploads.ts'
 import { chunkBytes, mostBytes } from '../../policy/chunked.ts'
 import { chunkedSecret, chunkedToken } from '../../policy/chunked-tokens.ts'
 import { ApiError } from '../../policy/errors.ts'
-import { objectId } from '../../policy/object-names.ts'
+import type { ObjectName } from '../../policy/object-names.ts'
 import { uploadFieldErrors, uploadQuery } from '../../policy/upload-fields.ts'
 import { uploadTerms } from '../../policy/upload-terms.ts'
 import { uploadedFile } from '../../policy/uploaded-file.ts'
 import type { Caller } from '../authenticate.ts'
 import { idempotencyErrors, inOneTransaction } from '../idempotent.ts'
 import type { Parts } from '../parts.ts'
+import { includedBytes } from '../storage-charge.ts'
+import { idOf } from '../views/object.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 
 const initQuery = uploadQuery.omit({ checksum_sha256: true }).extend({
@@ -29,6 +32,7 @@ export const chunkedInit = blobEndpoint({
   path: '/v1/objects/chunked',
   summary: 'Open a chunked upload',
   auth: { scope: 'blob:write', uploadToken: true },
+  crossOrigin: true,
   query: initQuery,
   response: z.object({
     upload: z.string(),
@@ -47,6 +51,7 @@ export const chunkedInit = blobEndpoint({
     'BLOCKED_FILE_TYPE',
     'FILE_TYPE_NOT_ALLOWED',
     'OBJECT_ALREADY_EXISTS',
+    'STORAGE_QUOTA_EXCEEDED',
     'UPLOAD_TOKEN_USED',
     'TOO_MANY_OPEN_UPLOADS',
   ],
@@ -60,7 +65,7 @@ export const chunkedInit = blobEndpoint({
       if (!id) throw new ApiError('TOO_MANY_OPEN_UPLOADS')
       return {
         upload: chunkedToken(chunkedSecret(parts.config.masterKey), caller.user.id, id),
-        id: objectId({ ownerId: upload.owner_id, ...upload }),
+        id: idOf(upload),
         max_parts: upload.max_parts,
         chunk: {
           min_size: chunkBytes.min,
@@ -76,14 +81,15 @@ export const chunkedInit = blobEndpoint({
 /** The upload as it will stand, judged as a single one would be. Throws what that throws. */
 async function wanted(
   trx: Db,
-  { user, planName, prefixes, uploadToken }: Caller,
+  caller: Caller,
   query: z.output<typeof initQuery>,
   { config }: Parts,
 ): Promise<NewUpload> {
+  const { user, planName, prefixes, uploadToken } = caller
   const rules = await rulesOf(trx, user.id)
   const terms = uploadTerms(query, { planName, prefixes, pins: uploadToken?.pins, rules }, new Date())
   const file = uploadedFile(terms, user.id, { fileName: query.filename ?? 'blob', type: query.mime_type })
-  if (!terms.overwrite && (await findObject(trx, file.object))) throw new ApiError('OBJECT_ALREADY_EXISTS')
+  if (!terms.overwrite) await assertNew(trx, file.object, caller)
   const { maxParts, maxBytes } = config.blob.chunked
   return {
     owner_id: user.id,
@@ -100,4 +106,10 @@ async function wanted(
     max_bytes: Math.min(mostBytes(maxParts, maxBytes), terms.maxBytes),
     upload_token_id: uploadToken?.id ?? null,
   }
+}
+
+/** What Complete would refuse, before anybody sends gigabytes for it; an overwrite may even take less than there is. */
+async function assertNew(trx: Db, object: ObjectName, caller: Caller): Promise<void> {
+  if (await findObject(trx, object)) throw new ApiError('OBJECT_ALREADY_EXISTS')
+  if ((await usageOf(trx, caller.user.id)).bytes >= includedBytes(caller)) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
 }

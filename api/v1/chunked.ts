@@ -3,10 +3,11 @@ import { partsOf } from '../../db/upload-parts.ts'
 import { type OpenUpload, openUploads } from '../../db/uploads.ts'
 import { nextPart } from '../../policy/chunked.ts'
 import { chunkedSecret, chunkedToken } from '../../policy/chunked-tokens.ts'
-import { keyParts, objectId } from '../../policy/object-names.ts'
+import { keyParts } from '../../policy/object-names.ts'
 import { isWithin } from '../../policy/prefix-limits.ts'
 import { isoTime } from '../fields.ts'
 import { ownUpload, ownUploadErrors, uploadField } from '../own-upload.ts'
+import { idOf } from '../views/object.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 
 const text = z.string()
@@ -30,7 +31,7 @@ export const chunkedStatus = blobEndpoint({
     const upload = await ownUpload(query.upload, caller, parts)
     const stored = await partsOf(parts.db, upload.id)
     return {
-      id: objectId({ ownerId: upload.owner_id, ...upload }),
+      id: idOf(upload),
       parts: stored.map(({ part, size, md5 }) => ({ part, size, etag: md5 })),
       next_part: nextPart(stored),
       size_so_far: stored.reduce((sum, { size }) => sum + size, 0),
@@ -69,7 +70,7 @@ function openView(upload: OpenUpload, secret: Buffer): z.input<typeof openItem> 
   const { name, prefix } = keyParts(upload.key) ?? {}
   return {
     upload: chunkedToken(secret, upload.owner_id, upload.id),
-    id: objectId({ ownerId: upload.owner_id, ...upload }),
+    id: idOf(upload),
     name,
     prefix: prefix || undefined,
     private: upload.bucket === 'private',

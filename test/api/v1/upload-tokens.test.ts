@@ -1,0 +1,179 @@
+import test from 'ava'
+import { type TestUser, testApi } from '../../kit/api.ts'
+import { chunkedAs } from '../../kit/chunked.ts'
+
+const api = testApi()
+
+const mint = (who: TestUser | string, pins: object = {}, headers?: Record<string, string>) =>
+  api().blobAs(who).post('/v1/upload-tokens', JSON.stringify(pins), headers)
+
+async function tokenOf(who: TestUser | string, pins: object = {}): Promise<string> {
+  return (await mint(who, pins)).body.response.token
+}
+
+test('a token says how long it lives and how often it works', async t => {
+  const ana = await api().makeUser()
+  const begun = Date.now()
+  const { status, body } = await mint(ana)
+  t.is(status, 200)
+  t.regex(body.response.token, /^bup_[0-9A-Za-z]{64}$/)
+  t.is(body.response.max_uses, 1)
+  const life = new Date(body.response.expires_at).getTime() - begun
+  t.true(life > 895_000 && life < 960_000, `${life}`)
+  t.like((await mint(ana, { max_uses: 100, expires_in: 3600 })).body.response, { max_uses: 100 })
+})
+
+test('what cannot be pinned is refused, each with its code', async t => {
+  const ana = await api().makeUser({ plan: 'hobby-1' })
+  const refused: [object, number, string][] = [
+    [{ name: 'a b' }, 400, 'INVALID_OBJECT_NAME'],
+    [{ prefix: '../a' }, 400, 'INVALID_OBJECT_PREFIX'],
+    [{ private: 'yes' }, 400, 'INVALID_OBJECT_PRIVATE'],
+    [{ security_hash: 1 }, 400, 'INVALID_OBJECT_SECURITY_HASH'],
+    [{ expire: '1 day' }, 400, 'INVALID_OBJECT_EXPIRE'],
+    [{ metadata: { a: 1 } }, 400, 'INVALID_OBJECT_METADATA'],
+    [{ allowed_extensions: ['.png'] }, 400, 'INVALID_FILE_TYPE'],
+    [{ allowed_extensions: [] }, 400, 'INVALID_PARAMETERS'],
+    [{ allowed_extensions: Array(21).fill('png') }, 400, 'INVALID_PARAMETERS'],
+    [{ max_size: 0 }, 400, 'INVALID_PARAMETERS'],
+    [{ max_uses: 0 }, 400, 'INVALID_PARAMETERS'],
+    [{ max_uses: 101 }, 400, 'INVALID_PARAMETERS'],
+    [{ expires_in: 59 }, 400, 'INVALID_EXPIRES_IN'],
+    [{ expires_in: 3601 }, 400, 'INVALID_EXPIRES_IN'],
+    [{ expires_in: 60.5 }, 400, 'INVALID_EXPIRES_IN'],
+    [{ metadata: { a: 'b' } }, 403, 'UPGRADE_REQUIRED'],
+    [{ expire: '1h' }, 403, 'UPGRADE_REQUIRED'],
+  ]
+  for (const [pins, status, code] of refused)
+    t.like(await mint(ana, pins), { status, body: { code } }, JSON.stringify(pins))
+  t.is((await mint(ana, { expires_in: 60, max_uses: 100, allowed_extensions: Array(20).fill('tar.gz') })).status, 200)
+})
+
+test('pins take 2 KB at most', async t => {
+  const pro = await api().makeUser({ plan: 'pro-12' })
+  const longest = Array.from({ length: 20 }, (_, n) => `${`${n}`.padEnd(16, 'a')}.${'b'.repeat(16)}`)
+  const prefix = Array(4).fill('c'.repeat(60)).join('/')
+  const pins = { allowed_extensions: longest, prefix, metadata: { a: 'd'.repeat(511) } }
+  t.is((await mint(pro, pins)).status, 200, `${JSON.stringify(pins).length} bytes`)
+  const more = { ...pins, metadata: { a: '\u0001'.repeat(500) } }
+  t.like(await mint(pro, more), { status: 400, body: { code: 'UPLOAD_TOKEN_TOO_LARGE' } })
+})
+
+test('a token is minted by whoever may upload: scope, plan and prefixes', async t => {
+  const { makeUser, makeKey, db } = api()
+  const ana = await makeUser()
+  const reader = await makeKey(ana, { scopes: ['blob:read'] })
+  t.like(await mint(reader.key), { status: 403, body: { code: 'MISSING_SCOPE' } })
+  t.like(await mint(await makeUser({ plan: 'free' })), { status: 401, body: { code: 'PERMISSION_DENIED' } })
+  t.like(await api().blobAs(undefined).post('/v1/upload-tokens'), { status: 401, body: { code: 'ACCESS_DENIED' } })
+  t.is((await mint(ana.session)).status, 200)
+  const limited = await makeKey(ana, {})
+  await db('api_keys')
+    .where({ id: limited.id })
+    .update({ prefixes: ['a/'] })
+  t.like(await mint(limited.key, { prefix: 'b' }), { status: 403, body: { code: 'PREFIX_NOT_ALLOWED' } })
+  const open = chunkedAs(api().blobAs(await tokenOf(limited.key)))
+  t.like(await open.init({ prefix: 'b' }), { status: 403, body: { code: 'PREFIX_NOT_ALLOWED' } })
+  t.like(await open.init(), { status: 400, body: { code: 'PREFIX_REQUIRED' } })
+  t.is((await open.init({ prefix: 'a/c' })).status, 200)
+})
+
+test('a token uploads in parts from end to end, and what is pinned stands', async t => {
+  const ana = await api().makeUser()
+  const pins = {
+    name: 'avatar',
+    prefix: 'users/7',
+    private: true,
+    expire: '30d',
+    max_size: 10,
+    allowed_extensions: ['png'],
+    metadata: { by: '7' },
+  }
+  const chunked = chunkedAs(api().blobAs(await tokenOf(ana, { ...pins, max_uses: 2 })))
+  const refused = await chunked.init({ filename: 'a.gif' })
+  t.like(refused, { status: 400, body: { code: 'FILE_TYPE_NOT_ALLOWED' } })
+  const asked = { filename: 'a.png', name: 'mine', prefix: 'theirs', private: 'false', expire: '60d', metadata: '{}' }
+  const { upload, id, chunk } = (await chunked.init(asked)).body.response
+  t.is(chunk.max_object_size, 10)
+  t.regex(id, new RegExp(`^prv/${ana.id}/users/7/avatar-ex\\d+\\.png$`))
+  t.like(await chunked.part(upload, 1, 'x'.repeat(11)), { status: 413, body: { code: 'FILE_TOO_LARGE' } })
+  t.is((await chunked.part(upload, 1, 'x'.repeat(10))).status, 200)
+  t.like((await chunked.complete(upload)).body.response, { id, private: true, size: 10 })
+  const [object] = await api().db('objects').where({ owner_id: ana.id })
+  t.deepEqual(object.metadata, { by: '7' })
+  const { response } = (await chunked.init({ filename: 'b.png' })).body
+  t.is((await chunked.abort(response.upload)).status, 200)
+  t.like(await chunked.init({ filename: 'c.png' }), { status: 403, body: { code: 'UPLOAD_TOKEN_USED' } })
+})
+
+test('without a pinned name an uploader takes no name of the account', async t => {
+  const ana = await api().makeUser()
+  const chunked = chunkedAs(api().blobAs(await tokenOf(ana)))
+  const { id } = (await chunked.init({ name: 'logo', overwrite: 'true' })).body.response
+  t.regex(id, /\/logo_[a-z2-7]{16}\.mp4$/)
+})
+
+test('of 200 Inits at once as many succeed as the token has uses', async t => {
+  const ana = await api().makeUser()
+  const { blobAs, db } = api()
+  const chunked = chunkedAs(blobAs(await tokenOf(ana, { max_uses: 5 })))
+  const inits = await Promise.all(Array.from({ length: 200 }, () => chunked.init()))
+  t.is(inits.filter(init => init.status === 200).length, 5)
+  t.is(inits.filter(init => init.body.code === 'UPLOAD_TOKEN_USED').length, 195)
+  t.is((await db('uploads').where({ owner_id: ana.id })).length, 5)
+})
+
+test('a refused Init costs no use', async t => {
+  const chunked = chunkedAs(api().blobAs(await tokenOf(await api().makeUser())))
+  t.is((await chunked.init({ filename: 'a.exe' })).status, 400)
+  t.is((await chunked.init()).status, 200)
+})
+
+test('a token goes on with its own upload only, spent or not, and works nowhere else', async t => {
+  const ana = await api().makeUser()
+  const { blobAs, as } = api()
+  const [one, two] = [await tokenOf(ana), await tokenOf(ana, { max_uses: 9 })]
+  const { upload } = (await chunkedAs(blobAs(one)).init()).body.response
+  const other = chunkedAs(blobAs(two))
+  for (const call of [other.part(upload, 1, 'x'), other.complete(upload), other.abort(upload)])
+    t.like(await call, { status: 400, body: { code: 'INVALID_UPLOAD_TOKEN' } })
+  const own = chunkedAs(blobAs(one))
+  t.is((await own.part(upload, 1, 'x')).status, 200)
+  for (const call of [own.status(upload), own.open(), mint(two)])
+    t.like(await call, { status: 403, body: { code: 'UPLOAD_TOKEN_NOT_ALLOWED' } })
+  t.like(await as(two).get('/v2/users/me'), { status: 403, body: { code: 'UPLOAD_TOKEN_NOT_ALLOWED' } })
+  t.is((await own.complete(upload)).status, 200)
+})
+
+test('a token dies with what minted it, and with its time', async t => {
+  const { makeUser, makeKey, db, blobAs } = api()
+  const ana = await makeUser()
+  const key = await makeKey(ana, {})
+  const [ofKey, ofSession, old, used] = [
+    await tokenOf(key.key),
+    await tokenOf(ana.session),
+    await tokenOf(ana, { name: 'old' }),
+    await tokenOf(key.key, { max_uses: 5 }),
+  ]
+  t.is((await chunkedAs(blobAs(used)).init()).status, 200)
+  await db('api_keys').where({ id: key.id }).update({ revoked_at: db.fn.now() })
+  await db('sessions').where({ id: ana.sessionId }).update({ revoked_at: db.fn.now() })
+  await db('upload_tokens').whereRaw(`pins->>'name' = 'old'`).update({ expires_at: db.fn.now() })
+  for (const token of [ofKey, ofSession, old])
+    t.like(await chunkedAs(blobAs(token)).init(), { status: 401, body: { code: 'ACCESS_DENIED' } })
+  // Promise P4: what was believed a moment ago is not believed for a second.
+  await new Promise(resolve => setTimeout(resolve, 1000))
+  t.like(await chunkedAs(blobAs(used)).init(), { status: 401, body: { code: 'ACCESS_DENIED' } })
+})
+
+test('the same Idempotency-Key mints one token, whose text the database does not hold', async t => {
+  const ana = await api().makeUser()
+  const key = { 'idempotency-key': 'once' }
+  const [first, again] = [await mint(ana, { name: 'a' }, key), await mint(ana, { name: 'a' }, key)]
+  t.deepEqual(again.body, first.body)
+  t.is((await chunkedAs(api().blobAs(first.body.response.token)).init()).status, 200)
+  const { db } = api()
+  t.is((await db('upload_tokens').where({ owner_id: ana.id })).length, 1)
+  const kept = JSON.stringify([await db('idempotency_keys'), await db('upload_tokens')])
+  t.false(kept.includes(first.body.response.token))
+})
