@@ -1,7 +1,8 @@
 import type { Command } from 'commander'
-import type { Db } from '../db/database.ts'
+import { type Db, transaction } from '../db/database.ts'
 import { listHosts, reservations, setDraining } from '../db/hosts.ts'
 import { withInstallation } from './database.ts'
+import { recordAct } from './operator.ts'
 import { columns } from './terminal.ts'
 
 /** One host as operators see it. Sizes in MB. */
@@ -35,12 +36,15 @@ export function hostsCommand(program: Command): void {
       .description(words)
       .argument('<name>', 'its name in the cluster')
       .action(async (name: string) => {
-        await withInstallation(async (_, db) => {
-          if (!(await setDraining(db, name, draining)))
-            throw new Error(
-              `There is no host "${name}". Hosts: ${(await listHosts(db)).map(({ id }) => id).join(', ')}`,
-            )
-        })
+        await withInstallation((_, db) =>
+          transaction(db, async trx => {
+            if (!(await setDraining(trx, name, draining)))
+              throw new Error(
+                `There is no host "${name}". Hosts: ${(await listHosts(trx)).map(({ id }) => id).join(', ')}`,
+              )
+            await recordAct(trx, { action: `hosts.${verb}`, accountId: null, resource: name })
+          }),
+        )
         console.log(draining ? `Nothing new is placed on ${name}.` : `${name} takes applications again.`)
       })
   }

@@ -1,7 +1,11 @@
 import type { Command } from 'commander'
-import { createKey, listKeys, revokeKey } from '../db/accounts.ts'
+import { createKey, type KeyRow, listKeys, revokeKey } from '../db/accounts.ts'
+import { transaction } from '../db/database.ts'
+import { resourceIdPattern } from '../policy/ids.ts'
+import { prefixLimits } from '../policy/prefix-limits.ts'
 import { isScope, type Scope, scopes } from '../policy/scopes.ts'
 import { withInstallation } from './database.ts'
+import { recordAct } from './operator.ts'
 import { columns } from './terminal.ts'
 import { userId } from './users.ts'
 
@@ -9,6 +13,7 @@ interface CreateOptions {
   user: string
   scopes?: string
   resources?: string
+  prefixes?: string
   name?: string
   json?: boolean
 }
@@ -21,22 +26,24 @@ export function keysCommand(program: Command): void {
     .requiredOption('--user <user>', 'id or e-mail address')
     .option('--scopes <list>', 'comma-separated; full access when left out')
     .option('--resources <ids>', 'comma-separated ids of applications and databases; all when left out')
-    .option('--name <name>')
+    .option('--prefixes <list>', 'comma-separated folders of objects; all when left out')
+    .option('--name <name>', 'to know it by', 'default')
     .option('--json', 'as one JSON object')
     .action(async ({ user, json, ...options }: CreateOptions) => {
-      const granted = scopeList(options.scopes)
-      const resources = options.resources ? split(options.resources) : null
-      if (resources && granted?.some(scope => scope.startsWith('blob:')))
-        throw new Error('Blob scopes cannot be combined with --resources.')
-      const { key } = await withInstallation(async ({ config }, db) =>
-        createKey(db, config.masterKey, {
-          userId: await userId(db, user),
-          name: options.name,
-          scopes: granted,
-          resources,
+      const limits = limitsOf(options)
+      const made = await withInstallation(({ config }, db) =>
+        transaction(db, async trx => {
+          const accountId = await userId(trx, user)
+          const { id, key } = await createKey(trx, config.masterKey, {
+            userId: accountId,
+            name: options.name,
+            ...limits,
+          })
+          await recordAct(trx, { action: 'keys.create', accountId, resource: id })
+          return { key_id: id, api_key: key }
         }),
       )
-      console.log(json ? JSON.stringify({ api_key: key }) : key)
+      console.log(json ? JSON.stringify(made) : made.api_key)
     })
   keys
     .command('list')
@@ -46,26 +53,45 @@ export function keysCommand(program: Command): void {
     .action(async ({ user, json }: { user: string; json?: boolean }) => {
       const rows = await withInstallation(async (_, db) => listKeys(db, await userId(db, user)))
       if (json) return console.log(JSON.stringify(rows))
-      const words = rows.map(
-        row => `${row.name}, ${row.scopes?.join(',') ?? 'full access'}${row.revoked_at ? ', revoked' : ''}`,
-      )
-      console.log(
-        rows.length
-          ? columns(
-              rows.map((row, index) => [row.id, words[index] as string]),
-              '',
-            )
-          : 'No keys.',
-      )
+      const lines = rows.map(row => [row.id, `${row.name}, ${rightsOf(row)}${row.revoked_at ? ', revoked' : ''}`])
+      console.log(rows.length > 0 ? columns(lines, '') : 'No keys.')
     })
   keys
     .command('revoke')
     .description('end a key; every process refuses it within a second')
     .argument('<key-id>', 'as shown by keys list')
     .action(async (id: string) => {
-      if (!(await withInstallation((_, db) => revokeKey(db, id)))) throw new Error(`There is no live key ${id}.`)
+      await withInstallation((_, db) =>
+        transaction(db, async trx => {
+          const accountId = await revokeKey(trx, id)
+          if (accountId === undefined) throw new Error(`There is no live key ${id}.`)
+          await recordAct(trx, { action: 'keys.revoke', accountId, resource: id })
+        }),
+      )
       console.log(`${id} is revoked.`)
     })
+}
+
+/** What a key is limited to. Throws an Error that names the option at fault. */
+function limitsOf(options: Pick<CreateOptions, 'scopes' | 'resources' | 'prefixes'>) {
+  const granted = scopeList(options.scopes)
+  const resources = options.resources === undefined ? null : split(options.resources)
+  if (resources && (resources.length === 0 || !resources.every(id => resourceIdPattern.exec(id)?.[1] === id)))
+    throw new Error('--resources takes ids of applications and databases: 24 or 32 characters from 0 to f.')
+  if (resources && granted?.some(scope => scope.startsWith('blob:')))
+    throw new Error('Blob scopes cannot be combined with --resources.')
+  const folders = options.prefixes === undefined ? null : split(options.prefixes)
+  const prefixes = folders && prefixLimits(folders)
+  if (prefixes === undefined || prefixes?.length === 0) throw new Error('--prefixes takes folders such as images/2030.')
+  return { scopes: granted, resources, prefixes }
+}
+
+function rightsOf({ scopes, resources, prefixes, expires_at }: KeyRow): string {
+  const rights = [scopes?.join(',') ?? 'full access']
+  if (resources) rights.push(`only of ${resources.join(',')}`)
+  if (prefixes) rights.push(`only below ${prefixes.join(',')}`)
+  if (expires_at) rights.push(`until ${expires_at.toISOString().slice(0, 16)}`)
+  return rights.join(', ')
 }
 
 function scopeList(text: string | undefined): Scope[] | null {

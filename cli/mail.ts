@@ -1,6 +1,8 @@
 import type { Command } from 'commander'
+import { transaction } from '../db/database.ts'
 import { listMails, type MailLine, retryMails } from '../db/mails.ts'
 import { withInstallation } from './database.ts'
+import { recordAct } from './operator.ts'
 import { age } from './ops-words.ts'
 import { columns } from './terminal.ts'
 
@@ -28,7 +30,13 @@ export function mailCommand(program: Command): void {
     .description('try mail that waits or has failed again at once')
     .argument('<id>', 'its first characters do')
     .action(async (start: string) => {
-      const ids = await withInstallation((_, db) => retryMails(db, start))
+      const ids = await withInstallation((_, db) =>
+        transaction(db, async trx => {
+          const retried = await retryMails(trx, start)
+          for (const resource of retried) await recordAct(trx, { action: 'mail.retry', accountId: null, resource })
+          return retried
+        }),
+      )
       if (ids.length === 0)
         throw new Error(`No mail that starts with "${start}" waits or has failed. See: berth mail list`)
       console.log(`${ids.map(id => id.slice(0, 8)).join(', ')}: tried again now. See: berth mail list --sent`)

@@ -1,4 +1,3 @@
-import { userInfo } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { type Db, transaction } from '../db/database.ts'
@@ -8,6 +7,7 @@ import { type Asked, cancelOperation, retryOperation } from '../db/operator-acts
 import { withInstallation } from './database.ts'
 import type { Installation } from './installation.ts'
 import { laneState, wakeLane } from './lane.ts'
+import { operatorName, recordAct } from './operator.ts'
 import { explanation, headline, verdict } from './ops-explanation.ts'
 import { table } from './ops-words.ts'
 import { sayOnStderr } from './terminal.ts'
@@ -59,7 +59,11 @@ export function opsCommand(program: Command): void {
     'queue what failed again: the same commit, or the same archive',
     async (place, { json, force }) => {
       const asked = { operationId: place.id, actor: operatorName(), force: Boolean(force) }
-      const made = await transaction(place.db, trx => retryOperation(trx, asked))
+      const made = await transaction(place.db, async trx => {
+        const queued = await retryOperation(trx, asked)
+        await recordOn(trx, 'ops.retry', queued.operationId)
+        return queued
+      })
       const operation = await find(place.db, made.operationId)
       if (operation) await wakeLane(place.installation.config, operation.target_id, operation.owner_id)
       console.log(
@@ -129,7 +133,11 @@ async function storyIn({ db, id }: Place): Promise<OperationStory> {
 
 /** Resolves to the operation as it ended, or as it stands when the time is over. */
 async function cancel({ installation, db }: Place, asked: Asked, seconds: number): Promise<OperationRow> {
-  const done = await transaction(db, trx => cancelOperation(trx, asked))
+  const done = await transaction(db, async trx => {
+    const state = await cancelOperation(trx, asked)
+    await recordOn(trx, 'ops.cancel', asked.operationId)
+    return state
+  })
   const operation = (await find(db, asked.operationId)) as OperationRow
   if (done === 'ended') return operation
   const woken = await wakeLane(installation.config, operation.target_id, operation.owner_id)
@@ -141,16 +149,17 @@ async function cancel({ installation, db }: Place, asked: Asked, seconds: number
   return (await find(db, asked.operationId)) as OperationRow
 }
 
+/** The owner of an application sees what an operator has done to it. */
+async function recordOn(trx: Db, action: string, operationId: string): Promise<void> {
+  const { owner_id: accountId, target_id: resource } = (await find(trx, operationId)) as OperationRow
+  await recordAct(trx, { action, accountId, resource, operationId })
+}
+
 function cancelWords({ id, state, code }: OperationRow): string {
   if (state === 'cancelled') return `${id} is cancelled; its end is confirmed.`
   if (state === 'running')
     return `${id} is asked to end, and has not confirmed it yet. See: berth ops explain ${id.slice(0, 8)}`
   return `${id} ended before it could be cancelled: ${state}${code ? `, ${code}` : ''}.`
-}
-
-/** Who is at the keyboard, also behind sudo. */
-function operatorName(): string {
-  return `operator:${process.env.SUDO_USER ?? userInfo().username}`
 }
 
 function knownState(text: string | undefined): OperationState | undefined {

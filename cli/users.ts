@@ -1,10 +1,23 @@
 import type { Command } from 'commander'
-import { createKey, createSession, createUser, findUser, findUserByEmail, setBlocked, setPlan } from '../db/accounts.ts'
-import { type Db, sqlState } from '../db/database.ts'
+import { z } from 'zod'
+import {
+  createKey,
+  createSession,
+  createUser,
+  findUser,
+  findUserByEmail,
+  listUsers,
+  setBlocked,
+  setPlan,
+  type UserRow,
+} from '../db/accounts.ts'
+import { type Db, sqlState, transaction } from '../db/database.ts'
+import { username } from '../policy/usernames.ts'
 import { plansOf } from '../workers/plans.ts'
 import { withInstallation } from './database.ts'
 import { sessionSeconds } from './info.ts'
 import type { Installation } from './installation.ts'
+import { recordAct } from './operator.ts'
 import { columns } from './terminal.ts'
 
 interface CreateOptions {
@@ -21,11 +34,21 @@ export function usersCommand(program: Command): void {
     .description('make an account with a full-access key and a session')
     .requiredOption('--email <address>')
     .requiredOption('--name <name>')
-    .requiredOption('--plan <plan>', 'free, hobby-1, standard-4, pro-12, enterprise-32, ...')
+    .requiredOption('--plan <plan>', 'as berth plans lists them')
     .option('--json', 'as one JSON object')
     .action(async ({ json, ...input }: CreateOptions) => {
       const made = await withInstallation((installation, db) => createAccount(installation, db, input))
       console.log(json ? JSON.stringify(made) : columns(Object.entries(made), ''))
+    })
+  users
+    .command('list')
+    .description('accounts, the youngest first')
+    .option('--limit <n>', 'at most this many', '100')
+    .option('--json', 'as a JSON array')
+    .action(async ({ limit, json }: { limit: string; json?: boolean }) => {
+      if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit takes a whole number from 1 to 999999.')
+      const rows = await withInstallation((_, db) => listUsers(db, Number(limit)))
+      console.log(json ? JSON.stringify(rows) : table(rows))
     })
   users
     .command('set-plan')
@@ -38,7 +61,7 @@ export function usersCommand(program: Command): void {
       if (end && Number.isNaN(end.getTime())) throw new Error(`--until takes a date like 2030-01-31, not "${until}".`)
       await withInstallation(async (installation, db) => {
         mustBePlan(installation, plan)
-        await setPlan(db, await userId(db, who), plan, end)
+        await actOn(db, who, 'users.set-plan', (trx, id) => setPlan(trx, id, plan, end))
       })
       console.log(`${who} has the plan ${plan}${end ? ` until ${end.toISOString()}` : ''}.`)
     })
@@ -51,22 +74,42 @@ export function usersCommand(program: Command): void {
       .description(words)
       .argument('<user>', 'id or e-mail address')
       .action(async (who: string) => {
-        await withInstallation(async (_, db) => setBlocked(db, await userId(db, who), blocked))
+        await withInstallation((_, db) => actOn(db, who, `users.${verb}`, (trx, id) => setBlocked(trx, id, blocked)))
         console.log(`${who} is ${blocked ? 'blocked' : 'not blocked any more'}.`)
       })
   }
 }
 
-async function createAccount({ config, ...installation }: Installation, db: Db, input: Omit<CreateOptions, 'json'>) {
-  mustBePlan({ config, ...installation }, input.plan)
-  const user = await createUser(db, input).catch(error => {
-    throw sqlState(error) === '23505'
-      ? new Error(`There is an account with the address ${input.email} already.`)
-      : error
+async function createAccount(installation: Installation, db: Db, { email, name, plan }: Omit<CreateOptions, 'json'>) {
+  const { masterKey } = installation.config
+  mustBePlan(installation, plan)
+  if (!z.email().max(254).safeParse(email).success)
+    throw new Error(`--email takes an address that mail can go to, not "${email}".`)
+  const called = username(name)
+  if (called === null) throw new Error('--name takes 1 to 24 letters and digits, with single spaces between words.')
+  return transaction(db, async trx => {
+    const user = await createUser(trx, { email, name: called, plan }).catch(error => {
+      throw sqlState(error) === '23505' ? new Error(`There is an account with the address ${email} already.`) : error
+    })
+    const { key, id } = await createKey(trx, masterKey, { userId: user.id })
+    const { token } = await createSession(trx, masterKey, { userId: user.id, lifeSeconds: sessionSeconds })
+    await recordAct(trx, { action: 'users.create', accountId: user.id })
+    return { user_id: user.id, key_id: id, api_key: key, session_token: token }
   })
-  const { key } = await createKey(db, config.masterKey, { userId: user.id })
-  const { token } = await createSession(db, config.masterKey, { userId: user.id, lifeSeconds: sessionSeconds })
-  return { user_id: user.id, api_key: key, session_token: token }
+}
+
+/** Does something to an account that a person named, and writes it down, in one transaction. */
+async function actOn(
+  db: Db,
+  who: string,
+  action: string,
+  work: (trx: Db, accountId: string) => Promise<unknown>,
+): Promise<void> {
+  await transaction(db, async trx => {
+    const accountId = await userId(trx, who)
+    await work(trx, accountId)
+    await recordAct(trx, { action, accountId })
+  })
 }
 
 function mustBePlan({ config }: Installation, plan: string): void {
@@ -79,4 +122,17 @@ export async function userId(db: Db, who: string): Promise<string> {
   const user = who.includes('@') ? await findUserByEmail(db, who) : await findUser(db, who)
   if (!user) throw new Error(`There is no account "${who}".`)
   return user.id
+}
+
+function table(rows: readonly UserRow[]): string {
+  if (rows.length === 0) return 'There are no accounts.'
+  const lines = rows.map(row => [
+    row.id,
+    row.email,
+    row.name,
+    row.plan,
+    row.plan_ends_at?.toISOString().slice(0, 16) ?? 'no end',
+    row.blocked_at ? 'blocked' : '',
+  ])
+  return columns([['ID', 'ADDRESS', 'NAME', 'PLAN', 'UNTIL', ''], ...lines], '')
 }

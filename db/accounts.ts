@@ -64,13 +64,13 @@ export interface NewUser {
   planEndsAt?: Date
 }
 
-/** Rejects with SQLSTATE 23505 when the address has an account. */
+/** Rejects with SQLSTATE 23505 when the address has an account, in whichever case: who signs in is found in any. */
 export async function createUser(db: Db, input: NewUser): Promise<UserRow> {
   const [row] = await db('users')
     .insert({
       id: newUserId(),
       name: input.name,
-      email: input.email,
+      email: input.email.toLowerCase(),
       plan: input.plan,
       locale: input.locale ?? 'en-US',
       plan_ends_at: input.planEndsAt ?? null,
@@ -84,7 +84,12 @@ export async function findUser(db: Db, id: string): Promise<UserRow | undefined>
 }
 
 export async function findUserByEmail(db: Db, email: string): Promise<UserRow | undefined> {
-  return db('users').where({ email }).first()
+  return db('users').whereRaw('lower(email) = lower(?)', [email]).first()
+}
+
+/** The youngest accounts first. */
+export async function listUsers(db: Db, limit: number): Promise<UserRow[]> {
+  return db('users').orderBy('created_at', 'desc').limit(limit)
 }
 
 export async function setPlan(db: Db, userId: string, plan: string, endsAt: Date | null): Promise<boolean> {
@@ -110,6 +115,8 @@ export interface NewKey {
   name?: string
   scopes?: Scope[] | null
   resources?: string[] | null
+  /** Beginnings of object names, with the slash at their end. */
+  prefixes?: string[] | null
   expiresAt?: Date | null
 }
 
@@ -123,6 +130,7 @@ export async function createKey(db: Db, masterKey: string, input: NewKey): Promi
     name: input.name ?? 'default',
     scopes: input.scopes ?? null,
     resources: input.resources ?? null,
+    prefixes: input.prefixes ?? null,
     expires_at: input.expiresAt ?? null,
   })
   return { id, key }
@@ -134,6 +142,7 @@ export interface KeyRow {
   name: string
   scopes: Scope[] | null
   resources: string[] | null
+  prefixes: string[] | null
   created_at: Date
   expires_at: Date | null
   revoked_at: Date | null
@@ -141,13 +150,13 @@ export interface KeyRow {
 
 export async function listKeys(db: Db, userId: string): Promise<KeyRow[]> {
   return db('api_keys')
-    .select('id', 'user_id', 'name', 'scopes', 'resources', 'created_at', 'expires_at', 'revoked_at')
+    .select('id', 'user_id', 'name', 'scopes', 'resources', 'prefixes', 'created_at', 'expires_at', 'revoked_at')
     .where({ user_id: userId })
     .orderBy('created_at')
 }
 
-/** Every process refuses the key within a second, and its open streams end within 5. False when there is no such live key. */
-export async function revokeKey(db: Db, id: string): Promise<boolean> {
+/** Every process refuses the key within a second, and its open streams end within 5. The account that it was of, if there is such a live key. */
+export async function revokeKey(db: Db, id: string): Promise<string | undefined> {
   return revoke(db, 'api_keys', id)
 }
 
@@ -163,12 +172,12 @@ export async function createSession(
 }
 
 /** As `revokeKey`, of a session. */
-export async function revokeSession(db: Db, id: string): Promise<boolean> {
+export async function revokeSession(db: Db, id: string): Promise<string | undefined> {
   return revoke(db, 'sessions', id)
 }
 
-async function revoke(db: Db, table: 'api_keys' | 'sessions', id: string): Promise<boolean> {
+async function revoke(db: Db, table: 'api_keys' | 'sessions', id: string): Promise<string | undefined> {
   const [revoked] = await db(table).where({ id, revoked_at: null }).update({ revoked_at: db.fn.now() }, ['user_id'])
   if (revoked) await announceAccess(db, revoked.user_id)
-  return revoked !== undefined
+  return revoked?.user_id
 }

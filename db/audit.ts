@@ -1,8 +1,8 @@
 import type { Db } from './database.ts'
 
 export interface AuditEntry {
-  /** Account whose resource it was; the actor's own for what belongs to nobody else. */
-  accountId: string
+  /** Account whose resource it was; the actor's own for what belongs to nobody else, null for the platform itself. */
+  accountId: string | null
   /** User id, or `operator:<name>`. */
   actor: string
   action: string
@@ -14,7 +14,7 @@ export interface AuditEntry {
 
 export interface AuditRow {
   id: string
-  account_id: string
+  account_id: string | null
   actor: string
   action: string
   resource: string | null

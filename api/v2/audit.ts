@@ -37,7 +37,8 @@ export const accountAudit = endpoint({
     return {
       entries: entries.map(row => ({
         at: row.at.toISOString(),
-        actor: row.actor,
+        // Which of its operators it was is the platform's own business.
+        actor: row.actor.startsWith('operator:') ? 'operator' : row.actor,
         action: row.action,
         resource: row.resource,
         result: row.result,

@@ -1,4 +1,5 @@
 import test from 'ava'
+import { record } from '../../../db/audit.ts'
 import { testApi } from '../../kit/api.ts'
 
 const api = testApi()
@@ -63,6 +64,14 @@ test('pages follow each other, and the plan says how far back they go', async t 
   t.is((await entries(bob.key)).entries.length, 4, 'who did it sees it too')
   t.is((await api().as(ana).get('/v2/account/audit?cursor=x')).body.code, 'INVALID_PARAMETERS')
   t.is((await api().as(ana).get('/v2/account/audit?limit=101')).body.code, 'INVALID_PARAMETERS')
+})
+
+test('what an operator did to the account is told, and not which of them it was', async t => {
+  const ana = await api().makeUser()
+  const act = { action: 'users.set-plan', resource: null, result: 'success', operationId: null }
+  await record(api().db, { accountId: ana.id, actor: 'operator:noor', ...act })
+  await record(api().db, { accountId: null, actor: 'operator:noor', ...act, action: 'hosts.drain' })
+  t.like((await entries(ana.key)).entries, { length: 1, 0: { actor: 'operator', action: 'users.set-plan' } })
 })
 
 test('a stranger sees nothing of it', async t => {
