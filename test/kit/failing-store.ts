@@ -27,6 +27,11 @@ export class FailingStore implements ObjectStore {
   delete: ObjectStore['delete'] = id => this.inner.delete(id)
   open: ObjectStore['open'] = id => this.inner.open(id)
 
+  /** Where a path of the store lies, for whoever damages it. */
+  pathOf(path: string): string {
+    return join(this.folder, path)
+  }
+
   async files(): Promise<number> {
     const found = await readdir(this.folder, { recursive: true, withFileTypes: true })
     return found.filter(entry => entry.isFile()).length
