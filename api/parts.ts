@@ -6,6 +6,7 @@ import type { Db } from '../db/database.ts'
 import type { SegmentIds } from '../db/segment-ids.ts'
 import type { SnapshotRow } from '../db/snapshots.ts'
 import type { StorageQuota } from '../db/storage-quota.ts'
+import type { MonthUsage } from '../db/usage-upkeep.ts'
 import type { Config } from '../policy/config.ts'
 import type { MetricPoint } from '../policy/metrics.ts'
 import type { Plans } from '../policy/plans.ts'
@@ -66,6 +67,8 @@ export interface Parts {
   sources: KnownSources
   /** The snapshots of an account, by its id. */
   accountSnapshots: Remembered<SnapshotRow[]>
+  /** What an account stores, by its id. */
+  blobUsage: Remembered<MonthUsage>
   /** The points of an application, by its id. */
   metrics: Remembered<MetricPoint[]>
   /** Null: the operator has set up none. */

@@ -6,6 +6,7 @@ const options = {
   metadata: [['pro', 'enterprise'], 'Metadata needs a Pro or Enterprise plan.'],
   'share-password': [['pro', 'enterprise'], 'A password needs a Pro or Enterprise plan.'],
   'short-expiry': [['enterprise'], 'An expiry under 7 days needs an Enterprise plan.'],
+  'short-deletion': [['enterprise'], 'A rule that deletes before 7 days needs an Enterprise plan.'],
   'no-cache': [['enterprise'], 'cache_control no-cache needs an Enterprise plan.'],
 } as const satisfies Record<string, readonly [tiers: readonly string[], message: string]>
 

@@ -35,6 +35,13 @@ export const ruleRestSeconds = 24 * 3600
 
 const compared = ['private', 'expire', 'max_size', 'extensions', 'cache_control', 'delete_after_days'] as const
 
+/** What `delete_after_days` takes; below `usualDeletionDays` only some plans have it. */
+export const deletionDays = { least: 1, most: 3650 }
+export const usualDeletionDays = 7
+
+/** What `max_size` takes, in bytes. */
+export const ruleSizes = { least: 512, most: 10 * 1024 ** 3 }
+
 /** Whether two rules of one prefix ask for the same. */
 export function sameRule(a: RuleFields, b: RuleFields): boolean {
   return compared.every(field => JSON.stringify(a[field]) === JSON.stringify(b[field]))

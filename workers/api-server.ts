@@ -24,6 +24,7 @@ import { Remembered } from '../api/remembered.ts'
 import { drain, hardenedServer } from '../api/server.ts'
 import { ServiceStatus } from '../api/service-status.ts'
 import { StreamAccess } from '../api/stream-access.ts'
+import { blobStatsSeconds } from '../api/v1/blob-stats.ts'
 import { accountSnapshotsSeconds } from '../api/v2/account-snapshots.ts'
 import { metricsSeconds } from '../api/v2/metrics.ts'
 import { openDatabase } from '../db/database.ts'
@@ -94,6 +95,7 @@ export async function serveApi(config: Config): Promise<void> {
     access: new StreamAccess({ authenticate, db }, notifications),
     sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
     accountSnapshots: new Remembered(accountSnapshotsSeconds),
+    blobUsage: new Remembered(blobStatsSeconds),
     metrics: new Remembered(metricsSeconds),
     gitProvider: await openGitProvider(config),
     rates,

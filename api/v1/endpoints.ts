@@ -1,10 +1,13 @@
 import type { Endpoint } from '../endpoint.ts'
+import { blobStats } from './blob-stats.ts'
 import { chunkedOpen, chunkedStatus } from './chunked.ts'
 import { chunkedAbort, chunkedComplete } from './chunked-ends.ts'
 import { chunkedInit } from './chunked-init.ts'
 import { chunkedPart } from './chunked-part.ts'
 import { objectsDownload } from './object-download.ts'
 import { objectsUpload } from './object-upload.ts'
+import { rulesRead, rulesSave } from './rules.ts'
+import { s3Credentials } from './s3-credentials.ts'
 import { sharesCreate, sharesDelete, sharesList } from './shares.ts'
 import { uploadTokensCreate } from './upload-tokens.ts'
 
@@ -22,4 +25,8 @@ export const blobEndpoints: readonly Endpoint[] = [
   sharesList,
   sharesDelete,
   uploadTokensCreate,
+  rulesRead,
+  rulesSave,
+  blobStats,
+  s3Credentials,
 ]

@@ -24,6 +24,7 @@ import { Remembered } from '../../api/remembered.ts'
 import { hardenedServer } from '../../api/server.ts'
 import { ServiceStatus } from '../../api/service-status.ts'
 import { StreamAccess } from '../../api/stream-access.ts'
+import { blobStatsSeconds } from '../../api/v1/blob-stats.ts'
 import { accountSnapshotsSeconds } from '../../api/v2/account-snapshots.ts'
 import { metricsSeconds } from '../../api/v2/metrics.ts'
 import * as accounts from '../../db/accounts.ts'
@@ -224,6 +225,7 @@ export async function openApiFor(
     leases: new RealtimeLeases(db, config.rateLimitScale),
     access: new StreamAccess({ authenticate, db }, notifications),
     accountSnapshots: new Remembered(accountSnapshotsSeconds),
+    blobUsage: new Remembered(blobStatsSeconds),
     metrics: new Remembered(metricsSeconds),
     gitProvider: null,
     sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),

@@ -1,0 +1,159 @@
+import { z } from 'zod'
+import { rulesOf, saveRules } from '../../db/blob-rules.ts'
+import { assertOption } from '../../policy/blob-options.ts'
+import { deletionDays, mostRules, type RuleFields, ruleSizes, usualDeletionDays } from '../../policy/blob-rules.ts'
+import { ApiError, isErrorCode } from '../../policy/errors.ts'
+import { durationSeconds, shortExpirySeconds } from '../../policy/object-expiry.ts'
+import { objectPrefix } from '../../policy/object-names.ts'
+import { tierOf } from '../../policy/plans.ts'
+import { assertWithin, isWithin } from '../../policy/prefix-limits.ts'
+import { cacheControlField, expireField } from '../../policy/upload-fields.ts'
+import type { Caller } from '../authenticate.ts'
+import { isoTime } from '../fields.ts'
+import { failure, type Reply } from '../respond.ts'
+import { ruleView } from '../views/rule.ts'
+import { blobEndpoint } from './blob-endpoint.ts'
+
+const within = (code: string, { least, most }: { least: number; most: number }) =>
+  z.int({ error: code }).min(least, code).max(most, code).nullish()
+
+/** Specification 2.5, "Rule"; what is null is left open, as what is left out. */
+const rule = z.object({
+  prefix: z
+    .string({ error: 'INVALID_RULE_PREFIX' })
+    .refine(text => text.endsWith('/') && objectPrefix(text) !== undefined, 'INVALID_RULE_PREFIX')
+    .meta({ description: 'Folders, ending in "/".' }),
+  private: z.boolean({ error: 'INVALID_OBJECT_PRIVATE' }).nullish(),
+  expire: expireField.nullish(),
+  max_size: within('INVALID_RULE_MAX_SIZE', ruleSizes),
+  extensions: z
+    .array(z.string().regex(/^[a-z0-9]{1,16}(\.[a-z0-9]{1,16})?$/, 'INVALID_RULE_EXTENSIONS'), {
+      error: 'INVALID_RULE_EXTENSIONS',
+    })
+    .min(1, 'INVALID_RULE_EXTENSIONS')
+    .max(50, 'INVALID_RULE_EXTENSIONS')
+    .nullish(),
+  cache_control: cacheControlField.nullish(),
+  delete_after_days: within('INVALID_RULE_DELETE_AFTER_DAYS', deletionDays),
+})
+
+const savedRules = z.object({
+  rules: z.array(
+    z.object({
+      prefix: z.string(),
+      private: z.boolean().optional(),
+      expire: z.string().optional(),
+      max_size: z.number().optional(),
+      extensions: z.array(z.string()).optional(),
+      cache_control: z.string().optional(),
+      delete_after_days: z.int().optional(),
+      created_at: isoTime,
+      active_from: isoTime.optional(),
+    }),
+  ),
+})
+
+/** A refusal that names the rule it is about. */
+class RuleRefused extends ApiError {
+  constructor(
+    refused: ApiError,
+    readonly prefix: string,
+  ) {
+    super(refused.code, refused.message)
+  }
+}
+
+/** A key that is limited to prefixes sees the rules below them. */
+export const rulesRead = blobEndpoint({
+  name: 'rules.read',
+  method: 'GET',
+  path: '/v1/account/settings',
+  summary: 'Read the rules of uploads',
+  auth: { scope: 'blob:read' },
+  response: savedRules,
+  async handle({ caller }, { db }) {
+    const rules = await rulesOf(db, caller.user.id)
+    return { rules: rules.filter(({ prefix }) => isWithin(caller.prefixes, prefix)).map(ruleView) }
+  },
+})
+
+/** Saved rules survive a step to a lower plan; what is saved from then on must fit it (specification 8). */
+export const rulesSave = blobEndpoint({
+  name: 'rules.save',
+  method: 'PUT',
+  path: '/v1/account/settings',
+  summary: 'Replace the rules of uploads',
+  auth: { scope: 'blob:write' },
+  body: z.object({
+    rules: z
+      .array(z.unknown(), { error: 'INVALID_RULES' })
+      .meta({ openapi: { type: 'array', items: z.toJSONSchema(rule, { io: 'input' }) } }),
+  }),
+  response: savedRules,
+  errors: [
+    'INVALID_RULES',
+    'TOO_MANY_RULES',
+    'INVALID_RULE_PREFIX',
+    'INVALID_RULE_MAX_SIZE',
+    'INVALID_RULE_EXTENSIONS',
+    'INVALID_RULE_DELETE_AFTER_DAYS',
+    'INVALID_OBJECT_PRIVATE',
+    'INVALID_OBJECT_EXPIRE',
+    'INVALID_OBJECT_CACHE_CONTROL',
+    'UPGRADE_REQUIRED',
+    'PREFIX_NOT_ALLOWED',
+  ],
+  refusal,
+  async handle({ caller, body }, { db }) {
+    assertCount(caller, body.rules.length)
+    const rules = body.rules.map(sent => checked(sent, caller))
+    for (const [n, { prefix }] of rules.entries())
+      if (rules.findIndex(other => other.prefix === prefix) < n)
+        throw new RuleRefused(new ApiError('INVALID_RULE_PREFIX', 'There are two rules of one prefix.'), prefix)
+    // The list replaces all of the account's, so whoever is limited would remove rules of other folders.
+    for (const { prefix } of await rulesOf(db, caller.user.id)) assertWithin(caller.prefixes, prefix)
+    return { rules: (await saveRules(db, caller.user.id, rules)).map(ruleView) }
+  },
+})
+
+function assertCount({ planName }: Caller, count: number): void {
+  const most = mostRules(tierOf(planName))
+  if (count === 0 || count <= most) return
+  if (most === 0) throw new ApiError('UPGRADE_REQUIRED', 'Rules need a paid plan.')
+  throw new ApiError('TOO_MANY_RULES', `The plan allows ${most} rules.`)
+}
+
+/** One rule as it was sent. Throws RuleRefused with the field's code. */
+function checked(sent: unknown, { planName, prefixes }: Caller): RuleFields {
+  if (typeof sent !== 'object' || sent === null || Array.isArray(sent)) throw new ApiError('INVALID_RULES')
+  try {
+    const parsed = rule.safeParse(sent)
+    if (!parsed.success) {
+      const [issue] = parsed.error.issues
+      throw new ApiError(issue && isErrorCode(issue.message) ? issue.message : 'INVALID_RULES')
+    }
+    const { prefix, ...asked } = parsed.data
+    assertWithin(prefixes, prefix)
+    assertPlan(asked, planName)
+    const { private: visibility = null, expire = null, max_size = null, extensions = null } = asked
+    const { cache_control = null, delete_after_days = null } = asked
+    return { prefix, private: visibility, expire, max_size, extensions, cache_control, delete_after_days }
+  } catch (error) {
+    const { prefix } = sent as { prefix?: unknown }
+    throw error instanceof ApiError && typeof prefix === 'string' ? new RuleRefused(error, prefix) : error
+  }
+}
+
+function assertPlan(asked: Omit<z.output<typeof rule>, 'prefix'>, planName: string): void {
+  const { expire, cache_control, delete_after_days } = asked
+  if (expire && (durationSeconds(expire) ?? 0) < shortExpirySeconds) assertOption(planName, 'short-expiry')
+  if (cache_control === 'no-cache') assertOption(planName, 'no-cache')
+  if (delete_after_days && delete_after_days < usualDeletionDays) assertOption(planName, 'short-deletion')
+}
+
+/** The rule at fault stands beside the code (contract 10). */
+function refusal(error: ApiError): Reply {
+  const reply = failure(error, { wire: 'blob' })
+  if (!(error instanceof RuleRefused)) return reply
+  return { ...reply, body: JSON.stringify({ ...JSON.parse(String(reply.body)), prefix: error.prefix }) }
+}

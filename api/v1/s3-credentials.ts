@@ -1,0 +1,42 @@
+import { z } from 'zod'
+import { s3PairOf } from '../../db/s3-credentials.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { s3Access, s3Buckets, s3Region, s3Secret } from '../../policy/s3-credentials.ts'
+import { isoTime } from '../fields.ts'
+import { blobEndpoint } from './blob-endpoint.ts'
+
+const text = z.string()
+
+/** Specification 2.5, "S3 credentials": derived from the key that asks, the same each time, and dead with it. */
+export const s3Credentials = blobEndpoint({
+  name: 's3.credentials',
+  method: 'GET',
+  path: '/v1/s3/credentials',
+  summary: 'Tell the S3 credentials of the API key',
+  auth: { scope: 'blob:read', orScope: 'blob:write' },
+  response: z.object({
+    access_key_id: text,
+    secret_access_key: text,
+    endpoint: text,
+    region: text,
+    buckets: z.array(text),
+    access: z.object({ read: z.boolean(), write: z.boolean() }),
+    expires_at: isoTime.nullable(),
+  }),
+  errors: ['API_KEY_REQUIRED', 'INVALID_CREDENTIAL'],
+  async handle({ caller }, { db, config }) {
+    if (caller.kind !== 'key') throw new ApiError('API_KEY_REQUIRED')
+    const { credential_id, credential_expires_at } = caller.user
+    const pair = await s3PairOf(db, s3Secret(config.masterKey), credential_id)
+    if (!pair) throw new ApiError('INVALID_CREDENTIAL') // revoked since it was looked up
+    return {
+      access_key_id: pair.accessKeyId,
+      secret_access_key: pair.secretAccessKey,
+      endpoint: config.urls.s3,
+      region: s3Region,
+      buckets: [...s3Buckets],
+      access: s3Access(caller.scopes),
+      expires_at: credential_expires_at?.toISOString() ?? null,
+    }
+  },
+})
