@@ -142,8 +142,9 @@ const forms = {
   malformed: () => 'nonsense',
 }
 
+// One after the other: all at once they would only wait for each other's connections.
 for (const endpoint of endpoints)
-  test(`who may call ${endpoint.name}`, async t => {
+  test.serial(`who may call ${endpoint.name}`, async t => {
     const [who, , granted] = table[endpoint.name]!
     const [ana, bob] = [await api().makeUser(), await api().makeUser()]
     const [foreign, spare] = [await api().makeApp(bob), await api().makeApp(ana)]
@@ -278,7 +279,7 @@ const nothing = { appId: 'f'.repeat(24), workspaceId: 'b'.repeat(40), memberId: 
 const rankOf = (who: string): number => (roles as readonly string[]).indexOf(who)
 
 for (const endpoint of ofApps)
-  test(`what each role of a workspace may do: ${endpoint.name}`, async t => {
+  test.serial(`what each role of a workspace may do: ${endpoint.name}`, async t => {
     const [, least, granted] = table[endpoint.name]!
     const all = await people(await api().makeUser())
     const workspaceId = await workspaceOf(all)
@@ -298,7 +299,7 @@ for (const endpoint of ofApps)
   })
 
 for (const endpoint of ofWorkspaces)
-  test(`what each role of a workspace may do: ${endpoint.name}`, async t => {
+  test.serial(`what each role of a workspace may do: ${endpoint.name}`, async t => {
     const [, least, granted] = table[endpoint.name]!
     const all = await people(await api().makeUser())
     for (const [who, { key }] of Object.entries(all)) {
