@@ -41,6 +41,11 @@ export function addressOf(request: IncomingMessage, trustedProxies: AddressSet):
 /** IPv4 in IPv6 clothes is the same address. */
 export const plainAddress = (address: string): string => (address.startsWith('::ffff:') ? address.slice(7) : address)
 
-/** IPv6 callers own a whole /64. */
-export const networkOf = (address: string): string =>
-  address.includes(':') ? address.split(':').slice(0, 4).join(':') : address
+/** The network that one caller owns: an IPv6 address stands for its /64, however its zeros are written. */
+export function networkOf(address: string): string {
+  if (!address.includes(':')) return address
+  const [head = [], tail = []] = address.split('::').map(part => part.split(':').filter(Boolean))
+  const zeros = Array.from({ length: Math.max(0, 8 - head.length - tail.length) }, () => '0')
+  const groups = [...head, ...zeros, ...tail].slice(0, 4)
+  return groups.map(group => group.replace(/^0+(?=.)/, '').toLowerCase()).join(':')
+}

@@ -8,7 +8,7 @@ h1{font-size:1.35rem;line-height:1.3;margin:0 0 .75rem}
 p{margin:0 0 1rem;color:var(--quiet)}
 form{margin:0}
 label{display:block;font-weight:600}
-input{font:inherit;width:100%;padding:.6rem .7rem;margin:.35rem 0 1rem;border:1px solid var(--line);border-radius:8px;background:transparent}
+input{font:inherit;font-weight:400;width:100%;padding:.6rem .7rem;margin:.35rem 0 1rem;border:1px solid var(--line);border-radius:8px;background:transparent}
 input.code{font:1.3rem/1.4 ui-monospace,monospace;letter-spacing:.2em;text-transform:uppercase}
 button{font:inherit;font-weight:600;padding:.55rem 1rem;border:1px solid var(--accent);border-radius:8px;background:var(--accent);color:var(--on-accent);cursor:pointer}
 button.second{background:transparent;color:var(--accent)}

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import test from 'ava'
-import { AddressSet, addressOf, loopback } from '../../api/address.ts'
+import { AddressSet, addressOf, loopback, networkOf } from '../../api/address.ts'
 import { Guessers } from '../../api/guessers.ts'
 
 const request = (remoteAddress: string, forwarded?: string) =>
@@ -48,4 +48,20 @@ test('slow guessing is not insisting; a /64 is one caller', t => {
   for (let i = 0; i < 20; i++) guessers.miss(`2001:db8:0:1::${i}`, 'dead', i)
   t.true(guessers.refuses('2001:db8:0:1:ffff::1', 'dead', 21))
   t.false(guessers.refuses('2001:db8:0:2::1', 'dead', 21))
+})
+
+test('an IPv6 caller is one /64, however the address is written', t => {
+  const cases: [string, string][] = [
+    ['192.0.2.1', '192.0.2.1'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2'],
+    ['2001:0DB8:0001:0002::9', '2001:db8:1:2'],
+    ['2001:db8::1', '2001:db8:0:0'],
+    ['2001:db8::ffff:1', '2001:db8:0:0'],
+    ['2001:db8:0:0:5::', '2001:db8:0:0'],
+    ['2001:db8:5::1', '2001:db8:5:0'],
+    ['::1', '0:0:0:0'],
+    ['::1:2:3:4:5', '0:0:0:1'],
+    ['fe80::1%eth0', 'fe80:0:0:0'],
+  ]
+  for (const [address, network] of cases) t.is(networkOf(address), network, address)
 })
