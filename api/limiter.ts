@@ -42,10 +42,10 @@ export class Limiter {
     this.#db = db
   }
 
-  /** Throws KEEP_CALM or RATE_LIMIT when a counter is past its end. */
-  async admit(counters: readonly Counter[]): Promise<void> {
+  /** Counts one request, or what a request names: so many at once. Throws KEEP_CALM or RATE_LIMIT when a counter is past its end. */
+  async admit(counters: readonly Counter[], times = 1): Promise<void> {
     if (counters.length === 0) return
-    const standings = await this.#count(counters)
+    const standings = times === 1 ? await this.#count(counters) : await countRequests(this.#db, counters, times)
     const refusal = refusalOf(counters, standings)
     if (!refusal) return
     await Promise.all(overrun(counters, standings).map(counter => beginBlock(this.#db, counter)))

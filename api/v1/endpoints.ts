@@ -5,7 +5,9 @@ import { chunkedAbort, chunkedComplete } from './chunked-ends.ts'
 import { chunkedInit } from './chunked-init.ts'
 import { chunkedPart } from './chunked-part.ts'
 import { objectsDownload } from './object-download.ts'
+import { objectsList } from './object-list.ts'
 import { objectsUpload } from './object-upload.ts'
+import { objectsDelete, objectsInfo } from './objects.ts'
 import { rulesRead, rulesSave } from './rules.ts'
 import { s3Credentials } from './s3-credentials.ts'
 import { sharesCreate, sharesDelete, sharesList } from './shares.ts'
@@ -14,6 +16,9 @@ import { uploadTokensCreate } from './upload-tokens.ts'
 /** Every endpoint of the blob API; see the list in `app.ts`. */
 export const blobEndpoints: readonly Endpoint[] = [
   objectsUpload,
+  objectsList,
+  objectsInfo,
+  objectsDelete,
   objectsDownload,
   chunkedInit,
   chunkedPart,

@@ -1,0 +1,38 @@
+import { z } from 'zod'
+import { ApiError } from '../policy/errors.ts'
+import { objectCounts, ownCounters } from '../policy/limits.ts'
+import type { Caller } from './authenticate.ts'
+import type { Parts } from './parts.ts'
+
+/** One object or several, in a body: `object` is an id, `objects` ids or one. */
+export const namedObjects = {
+  object: z.string({ error: 'INVALID_OBJECT' }).optional(),
+  objects: z.union([z.string(), z.array(z.string())], { error: 'INVALID_OBJECT' }).optional(),
+}
+
+interface Named {
+  object?: string
+  objects?: string | string[]
+}
+
+/** Codes that `namedIds` and `countObjects` throw. */
+export const namedObjectsErrors = ['INVALID_OBJECT', 'TOO_MANY_OBJECTS'] as const
+
+/** The ids that a body names, in its order. Throws INVALID_OBJECT for none, TOO_MANY_OBJECTS past `most`. */
+export function namedIds({ object, objects = object }: Named, most: number): string[] {
+  const ids = typeof objects === 'string' ? [objects] : (objects ?? [])
+  if (ids.length === 0) throw new ApiError('INVALID_OBJECT')
+  if (ids.length > most) throw new ApiError('TOO_MANY_OBJECTS', `At most ${most} ids go into one request.`)
+  return ids
+}
+
+/** Counts every object that a request names (specification 8). Throws KEEP_CALM. */
+export async function countObjects(
+  verb: keyof typeof objectCounts,
+  objects: number,
+  { user, plan }: Caller,
+  { limiter, config }: Parts,
+): Promise<void> {
+  const who = { user: { id: user.id, plan }, scale: config.rateLimitScale }
+  await limiter.admit(ownCounters(`objects.${verb}.each`, objectCounts[verb], who), objects)
+}
