@@ -281,7 +281,7 @@ export async function openApiFor(
   }
 }
 
-function actors(url: string): Pick<TestApi, 'as'> {
+export function actors(url: string): Pick<TestApi, 'as'> {
   return {
     as(who) {
       const credential = typeof who === 'object' ? who.key : who

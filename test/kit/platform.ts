@@ -170,14 +170,13 @@ export class TestPlatform {
   }
 
   /** The API as a process of its own, on ports of its own. */
-  async startApiProcess(own: Record<string, string> = {}): Promise<{ api: Entry; url: string }> {
-    const names = ['BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT']
-    const others = await Promise.all(names.map(async name => [name, String(await freePort())] as const))
-    const port = await freePort()
-    const env = { ...this.base.settings, ...own, ...Object.fromEntries(others), API_PORT: String(port) }
-    const api = startEntry('api', env)
+  async startApiProcess(own: Record<string, string> = {}): Promise<{ api: Entry; url: string; blobUrl: string }> {
+    const names = ['API_PORT', 'BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT']
+    const [port, blobPort, ...others] = await Promise.all(names.map(freePort))
+    const ports = [port, blobPort, ...others].map((free, n) => [names[n], String(free)])
+    const api = startEntry('api', { ...this.base.settings, ...own, ...Object.fromEntries(ports) })
     await api.ready
-    return { api, url: `http://127.0.0.1:${port}` }
+    return { api, url: `http://127.0.0.1:${port}`, blobUrl: `http://127.0.0.1:${blobPort}` }
   }
 
   async startWorker() {
