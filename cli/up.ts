@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { plansOf } from '../workers/plans.ts'
 import { endLeftovers, Supervisor } from '../workers/supervisor.ts'
 import { AlreadyRunning, lockSupervisor } from '../workers/supervisor-lock.ts'
 import { withInstallation } from './database.ts'
@@ -54,6 +55,7 @@ async function start(place: DataPlace, supervisor: Supervisor, say: Say): Promis
   const left = await endLeftovers(place.runFolder)
   if (left.length) say(`Ended what an earlier start left behind: ${left.join(', ')}`)
   const installation = await openInstallation(process.env, place)
+  plansOf(installation.config) // a table that does not hold is told before anything starts
   say(`Starting Berth with its data in ${installation.dataDir}`)
   await startPlatform(installation, supervisor, say)
   setInterval(() => reviveDocker(dockerOptions(installation), say), reviveEveryMs).unref()

@@ -191,7 +191,7 @@ export function parseConfig(env: Environment, cwd: string): Config {
     rateLimitBlockSeconds: integer(env, 'RATE_LIMIT_BLOCK_SECONDS', 1800),
     masterKey: env.BERTH_MASTER_KEY ?? '',
     sealKeys: sealKeys(env.BERTH_MASTER_KEY ?? '', env.BERTH_SEAL_KEYS),
-    plansFile: env.PLANS_FILE ?? null,
+    plansFile: env.PLANS_FILE ? absolute(env.PLANS_FILE, cwd) : null,
     trustedProxies: list(env.TRUSTED_PROXIES),
   }
 }

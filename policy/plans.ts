@@ -75,20 +75,49 @@ const figures = [
   'historyDays',
 ] as const
 
+/** Figures that came later, and what tables from before them grant. */
+const laterFigures: Partial<Plan> = { historyDays: 1 }
+
+const nameForm = /^[a-z][a-z0-9-]{0,39}$/
+/** What a column of Postgres and an arithmetic of MB in bytes can hold. */
+const highest = 2_147_483_647
+
 /** Reads an operator's table: a JSON object of plans by name. Throws an Error that names the plan and the figure at fault. */
 export function parsePlans(text: string): Plans {
-  const table: unknown = JSON.parse(text)
-  if (typeof table !== 'object' || table === null || Array.isArray(table))
-    throw new Error('The plans file is not a JSON object.')
-  const plans = new Map(Object.entries(table) as [string, Plan][])
-  if (!plans.has('free')) throw new Error('The plans file has no plan "free", which every account falls back to.')
-  for (const [name, plan] of plans) {
-    if (plan && plan.historyDays === undefined) plan.historyDays = 1 // tables that were written before it existed
-    for (const figure of figures)
-      if (!Number.isFinite(plan?.[figure]) || plan[figure] < 0)
-        throw new Error(`Plan "${name}": ${figure} takes a number from 0.`)
-  }
+  const table = objectOf(text)
+  const plans = new Map(Object.entries(table).map(([name, row]) => [name, planOfRow(name, row)]))
+  if (!plans.has('free')) throw new Error('There is no plan "free", which every account falls back to.')
   return plans
+}
+
+function objectOf(text: string): Record<string, unknown> {
+  let table: unknown
+  try {
+    table = JSON.parse(text.replace(/^\ufeff/, ''))
+  } catch (error) {
+    throw new Error(`It is not JSON: ${(error as Error).message}`)
+  }
+  if (!isObject(table)) throw new Error('It is not a JSON object of plans by name.')
+  return table
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+function planOfRow(name: string, row: unknown): Plan {
+  if (!nameForm.test(name))
+    throw new Error(`Plan ${JSON.stringify(name)}: a name begins with a letter and takes up to 40 of a-z, 0-9 and "-".`)
+  if (!isObject(row)) throw new Error(`Plan "${name}" is not an object of figures.`)
+  const unknown = Object.keys(row).find(key => !(figures as readonly string[]).includes(key))
+  if (unknown !== undefined)
+    throw new Error(`Plan "${name}" has no figure ${JSON.stringify(unknown)}. Figures: ${figures.join(', ')}`)
+  const plan = { ...laterFigures, ...row } as Record<(typeof figures)[number], unknown>
+  for (const figure of figures) {
+    const value = plan[figure]
+    if (!Number.isInteger(value) || (value as number) < 0 || (value as number) > highest)
+      throw new Error(`Plan "${name}": ${figure} takes a whole number from 0 to ${highest}.`)
+  }
+  return plan as unknown as Plan
 }
 
 /** The family of a plan, which options go by: what stands before the first hyphen (`hobby`, `standard`, `pro`, `enterprise`, `free`). */

@@ -2,7 +2,12 @@ import { readFileSync } from 'node:fs'
 import type { Config } from '../policy/config.ts'
 import { defaultPlans, type Plans, parsePlans } from '../policy/plans.ts'
 
-/** The plans of this installation: the operator's file, else the table in code. */
-export function plansOf(config: Config): Plans {
-  return config.plansFile ? parsePlans(readFileSync(config.plansFile, 'utf8')) : defaultPlans
+/** The plans of this installation: the operator's file, else the table in code. Throws an Error that names the setting and what is wrong. */
+export function plansOf({ plansFile }: Pick<Config, 'plansFile'>): Plans {
+  if (plansFile === null) return defaultPlans
+  try {
+    return parsePlans(readFileSync(plansFile, 'utf8'))
+  } catch (error) {
+    throw new Error(`The setting PLANS_FILE names ${plansFile}. ${(error as Error).message}`)
+  }
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import test from 'ava'
 import { plansTable } from '../../cli/plans.ts'
 import { defaultPlans, parsePlans } from '../../policy/plans.ts'
+import { plansOf } from '../../workers/plans.ts'
 import { ownFolder } from '../kit/folders.ts'
 import { operatorCommand } from '../kit/operator-command.ts'
 
@@ -31,5 +32,52 @@ test('what is printed as JSON is a plans file, and an operator’s file is what 
   t.is(own.stdout.trim().split('\n').length, 3)
   writeFileSync(PLANS_FILE, JSON.stringify({ free, harbour: { ...free, memoryMb: -1 } }))
   const wrong = await operatorCommand({ ...settings, PLANS_FILE }, 'plans')
-  t.deepEqual([wrong.code, wrong.stderr.trim()], [1, 'Plan "harbour": memoryMb takes a number from 0.'])
+  t.is(wrong.code, 1)
+  t.is(
+    wrong.stderr.trim(),
+    `The setting PLANS_FILE names ${PLANS_FILE}. Plan "harbour": memoryMb takes a whole number from 0 to 2147483647.`,
+  )
+})
+
+test('a file that is no table is refused with its name, and with what is wrong', t => {
+  const folder = ownFolder(t)
+  const plansFile = join(folder, 'plans.json')
+  const free = defaultPlans.get('free')!
+  const refusal = (written: unknown): string => {
+    writeFileSync(plansFile, typeof written === 'string' ? written : JSON.stringify(written))
+    return t.throws(() => plansOf({ plansFile }))?.message ?? ''
+  }
+  for (const [written, words] of [
+    ['', /It is not JSON/],
+    ['{"free":', /It is not JSON/],
+    ['[]', /not a JSON object/],
+    ['null', /not a JSON object/],
+    ['{}', /no plan "free"/],
+    ['{"free":null}', /Plan "free" is not an object/],
+    ['{"free":[]}', /Plan "free" is not an object/],
+    [{ free: {} }, /Plan "free": memoryMb takes a whole number/],
+    [{ free: { ...free, memoryMb: '1' } }, /"free": memoryMb/],
+    [{ free: { ...free, requestsPerMinute: 1.5 } }, /"free": requestsPerMinute/],
+    [{ free: { ...free, blobGb: 1e12 } }, /"free": blobGb/],
+    [{ free: { ...free, workspaces: -1 } }, /"free": workspaces/],
+    [{ free: { ...free, memoryMB: 1 } }, /no figure "memoryMB"\. Figures: memoryMb, /],
+    [{ free, 'Gold\n': free }, /Plan "Gold\\n": a name begins with a letter/],
+    [{ free, 1: free }, /Plan "1"/],
+    [`{"__proto__":${JSON.stringify(free)},"free":${JSON.stringify(free)}}`, /Plan "__proto__"/],
+  ] as const) {
+    const message = refusal(written)
+    t.regex(message, words)
+    t.true(message.startsWith(`The setting PLANS_FILE names ${plansFile}. `), message)
+  }
+  t.regex(t.throws(() => plansOf({ plansFile: join(folder, 'none') }))?.message ?? '', /none\. ENOENT/)
+  t.regex(t.throws(() => plansOf({ plansFile: folder }))?.message ?? '', /EISDIR/)
+  const { historyDays: _, ...older } = free
+  writeFileSync(plansFile, `\ufeff${JSON.stringify({ harbour: { ...free, memoryMb: 1 }, free: older })}`)
+  t.deepEqual(
+    [...plansOf({ plansFile })],
+    [
+      ['harbour', { ...free, memoryMb: 1 }],
+      ['free', free],
+    ],
+  )
 })
