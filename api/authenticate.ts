@@ -33,11 +33,19 @@ export type Authenticate = (request: IncomingMessage, address: string) => Promis
  */
 const believeMs = 500
 
+interface AuthenticatorOptions {
+  db: Db
+  masterKey: string
+  plans: Plans
+  /** Processes that share the port, among which the requests of one address are spread. */
+  processes?: number
+}
+
 /** Authentication by API key or session token, with or without `Bearer` (contract 1). */
-export function authenticator({ db, masterKey, plans }: { db: Db; masterKey: string; plans: Plans }): Authenticate {
+export function authenticator({ db, masterKey, plans, processes }: AuthenticatorOptions): Authenticate {
   const keyCheck = checkKey(masterKey)
   const sessionSecret = sessionKey(masterKey)
-  const guessers = new Guessers()
+  const guessers = new Guessers(processes)
   let believed = new Map<string, Promise<Caller>>()
   let believedSince = 0
 

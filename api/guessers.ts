@@ -15,10 +15,16 @@ interface Record {
 
 /**
  * Addresses that insist on keys of no account (contract 1, "Guessers"). A blocked address gets 401 for keys that are known
- * to be unknown without a look-up; a key that has not been looked up yet still is, so valid keys go on. Kept per process.
+ * to be unknown without a look-up; a key that has not been looked up yet still is, so valid keys go on. Kept per process, without
+ * a word to the others: each of several counts to its share of the whole.
  */
 export class Guessers {
   #records = new Map<string, Record>()
+  readonly #allowed: number
+
+  constructor(processes = 1) {
+    this.#allowed = Math.ceil(allowed / processes)
+  }
 
   /** Notes a key of no account; `hash` is absent when its form alone betrayed it. */
   miss(address: string, hash: string | undefined, now: number): void {
@@ -30,7 +36,7 @@ export class Guessers {
       this.#records.set(source, record)
     }
     if (hash && record.unknown.size < 1000) record.unknown.add(hash)
-    if (++record.misses >= allowed) record.blockedUntil = Math.max(record.blockedUntil, now + blockMs)
+    if (++record.misses >= this.#allowed) record.blockedUntil = Math.max(record.blockedUntil, now + blockMs)
   }
 
   refuses(address: string, hash: string, now: number): boolean {

@@ -71,7 +71,7 @@ export async function serveApi(config: Config): Promise<void> {
     client.withDeadline(Date.now() + 2500, () => client.connection.workflowService.getSystemInfo({}))
 
   const askHost = hostCall(db, masterKey)
-  const authenticate = authenticator({ db, masterKey, plans })
+  const authenticate = authenticator({ db, masterKey, plans, processes: config.apiProcesses })
   const rates = new NetworkRates()
   const parts: Parts = {
     db: withCrashPoints('db', db),

@@ -50,6 +50,14 @@ test('slow guessing is not insisting; a /64 is one caller', t => {
   t.false(guessers.refuses('2001:db8:0:2::1', 'dead', 21))
 })
 
+test('each of several processes counts to its share', t => {
+  const pair = [new Guessers(2), new Guessers(2)]
+  for (let i = 0; i < 18; i++) pair[i % 2]!.miss('192.0.2.1', 'dead', i)
+  for (const guessers of pair) t.false(guessers.refuses('192.0.2.1', 'dead', 18))
+  for (const guessers of pair) guessers.miss('192.0.2.1', 'dead', 19)
+  for (const guessers of pair) t.true(guessers.refuses('192.0.2.1', 'dead', 20))
+})
+
 test('an IPv6 caller is one /64, however the address is written', t => {
   const cases: [string, string][] = [
     ['192.0.2.1', '192.0.2.1'],

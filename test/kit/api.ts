@@ -204,7 +204,7 @@ export async function openApiFor(
     hosts: new ScriptedHosts(),
     lanes: new ScriptedLanes(db),
   }
-  const authenticate = authenticator({ db, masterKey, plans: defaultPlans })
+  const authenticate = authenticator({ db, masterKey, plans: defaultPlans, processes: config.apiProcesses })
   const rates = new NetworkRates()
   const base: Parts = {
     ...made,

@@ -1,0 +1,55 @@
+import test from 'ava'
+import { revokeKey } from '../../db/accounts.ts'
+import { newApiKey } from '../../policy/credentials.ts'
+import { masterKey, openApiFor, type TestApi } from '../kit/api.ts'
+import { testDatabase } from '../kit/database.ts'
+
+const database = testDatabase()
+const undo: (() => Promise<unknown>)[] = []
+// Serial: the database that they stand on goes after them.
+test.serial.after.always('stop both', async () => {
+  for (const step of undo.reverse()) await step()
+})
+
+/** Two processes that share a port, behind a proxy that tells where somebody calls from. */
+async function pairOf(): Promise<[TestApi, TestApi]> {
+  const options = { config: { apiProcesses: 2, trustedProxies: ['127.0.0.1', '::1'] } }
+  return [await openApiFor(await database, options, undo), await openApiFor(await database, options, undo)]
+}
+
+const ask = async (api: TestApi, key: string, from: string) =>
+  (await api.as(key).get('/v2/users/me', { 'x-forwarded-for': from })).status
+
+test('an address that insists on keys of no account is refused by both processes, and its valid keys work at both', async t => {
+  const [one, two] = await pairOf()
+  const ana = await one.makeUser()
+  const { key: spare } = await one.makeKey(ana, {})
+  const dead = await one.makeKey(ana, {})
+  await revokeKey(one.db, dead.id)
+  const guesser = '203.0.113.7'
+  for (let n = 0; n < 20; n++) t.is(await ask(n % 2 ? one : two, dead.key, guesser), 401)
+  // Made live again in the rows alone: who is asked without a look there still says no, and everybody else is let in.
+  await one.db('api_keys').where({ id: dead.id }).update({ revoked_at: null })
+  for (const api of [one, two]) {
+    t.is(await ask(api, dead.key, guesser), 401)
+    t.is(await ask(api, ana.key, guesser), 200)
+    t.is(await ask(api, spare, guesser), 200, 'one that was never used before')
+  }
+  t.deepEqual([await ask(one, dead.key, '203.0.113.8'), await ask(two, dead.key, '203.0.113.8')], [200, 200])
+  t.is(await ask(one, newApiKey(masterKey, ana.id).key, guesser), 401)
+})
+
+test('20 keys of no account from one /64 are one guesser; a forged address makes nobody else one', async t => {
+  const [one, two] = await pairOf()
+  const ana = await one.makeUser()
+  const dead = await one.makeKey(ana, {})
+  await revokeKey(one.db, dead.id)
+  for (let n = 0; n < 20; n++)
+    t.is(await ask(n % 2 ? one : two, dead.key, `198.51.100.1, 2001:db8::${n.toString(16)}`), 401)
+  await one.db('api_keys').where({ id: dead.id }).update({ revoked_at: null })
+  for (const api of [one, two]) {
+    t.is(await ask(api, dead.key, '2001:db8::ffff:1'), 401)
+    t.is(await ask(api, dead.key, '2001:db8:0:1::1'), 200)
+    t.is(await ask(api, dead.key, '198.51.100.1'), 200)
+  }
+})
