@@ -1,0 +1,10 @@
+import test from 'ava'
+import { testDatabase } from '../kit/database.ts'
+import { runSchedules } from '../kit/object-run.ts'
+
+const database = testDatabase()
+
+test('whatever is done to few names at once is as if done in turn: nothing finished is lost, nothing leaks, the usage is the sum', async t => {
+  t.timeout(180_000)
+  await runSchedules(t, (await database).url, 400)
+})

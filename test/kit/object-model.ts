@@ -1,0 +1,136 @@
+/** What an account keeps, as little as can be said of it: the measure that real transactions are compared with. */
+export interface Model {
+  /** By bucket and key. */
+  objects: Record<string, ModelObject>
+  /** Open uploads, by id. */
+  uploads: Record<string, ModelUpload>
+}
+
+export interface ModelObject {
+  segments: string[]
+  /** 'new' until it is known what it really is. */
+  birth: string
+  expired: boolean
+  header: string | null
+}
+
+export interface ModelUpload {
+  name: string
+  overwrite: boolean
+  parts: Record<string, string>
+}
+
+/** What somebody does at the same time as others. */
+export type Act =
+  | { kind: 'put'; name: string; overwrite: boolean; segment: string }
+  | { kind: 'remove'; names: string[] }
+  | { kind: 'move' | 'copy'; from: string; to: string; overwrite: boolean }
+  | { kind: 'expire'; name: string }
+  | { kind: 'tidy'; names: string[] }
+  | { kind: 'header'; name: string; header: string }
+  | { kind: 'part'; upload: string; part: number; segment: string }
+  | { kind: 'complete' | 'abort' | 'reclaim'; upload: string }
+  | { kind: 'sweep' | 'fold' }
+
+/** Does an act on a model, all at once, and says what whoever did it is told. */
+export function act(model: Model, done: Act): string {
+  const { objects, uploads } = model
+  const live = (name: string): ModelObject | undefined => (objects[name]?.expired === false ? objects[name] : undefined)
+  const place = (name: string, overwrite: boolean, object: Omit<ModelObject, 'birth'>): string => {
+    const old = live(name)
+    if (old && !overwrite) return 'OBJECT_ALREADY_EXISTS'
+    objects[name] = { ...object, birth: old?.birth ?? 'new' }
+    return old ? 'replaced' : 'stored'
+  }
+  switch (done.kind) {
+    case 'put':
+      return place(done.name, done.overwrite, { segments: [done.segment], expired: false, header: null })
+    case 'remove': {
+      const gone = done.names.filter(live)
+      for (const name of gone) delete objects[name]
+      return `gone ${gone.sort()}`
+    }
+    case 'tidy': {
+      const gone = done.names.filter(name => objects[name]?.expired)
+      for (const name of gone) delete objects[name]
+      return `gone ${gone.sort()}`
+    }
+    case 'copy': {
+      const source = live(done.from)
+      return source ? place(done.to, done.overwrite, { ...source, segments: [...source.segments] }) : 'none'
+    }
+    case 'move': {
+      const source = live(done.from)
+      if (!source) return 'none'
+      const old = live(done.to)
+      if (old && !done.overwrite) return 'OBJECT_ALREADY_EXISTS'
+      delete objects[done.from]
+      objects[done.to] = { ...source, birth: 'new' }
+      return old ? 'replaced' : 'stored'
+    }
+    case 'expire': {
+      const object = live(done.name)
+      if (object) object.expired = true
+      return object ? 'changed' : 'none'
+    }
+    case 'header': {
+      const object = live(done.name)
+      if (object) object.header = done.header
+      return object ? 'changed' : 'none'
+    }
+    case 'part': {
+      const upload = uploads[done.upload]
+      if (upload) upload.parts[done.part] = done.segment
+      return upload ? 'stored' : 'over'
+    }
+    case 'complete': {
+      const upload = uploads[done.upload]
+      if (!upload) return 'over'
+      const segments = Object.values(upload.parts) // whole numbers as names come in their order
+      if (segments.length === 0) return 'NO_CHUNKS_UPLOADED'
+      const told = place(upload.name, upload.overwrite, { segments, expired: false, header: null })
+      if (told !== 'OBJECT_ALREADY_EXISTS') delete uploads[done.upload]
+      return told
+    }
+    case 'abort': // again is no change, and nobody is told
+      delete uploads[done.upload]
+      return 'done'
+    case 'reclaim': {
+      const isOpen = done.upload in uploads
+      delete uploads[done.upload]
+      return isOpen ? 'ended' : 'over'
+    }
+    case 'sweep':
+    case 'fold':
+      return 'done'
+  }
+}
+
+/** An act with what was told of it. */
+export interface Told {
+  act: Act
+  outcome: string
+}
+
+/** What a sweep may refuse at any moment: a body that nobody refers to yet. Nothing has happened then. */
+const isSwept = ({ act: { kind }, outcome }: Told): boolean =>
+  (kind === 'put' && outcome === 'UPLOAD_FAILED') || (kind === 'part' && outcome === 'swept')
+
+/** The model after acts that were done at once: in some order they must tell what was told and leave what is there; undefined if in none. */
+export function explain(before: Model, told: readonly Told[], fits: (after: Model) => boolean): Model | undefined {
+  const swept = told.some(({ act }) => act.kind === 'sweep')
+  const inOrder = (model: Model, left: readonly Told[]): Model | undefined => {
+    if (left.length === 0) return fits(model) ? model : undefined
+    for (const next of left) {
+      const after = structuredClone(model)
+      if (act(after, next.act) !== next.outcome) continue
+      const found = inOrder(
+        after,
+        left.filter(other => other !== next),
+      )
+      if (found) return found
+    }
+    return undefined
+  }
+  return inOrder(before, swept ? told.filter(one => !isSwept(one)) : told)
+}
