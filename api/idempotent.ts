@@ -38,7 +38,7 @@ export async function idempotent<T extends object>(
   db: Db,
   exchange: Exchange,
   request: KeyedRequest,
-  work: (store: (trx: Db, value: T) => Promise<void>) => Promise<T>,
+  work: (store: StoreAnswer<T>) => Promise<T>,
 ): Promise<T> {
   const found = await claim(db, request)
   if (found.state === 'running') throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
@@ -66,17 +66,30 @@ interface JsonCall {
   exchange: Exchange
 }
 
-/** A command with a JSON body that is done in one transaction, with its answer: once per key where the client gives one. */
-export async function inOneTransaction<T extends object>(
+/** Writes the answer down, inside the transaction that makes it true. */
+export type StoreAnswer<T> = (trx: Db, value: T) => Promise<void>
+
+/** A command with a JSON body: once per key where the client gives one. */
+export async function onceByKey<T extends object>(
   { caller, body, exchange }: JsonCall,
+  route: string,
+  db: Db,
+  work: (store: StoreAnswer<T>) => Promise<T>,
+): Promise<T> {
+  const key = idempotencyKeyOf(exchange)
+  if (key === undefined) return work(async () => {})
+  const fingerprint = createHash('sha256').update(JSON.stringify(body)).digest('hex')
+  return idempotent(db, exchange, { userId: caller.user.id, key, route, fingerprint }, work)
+}
+
+/** As `onceByKey`, of a command that is done in one transaction, with its answer. */
+export function inOneTransaction<T extends object>(
+  call: JsonCall,
   route: string,
   db: Db,
   work: (trx: Db) => Promise<T>,
 ): Promise<T> {
-  const key = idempotencyKeyOf(exchange)
-  if (key === undefined) return transaction(db, work)
-  const fingerprint = createHash('sha256').update(JSON.stringify(body)).digest('hex')
-  return idempotent(db, exchange, { userId: caller.user.id, key, route, fingerprint }, store =>
+  return onceByKey<T>(call, route, db, store =>
     transaction(db, async trx => {
       const answer = await work(trx)
       await store(trx, answer)

@@ -4,8 +4,10 @@ import { chunkedOpen, chunkedStatus } from './chunked.ts'
 import { chunkedAbort, chunkedComplete } from './chunked-ends.ts'
 import { chunkedInit } from './chunked-init.ts'
 import { chunkedPart } from './chunked-part.ts'
+import { objectsCopy } from './object-copy.ts'
 import { objectsDownload } from './object-download.ts'
 import { objectsList } from './object-list.ts'
+import { objectsUpdate } from './object-update.ts'
 import { objectsUpload } from './object-upload.ts'
 import { objectsDelete, objectsInfo } from './objects.ts'
 import { rulesRead, rulesSave } from './rules.ts'
@@ -18,7 +20,9 @@ export const blobEndpoints: readonly Endpoint[] = [
   objectsUpload,
   objectsList,
   objectsInfo,
+  objectsUpdate,
   objectsDelete,
+  objectsCopy,
   objectsDownload,
   chunkedInit,
   chunkedPart,

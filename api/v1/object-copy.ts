@@ -1,0 +1,113 @@
+import { z } from 'zod'
+import { transaction } from '../../db/database.ts'
+import { copyObject, moveObject } from '../../db/object-changes.ts'
+import { findObject } from '../../db/objects.ts'
+import { assertPaid } from '../../policy/blob-options.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { copyTarget } from '../../policy/object-copy.ts'
+import { assertWithin } from '../../policy/prefix-limits.ts'
+import { expireField, nameField, prefixField } from '../../policy/upload-fields.ts'
+import type { Caller } from '../authenticate.ts'
+import { isoTime } from '../fields.ts'
+import { idempotencyErrors, onceByKey, type StoreAnswer } from '../idempotent.ts'
+import { objectField, ownName, ownObjectErrors } from '../own-object.ts'
+import type { Parts } from '../parts.ts'
+import { charging } from '../storage-charge.ts'
+import { failingAs } from '../unexpected.ts'
+import { expiryView, placeView } from '../views/object.ts'
+import { blobEndpoint } from './blob-endpoint.ts'
+
+const yesOrNo = z.boolean({ error: 'INVALID_DESTINATION' })
+
+const copyBody = z.object({
+  source: objectField,
+  destination: z.object(
+    {
+      name: nameField,
+      prefix: prefixField.optional(),
+      private: yesOrNo.optional(),
+      expire: expireField.nullable().optional(),
+      security_hash: yesOrNo.optional(),
+    },
+    { error: 'INVALID_DESTINATION' },
+  ),
+  move: yesOrNo.default(false),
+  overwrite: yesOrNo.default(false),
+})
+
+const copiedObject = z.object({
+  id: z.string(),
+  private: z.boolean(),
+  url: z.string().nullable(),
+  expires_at: isoTime.optional(),
+  size: z.int(),
+  source: z.string(),
+  moved: z.boolean(),
+  replaced: z.boolean(),
+})
+type View = z.input<typeof copiedObject>
+
+const path = '/v1/objects/copy'
+
+/** Specification 4.7. No byte moves: a copy refers to the same ones, and counts; a move changes the name. */
+export const objectsCopy = blobEndpoint({
+  name: 'objects.copy',
+  method: 'POST',
+  path,
+  summary: 'Copy, move or rename an object',
+  auth: { scope: 'blob:write' },
+  body: copyBody,
+  response: copiedObject,
+  errors: [
+    ...ownObjectErrors,
+    ...idempotencyErrors,
+    'PERMISSION_DENIED',
+    'INVALID_OBJECT_NAME',
+    'INVALID_OBJECT_PREFIX',
+    'INVALID_OBJECT_EXPIRE',
+    'INVALID_OBJECT_SECURITY_HASH',
+    'INVALID_DESTINATION',
+    'PREFIX_REQUIRED',
+    'SAME_OBJECT',
+    'STORAGE_QUOTA_EXCEEDED',
+    'OBJECT_ALREADY_EXISTS',
+    'COPY_FAILED',
+  ],
+  async handle({ caller, body, exchange }, parts) {
+    assertPaid(caller.planName)
+    exchange.resource = body.source
+    return onceByKey<View>({ caller, body, exchange }, `POST ${path}`, parts.db, store =>
+      failingAs('COPY_FAILED', parts, () => copied(body, caller, parts, store)),
+    )
+  },
+})
+
+async function copied(
+  { source: id, destination, move, overwrite }: z.output<typeof copyBody>,
+  caller: Caller,
+  parts: Parts,
+  store: StoreAnswer<View>,
+): Promise<View> {
+  const { db, config } = parts
+  const from = ownName(id, caller)
+  assertWithin(caller.prefixes, destination.prefix ? `${destination.prefix}/` : '')
+  const source = await findObject(db, from)
+  if (!source) throw new ApiError('OBJECT_NOT_FOUND')
+  const { name: to, expiresAt } = copyTarget(from, source.expires_at, destination, new Date())
+  const options = { overwrite, changes: { expiresAt } }
+  const replacing = overwrite ? await findObject(db, to) : undefined
+  const added = move ? 0 : source.size - (replacing?.size ?? 0)
+  return charging(parts, caller, added, charge =>
+    transaction(db, async trx => {
+      const stored = await (move
+        ? moveObject(trx, from, to, options)
+        : copyObject(trx, from, to, { ...options, charge }))
+      if (!stored) throw new ApiError('OBJECT_NOT_FOUND')
+      const { object, replaced } = stored
+      const place = { ...placeView(object, config.urls.public), ...expiryView(object) }
+      const view = { ...place, size: object.size, source: id, moved: move, replaced }
+      await store(trx, view)
+      return view
+    }),
+  )
+}

@@ -1,0 +1,41 @@
+import { ApiError } from './errors.ts'
+import { durationSeconds, expiryAfter } from './object-expiry.ts'
+import { keyParts, newRandomPart, type ObjectName, objectKey } from './object-names.ts'
+
+/** Where a copy goes (specification 4.7), as far as it was said. */
+export interface Destination {
+  name: string
+  prefix?: string
+  private?: boolean
+  expire?: string | null
+  security_hash?: boolean
+}
+
+/** What a copy will be. */
+export interface CopyTarget {
+  name: ObjectName
+  expiresAt: Date | null
+}
+
+/**
+ * The name and end of a copy: it keeps extension, and what was not said of visibility and expiry. A private one has a random part.
+ * Throws INVALID_OBJECT_SECURITY_HASH where a private one shall have none, and SAME_OBJECT.
+ */
+export function copyTarget(
+  source: ObjectName,
+  sourceEnds: Date | null,
+  { name, prefix = '', private: hidden = source.bucket === 'private', expire, security_hash }: Destination,
+  now: Date,
+): CopyTarget {
+  if (hidden && security_hash === false) throw new ApiError('INVALID_OBJECT_SECURITY_HASH')
+  const random = hidden || security_hash ? newRandomPart() : undefined
+  const expiresAt = expire === undefined ? sourceEnds : expire && expiryAfter(durationSeconds(expire) ?? 0, now)
+  const extension = keyParts(source.key)?.extension ?? ''
+  const target: ObjectName = {
+    ownerId: source.ownerId,
+    bucket: hidden ? 'private' : 'public',
+    key: objectKey({ prefix, name, random, expiresAt: expiresAt || null, extension }),
+  }
+  if (target.bucket === source.bucket && target.key === source.key) throw new ApiError('SAME_OBJECT')
+  return { name: target, expiresAt: expiresAt || null }
+}
