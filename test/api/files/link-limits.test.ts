@@ -1,0 +1,72 @@
+import test from 'ava'
+import { testApi } from '../../kit/api.ts'
+import { here, madeObject } from '../../kit/stored-objects.ts'
+
+const api = testApi({ scale: 1, parts: base => ({ config: { ...base.config, trustedProxies: ['127.0.0.1'] } }) })
+
+/** How often each status is told to as many visits at once, and one of the answers of the highest. */
+async function visits(url: string, count: number, address: string, init: RequestInit = {}) {
+  const headers = { 'x-forwarded-for': address, ...init.headers }
+  const answers = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const answer = await fetch(url, { redirect: 'manual', ...init, headers })
+      return { status: answer.status, text: await answer.text(), headers: answer.headers }
+    }),
+  )
+  const told: Record<number, number> = {}
+  for (const { status } of answers) told[status] = (told[status] ?? 0) + 1
+  return { told, last: answers.toSorted((a, b) => b.status - a.status)[0]! }
+}
+
+/** However long this machine takes, the minute is not over. */
+async function hold(link: string, address: string): Promise<void> {
+  await visits(link, 1, address)
+  await api().db('rate_limits').where('key', 'like', `%${address}%`).update({ window_ends_at: '2100-01-01' })
+}
+
+test('a temporary link has 60 requests a minute from one address', async t => {
+  const ana = await api().makeUser()
+  const link = async () => {
+    const { id } = await madeObject(api(), ana)
+    const answer = await api().blobAs(ana).get(`/v1/objects/download?object=${id}&redirect=false`)
+    return here(api(), answer.body.response.url)
+  }
+  const url = await link()
+  await hold(url, '10.1.1.1')
+  const { told, last } = await visits(url, 64, '10.1.1.1')
+  t.deepEqual(told, { 200: 59, 429: 5 })
+  t.is(last.headers.get('content-type'), 'text/plain; charset=utf-8')
+  t.true(Number(last.headers.get('retry-after')) > 0)
+  t.deepEqual((await visits(url, 1, '10.1.1.2')).told, { 200: 1 })
+  t.deepEqual((await visits(await link(), 1, '10.1.1.1')).told, { 200: 1 })
+})
+
+test('a share has 120 visits a minute from one address, whatever they are', async t => {
+  const ana = await api().makeUser()
+  const { id } = await madeObject(api(), ana)
+  const share = await api()
+    .blobAs(ana)
+    .post('/v1/shares', JSON.stringify({ object: id, password: 'correct horse' }))
+  const url = here(api(), share.body.response.url)
+  await hold(url, '10.2.1.1')
+  t.deepEqual((await visits(url, 117, '10.2.1.1')).told, { 200: 117 })
+  const form = { method: 'POST', body: new URLSearchParams({ password: 'wrong' }) }
+  const { told, last } = await visits(url, 5, '10.2.1.1', form)
+  t.deepEqual(told, { 403: 2, 429: 3 })
+  t.is(last.headers.get('content-type'), 'text/plain; charset=utf-8')
+  t.deepEqual((await visits(url, 1, '10.2.1.2')).told, { 200: 1 })
+})
+
+test('ten wrong passwords in ten minutes, however many at once; right ones do not count', async t => {
+  const ana = await api().makeUser()
+  const { id } = await madeObject(api(), ana)
+  const share = await api()
+    .blobAs(ana)
+    .post('/v1/shares', JSON.stringify({ object: id, password: 'correct horse' }))
+  const url = here(api(), share.body.response.url)
+  const form = (password: string) => ({ method: 'POST', body: new URLSearchParams({ password }) })
+  for (let n = 0; n < 2; n++) t.deepEqual((await visits(url, 6, '10.3.1.1', form('correct horse'))).told, { 303: 6 })
+  t.deepEqual((await visits(url, 16, '10.3.1.1', form('wrong'))).told, { 403: 10, 429: 6 })
+  t.deepEqual((await visits(url, 1, '10.3.1.1', form('correct horse'))).told, { 429: 1 })
+  t.deepEqual((await visits(url, 1, '10.3.1.2', form('correct horse'))).told, { 303: 1 })
+})
