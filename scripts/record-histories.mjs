@@ -7,7 +7,9 @@ import { fileURLToPath } from 'node:url'
 const checkout = fileURLToPath(new URL('..', import.meta.url))
 const folder = `${checkout}test/histories`
 rmSync(folder, { recursive: true, force: true })
-const runs = ['app-lane', 'deploy', 'snapshots', 'downgrade'].map(name => `test/workflows/${name}.test.ts`)
+const runs = ['app-lane', 'deploy', 'snapshots', 'downgrade', 'blob-upkeep'].map(
+  name => `test/workflows/${name}.test.ts`,
+)
 const { status } = spawnSync('npx', ['ava', '--serial', ...runs], {
   cwd: checkout,
   stdio: 'inherit',

@@ -1,11 +1,17 @@
-import { ActivityCancellationType, proxyActivities, uuid4 } from '@temporalio/workflow'
+import {
+  ActivityCancellationType,
+  CancellationScope,
+  isCancellation,
+  proxyActivities,
+  uuid4,
+} from '@temporalio/workflow'
 import type { BlobUpkeep } from '../activities/blob-upkeep.ts'
 import type { Upkeep } from '../policy/blob-upkeep.ts'
 import { failureOf } from './failures.ts'
 
 const steps = proxyActivities<BlobUpkeep>({
   cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-  heartbeatTimeout: '30s',
+  heartbeatTimeout: '15s',
   startToCloseTimeout: '1h',
   retry: { initialInterval: '1s', maximumInterval: '1m', maximumAttempts: 20 },
 })
@@ -27,7 +33,8 @@ export async function blobUpkeep(kind: Upkeep): Promise<void> {
   try {
     await works[kind](receiptId)
   } catch (error) {
-    await steps.closeReceipt(receiptId, failureOf(error).message)
+    const why = isCancellation(error) ? 'It was cancelled.' : failureOf(error).message
+    await CancellationScope.nonCancellable(() => steps.closeReceipt(receiptId, why))
     throw error
   }
   await steps.closeReceipt(receiptId, null)

@@ -1,0 +1,103 @@
+import { Readable } from 'node:stream'
+import type { ObjectStore } from '../../activities/object-store.ts'
+import { saveRules } from '../../db/blob-rules.ts'
+import { type Db, transaction } from '../../db/database.ts'
+import * as segments from '../../db/segments.ts'
+import { storePart } from '../../db/upload-parts.ts'
+import { openUpload } from '../../db/uploads.ts'
+import type { RuleFields } from '../../policy/blob-rules.ts'
+import type { UpkeepPatience } from '../../policy/blob-upkeep.ts'
+import { newId } from '../../policy/ids.ts'
+import { drawnPart, put } from './objects.ts'
+import { rows } from './rows.ts'
+
+const daySeconds = 24 * 3600
+const ago = (seconds: number) => new Date(Date.now() - seconds * 1000)
+
+/** Nothing is left alone. */
+export const impatience: UpkeepPatience = {
+  idleSeconds: 0,
+  drawnSeconds: 0,
+  unreferencedSeconds: 0,
+  downloadSeconds: 0,
+}
+
+/** An account whose storage has something to do for every kind of upkeep, so many of each. */
+export async function untidyAccount(db: Db, store: ObjectStore, count: number) {
+  const { id: ownerId } = await rows(db).user()
+  const numbers = Array.from({ length: count }, (_, n) => String(n).padStart(5, '0'))
+  const each = <T>(work: (n: string) => Promise<T>) => Promise.all(numbers.map(work))
+  const name = (key: string) => ({ ownerId, bucket: 'public' as const, key })
+  await each(n => put(db, name(`expired/${n}`), n))
+  await db('objects')
+    .where({ owner_id: ownerId })
+    .update({ expires_at: ago(60) })
+  await each(n => put(db, name(`logs/${n}`), n))
+  await db('objects')
+    .where({ owner_id: ownerId })
+    .whereLike('key', 'logs/%')
+    .update({ created_at: ago(8 * daySeconds) })
+  await saveRules(db, ownerId, [{ ...openRule, prefix: 'logs/', delete_after_days: 7 }])
+  await db('blob_rules')
+    .where({ owner_id: ownerId })
+    .update({ active_from: ago(daySeconds) })
+  await put(db, name('kept.txt'), 'kept')
+  const uploads = await each(n => idleUpload(db, ownerId, n))
+  const bodies = await each(async n => {
+    const id = await segments.draw(db)
+    await store.put(id, Readable.from(n))
+    return id
+  })
+  await db('segments')
+    .whereIn('id', bodies)
+    .update({ drawn_at: ago(2 * daySeconds) })
+  return { ownerId, name, uploads, bodies }
+}
+
+const openRule: RuleFields = {
+  prefix: '',
+  private: null,
+  expire: null,
+  max_size: null,
+  extensions: null,
+  cache_control: null,
+  delete_after_days: null,
+}
+
+/** A chunked upload with one part that nobody went on with for two days. */
+export async function idleUpload(db: Db, ownerId: string, key = newId()): Promise<string> {
+  const upload = {
+    owner_id: ownerId,
+    bucket: 'public' as const,
+    key,
+    overwrite: false,
+    content_type: 'text/plain',
+    cache_control: null,
+    content_disposition: null,
+    original_name: null,
+    metadata: {},
+    expires_at: null,
+    max_parts: 10,
+    max_bytes: 1000,
+    upload_token_id: null,
+  }
+  const { segmentId, body } = await drawnPart(db, 'part')
+  const id = await transaction(db, async trx => {
+    const uploadId = (await openUpload(trx, upload, 100_000)) as string
+    await storePart(trx, { uploadId, part: 1, segmentId, body: { ...body, md5: body.md5 as string } })
+    return uploadId
+  })
+  await db('uploads')
+    .where({ id })
+    .update({ last_activity_at: ago(2 * daySeconds) })
+  return id
+}
+
+/** How often something stands in the receipts, by its subject. */
+export async function linesBySubject(db: Db, subjects: readonly string[]): Promise<Map<string, number>> {
+  const found = await db('blob_receipt_lines')
+    .whereIn('subject', [...subjects])
+    .groupBy('subject')
+    .select('subject', db.raw('count(*)::integer as n'))
+  return new Map(found.map(({ subject, n }) => [subject, n]))
+}

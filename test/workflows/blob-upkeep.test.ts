@@ -1,0 +1,180 @@
+import { Readable } from 'node:stream'
+import { Client, Connection } from '@temporalio/client'
+import test from 'ava'
+import { pino } from 'pino'
+import { linesOf, listReceipts } from '../../db/blob-receipts.ts'
+import * as segments from '../../db/segments.ts'
+import { type Upkeep, upkeep, upkeepKinds } from '../../policy/blob-upkeep.ts'
+import { parseConfig } from '../../policy/config.ts'
+import { newId } from '../../policy/ids.ts'
+import { objectId } from '../../policy/object-names.ts'
+import { ensureSchedules, removeSchedules, scheduleId } from '../../workers/blob-schedules.ts'
+import { platformQueue, temporalLanes } from '../../workers/lanes.ts'
+import { startPlatformWorker } from '../../workers/platform-worker.ts'
+import type { blobUpkeep } from '../../workflows/blob-upkeep.ts'
+import { testDatabase } from '../kit/database.ts'
+import { fakeEdge } from '../kit/edge.fake.ts'
+import { FailingStore } from '../kit/failing-store.ts'
+import { keepRun } from '../kit/histories.ts'
+import { testTemporal } from '../kit/temporal.ts'
+import { impatience, linesBySubject, untidyAccount } from '../kit/upkeep.ts'
+
+const closers: (() => Promise<unknown>)[] = []
+test.serial.after.always('stop the workers', async () => {
+  for (const close of closers.reverse()) await close()
+})
+const kit = start(testDatabase(), testTemporal())
+test.before('start the workers', async () => {
+  await kit
+})
+
+/** Two workers on one queue, a real store, and nothing that is left alone. */
+async function start(database: ReturnType<typeof testDatabase>, temporal: ReturnType<typeof testTemporal>) {
+  const { db, url } = await database
+  const { address, queuePrefix } = await temporal
+  const config = parseConfig(
+    { DATABASE_URL: url, TEMPORAL_ADDRESS: address, QUEUE_PREFIX: queuePrefix, BLOB_UPKEEP: 'off' },
+    process.cwd(),
+  )
+  const client = new Client({ connection: await Connection.connect({ address }) })
+  closers.push(() => client.connection.close())
+  const store = await FailingStore.open()
+  closers.push(() => store.close())
+  /** Bodies that the store does not give up. */
+  const stuck = new Set<string>()
+  const { delete: remove } = store
+  store.delete = async id => {
+    if (stuck.has(id)) throw new Error('The store does not answer.')
+    await remove(id)
+  }
+  const log = pino({ level: 'silent' })
+  const lanes = temporalLanes(client, { queuePrefix })
+  const workflowBundle = process.env.TEST_WORKFLOW_BUNDLE
+  const parts = { config, log, db, client, lanes, edge: fakeEdge(), store, workflowBundle, patience: impatience }
+  for (const worker of [await startPlatformWorker(parts), await startPlatformWorker(parts)])
+    closers.push(() => worker.stop())
+  const begin = (kind: Upkeep) =>
+    client.workflow.start<typeof blobUpkeep>('blobUpkeep', {
+      workflowId: `blob-test/${newId()}`,
+      taskQueue: platformQueue(queuePrefix),
+      args: [kind],
+    })
+  return { db, client, store, stuck, queuePrefix, begin }
+}
+
+test.serial('every kind does its work once, and its receipt says what, why and that it is gone', async t => {
+  const { db, client, store, begin } = await kit
+  const { ownerId, name, uploads, bodies } = await untidyAccount(db, store, 3)
+  for (const kind of upkeepKinds) {
+    const run = await begin(kind)
+    await run.result()
+    await keepRun(client, `blob-${kind}`, run.workflowId)
+  }
+  t.deepEqual(await db('objects').where({ owner_id: ownerId }).pluck('key'), ['kept.txt'])
+  t.deepEqual(await db('uploads').whereIn('id', uploads).distinct().pluck('state'), ['aborted'])
+  for (const id of bodies) t.is(await store.head(id), null)
+  const receipts = await listReceipts(db, { idle: true, limit: 100 })
+  t.deepEqual(receipts.map(({ kind }) => kind).sort(), [...upkeepKinds].sort())
+  t.true(receipts.every(({ ended_at, failure, unproved }) => ended_at !== null && failure === null && unproved === 0))
+  const told = async (kind: Upkeep) => {
+    const receipt = receipts.find(receipt => receipt.kind === kind)
+    return (await linesOf(db, receipt!.id, 100)).map(({ subject, proof }) => [subject, proof]).sort()
+  }
+  const three = ['00000', '00001', '00002']
+  t.deepEqual(
+    await told('expiry'),
+    three.map(n => [objectId(name(`expired/${n}`)), 'no such row']),
+  )
+  t.deepEqual(
+    await told('rules'),
+    three.map(n => [objectId(name(`logs/${n}`)), 'no such row']),
+  )
+  t.deepEqual(await told('reclaim'), uploads.map(id => [id, 'no such row']).sort())
+  const swept = new Map((await told('sweep')) as [string, string][])
+  for (const id of bodies) t.is(swept.get(id), 'HEAD: absent')
+  t.deepEqual(await told('recount'), [])
+})
+
+test.serial('two workers and ten runs at once remove everything once', async t => {
+  const { db, store, begin } = await kit
+  const { name, uploads, bodies } = await untidyAccount(db, store, 40)
+  const kinds = Array.from({ length: 12 }, (_, n) => (['expiry', 'rules', 'sweep', 'reclaim'] as const)[n % 4]!)
+  const runs = await Promise.all(kinds.map(begin))
+  await Promise.all(runs.map(run => run.result()))
+  const numbers = Array.from({ length: 40 }, (_, n) => String(n).padStart(5, '0'))
+  const objects = ['expired', 'logs'].flatMap(folder => numbers.map(n => objectId(name(`${folder}/${n}`))))
+  const subjects = [...objects, ...uploads, ...bodies]
+  const lines = await linesBySubject(db, subjects)
+  t.deepEqual(
+    subjects.filter(subject => lines.get(subject) !== 1),
+    [],
+  )
+})
+
+test.serial('a run that is ended says so in its receipt, and the next one goes on', async t => {
+  const { db, client, store, stuck, begin } = await kit
+  const id = await segments.draw(db)
+  await store.put(id, Readable.from('x'))
+  stuck.add(id)
+  const run = await begin('sweep')
+  for (;;) {
+    const { raw } = await run.describe()
+    if (raw.pendingActivities?.some(({ attempt, lastFailure }) => (attempt ?? 0) > 1 || lastFailure)) break
+    await new Promise(resolve => setTimeout(resolve, 20))
+  }
+  await run.cancel()
+  await t.throwsAsync(run.result())
+  await keepRun(client, 'blob-cancelled', run.workflowId)
+  const [receipt] = await listReceipts(db, { kind: 'sweep', idle: false, limit: 1 })
+  t.like(receipt, { failure: 'It was cancelled.' })
+  t.is((await db('segments').where({ id }).first()).state, 'dying')
+  stuck.delete(id)
+  await (await begin('sweep')).result()
+  t.is(await store.head(id), null)
+  t.is(await db('segments').where({ id }).first(), undefined)
+})
+
+test.serial('schedules are made, made again when they are lost, brought up to date, and taken away', async t => {
+  const { client, queuePrefix } = await kit
+  const known = new Set<Upkeep>()
+  const intervals = async () =>
+    Object.fromEntries(
+      await Promise.all(
+        upkeepKinds.map(async kind => {
+          const { spec, policies } = await client.schedule.getHandle(scheduleId(queuePrefix, kind)).describe()
+          return [kind, [Number(spec.intervals?.[0]?.every) / 1000, policies.overlap, policies.catchupWindow]]
+        }),
+      ),
+    )
+  const wanted = Object.fromEntries(upkeepKinds.map(kind => [kind, [upkeep[kind].everySeconds, 'SKIP', 60_000]]))
+  await ensureSchedules({ client, queuePrefix }, known)
+  t.deepEqual(await intervals(), wanted)
+  const handle = client.schedule.getHandle(scheduleId(queuePrefix, 'expiry'))
+  await handle.delete()
+  await ensureSchedules({ client, queuePrefix }, known)
+  t.deepEqual(await intervals(), wanted)
+  await handle.update(plan => ({ ...plan, spec: { intervals: [{ every: '3h' }] } }))
+  await ensureSchedules({ client, queuePrefix })
+  t.deepEqual(await intervals(), wanted)
+  await removeSchedules({ client, queuePrefix })
+  await removeSchedules({ client, queuePrefix })
+  await t.throwsAsync(handle.describe())
+})
+
+test.serial('a schedule runs what it says', async t => {
+  const { db, client, store, queuePrefix } = await kit
+  const { ownerId } = await untidyAccount(db, store, 1)
+  await ensureSchedules({ client, queuePrefix })
+  try {
+    for (const kind of ['expiry', 'rules'] as const)
+      await client.schedule.getHandle(scheduleId(queuePrefix, kind)).trigger()
+    for (;;) {
+      const keys = await db('objects').where({ owner_id: ownerId }).pluck('key')
+      if (keys.length === 1) break
+      await new Promise(resolve => setTimeout(resolve, 50))
+    }
+  } finally {
+    await removeSchedules({ client, queuePrefix })
+  }
+  t.pass()
+})
