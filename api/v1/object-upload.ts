@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { rulesOf } from '../../db/blob-rules.ts'
 import { usageOf } from '../../db/blob-usage.ts'
-import { type Db, transaction } from '../../db/database.ts'
+import { transaction } from '../../db/database.ts'
 import { findObject, type NewObject, putObject, type Stored, storeObject } from '../../db/objects.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { keyParts, objectId } from '../../policy/object-names.ts'
@@ -12,7 +12,7 @@ import type { Caller } from '../authenticate.ts'
 import { inPlace } from '../blob-leases.ts'
 import type { Exchange } from '../call.ts'
 import { isoTime } from '../fields.ts'
-import { idempotencyErrors, idempotencyKeyOf, idempotent } from '../idempotent.ts'
+import { idempotencyErrors, idempotencyKeyOf, idempotent, type StoreAnswer } from '../idempotent.ts'
 import type { Parts } from '../parts.ts'
 import { charging, includedBytes } from '../storage-charge.ts'
 import { asOneUse } from '../upload-token-use.ts'
@@ -115,19 +115,21 @@ async function received(terms: UploadTerms, call: UploadCall, parts: Parts, once
     unstored: 'UPLOAD_FAILED',
     maxBytes: Math.min(terms.maxBytes, oneFile.maxBytes - megabyte),
   })
+  let attached = false
   try {
-    const keep = (store?: StoreAnswer) => kept(file as UploadedFile, upload, terms, call, parts, store)
+    const keep = async (store?: StoreAnswer<View>) => {
+      const view = await kept(file as UploadedFile, upload, terms, call, parts, store)
+      attached = true
+      return view
+    }
     if (!once) return await keep()
     const fingerprint = `${upload.sha256} ${upload.fileName} ${JSON.stringify(query)}`
     const request = { userId: caller.user.id, key: once.key, route: 'POST /v1/objects', fingerprint }
     return await idempotent<View>(parts.db, exchange, request, store => once.spent(() => keep(store)))
   } finally {
-    // Attached segments stay: only one that nothing refers to can be discarded.
-    await discard(parts, upload.segmentId)
+    if (!attached) await discard(parts, upload.segmentId)
   }
 }
-
-type StoreAnswer = (trx: Db, value: View) => Promise<void>
 
 async function kept(
   file: UploadedFile,
@@ -135,7 +137,7 @@ async function kept(
   terms: UploadTerms,
   { caller, query, exchange }: UploadCall,
   parts: Parts,
-  store?: StoreAnswer,
+  store?: StoreAnswer<View>,
 ): Promise<View> {
   const { segmentId, fileName: _, ...body } = upload
   if (body.size < parts.config.blob.minBytes) throw new ApiError('FILE_TOO_SMALL')
