@@ -6,5 +6,5 @@ const database = testDatabase()
 
 test('whatever is done to few names at once is as if done in turn: nothing finished is lost, nothing leaks, the usage is the sum', async t => {
   t.timeout(180_000)
-  await runSchedules(t, (await database).url, 400)
+  await runSchedules(t, (await database).url, 1000)
 })
