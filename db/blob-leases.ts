@@ -60,3 +60,8 @@ const end = statement<never>(
 export async function endBlobLease(db: Db, { subject, place, holder }: BlobLease): Promise<void> {
   await end(db, [subject, place, holder])
 }
+
+/** Drops the places of processes that ended without a word. */
+export async function sweepBlobLeases(db: Db): Promise<void> {
+  await db('blob_leases').where('expires_at', '<', db.fn.now()).delete()
+}

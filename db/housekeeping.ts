@@ -1,5 +1,6 @@
 import { sweepPoints } from './app-metrics.ts'
 import { sweepAudit } from './audit.ts'
+import { sweepBlobLeases } from './blob-leases.ts'
 import { sweepReceipts } from './blob-receipts.ts'
 import { sweepCaptchas } from './captchas.ts'
 import { type Db, isMine } from './database.ts'
@@ -28,6 +29,7 @@ export async function tidyRows(db: Db): Promise<boolean> {
     await sweepDowngrades(trx)
     await sweepUploads(trx)
     await sweepUploadTokens(trx)
+    await sweepBlobLeases(trx)
     await sweepReceipts(trx)
     await sweepShares(trx)
     return true

@@ -46,8 +46,8 @@ export interface Pinnable {
 
 /**
  * An upload as its token has it: what is pinned stands whatever was asked for. Without a pinned name the object's name gets a
- * random part, so that no uploader takes, or replaces, a name of the account. `max_size` and `allowed_extensions` are for
- * `refusedByPins`.
+ * random part, so that no uploader takes, or replaces, a name of the account. `max_size` and `allowed_extensions` are for whoever
+ * sees the file.
  */
 export function pinned<T extends Pinnable>(asked: T, pins: UploadPins): T {
   const { max_size, allowed_extensions, private: visibility, ...fixed } = pins
@@ -56,13 +56,4 @@ export function pinned<T extends Pinnable>(asked: T, pins: UploadPins): T {
   if (visibility !== undefined) upload.private = visibility
   if (pins.name === undefined) upload.security_hash = true
   return upload
-}
-
-/** Why a token does not take a file of this extension (lower case, without its dot; '' = none) and size in bytes; undefined when it does. */
-export function refusedByPins(
-  { max_size, allowed_extensions }: UploadPins,
-  file: { extension: string; bytes?: number },
-): 'FILE_TYPE_NOT_ALLOWED' | 'FILE_TOO_LARGE' | undefined {
-  if (allowed_extensions && !allowed_extensions.includes(file.extension)) return 'FILE_TYPE_NOT_ALLOWED'
-  return max_size !== undefined && (file.bytes ?? 0) > max_size ? 'FILE_TOO_LARGE' : undefined
 }
