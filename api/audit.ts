@@ -17,10 +17,11 @@ export async function audit(
   const operationId = exchange.headers['X-Operation-Id'] ?? null
   const command = endpoint.method !== 'GET' || endpoint.changes
   const again = 'Idempotent-Replayed' in exchange.headers
-  if (!command || again || !caller || (result !== 'success' && operationId === null)) return
+  const actor = caller?.user.id ?? exchange.actor
+  if (!command || again || !actor || (result !== 'success' && operationId === null)) return
   const entry = {
-    accountId: app?.owner_id ?? exchange.resourceOwner ?? caller.user.id,
-    actor: caller.user.id,
+    accountId: app?.owner_id ?? exchange.resourceOwner ?? actor,
+    actor,
     action: endpoint.name,
     resource: app?.id ?? exchange.resource ?? null,
     result,

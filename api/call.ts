@@ -11,6 +11,8 @@ export class Exchange {
   resource: string | undefined
   /** Account whose resource that is, where it is not the caller's. */
   resourceOwner: string | undefined
+  /** Account that a public command turned out to be done for. */
+  actor: string | undefined
   #gone: AbortController | undefined
 
   constructor(

@@ -65,6 +65,7 @@ export interface Claim {
 }
 
 export interface ClaimedKey {
+  keyId: string
   key: string
   userId: string
   scopes: Scope[]
@@ -118,7 +119,7 @@ async function first(trx: Db, masterKey: string, row: AuthorizationRow): Promise
     .insert({ ...granted, expires_at: expires })
     .returning('expires_at')
   await trx('authorizations').where({ code_hash: row.code_hash }).update({ key_id: id, claimed_at: trx.fn.now() })
-  return { key, userId, scopes: row.scopes, expiresAt: made.expires_at }
+  return { keyId: id, key, userId, scopes: row.scopes, expiresAt: made.expires_at }
 }
 
 async function again(trx: Db, masterKey: string, row: AuthorizationRow): Promise<Outcome> {
@@ -128,8 +129,8 @@ async function again(trx: Db, masterKey: string, row: AuthorizationRow): Promise
     .where({ id: row.key_id, revoked_at: null })
     .whereRaw('now() <= ?::timestamptz + make_interval(secs => ?)', [row.claimed_at, graceSeconds])
     .update({ hash })
-    .returning('expires_at')
+    .returning(['id', 'expires_at'])
   if (!renewed) throw new ApiError('INVALID_GRANT')
   await announceAccess(trx, userId)
-  return { key, userId, scopes: row.scopes, expiresAt: renewed.expires_at }
+  return { keyId: renewed.id, key, userId, scopes: row.scopes, expiresAt: renewed.expires_at }
 }

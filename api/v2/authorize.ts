@@ -104,9 +104,9 @@ export const authorizeClaim = endpoint({
     'INVALID_GRANT',
     'APIKEY_LIMIT_REACHED',
   ],
-  async handle({ body }, { db, config }) {
+  async handle({ body, exchange }, { db, config }) {
     const { verifier, redirect_uri: uri } = body
-    const { key, userId, ...granted } = await authorizations.claimKey(db, config.masterKey, {
+    const { keyId, key, userId, ...granted } = await authorizations.claimKey(db, config.masterKey, {
       codeHash: credentialHash(body.code),
       refusal({ challenge, redirect_uri }) {
         if (typeof verifier !== 'string' || typeof uri !== 'string') return 'INVALID_REQUEST'
@@ -116,6 +116,8 @@ export const authorizeClaim = endpoint({
     })
     const user = await findUser(db, userId)
     if (!user || user.blocked_at) throw new ApiError('INVALID_GRANT')
+    exchange.actor = userId
+    exchange.resource = keyId
     const { scopes: list, expiresAt } = granted
     return {
       api_key: key,

@@ -24,6 +24,7 @@ export const gitConnectCallback = endpoint({
   summary: 'Come back from the git provider',
   auth: 'public',
   envelope: false,
+  changes: true,
   query: z.object({
     state: text,
     code: text,
@@ -48,7 +49,10 @@ export const gitConnectCallback = endpoint({
     }
     try {
       const visitor = await gitProvider.visitor(query.code, returnUrl(parts), AbortSignal.timeout(patienceMs))
-      return visitor ? await bind(parts, userId, visitor, installationId) : refused
+      if (!visitor) return refused
+      const bound = await bind(parts, userId, visitor, installationId)
+      if (bound.status === 200) exchange.actor = userId
+      return bound
     } catch (thrown) {
       return unwell(parts, thrown)
     }

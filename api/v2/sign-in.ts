@@ -50,15 +50,16 @@ export const signInEnd = endpoint({
   }),
   response: session,
   errors: ['INVALID_REQUEST', 'INVALID_GRANT'],
-  async handle({ body: { id, code }, exchange: { address } }, { db, config: { masterKey } }) {
+  async handle({ body: { id, code }, exchange }, { db, config: { masterKey } }) {
     const userId = await endSignIn(db, id, () => isMailedCode(masterKey, 'sign-in', id, code))
     if (!userId) throw new ApiError('INVALID_GRANT', 'The code is wrong, was used, or is too old. Ask for a new one.')
+    exchange.actor = userId
     const {
       id: sessionId,
       token,
       expiresAt,
     } = await createSession(db, masterKey, { userId, lifeSeconds: sessionSeconds })
-    await passCaptchaOn(db, { signInId: id, sessionId, address })
+    await passCaptchaOn(db, { signInId: id, sessionId, address: exchange.address })
     return { token, expires_at: expiresAt.toISOString() }
   },
 })

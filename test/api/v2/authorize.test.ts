@@ -44,6 +44,12 @@ test('a program is granted a key with the scopes it asked for, for 90 days', asy
   t.is((await api().as(api_key).get('/v2/users/me')).status, 200)
   t.is((await api().as(api_key).get('/v2/account/apikey')).status, 401)
   t.is((await api().as(api_key).post('/v2/apps')).body.code, 'MISSING_SCOPE')
+  const granted = await api().db('api_keys').where({ user_id: ana.id, granted_to: 'berth-cli' }).first()
+  t.like((await api().as(ana.key).get('/v2/account/audit')).body.response.entries, {
+    length: 2,
+    0: { actor: ana.id, action: 'account.authorize.claim', resource: granted.id },
+    1: { actor: ana.id, action: 'account.authorize.decide', result: 'success' },
+  })
 })
 
 test('a claim repeated within a minute gives the same key with a new secret; later it is over', async t => {

@@ -85,6 +85,10 @@ test.serial('the page begins with a session in a header, and signing in binds wh
   const state = url.searchParams.get('state')!
   t.is((await comeBack({ cookie, state }, { code: provider.code(person) })).status, 200)
   t.deepEqual(await bound(user), [first.id, second.id])
+  t.like((await api().as(user).get('/v2/account/audit')).body.response.entries[0], {
+    actor: user.id,
+    action: 'git.connect.callback',
+  })
   for (const answer of [await api().as(user).get('/git/connect'), await api().as(user).post('/git/connect')])
     t.deepEqual([answer.status, answer.body.code], [401, 'ACCESS_DENIED'])
 })

@@ -19,6 +19,8 @@ test('the code of the mail gives a session, once', async t => {
   t.is((await api().as(body.response.token).get('/v2/users/me')).body.response.user.id, ana.id)
   t.is((await api().as(body.response.token).get('/v2/account/apikey')).status, 200)
   t.is((await end(id, rightCode(id))).body.code, 'INVALID_GRANT', 'once')
+  const { response } = (await api().as(ana.session).get('/v2/account/audit')).body
+  t.like(response.entries, { length: 2, 1: { actor: ana.id, action: 'account.sign-in.end', resource: null } })
 })
 
 test('twenty at once with the right code are one session', async t => {
