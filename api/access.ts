@@ -21,8 +21,8 @@ export interface ScopeAuth {
 }
 
 /**
- * Throws ACCESS_DENIED for a key on a session route, MISSING_SCOPE for a key without the scope, UPLOAD_TOKEN_NOT_ALLOWED for an
- * upload token elsewhere than on upload routes.
+ * Throws ACCESS_DENIED for a key on a session route, MISSING_SCOPE for a key without the scope, RESOURCE_NOT_ALLOWED for a key of
+ * certain applications on objects, UPLOAD_TOKEN_NOT_ALLOWED for an upload token elsewhere than on upload routes.
  */
 export function checkScope(caller: Caller, auth: Exclude<Auth, 'public'>): void {
   if (caller.kind === 'upload-token') {
@@ -35,7 +35,8 @@ export function checkScope(caller: Caller, auth: Exclude<Auth, 'public'>): void 
       'MISSING_SCOPE',
       auth.scope ? `The API key lacks the scope ${auth.scope}.` : 'This needs a key with full access.',
     )
-  }
+  } else if (caller.resources !== null && auth.scope?.startsWith('blob:'))
+    throw new ApiError('RESOURCE_NOT_ALLOWED', 'A key that is limited to certain applications has no objects.')
 }
 
 /**

@@ -113,6 +113,7 @@ export function commonErrors({
   if (auth !== 'public') codes.push('ACCESS_DENIED', 'CAPTCHA_REQUIRED')
   if (auth === 'session' || (typeof auth === 'object' && !auth.uploadToken)) codes.push('UPLOAD_TOKEN_NOT_ALLOWED')
   if (typeof auth === 'object') codes.push('MISSING_SCOPE')
+  if (typeof auth === 'object' && auth.scope?.startsWith('blob:')) codes.push('RESOURCE_NOT_ALLOWED')
   if (typeof auth === 'object' && auth.permission)
     codes.push('APP_NOT_FOUND', 'PERMISSION_DENIED', 'RESOURCE_NOT_ALLOWED')
   if (query || body) codes.push('INVALID_PARAMETERS', 'INVALID_INPUT')

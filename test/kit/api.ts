@@ -144,7 +144,7 @@ export interface TestApi {
   makeUser(input?: { plan?: string; name?: string; planEndsAt?: Date }): Promise<TestUser>
   makeKey(
     user: TestUser,
-    input: { scopes?: Scope[]; resources?: string[]; expiresAt?: Date },
+    input: { scopes?: Scope[]; resources?: string[]; prefixes?: string[]; expiresAt?: Date },
   ): Promise<{ id: string; key: string }>
   makeApp(user: TestUser, config?: Partial<AppConfigFile>): Promise<AppRow>
 }

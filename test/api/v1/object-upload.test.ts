@@ -192,7 +192,12 @@ test('what plans do not have is refused: uploads without a paid one, options wit
   const over = await api().makeUser({ planEndsAt: new Date(Date.now() - 1000) })
   for (const user of [nobody, over])
     t.like(await sendFile(api(), user), { status: 401, body: { code: 'PERMISSION_DENIED' } })
-  const options = [{ expire: '6' }, { expire: '167h' }, { cache_control: 'no-cache' }, { metadata: '{"a":"b"}' }]
+  const options: Record<string, string>[] = [
+    { expire: '6' },
+    { expire: '167h' },
+    { cache_control: 'no-cache' },
+    { metadata: '{"a":"b"}' },
+  ]
   const allowed: Record<string, number> = { 'hobby-1': 0, 'standard-4': 0, 'pro-12': 1, 'enterprise-24': 4 }
   for (const [plan, count] of Object.entries(allowed)) {
     const user = await api().makeUser({ plan })
