@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type CredentialRow, findByKeyHash, findBySession } from '../db/accounts.ts'
 import type { Db } from '../db/database.ts'
 import { findUploadToken, type UploadToken } from '../db/upload-tokens.ts'
@@ -55,7 +56,8 @@ export function authenticator({ db, masterKey, plans, processes }: Authenticator
     const name = hash?.toString('base64')
     const user = hash && name && !guessers.refuses(address, name, now) ? await findByKeyHash(db, hash) : undefined
     if (user) return callerOf(user, 'key', plans)
-    guessers.miss(address, name, now)
+    const waitMs = guessers.miss(address, name, now)
+    if (waitMs > 0) await sleep(waitMs)
     throw new ApiError('ACCESS_DENIED')
   }
 

@@ -4,11 +4,17 @@ const windowMs = 60_000
 const blockMs = 5 * 60_000
 const allowed = 20
 const most = 10_000
+/** A blocked address is answered once in this time, so that a flood of its own making waits for itself and for nobody else. */
+const paceMs = 5
+/** Well within what a request may take to be admitted. */
+const longestWaitMs = 1000
 
 interface Record {
   since: number
   misses: number
   blockedUntil: number
+  /** When the next refusal has its turn. */
+  turn: number
   /** Hashes that were looked up and belong to no account. */
   unknown: Set<string>
 }
@@ -26,17 +32,21 @@ export class Guessers {
     this.#allowed = Math.ceil(allowed / processes)
   }
 
-  /** Notes a key of no account; `hash` is absent when its form alone betrayed it. */
-  miss(address: string, hash: string | undefined, now: number): void {
+  /** Notes a key of no account; `hash` is absent when its form alone betrayed it. Returns how many ms its refusal is to wait. */
+  miss(address: string, hash: string | undefined, now: number): number {
     const source = networkOf(address)
     let record = this.#records.get(source)
     if (!record || (now - record.since > windowMs && now >= record.blockedUntil)) {
       if (this.#records.size >= most) this.#records.clear()
-      record = { since: now, misses: 0, blockedUntil: 0, unknown: new Set() }
+      record = { since: now, misses: 0, blockedUntil: 0, turn: 0, unknown: new Set() }
       this.#records.set(source, record)
     }
     if (hash && record.unknown.size < 1000) record.unknown.add(hash)
-    if (++record.misses >= this.#allowed) record.blockedUntil = Math.max(record.blockedUntil, now + blockMs)
+    if (++record.misses < this.#allowed) return 0
+    record.blockedUntil = Math.max(record.blockedUntil, now + blockMs)
+    const wait = Math.min(Math.max(0, record.turn - now), longestWaitMs)
+    record.turn = now + wait + paceMs
+    return wait
   }
 
   refuses(address: string, hash: string, now: number): boolean {

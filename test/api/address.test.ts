@@ -50,6 +50,19 @@ test('slow guessing is not insisting; a /64 is one caller', t => {
   t.false(guessers.refuses('2001:db8:0:2::1', 'dead', 21))
 })
 
+test('refusals to a guesser are paced: as many as like wait their turn, a second at most, and nobody else waits', t => {
+  const guessers = new Guessers()
+  for (let i = 0; i < 20; i++) t.is(guessers.miss('192.0.2.1', undefined, 0), 0)
+  t.deepEqual(
+    Array.from({ length: 3 }, () => guessers.miss('192.0.2.1', undefined, 0)),
+    [5, 10, 15],
+  )
+  t.is(guessers.miss('192.0.2.2', undefined, 0), 0)
+  for (let i = 0; i < 1000; i++) guessers.miss('192.0.2.1', undefined, 0)
+  t.is(guessers.miss('192.0.2.1', undefined, 0), 1000)
+  t.is(guessers.miss('192.0.2.1', undefined, 5000), 0)
+})
+
 test('each of several processes counts to its share', t => {
   const pair = [new Guessers(2), new Guessers(2)]
   for (let i = 0; i < 18; i++) pair[i % 2]!.miss('192.0.2.1', 'dead', i)
