@@ -49,6 +49,7 @@ export function publicHeaders({ cache_control }: Shown): Record<string, string> 
     'CDN-Cache-Control': cache_control === 'no-cache' ? 'no-cache' : `max-age=${cdnSeconds}`,
     'Cross-Origin-Resource-Policy': 'cross-origin',
     'Access-Control-Allow-Origin': '*',
+    'Access-Control-Expose-Headers': 'Accept-Ranges, Content-Range, ETag',
   }
 }
 

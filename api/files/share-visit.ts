@@ -4,6 +4,7 @@ import { shareIdPattern } from '../../policy/ids.ts'
 import { deriveKey } from '../../policy/keys.ts'
 import { linkVisits, ownCounters } from '../../policy/limits.ts'
 import { objectHeaders, privateHeaders } from '../../policy/object-headers.ts'
+import type { ObjectName } from '../../policy/object-names.ts'
 import { publicUrlOf } from '../../policy/object-urls.ts'
 import { readVisit, type Visit, visitCookieName, visitSeconds, visitValue } from '../../policy/share-visits.ts'
 import type { Exchange } from '../call.ts'
@@ -21,24 +22,31 @@ import { notFound, reads, text } from './text-answers.ts'
  */
 export async function visitShare(id: string, exchange: Exchange, parts: Parts): Promise<Reply> {
   const posts = exchange.request.method === 'POST'
-  const share = (reads(exchange) || posts) && shareIdPattern.test(id) ? await findShare(parts.db, id) : undefined
-  if (!share) return notFound
-  const { address } = exchange
-  const scale = parts.config.rateLimitScale
-  await parts.limiter.admit(ownCounters('links.share', linkVisits.share, { link: id, address, scale }))
-  const name = { ownerId: share.owner_id, bucket: share.bucket, key: share.key }
-  const found = await openObject(parts.db, name)
-  if (found?.object.birth !== share.birth) return notFound
-  const url = publicUrlOf(parts.config.urls.public, name)
-  if (url) return goTo(url)
+  const opened = reads(exchange) || posts ? await openShare(id, exchange, parts) : undefined
+  if (!opened) return notFound
+  const { share, found } = opened
+  const url = publicUrlOf(parts.config.urls.public, nameOf(share))
+  if (url) return goTo(302, url)
   const visit = visitOf(share, exchange, parts)
   if (share.remaining === 0 && !isCounted(visit, found)) return spent
   if (share.password_hash && !visit) {
     if (!posts) return sharePage(exchange, false)
     if (!(await isRightPassword(share.password_hash, exchange, parts))) return sharePage(exchange, true)
-    return goTo(`/s/${id}`, { 'Set-Cookie': visitCookie(share, { counted: null }, parts) })
+    return goTo(303, `/s/${id}`, { 'Set-Cookie': visitCookie(share, { counted: null }, parts) })
   }
-  return posts ? goTo(`/s/${id}`) : download(share, found, visit, exchange, parts)
+  return posts ? goTo(303, `/s/${id}`) : download(share, found, visit, exchange, parts)
+}
+
+const nameOf = ({ owner_id, bucket, key }: ShareRow): ObjectName => ({ ownerId: owner_id, bucket, key })
+
+/** A share and the object that it was made for; undefined when one of them is gone. Throws KEEP_CALM past the limit. */
+async function openShare(id: string, { address }: Exchange, { db, limiter, config }: Parts) {
+  const share = shareIdPattern.test(id) ? await findShare(db, id) : undefined
+  if (!share) return undefined
+  const visited = { link: id, address, scale: config.rateLimitScale }
+  await limiter.admit(ownCounters('links.share', linkVisits.share, visited))
+  const found = await openObject(db, nameOf(share))
+  return found?.object.birth === share.birth ? { share, found } : undefined
 }
 
 /** "Opening the link downloads the file" (specification 4.6), unless its owner wants it shown. */
@@ -55,7 +63,8 @@ function download(
   // What continues a download that was counted is free; everything else counts, and is free to be continued.
   const toll: Toll = async ({ range }) => {
     if (range && range.from > 0 && isCounted(visit, found)) return {}
-    if (share.remaining !== null && !(await spendDownload(parts.db, share.id))) return { refusal: spent }
+    if (share.remaining === null) return {}
+    if (!(await spendDownload(parts.db, share.id))) return { refusal: spent }
     return { headers: { 'Set-Cookie': visitCookie(share, { counted: object.generation }, parts) } }
   }
   return sendBody(exchange, sendableObject(found, parts, headers), toll)
@@ -65,8 +74,8 @@ const spent = text(410, 'This link was used as often as it may be.\n')
 
 const isCounted = (visit: Visit | null, { object }: OpenedObject): boolean => visit?.counted === object.generation
 
-const goTo = (url: string, headers: Record<string, string> = {}): Reply => ({
-  status: 303,
+const goTo = (status: 302 | 303, url: string, headers: Record<string, string> = {}): Reply => ({
+  status,
   headers: { Location: url, 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer', ...headers },
 })
 

@@ -42,6 +42,7 @@ test('a share of a private file downloads it', async t => {
   t.is(answer.headers.get('content-disposition'), 'attachment; filename="My report.pdf"')
   t.is(answer.headers.get('cache-control'), 'private, no-store')
   t.is(answer.headers.get('content-type'), 'application/pdf')
+  t.is(answer.headers.get('set-cookie'), null, 'nothing is counted here')
 })
 
 test('a share of a public file leads to its address and restricts nothing', async t => {
@@ -50,6 +51,7 @@ test('a share of a public file leads to its address and restricts nothing', asyn
   const url = await shared(ana, made, { password: 'correct horse', max_downloads: 1 })
   for (let n = 0; n < 3; n++) {
     const answer = await visit(url)
+    t.is(answer.status, 302)
     t.is(answer.headers.get('location'), `${api().parts.config.urls.public}/${made.id}`)
     t.is(answer.headers.get('cache-control'), 'no-store')
   }
