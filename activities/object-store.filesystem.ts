@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { addAbortSignal, Readable } from 'node:stream'
 import { rangeWithin, segmentPath } from './object-store.meter.ts'
 import { receive } from './object-store.receive.ts'
+import { sharedFolderSync } from './object-store.syncs.ts'
 import { BodyNotFound, type ObjectStore, type PutOptions, type StoredBody } from './object-store.ts'
 
 /** Up to this size a read is one call, which is what small downloads are fast by. */
@@ -19,8 +20,19 @@ export async function filesystemStore(folder: string, temporaryMs = staleMs): Pr
   return new FilesystemStore(folder)
 }
 
+/** Ids of all bodies that lie in such a folder, by their first two characters; a folder that does not exist holds none. */
+export async function* bodiesIn(folder: string): AsyncGenerator<string[]> {
+  const below = async (path: string) => (await readdir(path).catch(unlessMissing)) ?? []
+  const root = join(folder, 'o')
+  for (const first of (await below(root)).sort()) {
+    const groups = await Promise.all((await below(join(root, first))).map(second => below(join(root, first, second))))
+    yield groups.flat()
+  }
+}
+
 class FilesystemStore implements ObjectStore {
   readonly #folder: string
+  readonly #sync = sharedFolderSync()
 
   constructor(folder: string) {
     this.#folder = folder
@@ -56,6 +68,16 @@ class FilesystemStore implements ObjectStore {
     }
   }
 
+  async read(id: string, from: number, length: number): Promise<Buffer> {
+    const file = await this.open(id)
+    try {
+      const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(length), 0, length, from)
+      return buffer.subarray(0, bytesRead)
+    } finally {
+      await file.close()
+    }
+  }
+
   async head(id: string): Promise<{ size: number } | null> {
     const found = await stat(this.#path(id)).catch(unlessMissing)
     return found && { size: found.size }
@@ -83,9 +105,9 @@ class FilesystemStore implements ObjectStore {
         if (error.code !== 'ENOENT') throw error
         await mkdir(folder, { recursive: true, mode: 0o700 })
         await rename(temporary, target)
-        for (const parent of [dirname(folder), dirname(dirname(folder)), this.#folder]) await syncFolder(parent)
+        for (const parent of [dirname(folder), dirname(dirname(folder)), this.#folder]) await this.#sync(parent)
       })
-      await syncFolder(folder)
+      await this.#sync(folder)
     } catch (error) {
       await rm(target, { force: true })
       throw error
@@ -104,11 +126,6 @@ async function readWhole(file: FileHandle, from: number, length: number): Promis
   const { bytesRead } = await file.read(bytes, 0, length, from)
   if (bytesRead !== length) throw new Error(`A stored body gave ${bytesRead} of ${length} bytes.`)
   return bytes
-}
-
-async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, 'r')
-  await folder.sync().finally(() => folder.close())
 }
 
 async function removeStale(folder: string, olderThanMs: number): Promise<void> {

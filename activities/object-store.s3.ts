@@ -91,6 +91,11 @@ class S3Store implements ObjectStore {
     }
   }
 
+  async read(id: string, from: number, length: number): Promise<Buffer> {
+    if (length === 0) return Buffer.alloc(0)
+    return Buffer.concat(await (await this.get(id, from, from + length - 1)).toArray())
+  }
+
   async head(id: string): Promise<{ size: number } | null> {
     const found = await this.#head(this.#key(id))
     return found && { size: found.size }

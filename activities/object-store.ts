@@ -17,12 +17,14 @@ export interface PutOptions {
   signal?: AbortSignal
 }
 
-/** The four verbs every backend of immutable bodies has, and a local view for readers that seek. Ids are opaque hex. */
+/** The few verbs every backend of immutable bodies has, and a local view for readers that seek. Ids are opaque hex. */
 export interface ObjectStore {
   /** Durable on return; rejects short, long or torn bodies and leaves nothing behind. */
   put(id: string, body: Readable, options?: PutOptions): Promise<StoredBody>
   /** Bytes `from` to `to`, absolute and inclusive; rejects with `BodyNotFound`. */
   get(id: string, from?: number, to?: number, signal?: AbortSignal): Promise<Readable>
+  /** So many bytes from a byte on, in one piece: for small bodies. Fewer where the body ends; rejects with `BodyNotFound`. */
+  read(id: string, from: number, length: number): Promise<Buffer>
   head(id: string): Promise<{ size: number } | null>
   /** Absent is success. */
   delete(id: string): Promise<void>

@@ -3,6 +3,7 @@ import { crc32 } from 'node:zlib'
 import type { ObjectStore } from '../../activities/object-store.ts'
 import type { ManifestPart } from '../../db/manifests.ts'
 import type { ByteRange } from '../../policy/byte-range.ts'
+import { ApiError } from '../../policy/errors.ts'
 
 /** The store gave other bytes than were put there. */
 export class BodyDamaged extends Error {
@@ -14,7 +15,8 @@ const smallBytes = 64 * 1024
 
 /**
  * The bytes of an object's manifest, or of a range of it. Segments that are read whole are compared with their checksum before their
- * last bytes are let go, and every length is: what is damaged never looks whole. Rejects when the first byte cannot be had.
+ * last bytes are let go, and every length is: what is damaged never looks whole. Rejects when the first byte cannot be had: with
+ * `BodyDamaged`, or PUBLIC_STORAGE_UNAVAILABLE.
  */
 export async function openBody(
   store: ObjectStore,
@@ -23,18 +25,16 @@ export async function openBody(
   gone: AbortSignal,
 ): Promise<Buffer | Readable> {
   const stretches = stretchesOf(parts, range)
-  const bytes = stretches.reduce((sum, { from, to }) => sum + to - from + 1, 0)
+  const bytes = stretches.reduce((sum, stretch) => sum + stretch.length, 0)
   if (bytes !== (range ? range.to - range.from + 1 : size))
     throw new BodyDamaged('A manifest does not hold its object.')
   const [stretch] = stretches
   if (!stretch) return Buffer.alloc(0)
-  const first = await stretch.open(store, gone)
+  if (bytes <= smallBytes && stretches.length === 1) return stretch.read(store).catch(unread)
+  const first = await stretch.open(store, gone).catch(unread)
   // Until somebody reads, a client that goes away must not end this process.
   first.on('error', () => {})
-  if (bytes > smallBytes || stretches.length > 1) return flowing(first, stretches, store, gone)
-  const pieces: Buffer[] = []
-  for await (const piece of checked(first, stretch)) pieces.push(piece)
-  return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
+  return flowing(first, stretches, store, gone)
 }
 
 /** How many bytes an object has, and where they lie. */
@@ -61,8 +61,24 @@ class Stretch {
     this.crc32 = this.from === 0 && this.to === part.segmentSize - 1 ? part.crc32 : null
   }
 
+  get length(): number {
+    return this.to - this.from + 1
+  }
+
   open(store: ObjectStore, gone: AbortSignal): Promise<Readable> {
     return store.get(this.part.segmentId, this.from, this.to, gone)
+  }
+
+  async read(store: ObjectStore): Promise<Buffer> {
+    const bytes = await store.read(this.part.segmentId, this.from, this.length)
+    this.assertStored(bytes.length, this.crc32 === null ? 0 : crc32(bytes))
+    return bytes
+  }
+
+  /** Throws BodyDamaged unless so many bytes with this checksum are those that were stored. */
+  assertStored(bytes: number, sum: number): void {
+    if (bytes !== this.length || (this.crc32 !== null && this.crc32 !== sum))
+      throw new BodyDamaged(`The segment ${this.part.segmentId} is not what was stored.`)
   }
 }
 
@@ -87,18 +103,26 @@ function flowing(first: Readable, stretches: Stretch[], store: ObjectStore, gone
 }
 
 /** Passes on all but the last piece, and that one too when everything before it and itself are what was stored. */
-async function* checked(stream: Readable, { part, from, to, crc32: expected }: Stretch): AsyncGenerator<Buffer> {
-  let left = to - from + 1
+async function* checked(stream: Readable, stretch: Stretch): AsyncGenerator<Buffer> {
+  let bytes = 0
   let sum = 0
   let held: Buffer | undefined
   for await (const piece of stream as AsyncIterable<Buffer>) {
     if (held) yield held
     held = piece
-    left -= piece.length
-    if (expected !== null) sum = crc32(piece, sum)
-    if (left < 0) break
+    bytes += piece.length
+    if (stretch.crc32 !== null) sum = crc32(piece, sum)
+    if (bytes > stretch.length) break
   }
-  if (left !== 0 || (expected !== null && sum !== expected))
-    throw new BodyDamaged(`The segment ${part.segmentId} is not what was stored.`)
+  stretch.assertStored(bytes, sum)
   if (held) yield held
+}
+
+/** A body that is not there, or not as long as it was, is damage; a store that does not answer may do so again. */
+function unread(cause: Error): never {
+  if (cause instanceof BodyDamaged) throw cause
+  const isGone = cause.name === 'BodyNotFound' || cause instanceof RangeError
+  throw isGone
+    ? new BodyDamaged('A stored body is not there.', { cause })
+    : Object.assign(new ApiError('PUBLIC_STORAGE_UNAVAILABLE'), { cause })
 }

@@ -27,6 +27,16 @@ export function objectStoreContract(test: TestFn, store: () => ObjectStore, rema
     t.true((await bytesOf(await store().get(id))).equals(bytes))
   })
 
+  test('small stretches come in one piece, as far as the body goes', async t => {
+    const bytes = noise(100_000)
+    const id = newId()
+    await store().put(id, bodyOf(bytes))
+    t.true((await store().read(id, 0, 100_000)).equals(bytes))
+    t.true((await store().read(id, 7, 1)).equals(bytes.subarray(7, 8)))
+    t.true((await store().read(id, 99_990, 100)).equals(bytes.subarray(99_990)))
+    await t.throwsAsync(store().read(newId(), 0, 10), { instanceOf: BodyNotFound })
+  })
+
   test('an empty body is a body', async t => {
     const id = newId()
     const stored = await store().put(id, bodyOf(Buffer.alloc(0)), { length: 0 })

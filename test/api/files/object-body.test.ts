@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { open, truncate } from 'node:fs/promises'
+import { open, rm, symlink, truncate } from 'node:fs/promises'
 import { request } from 'node:http'
 import { connect } from 'node:net'
 import test from 'ava'
@@ -104,6 +104,17 @@ test('a small body with damage, a cut one and one that is gone are errors before
     t.is(answer.status, 500)
     t.notRegex(await answer.text(), /segment|ENOENT|\//)
     t.is(answer.headers.get('etag'), null)
+  }
+})
+
+test('a store that does not answer is a refusal that says when to come again', async t => {
+  for (const object of [await made(1000), await made(big)]) {
+    const path = api().store.pathOf(segmentPath(object.segmentIds[0]!))
+    await rm(path)
+    await symlink(path, path) // Opening it fails, whoever asks.
+    const answer = await read(object)
+    t.deepEqual([answer.status, answer.headers.get('retry-after')], [503, '5'])
+    t.is(await answer.text(), 'The storage does not answer. Try again in a moment.\n')
   }
 })
 
