@@ -1,0 +1,175 @@
+import test from 'ava'
+import { usageOf } from '../../../db/blob-usage.ts'
+import { findObject } from '../../../db/objects.ts'
+import { objectName } from '../../../policy/object-names.ts'
+import { type Answer, type TestUser, testApi } from '../../kit/api.ts'
+import { put } from '../../kit/objects.ts'
+import { sent } from '../../kit/sent-files.ts'
+
+const api = testApi()
+const gib = 1024 ** 3
+
+const copy = (user: TestUser, body: object, headers?: Record<string, string>): Promise<Answer> =>
+  api().blobAs(user).post('/v1/objects/copy', JSON.stringify(body), headers)
+const rowOf = (id: string) => findObject(api().db, objectName(id)!)
+const hashed = '_[a-z2-7]{16}'
+
+async function copied(user: TestUser, body: object) {
+  const { status, body: answer } = await copy(user, body)
+  if (status !== 200) throw new Error(`${status} ${JSON.stringify(answer)}`)
+  return answer.response
+}
+
+test('a copy keeps type, headers, metadata and content, refers to the same bytes, and counts', async t => {
+  const ana = await api().makeUser()
+  const query = { name: 'a', prefix: 'p', metadata: '{"by":"ana"}', cache_control: 'immutable', disposition: 'inline' }
+  const { id } = await sent(api(), ana, query, { fileName: 'me.png' })
+  const id2 = `pub/${ana.id}/b.png`
+  t.deepEqual(await copied(ana, { source: id, destination: { name: 'b' } }), {
+    id: id2,
+    private: false,
+    url: `${api().parts.config.urls.public}/${id2}`,
+    size: 5,
+    source: id,
+    moved: false,
+    replaced: false,
+  })
+  const [source, target] = [(await rowOf(id))!, (await rowOf(id2))!]
+  for (const column of [
+    'content_type',
+    'etag',
+    'metadata',
+    'cache_control',
+    'content_disposition',
+    'original_name',
+  ] as const)
+    t.deepEqual(target[column], source[column], column)
+  t.not(target.birth, source.birth)
+  t.like(await usageOf(api().db, ana.id), { objects: 2, bytes: 10 })
+  t.is(
+    (
+      await api()
+        .db('object_parts')
+        .countDistinct('segment_id as n')
+        .whereIn('generation', [source.generation, target.generation])
+    )[0]?.n,
+    '1',
+  )
+})
+
+test('a move takes the name along and counts nothing', async t => {
+  const ana = await api().makeUser()
+  const { id } = await sent(api(), ana, { name: 'a' })
+  const moved = await copied(ana, { source: id, destination: { name: 'b', prefix: 'x/' }, move: true })
+  t.like(moved, { id: `pub/${ana.id}/x/b.txt`, moved: true, replaced: false })
+  t.is(await rowOf(id), undefined)
+  t.like(await usageOf(api().db, ana.id), { objects: 1, bytes: 5 })
+  t.like(await copy(ana, { source: id, destination: { name: 'c' } }), {
+    status: 404,
+    body: { code: 'OBJECT_NOT_FOUND' },
+  })
+})
+
+test('a private copy always has a random part, others when they ask', async t => {
+  const ana = await api().makeUser()
+  const { id } = await sent(api(), ana, { name: 'a' })
+  const to = async (destination: object) =>
+    (await copied(ana, { source: id, destination: { name: 'b', ...destination } })).id
+  t.regex(await to({ private: true }), new RegExp(`^prv/${ana.id}/b${hashed}\\.txt$`))
+  t.regex(await to({ security_hash: true }), new RegExp(`^pub/${ana.id}/b${hashed}\\.txt$`))
+  const { id: hidden } = await sent(api(), ana, { name: 'h', private: 'true' })
+  const kept = await copied(ana, { source: hidden, destination: { name: 'h' } })
+  t.regex(kept.id, new RegExp(`^prv/${ana.id}/h${hashed}\\.txt$`), 'visibility stays unless it is said')
+  t.is((await copied(ana, { source: hidden, destination: { name: 'h', private: false } })).id, `pub/${ana.id}/h.txt`)
+})
+
+test('an expiry stays, changes or goes', async t => {
+  const ana = await api().makeUser({ plan: 'hobby-1' })
+  const { id, expires_at } = await sent(api(), ana, { name: 'a', expire: '30' })
+  const to = (destination: object) => copied(ana, { source: id, destination })
+  const same = await to({ name: 'b' })
+  t.is(same.expires_at, expires_at)
+  t.is(same.id, id.replace('/a-', '/b-'))
+  const soon = await to({ name: 'c', expire: '1h' })
+  t.true(Math.abs(new Date(soon.expires_at).getTime() - Date.now() - 3_600_000) < 60_000)
+  const never = await to({ name: 'd', expire: null })
+  t.is(never.id, `pub/${ana.id}/d.txt`)
+  t.false('expires_at' in never)
+})
+
+test('a name that is taken is replaced only by whoever says so', async t => {
+  const ana = await api().makeUser()
+  const [a, b] = [await sent(api(), ana, { name: 'a' }), await sent(api(), ana, { name: 'b' }, { bytes: 'other one' })]
+  const onto = { source: a.id, destination: { name: 'b' } }
+  for (const move of [false, true])
+    t.like(await copy(ana, { ...onto, move }), { status: 409, body: { code: 'OBJECT_ALREADY_EXISTS' } })
+  t.like(await copied(ana, { ...onto, overwrite: true }), { id: b.id, replaced: true })
+  t.like(await usageOf(api().db, ana.id), { objects: 2, bytes: 10 })
+  t.like(await copied(ana, { ...onto, overwrite: true, move: true }), { replaced: true, moved: true })
+  t.like(await usageOf(api().db, ana.id), { objects: 1, bytes: 5 })
+})
+
+test('a legacy object moves into the storage of today', async t => {
+  const ana = await api().makeUser()
+  await put(api().db, { ownerId: ana.id, bucket: 'legacy', key: 'old/a.pdf' }, 'old')
+  const source = `${ana.id}/old/a.pdf`
+  t.is((await copied(ana, { source, destination: { name: 'b' } })).id, `pub/${ana.id}/b.pdf`)
+  t.like(await copied(ana, { source, destination: { name: 'a', prefix: 'old' }, move: true }), {
+    id: `pub/${ana.id}/old/a.pdf`,
+    moved: true,
+  })
+  t.is(await rowOf(source), undefined)
+})
+
+test('a copy needs room, a move does not', async t => {
+  const ana = await api().makeUser({ plan: 'hobby-1' })
+  const { id } = await sent(api(), ana, { name: 'a' })
+  await api().parts.quota.close()
+  const row = { owner_id: ana.id, objects: 1, bytes: 5 * gib - 9 }
+  await api().db('blob_usage').insert(row).onConflict('owner_id').merge()
+  const to = (name: string, more = {}) => copy(ana, { source: id, destination: { name }, ...more })
+  t.like(await to('b'), { status: 403, body: { code: 'STORAGE_QUOTA_EXCEEDED' } })
+  await api().db('blob_usage').where({ owner_id: ana.id }).decrement('bytes', 1)
+  t.is((await to('b')).status, 200)
+  t.is((await to('c')).status, 403)
+  t.is((await to('b', { overwrite: true })).status, 200, 'it adds nothing')
+  t.is((await to('c', { move: true })).status, 200)
+})
+
+test('one Idempotency-Key moves once, and gives its answer again', async t => {
+  const ana = await api().makeUser()
+  const { id } = await sent(api(), ana, { name: 'a' })
+  const body = { source: id, destination: { name: 'b' }, move: true }
+  const headers = { 'idempotency-key': 'once' }
+  const first = await copy(ana, body, headers)
+  t.is(first.status, 200)
+  const again = await copy(ana, body, headers)
+  t.deepEqual([again.status, again.text], [200, first.text])
+  const other = await copy(ana, { ...body, move: false }, headers)
+  t.like(other, { status: 409, body: { code: 'IDEMPOTENCY_KEY_REUSED' } })
+})
+
+test('a copy refuses what it does not take', async t => {
+  const ana = await api().makeUser()
+  const { id: source } = await sent(api(), ana, { name: 'a' })
+  const wrong: [object, string][] = [
+    [{}, 'INVALID_OBJECT'],
+    [{ source: 'x', destination: { name: 'b' } }, 'INVALID_OBJECT'],
+    [{ source }, 'INVALID_DESTINATION'],
+    [{ source, destination: 'b' }, 'INVALID_DESTINATION'],
+    [{ source, destination: {} }, 'INVALID_OBJECT_NAME'],
+    [{ source, destination: { name: 'a/b' } }, 'INVALID_OBJECT_NAME'],
+    [{ source, destination: { name: 'b', prefix: '..' } }, 'INVALID_OBJECT_PREFIX'],
+    [{ source, destination: { name: 'b', private: 'true' } }, 'INVALID_DESTINATION'],
+    [{ source, destination: { name: 'b', security_hash: 1 } }, 'INVALID_DESTINATION'],
+    [{ source, destination: { name: 'b' }, move: 'yes' }, 'INVALID_DESTINATION'],
+    [{ source, destination: { name: 'b', expire: '59m' } }, 'INVALID_OBJECT_EXPIRE'],
+    [{ source, destination: { name: 'b', expire: '1826d' } }, 'INVALID_OBJECT_EXPIRE'],
+    [{ source, destination: { name: 'b', private: true, security_hash: false } }, 'INVALID_OBJECT_SECURITY_HASH'],
+    [{ source, destination: { name: 'a' } }, 'SAME_OBJECT'],
+    [{ source, destination: { name: 'a' }, move: true, overwrite: true }, 'SAME_OBJECT'],
+  ]
+  for (const [body, code] of wrong) t.like(await copy(ana, body), { status: 400, body: { code } }, JSON.stringify(body))
+  const poor = await api().makeUser({ plan: 'free' })
+  t.like(await copy(poor, { source, destination: { name: 'b' } }), { status: 401, body: { code: 'PERMISSION_DENIED' } })
+})
