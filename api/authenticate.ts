@@ -56,8 +56,7 @@ export function authenticator({ db, masterKey, plans, processes }: Authenticator
     const name = hash?.toString('base64')
     const user = hash && name && !guessers.refuses(address, name, now) ? await findByKeyHash(db, hash) : undefined
     if (user) return callerOf(user, 'key', plans)
-    const waitMs = guessers.miss(address, name, now)
-    if (waitMs > 0) await sleep(waitMs)
+    guessers.miss(address, name, now)
     throw new ApiError('ACCESS_DENIED')
   }
 
@@ -74,14 +73,8 @@ export function authenticator({ db, masterKey, plans, processes }: Authenticator
     return { ...callerOf(found.user, 'upload-token', plans), uploadToken: found.token }
   }
 
-  return (request, address) => {
-    const credential = credentialOf(request)
-    if (credential === undefined) return Promise.reject(new ApiError('ACCESS_DENIED'))
-    const now = performance.now()
-    if (now - believedSince > believeMs) {
-      believed = new Map()
-      believedSince = now
-    }
+  /** Looked up once for all who ask with it at the same time. */
+  function look(credential: string, address: string): Promise<Caller> {
     const known = believed.get(credential)
     if (known) return known
     const found = isUploadToken(credential)
@@ -93,6 +86,23 @@ export function authenticator({ db, masterKey, plans, processes }: Authenticator
     generation.set(credential, found)
     found.catch(() => generation.delete(credential))
     return found
+  }
+
+  async function refuse(refusal: unknown, address: string): Promise<never> {
+    const waitMs = guessers.waitOf(address, Date.now())
+    if (waitMs > 0) await sleep(waitMs)
+    throw refusal
+  }
+
+  return (request, address) => {
+    const credential = credentialOf(request)
+    if (credential === undefined) return Promise.reject(new ApiError('ACCESS_DENIED'))
+    const now = performance.now()
+    if (now - believedSince > believeMs) {
+      believed = new Map()
+      believedSince = now
+    }
+    return look(credential, address).catch(refusal => refuse(refusal, address))
   }
 }
 

@@ -32,8 +32,8 @@ export class Guessers {
     this.#allowed = Math.ceil(allowed / processes)
   }
 
-  /** Notes a key of no account; `hash` is absent when its form alone betrayed it. Returns how many ms its refusal is to wait. */
-  miss(address: string, hash: string | undefined, now: number): number {
+  /** Notes a key of no account; `hash` is absent when its form alone betrayed it. */
+  miss(address: string, hash: string | undefined, now: number): void {
     const source = networkOf(address)
     let record = this.#records.get(source)
     if (!record || (now - record.since > windowMs && now >= record.blockedUntil)) {
@@ -42,16 +42,25 @@ export class Guessers {
       this.#records.set(source, record)
     }
     if (hash && record.unknown.size < 1000) record.unknown.add(hash)
-    if (++record.misses < this.#allowed) return 0
-    record.blockedUntil = Math.max(record.blockedUntil, now + blockMs)
+    if (++record.misses >= this.#allowed) record.blockedUntil = Math.max(record.blockedUntil, now + blockMs)
+  }
+
+  refuses(address: string, hash: string, now: number): boolean {
+    return this.#blocked(address, now)?.unknown.has(hash) ?? false
+  }
+
+  /** How many ms a refusal to this address is to wait for its turn; 0 where nobody insists. */
+  waitOf(address: string, now: number): number {
+    const record = this.#blocked(address, now)
+    if (!record) return 0
     const wait = Math.min(Math.max(0, record.turn - now), longestWaitMs)
     record.turn = now + wait + paceMs
     return wait
   }
 
-  refuses(address: string, hash: string, now: number): boolean {
-    if (this.#records.size === 0) return false
+  #blocked(address: string, now: number): Record | undefined {
+    if (this.#records.size === 0) return undefined
     const record = this.#records.get(networkOf(address))
-    return record !== undefined && record.blockedUntil > now && record.unknown.has(hash)
+    return record && record.blockedUntil > now ? record : undefined
   }
 }

@@ -52,15 +52,16 @@ test('slow guessing is not insisting; a /64 is one caller', t => {
 
 test('refusals to a guesser are paced: as many as like wait their turn, a second at most, and nobody else waits', t => {
   const guessers = new Guessers()
-  for (let i = 0; i < 20; i++) t.is(guessers.miss('192.0.2.1', undefined, 0), 0)
-  t.deepEqual(
-    Array.from({ length: 3 }, () => guessers.miss('192.0.2.1', undefined, 0)),
-    [5, 10, 15],
-  )
-  t.is(guessers.miss('192.0.2.2', undefined, 0), 0)
-  for (let i = 0; i < 1000; i++) guessers.miss('192.0.2.1', undefined, 0)
-  t.is(guessers.miss('192.0.2.1', undefined, 0), 1000)
-  t.is(guessers.miss('192.0.2.1', undefined, 5000), 0)
+  for (let i = 0; i < 20; i++) {
+    t.is(guessers.waitOf('192.0.2.1', 0), 0)
+    guessers.miss('192.0.2.1', undefined, 0)
+  }
+  const waits = Array.from({ length: 300 }, () => guessers.waitOf('192.0.2.1', 0))
+  t.deepEqual(waits.slice(0, 4), [0, 5, 10, 15])
+  t.is(Math.max(...waits), 1000)
+  t.is(guessers.waitOf('192.0.2.2', 0), 0)
+  t.is(guessers.waitOf('192.0.2.1', 5000), 0)
+  t.is(guessers.waitOf('192.0.2.1', 5 * 60_000), 0)
 })
 
 test('each of several processes counts to its share', t => {

@@ -11,17 +11,19 @@ test.serial.after.always('stop both', async () => {
   for (const step of undo.reverse()) await step()
 })
 
+let one: TestApi
+let two: TestApi
 /** Two processes that share a port, behind a proxy that tells where somebody calls from. */
-async function pairOf(): Promise<[TestApi, TestApi]> {
+test.before('start both', async () => {
   const options = { config: { apiProcesses: 2, trustedProxies: ['127.0.0.1', '::1'] } }
-  return [await openApiFor(await database, options, undo), await openApiFor(await database, options, undo)]
-}
+  one = await openApiFor(await database, options, undo)
+  two = await openApiFor(await database, options, undo)
+})
 
 const ask = async (api: TestApi, key: string, from: string) =>
   (await api.as(key).get('/v2/users/me', { 'x-forwarded-for': from })).status
 
 test('an address that insists on keys of no account is refused by both processes, and its valid keys work at both', async t => {
-  const [one, two] = await pairOf()
   const ana = await one.makeUser()
   const { key: spare } = await one.makeKey(ana, {})
   const dead = await one.makeKey(ana, {})
@@ -40,7 +42,6 @@ test('an address that insists on keys of no account is refused by both processes
 })
 
 test('20 keys of no account from one /64 are one guesser; a forged address makes nobody else one', async t => {
-  const [one, two] = await pairOf()
   const ana = await one.makeUser()
   const dead = await one.makeKey(ana, {})
   await revokeKey(one.db, dead.id)
@@ -52,4 +53,15 @@ test('20 keys of no account from one /64 are one guesser; a forged address makes
     t.is(await ask(api, dead.key, '2001:db8:0:1::1'), 200)
     t.is(await ask(api, dead.key, '198.51.100.1'), 200)
   }
+})
+
+test('a flood of one key waits for itself, also when its requests are one look-up', async t => {
+  const ana = await one.makeUser()
+  const unknown = newApiKey('cd'.repeat(32), ana.id).key
+  for (let n = 0; n < 10; n++) t.is(await ask(one, unknown, '203.0.113.20'), 401)
+  const begun = performance.now()
+  const flood = Array.from({ length: 60 }, () => ask(one, unknown, '203.0.113.20'))
+  t.deepEqual([...new Set(await Promise.all(flood))], [401])
+  t.true(performance.now() - begun > 250, '60 refusals take 59 turns of 5 ms, however quick the machine is')
+  t.is(await ask(one, ana.key, '203.0.113.20'), 200)
 })
