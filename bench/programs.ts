@@ -29,10 +29,12 @@ export interface ApiSettings {
   masterKey: string
   /** Thrown away by the caller. */
   folder: string
+  /** Further settings by their names. */
+  settings?: Record<string, string>
 }
 
 /** One API process on ports of its own, with limits out of the way and nobody at Temporal's address. */
-export async function startApi({ databaseUrl, masterKey, folder }: ApiSettings) {
+export async function startApi({ databaseUrl, masterKey, folder, settings }: ApiSettings) {
   const names = ['API_PORT', 'BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT']
   const ports = Object.fromEntries(await Promise.all(names.map(async name => [name, String(await freePort(0))])))
   const { child } = await startProgram('../workers/api.ts', [], {
@@ -42,6 +44,8 @@ export async function startApi({ databaseUrl, masterKey, folder }: ApiSettings) 
     RATE_LIMIT_SCALE: '1000000',
     TEMPORAL_ADDRESS: `127.0.0.1:${await freePort(0)}`,
     ...ports,
+    ...settings,
   })
-  return { child, url: `http://127.0.0.1:${ports.API_PORT}` }
+  const at = (name: string) => `http://127.0.0.1:${ports[name]}`
+  return { child, url: at('API_PORT'), blobUrl: at('BLOB_PORT'), publicUrl: at('PUBLIC_PORT') }
 }

@@ -23,11 +23,16 @@ export function throwAwayFolder(): string {
   return folder
 }
 
-/** A throw-away cluster without fsync, with the migrated template in it. */
-export async function startTestPostgres(supervisor: Supervisor, folder: string, say: Say): Promise<TestPostgres> {
+/** A throw-away cluster with the migrated template in it; without fsync, unless what is measured is to be as safe as in production. */
+export async function startTestPostgres(
+  supervisor: Supervisor,
+  folder: string,
+  say: Say,
+  durable = false,
+): Promise<TestPostgres> {
   const port = await freePort(0)
   const password = 'test'
-  const cluster = { folder: join(folder, 'postgres'), port, password, durable: false, maxConnections: 300 }
+  const cluster = { folder: join(folder, 'postgres'), port, password, durable, maxConnections: 300 }
   await supervisor.start(await postgresProcess(cluster, say))
   const adminUrl = postgresUrl(port, password, 'postgres')
   await ensureDatabase(adminUrl, templateDatabase)

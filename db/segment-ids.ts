@@ -38,7 +38,9 @@ export class SegmentIds {
   }
 
   async #draw(): Promise<void> {
-    const ids = Array.from({ length: this.#atOnce }, newId)
+    // Stores make folders of the first four characters: a block goes into one, so that its uploads share that folder's sync.
+    const folder = newId().slice(0, 4)
+    const ids = Array.from({ length: this.#atOnce }, () => folder + newId().slice(4))
     const drawnAt = Date.now()
     await this.#db.raw('insert into segments (id) select unnest(?::text[])', [ids])
     this.#ids = ids
