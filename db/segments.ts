@@ -96,6 +96,7 @@ export async function sweepable(
           [unreferencedSeconds, downloadSeconds],
         ),
     )
+    .orderBy('drawn_at')
     .limit(500)
     .select('id', 'state', db.raw('size::float8 as size'))
 }

@@ -26,7 +26,11 @@ export const impatience: UpkeepPatience = {
 export async function untidyAccount(db: Db, store: ObjectStore, count: number) {
   const { id: ownerId } = await rows(db).user()
   const numbers = Array.from({ length: count }, (_, n) => String(n).padStart(5, '0'))
-  const each = <T>(work: (n: string) => Promise<T>) => Promise.all(numbers.map(work))
+  const each = async <T>(work: (n: string) => Promise<T>) => {
+    const made: T[] = []
+    while (made.length < count) made.push(...(await Promise.all(numbers.slice(made.length, made.length + 5).map(work))))
+    return made
+  }
   const name = (key: string) => ({ ownerId, bucket: 'public' as const, key })
   await each(n => put(db, name(`expired/${n}`), n))
   await db('objects')

@@ -1,0 +1,106 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import { listReceipts } from '../../db/blob-receipts.ts'
+import { type Db, transaction } from '../../db/database.ts'
+import { lockNames } from '../../db/objects.ts'
+import type { Upkeep } from '../../policy/blob-upkeep.ts'
+import { newId } from '../../policy/ids.ts'
+import { objectId } from '../../policy/object-names.ts'
+import { openTemporal } from '../../workers/connect.ts'
+import { platformQueue } from '../../workers/lanes.ts'
+import type { blobUpkeep } from '../../workflows/blob-upkeep.ts'
+import { startEntry } from '../kit/entry.ts'
+import { testPlatform } from '../kit/platform.ts'
+import { linesBySubject, untidyAccount } from '../kit/upkeep.ts'
+import { workflowBundle } from '../kit/workflow-bundle.ts'
+import { diesAt } from './crash-kit.ts'
+
+const started = testPlatform({ worker: false, api: false, hosts: {} })
+const removing = ['expiry', 'rules', 'reclaim', 'sweep'] as const
+
+test.serial.before('bundle the workflows once', async t => {
+  t.timeout(120_000)
+  const { base } = await started
+  base.settings.WORKFLOW_BUNDLE = await workflowBundle(base.folder)
+})
+
+/** Runs of these kinds, begun at once. */
+async function begin(kinds: readonly Upkeep[]) {
+  const { base } = await started
+  const client = openTemporal(base.config)
+  const runs = await Promise.all(
+    kinds.map(kind =>
+      client.workflow.start<typeof blobUpkeep>('blobUpkeep', {
+        workflowId: `blob-test/${newId()}`,
+        taskQueue: platformQueue(base.config.queuePrefix),
+        args: [kind],
+      }),
+    ),
+  )
+  return {
+    ended: () => Promise.all(runs.map(run => run.result())),
+    close: () => client.connection.close(),
+  }
+}
+
+/** The kinds whose runs have removed something. */
+const begun = async (db: Db): Promise<Upkeep[]> =>
+  db('blob_receipts as r').join('blob_receipt_lines as l', 'l.receipt_id', 'r.id').distinct().pluck('r.kind')
+
+test.serial('a worker that is killed in the middle of every kind of run: all went, and each thing once', async t => {
+  t.timeout(180_000)
+  const { base, db } = await started
+  const count = 210 // more than go in one transaction
+  const { ownerId, name, uploads, bodies } = await untidyAccount(db, base.store, count)
+  const numbers = Array.from({ length: count }, (_, n) => String(n).padStart(5, '0'))
+  const objects = ['expired', 'logs'].flatMap(folder => numbers.map(n => name(`${folder}/${n}`)))
+  const expired = db('objects').where({ owner_id: ownerId, key: 'expired/00200' })
+  await expired.update({ expires_at: new Date(Date.now() - 1000) })
+  const drawn = db('segments').where({ id: bodies[200] })
+  await drawn.update({ drawn_at: new Date(Date.now() - 36 * 3600_000) })
+  const runs = await begin(removing)
+  t.teardown(runs.close)
+  const killed = startEntry('worker', base.settings)
+  t.teardown(() => killed.kill('SIGKILL'))
+  await transaction(db, async trx => {
+    // Somebody holds one of the last things of each, so that the kill is in the middle of each.
+    await lockNames(trx, [name('expired/00200'), name('logs/00200')])
+    await trx('uploads').where({ id: uploads[200] }).forUpdate().first('id')
+    await trx('segments').where({ id: bodies[200] }).forUpdate().first('id')
+    while ((await begun(db)).length < removing.length) await sleep(20)
+    await killed.kill('SIGKILL')
+  })
+  const left = async () => (await db('objects').where({ owner_id: ownerId })).length
+  t.true((await left()) > 1)
+  const healed = startEntry('worker', base.settings)
+  t.teardown(() => healed.kill('SIGKILL'))
+  await runs.ended()
+  t.deepEqual(await db('objects').where({ owner_id: ownerId }).pluck('key'), ['kept.txt'])
+  t.deepEqual(await db('uploads').whereIn('id', uploads).distinct().pluck('state'), ['aborted'])
+  for (const id of bodies) t.is(await base.store.head(id), null)
+  const subjects = [...objects.map(objectId), ...uploads, ...bodies]
+  const lines = await linesBySubject(db, subjects)
+  t.deepEqual(
+    subjects.filter(subject => lines.get(subject) !== 1),
+    [],
+  )
+  const receipts = await listReceipts(db, { idle: true, limit: 100 })
+  t.deepEqual(receipts.map(({ kind }) => kind).sort(), [...removing].sort())
+  t.true(receipts.every(({ ended_at, failure, unproved }) => ended_at !== null && failure === null && unproved === 0))
+})
+
+for (const point of ['store.delete:after', 'upkeep.closeReceipt:after'])
+  test.serial(`a worker that dies at ${point} of a sweep: the body is gone once, and told once`, async t => {
+    t.timeout(120_000)
+    const { base, db } = await started
+    const { bodies } = await untidyAccount(db, base.store, 1)
+    const runs = await begin(['sweep'])
+    t.teardown(runs.close)
+    await diesAt(t, startEntry('worker', { ...base.settings, CRASH_POINT: point }), point)
+    const healed = startEntry('worker', base.settings)
+    t.teardown(() => healed.kill('SIGKILL'))
+    await runs.ended()
+    t.is(await base.store.head(bodies[0]!), null)
+    t.deepEqual([...(await linesBySubject(db, bodies)).values()], [1])
+    t.is(await db('segments').where({ id: bodies[0] }).first(), undefined)
+  })
