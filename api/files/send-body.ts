@@ -16,8 +16,8 @@ export interface Sendable extends Validators {
 /** Asked when bytes are about to flow: further headers, or a refusal, and then none do. */
 export type Toll = (portion: Portion) => Promise<{ headers?: Record<string, string>; refusal?: Reply }>
 
-/** A client that takes nothing for so long is cut. */
-const idleMs = 30_000
+/** A client that takes nothing is cut at the second of two looks, so far apart. */
+const idleMs = 15_000
 
 /** Answers a GET or HEAD with what its conditions and range ask for; refusals are text. Rejects when the body breaks. */
 export async function sendBody(exchange: Exchange, body: Sendable, toll?: Toll): Promise<Reply> {
