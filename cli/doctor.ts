@@ -11,6 +11,7 @@ import { answers, defaultDockerHost } from './parts/docker.ts'
 import { accepts } from './parts/proxy.ts'
 import { findProgram, isRoot } from './parts/system-packages.ts'
 import { hostProtections } from './protections.ts'
+import { storedBodies } from './stored-bodies.ts'
 import { columns } from './terminal.ts'
 
 const run = promisify(execFile)
@@ -38,6 +39,7 @@ export function doctorCommand(program: Command): void {
         ],
         ...(await portStates(installation)),
         ['mail', await mailState(installation)],
+        ['stored bodies', await bodyState(installation)],
         ...(await protections()),
       ]
       console.log(columns(findings, ''))
@@ -82,6 +84,13 @@ async function mailState({ config }: Installation): Promise<string> {
     () => 'waiting mail unknown',
   )
   return `${mailWay(config.mail)}; ${held}`
+}
+
+/** Whether rows and bodies of the object store fit. */
+function bodyState({ config }: Installation): Promise<string> {
+  return withInstallation((_, db) => storedBodies(db, config.objectStore)).catch(
+    error => `unknown: ${(error as Error).message}`,
+  )
 }
 
 function protections(): Promise<Finding[]> {

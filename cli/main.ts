@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Command } from 'commander'
 import { auditCommand } from './audit.ts'
+import { blobCommand } from './blob.ts'
 import { deployCommand } from './deploy.ts'
 import { doctorCommand } from './doctor.ts'
 import { downCommand } from './down.ts'
@@ -44,6 +45,7 @@ for (const add of [
   hostCommand,
   opsCommand,
   auditCommand,
+  blobCommand,
   hostsCommand,
   mailCommand,
   doctorCommand,

@@ -10,6 +10,7 @@ import { laneState, wakeLane } from './lane.ts'
 import { operatorName, recordAct } from './operator.ts'
 import { explanation, headline, verdict } from './ops-explanation.ts'
 import { table } from './ops-words.ts'
+import { receiptCommands } from './receipts.ts'
 import { sayOnStderr } from './terminal.ts'
 
 const states: readonly OperationState[] = ['queued', 'running', 'success', 'error', 'expired', 'cancelled']
@@ -86,6 +87,7 @@ export function opsCommand(program: Command): void {
       if (end.state !== 'cancelled') process.exitCode = 1
     },
   ).option('--wait <seconds>', 'how long to wait for the end', '120')
+  receiptCommands(ops)
 }
 
 interface Place {

@@ -1,0 +1,171 @@
+import { createHash } from 'node:crypto'
+import { chmod, mkdir, readFile, rm, symlink, truncate, utimes, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { Readable } from 'node:stream'
+import test, { type ExecutionContext } from 'ava'
+import { importLegacy } from '../../activities/legacy-import.ts'
+import { filesystemStore } from '../../activities/object-store.filesystem.ts'
+import { segmentPath } from '../../activities/object-store.meter.ts'
+import { blobCommand } from '../../cli/blob.ts'
+import { opsCommand } from '../../cli/ops.ts'
+import { storedBodies } from '../../cli/stored-bodies.ts'
+import { openReceipt, proveLines } from '../../db/blob-receipts.ts'
+import { endExpired } from '../../db/object-ends.ts'
+import { findObject, manifestOf, type ObjectRow } from '../../db/objects.ts'
+import { newId } from '../../policy/ids.ts'
+import { testDatabase } from '../kit/database.ts'
+import { ownFolder } from '../kit/folders.ts'
+import { operatorHere } from '../kit/operator-command.ts'
+import { rows } from '../kit/rows.ts'
+
+const database = testDatabase()
+
+/** An installation with an account, a folder to import from, and what its commands say. */
+async function setup(t: ExecutionContext) {
+  const { db, url } = await database
+  const folder = ownFolder(t)
+  const objects = join(folder, 'data', 'objects')
+  const ana = await rows(db).user()
+  const from = join(folder, 'from')
+  const write = async (path: string, text: string, mtime?: Date) => {
+    await mkdir(dirname(join(from, path)), { recursive: true })
+    await writeFile(join(from, path), text)
+    if (mtime) await utimes(join(from, path), mtime, mtime)
+  }
+  await mkdir(from)
+  await mkdir(join(folder, 'data'))
+  const settings = { BERTH_DATA: join(folder, 'data'), DATABASE_URL: url }
+  const berth = async (...args: string[]) => {
+    const ran = await operatorHere([blobCommand, opsCommand], settings, ...args)
+    const { exitCode } = process
+    process.exitCode = 0
+    return { ...ran, exitCode }
+  }
+  const bring = async () => {
+    const { stdout, stderr } = await berth('blob', 'import', from, '--user', ana.id, '--json')
+    if (!stdout) throw new Error(stderr)
+    return JSON.parse(stdout)
+  }
+  const find = (key: string) => findObject(db, { ownerId: ana.id, bucket: 'legacy', key })
+  const fileOf = async (object: ObjectRow | undefined) => {
+    const [part] = await manifestOf(db, object!.generation)
+    return { id: part!.segmentId, path: join(objects, segmentPath(part!.segmentId)) }
+  }
+  return { db, ana, from, objects, write, berth, bring, find, fileOf }
+}
+
+test.serial('files come in as legacy objects under their paths, with their bytes, type and age', async t => {
+  const { db, ana, write, bring, find, fileOf } = await setup(t)
+  const old = new Date('2024-05-06T07:08:09Z')
+  await write('a.png', 'picture', old)
+  await write('docs/2024/very long name, with spaces.txt', 'text')
+  await write('empty', '')
+  t.deepEqual(await bring(), { imported: 3, already: 0, bytes: 11, skipped: [] })
+  const picture = await find('a.png')
+  t.like(picture, { content_type: 'image/png', size: 7, created_at: old, expires_at: null })
+  t.is(picture!.sha256, createHash('sha256').update('picture').digest('hex'))
+  t.is(await readFile((await fileOf(picture)).path, 'utf8'), 'picture')
+  t.is((await find('empty'))?.size, 0)
+  t.truthy(await find('docs/2024/very long name, with spaces.txt'))
+  t.is((await db('audit').where({ account_id: ana.id, action: 'blob.import' })).length, 1)
+})
+
+test.serial('an import that was broken off goes on, and touches nothing that is there', async t => {
+  const { db, from, write, berth, bring, find, ana } = await setup(t)
+  await write('a.txt', 'one')
+  await write('b.txt', 'two')
+  await bring()
+  const before = await find('a.txt')
+  await write('c.txt', 'three')
+  t.deepEqual(await bring(), { imported: 1, already: 2, bytes: 5, skipped: [] })
+  t.deepEqual(await find('a.txt'), before)
+  await write('b.txt', 'another')
+  await symlink('/etc/passwd', join(from, 'link'))
+  const { exitCode, stdout } = await berth('blob', 'import', from, '--user', ana.id, '--json')
+  const { skipped, ...rest } = JSON.parse(stdout)
+  t.deepEqual(rest, { imported: 0, already: 2, bytes: 0 })
+  t.deepEqual(skipped.map(({ path }: { path: string }) => path).sort(), ['b.txt', 'link'])
+  t.is(exitCode, 1)
+  t.is((await find('b.txt'))?.size, 3)
+  t.is((await db('segments').where({ refs: 0, state: 'drawn' })).length, 0)
+})
+
+test.serial('two imports at once bring every file in once', async t => {
+  const { db, ana, from, objects, write } = await setup(t)
+  const options = { db, store: await filesystemStore(objects), folder: from, ownerId: ana.id }
+  for (let n = 0; n < 30; n++) await write(`${n % 3}/${n}.txt`, `file ${n}`)
+  const ends = await Promise.all([importLegacy(options), importLegacy(options)])
+  t.is(ends[0].imported + ends[1].imported, 30)
+  t.is((await db('objects').where({ owner_id: ana.id })).length, 30)
+})
+
+test.serial('damage is found: bytes, size, a missing body, a file of nobody', async t => {
+  const { db, ana, objects, write, bring, berth, find, fileOf } = await setup(t)
+  await db('object_parts').delete()
+  await db('objects').delete()
+  await db('segments').delete()
+  for (const name of ['good', 'flipped', 'short', 'missing']) await write(`${name}.txt`, `this is ${name}`)
+  await bring()
+  const config = { kind: 'filesystem', folder: objects } as const
+  t.regex(await storedBodies(db, config), /^4 bodies, .* all there; no file of nobody$/)
+  t.is((await berth('blob', 'verify')).stdout, '4 bodies, 0.00 GB: all as they were stored.\n')
+  const [flipped, short, missing] = await Promise.all(
+    ['flipped', 'short', 'missing'].map(async name => fileOf(await find(`${name}.txt`))),
+  )
+  await chmod(flipped!.path, 0o600)
+  await writeFile(flipped!.path, 'this is FLIPPED')
+  await truncate(short!.path, 3)
+  await rm(missing!.path)
+  const stranger = newId()
+  const store = await filesystemStore(objects)
+  await store.put(stranger, Readable.from('who?'))
+  const { stdout, exitCode } = await berth('blob', 'verify', '--json')
+  t.is(exitCode, 1)
+  const found = JSON.parse(stdout)
+  t.is(found.bodies, 4)
+  t.deepEqual(
+    new Map(found.damaged.map(({ id, what, objects }: never) => [id, [what, objects]])),
+    new Map(
+      found.damaged.map(({ id }: { id: string }) => [
+        id,
+        {
+          [flipped!.id]: ['other bytes', [`${ana.id}/flipped.txt`]],
+          [short!.id]: ['another size', [`${ana.id}/short.txt`]],
+          [missing!.id]: ['missing', [`${ana.id}/missing.txt`]],
+        }[id],
+      ]),
+    ),
+  )
+  t.is(found.damaged.length, 3)
+  const said = await storedBodies(db, config)
+  t.true(
+    said.includes('2 MISSING OR OF ANOTHER SIZE') && said.includes(`1 FILES OF NOBODY, the first is ${stranger}`),
+    said,
+  )
+})
+
+test.serial('receipts are listed and told', async t => {
+  const { db, ana, write, bring, berth } = await setup(t)
+  await write('a.txt', 'over')
+  await bring()
+  await db('objects')
+    .where({ owner_id: ana.id })
+    .update({ expires_at: new Date(Date.now() - 1000) })
+  const [id, idle] = [newId(), newId()]
+  await openReceipt(db, id, 'expiry')
+  await openReceipt(db, idle, 'sweep')
+  await endExpired(db, id)
+  await proveLines(db, id)
+  await db('blob_receipts').update({ ended_at: new Date() })
+  const listed = JSON.parse((await berth('ops', 'receipts', '--json')).stdout)
+  t.like(listed, [{ id, kind: 'expiry', removed: 1, bytes: 4, unproved: 0 }])
+  t.is(JSON.parse((await berth('ops', 'receipts', '--all', '--json')).stdout).length, 2)
+  t.regex((await berth('ops', 'receipts')).stdout, new RegExp(`${id.slice(0, 8)} +expiry .* all gone when looked for`))
+  const { lines } = JSON.parse((await berth('ops', 'receipt', id.slice(0, 8), '--json')).stdout)
+  t.like(lines, [{ subject: `${ana.id}/a.txt`, proof: 'no such row', bytes: 4 }])
+  const story = (await berth('ops', 'receipt', id)).stdout
+  t.regex(story, /why: expired at /)
+  t.regex(story, /body [0-9a-f]{32}: waits for the sweep/)
+  t.regex((await berth('ops', 'receipt', 'ffff')).stderr, /There is no receipt/)
+  t.regex((await berth('ops', 'receipts', '--kind', 'x')).stderr, /--kind takes one of: reclaim, expiry/)
+})
