@@ -4,6 +4,7 @@ import { ApiError, codeOn, type ErrorCode, type Wire } from '../policy/errors.ts
 import { countersOf, type Limit, limits, ownCounters } from '../policy/limits.ts'
 import type { Role } from '../policy/permissions.ts'
 import { type Access, type Auth, accessApp, checkScope } from './access.ts'
+import { networkOf } from './address.ts'
 import { audit } from './audit.ts'
 import type { Caller } from './authenticate.ts'
 import type { Exchange } from './call.ts'
@@ -185,12 +186,13 @@ async function count(
   app?: AppRow,
   rows: readonly Limit[] = (limits as Record<string, readonly Limit[]>)[endpoint.name] ?? [],
 ): Promise<void> {
+  const source = networkOf(address)
   const counters = (endpoint.unbudgeted ? ownCounters : countersOf)(endpoint.name, rows, {
     user: caller && { id: caller.user.id, plan: caller.plan },
     appId: app?.id,
     uploadTokenId: caller?.uploadToken?.id,
-    address,
-    outsideAddress: isInside(address) ? undefined : address,
+    address: source,
+    outsideAddress: isInside(address) ? undefined : source,
     scale: config.rateLimitScale,
     budgetBlockSeconds: config.rateLimitBlockSeconds,
   })

@@ -102,6 +102,17 @@ test.serial('addresses outside the platform have 300 a minute between them and n
   for (const step of undo.reverse()) await step()
 })
 
+test.serial('who owns an IPv6 network is one address, however many it speaks from', async t => {
+  const undo: (() => Promise<unknown>)[] = []
+  const behind = await openApiFor(await shared, { scale: 1, config: { trustedProxies: ['127.0.0.1'] } }, undo)
+  let n = 0
+  const from = (network: string) => () =>
+    behind.as(undefined).post('/v2/account/sign-in', '{}', { 'x-forwarded-for': `${network}${n++}` })
+  t.deepEqual(await statuses(12, from('2001:db8:0:1::')), [...Array(10).fill(400), 429, 429])
+  t.is((await from('2001:db8:0:2::')()).status, 400)
+  for (const step of undo.reverse()) await step()
+})
+
 test.serial('counters that say nothing any more are swept', async t => {
   await later(100_000)
   await sweepCounters(api().db)
