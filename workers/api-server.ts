@@ -79,7 +79,7 @@ export async function serveApi(config: Config): Promise<void> {
     plans,
     store,
     segmentIds: new SegmentIds(db),
-    quota: new StorageQuota(db),
+    quota: withCrashPoints('quota', new StorageQuota(db)),
     log,
     archives: zips,
     authenticate,

@@ -2,11 +2,17 @@ import type { Answer, TestApi } from './api.ts'
 
 export interface SentFile {
   bytes?: Buffer | string
-  /** Null: the part has none. */
   fileName?: string
   type?: string
+  /** Name of the part. */
   field?: string
   headers?: Record<string, string>
+}
+
+export function formOf({ bytes = 'hello', fileName = 'file.txt', type, field = 'file' }: SentFile): FormData {
+  const form = new FormData()
+  form.append(field, new Blob([bytes], type === undefined ? {} : { type }), fileName)
+  return form
 }
 
 /** Uploads a file on the blob API, as whoever holds the credential. */
@@ -14,11 +20,9 @@ export function sendFile(
   api: TestApi,
   who: Parameters<TestApi['blobAs']>[0],
   query: Record<string, string> = {},
-  { bytes = 'hello', fileName = 'file.txt', type, field = 'file', headers = {} }: SentFile = {},
+  file: SentFile = {},
 ): Promise<Answer> {
-  const form = new FormData()
-  form.append(field, new Blob([bytes], type === undefined ? {} : { type }), fileName)
-  return api.blobAs(who).post(`/v1/objects?${new URLSearchParams(query)}`, form, headers)
+  return api.blobAs(who).post(`/v1/objects?${new URLSearchParams(query)}`, formOf(file), file.headers)
 }
 
 /** Uploads a file that must be accepted, and gives the answer's value. */

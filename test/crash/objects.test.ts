@@ -1,0 +1,106 @@
+import { buffer } from 'node:stream/consumers'
+import test from 'ava'
+import { recountUsage } from '../../db/blob-usage.ts'
+import { transaction } from '../../db/database.ts'
+import { findObject, manifestOf } from '../../db/objects.ts'
+import { objectName } from '../../policy/object-names.ts'
+import { actors, type TestUser } from '../kit/api.ts'
+import { testPlatform } from '../kit/platform.ts'
+import { formOf } from '../kit/sent-files.ts'
+import { diesAt } from './crash-kit.ts'
+
+const started = testPlatform({ worker: false, hosts: {} })
+
+/** The blob API in a process that will die at a point, and in one that lives. */
+async function doomed(point: string) {
+  const platform = await started
+  const ana = await platform.api.makeUser()
+  const { api, blobUrl } = await platform.startApiProcess({ CRASH_POINT: point })
+  const [dying, living] = [actors(blobUrl).as(ana), platform.api.blobAs(ana)]
+  return { platform, ana, api, dying, living }
+}
+
+async function textOf(id: string): Promise<string | undefined> {
+  const { db, base } = await started
+  const object = await findObject(db, objectName(id)!)
+  const [part] = object ? await manifestOf(db, object.generation) : []
+  return part && (await buffer(await base.store.get(part.segmentId))).toString()
+}
+
+/** Usage is the sum of rows, and what one of three uploads under way held is free. */
+async function isWhole({ id }: TestUser): Promise<boolean> {
+  const platform = await started
+  const off = await transaction(platform.db, trx => recountUsage(trx, id))
+  await platform.db('blob_leases').update({ expires_at: '2000-01-01' })
+  return off.objects === 0 && off.bytes === 0
+}
+
+const points = [
+  ['store.put:before', false],
+  ['store.put:after', false],
+  ['quota.charging:before', false],
+  ['quota.charging:after', true],
+] as const
+let kept = 0
+
+for (const [point, arrives] of points)
+  test.serial(`an upload that is cut at ${point} is ${arrives ? 'there' : 'nowhere'}`, async t => {
+    t.timeout(60_000)
+    const { ana, api, dying, living } = await doomed(point)
+    const headers = { 'idempotency-key': 'the first and the second try' }
+    const path = '/v1/objects?name=a'
+    await t.throwsAsync(dying.post(path, formOf({ bytes: 'first' }), headers))
+    await diesAt(t, api, point)
+    const id = `pub/${ana.id}/a.txt`
+    t.is(await textOf(id), arrives ? 'first' : undefined)
+    t.true(await isWhole(ana))
+    const platform = await started
+    // A first try that never ended is given up after five minutes.
+    await platform.db('idempotency_keys').whereNull('status').update({ created_at: '2000-01-01' })
+    const again = await living.post(path, formOf({ bytes: 'first' }), headers)
+    t.is(again.status, 200, again.text)
+    t.is(again.body.response.id, id)
+    t.is(again.headers.get('idempotent-replayed'), arrives ? 'true' : null)
+    kept++
+  })
+
+for (const [point, arrives] of points)
+  test.serial(`an object that is replaced when ${point} comes is the old one or the new one, whole`, async t => {
+    t.timeout(60_000)
+    const { ana, api, dying, living } = await doomed(point)
+    const path = '/v1/objects?name=a&overwrite=true'
+    const { id } = (await living.post(path, formOf({ bytes: 'old' }))).body.response
+    await t.throwsAsync(dying.post(path, formOf({ bytes: 'new one' })))
+    await diesAt(t, api, point)
+    t.is(await textOf(id), arrives ? 'new one' : 'old')
+    t.true(await isWhole(ana))
+    t.like(await living.post(path, formOf({ bytes: 'last' })), { status: 200, body: { response: { replaced: true } } })
+    t.is(await textOf(id), 'last')
+    kept++
+  })
+
+for (const [point, arrives] of [
+  ['db.transaction:before', false],
+  ['db.transaction:after', true],
+] as const)
+  test.serial(`a move that is cut at ${point} has ${arrives ? '' : 'not '}happened, whole`, async t => {
+    t.timeout(60_000)
+    const { ana, api, dying, living } = await doomed(point)
+    const { id } = (await living.post('/v1/objects?name=a', formOf({ bytes: 'moved' }))).body.response
+    const body = JSON.stringify({ source: id, destination: { name: 'b', prefix: 'p' }, move: true })
+    await t.throwsAsync(dying.post('/v1/objects/copy', body))
+    await diesAt(t, api, point)
+    const [source, target] = [await textOf(id), await textOf(`pub/${ana.id}/p/b.txt`)]
+    t.deepEqual([source, target], arrives ? [undefined, 'moved'] : ['moved', undefined])
+    t.true(await isWhole(ana))
+    t.is((await living.post('/v1/objects/copy', body)).status, arrives ? 404 : 200)
+    kept++
+  })
+
+test.serial('after all of that the sweep leaves the bodies of what is there, and no other', async t => {
+  const platform = await started
+  const held = await platform.db('object_parts').orderBy('segment_id').pluck('segment_id')
+  t.is(held.length, kept)
+  t.deepEqual((await platform.storedBodies()).sort(), held)
+  t.deepEqual(await platform.db('segments').where('refs', '<>', 1), [])
+})
