@@ -3,6 +3,7 @@ import { Readable } from 'node:stream'
 import test from 'ava'
 import { endpoints } from '../../api/app.ts'
 import { openApiDocument } from '../../api/openapi.ts'
+import { blobEndpoints } from '../../api/v1/endpoints.ts'
 import { transaction } from '../../db/database.ts'
 import * as segments from '../../db/segments.ts'
 import { markGood, queueSnapshot } from '../../db/snapshots.ts'
@@ -124,6 +125,17 @@ test('every POST that creates something takes an Idempotency-Key, and the docume
       .map(name => `post ${name}`)
       .sort(),
   )
+})
+
+test('the blob API takes it where it creates something', t => {
+  const taking = blobEndpoints.filter(({ errors }) => errors?.includes('IDEMPOTENCY_KEY_REUSED'))
+  t.deepEqual(taking.map(({ method, name }) => `${method} ${name}`).sort(), [
+    'POST chunked.init',
+    'POST objects.copy',
+    'POST objects.upload',
+    'POST shares.create',
+    'POST upload-tokens.create',
+  ])
 })
 
 interface Operation {
