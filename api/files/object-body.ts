@@ -22,7 +22,7 @@ export async function openBody(
   store: ObjectStore,
   { size, parts }: Manifest,
   range: ByteRange | null,
-  gone: AbortSignal,
+  gone: () => AbortSignal,
 ): Promise<Buffer | Readable> {
   const stretches = stretchesOf(parts, range)
   const bytes = stretches.reduce((sum, stretch) => sum + stretch.length, 0)
@@ -31,10 +31,11 @@ export async function openBody(
   const [stretch] = stretches
   if (!stretch) return Buffer.alloc(0)
   if (bytes <= smallBytes && stretches.length === 1) return stretch.read(store).catch(unread)
-  const first = await stretch.open(store, gone).catch(unread)
+  const signal = gone()
+  const first = await stretch.open(store, signal).catch(unread)
   // Until somebody reads, a client that goes away must not end this process.
   first.on('error', () => {})
-  return flowing(first, stretches, store, gone)
+  return flowing(first, stretches, store, signal)
 }
 
 /** How many bytes an object has, and where they lie. */

@@ -9,8 +9,8 @@ import { text } from './text-answers.ts'
 /** Bytes that can be sent, whole or in part. */
 export interface Sendable extends Validators {
   headers: Record<string, string>
-  /** Rejects when the bytes cannot be had, so that this is an error and no empty file. */
-  open(range: ByteRange | null, gone: AbortSignal): Promise<Buffer | Readable>
+  /** Rejects when the bytes cannot be had, so that this is an error and no empty file. Who needs no time asks for no signal. */
+  open(range: ByteRange | null, gone: () => AbortSignal): Promise<Buffer | Readable>
 }
 
 /** Asked when bytes are about to flow: further headers, or a refusal, and then none do. */
@@ -30,18 +30,18 @@ export async function sendBody(exchange: Exchange, body: Sendable, toll?: Toll):
 
 /** As `sendBody`, once it is decided what is sent; for wires that say refusals in their own way. */
 export async function sendPortion(exchange: Exchange, body: Sendable, portion: Portion, toll?: Toll): Promise<Reply> {
-  const { request, gone } = exchange
+  const { request } = exchange
   if (portion.status === 304 || request.method === 'HEAD') {
     begin(exchange, body, portion).end()
     return streamed
   }
-  const bytes = await body.open(portion.range, gone)
+  const bytes = await body.open(portion.range, () => exchange.gone)
   try {
     const passed = await toll?.(portion)
     if (passed?.refusal) return passed.refusal
     const response = begin(exchange, body, portion, passed?.headers)
     if (Buffer.isBuffer(bytes)) response.end(bytes)
-    else await flow(bytes, response, gone)
+    else await flow(bytes, response, exchange.gone)
     return streamed
   } finally {
     if (!Buffer.isBuffer(bytes)) bytes.destroy()
