@@ -7,7 +7,7 @@ import { preflights } from './cross-origin.ts'
 import { type Endpoint, serve } from './endpoint.ts'
 import { answerFiles } from './files/files-surface.ts'
 import { failedText } from './files/text-answers.ts'
-import { openApi } from './openapi.ts'
+import { blobApi, openApi } from './openapi.ts'
 import type { Log, Parts } from './parts.ts'
 import { answerPublic } from './public/public-file.ts'
 import { failure, type Reply, send } from './respond.ts'
@@ -132,7 +132,7 @@ export interface Surfaces {
 export function surfaces(parts: Parts): Surfaces {
   return {
     base: jsonSurface(parts, [...endpoints, openApi(endpoints, parts.config.urls.base)]),
-    blob: jsonSurface(parts, blobEndpoints, 'blob'),
+    blob: jsonSurface(parts, [...blobEndpoints, openApi(blobEndpoints, parts.config.urls.blob, blobApi)], 'blob'),
     s3: surface(async ({ requestId }) => xml404(requestId)),
     files: textSurface(parts, answerFiles),
     public: textSurface(parts, answerPublic),

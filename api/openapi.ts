@@ -1,21 +1,43 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import { catalogued, type ErrorCode } from '../policy/errors.ts'
+import { catalogued, codeOn, type ErrorCode, type Wire } from '../policy/errors.ts'
 import { commonErrors, type Endpoint, endpoint } from './endpoint.ts'
 import { pathParameters } from './fields.ts'
 import { idempotencyHeader } from './idempotent.ts'
 
 type Json = Record<string, unknown>
 
-/** `GET /v2/openapi.json`: made once from the endpoint table; ETag and 304. */
-export function openApi(endpoints: readonly Endpoint[], baseUrl: string): Endpoint {
-  const body = JSON.stringify(openApiDocument(endpoints, baseUrl))
+/** Of which API a document is. */
+interface Described {
+  path: string
+  version: string
+  description: string
+  wire?: Wire
+}
+
+const managementApi: Described = {
+  path: '/v2/openapi.json',
+  version: '10.3.3',
+  description: 'Applications from a zip: create, control, watch.',
+}
+
+export const blobApi: Described = {
+  path: '/v1/openapi.json',
+  version: '1.0.0',
+  description: 'Files: store, list, change, share.',
+  wire: 'blob',
+}
+
+/** The document of an API: made once from its endpoint table; ETag and 304. */
+export function openApi(endpoints: readonly Endpoint[], baseUrl: string, api = managementApi): Endpoint {
+  const body = JSON.stringify(openApiDocument(endpoints, baseUrl, api))
   const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 27)}"`
   const headers = { ETag: etag, 'Cache-Control': 'public, max-age=300' }
   return endpoint({
     name: 'openapi',
     method: 'GET',
-    path: '/v2/openapi.json',
+    path: api.path,
+    wire: api.wire,
     summary: 'This document',
     auth: 'public',
     envelope: false,
@@ -28,14 +50,18 @@ export function openApi(endpoints: readonly Endpoint[], baseUrl: string): Endpoi
 }
 
 /** The document over those endpoints that accept an API key (specification 9). Pure. */
-export function openApiDocument(endpoints: readonly Endpoint[], baseUrl: string): Json {
+export function openApiDocument(
+  endpoints: readonly Endpoint[],
+  baseUrl: string,
+  { version, description } = managementApi,
+): Json {
   const paths: Record<string, Json> = {}
   for (const endpoint of endpoints.filter(e => typeof e.auth === 'object'))
     paths[endpoint.path] = { ...paths[endpoint.path], [endpoint.method.toLowerCase()]: operation(endpoint) }
   return {
     openapi: '3.1.0',
     jsonSchemaDialect: 'https://json-schema.org/draft/2020-12/schema',
-    info: { title: 'Berth', version: '10.3.3', description: 'Applications from a zip: create, control, watch.' },
+    info: { title: 'Berth', version, description },
     servers: [{ url: baseUrl }],
     paths,
     components: {
@@ -110,7 +136,8 @@ function success({ response, stream, codeBeside }: Endpoint): Json {
 
 /** One answer per status, with every code of that status: two codes of one status must not overwrite each other. */
 function refusals(endpoint: Endpoint): Json {
-  const codes = new Set<ErrorCode>([...commonErrors(endpoint), ...(endpoint.errors ?? [])])
+  const own = (endpoint.errors ?? []).map(code => codeOn(endpoint.wire ?? 'management', code))
+  const codes = new Set<ErrorCode>([...commonErrors(endpoint), ...own])
   const byStatus: Record<string, ErrorCode[]> = {}
   for (const code of [...codes].sort()) {
     const status = endpoint.statuses?.[code] ?? catalogued(code, endpoint.wire)[0]
