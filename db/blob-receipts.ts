@@ -41,8 +41,10 @@ export async function proveLines(db: Db, receiptId: string): Promise<void> {
   await db.raw(
     `update blob_receipt_lines l set proved_at = now(), proof = case
         when exists (select from objects o where o.generation = l.generation) then 'still there'
+        when l.generation is not null then 'no such object'
         when exists (select from uploads u where u.id = l.subject and u.state = 'open') then 'still open'
-        else 'no such row' end
+        when exists (select from upload_parts p where p.upload_id = l.subject) then 'still has parts'
+        else 'not open, without parts' end
       where receipt_id = ? and proof is null`,
     [receiptId],
   )

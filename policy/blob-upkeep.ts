@@ -2,11 +2,11 @@ const hour = 3600
 
 /** What the platform does with blob storage by itself: how often, and in words. Each is one Temporal schedule. */
 export const upkeep = {
-  reclaim: { everySeconds: 300, words: 'give up chunked uploads that nobody goes on with' },
-  expiry: { everySeconds: 60, words: 'remove objects whose time is over' },
+  reclaim: { everySeconds: 600, words: 'give up chunked uploads that nobody goes on with' },
+  expiry: { everySeconds: 120, words: 'remove objects whose time is over' },
   rules: { everySeconds: 900, words: 'remove objects that a rule of their account has grown too old for' },
-  sweep: { everySeconds: 60, words: 'remove bodies that nobody refers to' },
-  fold: { everySeconds: 60, words: 'add up what was stored and removed' },
+  sweep: { everySeconds: 120, words: 'remove bodies that nobody refers to' },
+  fold: { everySeconds: 300, words: 'add up what was stored and removed' },
   sample: { everySeconds: hour, words: 'note how much was stored for how long' },
   recount: { everySeconds: 6 * hour, words: 'compare the usage of accounts with their objects' },
 } as const satisfies Record<string, { everySeconds: number; words: string }>

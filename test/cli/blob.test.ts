@@ -162,7 +162,7 @@ test.serial('receipts are listed and told', async t => {
   t.is(JSON.parse((await berth('ops', 'receipts', '--all', '--json')).stdout).length, 2)
   t.regex((await berth('ops', 'receipts')).stdout, new RegExp(`${id.slice(0, 8)} +expiry .* all gone when looked for`))
   const { lines } = JSON.parse((await berth('ops', 'receipt', id.slice(0, 8), '--json')).stdout)
-  t.like(lines, [{ subject: `${ana.id}/a.txt`, proof: 'no such row', bytes: 4 }])
+  t.like(lines, [{ subject: `${ana.id}/a.txt`, proof: 'no such object', bytes: 4 }])
   const story = (await berth('ops', 'receipt', id)).stdout
   t.regex(story, /why: expired at /)
   t.regex(story, /body [0-9a-f]{32}: waits for the sweep/)

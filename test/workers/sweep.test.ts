@@ -42,6 +42,21 @@ test.serial('bodies that nobody refers to are removed, and only those', async t 
   t.deepEqual(await left(used), { body: true, row: true })
 })
 
+test.serial('a body of an object waits for downloads that run, another one does not', async t => {
+  const { db } = await database
+  const store = await filesystemStore(folder)
+  const freed = async (crc32: number | null, seconds: number) => {
+    const id = await segments.draw(db)
+    const { size, sha256 } = await store.put(id, Readable.from('body'))
+    const zero_since = new Date(Date.now() - seconds * 1000)
+    await db('segments').where({ id }).update({ state: 'stored', size, sha256, crc32, zero_since })
+    return id
+  }
+  const [archive, young, old] = [await freed(null, 300), await freed(7, 300), await freed(7, 7200)]
+  t.is(await sweep({ db, store }), 2)
+  t.deepEqual(await Promise.all([archive, young, old].map(id => store.head(id))), [null, { size: 4 }, null])
+})
+
 test.serial('a segment that is being swept can no longer be attached', async t => {
   const { db } = await database
   const id = await segments.draw(db)

@@ -59,7 +59,7 @@ async function start(database: ReturnType<typeof testDatabase>, temporal: Return
       taskQueue: platformQueue(queuePrefix),
       args: [kind],
     })
-  return { db, client, store, stuck, queuePrefix, begin }
+  return { db, client, parts, store, stuck, queuePrefix, begin }
 }
 
 test.serial('every kind does its work once, and its receipt says what, why and that it is gone', async t => {
@@ -83,13 +83,13 @@ test.serial('every kind does its work once, and its receipt says what, why and t
   const three = ['00000', '00001', '00002']
   t.deepEqual(
     await told('expiry'),
-    three.map(n => [objectId(name(`expired/${n}`)), 'no such row']),
+    three.map(n => [objectId(name(`expired/${n}`)), 'no such object']),
   )
   t.deepEqual(
     await told('rules'),
-    three.map(n => [objectId(name(`logs/${n}`)), 'no such row']),
+    three.map(n => [objectId(name(`logs/${n}`)), 'no such object']),
   )
-  t.deepEqual(await told('reclaim'), uploads.map(id => [id, 'no such row']).sort())
+  t.deepEqual(await told('reclaim'), uploads.map(id => [id, 'not open, without parts']).sort())
   const swept = new Map((await told('sweep')) as [string, string][])
   for (const id of bodies) t.is(swept.get(id), 'HEAD: absent')
   t.deepEqual(await told('recount'), [])
@@ -159,6 +159,28 @@ test.serial('schedules are made, made again when they are lost, brought up to da
   await removeSchedules({ client, queuePrefix })
   await removeSchedules({ client, queuePrefix })
   await t.throwsAsync(handle.describe())
+})
+
+test.serial('a worker keeps the schedules, and takes them away where nothing shall be removed by itself', async t => {
+  const { client, parts, queuePrefix } = await kit
+  const own = `${queuePrefix}own/`
+  const there = async () => {
+    const found = upkeepKinds.map(kind => client.schedule.getHandle(scheduleId(own, kind)).describe())
+    return (await Promise.allSettled(found)).filter(({ status }) => status === 'fulfilled').length
+  }
+  for (const [upkeep, count] of [
+    [true, upkeepKinds.length],
+    [false, 0],
+  ] as const) {
+    const config = { ...parts.config, queuePrefix: own, blob: { ...parts.config.blob, upkeep } }
+    const worker = await startPlatformWorker({ ...parts, config })
+    try {
+      while ((await there()) !== count) await new Promise(resolve => setTimeout(resolve, 50))
+    } finally {
+      await worker.stop()
+    }
+  }
+  t.is(await there(), 0)
 })
 
 test.serial('a schedule runs what it says', async t => {
