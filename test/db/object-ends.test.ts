@@ -157,6 +157,23 @@ for (const [edit, change] of Object.entries({
     t.deepEqual(await linesOf(db, id, 100), [])
   })
 
+test.serial('a sweep waits for the edit of a rule that is under way, and obeys it', async t => {
+  const { db, ownerId, put, age, find } = await account()
+  await put('logs/1.txt')
+  await age('logs/1.txt', 8)
+  await saveRules(db, ownerId, [rule('logs/', { delete_after_days: 7 })])
+  await activate(db, ownerId)
+  const id = await receipt(db)
+  let sweeping: Promise<void> | undefined
+  await transaction(db, async trx => {
+    await saveRules(trx, ownerId, [])
+    sweeping = applyRules(db, ownerId, id)
+    await Promise.race([waiting(db), sweeping])
+  })
+  await sweeping
+  t.truthy(await find('logs/1.txt'))
+})
+
 test.serial('an object that is written anew while the sweep waits for its name is kept', async t => {
   const { db, ownerId, name, put, age, find } = await account()
   await put('logs/1.txt')
