@@ -180,6 +180,7 @@ async function actorsFor(ana: TestUser, bob: TestUser, who: Row[0], spare: AppRo
   const [revoked, expired] = [await make({}), await make({ expiresAt: new Date(0) })]
   const [scoped, unscoped] = [await make({ scopes: noKey ? [] : [who as Scope] }), await make({ scopes: others })]
   const elsewhere = await make({ resources: ['e'.repeat(24)] })
+  const { token } = (await api().blobAs(bob.key).post('/v1/upload-tokens', '{}')).body.response
   const [ended, cleo] = [await api().makeUser(), await api().makeUser()]
   await revokeKey(api().db, revoked.id)
   await revokeSession(api().db, ended.sessionId)
@@ -207,6 +208,10 @@ async function actorsFor(ana: TestUser, bob: TestUser, who: Row[0], spare: AppRo
     'ended session': { credential: () => ended.session, verdict: refused(open) },
     'key of a blocked account': { credential: () => cleo.key, verdict: refused(open) },
     'session of a blocked account': { credential: () => cleo.session, verdict: refused(open) },
+    'upload token': {
+      credential: () => token,
+      verdict: refused(who === 'public' ? 'pass' : [403, 'UPLOAD_TOKEN_NOT_ALLOWED']),
+    },
     nobody: { credential: () => undefined, verdict: refused(open) },
     'half a key': { credential: () => bob.key.slice(0, 65), verdict: refused(open) },
   }
