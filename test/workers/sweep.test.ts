@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import test from 'ava'
 import { filesystemStore } from '../../activities/object-store.filesystem.ts'
+import type { ObjectStore } from '../../activities/object-store.ts'
 import { removeThrowAway, throwAwayFolder } from '../../cli/test-postgres.ts'
 import { removeApp } from '../../db/app-creation.ts'
 import * as segments from '../../db/segments.ts'
@@ -56,6 +57,25 @@ test.serial('a body of an object waits for downloads that run, another one does 
   t.is(await sweep({ db, store }), 2)
   t.deepEqual(await Promise.all([archive, young, old].map(id => store.head(id))), [null, { size: 4 }, null])
 })
+
+test.serial(
+  'a body that the store does not give up keeps none of the others, and goes with the next round',
+  async t => {
+    const { db } = await database
+    const store = await filesystemStore(folder)
+    const ids = await Promise.all(Array.from({ length: 9 }, () => segments.draw(db)))
+    for (const id of ids) await store.put(id, Readable.from('body'))
+    const stuck = ids[3]
+    const stubborn = {
+      head: (id: string) => store.head(id),
+      delete: (id: string) => (id === stuck ? Promise.reject(new Error('away')) : store.delete(id)),
+    } as ObjectStore
+    await t.throwsAsync(sweep({ db, store: stubborn }, { drawnSeconds: 0 }), { message: 'away' })
+    t.deepEqual(await db('segments').whereIn('id', ids).select('id', 'state'), [{ id: stuck, state: 'dying' }])
+    t.is(await sweep({ db, store }, { drawnSeconds: 0 }), 1)
+    t.is(await store.head(stuck!), null)
+  },
+)
 
 test.serial('a segment that is being swept can no longer be attached', async t => {
   const { db } = await database
