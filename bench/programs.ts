@@ -9,7 +9,7 @@ export interface Started<T> {
   told: T
 }
 
-/** A program of this repository as a process of its own, once it has told something. */
+/** A program of this repository as a process of its own, once it has told something. Rejects when it ends before that. */
 export async function startProgram<T = unknown>(
   file: string,
   args: readonly string[],
@@ -20,7 +20,9 @@ export async function startProgram<T = unknown>(
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     env: { PATH: process.env.PATH, ...env },
   })
-  const [told] = await once(child, 'message')
+  const ended = once(child, 'exit').then(() => Promise.reject(new Error(`${file} ended before it was ready`)))
+  const [told] = await Promise.race([once(child, 'message'), ended])
+  ended.catch(() => {}) // later it is ended by whoever started it
   return { child, told }
 }
 
