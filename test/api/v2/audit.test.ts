@@ -74,6 +74,14 @@ test('what an operator did to the account is told, and not which of them it was'
   t.like((await entries(ana.key)).entries, { length: 1, 0: { actor: 'operator', action: 'users.set-plan' } })
 })
 
+test('nobody writes over what is on record', async t => {
+  const ana = await api().makeUser()
+  await api().as(ana.session).get('/v2/account/apikey')
+  await t.throwsAsync(api().db('audit').where({ account_id: ana.id }).update({ result: 'other' }), {
+    message: /only added to/,
+  })
+})
+
 test('a stranger sees nothing of it', async t => {
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   await api().as(ana.session).get('/v2/account/apikey')
