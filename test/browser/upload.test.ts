@@ -6,11 +6,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { buffer } from 'node:stream/consumers'
-import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { manifestOf } from '../../db/objects.ts'
 import { type TestUser, testApi } from '../kit/api.ts'
 import { testBrowser, type Visitor } from '../kit/browser.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { checkout } from '../kit/command.ts'
 
 const api = testApi()
@@ -136,11 +136,11 @@ test.serial('a cancelled upload leaves nothing', async t => {
   const files = await store.files()
   await visitor.page.emulateNetworkConditions({ upload: 50_000, download: 1e9, latency: 0 })
   await choose(visitor, await fileOf(t, 'film.mp4', randomBytes(17 * megabyte)))
-  while ((await db('blob_leases')).length === 0) await sleep(20)
+  await comesTrue(async () => (await db('blob_leases')).length > 0)
   await visitor.page.click('#cancel')
   await visitor.reads('The upload was cancelled.')
   t.like(await db('uploads').where({ owner_id: ana.id }).first(), { state: 'aborted', why: 'asked' })
-  while ((await db('blob_leases')).length > 0) await sleep(20)
+  await comesTrue(async () => (await db('blob_leases')).length === 0)
   t.is(await store.files(), files)
   t.deepEqual(await objectsOf(ana), [])
 })

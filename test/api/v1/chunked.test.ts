@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
-import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { findObject, manifestOf } from '../../../db/objects.ts'
 import { chunkBytes } from '../../../policy/chunked.ts'
 import { objectName } from '../../../policy/object-names.ts'
 import { type TestUser, testApi } from '../../kit/api.ts'
 import { chunkedAs, fullPart } from '../../kit/chunked.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 
 const api = testApi()
 const md5 = (bytes: Uint8Array) => createHash('md5').update(bytes).digest('hex')
@@ -17,11 +17,6 @@ const partsUnderWay = async ({ id }: TestUser): Promise<number> =>
       .db('blob_leases')
       .where({ subject: `part/${id}` })
   ).length
-
-/** Waits for what another process or connection does; a test that waits in vain runs into its timeout. */
-async function comesTrue(is: () => Promise<boolean>): Promise<void> {
-  while (!(await is())) await sleep(10)
-}
 
 async function contentOf(id: string): Promise<Buffer> {
   const { db, store } = api()
@@ -300,6 +295,18 @@ test('eight uploads may be open, whoever asks at once; one that ends makes room'
   )
   t.is((await chunked.abort(opened[0]!.body.response.upload)).status, 200)
   t.is((await chunked.init()).status, 200)
+})
+
+test('an account whose budget is spent still sends its parts', async t => {
+  const ana = await api().makeUser()
+  const chunked = chunkedAs(api().blobAs(ana))
+  const { upload } = (await chunked.init()).body.response
+  await api()
+    .db('rate_limits')
+    .where({ key: `budget/${ana.id}` })
+    .update({ blocked_until: '2100-01-01' })
+  t.like(await chunked.status(upload), { status: 429, body: { code: 'RATE_LIMITED' } })
+  t.is((await chunked.part(upload, 1, 'x')).status, 200)
 })
 
 test('six parts of an account may be on their way, over all its uploads; the seventh is told to wait', async t => {
