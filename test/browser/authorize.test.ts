@@ -36,7 +36,7 @@ async function askedBy(config: string) {
 test.serial(
   'a person who grants `berth login` its key sees who asks for what, and comes back to the program',
   async t => {
-    t.timeout(120_000)
+    t.timeout(200_000)
     const { ana, email, login, display, visitor } = await askedBy(folder)
     const page = await visitor.reads('It will be able to use')
     for (const part of [`berth on `, display, email, 'apps:deploy', 'account:read']) t.true(page.includes(part), part)
@@ -51,7 +51,7 @@ test.serial(
 )
 
 test.serial('a person who denies it comes back too, and the same page says later that it is over', async t => {
-  t.timeout(120_000)
+  t.timeout(200_000)
   const { login, visitor, address } = await askedBy(join(folder, 'denied'))
   await visitor.page.locator('button[name=denied]').click()
   await visitor.reads('Denied. You can close this page.')

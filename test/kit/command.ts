@@ -36,11 +36,11 @@ export function startBerth(args: string[], env: Record<string, string>) {
     /** What it has written to its standard error. */
     said: () => said,
     kill: (signal: NodeJS.Signals) => child.kill(signal),
-    /** Resolves once it has said so; rejects when it ends, or after 60 s. */
+    /** Resolves once it has said so; rejects when it ends, or after 150 s: it may have to be compiled first. */
     says: (what: RegExp) =>
       new Promise<void>((resolve, reject) => {
         const look = () => what.test(said) && finish(resolve)
-        const timer = setTimeout(() => finish(() => reject(new Error(`it only said: ${said}`))), 60_000)
+        const timer = setTimeout(() => finish(() => reject(new Error(`it only said: ${said}`))), 150_000)
         const finish = (then: () => void) => {
           clearTimeout(timer)
           child.stderr?.off('data', look)
