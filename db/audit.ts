@@ -1,4 +1,5 @@
 import type { Db } from './database.ts'
+import { statement } from './statement.ts'
 
 export interface AuditEntry {
   /** Account whose resource it was; the actor's own for what belongs to nobody else, null for the platform itself. */
@@ -26,15 +27,13 @@ export interface AuditRow {
 /** Operators may look back this far, whatever the plan shows its account. */
 export const auditDays = 90
 
+const insert = statement<never>(
+  'audit.record',
+  'insert into audit (account_id, actor, action, resource, result, operation_id) values ($1, $2, $3, $4, $5, $6)',
+)
+
 export async function record(db: Db, entry: AuditEntry): Promise<void> {
-  await db('audit').insert({
-    account_id: entry.accountId,
-    actor: entry.actor,
-    action: entry.action,
-    resource: entry.resource,
-    result: entry.result,
-    operation_id: entry.operationId,
-  })
+  await insert(db, [entry.accountId, entry.actor, entry.action, entry.resource, entry.result, entry.operationId])
 }
 
 export interface AuditPage {

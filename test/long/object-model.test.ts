@@ -1,0 +1,10 @@
+import test from 'ava'
+import { testDatabase } from '../kit/database.ts'
+import { runSchedules } from '../kit/object-run.ts'
+
+const database = testDatabase()
+
+test('ten thousand schedules on few names are each as if done in turn', async t => {
+  t.timeout(30 * 60_000)
+  await runSchedules(t, (await database).url, 10_000)
+})
