@@ -69,17 +69,17 @@ export async function deletingRules(db: Db): Promise<RuleWalk[]> {
 const stepKeys = 5000
 
 /** An object's rule is the longest that its key begins with; it deletes when it is active, and the object old enough for it. */
-const due = `exists (
-  select from (select r.* from blob_rules r where r.owner_id = o.owner_id and starts_with(o.key, r.prefix)
-                order by length(r.prefix) desc limit 1) rule
-   where rule.active_from <= now() and o.created_at <= now() - make_interval(days => rule.delete_after_days))`
+const rule = `lateral (
+    select r.* from blob_rules r where r.owner_id = o.owner_id and starts_with(o.key, r.prefix)
+     order by length(r.prefix) desc limit 1) rule
+  on rule.active_from <= now() and o.created_at <= now() - make_interval(days => rule.delete_after_days)`
 
 /** Looks at the next keys of a rule and removes those that are due; undefined at the end of its folder. */
 export async function applyRule(db: Db, receiptId: string, walk: RuleWalk): Promise<RuleWalk | undefined> {
   const { ownerId, prefix, bucket, after } = walk
   // "0" is the character after "/", with which every prefix ends.
   const { rows } = await db.raw(
-    `select o.key, ${due} as due from objects o
+    `select o.key, rule.prefix is not null as due from objects o left join ${rule}
       where o.owner_id = ? and o.bucket = ? and o.key > ? and o.key < ? order by o.key limit ?`,
     [ownerId, bucket, after, `${prefix.slice(0, -1)}0`, stepKeys],
   )
@@ -89,23 +89,38 @@ export async function applyRule(db: Db, receiptId: string, walk: RuleWalk): Prom
   for (let i = 0; i < found.length; i += together)
     await remove(db, receiptId, found.slice(i, i + together), async (trx, names) => {
       const still = await dueByNow(trx, ownerId, names)
-      const segments = await segmentsOf(trx, still)
-      const gone = await removeObjects(trx, still)
-      return gone.map(row => lineOf(row, segments, `the rule of ${prefix} deletes what is this old`))
+      const segments = await segmentsOf(trx, still.names)
+      const gone = await removeObjects(trx, still.names)
+      return gone.map(row => lineOf(row, segments, still.reasons.get(objectId(nameOf(row))) as string))
     })
   const last = rows.at(-1)?.key
   return rows.length < stepKeys ? undefined : { ...walk, after: last }
 }
 
 /** Rules and objects as they stand now that nobody else can change either: an edit waits, or has won. */
-async function dueByNow(trx: Db, ownerId: string, names: readonly ObjectName[]): Promise<ObjectName[]> {
+async function dueByNow(trx: Db, ownerId: string, names: readonly ObjectName[]): Promise<StillDue> {
   await holdRules(trx, ownerId)
   const { rows } = await trx.raw(
-    `select o.owner_id, o.bucket, o.key from objects o
-       join unnest(?::text[], ?::text[], ?::text[]) as n (owner_id, bucket, key) using (owner_id, bucket, key) where ${due}`,
+    `select o.owner_id, o.bucket, o.key, rule.prefix, rule.delete_after_days as days from objects o
+       join unnest(?::text[], ?::text[], ?::text[]) as n (owner_id, bucket, key)
+         on (o.owner_id, o.bucket, o.key) = (n.owner_id, n.bucket, n.key)
+       join ${rule}`,
     [names.map(name => name.ownerId), names.map(name => name.bucket), names.map(name => name.key)],
   )
-  return rows.map(nameOf)
+  const due = rows.map((row: ObjectRow & { prefix: string; days: number }) => ({
+    name: nameOf(row),
+    reason: `older than the ${row.days} days of the rule of ${row.prefix}`,
+  }))
+  return {
+    names: due.map(({ name }: { name: ObjectName }) => name),
+    reasons: new Map(due.map(({ name, reason }: { name: ObjectName; reason: string }) => [objectId(name), reason])),
+  }
+}
+
+interface StillDue {
+  names: ObjectName[]
+  /** By the object's id. */
+  reasons: Map<string, string>
 }
 
 async function remove(

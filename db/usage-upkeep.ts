@@ -23,12 +23,13 @@ export async function sampleUsage(db: Db): Promise<void> {
          select u.owner_id, u.sampled_at, ${bytesNow} as bytes from blob_usage u
           where u.sampled_at < now() order by u.owner_id for no key update),
        spans as (
-         select owner_id, day::date as day,
-                bytes * extract(epoch from least(now(), day + interval '1 day') - greatest(sampled_at, day)) as byte_seconds
-           from due cross join lateral generate_series(date_trunc('day', sampled_at, 'UTC'), now(), interval '1 day') as day),
+         select owner_id, (day at time zone 'UTC')::date as day,
+                bytes * extract(epoch from least(now(), day + interval '24 hours') - greatest(sampled_at, day)) as byte_seconds
+           from due cross join lateral
+                generate_series(date_trunc('day', sampled_at, 'UTC'), now(), interval '24 hours') as day),
        noted as (
          insert into blob_usage_days as d (owner_id, day, byte_seconds)
-           select owner_id, (day at time zone 'UTC')::date, byte_seconds from spans
+           select owner_id, day, byte_seconds from spans
            on conflict (owner_id, day) do update set byte_seconds = d.byte_seconds + excluded.byte_seconds)
        update blob_usage u set sampled_at = now() from due where u.owner_id = due.owner_id`,
     ),
