@@ -10,7 +10,8 @@ import type { Exchange } from './call.ts'
 import type { Parts } from './parts.ts'
 
 export const megabyte = 1024 * 1024
-const fileBytes = 100 * megabyte
+/** Of one file. */
+export const fileBytes = 100 * megabyte
 
 /** Slower than this over ten seconds is a client that holds a connection, not one that uploads. */
 const slowestBytesPerSecond = 8 * 1024

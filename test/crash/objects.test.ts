@@ -45,7 +45,7 @@ let kept = 0
 
 for (const [point, arrives] of points)
   test.serial(`an upload that is cut at ${point} is ${arrives ? 'there' : 'nowhere'}`, async t => {
-    t.timeout(60_000)
+    t.timeout(120_000)
     const { ana, api, dying, living } = await doomed(point)
     const headers = { 'idempotency-key': 'the first and the second try' }
     const path = '/v1/objects?name=a'
@@ -66,7 +66,7 @@ for (const [point, arrives] of points)
 
 for (const [point, arrives] of points)
   test.serial(`an object that is replaced when ${point} comes is the old one or the new one, whole`, async t => {
-    t.timeout(60_000)
+    t.timeout(120_000)
     const { ana, api, dying, living } = await doomed(point)
     const path = '/v1/objects?name=a&overwrite=true'
     const { id } = (await living.post(path, formOf({ bytes: 'old' }))).body.response
@@ -84,7 +84,7 @@ for (const [point, arrives] of [
   ['db.transaction:after', true],
 ] as const)
   test.serial(`a move that is cut at ${point} has ${arrives ? '' : 'not '}happened, whole`, async t => {
-    t.timeout(60_000)
+    t.timeout(120_000)
     const { ana, api, dying, living } = await doomed(point)
     const { id } = (await living.post('/v1/objects?name=a', formOf({ bytes: 'moved' }))).body.response
     const body = JSON.stringify({ source: id, destination: { name: 'b', prefix: 'p' }, move: true })

@@ -38,7 +38,7 @@ async function comesTrue(is: () => Promise<boolean>): Promise<void> {
 }
 
 test('an account has so many uploads under way, in two processes; one that ends or is cut makes room', async t => {
-  t.timeout(60_000)
+  t.timeout(120_000)
   const ana = await api().makeUser()
   const { db } = api()
   const undo: (() => Promise<unknown>)[] = []

@@ -1,0 +1,118 @@
+import { transaction } from '../db/database.ts'
+import { findObject, type NewObject, putObject, type Stored, storeObject } from '../db/objects.ts'
+import { ApiError } from '../policy/errors.ts'
+import { keyParts, objectId } from '../policy/object-names.ts'
+import type { UploadFields } from '../policy/upload-fields.ts'
+import type { UploadTerms } from '../policy/upload-terms.ts'
+import { type UploadedFile, uploadedFile } from '../policy/uploaded-file.ts'
+import type { Caller } from './authenticate.ts'
+import type { Exchange } from './call.ts'
+import { idempotencyKeyOf, idempotent, type StoreAnswer } from './idempotent.ts'
+import type { Parts } from './parts.ts'
+import { charging } from './storage-charge.ts'
+import { asOneUse } from './upload-token-use.ts'
+import { discard, fileBytes, receiveFile, type Upload } from './uploads.ts'
+import { expiryView, placeView } from './views/object.ts'
+
+export interface UploadCall {
+  caller: Caller
+  query: UploadFields
+  exchange: Exchange
+}
+
+type View = ReturnType<typeof uploadView>
+
+/** What has arrived, and what it will be. */
+interface Arrived {
+  file: UploadedFile
+  upload: Upload
+  terms: UploadTerms
+}
+
+/**
+ * Receives the file of a form and makes it an object, once per `Idempotency-Key` and as one use of an upload token; whoever repeats a
+ * request repeats its answer, and spends nothing. What is refused leaves nothing behind.
+ */
+export async function writeUpload(terms: UploadTerms, call: UploadCall, parts: Parts): Promise<View> {
+  const key = idempotencyKeyOf(call.exchange)
+  const spending = (work: () => Promise<View>) => asOneUse(parts, call.caller, work)
+  // A token that is spent is refused before its body comes, where there can be no earlier answer.
+  if (key === undefined) return spending(() => arriving(terms, call, parts, arrived => kept(arrived, call, parts)))
+  return arriving(terms, call, parts, arrived => {
+    const { sha256, fileName } = arrived.upload
+    const fingerprint = `${sha256} ${fileName} ${JSON.stringify(call.query)}`
+    const request = { userId: call.caller.user.id, key, route: 'POST /v1/objects', fingerprint }
+    return idempotent<View>(parts.db, call.exchange, request, store =>
+      spending(() => kept(arrived, call, parts, store)),
+    )
+  })
+}
+
+async function arriving(
+  terms: UploadTerms,
+  { caller, exchange }: UploadCall,
+  parts: Parts,
+  work: (arrived: Arrived) => Promise<View>,
+): Promise<View> {
+  let file: UploadedFile | undefined
+  const upload = await receiveFile(exchange, parts, {
+    accepts(fileName, type) {
+      file = uploadedFile(terms, caller.user.id, { fileName, type })
+      return true
+    },
+    unstored: 'UPLOAD_FAILED',
+    maxBytes: Math.min(terms.maxBytes, fileBytes),
+  })
+  let written = false
+  try {
+    const view = await work({ file: file as UploadedFile, upload, terms })
+    written = !('Idempotent-Replayed' in exchange.headers)
+    return view
+  } finally {
+    if (!written) await discard(parts, upload.segmentId)
+  }
+}
+
+async function kept(arrived: Arrived, call: UploadCall, parts: Parts, store?: StoreAnswer<View>): Promise<View> {
+  const { caller, query, exchange } = call
+  const { segmentId, fileName: _, ...body } = arrived.upload
+  if (body.size < parts.config.blob.minBytes) throw new ApiError('FILE_TOO_SMALL')
+  if (query.checksum_sha256 && query.checksum_sha256 !== body.sha256) throw new ApiError('CHECKSUM_MISMATCH')
+  const object = objectOf(arrived)
+  const part = { segmentId, length: body.size, body }
+  const { overwrite, hashed } = arrived.terms
+  const replacing = overwrite && !hashed ? await findObject(parts.db, object) : undefined
+  exchange.resource = objectId(object)
+  const view = (stored: Stored) => uploadView(stored, arrived.file, parts)
+  return charging(parts, caller, body.size - (replacing?.size ?? 0), async charge => {
+    if (!store && !replacing) return view(await putObject(parts.db, object, part, { overwrite, charge }))
+    return transaction(parts.db, async trx => {
+      const answer = view(await storeObject(trx, object, [part], { overwrite, charge }))
+      await store?.(trx, answer)
+      return answer
+    })
+  })
+}
+
+const objectOf = ({ file, upload, terms }: Arrived): NewObject => ({
+  ...file.object,
+  contentType: file.contentType,
+  etag: upload.md5,
+  sha256: upload.sha256,
+  cacheControl: terms.cacheControl,
+  contentDisposition: terms.disposition,
+  originalName: file.originalName,
+  metadata: terms.metadata,
+  expiresAt: terms.expiresAt,
+})
+
+/** Contract 10: the prefix is left out at the root, for existing clients refuse null. */
+const uploadView = ({ object, replaced }: Stored, { name }: UploadedFile, { config }: Parts) => ({
+  ...placeView(object, config.urls.public),
+  name,
+  prefix: keyParts(object.key)?.prefix || undefined,
+  size: object.size,
+  ...expiryView(object),
+  sha256: object.sha256 ?? '',
+  replaced,
+})
