@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { type Answer, type TestUser, testApi } from '../../kit/api.ts'
 import { makeWorkspace } from '../../kit/workspaces.ts'
@@ -204,6 +205,23 @@ test('a workspace holds as many people as the plan says, its owner among them', 
   const tried = await many(i => send(ana, 'POST', '/members', { workspaceId, code: codes[i], group: 'view' }))
   t.deepEqual(tried, { done: 9, MEMBERS_LIMIT_REACHED: 11 })
   t.is((await list(ana))[0].members.length, 10)
+})
+
+test('a member who is added while the plan gets lower counts on the lower one', async t => {
+  const ana = await api().makeUser({ plan: 'pro-12' })
+  const people: [TestUser, 'view'][] = []
+  for (let i = 0; i < 9; i++) people.push([await api().makeUser(), 'view'])
+  const { id: workspaceId } = await makeWorkspace(api().db, ana, { members: people })
+  const invite = await code(await api().makeUser())
+  const waits = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  const added = await api().db.transaction(async trx => {
+    await trx('workspaces').where({ id: workspaceId }).forUpdate().first()
+    const adding = send(ana, 'POST', '/members', { workspaceId, code: invite, group: 'view' })
+    while ((await api().db.raw(waits)).rows.length === 0) await sleep(20)
+    await trx('users').where({ id: ana.id }).update({ plan: 'standard-4' })
+    return [adding] // a promise by itself would be waited for, and it waits for us
+  })
+  t.deepEqual(said(await added[0]!), [400, 'MEMBERS_LIMIT_REACHED'])
 })
 
 test('a workspace holds 100 applications, also for twenty requests at once', async t => {
