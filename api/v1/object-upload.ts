@@ -10,6 +10,7 @@ import { idempotencyErrors } from '../idempotent.ts'
 import { type UploadCall, writeUpload } from '../object-writing.ts'
 import type { Parts } from '../parts.ts'
 import { includedBytes } from '../storage-charge.ts'
+import { failingAs } from '../unexpected.ts'
 import { megabyte, oneFile, uploadErrors } from '../uploads.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 
@@ -62,7 +63,9 @@ export const objectsUpload = blobEndpoint({
     await assertRoom(call, parts)
     const subject = `upload/${user.id}`
     const most = parts.config.blob.concurrentUploads
-    return inPlace(parts, { subject, most, full: 'TOO_MANY_CONCURRENT_UPLOADS' }, () => writeUpload(terms, call, parts))
+    return inPlace(parts, { subject, most, full: 'TOO_MANY_CONCURRENT_UPLOADS' }, () =>
+      failingAs('UPLOAD_FAILED', parts, () => writeUpload(terms, call, parts)),
+    )
   },
 })
 

@@ -1,0 +1,67 @@
+import test from 'ava'
+import { type Answer, testApi } from '../../kit/api.ts'
+import { sendFile, sent } from '../../kit/sent-files.ts'
+
+const api = testApi()
+
+const speak = (who: string, method: string, path: string, body: object): Promise<Answer> =>
+  api()
+    .blobAs(who)
+    .request(method, path, { body: JSON.stringify(body) })
+
+/** The table of objects is not where everybody looks for it. */
+async function withoutObjects(work: () => Promise<void>): Promise<void> {
+  await api().db.raw('alter table objects rename to objects_elsewhere')
+  try {
+    await work()
+  } finally {
+    await api().db.raw('alter table objects_elsewhere rename to objects')
+  }
+}
+
+test.serial('what nobody expected has a code of its call, and changes nothing', async t => {
+  const ana = await api().makeUser()
+  const { id: object } = await sent(api(), ana, { name: 'a' })
+  await withoutObjects(async () => {
+    const list = await api().blobAs(ana).get('/v1/objects')
+    const copy = { source: object, destination: { name: 'b' } }
+    const answers: [Answer, string][] = [
+      [list, 'LIST_FAILED'],
+      [await sendFile(api(), ana, { name: 'b' }), 'UPLOAD_FAILED'],
+      [await speak(ana.key, 'DELETE', '/v1/objects', { object }), 'DELETE_FAILED'],
+      [await speak(ana.key, 'POST', '/v1/objects/copy', copy), 'COPY_FAILED'],
+    ]
+    for (const [{ status, body }, code] of answers) t.deepEqual([status, body.code], [500, code])
+    const update = async (fields: object) =>
+      (await speak(ana.key, 'PATCH', '/v1/objects', { object, ...fields })).body.response.results[0]
+    t.deepEqual(await update({ disposition: 'inline' }), { object, ok: false, code: 'UPDATE_FAILED' })
+    t.deepEqual(await update({ private: true }), { object, ok: false, code: 'VISIBILITY_CHANGE_FAILED' })
+  })
+  const { body } = await api().blobAs(ana).get('/v1/objects')
+  t.deepEqual(
+    body.response.objects.map(({ id }: { id: string }) => id),
+    [object],
+  )
+})
+
+test.serial('a database that does not answer is said of each object of an update, by where that lies', async t => {
+  t.timeout(60_000)
+  const ana = await api().makeUser()
+  const { id: open } = await sent(api(), ana, { name: 'a' })
+  const { id: hidden } = await sent(api(), ana, { name: 'b', private: 'true' })
+  const holder = await api().db.transaction()
+  await holder.raw('lock table objects in access exclusive mode')
+  try {
+    const update = { objects: [open, hidden], disposition: 'inline' }
+    const { status, body } = await speak(ana.key, 'PATCH', '/v1/objects', update)
+    t.is(status, 200)
+    t.deepEqual(body.response.results, [
+      { object: open, ok: false, code: 'PUBLIC_STORAGE_UNAVAILABLE' },
+      { object: hidden, ok: false, code: 'PRIVATE_STORAGE_UNAVAILABLE' },
+    ])
+    t.like(await api().blobAs(ana).get('/v1/objects'), { status: 503, body: { code: 'DATABASE_UNAVAILABLE' } })
+  } finally {
+    await holder.rollback()
+  }
+  t.is((await api().blobAs(ana).get('/v1/objects')).status, 200)
+})
