@@ -4,6 +4,7 @@ import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder }
 import { createKey, createUser } from '../db/accounts.ts'
 import { openDatabase } from '../db/database.ts'
 import { Supervisor } from '../workers/supervisor.ts'
+import { threadPool } from '../workers/thread-pool.ts'
 import { downloadsPerSecond, drain, type FileServer, residentMb, send, uploadsPerSecond } from './blob-clients.ts'
 import { summary } from './platform.ts'
 import { startApi, startProgram } from './programs.ts'
@@ -28,7 +29,11 @@ try {
   const url = new URL(adminUrl)
   url.pathname = `/${templateDatabase}`
   const { key, listed } = await seed(url.href)
-  const { child, told } = await startProgram<{ port: number }>('./bare-blob.ts', [url.href, `${folder}/bare`])
+  const { child, told } = await startProgram<{ port: number }>(
+    './bare-blob.ts',
+    [url.href, `${folder}/bare`],
+    threadPool,
+  )
   const settings = { BLOB_CONCURRENT_UPLOADS: '64' }
   const api = await startApi({ databaseUrl: url.href, masterKey, folder, settings })
   children.push(child, api.child)

@@ -2,6 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { freePort } from '../cli/ports.ts'
+import { threadPool } from '../workers/thread-pool.ts'
 
 export interface Started<T> {
   child: ChildProcess
@@ -40,6 +41,7 @@ export async function startApi({ databaseUrl, masterKey, folder, settings }: Api
   const names = ['API_PORT', 'BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT']
   const ports = Object.fromEntries(await Promise.all(names.map(async name => [name, String(await freePort(0))])))
   const { child } = await startProgram('../workers/api.ts', [], {
+    ...threadPool,
     DATABASE_URL: databaseUrl,
     BERTH_MASTER_KEY: masterKey,
     BERTH_DATA: `${folder}/data`,

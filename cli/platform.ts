@@ -3,6 +3,7 @@ import { migrate, openDatabase } from '../db/database.ts'
 import { surfaceTargets } from '../edge/surfaces.ts'
 import type { ProcessSpec } from '../workers/supervised-process.ts'
 import type { Supervisor } from '../workers/supervisor.ts'
+import { threadPool } from '../workers/thread-pool.ts'
 import { ensureFirstAccount } from './first-account.ts'
 import { checkout, type Installation } from './installation.ts'
 import { ensureDocker } from './parts/docker.ts'
@@ -94,7 +95,7 @@ export function ourProcess(
     command: async () => ({
       command: process.execPath,
       args: ['--enable-source-maps', join(checkout, 'dist/workers', `${script}.js`)],
-      env: { ...process.env, ...settings },
+      env: { ...threadPool, ...process.env, ...settings },
       cwd: checkout,
     }),
     ready: 'ipc',
