@@ -83,10 +83,10 @@ export async function openUploads(db: Db, ownerId: string): Promise<OpenUpload[]
 const openSum = statement<{ bytes: number }>(
   'uploads.open-bytes',
   `select coalesce(sum(p.size), 0)::float8 as bytes from uploads u join upload_parts p on p.upload_id = u.id
-    where u.owner_id = $1 and u.state = 'open'`,
+    where u.owner_id = $1 and u.state = 'open' and (p.upload_id, p.part) is distinct from ($2::text, $3::integer)`,
 )
 
-/** Bytes that the open uploads of an account hold; its usage does not count them yet. */
-export async function openBytes(db: Db, ownerId: string): Promise<number> {
-  return (await openSum(db, [ownerId]))[0]!.bytes
+/** Bytes that the open uploads of an account hold, but for a part that is sent again; its usage does not count them yet. */
+export async function openBytes(db: Db, ownerId: string, again?: { uploadId: string; part: number }): Promise<number> {
+  return (await openSum(db, [ownerId, again?.uploadId ?? null, again?.part ?? null]))[0]!.bytes
 }

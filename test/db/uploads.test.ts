@@ -5,7 +5,7 @@ import { findObject, manifestOf } from '../../db/objects.ts'
 import { draw } from '../../db/segments.ts'
 import { abortUpload, completeUpload, idleUploads, reclaimUpload, sweepUploads } from '../../db/upload-ends.ts'
 import { partsOf, storePart } from '../../db/upload-parts.ts'
-import { findUpload, type NewUpload, openUpload, openUploads } from '../../db/uploads.ts'
+import { findUpload, type NewUpload, openBytes, openUpload, openUploads } from '../../db/uploads.ts'
 import { chunkBytes, wholeParts } from '../../policy/chunked.ts'
 import { newId } from '../../policy/ids.ts'
 import { testDatabase } from '../kit/database.ts'
@@ -107,6 +107,8 @@ test('an account has so many uploads open, however many ask at once', async t =>
   const list = await openUploads(db, ownerId)
   t.is(list.length, 8)
   t.like(list[0], { id: first, parts: 2, size_so_far: 7 })
+  t.is(await openBytes(db, ownerId), 7)
+  t.is(await openBytes(db, ownerId, { uploadId: first, part: 2 }), 3)
   await abort(db, first, ownerId)
   t.truthy(await transaction(db, trx => openUpload(trx, wish, 8)))
 })
