@@ -1,6 +1,7 @@
 import { ApiError } from './errors.ts'
 import { durationSeconds, expiryAfter } from './object-expiry.ts'
 import { keyParts, newRandomPart, type ObjectName, objectKey } from './object-names.ts'
+import { assertType, nameWithType } from './uploaded-file.ts'
 
 /** Where a copy goes (specification 4.7), as far as it was said. */
 export interface Destination {
@@ -19,7 +20,8 @@ export interface CopyTarget {
 
 /**
  * The name and end of a copy: it keeps extension, and what was not said of visibility and expiry. A private one has a random part.
- * Throws INVALID_OBJECT_SECURITY_HASH where a private one shall have none, and SAME_OBJECT.
+ * Throws INVALID_OBJECT_SECURITY_HASH where a private one shall have none, SAME_OBJECT, and INVALID_OBJECT_NAME or BLOCKED_FILE_TYPE
+ * for an extension that the name brings to a source without one.
  */
 export function copyTarget(
   source: ObjectName,
@@ -31,6 +33,7 @@ export function copyTarget(
   const random = hidden || security_hash ? newRandomPart() : undefined
   const expiresAt = expire === undefined ? sourceEnds : expire && expiryAfter(durationSeconds(expire) ?? 0, now)
   const extension = keyParts(source.key)?.extension ?? ''
+  if (extension === '') assertType(nameWithType(name).extension)
   const target: ObjectName = {
     ownerId: source.ownerId,
     bucket: hidden ? 'private' : 'public',

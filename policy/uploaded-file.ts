@@ -1,5 +1,5 @@
 import { ApiError } from './errors.ts'
-import { newRandomPart, type ObjectName, objectKey } from './object-names.ts'
+import { isObjectName, newRandomPart, type ObjectName, objectKey } from './object-names.ts'
 import { contentTypeOf, extensionOf, extensionOfType, isBlockedType, nameOfFile } from './object-types.ts'
 import type { UploadTerms } from './upload-terms.ts'
 
@@ -24,7 +24,7 @@ const nameless = 'blob'
 
 /**
  * The object that a file becomes under the terms of its upload; names with a random part are new each time. Throws
- * INVALID_FILE_TYPE, BLOCKED_FILE_TYPE and FILE_TYPE_NOT_ALLOWED.
+ * INVALID_OBJECT_NAME, INVALID_FILE_TYPE, BLOCKED_FILE_TYPE and FILE_TYPE_NOT_ALLOWED.
  */
 export function uploadedFile(terms: UploadTerms, ownerId: string, file: GivenFile): UploadedFile {
   const { name, extension } = named(terms.name, file)
@@ -44,12 +44,19 @@ function named(asked: string | undefined, { fileName, type }: GivenFile): { name
   const ofFile = fileName === nameless && type ? (extensionOfType(type) ?? '') : extensionOf(fileName)
   if (ofFile === undefined) throw new ApiError('INVALID_FILE_TYPE')
   const name = asked ?? (nameOfFile(fileName) || 'file')
-  const ofName = ofFile === '' ? extensionOf(name) : undefined
-  if (!ofName) return { name, extension: ofFile }
-  return { name: name.slice(0, -ofName.length - 1), extension: ofName }
+  return ofFile === '' ? nameWithType(name) : { name, extension: ofFile }
 }
 
-function assertType(extension: string, lists: UploadTerms['extensions']): void {
+/** A name and the extension that it ends in, of a file that has none. Throws INVALID_OBJECT_NAME where what is left may not be a name. */
+export function nameWithType(asked: string): { name: string; extension: string } {
+  const extension = extensionOf(asked) ?? ''
+  const name = extension ? asked.slice(0, -extension.length - 1) : asked
+  if (!isObjectName(name)) throw new ApiError('INVALID_OBJECT_NAME')
+  return { name, extension }
+}
+
+/** Throws BLOCKED_FILE_TYPE and FILE_TYPE_NOT_ALLOWED. */
+export function assertType(extension: string, lists: UploadTerms['extensions'] = []): void {
   const last = extension.slice(extension.lastIndexOf('.') + 1)
   if (isBlockedType(last)) throw new ApiError('BLOCKED_FILE_TYPE')
   if (!lists.every(list => list.includes(extension) || list.includes(last))) throw new ApiError('FILE_TYPE_NOT_ALLOWED')

@@ -173,3 +173,13 @@ test('a copy refuses what it does not take', async t => {
   const poor = await api().makeUser({ plan: 'free' })
   t.like(await copy(poor, { source, destination: { name: 'b' } }), { status: 401, body: { code: 'PERMISSION_DENIED' } })
 })
+
+test('a name brings no extension to a copy that an upload of that name would be refused for', async t => {
+  const ana = await api().makeUser()
+  const { id: source } = await sent(api(), ana, { name: 'plain' }, { fileName: 'plain' })
+  const to = (name: string, more: object = {}) => copy(ana, { source, destination: { name, ...more } })
+  t.like(await to('setup.exe'), { status: 400, body: { code: 'BLOCKED_FILE_TYPE' } })
+  t.like(await to('setup.EXE', { expire: '30d' }), { status: 400, body: { code: 'BLOCKED_FILE_TYPE' } })
+  t.like(await to('a-ex1000000000.md'), { status: 400, body: { code: 'INVALID_OBJECT_NAME' } })
+  t.is((await to('notes.md')).body.response.id, `pub/${ana.id}/notes.md`)
+})
