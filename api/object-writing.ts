@@ -40,7 +40,9 @@ export async function writeUpload(terms: UploadTerms, call: UploadCall, parts: P
   if (key === undefined) return spending(() => arriving(terms, call, parts, arrived => kept(arrived, call, parts)))
   return arriving(terms, call, parts, arrived => {
     const { sha256, fileName } = arrived.upload
-    const fingerprint = `${sha256} ${fileName} ${JSON.stringify(call.query)}`
+    // What an upload token fixes is a part of the request.
+    const asked = [call.query, call.caller.uploadToken?.pins].filter(Boolean).map(fields => JSON.stringify(fields))
+    const fingerprint = [sha256, fileName, ...asked].join(' ')
     const request = { userId: call.caller.user.id, key, route: 'POST /v1/objects', fingerprint }
     return idempotent<View>(parts.db, call.exchange, request, store =>
       spending(() => kept(arrived, call, parts, store)),

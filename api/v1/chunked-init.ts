@@ -56,7 +56,9 @@ export const chunkedInit = blobEndpoint({
     'TOO_MANY_OPEN_UPLOADS',
   ],
   async handle({ caller, query, exchange }, parts) {
-    const asked = { caller, body: query, exchange }
+    // What one token opened, another could not go on with.
+    const body = caller.uploadToken ? { ...query, by: caller.uploadToken.id } : query
+    const asked = { caller, body, exchange }
     return inOneTransaction(asked, 'POST /v1/objects/chunked', parts.db, async trx => {
       const upload = await wanted(trx, caller, query, parts)
       if (caller.uploadToken && !(await useUploadToken(trx, caller.uploadToken.id)))

@@ -145,6 +145,7 @@ const refusals: [query: Record<string, string>, status: number, code: string, fi
   [{}, 400, 'BLOCKED_FILE_TYPE', { fileName: 'setup.EXE' }],
   [{}, 400, 'BLOCKED_FILE_TYPE', { fileName: 'setup.tar.exe' }],
   [{ name: 'setup.exe' }, 400, 'BLOCKED_FILE_TYPE', { fileName: 'setup' }],
+  [{ name: 'a-ex1000000000.md' }, 400, 'INVALID_OBJECT_NAME', { fileName: 'a' }],
 ]
 
 test.serial('every refusal has its code and leaves nothing', async t => {
@@ -251,6 +252,19 @@ test.serial('one Idempotency-Key stores one object, and gives its answer again',
   for (const [query, file] of others)
     t.like(await sendFile(api(), ana, query, file), { status: 409, body: { code: 'IDEMPOTENCY_KEY_REUSED' } })
   t.deepEqual(await left(ana), [0, 1])
+})
+
+test.serial('an Idempotency-Key repeats an answer only where the upload token fixes the same', async t => {
+  const ana = await api().makeUser()
+  const mint = async (pins: object) =>
+    (await api().blobAs(ana).post('/v1/upload-tokens', JSON.stringify(pins))).body.response.token
+  const headers = { 'idempotency-key': 'k' }
+  const first = await sendFile(api(), await mint({ prefix: 'a' }), {}, { headers })
+  t.is(first.status, 200, first.text)
+  const again = await sendFile(api(), await mint({ prefix: 'a' }), {}, { headers })
+  t.is(again.text, first.text)
+  const other = await sendFile(api(), await mint({ prefix: 'b', private: true }), {}, { headers })
+  t.like(other, { status: 409, body: { code: 'IDEMPOTENCY_KEY_REUSED' } })
 })
 
 test.serial('a store that is out is UPLOAD_FAILED, and nothing is there', async t => {
