@@ -1,14 +1,13 @@
 import { z } from 'zod'
-import { type Db, transaction } from '../../db/database.ts'
-import { findObject } from '../../db/objects.ts'
+import { transaction } from '../../db/database.ts'
 import { abortUpload, completeUpload } from '../../db/upload-ends.ts'
 import { partsOf } from '../../db/upload-parts.ts'
-import { findUpload, type UploadRow } from '../../db/uploads.ts'
+import { findUpload } from '../../db/uploads.ts'
 import { assertPaid } from '../../policy/blob-options.ts'
 import { type UploadPart, wholeParts } from '../../policy/chunked.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { isoTime } from '../fields.ts'
-import { assertMayGoOn, ownUpload, ownUploadErrors, ownUploadId, uploadField } from '../own-upload.ts'
+import { assertMayGoOn, ownUpload, ownUploadErrors, ownUploadId, replacedBytes, uploadField } from '../own-upload.ts'
 import { charging } from '../storage-charge.ts'
 import { expiryView, placeView } from '../views/object.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
@@ -68,10 +67,6 @@ const sizeOf = (parts: readonly UploadPart[]): number => parts.reduce((sum, { si
 function largeEnough(parts: readonly UploadPart[], minBytes: number): readonly UploadPart[] {
   if (sizeOf(parts) < minBytes) throw new ApiError('FILE_TOO_SMALL')
   return parts
-}
-
-async function replacedBytes(db: Db, { owner_id: ownerId, bucket, key, overwrite }: UploadRow): Promise<number> {
-  return overwrite ? ((await findObject(db, { ownerId, bucket, key }))?.size ?? 0) : 0
 }
 
 /** Specification 4.6: what was sent is dropped. What has ended without a file is no different when it is aborted again. */

@@ -2,14 +2,14 @@ import { z } from 'zod'
 import { usageOf } from '../../db/blob-usage.ts'
 import { transaction } from '../../db/database.ts'
 import { storePart } from '../../db/upload-parts.ts'
-import { openBytes } from '../../db/uploads.ts'
+import { openBytes, type UploadRow } from '../../db/uploads.ts'
 import { assertPaid } from '../../policy/blob-options.ts'
 import { chunkBytes, partsInFlight } from '../../policy/chunked.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Caller } from '../authenticate.ts'
 import { inPlace } from '../blob-leases.ts'
 import type { Exchange } from '../call.ts'
-import { ownUpload, ownUploadErrors, uploadField } from '../own-upload.ts'
+import { ownUpload, ownUploadErrors, replacedBytes, uploadField } from '../own-upload.ts'
 import type { Parts } from '../parts.ts'
 import { isEmpty, receiveRaw } from '../raw-body.ts'
 import { includedBytes } from '../storage-charge.ts'
@@ -66,7 +66,7 @@ export const chunkedPart = blobEndpoint({
     if (query.part > upload.max_parts)
       throw new ApiError('INVALID_CHUNK_PART', `This upload takes parts 1 to ${upload.max_parts}.`)
     if (isEmpty(exchange)) throw new ApiError('EMPTY_CHUNK')
-    if (!upload.overwrite) await assertRoom(caller, exchange, parts)
+    await assertRoom(upload, caller, exchange, parts)
     const places = {
       subject: `part/${caller.user.id}`,
       most: partsInFlight,
@@ -89,10 +89,11 @@ export const chunkedPart = blobEndpoint({
   },
 })
 
-/** Completing counts exactly; until then open uploads hold no more than what the account has room for. */
-async function assertRoom(caller: Caller, { request }: Exchange, { db }: Parts): Promise<void> {
+/** Completing counts exactly; until then open uploads hold no more than what the account has room for, and what this one replaces. */
+async function assertRoom(upload: UploadRow, caller: Caller, { request }: Exchange, { db }: Parts): Promise<void> {
   const declared = Number(request.headers['content-length'] ?? 0)
   const { bytes } = await usageOf(db, caller.user.id)
-  if (bytes + (await openBytes(db, caller.user.id)) + declared > includedBytes(caller))
+  const kept = bytes - (await replacedBytes(db, upload))
+  if (kept + (await openBytes(db, caller.user.id)) + declared > includedBytes(caller))
     throw new ApiError('STORAGE_QUOTA_EXCEEDED')
 }

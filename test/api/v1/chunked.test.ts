@@ -211,8 +211,11 @@ test('nothing goes beyond the storage of the plan: not Init, not a part, not Com
   await used(included - 9)
   t.is((await chunked.complete(upload)).status, 200)
   t.like(await chunked.init({ name: 'b' }), refused)
+  const none = (await chunked.init({ name: 'c', overwrite: 'true' })).body.response.upload
+  t.like(await chunked.part(none, 1, 'y'), refused, 'there is nothing to replace')
   const over = (await chunked.init({ name: 'a', overwrite: 'true' })).body.response.upload
   t.is((await chunked.part(over, 1, 'y'.repeat(9))).status, 200)
+  t.like(await chunked.part(over, 2, 'y'), refused, 'more than what goes')
   t.is((await chunked.complete(over)).status, 200)
 })
 
@@ -267,6 +270,17 @@ test('the same Idempotency-Key opens one upload', async t => {
   t.is(again.headers.get('idempotent-replayed'), 'true')
   t.like(await chunked.init({ name: 'b' }, key), { status: 409, body: { code: 'IDEMPOTENCY_KEY_REUSED' } })
   t.is((await chunked.open()).body.response.length, 1)
+})
+
+test('an Idempotency-Key that two upload tokens use opens nothing for the second', async t => {
+  const { blobAs, makeUser } = api()
+  const ana = await makeUser()
+  const mint = async () => (await blobAs(ana).post('/v1/upload-tokens', '{}')).body.response.token
+  const [one, two] = [await mint(), await mint()]
+  const headers = { 'idempotency-key': 'k' }
+  t.is((await chunkedAs(blobAs(one)).init({ name: 'a' }, headers)).status, 200)
+  const other = await chunkedAs(blobAs(two)).init({ name: 'a' }, headers)
+  t.like(other, { status: 409, body: { code: 'IDEMPOTENCY_KEY_REUSED' } })
 })
 
 test('open uploads are listed with what goes on with them, oldest first', async t => {
