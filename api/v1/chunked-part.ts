@@ -58,7 +58,8 @@ export const chunkedPart = blobEndpoint({
     'TOO_MANY_CONCURRENT_CHUNKS',
     'UPLOAD_FAILED',
   ],
-  async handle({ caller, query, exchange }, parts) {
+  async handle(call, parts) {
+    const { caller, query, exchange } = call
     assertPaid(caller.planName)
     if (/^multipart\//i.test(exchange.request.headers['content-type'] ?? ''))
       throw new ApiError('INVALID_CONTENT_TYPE', 'A part is sent as it is: application/octet-stream, no form.')
@@ -66,7 +67,7 @@ export const chunkedPart = blobEndpoint({
     if (query.part > upload.max_parts)
       throw new ApiError('INVALID_CHUNK_PART', `This upload takes parts 1 to ${upload.max_parts}.`)
     if (isEmpty(exchange)) throw new ApiError('EMPTY_CHUNK')
-    await assertRoom(upload, caller, exchange, parts)
+    await assertRoom(upload, call, parts)
     const places = {
       subject: `part/${caller.user.id}`,
       most: partsInFlight,
@@ -89,11 +90,17 @@ export const chunkedPart = blobEndpoint({
   },
 })
 
+interface PartCall {
+  caller: Caller
+  query: { part: number }
+  exchange: Exchange
+}
+
 /** Completing counts exactly; until then open uploads hold no more than what the account has room for, and what this one replaces. */
-async function assertRoom(upload: UploadRow, caller: Caller, { request }: Exchange, { db }: Parts): Promise<void> {
-  const declared = Number(request.headers['content-length'] ?? 0)
+async function assertRoom(upload: UploadRow, { caller, query, exchange }: PartCall, { db }: Parts): Promise<void> {
+  const declared = Number(exchange.request.headers['content-length'] ?? 0)
   const { bytes } = await usageOf(db, caller.user.id)
   const kept = bytes - (await replacedBytes(db, upload))
-  if (kept + (await openBytes(db, caller.user.id)) + declared > includedBytes(caller))
-    throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+  const open = await openBytes(db, caller.user.id, { uploadId: upload.id, part: query.part })
+  if (kept + open + declared > includedBytes(caller)) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
 }

@@ -204,6 +204,7 @@ test('nothing goes beyond the storage of the plan: not Init, not a part, not Com
   const { upload } = (await chunked.init({ name: 'a' })).body.response
   await used(included - 9)
   t.is((await chunked.part(upload, 1, 'x'.repeat(9))).status, 200)
+  t.is((await chunked.part(upload, 1, 'y'.repeat(9))).status, 200, 'sent again')
   t.like(await chunked.part(upload, 2, 'x'), refused)
   await used(included - 8)
   t.like(await chunked.complete(upload), refused)
