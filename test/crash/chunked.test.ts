@@ -29,7 +29,7 @@ for (const [point, arrives] of [
   ['db.transaction:after', true],
 ] as const)
   test.serial(`a part that is cut at ${point} is ${arrives ? 'there' : 'nowhere'}, and can be sent again`, async t => {
-    t.timeout(60_000)
+    t.timeout(120_000)
     const { platform, ana, chunked, upload, api, doomed, first } = await atRisk(point)
     await t.throwsAsync(doomed.part(upload, 2, 'the end'))
     await diesAt(t, api, point)
@@ -50,7 +50,7 @@ for (const [point, completes] of [
   ['db.transaction:after', true],
 ] as const)
   test.serial(`a completion that is cut at ${point} has ${completes ? '' : 'not '}happened, whole`, async t => {
-    t.timeout(60_000)
+    t.timeout(120_000)
     const { platform, ana, chunked, upload, id, api, doomed, first } = await atRisk(point)
     await t.throwsAsync(doomed.complete(upload))
     await diesAt(t, api, point)
