@@ -14,6 +14,7 @@ export async function summary(installation: Installation, db: Db, exampleUrl: st
     ...(exampleUrl ? [['Example', exampleUrl] as const] : []),
     ['Applications', `http://<subdomain>.${config.appsDomain}${portOf(localTarget(installation))}`],
     ['API', config.urls.base],
+    ['Objects', config.urls.blob],
     ['API key', apiKey ?? 'rotated; make another with: berth keys create --user admin@berth.local'],
     ['Temporal', config.temporalUiUrl ?? config.temporalAddress],
     ['Data', dataDir],
