@@ -9,14 +9,14 @@ export const flag = z
   .meta({ openapi: { type: 'boolean' } })
 
 /** How many entries a page takes, 1 to 100. */
-export const pageLimit = (usual: number) =>
-  z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(100)
+export const pageLimit = (usual: number, most = 100) =>
+  z
+    .string()
+    .regex(/^[1-9]\d{0,3}$/)
+    .transform(Number)
+    .refine(limit => limit <= most)
     .default(usual)
-    .meta({ openapi: { type: 'integer', minimum: 1, maximum: 100, default: usual } })
+    .meta({ openapi: { type: 'integer', minimum: 1, maximum: most, default: usual } })
 
 /** ISO 8601, UTC. */
 export const isoTime = z.string().meta({ openapi: { type: 'string', format: 'date-time' } })

@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { importLegacy } from '../activities/legacy-import.ts'
@@ -20,13 +21,14 @@ export function blobCommand(program: Command): void {
     .option('--json', 'the end as one JSON object')
     .action(async (folder: string, { user, json }: { user: string; json?: boolean }) => {
       const say = now('files')
+      const source = await folderAt(folder)
       const done = await withInstallation(async ({ config }, db) => {
         const ownerId = await userId(db, user)
         await recordAct(db, { action: 'blob.import', accountId: ownerId })
         const store = await openObjectStore(config.objectStore)
         const progress = (so: { imported: number; already: number; bytes: number }) =>
           say(so.imported + so.already, so.bytes)
-        return importLegacy({ db, store, folder: resolve(folder), ownerId, progress })
+        return importLegacy({ db, store, folder: source, ownerId, progress })
       })
       if (json) console.log(JSON.stringify(done))
       else {
@@ -49,6 +51,13 @@ export function blobCommand(program: Command): void {
       console.log(json ? JSON.stringify(found) : verdict(found))
       if (found.damaged.length > 0) process.exitCode = 1
     })
+}
+
+/** Throws an Error when there is none: before anything is asked or written down. */
+async function folderAt(path: string): Promise<string> {
+  const found = await stat(path).catch(() => null)
+  if (!found?.isDirectory()) throw new Error(`There is no folder ${path}.`)
+  return resolve(path)
 }
 
 const everyMs = 2000

@@ -4,7 +4,7 @@ import { cursorLength, cursorSecret, type ListFilters, listCursor, readListCurso
 import { assertWithin } from '../../policy/prefix-limits.ts'
 import { prefixField, toggle } from '../../policy/upload-fields.ts'
 import type { Caller } from '../authenticate.ts'
-import { isoTime } from '../fields.ts'
+import { isoTime, pageLimit } from '../fields.ts'
 import { listWithin } from '../object-listing.ts'
 import { failingAs } from '../unexpected.ts'
 import { objectItemView } from '../views/object.ts'
@@ -19,13 +19,7 @@ const query = z.object({
   prefix: prefixField.optional(),
   delimiter: z.literal('/').optional(),
   private: toggle('INVALID_PARAMETERS'),
-  limit: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(most)
-    .default(most)
-    .meta({ openapi: { type: 'integer', minimum: 1, maximum: most, default: most } }),
+  limit: pageLimit(most, most),
   cursor,
   /** The name that older clients know it by. */
   continuationToken: cursor,

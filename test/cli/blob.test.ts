@@ -54,6 +54,16 @@ async function setup(t: ExecutionContext) {
   return { db, ana, from, objects, write, berth, bring, find, fileOf }
 }
 
+test.serial('what is no folder is said to be none, before anything is asked or written down', async t => {
+  const { db, ana, from, write, berth } = await setup(t)
+  await write('file.txt', 'one')
+  for (const path of [join(from, 'missing'), join(from, 'file.txt')]) {
+    const { stderr } = await berth('blob', 'import', path, '--user', ana.id)
+    t.true(stderr.includes(`There is no folder ${path}.`), stderr)
+  }
+  t.deepEqual(await db('audit').where({ action: 'blob.import' }), [])
+})
+
 test.serial('files come in as legacy objects under their paths, with their bytes, type and age', async t => {
   const { db, ana, write, bring, find, fileOf } = await setup(t)
   const old = new Date('2024-05-06T07:08:09Z')

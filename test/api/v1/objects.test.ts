@@ -147,9 +147,15 @@ test('pages follow each other by either name of the cursor, and a cursor is of i
 
 test('a listing refuses what it does not take', async t => {
   const ana = await api().makeUser()
-  for (const [name, value] of ['limit=0', 'limit=1001', 'limit=x', 'delimiter=-', 'private=x'].map(text =>
-    text.split('='),
-  ))
+  for (const [name, value] of [
+    'limit=0',
+    'limit=1001',
+    'limit=x',
+    'limit=0x10',
+    'limit=1e2',
+    'delimiter=-',
+    'private=x',
+  ].map(text => text.split('=')))
     t.like(await list(ana, { [name as string]: value as string }), {
       status: 400,
       body: { code: 'INVALID_PARAMETERS' },
