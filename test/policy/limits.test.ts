@@ -84,5 +84,7 @@ test("an operator's table is read whole or refused by name", t => {
   t.deepEqual([...parsePlans(JSON.stringify({ free: row, big: row })).keys()], ['free', 'big'])
   t.throws(() => parsePlans('[]'), { message: /not a JSON object/ })
   t.throws(() => parsePlans(JSON.stringify({ big: row })), { message: /"free"/ })
-  t.throws(() => parsePlans(JSON.stringify({ free: { ...row, blobGb: -1 } })), { message: /"free": blobGb takes a whole number/ })
+  t.throws(() => parsePlans(JSON.stringify({ free: { ...row, blobGb: -1 } })), {
+    message: /"free": blobGb takes a whole number/,
+  })
 })
