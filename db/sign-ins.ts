@@ -20,7 +20,12 @@ export async function beginSignIn(
 ): Promise<string> {
   const id = newId()
   await transaction(db, async trx => {
-    const user = await trx('users').whereRaw('lower(email) = lower(?)', [email]).where({ blocked_at: null }).first('id')
+    // Those who count the same mails take turns.
+    const user = await trx('users')
+      .whereRaw('lower(email) = lower(?)', [email])
+      .where({ blocked_at: null })
+      .forNoKeyUpdate()
+      .first('id')
     await trx.raw(`insert into sign_ins (id, user_id, expires_at) values (?, ?, now() + make_interval(secs => ?))`, [
       id,
       user?.id ?? null,

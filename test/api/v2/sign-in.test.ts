@@ -59,6 +59,13 @@ test('one address is sent five mails within ten minutes, whoever asks', async t 
   t.is((await api().db('mails').where({ user_id: ana.id })).length, 5)
 })
 
+test('and no more when they are asked for at once', async t => {
+  const ana = await api().makeUser()
+  const email = await emailOf(ana.id)
+  await Promise.all(Array.from({ length: 12 }, () => begin(email)))
+  t.is((await api().db('mails').where({ user_id: ana.id })).length, 5)
+})
+
 test('what is no address or code is refused with a code', async t => {
   for (const email of ['', 'x', 7, null, 'a@b', `a\u0000@example.org`, `${'a'.repeat(250)}@example.org`])
     t.is((await post('/v2/account/sign-in', { email } as object)).status, 400, String(email))
