@@ -100,14 +100,14 @@ test('the public surface answers OK, never cached', async t => {
   t.is((await fetch(`${api().publicUrl}/other`)).status, 404)
 })
 
-test('surfaces that have nothing yet answer not found in their own words', async t => {
+test('what a surface does not have is not found in its own words', async t => {
   const { surfaces } = await import('../../api/app.ts')
   const { createServer } = await import('node:http')
   const { listening } = await import('../kit/api.ts')
   const all = surfaces(api().parts)
   const ask = async (name: 'blob' | 's3' | 'files') => {
     const server = createServer(all[name].callback())
-    const answer = await fetch(`${await listening(server)}/v1/objects`)
+    const answer = await fetch(`${await listening(server)}/v1/nothing`)
     const text = await answer.text()
     server.close()
     return [answer.status, answer.headers.get('content-type'), text] as const
