@@ -46,7 +46,7 @@ for (const [headers, status, range] of [
   [{ range: 'bytes=2-4', 'if-range': '"abc"' }, 206, { from: 2, to: 4 }],
   [{ range: 'bytes=2-4', 'if-range': 'W/"abc"' }, 200, null],
   [{ range: 'bytes=2-4', 'if-range': '"x"' }, 200, null],
-  [{ range: 'bytes=2-4', 'if-range': at(10) }, 206, { from: 2, to: 4 }],
+  [{ range: 'bytes=2-4', 'if-range': at(10) }, 200, null], // another body of the same second has the same date
   [{ range: 'bytes=2-4', 'if-range': at(11) }, 200, null],
   [{ range: 'bytes=99-', 'if-range': '"x"' }, 200, null],
 ] as const)
