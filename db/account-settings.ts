@@ -4,7 +4,7 @@ import { type Db, transaction } from './database.ts'
 
 /**
  * Replaces the keys with full access by a new one, in one transaction: never are both dead, never both alive. Keys that are limited
- * to scopes or resources stay (decision 27). The text is shown to its owner now or never.
+ * to scopes, resources or prefixes stay (decision 27). The text is shown to its owner now or never.
  */
 export async function rotateKey(db: Db, masterKey: string, userId: string): Promise<string> {
   const { id, key, hash } = newApiKey(masterKey, userId)
@@ -12,7 +12,7 @@ export async function rotateKey(db: Db, masterKey: string, userId: string): Prom
     // Two rotations at once come one after the other, and the later one's key lives.
     await trx('users').where({ id: userId }).forUpdate().first('id')
     await trx('api_keys')
-      .where({ user_id: userId, revoked_at: null, scopes: null, resources: null })
+      .where({ user_id: userId, revoked_at: null, scopes: null, resources: null, prefixes: null })
       .update({ revoked_at: trx.fn.now() })
     await trx('api_keys').insert({ id, hash, user_id: userId })
     await announceAccess(trx, userId)
