@@ -101,7 +101,8 @@ export async function receiveFile(exchange: Exchange, parts: Parts, reception: R
 /** Removes a stored upload that nothing refers to. What fails here is swept later. */
 export async function discard({ db, store, log }: Parts, segmentId: string): Promise<void> {
   try {
-    if (!(await segments.condemn(db, segmentId))) return
+    // A body that came after the sweep had taken its id would be nobody's for ever.
+    if (!(await segments.condemn(db, segmentId)) && (await segments.isKnown(db, segmentId))) return
     await store.delete(segmentId)
     await segments.forget(db, segmentId)
   } catch (err) {

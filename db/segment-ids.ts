@@ -1,10 +1,9 @@
+import { drawnAheadSeconds } from '../policy/blob-upkeep.ts'
 import { newId } from '../policy/ids.ts'
 import type { Db } from './database.ts'
 
 /** Ids of one statement at most. */
 const mostAtOnce = 256
-/** A block is used up or left to the sweep long before the sweep's 24 hours, so that a body has the rest of them to arrive. */
-const blockMs = 6 * 3600 * 1000
 
 /**
  * Segment ids for bodies that are about to be stored. Each has its row before its bytes, as `draw` makes it, at a fraction of a
@@ -24,7 +23,8 @@ export class SegmentIds {
   /** An id that nobody else has. Whoever does not use it leaves it to the sweep. */
   async take(): Promise<string> {
     for (;;) {
-      if (Date.now() - this.#drawnAt > blockMs) {
+      // A block is used up, or left to the sweep.
+      if (Date.now() - this.#drawnAt > drawnAheadSeconds * 1000) {
         this.#ids = []
         this.#atOnce = 1
       }

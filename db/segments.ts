@@ -65,6 +65,11 @@ export async function condemn(db: Db, id: string): Promise<boolean> {
   return (await db('segments').where({ id, refs: 0 }).update({ state: 'dying' })) === 1
 }
 
+/** False for an id that the sweep has taken altogether. */
+export async function isKnown(db: Db, id: string): Promise<boolean> {
+  return (await db('segments').where({ id }).first('id')) !== undefined
+}
+
 /** Drops the row of a body that is gone; false when another process did. */
 export async function forget(db: Db, id: string): Promise<boolean> {
   return (await db('segments').where({ id, state: 'dying' }).delete()) === 1

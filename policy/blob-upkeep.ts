@@ -30,10 +30,13 @@ export interface UpkeepPatience {
 /** Specification 3: about 24 hours. A download of over an hour can break off when its object goes meanwhile. */
 export const usualPatience: UpkeepPatience = {
   idleSeconds: 24 * hour,
-  drawnSeconds: hour,
+  drawnSeconds: 24 * hour,
   unreferencedSeconds: 60,
   downloadSeconds: hour,
 }
+
+/** Ids that a process has drawn ahead are used within this: the rest of the 24 hours is for their bodies to arrive. */
+export const drawnAheadSeconds = 6 * hour
 
 /** How long receipts are kept, in days; of runs that found nothing to do, less. */
 export const receiptDays = 90

@@ -70,7 +70,7 @@ test.serial('the first start ends with the example answering, and says where eve
 test.serial('accounts and keys are made by the command', async t => {
   const made = await run('users', 'create', '--email', 'e2e@example.com', '--name', 'E2E', '--plan', 'free', '--json')
   const user = JSON.parse(made.stdout) as Info
-  t.deepEqual(Object.keys(user), ['user_id', 'api_key', 'session_token'])
+  t.deepEqual(Object.keys(user), ['user_id', 'key_id', 'api_key', 'session_token'])
   const key = await run(
     'keys',
     'create',

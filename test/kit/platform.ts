@@ -15,6 +15,7 @@ import type { Parts } from '../../api/parts.ts'
 import { type AppRow, loadApp } from '../../db/apps.ts'
 import type { Db } from '../../db/database.ts'
 import * as operations from '../../db/operations.ts'
+import { SegmentIds } from '../../db/segment-ids.ts'
 import { type Config, parseConfig } from '../../policy/config.ts'
 import { openTemporal } from '../../workers/connect.ts'
 import { temporalDowngrades } from '../../workers/downgrades.ts'
@@ -250,6 +251,8 @@ export class TestPlatform {
   /** Bodies in the object store, after the sweep took what nobody refers to. */
   async storedBodies(): Promise<string[]> {
     const { store, folder } = this.base
+    // What the API has drawn ahead goes too.
+    this.api.parts.segmentIds = new SegmentIds(this.db)
     await sweep({ db: this.db, store }, { drawnSeconds: 0, unreferencedSeconds: 0, downloadSeconds: 0 })
     const files = await readdir(join(folder, 'objects'), { recursive: true, withFileTypes: true })
     return files.filter(file => file.isFile()).map(file => file.name)

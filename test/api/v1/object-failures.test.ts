@@ -1,4 +1,7 @@
 import test from 'ava'
+import { SegmentIds } from '../../../db/segment-ids.ts'
+import { drawnAheadSeconds, usualPatience } from '../../../policy/blob-upkeep.ts'
+import { newId } from '../../../policy/ids.ts'
 import { type Answer, testApi } from '../../kit/api.ts'
 import { sendFile, sent } from '../../kit/sent-files.ts'
 
@@ -42,6 +45,21 @@ test.serial('what nobody expected has a code of its call, and changes nothing', 
     body.response.objects.map(({ id }: { id: string }) => id),
     [object],
   )
+})
+
+test.serial('a body whose id the sweep has taken is refused, and stays nowhere', async t => {
+  const ana = await api().makeUser()
+  t.true(
+    drawnAheadSeconds < usualPatience.drawnSeconds / 2,
+    'the sweep leaves ids alone until long after their block is over',
+  )
+  const { parts, store } = api()
+  const [before, ids] = [await store.files(), parts.segmentIds]
+  parts.segmentIds = Object.assign(new SegmentIds(api().db), { take: async () => newId() })
+  const answer = await sendFile(api(), ana, { name: 'swept' })
+  parts.segmentIds = ids
+  t.deepEqual([answer.status, answer.body.code], [500, 'UPLOAD_FAILED'])
+  t.is(await store.files(), before)
 })
 
 test.serial('a database that does not answer is said of each object of an update, by where that lies', async t => {
