@@ -25,6 +25,8 @@ const head = [
   'WORKSPACES',
   'MEMBERS',
   'HISTORY',
+  'S3/10 S',
+  'AI TOKENS/DAY',
 ]
 
 /** `berth plans` for people. */
@@ -39,6 +41,8 @@ export function plansTable(plans: Plans): string {
     String(plan.workspaces),
     String(plan.workspaceMembers),
     plan.historyDays === 1 ? '1 day' : `${plan.historyDays} days`,
+    String(plan.s3RequestsPer10s),
+    String(plan.aiTokensPerDay),
   ])
   return columns([head, ...rows], '')
 }

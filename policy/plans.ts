@@ -9,6 +9,13 @@ export interface Plan {
   workspaceMembers: number
   /** How many days back the account sees its audit record. */
   historyDays: number
+  s3RequestsPer10s: number
+  /** Of the AI gateway: all of a day, those of one request and of its answer, requests at the same time, seconds between them. */
+  aiTokensPerDay: number
+  aiContextTokens: number
+  aiOutputTokens: number
+  aiConcurrent: number
+  aiPacingSeconds: number
 }
 
 /** Plans by name. The order is the order of the downgrade. */
@@ -44,8 +51,29 @@ const rows: readonly Row[] = [
   ),
 ]
 
-/** Specification 8, "activity history". */
-const historyDays: Record<string, number> = { standard: 2, pro: 7, enterprise: 30 }
+type TierFigures = Pick<Plan, 'historyDays' | 's3RequestsPer10s' | Extract<keyof Plan, `ai${string}`>>
+
+const tier = (history: number, s3: number, ai: readonly [number, number, number, number, number]): TierFigures => ({
+  historyDays: history,
+  s3RequestsPer10s: s3,
+  aiTokensPerDay: ai[0],
+  aiContextTokens: ai[1],
+  aiOutputTokens: ai[2],
+  aiConcurrent: ai[3],
+  aiPacingSeconds: ai[4],
+})
+const noAi = [0, 0, 0, 0, 0] as const
+const freeTier = tier(1, 0, noAi)
+
+/** What goes by the family of a plan (specification 8, contract 9). */
+const tiers: Record<string, TierFigures> = {
+  hobby: tier(1, 100, noAi),
+  standard: tier(2, 200, [500_000, 16_384, 4096, 1, 4]),
+  pro: tier(7, 400, [2_000_000, 24_576, 6144, 1, 2]),
+  enterprise: tier(30, 600, [5_000_000, 32_768, 8192, 2, 0]),
+}
+
+const ofTier = (planName: string): TierFigures => tiers[tierOf(planName)] ?? freeTier
 
 /** The built-in table. Snapshots a day are memory / 256 MB x 2. */
 export const defaultPlans: Plans = new Map(
@@ -59,7 +87,7 @@ export const defaultPlans: Plans = new Map(
       balancerGroups,
       workspaces,
       workspaceMembers,
-      historyDays: historyDays[tierOf(name)] ?? 1,
+      ...ofTier(name),
     },
   ]),
 )
@@ -73,10 +101,13 @@ const figures = [
   'workspaces',
   'workspaceMembers',
   'historyDays',
+  's3RequestsPer10s',
+  'aiTokensPerDay',
+  'aiContextTokens',
+  'aiOutputTokens',
+  'aiConcurrent',
+  'aiPacingSeconds',
 ] as const
-
-/** Figures that came later, and what tables from before them grant. */
-const laterFigures: Partial<Plan> = { historyDays: 1 }
 
 const nameForm = /^[a-z][a-z0-9-]{0,39}$/
 /** What a column of Postgres and an arithmetic of MB in bytes can hold. */
@@ -111,7 +142,8 @@ function planOfRow(name: string, row: unknown): Plan {
   const unknown = Object.keys(row).find(key => !(figures as readonly string[]).includes(key))
   if (unknown !== undefined)
     throw new Error(`Plan "${name}" has no figure ${JSON.stringify(unknown)}. Figures: ${figures.join(', ')}`)
-  const plan = { ...laterFigures, ...row } as Record<(typeof figures)[number], unknown>
+  // Tables from before these figures grant what the family of the plan does here.
+  const plan = { ...ofTier(name), ...row } as Record<(typeof figures)[number], unknown>
   for (const figure of figures) {
     const value = plan[figure]
     if (!Number.isInteger(value) || (value as number) < 0 || (value as number) > highest)

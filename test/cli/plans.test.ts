@@ -16,7 +16,7 @@ test('the table has a line for each plan, in the order of the downgrade', t => {
     [...defaultPlans.keys()],
   )
   t.true(lines.every(line => line.length === head!.length))
-  t.deepEqual(lines[7], ['pro-16', '16384 MB', '300', '250 GB', '128', '5', '10', '25', '7 days'])
+  t.deepEqual(lines[7], ['pro-16', '16384 MB', '300', '250 GB', '128', '5', '10', '25', '7 days', '400', '2000000'])
 })
 
 test('what is printed as JSON is a plans file, and an operator’s file is what is printed', async t => {
@@ -71,12 +71,16 @@ test('a file that is no table is refused with its name, and with what is wrong',
   }
   t.regex(t.throws(() => plansOf({ plansFile: join(folder, 'none') }))?.message ?? '', /none\. ENOENT/)
   t.regex(t.throws(() => plansOf({ plansFile: folder }))?.message ?? '', /EISDIR/)
-  const { historyDays: _, ...older } = free
-  writeFileSync(plansFile, `\ufeff${JSON.stringify({ harbour: { ...free, memoryMb: 1 }, free: older })}`)
+  const pro = defaultPlans.get('pro-12')!
+  const older = (plan: typeof free) =>
+    Object.fromEntries(Object.entries(plan).filter(([figure]) => !/^(history|s3|ai)/.test(figure)))
+  const table = { harbour: { ...free, memoryMb: 1 }, 'pro-x': older(pro), free: older(free) }
+  writeFileSync(plansFile, `\ufeff${JSON.stringify(table)}`)
   t.deepEqual(
     [...plansOf({ plansFile })],
     [
       ['harbour', { ...free, memoryMb: 1 }],
+      ['pro-x', pro],
       ['free', free],
     ],
   )

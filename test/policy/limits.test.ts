@@ -56,6 +56,12 @@ test('plans are those of the contract', t => {
     workspaces: 50,
     workspaceMembers: 100,
     historyDays: 30,
+    s3RequestsPer10s: 600,
+    aiTokensPerDay: 5_000_000,
+    aiContextTokens: 32_768,
+    aiOutputTokens: 8192,
+    aiConcurrent: 2,
+    aiPacingSeconds: 0,
   })
   t.is(defaultPlans.get('enterprise-1024')?.requestsPerMinute, 12_800)
   t.is(defaultPlans.get('free')?.requestsPerMinute, 5)
