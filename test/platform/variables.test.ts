@@ -225,9 +225,24 @@ function commandLines(): string {
     .join('\n')
 }
 
-/** Files below a folder that hold it; those of applications are seen where they are mounted. */
+/** Files below a folder that hold it; those of applications are seen where they are mounted, and what goes meanwhile held nothing. */
 function filesWith(folder: string): string[] {
-  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter(file => file.isFile())
-  const paths = files.map(file => join(file.parentPath, file.name)).filter(path => !path.endsWith('.ext4'))
-  return paths.filter(path => holds(readFileSync(path, 'latin1')))
+  const paths = filesBelow(folder).filter(path => !path.endsWith('.ext4'))
+  return paths.filter(path => holds(unlessGone(() => readFileSync(path, 'latin1'), '')))
+}
+
+function filesBelow(folder: string): string[] {
+  return unlessGone(() => readdirSync(folder, { withFileTypes: true }), []).flatMap(entry => {
+    const path = join(folder, entry.name)
+    return entry.isDirectory() ? filesBelow(path) : entry.isFile() ? [path] : []
+  })
+}
+
+function unlessGone<T>(look: () => T, gone: T): T {
+  try {
+    return look()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return gone
+    throw error
+  }
 }
