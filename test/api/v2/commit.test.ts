@@ -36,7 +36,7 @@ const uploads = (appId: string) =>
 
 /** Bodies in the store that no row refers to. */
 async function leftovers(): Promise<number> {
-  const { rows } = await api().db.raw(`select count(*) filter (where refs = 0) as loose from segments`)
+  const { rows } = await api().db.raw(`select count(*) as loose from segments where refs = 0 and state <> 'drawn'`)
   return Number(rows[0].loose)
 }
 
