@@ -105,7 +105,10 @@ test('a token uploads in parts from end to end, and what is pinned stands', asyn
   // The same name within the same second.
   const { response } = (await chunked.init({ filename: 'b.png', overwrite: 'true' })).body
   t.is((await chunked.abort(response.upload)).status, 200)
-  t.like(await chunked.init({ filename: 'c.png' }), { status: 403, body: { code: 'UPLOAD_TOKEN_USED' } })
+  t.like(await chunked.init({ filename: 'c.png', overwrite: 'true' }), {
+    status: 403,
+    body: { code: 'UPLOAD_TOKEN_USED' },
+  })
 })
 
 test('without a pinned name an uploader takes no name of the account', async t => {
