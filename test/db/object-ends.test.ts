@@ -5,14 +5,12 @@ import { type Db, transaction } from '../../db/database.ts'
 import { applyRule, deletingRules, endExpired, reclaimIdle } from '../../db/object-ends.ts'
 import { findObject, lockNames, type ObjectRow } from '../../db/objects.ts'
 import { completeUpload, reclaimUpload } from '../../db/upload-ends.ts'
-import { storePart } from '../../db/upload-parts.ts'
-import { openUpload } from '../../db/uploads.ts'
-import type { RuleFields } from '../../policy/blob-rules.ts'
 import { newId } from '../../policy/ids.ts'
 import { objectId } from '../../policy/object-names.ts'
 import { testDatabase } from '../kit/database.ts'
-import { drawnPart, put } from '../kit/objects.ts'
+import { put } from '../kit/objects.ts'
 import { rows } from '../kit/rows.ts'
+import { idleUpload, rule } from '../kit/upkeep.ts'
 
 const database = testDatabase()
 const day = 24 * 3600
@@ -41,16 +39,16 @@ async function receipt(db: Db): Promise<string> {
   return id
 }
 
-const rule = (prefix: string, fields: Partial<RuleFields> = {}): RuleFields => ({
-  prefix,
-  private: null,
-  expire: null,
-  max_size: null,
-  extensions: null,
-  cache_control: null,
-  delete_after_days: null,
-  ...fields,
-})
+/** An object that a rule would remove, and a receipt for its removal. */
+async function overdue(key: string) {
+  const found = await account()
+  const { db, ownerId, put, age } = found
+  await put(key)
+  await age(key, 8)
+  await saveRules(db, ownerId, [rule('logs/', { delete_after_days: 7 })])
+  await activate(db, ownerId)
+  return { ...found, id: await receipt(db) }
+}
 
 const activate = (db: Db, ownerId: string) =>
   db('blob_rules')
@@ -139,12 +137,7 @@ for (const [edit, change] of Object.entries({
   'is joined by a longer one': [rule('logs/', { delete_after_days: 7 }), rule('logs/a/')],
 }))
   test.serial(`an edited rule wins over its own sweep: it ${edit}`, async t => {
-    const { db, ownerId, name, put, age, find } = await account()
-    await put('logs/a/1.txt')
-    await age('logs/a/1.txt', 8)
-    await saveRules(db, ownerId, [rule('logs/', { delete_after_days: 7 })])
-    await activate(db, ownerId)
-    const id = await receipt(db)
+    const { db, ownerId, name, id, find } = await overdue('logs/a/1.txt')
     let sweeping: Promise<void> | undefined
     await transaction(db, async trx => {
       await lockNames(trx, [name('logs/a/1.txt')])
@@ -158,12 +151,7 @@ for (const [edit, change] of Object.entries({
   })
 
 test.serial('a sweep waits for the edit of a rule that is under way, and obeys it', async t => {
-  const { db, ownerId, put, age, find } = await account()
-  await put('logs/1.txt')
-  await age('logs/1.txt', 8)
-  await saveRules(db, ownerId, [rule('logs/', { delete_after_days: 7 })])
-  await activate(db, ownerId)
-  const id = await receipt(db)
+  const { db, ownerId, id, find } = await overdue('logs/1.txt')
   let sweeping: Promise<void> | undefined
   await transaction(db, async trx => {
     await saveRules(trx, ownerId, [])
@@ -175,12 +163,7 @@ test.serial('a sweep waits for the edit of a rule that is under way, and obeys i
 })
 
 test.serial('an object that is written anew while the sweep waits for its name is kept', async t => {
-  const { db, ownerId, name, put, age, find } = await account()
-  await put('logs/1.txt')
-  await age('logs/1.txt', 8)
-  await saveRules(db, ownerId, [rule('logs/', { delete_after_days: 7 })])
-  await activate(db, ownerId)
-  const id = await receipt(db)
+  const { db, ownerId, name, id, find } = await overdue('logs/1.txt')
   let sweeping: Promise<void> | undefined
   await transaction(db, async trx => {
     await lockNames(trx, [name('logs/1.txt')])
@@ -211,27 +194,8 @@ test.serial('a rule that is saved as it was keeps its moments; one that changes 
 async function idle() {
   const { db, ownerId, name } = await account()
   const key = `${newId()}.txt`
-  const upload = {
-    owner_id: ownerId,
-    bucket: 'public' as const,
-    key,
-    overwrite: false,
-    content_type: 'text/plain',
-    cache_control: null,
-    content_disposition: null,
-    original_name: null,
-    metadata: {},
-    expires_at: null,
-    max_parts: 10,
-    max_bytes: 1000,
-    upload_token_id: null,
-  }
-  const id = (await transaction(db, trx => openUpload(trx, upload, 8)))!
-  const { segmentId, body } = await drawnPart(db, 'part')
-  await transaction(db, trx => storePart(trx, { uploadId: id, part: 1, segmentId, body: { ...body, md5: body.md5! } }))
-  await db('uploads')
-    .where({ id })
-    .update({ last_activity_at: new Date(Date.now() - 2 * day * 1000) })
+  const id = await idleUpload(db, ownerId, key)
+  const { segment_id: segmentId } = await db('upload_parts').where({ upload_id: id }).first()
   return { db, ownerId, id, segmentId, find: (): Promise<ObjectRow | undefined> => findObject(db, name(key)) }
 }
 

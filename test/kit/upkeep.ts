@@ -41,7 +41,7 @@ export async function untidyAccount(db: Db, store: ObjectStore, count: number) {
     .where({ owner_id: ownerId })
     .whereLike('key', 'logs/%')
     .update({ created_at: ago(8 * daySeconds) })
-  await saveRules(db, ownerId, [{ ...openRule, prefix: 'logs/', delete_after_days: 7 }])
+  await saveRules(db, ownerId, [rule('logs/', { delete_after_days: 7 })])
   await db('blob_rules')
     .where({ owner_id: ownerId })
     .update({ active_from: ago(daySeconds) })
@@ -58,15 +58,17 @@ export async function untidyAccount(db: Db, store: ObjectStore, count: number) {
   return { ownerId, name, uploads, bodies }
 }
 
-const openRule: RuleFields = {
-  prefix: '',
+/** A rule that says nothing but what it is given. */
+export const rule = (prefix: string, fields: Partial<RuleFields> = {}): RuleFields => ({
+  prefix,
   private: null,
   expire: null,
   max_size: null,
   extensions: null,
   cache_control: null,
   delete_after_days: null,
-}
+  ...fields,
+})
 
 /** A chunked upload with one part that nobody went on with for two days. */
 export async function idleUpload(db: Db, ownerId: string, key = newId()): Promise<string> {
