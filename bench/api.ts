@@ -3,11 +3,10 @@ import autocannon from 'autocannon'
 import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../cli/test-postgres.ts'
 import { createKey, createUser } from '../db/accounts.ts'
 import { openDatabase } from '../db/database.ts'
-import { registerHost } from '../db/hosts.ts'
-import { newAppId } from '../policy/ids.ts'
 import { Supervisor } from '../workers/supervisor.ts'
 import { summary } from './platform.ts'
 import { startApi, startProgram } from './programs.ts'
+import { seedApp, seedHost } from './seeds.ts'
 
 /**
  * Authenticated GET /v2/apps/{appId} at 50 connections, beside a bare Koa + pg server that does the same authentication and
@@ -56,20 +55,8 @@ async function seed(url: string): Promise<{ key: string; appId: string }> {
   const db = openDatabase({ url, pool: 1 })
   const user = await createUser(db, { name: 'Bench', email: 'bench@example.org', plan: 'enterprise-32' })
   const { key } = await createKey(db, masterKey, { userId: user.id })
-  await registerHost(db, { id: 'h1', address: '127.0.0.1', readUrl: '', memoryMb: 1, diskMb: 1, protections: {} })
-  const appId = newAppId()
-  await db('apps').insert({
-    id: appId,
-    owner_id: user.id,
-    name: 'bench',
-    language: 'javascript',
-    version: 'recommended',
-    runtime_version: '22',
-    ram_mb: 512,
-    cpu: 1,
-    subdomain: 'bench',
-    host_id: 'h1',
-  })
+  await seedHost(db)
+  const appId = await seedApp(db, user.id, 'bench')
   await db.destroy()
   return { key, appId }
 }

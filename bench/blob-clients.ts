@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { finished } from 'node:stream/promises'
 import autocannon from 'autocannon'
@@ -71,9 +70,4 @@ export async function downloadsPerSecond(urls: readonly string[], seconds: numbe
 function perSecond({ non2xx, errors, requests }: autocannon.Result): number {
   if (non2xx > 0 || errors > 0) throw new Error(`${non2xx} answers were not 2xx, ${errors} failed`)
   return requests.average
-}
-
-/** Resident memory of a process, MB. */
-export function residentMb(pid: number): number {
-  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
 }

@@ -1,11 +1,12 @@
 import type { ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { residentBytes } from '../activities/archive.memory.ts'
 import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../cli/test-postgres.ts'
 import { createKey, createUser } from '../db/accounts.ts'
 import { openDatabase } from '../db/database.ts'
 import { Supervisor } from '../workers/supervisor.ts'
 import { threadPool } from '../workers/thread-pool.ts'
-import { downloadsPerSecond, drain, type FileServer, residentMb, send, uploadsPerSecond } from './blob-clients.ts'
+import { downloadsPerSecond, drain, type FileServer, send, uploadsPerSecond } from './blob-clients.ts'
 import { summary } from './platform.ts'
 import { startApi, startProgram } from './programs.ts'
 
@@ -152,10 +153,10 @@ async function memory(blobUrl: string, key: string, pid: number): Promise<void> 
   for (let n = 0; n < 8; n++) uploads.push((await call('POST', `?filename=large-${n}.bin`)).upload)
   const parts = uploads.flatMap(upload => Array.from({ length: 6 }, (_, n) => `?upload=${upload}&part=${n + 1}`))
   await call('PUT', parts.pop()!, body)
-  const before = residentMb(pid)
+  const before = residentBytes(pid)
   let peak = before
   const watch = setInterval(() => {
-    peak = Math.max(peak, residentMb(pid))
+    peak = Math.max(peak, residentBytes(pid))
   }, 50)
   const sender = async () => {
     for (let part = parts.pop(); part; part = parts.pop()) await call('PUT', part, body)
@@ -166,6 +167,6 @@ async function memory(blobUrl: string, key: string, pid: number): Promise<void> 
   for (const upload of uploads) await call('PATCH', '', JSON.stringify({ upload }))
   clearInterval(watch)
   console.log(
-    `8 uploads of 6 parts of 32 MB: memory ${before.toFixed(0)} MB, + ${(peak - before).toFixed(0)} MB at most, ${rate.toFixed(0)} MB/s`,
+    `8 uploads of 6 parts of 32 MB: memory ${(before / mebibyte).toFixed(0)} MB, + ${((peak - before) / mebibyte).toFixed(0)} MB at most, ${rate.toFixed(0)} MB/s`,
   )
 }

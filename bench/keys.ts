@@ -1,8 +1,8 @@
 import { createKey, createUser, revokeKey } from '../db/accounts.ts'
 import { openDatabase } from '../db/database.ts'
-import { registerHost } from '../db/hosts.ts'
 import { newApiKey } from '../policy/credentials.ts'
-import { newAppId, newUserId } from '../policy/ids.ts'
+import { newUserId } from '../policy/ids.ts'
+import { seedApp, seedHost } from './seeds.ts'
 
 export interface BenchKeys {
   /** One of each account, with the address of its application. */
@@ -16,24 +16,12 @@ export interface BenchKeys {
 /** Accounts with a key and an application each, and keys that open nothing. */
 export async function seedKeys(url: string, masterKey: string, accounts: number): Promise<BenchKeys> {
   const db = openDatabase({ url, pool: 1 })
-  await registerHost(db, { id: 'h1', address: '127.0.0.1', readUrl: '', memoryMb: 1, diskMb: 1, protections: {} })
+  await seedHost(db)
   const keys: BenchKeys = { valid: [], madeUp: [], revoked: [] }
   for (let n = 0; n < accounts; n++) {
     const user = await createUser(db, { name: 'Bench', email: `bench-${n}@example.org`, plan: 'enterprise-32' })
     const { key } = await createKey(db, masterKey, { userId: user.id })
-    const appId = newAppId()
-    await db('apps').insert({
-      id: appId,
-      owner_id: user.id,
-      name: 'bench',
-      language: 'javascript',
-      version: 'recommended',
-      runtime_version: '22',
-      ram_mb: 512,
-      cpu: 1,
-      subdomain: `bench-${n}`,
-      host_id: 'h1',
-    })
+    const appId = await seedApp(db, user.id, `bench-${n}`)
     keys.valid.push({ key, path: `/v2/apps/${appId}` })
     const old = await createKey(db, masterKey, { userId: user.id })
     await revokeKey(db, old.id)

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { residentBytes } from '../activities/archive.memory.ts'
 import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../cli/test-postgres.ts'
 import { createKey, createUser } from '../db/accounts.ts'
 import { openDatabase } from '../db/database.ts'
@@ -40,14 +41,14 @@ try {
   // What the first streams load is not theirs.
   for (let n = 0; n < 20; n++) await listen(port, key, appIds[n % applications]!)
   await sleep(5000)
-  const before = residentMb(api)
+  const before = residentBytes(api.pid!)
   for (let n = 20; n < listeners; n++) await listen(port, key, appIds[n % applications]!)
   await sleep(2000)
   heard.measuring = true
   const cpuBefore = cpuSeconds(api)
   await sleep(seconds * 1000)
   heard.measuring = false
-  report(residentMb(api) - before, (cpuSeconds(api) - cpuBefore) / seconds)
+  report((residentBytes(api.pid!) - before) / 1024 ** 2, (cpuSeconds(api) - cpuBefore) / seconds)
 } finally {
   for (const socket of sockets) socket.destroy()
   for (const child of children) child.kill('SIGKILL')
@@ -96,10 +97,6 @@ async function seed(url: string, readUrl: string): Promise<{ key: string; appIds
   await db('apps').insert(appIds.map(id => ({ ...row, id, name: id, cpu: 1, host_id: hostId, status: 'running' })))
   await db.destroy()
   return { key, appIds }
-}
-
-function residentMb({ pid }: ChildProcess): number {
-  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024
 }
 
 function cpuSeconds({ pid }: ChildProcess): number {

@@ -2,13 +2,13 @@ import type { ChildProcess } from 'node:child_process'
 import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../cli/test-postgres.ts'
 import { createUser } from '../db/accounts.ts'
 import { type Db, openDatabase } from '../db/database.ts'
-import { registerHost } from '../db/hosts.ts'
 import { setWebhook } from '../db/webhooks.ts'
 import { newAppId } from '../policy/ids.ts'
 import { sealKeys } from '../policy/seal.ts'
 import { Supervisor } from '../workers/supervisor.ts'
 import { sendAtPace, type Target } from './deliveries.ts'
 import { startApi, startProgram } from './programs.ts'
+import { seedApp, seedHost } from './seeds.ts'
 
 /**
  * A push until its 200, at 50 per second and as a burst of 500 at once, which must be answered within 10 s, beside a bare
@@ -67,22 +67,11 @@ function report(name: string, figures: Record<'bare' | 'ours', number[]>): void 
 
 /** Paths of the webhooks of that many applications. */
 async function seed(db: Db): Promise<string[]> {
-  await registerHost(db, { id: 'h1', address: '127.0.0.1', readUrl: '', memoryMb: 1, diskMb: 1, protections: {} })
+  await seedHost(db)
   const user = await createUser(db, { name: 'Bench', email: `${newAppId()}@example.org`, plan: 'enterprise-32' })
   const paths: string[] = []
   for (let i = 0; i < webhooks; i++) {
-    const appId = newAppId()
-    await db('apps').insert({
-      id: appId,
-      owner_id: user.id,
-      name: 'bench',
-      language: 'javascript',
-      version: 'recommended',
-      runtime_version: '22',
-      ram_mb: 512,
-      cpu: 1,
-      host_id: 'h1',
-    })
+    const appId = await seedApp(db, user.id)
     paths.push(`/v2/git/webhook/${await setWebhook(db, sealKeys(masterKey), { appId, token: 'x', secret })}`)
   }
   return paths
