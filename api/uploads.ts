@@ -124,7 +124,40 @@ function formOf(request: IncomingMessage): BusboyInstance {
   }
 }
 
-/** Puts a file into the object store. The caller attaches or discards the segment. Throws FILE_TOO_LARGE, UPLOAD_ABORTED, and `unstored`. */
+export interface BodyRules {
+  maxBytes: number
+  /** What is said of a body that turns out to be larger. */
+  tooLarge: ErrorCode
+  /** What is said when the object store could not keep it. */
+  unstored: ErrorCode
+}
+
+/** A slow body says that it is still coming, well before the sweep would take it for forgotten. */
+const sayAliveMs = 10 * 60_000
+
+/** Puts a body into the object store. The caller attaches or discards the segment. Throws `tooLarge`, UPLOAD_ABORTED, and `unstored`. */
+export async function storeBody(
+  body: Readable,
+  parts: Parts,
+  { maxBytes, tooLarge, unstored }: BodyRules,
+  signal: AbortSignal,
+): Promise<StoredBody & { segmentId: string }> {
+  const segmentId = await parts.segmentIds.take()
+  const alive = setInterval(() => segments.stillDrawn(parts.db, segmentId).catch(() => {}), sayAliveMs)
+  try {
+    return { segmentId, ...(await parts.store.put(segmentId, body, { maxBytes, signal })) }
+  } catch (error) {
+    body.resume()
+    await discard(parts, segmentId)
+    if ((error as Error).name === 'BodyTooLarge') throw new ApiError(tooLarge)
+    if (!signal.aborted) parts.log.error({ err: error, segmentId }, 'an upload could not be stored')
+    throw new ApiError(signal.aborted ? 'UPLOAD_ABORTED' : unstored)
+  } finally {
+    clearInterval(alive)
+  }
+}
+
+/** As `storeBody`, of a file. Throws FILE_TOO_LARGE, UPLOAD_ABORTED, and `unstored`. */
 export async function storeUpload(
   file: Readable,
   fileName: string,
@@ -132,16 +165,7 @@ export async function storeUpload(
   { unstored, maxBytes = fileBytes }: Pick<Reception, 'unstored' | 'maxBytes'>,
   signal: AbortSignal,
 ): Promise<Upload> {
-  const segmentId = await parts.segmentIds.take()
-  try {
-    return { segmentId, fileName, ...(await parts.store.put(segmentId, file, { maxBytes, signal })) }
-  } catch (error) {
-    file.resume()
-    await discard(parts, segmentId)
-    if ((error as Error).name === 'BodyTooLarge') throw new ApiError('FILE_TOO_LARGE')
-    if (!signal.aborted) parts.log.error({ err: error, segmentId }, 'an upload could not be stored')
-    throw new ApiError(signal.aborted ? 'UPLOAD_ABORTED' : unstored)
-  }
+  return { fileName, ...(await storeBody(file, parts, { unstored, maxBytes, tooLarge: 'FILE_TOO_LARGE' }, signal)) }
 }
 
 /** Calls `slow` once when too little came in; returns how to stop watching. */
