@@ -1,4 +1,5 @@
 import { type ByteRange, rangeOf } from './byte-range.ts'
+import { httpDate } from './http-dates.ts'
 
 /** What a body is told apart by. `etag` has no quotes; dates have whole seconds on the wire. */
 export interface Validators {
@@ -28,14 +29,14 @@ export function portionOf(method: string | undefined, headers: Headers, body: Va
 
 function isStale(headers: Headers, body: Validators): boolean {
   const match = one(headers['if-match'])
-  if (match !== undefined) return !tagsOf(match).some(tag => tag === '*' || tag === body.etag)
+  if (match !== undefined) return !isAny(match) && !tagsOf(match).includes(body.etag)
   const since = dateOf(headers['if-unmodified-since'])
   return since !== undefined && seconds(body.modified) > since
 }
 
 function isKnown(headers: Headers, body: Validators): boolean {
   const match = one(headers['if-none-match'])
-  if (match !== undefined) return tagsOf(match).some(tag => tag === '*' || plain(tag) === body.etag)
+  if (match !== undefined) return isAny(match) || tagsOf(match).map(plain).includes(body.etag)
   const since = dateOf(headers['if-modified-since'])
   return since !== undefined && seconds(body.modified) <= since
 }
@@ -48,15 +49,16 @@ function sameBody(ifRange: string | undefined, body: Validators): boolean {
   return ifRange === undefined || tagsOf(ifRange)[0] === body.etag
 }
 
+/** The star stands alone and without quotes; within them it is a tag like any other. */
+const isAny = (match: string): boolean => match.trim() === '*'
+
 /** Tags without their quotes; a weak one keeps its mark, for it does not say that the bytes are the same. */
-const tagsOf = (list: string): string[] => list.split(',').map(tag => tag.trim().replace(/^(W\/)?"(.*)"$/, '$1$2'))
+const tagsOf = (list: string): string[] =>
+  (list.match(/(?:W\/)?"[^"]*"|[^\s,]+/g) ?? []).map(tag => tag.replace(/^(W\/)?"(.*)"$/, '$1$2'))
 const plain = (tag: string): string => tag.replace(/^W\//, '')
 
 const one = (value: string | string[] | undefined): string | undefined => value?.toString()
 const seconds = (date: Date): number => Math.floor(date.getTime() / 1000)
 
 /** Whole seconds; undefined for what is no date, which is as if it was not sent. */
-function dateOf(value: string | string[] | undefined): number | undefined {
-  const at = Date.parse(one(value) ?? '')
-  return Number.isNaN(at) ? undefined : Math.floor(at / 1000)
-}
+const dateOf = (value: string | string[] | undefined): number | undefined => httpDate(one(value)?.trim() ?? '')

@@ -18,6 +18,9 @@ for (const [headers, status, range] of [
   [{ 'if-unmodified-since': at(10) }, 200, null],
   [{ 'if-unmodified-since': at(9) }, 412, null],
   [{ 'if-unmodified-since': 'yesterday' }, 200, null],
+  [{ 'if-unmodified-since': '0' }, 200, null],
+  [{ 'if-unmodified-since': '2029-12-31T00:00:00Z' }, 200, null],
+  [{ 'if-match': '"*"' }, 412, null],
   // If-None-Match, and If-Modified-Since only without it.
   [{ 'if-none-match': '"abc"' }, 304, null],
   [{ 'if-none-match': 'W/"abc"' }, 304, null],
@@ -28,6 +31,11 @@ for (const [headers, status, range] of [
   [{ 'if-modified-since': at(10) }, 304, null],
   [{ 'if-modified-since': at(9) }, 200, null],
   [{ 'if-modified-since': 'never' }, 200, null],
+  [{ 'if-modified-since': '2031' }, 200, null],
+  [{ 'if-modified-since': `${Date.UTC(2031)}` }, 200, null],
+  [{ 'if-none-match': '"*"' }, 200, null],
+  [{ 'if-none-match': '"x,abc,y"' }, 200, null],
+  [{ 'if-none-match': '"x,y" ,W/"abc"' }, 304, null],
   // The order: 412 before 304 before a range.
   [{ 'if-match': '"x"', 'if-none-match': '"abc"' }, 412, null],
   [{ 'if-none-match': '"abc"', range: 'bytes=0-1' }, 304, null],
