@@ -1,7 +1,6 @@
 import { writeLines } from '../db/blob-receipts.ts'
 import { type Db, transaction } from '../db/database.ts'
 import * as segments from '../db/segments.ts'
-import type { UpkeepPatience } from '../policy/blob-upkeep.ts'
 import type { ObjectStore } from './object-store.ts'
 
 const reasons = {
@@ -26,7 +25,7 @@ interface Sweep {
 export async function sweepSegments(
   parts: Sweep,
   receiptId: string,
-  patience: Omit<UpkeepPatience, 'idleSeconds'>,
+  patience: segments.SweepPatience,
 ): Promise<number> {
   const waiting = (await segments.sweepable(parts.db, patience)).reverse()
   const failures: unknown[] = []
@@ -34,7 +33,7 @@ export async function sweepSegments(
   const lane = async () => {
     for (let body = waiting.pop(); body; body = waiting.pop())
       try {
-        if (await removeBody(parts, receiptId, body)) removed++
+        if (await removeBody(parts, receiptId, body, patience)) removed++
       } catch (error) {
         failures.push(error)
       }
@@ -44,13 +43,14 @@ export async function sweepSegments(
   return removed
 }
 
-/** False when it is in use by now, or another process was faster. */
+/** False when it is in use by now or was a moment ago, or another process was faster. */
 async function removeBody(
   { db, store }: Sweep,
   receiptId: string,
   { id, state, size }: segments.Sweepable,
+  patience: segments.SweepPatience,
 ): Promise<boolean> {
-  if (!(await segments.condemn(db, id))) return false
+  if (!(await segments.condemnOverdue(db, id, patience))) return false
   await store.delete(id)
   if (await store.head(id)) throw new Error(`The store says that ${id} is deleted, and still has it.`)
   const line = { ownerId: null, subject: id, why: reasons[state], bytes: size ?? 0, proof: 'HEAD: absent' }

@@ -1,3 +1,4 @@
+import type { Knex } from 'knex'
 import type { UpkeepPatience } from '../policy/blob-upkeep.ts'
 import { newId } from '../policy/ids.ts'
 import type { Db } from './database.ts'
@@ -65,6 +66,14 @@ export async function condemn(db: Db, id: string): Promise<boolean> {
   return (await db('segments').where({ id, refs: 0 }).update({ state: 'dying' })) === 1
 }
 
+/**
+ * As `condemn`, of what the sweep may still have when the statement runs: a body that was attached and released since it was listed
+ * has readers of its own, and its time begins anew.
+ */
+export async function condemnOverdue(db: Db, id: string, patience: SweepPatience): Promise<boolean> {
+  return (await db('segments').where({ id, refs: 0 }).andWhere(overdue(patience)).update({ state: 'dying' })) === 1
+}
+
 /** False for an id that the sweep has taken altogether. */
 export async function isKnown(db: Db, id: string): Promise<boolean> {
   return (await db('segments').where({ id }).first('id')) !== undefined
@@ -82,26 +91,29 @@ export interface Sweepable {
   size: number | null
 }
 
+/** How long the sweep leaves alone what nobody refers to, in seconds. */
+export type SweepPatience = Omit<UpkeepPatience, 'idleSeconds'>
+
 /**
  * Bodies that never got a reference in time, that have lost the last one long enough ago, or that are half swept. Those of
  * objects, which are the ones whose crc32 is kept, wait for downloads that run.
  */
-export async function sweepable(
-  db: Db,
-  { drawnSeconds, unreferencedSeconds, downloadSeconds }: Omit<UpkeepPatience, 'idleSeconds'>,
-): Promise<Sweepable[]> {
+export async function sweepable(db: Db, patience: SweepPatience): Promise<Sweepable[]> {
   return db('segments')
     .where('refs', 0)
-    .andWhere(where =>
-      where
-        .where('state', 'dying')
-        .orWhereRaw(`state = 'drawn' and drawn_at < now() - make_interval(secs => ?)`, [drawnSeconds])
-        .orWhereRaw(
-          `state = 'stored' and zero_since < now() - make_interval(secs => case when crc32 is null then ?::integer else ?::integer end)`,
-          [unreferencedSeconds, downloadSeconds],
-        ),
-    )
+    .andWhere(overdue(patience))
     .orderBy('drawn_at')
     .limit(500)
     .select('id', 'state', db.raw('size::float8 as size'))
 }
+
+const overdue =
+  ({ drawnSeconds, unreferencedSeconds, downloadSeconds }: SweepPatience) =>
+  (where: Knex.QueryBuilder) =>
+    where
+      .where('state', 'dying')
+      .orWhereRaw(`state = 'drawn' and drawn_at < now() - make_interval(secs => ?)`, [drawnSeconds])
+      .orWhereRaw(
+        `state = 'stored' and zero_since < now() - make_interval(secs => case when crc32 is null then ?::integer else ?::integer end)`,
+        [unreferencedSeconds, downloadSeconds],
+      )

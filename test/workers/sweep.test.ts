@@ -77,6 +77,40 @@ test.serial(
   },
 )
 
+test.serial('a body that is used and let go between the look and its turn has its hour of grace', async t => {
+  const { db } = await database
+  const store = await filesystemStore(folder)
+  const ids = await Promise.all(Array.from({ length: 9 }, () => segments.draw(db)))
+  for (const [n, id] of ids.entries()) {
+    await store.put(id, Readable.from('body'))
+    await db('segments')
+      .where({ id })
+      .update({ drawn_at: new Date(Date.now() - (50 - n) * 3600_000) })
+  }
+  const last = ids.at(-1)!
+  let used: Promise<void> | undefined
+  const downloaded = async () => {
+    await segments.attach(db, last, { size: 4, sha256: 'x', crc32: 7 })
+    await segments.release(db, last)
+  }
+  // The last one has its turn only after another is gone.
+  const slow = {
+    head: (id: string) => store.head(id),
+    delete: async (id: string) => {
+      used ??= downloaded()
+      await used
+      await store.delete(id)
+    },
+  } as ObjectStore
+  t.is(await sweep({ db, store: slow }), 8)
+  t.like(await db('segments').where({ id: last }).first(), { state: 'stored', refs: 0 })
+  t.deepEqual(await store.head(last), { size: 4 })
+  await db('segments')
+    .where({ id: last })
+    .update({ zero_since: new Date(Date.now() - 2 * 3600_000) })
+  t.is(await sweep({ db, store }), 1)
+})
+
 test.serial('a segment that is being swept can no longer be attached', async t => {
   const { db } = await database
   const id = await segments.draw(db)
