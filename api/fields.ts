@@ -18,6 +18,16 @@ export const pageLimit = (usual: number, most = 100) =>
     .default(usual)
     .meta({ openapi: { type: 'integer', minimum: 1, maximum: most, default: usual } })
 
+/** A field of a body that may be left out; null, as many clients send what they do not set, is the same. */
+export const optional = <T extends z.ZodType>(field: T) => field.nullish().transform(value => value ?? undefined)
+
+/** As `optional`, with what then holds. */
+export const usually = <T extends z.ZodType>(usual: z.output<T>, field: T) =>
+  field
+    .nullish()
+    .transform(value => value ?? usual)
+    .meta({ default: usual })
+
 /** ISO 8601, UTC. */
 export const isoTime = z.string().meta({ openapi: { type: 'string', format: 'date-time' } })
 

@@ -2,12 +2,13 @@ import { z } from 'zod'
 import { ApiError } from '../policy/errors.ts'
 import { objectCounts, ownCounters } from '../policy/limits.ts'
 import type { Caller } from './authenticate.ts'
+import { optional } from './fields.ts'
 import type { Parts } from './parts.ts'
 
 /** One object or several, in a body: `object` is an id, `objects` ids or one. */
 export const namedObjects = {
-  object: z.string({ error: 'INVALID_OBJECT' }).optional(),
-  objects: z.union([z.string(), z.array(z.string())], { error: 'INVALID_OBJECT' }).optional(),
+  object: optional(z.string({ error: 'INVALID_OBJECT' })),
+  objects: optional(z.union([z.string(), z.array(z.string())], { error: 'INVALID_OBJECT' })),
 }
 
 interface Named {

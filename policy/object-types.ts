@@ -1,7 +1,8 @@
 /** Programs that are not stored under these endings (contract 10). */
 const blocked = new Set(['exe', 'msi', 'bat', 'cmd', 'com', 'scr', 'dll'])
 
-export const isBlockedType = (extension: string): boolean => blocked.has(extension)
+export const isBlockedType = (extension: string): boolean =>
+  blocked.has(extension.slice(extension.lastIndexOf('.') + 1))
 
 /** Content types with their extensions, the usual one first. Those that a browser would run in our name go out as bytes all the same. */
 const types = {

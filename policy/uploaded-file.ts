@@ -57,8 +57,8 @@ export function nameWithType(asked: string): { name: string; extension: string }
 
 /** Throws BLOCKED_FILE_TYPE and FILE_TYPE_NOT_ALLOWED. */
 export function assertType(extension: string, lists: UploadTerms['extensions'] = []): void {
+  if (isBlockedType(extension)) throw new ApiError('BLOCKED_FILE_TYPE')
   const last = extension.slice(extension.lastIndexOf('.') + 1)
-  if (isBlockedType(last)) throw new ApiError('BLOCKED_FILE_TYPE')
   if (!lists.every(list => list.includes(extension) || list.includes(last))) throw new ApiError('FILE_TYPE_NOT_ALLOWED')
 }
 

@@ -8,7 +8,7 @@ import { copyTarget } from '../../policy/object-copy.ts'
 import { assertWithin } from '../../policy/prefix-limits.ts'
 import { expireField, nameField, prefixField } from '../../policy/upload-fields.ts'
 import type { Caller } from '../authenticate.ts'
-import { isoTime } from '../fields.ts'
+import { isoTime, optional, usually } from '../fields.ts'
 import { idempotencyErrors, onceByKey, type StoreAnswer } from '../idempotent.ts'
 import { objectField, ownName, ownObjectErrors } from '../own-object.ts'
 import type { Parts } from '../parts.ts'
@@ -24,15 +24,16 @@ const copyBody = z.object({
   destination: z.object(
     {
       name: nameField,
-      prefix: prefixField.optional(),
-      private: yesOrNo.optional(),
+      prefix: optional(prefixField),
+      private: optional(yesOrNo),
+      /** Null = for ever, and not as the source. */
       expire: expireField.nullable().optional(),
-      security_hash: yesOrNo.optional(),
+      security_hash: optional(yesOrNo),
     },
     { error: 'INVALID_DESTINATION' },
   ),
-  move: yesOrNo.default(false),
-  overwrite: yesOrNo.default(false),
+  move: usually(false, yesOrNo),
+  overwrite: usually(false, yesOrNo),
 })
 
 const copiedObject = z.object({

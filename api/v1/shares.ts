@@ -6,7 +6,7 @@ import { shareIdPattern } from '../../policy/ids.ts'
 import { deriveKey } from '../../policy/keys.ts'
 import { assertWithin, isWithin } from '../../policy/prefix-limits.ts'
 import { signatureOf } from '../../policy/signed-text.ts'
-import { isoTime } from '../fields.ts'
+import { isoTime, optional, usually } from '../fields.ts'
 import { idempotencyErrors, inOneTransaction } from '../idempotent.ts'
 import { objectField, ownObject, ownObjectErrors } from '../own-object.ts'
 import { hashPassword } from '../share-passwords.ts'
@@ -29,13 +29,9 @@ export const sharesCreate = blobEndpoint({
   auth: { scope: 'blob:write' },
   body: z.object({
     object: objectField,
-    expires_in: whole('INVALID_EXPIRES_IN', 60, 2_592_000).default(86_400),
-    max_downloads: whole('INVALID_MAX_DOWNLOADS', 1, 10_000).optional(),
-    password: z
-      .string({ error: 'INVALID_PASSWORD' })
-      .min(8, 'INVALID_PASSWORD')
-      .max(128, 'INVALID_PASSWORD')
-      .optional(),
+    expires_in: usually(86_400, whole('INVALID_EXPIRES_IN', 60, 2_592_000)),
+    max_downloads: optional(whole('INVALID_MAX_DOWNLOADS', 1, 10_000)),
+    password: optional(z.string({ error: 'INVALID_PASSWORD' }).min(8, 'INVALID_PASSWORD').max(128, 'INVALID_PASSWORD')),
   }),
   success: 201,
   response: z.object({ ...link, max_downloads: z.int().nullable(), object_is_public: z.boolean() }),

@@ -5,33 +5,36 @@ import { credentialHash } from '../../policy/credentials.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { durationSeconds, shortExpirySeconds } from '../../policy/object-expiry.ts'
+import { isBlockedType } from '../../policy/object-types.ts'
 import { assertWithin } from '../../policy/prefix-limits.ts'
 import { expireField, metadataField, nameField, prefixField } from '../../policy/upload-fields.ts'
 import { pinsBytes, type UploadPins, uploadToken, uploadTokenSecret } from '../../policy/upload-tokens.ts'
 import type { Caller } from '../authenticate.ts'
-import { isoTime } from '../fields.ts'
+import { isoTime, optional, usually } from '../fields.ts'
 import { idempotencyErrors, inOneTransaction } from '../idempotent.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 
 const gibibyte = 1024 ** 3
 
 const pins = z.object({
-  name: nameField.optional(),
-  prefix: prefixField.optional(),
-  private: z.boolean({ error: 'INVALID_OBJECT_PRIVATE' }).optional(),
-  security_hash: z.boolean({ error: 'INVALID_OBJECT_SECURITY_HASH' }).optional(),
-  expire: expireField.optional(),
-  max_size: z
-    .int()
-    .min(1)
-    .max(10 * gibibyte)
-    .optional(),
-  allowed_extensions: z
-    .array(z.string().regex(/^[a-z0-9]{1,16}(\.[a-z0-9]{1,16})?$/, 'INVALID_FILE_TYPE'))
-    .min(1)
-    .max(20)
-    .optional(),
-  metadata: metadataField.optional(),
+  name: optional(nameField),
+  prefix: optional(prefixField),
+  private: optional(z.boolean({ error: 'INVALID_OBJECT_PRIVATE' })),
+  security_hash: optional(z.boolean({ error: 'INVALID_OBJECT_SECURITY_HASH' })),
+  expire: optional(expireField),
+  max_size: optional(
+    z
+      .int()
+      .min(1)
+      .max(10 * gibibyte),
+  ),
+  allowed_extensions: optional(
+    z
+      .array(z.string().regex(/^[a-z0-9]{1,16}(\.[a-z0-9]{1,16})?$/, 'INVALID_FILE_TYPE'))
+      .min(1)
+      .max(20),
+  ),
+  metadata: optional(metadataField),
 }) satisfies z.ZodType<UploadPins>
 
 /** Contract 10: what a caller's own server mints, so that browsers upload without its key. */
@@ -42,12 +45,11 @@ export const uploadTokensCreate = blobEndpoint({
   summary: 'Mint an upload token',
   auth: { scope: 'blob:write' },
   body: pins.extend({
-    expires_in: z
-      .int({ error: 'INVALID_EXPIRES_IN' })
-      .min(60, 'INVALID_EXPIRES_IN')
-      .max(3600, 'INVALID_EXPIRES_IN')
-      .default(900),
-    max_uses: z.int().min(1).max(100).default(1),
+    expires_in: usually(
+      900,
+      z.int({ error: 'INVALID_EXPIRES_IN' }).min(60, 'INVALID_EXPIRES_IN').max(3600, 'INVALID_EXPIRES_IN'),
+    ),
+    max_uses: usually(1, z.int().min(1).max(100)),
   }),
   response: z.object({ token: z.string(), expires_at: isoTime, max_uses: z.int() }),
   errors: [
@@ -59,6 +61,7 @@ export const uploadTokensCreate = blobEndpoint({
     'INVALID_OBJECT_EXPIRE',
     'INVALID_OBJECT_METADATA',
     'INVALID_FILE_TYPE',
+    'BLOCKED_FILE_TYPE',
     'INVALID_EXPIRES_IN',
     'UPLOAD_TOKEN_TOO_LARGE',
     'PERMISSION_DENIED',
@@ -93,6 +96,7 @@ export const uploadTokensCreate = blobEndpoint({
 function assertMayPin(pins: UploadPins, { planName, prefixes }: Caller): void {
   assertPaid(planName)
   if (Buffer.byteLength(JSON.stringify(pins)) > pinsBytes) throw new ApiError('UPLOAD_TOKEN_TOO_LARGE')
+  if (pins.allowed_extensions?.every(isBlockedType)) throw new ApiError('BLOCKED_FILE_TYPE')
   if (pins.prefix !== undefined) assertWithin(prefixes, pins.prefix && `${pins.prefix}/`)
   if (pins.expire !== undefined && (durationSeconds(pins.expire) ?? 0) < shortExpirySeconds)
     assertOption(planName, 'short-expiry')

@@ -149,6 +149,17 @@ test('one Idempotency-Key moves once, and gives its answer again', async t => {
   t.like(other, { status: 409, body: { code: 'IDEMPOTENCY_KEY_REUSED' } })
 })
 
+test('what is null is as what is left out, but for an expiry', async t => {
+  const ana = await api().makeUser()
+  const { id } = await sent(api(), ana, { name: 'a', expire: '30d' })
+  const destination = { name: 'b', prefix: null, private: null, security_hash: null }
+  const same = await copied(ana, { source: id, destination, move: null, overwrite: null })
+  t.is(same.id, id.replace('/a-', '/b-'))
+  t.like(same, { private: false, moved: false, replaced: false })
+  const never = await copied(ana, { source: id, destination: { ...destination, expire: null } })
+  t.is(never.id, `pub/${ana.id}/b.txt`)
+})
+
 test('a copy refuses what it does not take', async t => {
   const ana = await api().makeUser()
   const { id: source } = await sent(api(), ana, { name: 'a' })

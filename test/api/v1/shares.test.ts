@@ -58,6 +58,18 @@ test('a public object may be shared, which restricts nothing', async t => {
   t.like((await create(ana, { object: made.id })).body.response, { object: made.id, object_is_public: true })
 })
 
+test('what is null is as what is left out', async t => {
+  const ana = await api().makeUser({ plan: 'standard-4' })
+  const made = await madeObject(api(), ana)
+  const begun = Date.now()
+  const share = await create(ana, { object: made.id, expires_in: null, max_downloads: null, password: null })
+  t.is(share.status, 201, share.text)
+  t.like(share.body.response, { max_downloads: null, password: false })
+  const life = Date.parse(share.body.response.expires_at) - begun
+  t.true(life > 86_395_000 && life < 86_460_000, `${life}`)
+  t.like(await create(ana, { object: null }), { status: 400, body: { code: 'INVALID_OBJECT' } })
+})
+
 test('what cannot be shared is refused, each with its code', async t => {
   const ana = await api().makeUser({ plan: 'standard-4' })
   const pro = await api().makeUser({ plan: 'pro-12' })
@@ -67,7 +79,7 @@ test('what cannot be shared is refused, each with its code', async t => {
     [{ object: 7 }, 400, 'INVALID_OBJECT'],
     [{ object: 'x' }, 400, 'INVALID_OBJECT'],
     [{ object: `prv/${ana.id}/none.bin` }, 404, 'OBJECT_NOT_FOUND'],
-    ...[59, 2_592_001, 60.5, '60', null].map((expires_in): [object, number, string] => [
+    ...[59, 2_592_001, 60.5, '60'].map((expires_in): [object, number, string] => [
       { object, expires_in },
       400,
       'INVALID_EXPIRES_IN',

@@ -36,6 +36,7 @@ test('what cannot be pinned is refused, each with its code', async t => {
     [{ allowed_extensions: ['.png'] }, 400, 'INVALID_FILE_TYPE'],
     [{ allowed_extensions: [] }, 400, 'INVALID_PARAMETERS'],
     [{ allowed_extensions: Array(21).fill('png') }, 400, 'INVALID_PARAMETERS'],
+    [{ allowed_extensions: ['exe', 'tar.dll'] }, 400, 'BLOCKED_FILE_TYPE'],
     [{ max_size: 0 }, 400, 'INVALID_PARAMETERS'],
     [{ max_uses: 0 }, 400, 'INVALID_PARAMETERS'],
     [{ max_uses: 101 }, 400, 'INVALID_PARAMETERS'],
@@ -48,6 +49,18 @@ test('what cannot be pinned is refused, each with its code', async t => {
   for (const [pins, status, code] of refused)
     t.like(await mint(ana, pins), { status, body: { code } }, JSON.stringify(pins))
   t.is((await mint(ana, { expires_in: 60, max_uses: 100, allowed_extensions: Array(20).fill('tar.gz') })).status, 200)
+  t.is((await mint(ana, { allowed_extensions: ['exe', 'png'] })).status, 200, 'something can come')
+})
+
+test('what is null is left open, as what is left out', async t => {
+  const ana = await api().makeUser()
+  const pins = ['name', 'prefix', 'private', 'security_hash', 'expire', 'max_size', 'allowed_extensions', 'metadata']
+  const nothing = Object.fromEntries([...pins, 'expires_in', 'max_uses'].map(field => [field, null]))
+  const { status, body } = await mint(ana, nothing)
+  t.like([status, body.response], [200, { max_uses: 1 }])
+  t.deepEqual(await api().db('upload_tokens').where({ owner_id: ana.id }).pluck('pins'), [{}])
+  const chunked = chunkedAs(api().blobAs(body.response.token))
+  t.regex((await chunked.init({ prefix: 'a' })).body.response.id, /^pub\/\d+\/a\/film_[a-z2-7]{16}\.mp4$/)
 })
 
 test('pins take 2 KB at most', async t => {
