@@ -25,8 +25,8 @@ export const optional = <T extends z.ZodType>(field: T) => field.nullish().trans
 export const usually = <T extends z.ZodType>(usual: z.output<T>, field: T) =>
   field
     .nullish()
-    .transform(value => value ?? usual)
     .meta({ default: usual })
+    .transform(value => value ?? usual)
 
 /** ISO 8601, UTC. */
 export const isoTime = z.string().meta({ openapi: { type: 'string', format: 'date-time' } })
