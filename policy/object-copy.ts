@@ -1,6 +1,7 @@
 import { ApiError } from './errors.ts'
 import { durationSeconds, expiryAfter } from './object-expiry.ts'
 import { keyParts, newRandomPart, type ObjectName, objectKey } from './object-names.ts'
+import { contentTypeOf } from './object-types.ts'
 import { assertType, nameWithType } from './uploaded-file.ts'
 
 /** Where a copy goes (specification 4.7), as far as it was said. */
@@ -16,10 +17,13 @@ export interface Destination {
 export interface CopyTarget {
   name: ObjectName
   expiresAt: Date | null
+  /** Of the extension that the name brings to a source without one; undefined where there is none to bring. */
+  contentType?: string
 }
 
 /**
  * The name and end of a copy: it keeps extension, and what was not said of visibility and expiry. A private one has a random part.
+ * A source without extension takes the one that the name ends in, as an upload of that name does.
  * Throws INVALID_OBJECT_SECURITY_HASH where a private one shall have none, SAME_OBJECT, and INVALID_OBJECT_NAME or BLOCKED_FILE_TYPE
  * for an extension that the name brings to a source without one.
  */
@@ -32,13 +36,15 @@ export function copyTarget(
   if (hidden && security_hash === false) throw new ApiError('INVALID_OBJECT_SECURITY_HASH')
   const random = hidden || security_hash ? newRandomPart() : undefined
   const expiresAt = expire === undefined ? sourceEnds : expire && expiryAfter(durationSeconds(expire) ?? 0, now)
-  const extension = keyParts(source.key)?.extension ?? ''
-  if (extension === '') assertType(nameWithType(name).extension)
+  const kept = keyParts(source.key)?.extension ?? ''
+  const named = kept === '' ? nameWithType(name) : { name, extension: kept }
+  if (kept === '') assertType(named.extension)
   const target: ObjectName = {
     ownerId: source.ownerId,
     bucket: hidden ? 'private' : 'public',
-    key: objectKey({ prefix, name, random, expiresAt: expiresAt || null, extension }),
+    key: objectKey({ prefix, ...named, random, expiresAt: expiresAt || null }),
   }
   if (target.bucket === source.bucket && target.key === source.key) throw new ApiError('SAME_OBJECT')
-  return { name: target, expiresAt: expiresAt || null }
+  const contentType = kept === '' && named.extension ? contentTypeOf(named.extension) : undefined
+  return { name: target, expiresAt: expiresAt || null, contentType }
 }

@@ -5,6 +5,7 @@ import { findObject } from '../../db/objects.ts'
 import { assertPaid } from '../../policy/blob-options.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { copyTarget } from '../../policy/object-copy.ts'
+import { contentTypeOf } from '../../policy/object-types.ts'
 import { assertWithin } from '../../policy/prefix-limits.ts'
 import { expireField, nameField, prefixField } from '../../policy/upload-fields.ts'
 import type { Caller } from '../authenticate.ts'
@@ -95,8 +96,10 @@ async function copied(
   assertWithin(caller.prefixes, destination.prefix ? `${destination.prefix}/` : '')
   const source = await findObject(db, from)
   if (!source) throw new ApiError('OBJECT_NOT_FOUND')
-  const { name: to, expiresAt } = copyTarget(from, source.expires_at, destination, new Date())
-  const options = { overwrite, changes: { expiresAt } }
+  const { name: to, expiresAt, contentType } = copyTarget(from, source.expires_at, destination, new Date())
+  // A copy keeps its type (specification 4.7); bytes of which nobody knew one have that of the name they get.
+  const isUnknown = source.content_type === contentTypeOf('')
+  const options = { overwrite, changes: { expiresAt, contentType: isUnknown ? contentType : undefined } }
   const replacing = overwrite ? await findObject(db, to) : undefined
   const added = move ? 0 : source.size - (replacing?.size ?? 0)
   return charging(parts, caller, added, charge =>

@@ -89,7 +89,11 @@ test('a copy keeps what was not said, and its source is never its destination', 
   const source = { ownerId, bucket: 'public', key: 'a/b-ex1893456000.png' } as const
   const ends = new Date(1893456000_000)
   const target = copyTarget(source, ends, { name: 'c' }, now)
-  t.deepEqual(target, { name: { ownerId, bucket: 'public', key: 'c-ex1893456000.png' }, expiresAt: ends })
+  t.deepEqual(target, {
+    name: { ownerId, bucket: 'public', key: 'c-ex1893456000.png' },
+    expiresAt: ends,
+    contentType: undefined,
+  })
   t.throws(() => copyTarget(source, ends, { name: 'b', prefix: 'a' }, now), { message: /source itself/ })
   t.is(copyTarget(source, ends, { name: 'b', prefix: 'a', expire: null }, now).name.key, 'a/b.png')
 })

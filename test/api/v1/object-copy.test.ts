@@ -194,3 +194,44 @@ test('a name brings no extension to a copy that an upload of that name would be 
   t.like(await to('a-ex1000000000.md'), { status: 400, body: { code: 'INVALID_OBJECT_NAME' } })
   t.is((await to('notes.md')).body.response.id, `pub/${ana.id}/notes.md`)
 })
+
+test('a name brings its extension and type to a copy or move of a file without one, as to an upload', async t => {
+  const ana = await api().makeUser()
+  const like = async (id: string) => (await rowOf(id))?.content_type
+  for (const [name, key, type] of [
+    ['notes.md', 'notes.md', 'text/markdown'],
+    ['LOUD.PNG', 'LOUD.png', 'image/png'],
+    ['back.tar.gz', 'back.tar.gz', 'application/gzip'],
+    ['v1.0', 'v1.0', 'application/octet-stream'],
+    ['README', 'README', 'application/octet-stream'],
+  ] as const) {
+    const upload = await sent(api(), ana, { name, prefix: 'sent' }, { fileName: 'plain' })
+    t.deepEqual([upload.id, await like(upload.id)], [`pub/${ana.id}/sent/${key}`, type])
+    for (const move of [false, true]) {
+      const source = (await sent(api(), ana, { name: 'plain', overwrite: 'true' }, { fileName: 'plain' })).id
+      const prefix = move ? 'moved' : 'copied'
+      const { id } = await copied(ana, { source, destination: { name, prefix }, move })
+      t.deepEqual([id, await like(id)], [`pub/${ana.id}/${prefix}/${key}`, type])
+    }
+  }
+  const { id: source } = await sent(api(), ana, { name: 'plain', overwrite: 'true' }, { fileName: 'plain' })
+  const hidden = await copied(ana, { source, destination: { name: 'notes.md', private: true, expire: '30d' } })
+  t.regex(hidden.id, new RegExp(`^prv/${ana.id}/notes${hashed}-ex\\d+\\.md$`))
+})
+
+test('what has an extension keeps it and its type, whatever the name ends in', async t => {
+  const ana = await api().makeUser()
+  const { id: source } = await sent(api(), ana, { name: 'a' }, { fileName: 'me.png' })
+  for (const move of [false, true]) {
+    const { id } = await copied(ana, { source, destination: { name: `b${move}.txt` }, move })
+    t.deepEqual([id, (await rowOf(id))?.content_type], [`pub/${ana.id}/b${move}.txt.png`, 'image/png'])
+  }
+})
+
+test('a type that is known of a file without extension stays with it', async t => {
+  const ana = await api().makeUser()
+  const { id: source } = await sent(api(), ana, { name: 'plain' }, { fileName: 'plain' })
+  await api().db('objects').where({ owner_id: ana.id, key: 'plain' }).update({ content_type: 'text/x-notes' })
+  const { id } = await copied(ana, { source, destination: { name: 'notes.md' } })
+  t.is((await rowOf(id))?.content_type, 'text/x-notes')
+})
