@@ -2,10 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
+import { type Db, transaction } from '../db/database.ts'
 import { countSealed } from '../db/sealed-values.ts'
 import { firstKeyId, sealKeys } from '../policy/seal.ts'
 import { withInstallation } from './database.ts'
 import { type Installation, loadInstallation } from './installation.ts'
+import { recordAct } from './operator.ts'
 import { openSecrets, type Secrets, saveSecrets, sealKeysText } from './secrets.ts'
 import { columns } from './terminal.ts'
 
@@ -30,9 +32,10 @@ export function secretsCommand(program: Command): void {
     .command('rotate')
     .description('add a new key; it encrypts from the next start on, and what there is then follows within minutes')
     .option('--json', 'as one JSON object')
-    .action(({ json }: { json?: boolean }) => {
+    .action(async ({ json }: { json?: boolean }) => {
       const { dataDir } = installationWithKeys()
-      const key = addKey(dataDir)
+      const { key, secrets } = withNewKey(openSecrets(dataDir))
+      await withInstallation((_, db) => keep(db, dataDir, secrets, { action: 'secrets.rotate', key }))
       console.log(
         json
           ? JSON.stringify({ key })
@@ -54,11 +57,12 @@ export function secretsCommand(program: Command): void {
     .option('--json', 'as one JSON object')
     .action(async (text: string, { json }: { json?: boolean }) => {
       const { dataDir } = installationWithKeys()
-      const lines = await withInstallation(async (installation, db) => keyLines(installation, await countSealed(db)))
-      const key = droppable(lines, text)
-      const kept = openSecrets(dataDir)
-      delete kept.sealKeys?.[key]
-      saveSecrets(dataDir, kept)
+      const key = await withInstallation(async (installation, db) => {
+        const key = droppable(keyLines(installation, await countSealed(db)), text)
+        const { [key]: _, ...sealKeys } = installation.secrets.sealKeys ?? {}
+        await keep(db, dataDir, { ...installation.secrets, sealKeys }, { action: 'secrets.drop', key })
+        return key
+      })
       console.log(json ? JSON.stringify({ dropped: key }) : `Key ${key} is dropped.`)
     })
 }
@@ -73,14 +77,25 @@ function installationWithKeys(): Installation {
   return installation
 }
 
-/** Writes one more key down and gives its number, which none had before: the highest one is never dropped. */
-export function addKey(dataDir: string): number {
-  const secrets = openSecrets(dataDir)
-  const key = sealKeys(secrets.masterKey, sealKeysText(secrets)).current + 1
-  const more: Secrets = { ...secrets, sealKeys: { ...secrets.sealKeys, [key]: randomBytes(32).toString('hex') } }
-  sealKeys(more.masterKey, sealKeysText(more)) // throws past the last number
-  saveSecrets(dataDir, more)
-  return key
+/** The secrets with one more key, and its number, which none had before: the highest one is never dropped. Throws an Error past the last number. */
+export function withNewKey(before: Secrets): { key: number; secrets: Secrets } {
+  const key = sealKeys(before.masterKey, sealKeysText(before)).current + 1
+  const secrets = { ...before, sealKeys: { ...before.sealKeys, [key]: randomBytes(32).toString('hex') } }
+  sealKeys(secrets.masterKey, sealKeysText(secrets))
+  return { key, secrets }
+}
+
+/** Writes the keys down, with the act in the audit record: what cannot be recorded is not done. */
+async function keep(db: Db, dataDir: string, secrets: Secrets, { action, key }: KeyAct): Promise<void> {
+  await transaction(db, async trx => {
+    await recordAct(trx, { action, accountId: null, resource: `key ${key}` })
+    saveSecrets(dataDir, secrets)
+  })
+}
+
+interface KeyAct {
+  action: 'secrets.rotate' | 'secrets.drop'
+  key: number
 }
 
 /** Keys that the last start knew, that came since, and that values name although nobody has them. */

@@ -4,9 +4,10 @@ import { join } from 'node:path'
 import test from 'ava'
 import { pino } from 'pino'
 import { loadInstallation, openDataPlace, openInstallation } from '../../cli/installation.ts'
-import { addKey, droppable, keyLines } from '../../cli/key-rotation.ts'
+import { droppable, keyLines, withNewKey } from '../../cli/key-rotation.ts'
 import { openSecrets } from '../../cli/secrets.ts'
 import { changeVariables, readVariables } from '../../db/app-variables.ts'
+import { latestAudit } from '../../db/audit.ts'
 import { countSealed } from '../../db/sealed-values.ts'
 import type { SealKeys } from '../../policy/seal.ts'
 import { resealOnce } from '../../workers/reseal.ts'
@@ -27,7 +28,7 @@ function openFolder(t: { teardown(end: () => void): void }): string {
 test('rotated, started anew, sealed anew, the old key dropped: everything is still readable', async t => {
   t.timeout(60_000)
   const { db, url } = await database
-  const env = { BERTH_DATA: openFolder(t), DATABASE_URL: url, TEMPORAL_ADDRESS: '127.0.0.1:9' }
+  const env = { BERTH_DATA: openFolder(t), DATABASE_URL: url, TEMPORAL_ADDRESS: '127.0.0.1:9', SUDO_USER: 'noor' }
   const start = async (): Promise<SealKeys> => (await openInstallation(env, openDataPlace(env))).config.sealKeys
   const secrets = (...args: string[]) => operatorCommand(env, 'secrets', ...args)
   const lines = async () => keyLines(loadInstallation(env), await countSealed(db))
@@ -74,6 +75,25 @@ test('rotated, started anew, sealed anew, the old key dropped: everything is sti
 
   for (const hex of Object.values(openSecrets(env.BERTH_DATA).sealKeys ?? {})) t.false(said.stdout.includes(hex))
   t.notRegex(readFileSync(join(env.BERTH_DATA, 'secrets.json'), 'utf8'), /"2":/)
+
+  t.is((await secrets('drop', '3')).code, 1)
+  const acts = (await latestAudit(db, 10)).map(({ actor, account_id, action, resource }) => [
+    actor,
+    account_id,
+    action,
+    resource,
+  ])
+  t.deepEqual(acts, [
+    ['operator:noor', null, 'secrets.drop', 'key 2'],
+    ['operator:noor', null, 'secrets.rotate', 'key 3'],
+    ['operator:noor', null, 'secrets.rotate', 'key 2'],
+  ])
+
+  const away = { ...env, DATABASE_URL: 'postgres://127.0.0.1:9/none' }
+  await openInstallation(away, openDataPlace(away))
+  const unrecorded = await operatorCommand(away, 'secrets', 'rotate')
+  t.regex(unrecorded.stderr, /database does not answer/)
+  t.deepEqual(Object.keys(openSecrets(env.BERTH_DATA).sealKeys ?? {}), ['3'], 'what cannot be recorded is not done')
 })
 
 test('keys that stand in the environment are changed there', async t => {
@@ -87,11 +107,14 @@ test('keys that stand in the environment are changed there', async t => {
 })
 
 test('a number is never given twice, and there is an end of them', t => {
-  const folder = openFolder(t).replace(/\/data$/, '')
-  t.deepEqual([addKey(folder), addKey(folder)], [2, 3])
-  for (let key = 4; key <= 255; key++) addKey(folder)
-  t.throws(() => addKey(folder), { message: /BERTH_SEAL_KEYS/ })
-  t.is(Object.keys(openSecrets(folder).sealKeys ?? {}).length, 254)
+  let { secrets } = withNewKey(openSecrets(openFolder(t).replace(/\/data$/, '')))
+  for (let key = 3; key <= 255; key++) {
+    const more = withNewKey(secrets)
+    t.is(more.key, key)
+    secrets = more.secrets
+  }
+  t.throws(() => withNewKey(secrets), { message: /BERTH_SEAL_KEYS/ })
+  t.is(Object.keys(secrets.sealKeys ?? {}).length, 254)
 })
 
 test('a key that values name and nobody has is told as missing', t => {
