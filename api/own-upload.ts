@@ -1,6 +1,4 @@
 import { z } from 'zod'
-import type { Db } from '../db/database.ts'
-import { findObject } from '../db/objects.ts'
 import { findUpload, type UploadRow } from '../db/uploads.ts'
 import { chunkedSecret, readChunkedToken } from '../policy/chunked-tokens.ts'
 import { ApiError } from '../policy/errors.ts'
@@ -27,11 +25,6 @@ export async function ownUpload(token: string, caller: Caller, parts: Parts): Pr
   if (!upload) throw new ApiError('UPLOAD_NOT_FOUND')
   assertMayGoOn(upload, caller)
   return upload
-}
-
-/** Bytes of the object in whose place an upload comes; 0 where there is none, or it may not replace. */
-export async function replacedBytes(db: Db, { owner_id: ownerId, bucket, key, overwrite }: UploadRow): Promise<number> {
-  return overwrite ? ((await findObject(db, { ownerId, bucket, key }))?.size ?? 0) : 0
 }
 
 /** Throws INVALID_UPLOAD_TOKEN and PREFIX_NOT_ALLOWED. */

@@ -2,7 +2,8 @@ import type { UploadPart } from '../policy/chunked.ts'
 import type { Db } from './database.ts'
 import { attach, type BodyFacts, release, releaseAll } from './segments.ts'
 import { statement } from './statement.ts'
-import { lockOpenUpload } from './uploads.ts'
+import { roomFor } from './upload-room.ts'
+import { lockOpenUpload, lockUploads } from './uploads.ts'
 
 const byUpload = statement<UploadPart>(
   'upload-parts.of',
@@ -17,23 +18,27 @@ export interface NewPart {
   part: number
   segmentId: string
   body: BodyFacts & { md5: string }
+  /** Bytes that the account may keep, with its open uploads; without end when left out. */
+  limit?: number
 }
 
 /**
  * Makes a stored body a part of an open upload, in place of the one that was sent before. The bytes must be durable already. Unless
- * it is 'stored' the caller discards the body: 'over' when the upload has ended, 'too large' when the whole would be, 'swept' when the sweep
- * took the body.
+ * it is 'stored' the caller discards the body: 'over' when the upload has ended, 'too large' when the whole would be, 'no room' when the
+ * account would keep too much, 'swept' when the sweep took the body.
  */
 export async function storePart(
   trx: Db,
-  { uploadId, part, segmentId, body }: NewPart,
-): Promise<'stored' | 'over' | 'too large' | 'swept'> {
+  { uploadId, part, segmentId, body, limit = Number.POSITIVE_INFINITY }: NewPart,
+): Promise<'stored' | 'over' | 'too large' | 'no room' | 'swept'> {
   const upload = await lockOpenUpload(trx, uploadId)
   if (!upload) return 'over'
   const parts = await partsOf(trx, uploadId)
   const before = parts.find(stored => stored.part === part)
   const others = parts.reduce((sum, { size }) => sum + size, 0) - (before?.size ?? 0)
   if (others + body.size > upload.max_bytes) return 'too large'
+  await lockUploads(trx, upload.owner_id) // parts that come at once are all counted
+  if (body.size > (await roomFor(trx, upload, part, limit))) return 'no room'
   if (!(await attach(trx, segmentId, body))) return 'swept'
   await trx('upload_parts')
     .insert({ upload_id: uploadId, part, segment_id: segmentId, size: body.size, md5: body.md5 })

@@ -32,10 +32,14 @@ const columns = `u.id, u.owner_id, u.state, u.bucket, u.key, u.overwrite, u.cont
 
 export type NewUpload = Omit<UploadRow, 'id' | 'state' | 'created_at' | 'last_activity_at'>
 
+/** Those who count the same uploads take turns, until the transaction ends. Whoever locks one of them as well has done so before. */
+export async function lockUploads(trx: Db, ownerId: string): Promise<void> {
+  await trx.raw('select pg_advisory_xact_lock(hashtextextended(?, 0))', [`uploads/${ownerId}`])
+}
+
 /** Opens an upload, unless the account has `mostOpen` of them. */
 export async function openUpload(trx: Db, upload: NewUpload, mostOpen: number): Promise<string | undefined> {
-  // Those who count the same uploads take turns.
-  await trx.raw('select pg_advisory_xact_lock(hashtextextended(?, 0))', [`uploads/${upload.owner_id}`])
+  await lockUploads(trx, upload.owner_id)
   const [{ open }] = await trx('uploads')
     .where({ owner_id: upload.owner_id, state: 'open' })
     .select(trx.raw('count(*)::integer as open'))

@@ -1,19 +1,19 @@
 import { z } from 'zod'
-import { usageOf } from '../../db/blob-usage.ts'
 import { transaction } from '../../db/database.ts'
 import { storePart } from '../../db/upload-parts.ts'
-import { openBytes, type UploadRow } from '../../db/uploads.ts'
+import { roomFor } from '../../db/upload-room.ts'
+import type { UploadRow } from '../../db/uploads.ts'
 import { assertPaid } from '../../policy/blob-options.ts'
 import { chunkBytes, partsInFlight } from '../../policy/chunked.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Caller } from '../authenticate.ts'
 import { inPlace } from '../blob-leases.ts'
 import type { Exchange } from '../call.ts'
-import { ownUpload, ownUploadErrors, replacedBytes, uploadField } from '../own-upload.ts'
+import { ownUpload, ownUploadErrors, uploadField } from '../own-upload.ts'
 import type { Parts } from '../parts.ts'
 import { isEmpty, receiveRaw } from '../raw-body.ts'
 import { includedBytes } from '../storage-charge.ts'
-import { discard } from '../uploads.ts'
+import { type BodyRules, discard } from '../uploads.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 
 const partField = z
@@ -22,11 +22,17 @@ const partField = z
   .transform(Number)
   .meta({ openapi: { type: 'integer', minimum: 1 } })
 
-const reception = { maxBytes: chunkBytes.max, tooLarge: 'CHUNK_TOO_LARGE', unstored: 'UPLOAD_FAILED' } as const
+/** A part that does not say how long it is takes no more than there is room for. */
+const reception = (room: number): BodyRules => ({
+  maxBytes: Math.min(room, chunkBytes.max),
+  tooLarge: room < chunkBytes.max ? 'STORAGE_QUOTA_EXCEEDED' : 'CHUNK_TOO_LARGE',
+  unstored: 'UPLOAD_FAILED',
+})
 
 const outcomes = {
   over: 'UPLOAD_NOT_FOUND',
   'too large': 'FILE_TOO_LARGE',
+  'no room': 'STORAGE_QUOTA_EXCEEDED',
   swept: 'UPLOAD_FAILED',
 } as const
 
@@ -67,17 +73,18 @@ export const chunkedPart = blobEndpoint({
     if (query.part > upload.max_parts)
       throw new ApiError('INVALID_CHUNK_PART', `This upload takes parts 1 to ${upload.max_parts}.`)
     if (isEmpty(exchange)) throw new ApiError('EMPTY_CHUNK')
-    await assertRoom(upload, call, parts)
+    const room = await ownRoom(upload, call, parts)
     const places = {
       subject: `part/${caller.user.id}`,
       most: partsInFlight,
       full: 'TOO_MANY_CONCURRENT_CHUNKS',
     } as const
     return inPlace(parts, places, async () => {
-      const { segmentId, body } = await receiveRaw(exchange, parts, reception)
+      const { segmentId, body } = await receiveRaw(exchange, parts, reception(room))
       try {
         if (body.size === 0) throw new ApiError('EMPTY_CHUNK')
-        const part = { uploadId: upload.id, part: query.part, segmentId, body }
+        const limit = includedBytes(caller)
+        const part = { uploadId: upload.id, part: query.part, segmentId, body, limit }
         const outcome = await transaction(parts.db, trx => storePart(trx, part))
         if (outcome !== 'stored') throw new ApiError(outcomes[outcome])
         return { part: query.part, size: body.size, etag: body.md5 }
@@ -96,11 +103,13 @@ interface PartCall {
   exchange: Exchange
 }
 
-/** Completing counts exactly; until then open uploads hold no more than what the account has room for, and what this one replaces. */
-async function assertRoom(upload: UploadRow, { caller, query, exchange }: PartCall, { db }: Parts): Promise<void> {
-  const declared = Number(exchange.request.headers['content-length'] ?? 0)
-  const { bytes } = await usageOf(db, caller.user.id)
-  const kept = bytes - (await replacedBytes(db, upload))
-  const open = await openBytes(db, caller.user.id, { uploadId: upload.id, part: query.part })
-  if (kept + open + declared > includedBytes(caller)) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+/**
+ * The most that a part may have: open uploads hold no more than what the account has room for, and what this one replaces. It is asked
+ * again when the part is there, for others come meanwhile. Throws STORAGE_QUOTA_EXCEEDED.
+ */
+async function ownRoom(upload: UploadRow, { caller, query, exchange }: PartCall, { db }: Parts): Promise<number> {
+  const declared = Number(exchange.request.headers['content-length'] ?? 1)
+  const room = await roomFor(db, upload, query.part, includedBytes(caller))
+  if (declared > room) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+  return room
 }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
 import test from 'ava'
 import { findObject, manifestOf } from '../../../db/objects.ts'
+import { openBytes } from '../../../db/uploads.ts'
 import { chunkBytes } from '../../../policy/chunked.ts'
 import { objectName } from '../../../policy/object-names.ts'
 import { type TestUser, testApi } from '../../kit/api.ts'
@@ -218,6 +219,37 @@ test('nothing goes beyond the storage of the plan: not Init, not a part, not Com
   t.is((await chunked.part(over, 1, 'y'.repeat(9))).status, 200)
   t.like(await chunked.part(over, 2, 'y'), refused, 'more than what goes')
   t.is((await chunked.complete(over)).status, 200)
+})
+
+test('parts that come at once, or do not say how long they are, take no more than there is room for', async t => {
+  const { blobAs, makeUser, db } = api()
+  const ana = await makeUser({ plan: 'hobby-1' })
+  const chunked = chunkedAs(blobAs(ana))
+  const uploads = [await chunked.init({ name: 'a' }), await chunked.init({ name: 'b' })].map(
+    i => i.body.response.upload,
+  )
+  await db('blob_usage').insert({ owner_id: ana.id, bytes: 5 * 1024 ** 3 - 25 })
+  const refused = { status: 403, body: { code: 'STORAGE_QUOTA_EXCEEDED' } }
+  const stream = (bytes: number) => new Blob([new Uint8Array(bytes)]).stream()
+  t.like(await chunked.part(uploads[0], 1, stream(26)), refused)
+  t.is((await chunked.part(uploads[0], 1, stream(25))).status, 200)
+  t.is((await chunked.part(uploads[0], 1, stream(1))).status, 200, 'sent again, smaller')
+  const ends: (() => void)[] = []
+  const slow = () =>
+    new ReadableStream({
+      start(controller) {
+        controller.enqueue(new Uint8Array(10))
+        ends.push(() => controller.close())
+      },
+    })
+  const six = Array.from({ length: 6 }, (_, n) => chunked.part(uploads[n % 2], n + 2, slow()))
+  await comesTrue(async () => (await partsUnderWay(ana)) === 6)
+  for (const end of ends) end()
+  const answers = await Promise.all(six)
+  t.deepEqual(answers.map(({ status }) => status).sort(), [200, 200, 403, 403, 403, 403])
+  t.is(await openBytes(db, ana.id), 21)
+  t.is((await chunked.part(uploads[1], 9, stream(4))).status, 200)
+  t.like(await chunked.part(uploads[1], 10, stream(1)), refused)
 })
 
 test('a name that exists is replaced only when Init said so, at Init and at Complete', async t => {
