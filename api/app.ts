@@ -6,7 +6,7 @@ import { Exchange } from './call.ts'
 import { preflights } from './cross-origin.ts'
 import { type Endpoint, serve } from './endpoint.ts'
 import { answerFiles } from './files/files-surface.ts'
-import { failedText } from './files/text-answers.ts'
+import { countryBlocked, failedText } from './files/text-answers.ts'
 import { blobApi, openApi } from './openapi.ts'
 import type { Log, Parts } from './parts.ts'
 import { answerPublic } from './public/public-file.ts'
@@ -151,9 +151,11 @@ export function jsonSurface(parts: Parts, list: readonly Endpoint[], wire: Wire 
   return surface(answer, { router, parts })
 }
 
-/** Files as such, for whoever has their address; refusals are text. */
+/** Files as such, for whoever has their address, but not from a country that is blocked; refusals are text. */
 function textSurface(parts: Parts, answer: (exchange: Exchange, parts: Parts) => Promise<Reply>): Koa {
-  return surface(exchange => answer(exchange, parts).catch(thrown => failedText(thrown, exchange, parts)), { parts })
+  const given = (exchange: Exchange) => answer(exchange, parts).catch(thrown => failedText(thrown, exchange, parts))
+  const refused = Promise.resolve(countryBlocked)
+  return surface(exchange => (parts.isBlocked(exchange.address) ? refused : given(exchange)), { parts })
 }
 
 interface Routing {

@@ -1,3 +1,4 @@
+import { catalogued } from '../../policy/errors.ts'
 import type { Exchange } from '../call.ts'
 import type { Parts } from '../parts.ts'
 import { type Reply, streamed, toApiError } from '../respond.ts'
@@ -11,6 +12,9 @@ export const text = (status: number, body: string, headers: Record<string, strin
 
 /** Whatever is wrong with an address, the answer is the same. */
 export const notFound = text(404, 'Not found\n')
+
+/** Said before anything is looked at. */
+export const countryBlocked = text(403, `${catalogued('COUNTRY_BLOCKED', 'blob')[1]}\n`)
 
 /** Whether a request reads; the surfaces that only give answer nothing else. */
 export const reads = ({ request }: Exchange): boolean => request.method === 'GET' || request.method === 'HEAD'
