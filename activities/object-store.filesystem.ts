@@ -2,10 +2,11 @@ import { randomUUID } from 'node:crypto'
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { addAbortSignal, Readable } from 'node:stream'
+import { LentFile } from './object-store.lent-file.ts'
 import { rangeWithin, segmentPath } from './object-store.meter.ts'
 import { receive } from './object-store.receive.ts'
 import { sharedFolderSync } from './object-store.syncs.ts'
-import { BodyNotFound, type ObjectStore, type PutOptions, type StoredBody } from './object-store.ts'
+import { BodyNotFound, type Lent, type ObjectStore, type PutOptions, type StoredBody } from './object-store.ts'
 
 /** Up to this size a read is one call, which is what small downloads are fast by. */
 const smallBytes = 64 * 1024
@@ -62,6 +63,17 @@ class FilesystemStore implements ObjectStore {
       const bytes = range ? await readWhole(file, range.from, range.to - range.from + 1) : Buffer.alloc(0)
       await file.close()
       return Readable.from(bytes.length > 0 ? [bytes] : [], { objectMode: false })
+    } catch (error) {
+      await file.close()
+      throw error
+    }
+  }
+
+  async lend(id: string, from?: number, to?: number, signal?: AbortSignal): Promise<Lent> {
+    const file = await this.open(id)
+    try {
+      const range = rangeWithin((await file.stat()).size, from, to) ?? { from: 0, to: -1 }
+      return new LentFile(file, range.from, range.to, signal)
     } catch (error) {
       await file.close()
       throw error

@@ -13,7 +13,14 @@ import type { ObjectStoreConfig } from '../policy/config.ts'
 import { exactly } from './object-store.exact.ts'
 import { beyond, segmentPath } from './object-store.meter.ts'
 import { type Spooled, spool } from './object-store.spool.ts'
-import { BodyMismatch, BodyNotFound, type ObjectStore, type PutOptions, type StoredBody } from './object-store.ts'
+import {
+  BodyMismatch,
+  BodyNotFound,
+  type Lent,
+  type ObjectStore,
+  type PutOptions,
+  type StoredBody,
+} from './object-store.ts'
 
 export type S3Config = Extract<ObjectStoreConfig, { kind: 's3' }>
 
@@ -89,6 +96,12 @@ class S3Store implements ObjectStore {
     } finally {
       clearTimeout(deadline)
     }
+  }
+
+  async lend(...wanted: Parameters<ObjectStore['get']>): Promise<Lent> {
+    const stream = await this.get(...wanted)
+    // Until somebody reads, an endpoint that breaks off must not end this process.
+    return stream.on('error', () => {})
   }
 
   async read(id: string, from: number, length: number): Promise<Buffer> {

@@ -1,6 +1,5 @@
-import { Readable } from 'node:stream'
 import { crc32 } from 'node:zlib'
-import type { ObjectStore } from '../../activities/object-store.ts'
+import type { Lent, ObjectStore } from '../../activities/object-store.ts'
 import type { ManifestPart } from '../../db/manifests.ts'
 import type { ByteRange } from '../../policy/byte-range.ts'
 import { ApiError } from '../../policy/errors.ts'
@@ -23,7 +22,7 @@ export async function openBody(
   { size, parts }: Manifest,
   range: ByteRange | null,
   gone: () => AbortSignal,
-): Promise<Buffer | Readable> {
+): Promise<Buffer | Lent> {
   const stretches = stretchesOf(parts, range)
   const bytes = stretches.reduce((sum, stretch) => sum + stretch.length, 0)
   if (bytes !== (range ? range.to - range.from + 1 : size))
@@ -33,8 +32,6 @@ export async function openBody(
   if (bytes <= smallBytes && stretches.length === 1) return stretch.read(store).catch(unread)
   const signal = gone()
   const first = await stretch.open(store, signal).catch(unread)
-  // Until somebody reads, a client that goes away must not end this process.
-  first.on('error', () => {})
   return flowing(first, stretches, store, signal)
 }
 
@@ -66,8 +63,8 @@ class Stretch {
     return this.to - this.from + 1
   }
 
-  open(store: ObjectStore, gone: AbortSignal): Promise<Readable> {
-    return store.get(this.part.segmentId, this.from, this.to, gone)
+  open(store: ObjectStore, gone: AbortSignal): Promise<Lent> {
+    return store.lend(this.part.segmentId, this.from, this.to, gone)
   }
 
   async read(store: ObjectStore): Promise<Buffer> {
@@ -92,31 +89,26 @@ function stretchesOf(parts: readonly ManifestPart[], range: ByteRange | null): S
 }
 
 /** One segment after the other, each opened when it is wanted. */
-function flowing(first: Readable, stretches: Stretch[], store: ObjectStore, gone: AbortSignal): Readable {
+function flowing(first: Lent, stretches: Stretch[], store: ObjectStore, gone: AbortSignal): Lent {
   async function* bytes() {
     for (const [n, stretch] of stretches.entries())
       yield* checked(n === 0 ? first : await stretch.open(store, gone), stretch)
   }
-  const stream = Readable.from(bytes(), { objectMode: false })
   // A generator that never began closes nothing.
-  stream.once('close', () => first.destroy())
-  return stream
+  return { [Symbol.asyncIterator]: bytes, destroy: () => first.destroy() }
 }
 
-/** Passes on all but the last piece, and that one too when everything before it and itself are what was stored. */
-async function* checked(stream: Readable, stretch: Stretch): AsyncGenerator<Buffer> {
+/** Passes pieces on, the one that completes the stretch only when all of them are what was stored. */
+async function* checked(pieces: Lent, stretch: Stretch): AsyncGenerator<Buffer> {
   let bytes = 0
   let sum = 0
-  let held: Buffer | undefined
-  for await (const piece of stream as AsyncIterable<Buffer>) {
-    if (held) yield held
-    held = piece
+  for await (const piece of pieces) {
     bytes += piece.length
     if (stretch.crc32 !== null) sum = crc32(piece, sum)
-    if (bytes > stretch.length) break
+    if (bytes >= stretch.length) stretch.assertStored(bytes, sum)
+    yield piece
   }
   stretch.assertStored(bytes, sum)
-  if (held) yield held
 }
 
 /** A body that is not there, or not as long as it was, is damage; a store that does not answer may do so again. */

@@ -1,5 +1,4 @@
-import type { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
+import type { Lent } from '../../activities/object-store.ts'
 import type { ByteRange } from '../../policy/byte-range.ts'
 import { type Portion, portionOf, type Validators } from '../../policy/preconditions.ts'
 import type { Exchange } from '../call.ts'
@@ -10,7 +9,7 @@ import { text } from './text-answers.ts'
 export interface Sendable extends Validators {
   headers: Record<string, string>
   /** Rejects when the bytes cannot be had, so that this is an error and no empty file. Who needs no time asks for no signal. */
-  open(range: ByteRange | null, gone: () => AbortSignal): Promise<Buffer | Readable>
+  open(range: ByteRange | null, gone: () => AbortSignal): Promise<Buffer | Lent>
 }
 
 /** Asked when bytes are about to flow: further headers, or a refusal, and then none do. */
@@ -48,9 +47,29 @@ export async function sendPortion(exchange: Exchange, body: Sendable, portion: P
   }
 }
 
-async function flow(bytes: Readable, response: Exchange['response'], gone: AbortSignal): Promise<void> {
+/** Each piece is with the kernel before the next is asked for, and the store reads ahead meanwhile. */
+async function flow(bytes: Lent, response: Exchange['response'], gone: AbortSignal): Promise<void> {
   response.setTimeout(idleMs, () => response.destroy())
-  await pipeline(bytes, response).catch(error => gone.aborted || Promise.reject(error))
+  try {
+    for await (const piece of bytes) await taken(response, done => response.write(piece, done))
+    await taken(response, done => response.end(done))
+  } catch (error) {
+    response.destroy()
+    if (!gone.aborted) throw error
+  }
+}
+
+/** Resolves when a response has given away what it was given; rejects when its client goes first. */
+function taken(response: Exchange['response'], give: (done: (error?: Error | null) => void) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const lost = () => reject(new Error('The client is gone.'))
+    response.once('close', lost)
+    give(error => {
+      response.off('close', lost)
+      if (error) reject(error)
+      else resolve()
+    })
+  })
 }
 
 function begin(

@@ -41,6 +41,6 @@ function send(row: SnapshotRow, exchange: Exchange, { store }: Parts): Promise<R
       'Cache-Control': 'private, no-transform',
       'X-Content-Type-Options': 'nosniff',
     },
-    open: (range, gone) => store.get(row.segment_id ?? '', range?.from, range?.to, gone()),
+    open: (range, gone) => store.lend(row.segment_id ?? '', range?.from, range?.to, gone()),
   })
 }

@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, rm, truncate, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readlink, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import test from 'ava'
 import { filesystemStore } from '../../activities/object-store.filesystem.ts'
+import { segmentPath } from '../../activities/object-store.meter.ts'
 import { openObjectStore } from '../../activities/object-store.select.ts'
 import type { ObjectStore } from '../../activities/object-store.ts'
 import { newId } from '../../policy/ids.ts'
@@ -51,6 +52,36 @@ test('a process killed in the middle of a put leaves no body, and its rest is re
   t.is(await untouched.head(id), null)
   await filesystemStore(killed, 0)
   t.deepEqual(await temporary(), [])
+})
+
+/** Files of this store that this process holds open. */
+async function openBodies(): Promise<string[]> {
+  const fds = await readdir('/proc/self/fd')
+  const paths = await Promise.all(fds.map(fd => readlink(`/proc/self/fd/${fd}`).catch(() => '')))
+  return paths.filter(path => path.startsWith(join(base, 'lending')))
+}
+
+test('a loan costs two buffers however large it is, and its file is closed when it was read, broken off or not wanted', async t => {
+  const lending = await filesystemStore(join(base, 'lending'))
+  const id = newId()
+  await lending.put(id, bodyOf(noise(9_000_000)))
+  const buffers = new Set<ArrayBufferLike>()
+  for await (const piece of await lending.lend(id)) buffers.add(piece.buffer)
+  t.is(buffers.size, 2)
+  for await (const _ of await lending.lend(id)) break
+  const unwanted = await lending.lend(id)
+  t.is((await openBodies()).length, 1)
+  await unwanted.destroy()
+  t.deepEqual(await openBodies(), [])
+})
+
+test('a body that is cut while it is lent ends with an error', async t => {
+  const id = newId()
+  await store.put(id, bodyOf(noise(9_000_000)))
+  const read = async () => {
+    for await (const _ of await store.lend(id)) await truncate(join(folder, segmentPath(id)), 1_000_000)
+  }
+  await t.throwsAsync(read(), { message: /ended before its byte/ })
 })
 
 test('a body of any size costs little memory', async t => {

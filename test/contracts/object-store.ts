@@ -1,3 +1,4 @@
+import { setImmediate as immediate } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
 import type { ExecutionContext, TestFn } from 'ava'
 import { BodyMismatch, BodyNotFound, BodyTooLarge, type ObjectStore } from '../../activities/object-store.ts'
@@ -113,6 +114,48 @@ export function objectStoreContract(test: TestFn, store: () => ObjectStore, rema
     const read = bytesOf(stream)
     abort.abort()
     await t.throwsAsync(read, { name: 'AbortError' })
+  })
+
+  test('lent bytes are those of the body or of its range, each piece until the next one is asked for', async t => {
+    const bytes = noise(5_000_000)
+    const id = newId()
+    await store().put(id, bodyOf(bytes))
+    for (const [from, to] of [
+      [0, undefined],
+      [7, 7],
+      [1_000_000, 4_999_998],
+      [4_999_000, 9_000_000],
+    ] as const) {
+      let at: number = from
+      for await (const piece of await store().lend(id, from, to)) {
+        await immediate() // what is read ahead must not touch it
+        t.true(piece.equals(bytes.subarray(at, at + piece.length)), `${from}-${to} at ${at}`)
+        at += piece.length
+      }
+      t.is(at, Math.min(to ?? 4_999_999, 4_999_999) + 1)
+    }
+    await t.throwsAsync(store().lend(id, 5_000_000), { instanceOf: RangeError })
+    await t.throwsAsync(store().lend(newId()), { instanceOf: BodyNotFound })
+  })
+
+  test('an empty body lends nothing', async t => {
+    const id = newId()
+    await store().put(id, bodyOf(Buffer.alloc(0)))
+    for await (const piece of await store().lend(id)) t.fail(`${piece.length} bytes`)
+    t.pass()
+  })
+
+  test('a loan that is called off ends with an error', async t => {
+    const id = newId()
+    await store().put(id, bodyOf(noise(5_000_000)))
+    const abort = new AbortController()
+    const lent = (await store().lend(id, 0, undefined, abort.signal))[Symbol.asyncIterator]()
+    t.false((await lent.next()).done)
+    abort.abort()
+    const rest = async () => {
+      while (!(await lent.next()).done);
+    }
+    await t.throwsAsync(rest(), { name: 'AbortError' })
   })
 
   test('eight puts side by side do not mix', async t => {

@@ -23,6 +23,7 @@ export class FailingStore implements ObjectStore {
     return this.inner.put(...args)
   }
   get: ObjectStore['get'] = (...args) => this.inner.get(...args)
+  lend: ObjectStore['lend'] = (...args) => this.inner.lend(...args)
   read: ObjectStore['read'] = (...args) => this.inner.read(...args)
   head: ObjectStore['head'] = id => this.inner.head(id)
   delete: ObjectStore['delete'] = id => this.inner.delete(id)
