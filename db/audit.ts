@@ -1,4 +1,5 @@
 import type { Db } from './database.ts'
+import { gathered } from './gathered.ts'
 import { statement } from './statement.ts'
 
 export interface AuditEntry {
@@ -29,12 +30,22 @@ export const auditDays = 90
 
 const insert = statement<never>(
   'audit.record',
-  'insert into audit (account_id, actor, action, resource, result, operation_id) values ($1, $2, $3, $4, $5, $6)',
+  `insert into audit (account_id, actor, action, resource, result, operation_id)
+   select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])`,
 )
 
-export async function record(db: Db, entry: AuditEntry): Promise<void> {
-  await insert(db, [entry.accountId, entry.actor, entry.action, entry.resource, entry.result, entry.operationId])
-}
+const fields = ['accountId', 'actor', 'action', 'resource', 'result', 'operationId'] as const
+
+const insertTogether = gathered<AuditEntry, void>(async (db, _, entries) => {
+  await insert(
+    db,
+    fields.map(field => entries.map(entry => entry[field])),
+  )
+  return entries.map(() => undefined)
+})
+
+/** Writes an entry down; commands that end at the same time share a commit. */
+export const record = (db: Db, entry: AuditEntry): Promise<void> => insertTogether(db, 'audit', entry)
 
 export interface AuditPage {
   /** How far back, in days. */
