@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Db } from '../db/database.ts'
-import { bodyRow, bodyRows, knownBodies, ownersOf, type StoredRow } from '../db/stored-bodies.ts'
+import { bodyRow, bodyRows, hashBeside, knownBodies, ownersOf, type StoredRow } from '../db/stored-bodies.ts'
 import { BodyNotFound, type ObjectStore } from './object-store.ts'
 
 /** A body that is not as its row says. */
@@ -35,7 +35,7 @@ export async function verifyBodies(
   const so: Verification = { bodies: 0, bytes: 0, damaged: [] }
   for await (const row of bodyRows(db)) {
     signal?.throwIfAborted()
-    const what = await damageOf(store, row, read)
+    const what = await (row.beside === null ? damageInStore(store, row, read) : damageBeside(db, row, read))
     if (what && (await bodyRow(db, row.id))) so.damaged.push({ id: row.id, what, objects: await ownersOf(db, row.id) })
     so.bodies++
     so.bytes += row.size
@@ -44,7 +44,7 @@ export async function verifyBodies(
   return so
 }
 
-async function damageOf(store: ObjectStore, row: StoredRow, read: boolean): Promise<Damage['what'] | undefined> {
+async function damageInStore(store: ObjectStore, row: StoredRow, read: boolean): Promise<Damage['what'] | undefined> {
   const found = await store.head(row.id)
   if (!found) return 'missing'
   if (found.size !== row.size) return 'another size'
@@ -57,6 +57,11 @@ async function damageOf(store: ObjectStore, row: StoredRow, read: boolean): Prom
     if (error instanceof BodyNotFound) return 'missing'
     throw error
   }
+}
+
+async function damageBeside(db: Db, row: StoredRow, read: boolean): Promise<Damage['what'] | undefined> {
+  if (row.beside !== row.size) return 'another size'
+  return read && (await hashBeside(db, row.id)) !== row.sha256 ? 'other bytes' : undefined
 }
 
 /** Of these ids of bodies that lay in the store, those that have no row: whoever wrote them was not this platform, or it lost its rows. */

@@ -43,7 +43,7 @@ export async function rewriteConfig(rewrite: ConfigRewrite, parts: Parts): Promi
     await queueCommit({ upload, folder: '', app, caller }, exchange.headers, parts)
   } finally {
     // Attached segments stay: only one that nothing refers to can be discarded.
-    await discard(parts, upload.segmentId)
+    await discard(parts, upload)
   }
   const end = await outcomeOf(exchange.headers['X-Operation-Id']!, exchange.gone, parts)
   if (end?.state === 'success') return

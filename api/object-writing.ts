@@ -1,5 +1,6 @@
 import { transaction } from '../db/database.ts'
-import { findObject, type NewObject, putObject, type Stored, storeObject } from '../db/objects.ts'
+import { putObject } from '../db/object-puts.ts'
+import { findObject, type NewObject, type Stored, storeObject } from '../db/objects.ts'
 import { ApiError } from '../policy/errors.ts'
 import { keyParts, objectId } from '../policy/object-names.ts'
 import type { UploadFields } from '../policy/upload-fields.ts'
@@ -64,6 +65,7 @@ async function arriving(
     },
     unstored: 'UPLOAD_FAILED',
     maxBytes: Math.min(terms.maxBytes, fileBytes),
+    smallBesideRow: true,
   })
   let written = false
   try {
@@ -71,17 +73,17 @@ async function arriving(
     written = !('Idempotent-Replayed' in exchange.headers)
     return view
   } finally {
-    if (!written) await discard(parts, upload.segmentId)
+    if (!written) await discard(parts, upload)
   }
 }
 
 async function kept(arrived: Arrived, call: UploadCall, parts: Parts, store?: StoreAnswer<View>): Promise<View> {
   const { caller, query, exchange } = call
-  const { segmentId, fileName: _, ...body } = arrived.upload
+  const { segmentId, fileName: _, bytes, ...body } = arrived.upload
   if (body.size < parts.config.blob.minBytes) throw new ApiError('FILE_TOO_SMALL')
   if (query.checksum_sha256 && query.checksum_sha256 !== body.sha256) throw new ApiError('CHECKSUM_MISMATCH')
   const object = objectOf(arrived)
-  const part = { segmentId, length: body.size, body }
+  const part = { segmentId, length: body.size, body, bytes }
   const { overwrite, hashed } = arrived.terms
   const replacing = overwrite && !hashed ? await findObject(parts.db, object) : undefined
   exchange.resource = objectId(object)

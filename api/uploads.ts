@@ -1,13 +1,15 @@
 import type { IncomingMessage } from 'node:http'
-import type { Readable } from 'node:stream'
+import { addAbortSignal, type Readable } from 'node:stream'
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
 import { z } from 'zod'
 import type { StoredBody } from '../activities/object-store.ts'
 import * as segments from '../db/segments.ts'
 import { ApiError, type ErrorCode } from '../policy/errors.ts'
+import { newId } from '../policy/ids.ts'
 import { inviteBody } from './body.ts'
 import type { Exchange } from './call.ts'
 import type { Parts } from './parts.ts'
+import { factsOf, smallBody } from './small-bodies.ts'
 
 export const megabyte = 1024 * 1024
 /** Of one file. */
@@ -17,8 +19,14 @@ export const fileBytes = 100 * megabyte
 const slowestBytesPerSecond = 8 * 1024
 const paceSeconds = 10
 
-export interface Upload extends StoredBody {
+/** A body that has arrived and is nobody's yet. */
+export interface Arrived extends StoredBody {
   segmentId: string
+  /** A small body that shall lie beside its row: nothing is kept of it before. */
+  bytes?: Buffer
+}
+
+export interface Upload extends Arrived {
   fileName: string
 }
 
@@ -46,6 +54,8 @@ export interface Reception {
   unstored: ErrorCode
   /** Of the file; 100 MB when left out. */
   maxBytes?: number
+  /** True: a small file is for the database, and goes into no store. */
+  smallBesideRow?: true
 }
 
 export const isArchive = (fileName: string): boolean => /\.zip$/i.test(fileName)
@@ -60,6 +70,7 @@ export async function receiveFile(exchange: Exchange, parts: Parts, reception: R
   inviteBody(request, response)
   const cancel = new AbortController()
   let upload: Promise<Upload> | undefined
+  let stopWatch = () => {}
   try {
     await new Promise<void>((resolve, reject) => {
       const fail = (code: ErrorCode) => reject(new ApiError(code))
@@ -79,10 +90,7 @@ export async function receiveFile(exchange: Exchange, parts: Parts, reception: R
       form.on('error', () => fail(request.complete ? 'INVALID_FILE' : 'UPLOAD_ABORTED'))
       form.on('finish', resolve)
       request.on('close', lost).on('error', lost)
-      cancel.signal.addEventListener(
-        'abort',
-        keepPace(request, () => fail('UPLOAD_ABORTED')),
-      )
+      stopWatch = keepPace(request, () => fail('UPLOAD_ABORTED'))
       request.pipe(form)
     })
     if (!upload) throw new ApiError('INVALID_FILE', 'The form has no part named "file" with a file name.')
@@ -91,15 +99,19 @@ export async function receiveFile(exchange: Exchange, parts: Parts, reception: R
     request.unpipe(form)
     cancel.abort()
     form.destroy()
-    await upload?.then(stored => discard(parts, stored.segmentId)).catch(() => {})
+    await upload?.then(stored => discard(parts, stored)).catch(() => {})
     throw error
   } finally {
-    cancel.abort()
+    stopWatch()
   }
 }
 
-/** Removes a stored upload that nothing refers to. What fails here is swept later. */
-export async function discard({ db, store, log }: Parts, segmentId: string): Promise<void> {
+/** Removes an upload that nothing refers to. What fails here is swept later. */
+export async function discard(
+  { db, store, log }: Parts,
+  { segmentId, bytes }: Pick<Arrived, 'segmentId' | 'bytes'>,
+): Promise<void> {
+  if (bytes) return
   try {
     // A body that came after the sweep had taken its id would be nobody's for ever.
     if (!(await segments.condemn(db, segmentId)) && (await segments.isKnown(db, segmentId))) return
@@ -130,25 +142,34 @@ export interface BodyRules {
   tooLarge: ErrorCode
   /** What is said when the object store could not keep it. */
   unstored: ErrorCode
+  /** As `Reception` has it. */
+  smallBesideRow?: true
 }
 
 /** A slow body says that it is still coming, well before the sweep would take it for forgotten. */
 const sayAliveMs = 10 * 60_000
 
-/** Puts a body into the object store. The caller attaches or discards the segment. Throws `tooLarge`, UPLOAD_ABORTED, and `unstored`. */
+/** Puts a body into the object store. The caller attaches or discards it. Throws `tooLarge`, UPLOAD_ABORTED, and `unstored`. */
 export async function storeBody(
   body: Readable,
   parts: Parts,
-  { maxBytes, tooLarge, unstored }: BodyRules,
+  { maxBytes, tooLarge, unstored, smallBesideRow }: BodyRules,
   signal: AbortSignal,
-): Promise<StoredBody & { segmentId: string }> {
-  const segmentId = await parts.segmentIds.take()
-  const alive = setInterval(() => segments.stillDrawn(parts.db, segmentId).catch(() => {}), sayAliveMs)
+): Promise<Arrived> {
+  let segmentId: string | undefined
+  let alive: NodeJS.Timeout | undefined
   try {
+    const bytes = smallBesideRow && (await smallBody(addAbortSignal(signal, body)))
+    if (bytes && bytes.length > maxBytes) throw new ApiError(tooLarge)
+    if (bytes) return { segmentId: newId(), bytes, ...factsOf(bytes) }
+    const id = await parts.segmentIds.take()
+    segmentId = id
+    alive = setInterval(() => segments.stillDrawn(parts.db, id).catch(() => {}), sayAliveMs)
     return { segmentId, ...(await parts.store.put(segmentId, body, { maxBytes, signal })) }
   } catch (error) {
     body.resume()
-    await discard(parts, segmentId)
+    if (segmentId) await discard(parts, { segmentId })
+    if (error instanceof ApiError) throw error
     if ((error as Error).name === 'BodyTooLarge') throw new ApiError(tooLarge)
     if (!signal.aborted) parts.log.error({ err: error, segmentId }, 'an upload could not be stored')
     throw new ApiError(signal.aborted ? 'UPLOAD_ABORTED' : unstored)
@@ -162,10 +183,10 @@ export async function storeUpload(
   file: Readable,
   fileName: string,
   parts: Parts,
-  { unstored, maxBytes = fileBytes }: Pick<Reception, 'unstored' | 'maxBytes'>,
+  { maxBytes = fileBytes, ...rules }: Pick<Reception, 'unstored' | 'maxBytes' | 'smallBesideRow'>,
   signal: AbortSignal,
 ): Promise<Upload> {
-  return { fileName, ...(await storeBody(file, parts, { unstored, maxBytes, tooLarge: 'FILE_TOO_LARGE' }, signal)) }
+  return { fileName, ...(await storeBody(file, parts, { ...rules, maxBytes, tooLarge: 'FILE_TOO_LARGE' }, signal)) }
 }
 
 /** Calls `slow` once when too little came in; returns how to stop watching. */

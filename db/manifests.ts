@@ -16,10 +16,18 @@ export interface ManifestPart {
   /** Of the whole segment. */
   segmentSize: number
   crc32: number | null
+  /** Whether the segment lies beside its row; the object store has the others. */
+  beside: boolean
+}
+
+/** A stretch as a reader opens it. */
+export interface OpenedPart extends ManifestPart {
+  /** The whole segment, where it lies beside its row. */
+  bytes: Buffer | null
 }
 
 const part = `json_build_object('segmentId', p.segment_id, 'startsAt', p.starts_at, 'segmentFrom', p.segment_from,
-  'length', p.length, 'md5', p.md5, 'segmentSize', s.size, 'crc32', s.crc32)`
+  'length', p.length, 'md5', p.md5, 'segmentSize', s.size, 'crc32', s.crc32, 'beside', s.bytes is not null)`
 const joined = 'object_parts p join segments s on s.id = p.segment_id'
 
 const ofGeneration = statement<{ part: ManifestPart }>(
@@ -32,10 +40,12 @@ export async function manifestOf(db: Db, generation: string): Promise<ManifestPa
   return (await ofGeneration(db, [generation])).map(row => row.part)
 }
 
-const opened = statement<ObjectRow & { parts: ManifestPart[] }>(
+const opened = statement<ObjectRow & { parts: ManifestPart[]; bytes: Buffer | null }>(
   'objects.open',
-  `select ${columnsOf('o')}, m.parts from objects o
-     cross join lateral (select json_agg(${part} order by p.position) as parts from ${joined} where p.generation = o.generation) m
+  `select ${columnsOf('o')}, m.parts, m.bytes from objects o
+     cross join lateral (
+       select json_agg(${part} order by p.position) as parts, string_agg(s.bytes, '' order by p.position) as bytes
+         from ${joined} where p.generation = o.generation) m
     where o.owner_id = $1 and o.bucket = $2 and o.key = $3 and ${isLive('o')}`,
 )
 
@@ -43,9 +53,15 @@ const opened = statement<ObjectRow & { parts: ManifestPart[] }>(
 export async function openObject(
   db: Db,
   { ownerId, bucket, key }: ObjectName,
-): Promise<{ object: ObjectRow; parts: ManifestPart[] } | undefined> {
+): Promise<{ object: ObjectRow; parts: OpenedPart[] } | undefined> {
   const [row] = await opened(db, [ownerId, bucket, key])
   if (!row) return undefined
-  const { parts, ...object } = row
-  return { object, parts }
+  const { parts, bytes, ...object } = row
+  let at = 0
+  const bytesOf = ({ beside, segmentSize }: ManifestPart): Buffer | null => {
+    if (!beside || !bytes) return null
+    at += segmentSize
+    return bytes.subarray(at - segmentSize, at)
+  }
+  return { object, parts: parts.map(part => ({ ...part, bytes: bytesOf(part) })) }
 }

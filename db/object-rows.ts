@@ -39,13 +39,16 @@ export const columnsOf = (table: string): string =>
 export const isLive = (table: string): string => `coalesce(${table}.expires_at > now(), true)`
 
 /** The lock of a name, as a number: a name that does not exist yet has no row to lock. */
-export const lockOf = (owner: string, bucket: string, key: string): string =>
-  `pg_advisory_xact_lock(hashtextextended(${owner} || '/' || ${bucket} || '/' || ${key}, 0))`
+const lockOf = (name: string): string =>
+  `hashtextextended(${name}.owner_id || '/' || ${name}.bucket || '/' || ${name}.key, 0)`
+
+/** True of a name that nobody holds; from then on this transaction does. */
+export const isFree = (name: string): string => `pg_try_advisory_xact_lock(${lockOf(name)})`
 
 const locks = statement<unknown>(
   'objects.lock',
   `select pg_advisory_xact_lock(name.lock) from (
-     select distinct hashtextextended(n.owner_id || '/' || n.bucket || '/' || n.key, 0) as lock
+     select distinct ${lockOf('n')} as lock
        from unnest($1::text[], $2::text[], $3::text[]) as n (owner_id, bucket, key) order by lock) as name`,
 )
 

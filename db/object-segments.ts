@@ -27,6 +27,8 @@ const drop = statement<unknown>(
      from counted c where s.id = c.segment_id`,
 )
 
+const draw = statement<unknown>('object-segments.draw', 'insert into segments (id, bytes) values ($1, $2)')
+
 /**
  * Takes one reference for each stretch and gives back those of the generations that go, whose manifests go with them. False, and the
  * caller rolls back, when the sweep has taken a segment.
@@ -37,6 +39,7 @@ export async function holdSegments(
   goneGenerations: readonly string[] = [],
 ): Promise<boolean> {
   const ids = parts.map(part => part.segmentId)
+  for (const { segmentId, bytes } of parts) if (bytes) await draw(trx, [segmentId, bytes])
   await lock(trx, [ids, goneGenerations])
   const facts = (['size', 'sha256', 'md5', 'crc32'] as const).map(fact => parts.map(part => part.body?.[fact] ?? null))
   const held = await hold(trx, [ids, ...facts])

@@ -1,8 +1,8 @@
 import { ApiError } from '../policy/errors.ts'
 import { newId } from '../policy/ids.ts'
 import type { ObjectName } from '../policy/object-names.ts'
-import { type Db, transaction } from './database.ts'
-import { columnsOf, isLive, lockNames, lockOf, type ObjectRow } from './object-rows.ts'
+import type { Db } from './database.ts'
+import { columnsOf, isLive, lockNames, type ObjectRow } from './object-rows.ts'
 import { holdSegments, writeManifest } from './object-segments.ts'
 import type { BodyFacts } from './segments.ts'
 import { statement } from './statement.ts'
@@ -33,6 +33,8 @@ export interface NewPart {
   md5?: string | null
   /** Of a body that was stored just now and has no facts yet. */
   body?: BodyFacts
+  /** The body itself, which no store has: it lies beside its row, and nobody has drawn its id. */
+  bytes?: Buffer
 }
 
 export interface StoreOptions {
@@ -54,69 +56,31 @@ export interface Stored {
   replaced: boolean
 }
 
-const row = (object: NewObject, size: number): unknown[] => [
-  object.ownerId,
-  object.bucket,
-  object.key,
-  newId(),
-  newId(),
-  size,
-  object.contentType,
-  object.etag,
-  object.sha256 ?? null,
-  object.cacheControl ?? null,
-  object.contentDisposition ?? null,
-  object.originalName ?? null,
-  JSON.stringify(object.metadata ?? {}),
-  object.expiresAt ?? null,
-]
 const columns = `owner_id, bucket, key, generation, birth, size, content_type, etag, sha256, cache_control, content_disposition,
   original_name, metadata, expires_at`
-const values = '$1, $2, $3, $4, $5, $6::bigint, $7, $8, $9, $10, $11, $12, $13::jsonb, $14::timestamptz'
 
-const insertNew = statement<ObjectRow>(
-  'objects.insert',
-  `with locked as materialized (select ${lockOf('$1', '$2', '$3')}),
-     segment as materialized (
-       select id from segments where id = $15 and state in ('drawn', 'stored') and (select count(*) from locked) = 1
-          for no key update),
-     placed as (
-       insert into objects (${columns}) select ${values} from segment
-         on conflict (owner_id, bucket, key) do nothing returning objects.*),
-     held as (
-       update segments s set state = 'stored', refs = s.refs + 1, zero_since = null, size = $6, sha256 = $16, md5 = $17, crc32 = $18
-         from placed where s.id = $15),
-     manifest as (
-       insert into object_parts (generation, position, segment_id, starts_at, length, md5)
-         select generation, 1, $15, 0, size, $17 from placed),
-     delta as (
-       insert into usage_deltas (owner_id, objects, bytes, lease_id, leased) select $1, 1, $6, $19, $20::bigint from placed)
-   select ${columnsOf('placed')} from placed`,
-)
-
-/**
- * Makes a stored body an object: one statement and one commit where the name is new, as it mostly is. Throws
- * OBJECT_ALREADY_EXISTS, STORAGE_QUOTA_EXCEEDED, and UPLOAD_FAILED when the sweep took the body.
- */
-export async function putObject(
-  db: Db,
-  object: NewObject,
-  part: NewPart & { body: BodyFacts },
-  options: StoreOptions = {},
-): Promise<Stored> {
-  const { size, sha256, md5 = null, crc32 = null } = part.body
-  const { charge } = options
-  if (!charge || charge.bytes >= size) {
-    const settled = [charge?.leaseId ?? null, charge?.bytes ?? 0]
-    const [placed] = await insertNew(db, [...row(object, size), part.segmentId, sha256, md5, crc32, ...settled])
-    if (placed) return { object: placed, replaced: false }
-  }
-  return transaction(db, trx => storeObject(trx, object, [part], options))
-}
+/** The row of an object that is written now, in the order of its columns. */
+export const rowOf = (object: NewObject, size: number) => ({
+  owner_id: object.ownerId,
+  bucket: object.bucket,
+  key: object.key,
+  generation: newId(),
+  birth: newId(),
+  size,
+  content_type: object.contentType,
+  etag: object.etag,
+  sha256: object.sha256 ?? null,
+  cache_control: object.cacheControl ?? null,
+  content_disposition: object.contentDisposition ?? null,
+  original_name: object.originalName ?? null,
+  metadata: object.metadata ?? {},
+  expires_at: object.expiresAt ?? null,
+})
 
 const upsert = statement<ObjectRow>(
   'objects.upsert',
-  `insert into objects as o (${columns}) values (${values})
+  `insert into objects as o (${columns})
+   select ${columns} from json_populate_record(null::objects, $1)
    on conflict (owner_id, bucket, key) do update set (generation, birth, size, content_type, etag, sha256, cache_control,
      content_disposition, original_name, metadata, expires_at, created_at) = (excluded.generation,
      case when ${isLive('o')} then o.birth else excluded.birth end, excluded.size, excluded.content_type, excluded.etag,
@@ -133,7 +97,7 @@ const before = statement<{ generation: string; size: number; live: boolean }>(
 
 /**
  * Writes an object of stored bodies inside a transaction, which holds the name from then on. Each stretch takes a reference of its own to
- * its segment. Throws as `putObject` does.
+ * its segment. Throws OBJECT_ALREADY_EXISTS, STORAGE_QUOTA_EXCEEDED, and UPLOAD_FAILED when the sweep took a body.
  */
 export async function storeObject(
   trx: Db,
@@ -148,7 +112,7 @@ export async function storeObject(
   const bytes = size - (old?.size ?? 0)
   if (charge && charge.bytes < bytes) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
   if (!(await holdSegments(trx, parts, old && [old.generation]))) throw new ApiError('UPLOAD_FAILED')
-  const [stored] = await upsert(trx, row(object, size))
+  const [stored] = await upsert(trx, [JSON.stringify(rowOf(object, size))])
   await writeManifest(trx, stored!.generation, parts)
   await settle(trx, object.ownerId, { objects: old ? 0 : 1, bytes }, charge)
   return { object: stored!, replaced: old?.live ?? false }

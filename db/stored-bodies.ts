@@ -1,14 +1,16 @@
 import { type Bucket, objectId } from '../policy/object-names.ts'
 import type { Db } from './database.ts'
 
-/** What is known of a body that the store should have. */
+/** What is known of a stored body. */
 export interface StoredRow {
   id: string
   size: number
   sha256: string
+  /** Bytes that lie beside the row, where the store has none; null where it has them. */
+  beside: number | null
 }
 
-const columns = (db: Db) => ['id', 'sha256', db.raw('size::float8 as size')]
+const columns = (db: Db) => ['id', 'sha256', db.raw('size::float8 as size'), db.raw('octet_length(bytes) as beside')]
 
 /** Every stored body, by id. */
 export async function* bodyRows(db: Db): AsyncGenerator<StoredRow> {
@@ -28,6 +30,12 @@ export async function* bodyRows(db: Db): AsyncGenerator<StoredRow> {
 /** A body that is stored now. */
 export async function bodyRow(db: Db, id: string): Promise<StoredRow | undefined> {
   return db('segments').where({ id, state: 'stored' }).first(columns(db))
+}
+
+/** What the bytes beside a row hash to, in hex; undefined when it is gone. */
+export async function hashBeside(db: Db, id: string): Promise<string | undefined> {
+  const row = await db('segments').where({ id }).first(db.raw(`encode(sha256(bytes), 'hex') as sha256`))
+  return row?.sha256
 }
 
 /** Which of these ids have a row, in whatever state. */

@@ -1,6 +1,7 @@
+import { Readable } from 'node:stream'
 import { crc32 } from 'node:zlib'
 import type { Lent, ObjectStore } from '../../activities/object-store.ts'
-import type { ManifestPart } from '../../db/manifests.ts'
+import type { OpenedPart } from '../../db/manifests.ts'
 import type { ByteRange } from '../../policy/byte-range.ts'
 import { ApiError } from '../../policy/errors.ts'
 
@@ -38,7 +39,7 @@ export async function openBody(
 /** How many bytes an object has, and where they lie. */
 export interface Manifest {
   size: number
-  parts: readonly ManifestPart[]
+  parts: readonly OpenedPart[]
 }
 
 /** What is read of one segment. */
@@ -50,7 +51,7 @@ class Stretch {
   readonly crc32: number | null
 
   constructor(
-    readonly part: ManifestPart,
+    readonly part: OpenedPart,
     from: number,
     to: number,
   ) {
@@ -63,12 +64,14 @@ class Stretch {
     return this.to - this.from + 1
   }
 
-  open(store: ObjectStore, gone: AbortSignal): Promise<Lent> {
+  async open(store: ObjectStore, gone: AbortSignal): Promise<Lent> {
+    if (this.part.bytes) return Readable.from([await this.read(store)])
     return store.lend(this.part.segmentId, this.from, this.to, gone)
   }
 
   async read(store: ObjectStore): Promise<Buffer> {
-    const bytes = await store.read(this.part.segmentId, this.from, this.length)
+    const beside = this.part.bytes?.subarray(this.from, this.to + 1)
+    const bytes = beside ?? (await store.read(this.part.segmentId, this.from, this.length))
     this.assertStored(bytes.length, this.crc32 === null ? 0 : crc32(bytes))
     return bytes
   }
@@ -80,7 +83,7 @@ class Stretch {
   }
 }
 
-function stretchesOf(parts: readonly ManifestPart[], range: ByteRange | null): Stretch[] {
+function stretchesOf(parts: readonly OpenedPart[], range: ByteRange | null): Stretch[] {
   const { from, to } = range ?? { from: 0, to: Number.POSITIVE_INFINITY }
   return parts
     .map(part => ({ part, first: from - part.startsAt, last: to - part.startsAt }))

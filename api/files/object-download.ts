@@ -1,4 +1,4 @@
-import type { ManifestPart } from '../../db/manifests.ts'
+import type { OpenedPart } from '../../db/manifests.ts'
 import type { ObjectRow } from '../../db/objects.ts'
 import type { Parts } from '../parts.ts'
 import { openBody } from './object-body.ts'
@@ -7,7 +7,7 @@ import type { Sendable } from './send-body.ts'
 /** An object and where its bytes lie, both of one moment. */
 export interface OpenedObject {
   object: ObjectRow
-  parts: ManifestPart[]
+  parts: OpenedPart[]
 }
 
 /** An object as something to send, with the headers of the way on which it is reached. */

@@ -90,7 +90,7 @@ export const chunkedPart = blobEndpoint({
         return { part: query.part, size: body.size, etag: body.md5 }
       } catch (error) {
         // Only what nothing refers to is taken: a commit whose answer was lost keeps its body.
-        await discard(parts, segmentId)
+        await discard(parts, { segmentId })
         throw error
       }
     })

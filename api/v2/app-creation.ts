@@ -67,7 +67,7 @@ export const appsCreate = endpoint({
       return await idempotent(parts.db, exchange, request, create)
     } finally {
       // Attached segments stay: only one that nothing refers to can be discarded.
-      await discard(parts, upload.segmentId)
+      await discard(parts, upload)
     }
   },
 })

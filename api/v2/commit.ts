@@ -47,7 +47,7 @@ export const appsCommit = endpoint({
       }
     } finally {
       // Attached segments stay: only one that nothing refers to can be discarded.
-      await discard(parts, upload.segmentId)
+      await discard(parts, upload)
     }
   },
 })

@@ -6,11 +6,13 @@ import test, { type ExecutionContext } from 'ava'
 import { importLegacy } from '../../activities/legacy-import.ts'
 import { filesystemStore } from '../../activities/object-store.filesystem.ts'
 import { segmentPath } from '../../activities/object-store.meter.ts'
+import { factsOf } from '../../api/small-bodies.ts'
 import { blobCommand } from '../../cli/blob.ts'
 import { opsCommand } from '../../cli/ops.ts'
 import { storedBodies } from '../../cli/stored-bodies.ts'
 import { openReceipt, proveLines } from '../../db/blob-receipts.ts'
 import { endExpired } from '../../db/object-ends.ts'
+import { putObject } from '../../db/object-puts.ts'
 import { findObject, manifestOf, type ObjectRow } from '../../db/objects.ts'
 import { newId } from '../../policy/ids.ts'
 import { testDatabase } from '../kit/database.ts'
@@ -152,6 +154,34 @@ test.serial('damage is found: bytes, size, a missing body, a file of nobody', as
     said.includes('2 MISSING OR OF ANOTHER SIZE') && said.includes(`1 FILES OF NOBODY, the first is ${stranger}`),
     said,
   )
+})
+
+test.serial('bodies beside their rows are looked at as well', async t => {
+  const { db, ana, berth } = await setup(t)
+  await db('object_parts').delete()
+  await db('objects').delete()
+  await db('segments').delete()
+  for (const key of ['good', 'flipped', 'short']) {
+    const bytes = Buffer.from(`this is ${key}`)
+    const part = { segmentId: newId(), length: bytes.length, body: factsOf(bytes), bytes }
+    await putObject(
+      db,
+      { ownerId: ana.id, bucket: 'public', key, contentType: 'text/plain', etag: part.body.md5 },
+      part,
+    )
+  }
+  t.is((await berth('blob', 'verify')).stdout, '3 bodies, 0.00 GB: all as they were stored.\n')
+  const become = (from: string, to: string) =>
+    db('segments')
+      .where({ bytes: Buffer.from(`this is ${from}`) })
+      .update({ bytes: Buffer.from(to) })
+  await become('flipped', 'this is FLIPPED')
+  await become('short', 'this')
+  const found = JSON.parse((await berth('blob', 'verify', '--json')).stdout)
+  t.deepEqual(found.damaged.map(({ what, objects }: never) => [what, objects]).sort(), [
+    ['another size', [`pub/${ana.id}/short`]],
+    ['other bytes', [`pub/${ana.id}/flipped`]],
+  ])
 })
 
 test.serial('receipts are listed and told', async t => {

@@ -1,10 +1,9 @@
-import { buffer } from 'node:stream/consumers'
 import test from 'ava'
 import { recountUsage } from '../../db/blob-usage.ts'
 import { transaction } from '../../db/database.ts'
-import { findObject, manifestOf } from '../../db/objects.ts'
 import { objectName } from '../../policy/object-names.ts'
 import { actors, type TestUser } from '../kit/api.ts'
+import { contentOf } from '../kit/objects.ts'
 import { testPlatform } from '../kit/platform.ts'
 import { formOf } from '../kit/sent-files.ts'
 import { diesAt } from './crash-kit.ts'
@@ -22,9 +21,7 @@ async function doomed(point: string) {
 
 async function textOf(id: string): Promise<string | undefined> {
   const { db, base } = await started
-  const object = await findObject(db, objectName(id)!)
-  const [part] = object ? await manifestOf(db, object.generation) : []
-  return part && (await buffer(await base.store.get(part.segmentId))).toString()
+  return (await contentOf({ db, store: base.store }, objectName(id)!))?.toString()
 }
 
 /** Usage is the sum of rows, and what one of three uploads under way held is free. */
@@ -35,49 +32,62 @@ async function isWhole({ id }: TestUser): Promise<boolean> {
   return off.objects === 0 && off.bytes === 0
 }
 
+/** A small body lies beside its row, a longer one in the store. */
+const small = (text: string) => text
+const long = (text: string) => text.repeat(7000)
 const points = [
-  ['store.put:before', false],
-  ['store.put:after', false],
-  ['quota.charging:before', false],
-  ['quota.charging:after', true],
+  ['store.put:before', false, 'long'],
+  ['store.put:after', false, 'long'],
+  ['quota.charging:before', false, 'long'],
+  ['quota.charging:after', true, 'long'],
+  ['quota.charging:before', false, 'small'],
+  ['quota.charging:after', true, 'small'],
 ] as const
 let kept = 0
 
-for (const [point, arrives] of points)
-  test.serial(`an upload that is cut at ${point} is ${arrives ? 'there' : 'nowhere'}`, async t => {
+for (const [point, arrives, size] of points)
+  test.serial(`an upload of a ${size} body that is cut at ${point} is ${arrives ? 'there' : 'nowhere'}`, async t => {
+    const body = { small, long }[size]
     t.timeout(120_000)
     const { ana, api, dying, living } = await doomed(point)
     const headers = { 'idempotency-key': 'the first and the second try' }
     const path = '/v1/objects?name=a'
-    await t.throwsAsync(dying.post(path, formOf({ bytes: 'first' }), headers))
+    await t.throwsAsync(dying.post(path, formOf({ bytes: body('first') }), headers))
     await diesAt(t, api, point)
     const id = `pub/${ana.id}/a.txt`
-    t.is(await textOf(id), arrives ? 'first' : undefined)
+    t.is(await textOf(id), arrives ? body('first') : undefined)
     t.true(await isWhole(ana))
     const platform = await started
     // A first try that never ended is given up after five minutes.
     await platform.db('idempotency_keys').whereNull('status').update({ created_at: '2000-01-01' })
-    const again = await living.post(path, formOf({ bytes: 'first' }), headers)
+    const again = await living.post(path, formOf({ bytes: body('first') }), headers)
     t.is(again.status, 200, again.text)
     t.is(again.body.response.id, id)
     t.is(again.headers.get('idempotent-replayed'), arrives ? 'true' : null)
     kept++
   })
 
-for (const [point, arrives] of points)
-  test.serial(`an object that is replaced when ${point} comes is the old one or the new one, whole`, async t => {
-    t.timeout(120_000)
-    const { ana, api, dying, living } = await doomed(point)
-    const path = '/v1/objects?name=a&overwrite=true'
-    const { id } = (await living.post(path, formOf({ bytes: 'old' }))).body.response
-    await t.throwsAsync(dying.post(path, formOf({ bytes: 'new one' })))
-    await diesAt(t, api, point)
-    t.is(await textOf(id), arrives ? 'new one' : 'old')
-    t.true(await isWhole(ana))
-    t.like(await living.post(path, formOf({ bytes: 'last' })), { status: 200, body: { response: { replaced: true } } })
-    t.is(await textOf(id), 'last')
-    kept++
-  })
+for (const [point, arrives, size] of points)
+  test.serial(
+    `an object that a ${size} body replaces when ${point} comes is the old one or the new one, whole`,
+    async t => {
+      const body = { small, long }[size]
+      t.timeout(120_000)
+      const { ana, api, dying, living } = await doomed(point)
+      const path = '/v1/objects?name=a&overwrite=true'
+      const { id } = (await living.post(path, formOf({ bytes: body('old') }))).body.response
+      await t.throwsAsync(dying.post(path, formOf({ bytes: body('new one') })))
+      await diesAt(t, api, point)
+      t.is(await textOf(id), arrives ? body('new one') : body('old'))
+      t.true(await isWhole(ana))
+      t.like(await living.post(path, formOf({ bytes: body('last') })), {
+        status: 200,
+        body: { response: { replaced: true } },
+      })
+      t.is(await textOf(id), body('last'))
+      kept++
+    },
+  )
 
 for (const [point, arrives] of [
   ['db.transaction:before', false],
@@ -99,8 +109,9 @@ for (const [point, arrives] of [
 
 test.serial('after all of that the sweep leaves the bodies of what is there, and no other', async t => {
   const platform = await started
-  const held = await platform.db('object_parts').orderBy('segment_id').pluck('segment_id')
-  t.is(held.length, kept)
-  t.deepEqual((await platform.storedBodies()).sort(), held)
+  const parts = platform.db('object_parts as p').join('segments as s', 's.id', 'p.segment_id')
+  t.is((await parts.clone()).length, kept)
+  t.deepEqual((await platform.storedBodies()).sort(), await parts.whereNull('bytes').orderBy('id').pluck('id'))
   t.deepEqual(await platform.db('segments').where('refs', '<>', 1), [])
+  t.is((await platform.db('segments')).length, kept)
 })

@@ -1,10 +1,12 @@
 import test from 'ava'
+import { usageOf } from '../../db/blob-usage.ts'
 import { transaction } from '../../db/database.ts'
+import { copyObject } from '../../db/object-changes.ts'
+import { putObject } from '../../db/object-puts.ts'
 import {
   findObject,
   manifestOf,
   openObject,
-  putObject,
   removeExpired,
   removeObject,
   removeObjects,
@@ -12,6 +14,7 @@ import {
 } from '../../db/objects.ts'
 import * as segments from '../../db/segments.ts'
 import { ApiError } from '../../policy/errors.ts'
+import { newId } from '../../policy/ids.ts'
 import type { ObjectName } from '../../policy/object-names.ts'
 import { testDatabase } from '../kit/database.ts'
 import { drawnPart, put } from '../kit/objects.ts'
@@ -39,8 +42,53 @@ test('a new object takes its segment and is found with its manifest', async t =>
   t.deepEqual(await findObject(db, name), object)
   const parts = await manifestOf(db, object.generation)
   t.like(parts[0], { segmentId, startsAt: 0, segmentFrom: 0, length: 5, segmentSize: 5, crc32: 7 })
-  t.deepEqual(await openObject(db, name), { object, parts })
+  t.deepEqual(await openObject(db, name), { object, parts: parts.map(part => ({ ...part, bytes: null })) })
   t.like(await segment(segmentId), { state: 'stored', refs: 1, zero_since: null })
+})
+
+test('a small body lies beside its row, is read with it, and stays while anybody has it', async t => {
+  const { db, name, segment } = await place()
+  const bytes = Buffer.from('small')
+  const body = { size: 5, sha256: 'a', md5: 'b', crc32: 7 }
+  const small = () => ({ segmentId: newId(), length: 5, body, bytes })
+  const object = { ...name, contentType: 'text/plain', etag: 'b' }
+  const [one, two, three] = [small(), small(), small()]
+  await putObject(db, object, one)
+  t.like((await openObject(db, name))!.parts, [{ segmentId: one.segmentId, beside: true, bytes }])
+  t.like(await segment(one.segmentId), { state: 'stored', refs: 1, zero_since: null })
+  await t.throwsAsync(putObject(db, object, two), refusal('OBJECT_ALREADY_EXISTS'))
+  t.is(await segment(two.segmentId), undefined)
+  const copy = { ...name, key: 'copy' }
+  await transaction(db, trx => copyObject(trx, name, copy))
+  t.true((await putObject(db, object, three, { overwrite: true })).replaced)
+  t.like(await segment(one.segmentId), { refs: 1 })
+  t.deepEqual((await openObject(db, copy))!.parts[0]!.bytes, bytes)
+  const pieces = [
+    await drawnPart(db, 'in the store'),
+    { ...small(), bytes: Buffer.from('first') },
+    { ...small(), bytes: Buffer.from('after') },
+  ]
+  await transaction(db, trx => storeObject(trx, { ...object, key: 'mixed' }, pieces))
+  t.deepEqual(
+    (await openObject(db, { ...name, key: 'mixed' }))!.parts.map(part => part.bytes?.toString()),
+    [undefined, 'first', 'after'],
+  )
+})
+
+test('what is put at once goes together; one that cannot be is refused alone', async t => {
+  const { db, ownerId, name } = await place()
+  await put(db, name, 'there')
+  const keys = ['a', 'b', 'b', name.key, 'with\u0000nul', 'c']
+  const tries = await Promise.allSettled(keys.map(key => put(db, { ...name, key }, `body of ${key}`)))
+  const told = tries.map(one => (one.status === 'fulfilled' ? 'stored' : one.reason.code))
+  t.deepEqual(
+    [told[0], ...told.slice(1, 3).sort(), ...told.slice(3)],
+    [
+      ...['stored', 'OBJECT_ALREADY_EXISTS', 'stored', 'OBJECT_ALREADY_EXISTS'],
+      ...['22P05', 'stored'], // what Postgres says of a text that it cannot keep
+    ],
+  )
+  t.like(await usageOf(db, ownerId), { objects: 4 })
 })
 
 test('a name is taken once; with overwrite the new bytes stand and the old ones are let go', async t => {

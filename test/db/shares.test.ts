@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import test from 'ava'
-import { putObject } from '../../db/objects.ts'
+import { putObject } from '../../db/object-puts.ts'
 import { draw } from '../../db/segments.ts'
 import { createShare, findShare, spendDownload, sweepShares } from '../../db/shares.ts'
 import { testDatabase } from '../kit/database.ts'

@@ -22,7 +22,13 @@ export interface ModelUpload {
 
 /** What somebody does at the same time as others. */
 export type Act =
-  | { kind: 'put'; name: string; overwrite: boolean; segment: string }
+  | {
+      kind: 'put'
+      name: string
+      overwrite: boolean
+      segment: string /** Its body lies beside the row. */
+      beside: boolean
+    }
   | { kind: 'remove'; names: string[] }
   | { kind: 'move' | 'copy'; from: string; to: string; overwrite: boolean }
   | { kind: 'expire'; name: string }

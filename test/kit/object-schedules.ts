@@ -3,7 +3,8 @@ import { isDeepStrictEqual } from 'node:util'
 import { foldUsage } from '../../db/blob-usage.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import { changeObject, copyObject, moveObject } from '../../db/object-changes.ts'
-import { putObject, removeExpired, removeObjects } from '../../db/objects.ts'
+import { putObject } from '../../db/object-puts.ts'
+import { removeExpired, removeObjects } from '../../db/objects.ts'
 import * as segments from '../../db/segments.ts'
 import { abortUpload, completeUpload, reclaimUpload } from '../../db/upload-ends.ts'
 import { storePart } from '../../db/upload-parts.ts'
@@ -82,7 +83,8 @@ export class Schedules {
     const kinds = Array.from({ length: 2 + this.#roll(3) }, () => this.#pick(table))
     const acts = kinds.map(kind => this.#act(kind))
     const fresh = acts.flatMap(act => ('segment' in act ? [act.segment] : []))
-    await this.#db.raw('insert into segments (id) select unnest(?::text[])', [fresh])
+    const drawn = acts.flatMap(act => ('segment' in act && !(act.kind === 'put' && act.beside) ? [act.segment] : []))
+    await this.#db.raw('insert into segments (id) select unnest(?::text[])', [drawn])
     for (const id of fresh) this.#segments.add(id)
     return acts
   }
@@ -93,7 +95,7 @@ export class Schedules {
     const upload = this.#pick(Object.keys(this.#model.uploads))
     switch (kind) {
       case 'put':
-        return { kind, name, overwrite, segment: newId() }
+        return { kind, name, overwrite, segment: newId(), beside: this.#roll(2) === 0 }
       case 'remove':
       case 'tidy':
         return { kind, names: this.#roll(2) === 0 ? [name] : names.filter(() => this.#roll(2) === 0) }
@@ -146,7 +148,8 @@ export class Schedules {
       case 'put': {
         const object = { ...this.#name(act.name), contentType: 'x', etag: act.segment }
         const body = bodyOf(act.segment)
-        const part = { segmentId: act.segment, length: body.size, body }
+        const bytes = act.beside ? Buffer.alloc(body.size) : undefined
+        const part = { segmentId: act.segment, length: body.size, body, bytes }
         return (await putObject(db, object, part, act)).replaced ? 'replaced' : 'stored'
       }
       case 'part': {

@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto'
+import { buffer } from 'node:stream/consumers'
+import type { ObjectStore } from '../../activities/object-store.ts'
 import type { Db } from '../../db/database.ts'
-import { type NewObject, type NewPart, putObject, type Stored, type StoreOptions } from '../../db/objects.ts'
+import { putObject } from '../../db/object-puts.ts'
+import { type NewObject, type NewPart, openObject, type Stored, type StoreOptions } from '../../db/objects.ts'
 import * as segments from '../../db/segments.ts'
 import type { ObjectName } from '../../policy/object-names.ts'
 
@@ -22,4 +25,16 @@ export async function put(
   const part = await drawnPart(db, text)
   const object = { ...name, contentType: 'text/plain', etag: part.body.md5!, sha256: part.body.sha256, ...changes }
   return { ...(await putObject(db, object, part, options)), segmentId: part.segmentId }
+}
+
+/** The bytes of an object, from wherever its stretches lie; undefined where there is none. Stretches are whole segments. */
+export async function contentOf(
+  { db, store }: { db: Db; store: ObjectStore },
+  name: ObjectName,
+): Promise<Buffer | undefined> {
+  const found = await openObject(db, name)
+  if (!found) return undefined
+  const pieces: Buffer[] = []
+  for (const { bytes, segmentId } of found.parts) pieces.push(bytes ?? (await buffer(await store.get(segmentId))))
+  return Buffer.concat(pieces)
 }

@@ -1,7 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto'
+import { factsOf } from '../../api/small-bodies.ts'
 import { transaction } from '../../db/database.ts'
 import { type NewObject, type ObjectRow, storeObject } from '../../db/objects.ts'
 import * as segments from '../../db/segments.ts'
+import { newId } from '../../policy/ids.ts'
 import { objectId } from '../../policy/object-names.ts'
 import type { TestApi, TestUser } from './api.ts'
 import { bodyOf } from './bodies.ts'
@@ -16,14 +18,18 @@ export interface MadeObject {
 type Made = Partial<Omit<NewObject, 'ownerId'>> & {
   bytes?: Buffer /** Each a segment of its own. */
   pieces?: Buffer[]
+  /** Whether small pieces lie beside their rows, as uploads keep them. */
+  beside?: boolean
   overwrite?: boolean
 }
 
 /** An object as an upload leaves it, of any name, in as many segments as it has pieces. */
 export async function madeObject(api: TestApi, owner: TestUser, made: Made = {}): Promise<MadeObject> {
-  const { bytes = randomBytes(1000), pieces = [bytes], overwrite = false, ...rest } = made
+  const { bytes = randomBytes(1000), pieces = [bytes], beside = false, overwrite = false, ...rest } = made
   const parts = await Promise.all(
     pieces.map(async piece => {
+      if (beside && piece.length <= 16_384)
+        return { segmentId: newId(), length: piece.length, body: factsOf(piece), bytes: piece }
       const segmentId = await segments.draw(api.db)
       const body = await api.store.put(segmentId, bodyOf(piece))
       return { segmentId, length: piece.length, body }

@@ -10,15 +10,18 @@ import { type MadeObject, madeObject } from '../../kit/stored-objects.ts'
 
 const api = testApi()
 const big = 300_000
-const made = async (...sizes: number[]) =>
-  madeObject(api(), await api().makeUser(), { bucket: 'public', pieces: sizes.map(size => randomBytes(size)) })
+const madeSo = async (beside: boolean, sizes: readonly number[]) =>
+  madeObject(api(), await api().makeUser(), { bucket: 'public', beside, pieces: sizes.map(size => randomBytes(size)) })
+const made = (...sizes: number[]) => madeSo(false, sizes)
 
 const read = ({ id }: MadeObject, headers: Record<string, string> = {}, method = 'GET') =>
   fetch(`${api().publicUrl}/${id}`, { method, headers })
 
-for (const sizes of [[0], [1], [1000], [65_537], [2_500_000], [10, 20, 30], [big, 1, big], [70_000, 70_000]])
-  test(`a body in segments of ${sizes} bytes comes whole, and in every range over their edges`, async t => {
-    const object = await made(...sizes)
+const stored = [[0], [1], [1000], [65_537], [2_500_000], [10, 20, 30], [big, 1, big], [70_000, 70_000]]
+const besideRows = [[0], [1], [16_384], [10, 20, 30], [big, 1, 0, 16_384, big], [16_000, big]]
+for (const [sizes, beside] of [...stored.map(s => [s, false] as const), ...besideRows.map(s => [s, true] as const)])
+  test(`a body in segments of ${sizes} bytes${beside ? ', the small ones beside their rows,' : ''} comes whole, and in every range over their edges`, async t => {
+    const object = await madeSo(beside, sizes)
     const { bytes } = object
     const whole = await read(object)
     t.is(whole.headers.get('content-length'), String(bytes.length))
@@ -105,6 +108,15 @@ test('a small body with damage, a cut one and one that is gone are errors before
     t.notRegex(await answer.text(), /segment|ENOENT|\//)
     t.is(answer.headers.get('etag'), null)
   }
+})
+
+test('a small body with damage beside its row is an error before anything is sent', async t => {
+  const object = await madeSo(true, [1000])
+  await api()
+    .db('segments')
+    .where({ id: object.segmentIds[0] })
+    .update({ bytes: randomBytes(1000) })
+  t.is((await read(object)).status, 500)
 })
 
 test('a store that does not answer is a refusal that says when to come again', async t => {

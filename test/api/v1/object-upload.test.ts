@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto'
-import { buffer } from 'node:stream/consumers'
+import { createHash, randomBytes } from 'node:crypto'
 import test from 'ava'
 import { usageOf } from '../../../db/blob-usage.ts'
-import { findObject, manifestOf } from '../../../db/objects.ts'
+import { findObject, openObject } from '../../../db/objects.ts'
 import { objectName } from '../../../policy/object-names.ts'
 import { type TestUser, testApi } from '../../kit/api.ts'
+import { contentOf } from '../../kit/objects.ts'
 import { type SentFile, sendFile, sent } from '../../kit/sent-files.ts'
 
 const api = testApi()
@@ -15,14 +15,13 @@ const day = 86_400
 
 const rowOf = async (id: string) => (await findObject(api().db, objectName(id)!))!
 
-async function contentOf(id: string): Promise<string> {
-  const [part] = await manifestOf(api().db, (await rowOf(id)).generation)
-  return (await buffer(await api().store.get(part!.segmentId))).toString()
-}
+const textOf = async (id: string) => (await contentOf(api(), objectName(id)!))?.toString()
 
 /** Files that no segment is of, and objects of an account. */
 async function left({ id }: TestUser): Promise<[loose: number, objects: number]> {
-  const { rows } = await api().db.raw(`select count(*)::integer as n from segments where state = 'stored'`)
+  const { rows } = await api().db.raw(
+    `select count(*)::integer as n from segments where state = 'stored' and bytes is null`,
+  )
   return [(await api().store.files()) - rows[0].n, (await usageOf(api().db, id)).objects]
 }
 
@@ -50,7 +49,7 @@ test('an upload is a row, a manifest and a stored body, and is answered with wha
     cache_control: null,
     content_disposition: null,
   })
-  t.is(await contentOf(id), 'hello')
+  t.is(await textOf(id), 'hello')
   t.like(await usageOf(api().db, ana.id), { objects: 1, bytes: 5 })
 })
 
@@ -173,13 +172,13 @@ test('a name is taken once, and replaced only by whoever says so', async t => {
   const first = await sent(api(), ana, { name: 'a' })
   const again = await sendFile(api(), ana, { name: 'a' }, { bytes: 'other' })
   t.like(again, { status: 409, body: { code: 'OBJECT_ALREADY_EXISTS' } })
-  t.is(await contentOf(first.id), 'hello')
+  t.is(await textOf(first.id), 'hello')
   const { birth, etag } = await rowOf(first.id)
   t.like(await sent(api(), ana, { name: 'a', overwrite: 'true' }, { bytes: 'other!' }), {
     id: first.id,
     replaced: true,
   })
-  t.is(await contentOf(first.id), 'other!')
+  t.is(await textOf(first.id), 'other!')
   t.like(await rowOf(first.id), { birth, etag: md5('other!') })
   t.not(etag, md5('other!'))
   t.like(await usageOf(api().db, ana.id), { objects: 1, bytes: 6 })
@@ -270,9 +269,33 @@ test.serial('an Idempotency-Key repeats an answer only where the upload token fi
 test.serial('a store that is out is UPLOAD_FAILED, and nothing is there', async t => {
   const ana = await api().makeUser()
   api().store.failing = true
-  const refused = await sendFile(api(), ana)
+  const refused = await sendFile(api(), ana, {}, { bytes: 'x'.repeat(17_000) })
   api().store.failing = false
   t.like(refused, { status: 500, body: { code: 'UPLOAD_FAILED' } })
   t.deepEqual(await left(ana), [0, 0])
   t.is((await sendFile(api(), ana)).status, 200)
 })
+
+test.serial(
+  'a body of up to 16 KiB lies beside its row, and a longer one in the store; both are read as they were sent',
+  async t => {
+    const ana = await api().makeUser()
+    const before = await api().store.files()
+    for (const [size, beside] of [
+      [0, true],
+      [1, true],
+      [16_384, true],
+      [16_385, false],
+      [70_000, false],
+    ] as const) {
+      const bytes = randomBytes(size)
+      const { id, sha256: said } = await sent(api(), ana, { name: `${size}` }, { bytes })
+      t.is(said, sha256(bytes))
+      t.deepEqual(await contentOf(api(), objectName(id)!), bytes)
+      t.is((await openObject(api().db, objectName(id)!))!.parts[0]!.beside, beside, `${size} bytes`)
+      const got = await fetch(`${api().publicUrl}/${id}`)
+      t.deepEqual(Buffer.from(await got.arrayBuffer()), bytes)
+    }
+    t.is(await api().store.files(), before + 2)
+  },
+)
