@@ -1,25 +1,22 @@
-import { blobLeaseSeconds, endBlobLease, renewBlobLease, takeBlobLease } from '../db/blob-leases.ts'
-import { ApiError, type ErrorCode } from '../policy/errors.ts'
+import { type BlobLease, blobLeaseSeconds, endBlobLease, renewBlobLease } from '../db/blob-leases.ts'
 import type { Parts } from './parts.ts'
 
-export interface Places {
-  /** Who has them: 'part/<account>', 'upload/<account>'. */
-  subject: string
-  most: number
-  /** What is said when all are taken. */
-  full: ErrorCode
+/** A place while work is done in it. */
+export interface Place {
+  lease: BlobLease
+  /** Set by work that has given the place back itself, in its own commit. */
+  over: boolean
 }
 
-/** Does `work` in one of the places of a subject, which is kept for as long as it takes and given back before the answer. */
-export async function inPlace<T>({ db }: Parts, { subject, most, full }: Places, work: () => Promise<T>): Promise<T> {
-  const lease = await takeBlobLease(db, subject, most)
-  if (!lease) throw new ApiError(full, undefined, 1)
+/** Does `work` while a place is kept, which is given back before the answer. */
+export async function inPlace<T>({ db }: Parts, lease: BlobLease, work: (place: Place) => Promise<T>): Promise<T> {
+  const place = { lease, over: false }
   const renewal = setInterval(() => renewBlobLease(db, lease).catch(() => {}), (blobLeaseSeconds / 3) * 1000)
   try {
-    return await work()
+    return await work(place)
   } finally {
     clearInterval(renewal)
     // What the database does not hear of ends by itself.
-    await endBlobLease(db, lease).catch(() => {})
+    if (!place.over) await endBlobLease(db, lease).catch(() => {})
   }
 }

@@ -13,6 +13,8 @@ export class Exchange {
   resourceOwner: string | undefined
   /** Account that a public command turned out to be done for. */
   actor: string | undefined
+  /** Whether the audit record has it already, in the commit of what was done. */
+  recorded = false
   #gone: AbortController | undefined
 
   constructor(

@@ -6,7 +6,9 @@ import { keyParts, objectId } from '../policy/object-names.ts'
 import type { UploadFields } from '../policy/upload-fields.ts'
 import type { UploadTerms } from '../policy/upload-terms.ts'
 import { type UploadedFile, uploadedFile } from '../policy/uploaded-file.ts'
+import { entryOf } from './audit.ts'
 import type { Caller } from './authenticate.ts'
+import type { Place } from './blob-leases.ts'
 import type { Exchange } from './call.ts'
 import { idempotencyKeyOf, idempotent, type StoreAnswer } from './idempotent.ts'
 import type { Parts } from './parts.ts'
@@ -19,6 +21,11 @@ export interface UploadCall {
   caller: Caller
   query: UploadFields
   exchange: Exchange
+}
+
+/** An upload in its place, which is over when the object is written down. */
+export interface PlacedUpload extends UploadCall {
+  place: Place
 }
 
 type View = ReturnType<typeof uploadView>
@@ -34,7 +41,7 @@ interface Arrived {
  * Receives the file of a form and makes it an object, once per `Idempotency-Key` and as one use of an upload token; whoever repeats a
  * request repeats its answer, and spends nothing. What is refused leaves nothing behind.
  */
-export async function writeUpload(terms: UploadTerms, call: UploadCall, parts: Parts): Promise<View> {
+export async function writeUpload(terms: UploadTerms, call: PlacedUpload, parts: Parts): Promise<View> {
   const key = idempotencyKeyOf(call.exchange)
   const spending = (work: () => Promise<View>) => asOneUse(parts, call.caller, work)
   // A token that is spent is refused before its body comes, where there can be no earlier answer.
@@ -77,8 +84,8 @@ async function arriving(
   }
 }
 
-async function kept(arrived: Arrived, call: UploadCall, parts: Parts, store?: StoreAnswer<View>): Promise<View> {
-  const { caller, query, exchange } = call
+async function kept(arrived: Arrived, call: PlacedUpload, parts: Parts, store?: StoreAnswer<View>): Promise<View> {
+  const { caller, query, exchange, place } = call
   const { segmentId, fileName: _, bytes, ...body } = arrived.upload
   if (body.size < parts.config.blob.minBytes) throw new ApiError('FILE_TOO_SMALL')
   if (query.checksum_sha256 && query.checksum_sha256 !== body.sha256) throw new ApiError('CHECKSUM_MISMATCH')
@@ -88,13 +95,20 @@ async function kept(arrived: Arrived, call: UploadCall, parts: Parts, store?: St
   const replacing = overwrite && !hashed ? await findObject(parts.db, object) : undefined
   exchange.resource = objectId(object)
   const view = (stored: Stored) => uploadView(stored, arrived.file, parts)
+  const ending = { lease: place.lease, entry: entryOf('objects.upload', call, exchange, 'success') }
   return charging(parts, caller, body.size - (replacing?.size ?? 0), async charge => {
-    if (!store && !replacing) return view(await putObject(parts.db, object, part, { overwrite, charge }))
-    return transaction(parts.db, async trx => {
-      const answer = view(await storeObject(trx, object, [part], { overwrite, charge }))
-      await store?.(trx, answer)
-      return answer
-    })
+    const options = { overwrite, charge, ending }
+    const answer =
+      !store && !replacing
+        ? view(await putObject(parts.db, object, part, options))
+        : await transaction(parts.db, async trx => {
+            const answer = view(await storeObject(trx, object, [part], options))
+            await store?.(trx, answer)
+            return answer
+          })
+    place.over = true
+    exchange.recorded = true
+    return answer
   })
 }
 

@@ -28,19 +28,21 @@ export interface AuditRow {
 /** Operators may look back this far, whatever the plan shows its account. */
 export const auditDays = 90
 
+/** An entry by the columns of its table. */
+export const auditRow = ({ accountId, operationId, ...entry }: AuditEntry) => ({
+  account_id: accountId,
+  operation_id: operationId,
+  ...entry,
+})
+
 const insert = statement<never>(
   'audit.record',
   `insert into audit (account_id, actor, action, resource, result, operation_id)
-   select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])`,
+   select account_id, actor, action, resource, result, operation_id from json_populate_recordset(null::audit, $1)`,
 )
 
-const fields = ['accountId', 'actor', 'action', 'resource', 'result', 'operationId'] as const
-
 const insertTogether = gathered<AuditEntry, void>(async (db, _, entries) => {
-  await insert(
-    db,
-    fields.map(field => entries.map(entry => entry[field])),
-  )
+  await insert(db, [JSON.stringify(entries.map(auditRow))])
   return entries.map(() => undefined)
 })
 

@@ -1,6 +1,5 @@
 import { newId } from '../policy/ids.ts'
 import type { Db } from './database.ts'
-import { gathered } from './gathered.ts'
 import { statement } from './statement.ts'
 
 /** One of the places that a subject, such as the parts of an account, has for what is under way. */
@@ -13,9 +12,9 @@ export interface BlobLease {
 /** So long a lease holds unless it is renewed, in seconds. */
 export const blobLeaseSeconds = 60
 
-const take = statement<{ holder: string; free: boolean; place: number | null }>(
-  'blob-leases.take',
-  `with asked as (select * from unnest($3::text[]) with ordinality as h (holder, n)),
+/** The steps of a statement that takes places of a subject ($1), which has so many ($2), for holders ($3). */
+export const placesTaken = `
+   asked as (select * from unnest($3::text[]) with ordinality as h (holder, n)),
    free as (
      select place, row_number() over () as n from (
        select place from generate_series(1, $2::integer) as p (place)
@@ -27,30 +26,37 @@ const take = statement<{ holder: string; free: boolean; place: number | null }>(
      on conflict (subject, place) do update set holder = excluded.holder, expires_at = excluded.expires_at
       where l.expires_at <= now()
      returning place, holder
-   )
-   select a.holder, f.place is not null as free, t.place from asked a left join free f using (n) left join taken t using (holder)`,
-)
+   ), places as (
+     select a.holder, f.place is not null as free, t.place from asked a left join free f using (n) left join taken t using (holder)
+   )`
 
-interface Claim {
+/** What such a statement tells of a holder. */
+export interface PlaceRow {
   holder: string
-  most: number
+  free: boolean
+  place: number | null
 }
 
-const takeTogether = gathered<Claim, number | undefined>(async (db, subject, claims) => {
+/** The places that holders got. Where somebody else got the place that looked free there may be another: it is tried again. */
+export async function placesOf(
+  holders: readonly string[],
+  take: (open: readonly string[]) => Promise<readonly PlaceRow[]>,
+): Promise<Map<string, number>> {
   const places = new Map<string, number>()
-  for (let open = claims.map(claim => claim.holder); open.length > 0; ) {
-    const found = await take(db, [subject, claims[0]!.most, open])
+  for (let open = holders; open.length > 0; ) {
+    const found = await take(open)
     for (const { holder, place } of found) if (place) places.set(holder, place)
-    // Somebody else got the place that looked free: there may be another.
     open = found.filter(({ free, place }) => free && !place).map(({ holder }) => holder)
   }
-  return claims.map(claim => places.get(claim.holder))
-})
+  return places
+}
+
+const take = statement<PlaceRow>('blob-leases.take', `with ${placesTaken} select * from places`)
 
 /** Takes one of `most` places, over all processes; undefined when none is free. */
 export async function takeBlobLease(db: Db, subject: string, most: number): Promise<BlobLease | undefined> {
   const holder = newId()
-  const place = await takeTogether(db, subject, { holder, most })
+  const place = (await placesOf([holder], open => take(db, [subject, most, open]))).get(holder)
   return place === undefined ? undefined : { subject, place, holder }
 }
 
@@ -68,20 +74,13 @@ export async function renewBlobLease(db: Db, { subject, place, holder }: BlobLea
 
 const end = statement<never>(
   'blob-leases.end',
-  `delete from blob_leases l using unnest($1::text[], $2::integer[], $3::text[]) as gone (subject, place, holder)
-    where l.subject = gone.subject and l.place = gone.place and l.holder = gone.holder`,
+  'delete from blob_leases where subject = $1 and place = $2 and holder = $3',
 )
 
-const endTogether = gathered<BlobLease, void>(async (db, _, leases) => {
-  await end(
-    db,
-    (['subject', 'place', 'holder'] as const).map(field => leases.map(lease => lease[field])),
-  )
-  return leases.map(() => undefined)
-})
-
 /** Gives the place back. */
-export const endBlobLease = (db: Db, lease: BlobLease): Promise<void> => endTogether(db, 'ends', lease)
+export async function endBlobLease(db: Db, { subject, place, holder }: BlobLease): Promise<void> {
+  await end(db, [subject, place, holder])
+}
 
 /** Drops the places of processes that ended without a word. */
 export async function sweepBlobLeases(db: Db): Promise<void> {

@@ -1,6 +1,5 @@
 import { type Rule, type RuleFields, ruleRestSeconds, sameRule } from '../policy/blob-rules.ts'
 import { type Db, transaction } from './database.ts'
-import { gathered } from './gathered.ts'
 import { statement } from './statement.ts'
 
 const fields = `prefix, private, expire, max_size::float8 as max_size, extensions, cache_control, delete_after_days,
@@ -11,13 +10,8 @@ const byOwner = statement<Rule>(
   `select ${fields} from blob_rules where owner_id = $1 order by prefix`,
 )
 
-const inOneLook = gathered<void, readonly Rule[]>(async (db, ownerId, asked) => {
-  const rules = await byOwner(db, [ownerId])
-  return asked.map(() => rules)
-})
-
 /** The rules of an account, by prefix; `ruleFor` of policy/blob-rules tells which one is a name's. */
-export const rulesOf = (db: Db, ownerId: string): Promise<readonly Rule[]> => inOneLook(db, ownerId, undefined)
+export const rulesOf = (db: Db, ownerId: string): Promise<Rule[]> => byOwner(db, [ownerId])
 
 const lock = `hashtextextended('rules/' || ?, 0)`
 
@@ -30,7 +24,7 @@ export async function holdRules(trx: Db, ownerId: string): Promise<void> {
  * Makes these the rules of the account and gives them as they stand. A rule that is sent as it was keeps the moment of its saving; one
  * that is new or changed starts anew, its deletions after a day.
  */
-export async function saveRules(db: Db, ownerId: string, asked: readonly RuleFields[]): Promise<readonly Rule[]> {
+export async function saveRules(db: Db, ownerId: string, asked: readonly RuleFields[]): Promise<Rule[]> {
   return transaction(db, async trx => {
     await trx.raw(`select pg_advisory_xact_lock(${lock})`, [ownerId]) // two savings come one after the other
     const saved = new Map((await rulesOf(trx, ownerId)).map(rule => [rule.prefix, rule]))

@@ -1,6 +1,7 @@
 import type { ObjectName } from '../policy/object-names.ts'
 import type { Db } from './database.ts'
-import { columnsOf, isLive, type ObjectRow } from './object-rows.ts'
+import { gathered } from './gathered.ts'
+import { columnsOf, isLive, namesAsArrays, type ObjectRow } from './object-rows.ts'
 import { statement } from './statement.ts'
 
 /** A stretch of an object, and where its bytes lie. */
@@ -40,28 +41,39 @@ export async function manifestOf(db: Db, generation: string): Promise<ManifestPa
   return (await ofGeneration(db, [generation])).map(row => row.part)
 }
 
-const opened = statement<ObjectRow & { parts: ManifestPart[]; bytes: Buffer | null }>(
+const opened = statement<ObjectRow & { n: number; parts: ManifestPart[]; bytes: Buffer | null }>(
   'objects.open',
-  `select ${columnsOf('o')}, m.parts, m.bytes from objects o
+  `select w.n::integer, ${columnsOf('o')}, m.parts, m.bytes
+     from unnest($1::text[], $2::text[], $3::text[]) with ordinality as w (owner_id, bucket, key, n)
+     join objects o on o.owner_id = w.owner_id and o.bucket = w.bucket and o.key = w.key
      cross join lateral (
        select json_agg(${part} order by p.position) as parts, string_agg(s.bytes, '' order by p.position) as bytes
          from ${joined} where p.generation = o.generation) m
-    where o.owner_id = $1 and o.bucket = $2 and o.key = $3 and ${isLive('o')}`,
+    where ${isLive('o')}`,
 )
 
-/** An object that has not expired and its manifest, both of one moment. */
-export async function openObject(
-  db: Db,
-  { ownerId, bucket, key }: ObjectName,
-): Promise<{ object: ObjectRow; parts: OpenedPart[] } | undefined> {
-  const [row] = await opened(db, [ownerId, bucket, key])
-  if (!row) return undefined
-  const { parts, bytes, ...object } = row
+/** An object and where its bytes lie, both of one moment. */
+export interface OpenedObject {
+  object: ObjectRow
+  parts: OpenedPart[]
+}
+
+const openTogether = gathered<ObjectName, OpenedObject | undefined>(async (db, _, names) => {
+  const found = new Map<number, OpenedObject>()
+  for (const { n, parts, bytes, ...object } of await opened(db, namesAsArrays(names)))
+    found.set(n, { object, parts: withBytes(parts, bytes) })
+  return names.map((_, n) => found.get(n + 1))
+}, 32)
+
+/** An object that has not expired, with its manifest. */
+export const openObject = (db: Db, name: ObjectName): Promise<OpenedObject | undefined> =>
+  openTogether(db, 'open', name)
+
+function withBytes(parts: readonly ManifestPart[], bytes: Buffer | null): OpenedPart[] {
   let at = 0
-  const bytesOf = ({ beside, segmentSize }: ManifestPart): Buffer | null => {
-    if (!beside || !bytes) return null
-    at += segmentSize
-    return bytes.subarray(at - segmentSize, at)
-  }
-  return { object, parts: parts.map(part => ({ ...part, bytes: bytesOf(part) })) }
+  return parts.map(part => {
+    if (!part.beside || !bytes) return { ...part, bytes: null }
+    at += part.segmentSize
+    return { ...part, bytes: bytes.subarray(at - part.segmentSize, at) }
+  })
 }

@@ -1,8 +1,10 @@
+import { auditRow } from './audit.ts'
 import { type Db, transaction } from './database.ts'
 import { gathered } from './gathered.ts'
 import { columnsOf, isFree, type ObjectRow } from './object-rows.ts'
 import {
   type Charge,
+  type Ending,
   type NewObject,
   type NewPart,
   rowOf,
@@ -18,6 +20,7 @@ interface Put {
   object: NewObject
   part: NewPart & { body: BodyFacts }
   charge: Charge | undefined
+  ending: Ending | undefined
 }
 
 const insertNew = statement<ObjectRow>(
@@ -26,7 +29,8 @@ const insertNew = statement<ObjectRow>(
      select * from json_to_recordset($1) as a (owner_id text, bucket text, key text, generation text, birth text, size bigint,
        content_type text, etag text, sha256 text, cache_control text, content_disposition text, original_name text,
        metadata jsonb, expires_at timestamptz, segment_id text, body_sha256 text, md5 text, crc32 bigint, bytes_at integer,
-       lease_id text, leased bigint)),
+       lease_id text, leased bigint, subject text, place integer, holder text, actor text, account_id text, action text,
+       resource text, result text, operation_id text)),
    named as materialized (
      select a.* from asked a where ${isFree('a')}),
    drawn as materialized (
@@ -54,7 +58,12 @@ const insertNew = statement<ObjectRow>(
        select generation, 1, segment_id, 0, size, md5 from won),
    delta as (
      insert into usage_deltas (owner_id, objects, bytes, lease_id, leased)
-       select owner_id, count(*), sum(size), lease_id, sum(leased) from won group by owner_id, lease_id)
+       select owner_id, count(*), sum(size), lease_id, sum(leased) from won group by owner_id, lease_id),
+   ended as (
+     delete from blob_leases l using won w where l.subject = w.subject and l.place = w.place and l.holder = w.holder),
+   recorded as (
+     insert into audit (account_id, actor, action, resource, result, operation_id)
+       select account_id, actor, action, resource, result, operation_id from won where actor is not null)
    select ${columnsOf('placed')} from placed`,
 )
 
@@ -62,7 +71,7 @@ const insertNew = statement<ObjectRow>(
 const insertTogether = gathered<Put, ObjectRow | undefined>(async (db, _, puts) => {
   const bodies: Buffer[] = []
   let end = 1 // where Postgres begins to count
-  const asked = puts.map(({ object, part: { segmentId, body, bytes }, charge }) => {
+  const asked = puts.map(({ object, part: { segmentId, body, bytes }, charge, ending }) => {
     const bytesAt = bytes ? end : null
     if (bytes) bodies.push(bytes)
     end += bytes?.length ?? 0
@@ -75,12 +84,14 @@ const insertTogether = gathered<Put, ObjectRow | undefined>(async (db, _, puts) 
       bytes_at: bytesAt,
       lease_id: charge?.leaseId,
       leased: charge?.bytes ?? 0,
+      ...ending?.lease,
+      ...(ending && auditRow(ending.entry)),
     }
   })
   const placed = await insertNew(db, [JSON.stringify(asked), Buffer.concat(bodies)])
   const byGeneration = new Map(placed.map(row => [row.generation, row]))
   return asked.map(({ generation }) => byGeneration.get(generation))
-}, 64)
+}, 8)
 
 /**
  * Makes a body an object: where the name is new, as it mostly is, in one statement and one commit with what else the account stores at
@@ -92,9 +103,9 @@ export async function putObject(
   part: NewPart & { body: BodyFacts },
   options: StoreOptions = {},
 ): Promise<Stored> {
-  const { charge } = options
+  const { charge, ending } = options
   if (!charge || charge.bytes >= part.body.size) {
-    const placed = await insertTogether(db, object.ownerId, { object, part, charge })
+    const placed = await insertTogether(db, object.ownerId, { object, part, charge, ending })
     if (placed) return { object: placed, replaced: false }
   }
   return transaction(db, trx => storeObject(trx, object, [part], options))

@@ -1,6 +1,8 @@
 import { ApiError } from '../policy/errors.ts'
 import { newId } from '../policy/ids.ts'
 import type { ObjectName } from '../policy/object-names.ts'
+import { type AuditEntry, record } from './audit.ts'
+import { type BlobLease, endBlobLease } from './blob-leases.ts'
 import type { Db } from './database.ts'
 import { columnsOf, isLive, lockNames, type ObjectRow } from './object-rows.ts'
 import { holdSegments, writeManifest } from './object-segments.ts'
@@ -42,6 +44,13 @@ export interface StoreOptions {
   overwrite?: boolean
   /** What was reserved of the account's storage; nobody counts without it. */
   charge?: Charge
+  ending?: Ending
+}
+
+/** What ends with a write, in its commit: the place of the upload, and the command that the audit record tells of. */
+export interface Ending {
+  lease: BlobLease
+  entry: AuditEntry
 }
 
 /** Bytes that a process has leased for one write: an object that would add more is refused. */
@@ -103,7 +112,7 @@ export async function storeObject(
   trx: Db,
   object: NewObject,
   parts: readonly NewPart[],
-  { overwrite = false, charge }: StoreOptions = {},
+  { overwrite = false, charge, ending }: StoreOptions = {},
 ): Promise<Stored> {
   await lockNames(trx, [object])
   const [old] = await before(trx, [object.ownerId, object.bucket, object.key])
@@ -115,6 +124,8 @@ export async function storeObject(
   const [stored] = await upsert(trx, [JSON.stringify(rowOf(object, size))])
   await writeManifest(trx, stored!.generation, parts)
   await settle(trx, object.ownerId, { objects: old ? 0 : 1, bytes }, charge)
+  if (ending) await endBlobLease(trx, ending.lease)
+  if (ending) await record(trx, ending.entry)
   return { object: stored!, replaced: old?.live ?? false }
 }
 

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomBytes } from './random-bytes.ts'
 
 /** Where an object lives. Legacy objects are public, and older than the layout of today. */
 export type Bucket = 'public' | 'private' | 'legacy'

@@ -1,5 +1,5 @@
 import { assertOption, assertPaid } from './blob-options.ts'
-import { type Rule, ruleFor } from './blob-rules.ts'
+import { type RuleFields, ruleFor } from './blob-rules.ts'
 import { durationSeconds, expiryAfter, shortExpirySeconds } from './object-expiry.ts'
 import { objectPrefix } from './object-names.ts'
 import { assertWithin } from './prefix-limits.ts'
@@ -13,7 +13,7 @@ export interface Uploader {
   prefixes: readonly string[] | null
   /** What an upload token fixes. */
   pins?: UploadPins
-  rules: readonly Rule[]
+  rules: readonly RuleFields[]
 }
 
 /** What an upload will be, before its file is known. */

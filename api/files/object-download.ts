@@ -1,14 +1,7 @@
-import type { OpenedPart } from '../../db/manifests.ts'
-import type { ObjectRow } from '../../db/objects.ts'
+import type { OpenedObject } from '../../db/manifests.ts'
 import type { Parts } from '../parts.ts'
 import { openBody } from './object-body.ts'
 import type { Sendable } from './send-body.ts'
-
-/** An object and where its bytes lie, both of one moment. */
-export interface OpenedObject {
-  object: ObjectRow
-  parts: OpenedPart[]
-}
 
 /** An object as something to send, with the headers of the way on which it is reached. */
 export function sendableObject(

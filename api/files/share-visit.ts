@@ -1,3 +1,4 @@
+import type { OpenedObject } from '../../db/manifests.ts'
 import { openObject } from '../../db/objects.ts'
 import { findShare, type ShareRow, spendDownload } from '../../db/shares.ts'
 import { shareIdPattern } from '../../policy/ids.ts'
@@ -10,7 +11,7 @@ import { readVisit, type Visit, visitCookieName, visitSeconds, visitValue } from
 import type { Exchange } from '../call.ts'
 import type { Parts } from '../parts.ts'
 import type { Reply } from '../respond.ts'
-import { type OpenedObject, sendableObject } from './object-download.ts'
+import { sendableObject } from './object-download.ts'
 import { sendBody, type Toll } from './send-body.ts'
 import { sharePage } from './share-page.ts'
 import { isRightPassword } from './share-password.ts'

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { takeBlobLease } from '../../db/blob-leases.ts'
 import { transaction } from '../../db/database.ts'
 import { storePart } from '../../db/upload-parts.ts'
 import { roomFor } from '../../db/upload-room.ts'
@@ -74,12 +75,9 @@ export const chunkedPart = blobEndpoint({
       throw new ApiError('INVALID_CHUNK_PART', `This upload takes parts 1 to ${upload.max_parts}.`)
     if (isEmpty(exchange)) throw new ApiError('EMPTY_CHUNK')
     const room = await ownRoom(upload, call, parts)
-    const places = {
-      subject: `part/${caller.user.id}`,
-      most: partsInFlight,
-      full: 'TOO_MANY_CONCURRENT_CHUNKS',
-    } as const
-    return inPlace(parts, places, async () => {
+    const lease = await takeBlobLease(parts.db, `part/${caller.user.id}`, partsInFlight)
+    if (!lease) throw new ApiError('TOO_MANY_CONCURRENT_CHUNKS', undefined, 1)
+    return inPlace(parts, lease, async () => {
       const { segmentId, body } = await receiveRaw(exchange, parts, reception(room))
       try {
         if (body.size === 0) throw new ApiError('EMPTY_CHUNK')

@@ -1,9 +1,10 @@
 import { z } from 'zod'
-import { rulesOf } from '../../db/blob-rules.ts'
 import { usageOf } from '../../db/blob-usage.ts'
+import { startUpload } from '../../db/upload-starts.ts'
+import type { RuleFields } from '../../policy/blob-rules.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { uploadFieldErrors, uploadQuery } from '../../policy/upload-fields.ts'
-import { uploadTerms } from '../../policy/upload-terms.ts'
+import { type UploadTerms, uploadTerms } from '../../policy/upload-terms.ts'
 import { inPlace } from '../blob-leases.ts'
 import { isoTime } from '../fields.ts'
 import { idempotencyErrors } from '../idempotent.ts'
@@ -56,18 +57,25 @@ export const objectsUpload = blobEndpoint({
     'TOO_MANY_CONCURRENT_UPLOADS',
   ],
   async handle(call, parts) {
-    const { user, planName, prefixes, uploadToken } = call.caller
-    const rules = await rulesOf(parts.db, user.id)
-    const uploader = { planName, prefixes, pins: uploadToken?.pins, rules }
-    const terms = uploadTerms(call.query, uploader, new Date())
-    await assertRoom(call, parts)
-    const subject = `upload/${user.id}`
-    const most = parts.config.blob.concurrentUploads
-    return inPlace(parts, { subject, most, full: 'TOO_MANY_CONCURRENT_UPLOADS' }, () =>
-      failingAs('UPLOAD_FAILED', parts, () => writeUpload(terms, call, parts)),
-    )
+    const { rules, lease } = await startUpload(parts.db, call.caller.user.id, parts.config.blob.concurrentUploads)
+    if (!lease) {
+      await termsOf(call, rules, parts)
+      throw new ApiError('TOO_MANY_CONCURRENT_UPLOADS', undefined, 1)
+    }
+    return inPlace(parts, lease, async place => {
+      const terms = await termsOf(call, rules, parts)
+      return failingAs('UPLOAD_FAILED', parts, () => writeUpload(terms, { ...call, place }, parts))
+    })
   },
 })
+
+/** What the upload will be. What is wrong with it is said before its body comes, also to those who must wait. */
+async function termsOf(call: UploadCall, rules: readonly RuleFields[], parts: Parts): Promise<UploadTerms> {
+  const { planName, prefixes, uploadToken } = call.caller
+  const terms = uploadTerms(call.query, { planName, prefixes, pins: uploadToken?.pins, rules }, new Date())
+  await assertRoom(call, parts)
+  return terms
+}
 
 /** A smaller body costs less than the question whether there is room for it; every object is counted exactly when it is written. */
 const askedBytes = megabyte

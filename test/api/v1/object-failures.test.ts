@@ -12,20 +12,20 @@ const speak = (who: string, method: string, path: string, body: object): Promise
     .blobAs(who)
     .request(method, path, { body: JSON.stringify(body) })
 
-/** The table of objects is not where everybody looks for it. */
-async function withoutObjects(work: () => Promise<void>): Promise<void> {
-  await api().db.raw('alter table objects rename to objects_elsewhere')
+/** A table is not where everybody looks for it. */
+async function without(table: string, work: () => Promise<void>): Promise<void> {
+  await api().db.raw(`alter table ${table} rename to ${table}_elsewhere`)
   try {
     await work()
   } finally {
-    await api().db.raw('alter table objects_elsewhere rename to objects')
+    await api().db.raw(`alter table ${table}_elsewhere rename to ${table}`)
   }
 }
 
 test.serial('what nobody expected has a code of its call, and changes nothing', async t => {
   const ana = await api().makeUser()
   const { id: object } = await sent(api(), ana, { name: 'a' })
-  await withoutObjects(async () => {
+  await without('objects', async () => {
     const list = await api().blobAs(ana).get('/v1/objects')
     const copy = { source: object, destination: { name: 'b' } }
     const answers: [Answer, string][] = [
@@ -47,6 +47,28 @@ test.serial('what nobody expected has a code of its call, and changes nothing', 
   )
 })
 
+test.serial('an upload is recorded and gives its place back in its own commit, or is not there', async t => {
+  const ana = await api().makeUser()
+  const { db } = api()
+  const recorded = () => db('audit').where({ actor: ana.id, action: 'objects.upload' }).orderBy('id').pluck('resource')
+  const sizes = { small: 'x', long: 'x'.repeat(20_000) }
+  const ids: string[] = []
+  for (const [name, bytes] of Object.entries(sizes))
+    for (const more of [undefined, { overwrite: 'true' }])
+      ids.push((await sent(api(), ana, { name, ...more }, { bytes })).id as string)
+  t.deepEqual(await recorded(), ids)
+  t.deepEqual(await db('blob_leases').where({ subject: `upload/${ana.id}` }), [])
+  await without('audit', async () => {
+    for (const bytes of Object.values(sizes)) {
+      const refused = await sendFile(api(), ana, { name: 'unrecorded' }, { bytes })
+      t.like(refused, { status: 500, body: { code: 'UPLOAD_FAILED' } })
+    }
+  })
+  t.is((await db('objects').where({ owner_id: ana.id })).length, 2)
+  t.deepEqual(await recorded(), ids)
+  t.deepEqual(await db('blob_leases').where({ subject: `upload/${ana.id}` }), [])
+})
+
 test.serial('a body whose id the sweep has taken is refused, and stays nowhere', async t => {
   const ana = await api().makeUser()
   t.true(
@@ -56,7 +78,7 @@ test.serial('a body whose id the sweep has taken is refused, and stays nowhere',
   const { parts, store } = api()
   const [before, ids] = [await store.files(), parts.segmentIds]
   parts.segmentIds = Object.assign(new SegmentIds(api().db), { take: async () => newId() })
-  const answer = await sendFile(api(), ana, { name: 'swept' })
+  const answer = await sendFile(api(), ana, { name: 'swept' }, { bytes: 'x'.repeat(20_000) })
   parts.segmentIds = ids
   t.deepEqual([answer.status, answer.body.code], [500, 'UPLOAD_FAILED'])
   t.is(await store.files(), before)
