@@ -58,12 +58,15 @@ export interface OpenedObject {
   parts: OpenedPart[]
 }
 
-const openTogether = gathered<ObjectName, OpenedObject | undefined>(async (db, _, names) => {
-  const found = new Map<number, OpenedObject>()
-  for (const { n, parts, bytes, ...object } of await opened(db, namesAsArrays(names)))
-    found.set(n, { object, parts: withBytes(parts, bytes) })
-  return names.map((_, n) => found.get(n + 1))
-}, 32)
+const openTogether = gathered<ObjectName, OpenedObject | undefined>(
+  async (db, _, names) => {
+    const found = new Map<number, OpenedObject>()
+    for (const { n, parts, bytes, ...object } of await opened(db, namesAsArrays(names)))
+      found.set(n, { object, parts: withBytes(parts, bytes) })
+    return names.map((_, n) => found.get(n + 1))
+  },
+  { most: 32, width: 2 },
+)
 
 /** An object that has not expired, with its manifest. */
 export const openObject = (db: Db, name: ObjectName): Promise<OpenedObject | undefined> =>

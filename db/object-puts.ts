@@ -68,30 +68,33 @@ const insertNew = statement<ObjectRow>(
 )
 
 /** Writes those whose names are new and free at this moment; undefined for the others, of which nothing is written. */
-const insertTogether = gathered<Put, ObjectRow | undefined>(async (db, _, puts) => {
-  const bodies: Buffer[] = []
-  let end = 1 // where Postgres begins to count
-  const asked = puts.map(({ object, part: { segmentId, body, bytes }, charge, ending }) => {
-    const bytesAt = bytes ? end : null
-    if (bytes) bodies.push(bytes)
-    end += bytes?.length ?? 0
-    return {
-      ...rowOf(object, body.size),
-      segment_id: segmentId,
-      body_sha256: body.sha256,
-      md5: body.md5,
-      crc32: body.crc32,
-      bytes_at: bytesAt,
-      lease_id: charge?.leaseId,
-      leased: charge?.bytes ?? 0,
-      ...ending?.lease,
-      ...(ending && auditRow(ending.entry)),
-    }
-  })
-  const placed = await insertNew(db, [JSON.stringify(asked), Buffer.concat(bodies)])
-  const byGeneration = new Map(placed.map(row => [row.generation, row]))
-  return asked.map(({ generation }) => byGeneration.get(generation))
-}, 8)
+const insertTogether = gathered<Put, ObjectRow | undefined>(
+  async (db, _, puts) => {
+    const bodies: Buffer[] = []
+    let end = 1 // where Postgres begins to count
+    const asked = puts.map(({ object, part: { segmentId, body, bytes }, charge, ending }) => {
+      const bytesAt = bytes ? end : null
+      if (bytes) bodies.push(bytes)
+      end += bytes?.length ?? 0
+      return {
+        ...rowOf(object, body.size),
+        segment_id: segmentId,
+        body_sha256: body.sha256,
+        md5: body.md5,
+        crc32: body.crc32,
+        bytes_at: bytesAt,
+        lease_id: charge?.leaseId,
+        leased: charge?.bytes ?? 0,
+        ...ending?.lease,
+        ...(ending && auditRow(ending.entry)),
+      }
+    })
+    const placed = await insertNew(db, [JSON.stringify(asked), Buffer.concat(bodies)])
+    const byGeneration = new Map(placed.map(row => [row.generation, row]))
+    return asked.map(({ generation }) => byGeneration.get(generation))
+  },
+  { most: 8, width: 2 },
+)
 
 /**
  * Makes a body an object: where the name is new, as it mostly is, in one statement and one commit with what else the account stores at

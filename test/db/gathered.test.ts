@@ -1,18 +1,18 @@
 import test from 'ava'
 import type { Db } from '../../db/database.ts'
-import { gathered } from '../../db/gathered.ts'
+import { type Gathering, gathered } from '../../db/gathered.ts'
 
 const pool = (() => {}) as unknown as Db
 
 /** A line whose statements end when they are told to, and what each was asked. */
-function line(most?: number) {
+function line(gathering?: Gathering) {
   const asked: number[][] = []
   const ends: ((error?: Error) => void)[] = []
   const ask = gathered<number, string>(async (_, name, turn) => {
     asked.push([...turn])
     await new Promise<void>((resolve, reject) => ends.push(error => (error ? reject(error) : resolve())))
     return turn.map(one => `${name} ${one}`)
-  }, most)
+  }, gathering)
   /** Lets the statement run that comes next, and ends it. */
   const end = async (error?: Error) => {
     while (ends.length === 0) await new Promise(setImmediate)
@@ -22,13 +22,25 @@ function line(most?: number) {
 }
 
 test('what comes while a statement is under way goes together into the next, and each gets its own answer', async t => {
-  const { asked, ask, end } = line(3)
+  const { asked, ask, end } = line({ most: 3 })
   const first = [ask(1), ask(2)]
   while (asked.length === 0) await new Promise(setImmediate)
   const later = [3, 4, 5, 6].map(one => ask(one))
   for (let n = 0; n < 3; n++) await end()
   t.deepEqual(await Promise.all([...first, ...later]), ['a 1', 'a 2', 'a 3', 'a 4', 'a 5', 'a 6'])
   t.deepEqual(asked, [[1, 2], [3, 4, 5], [6]])
+})
+
+test('a second statement begins beside the first where that may be, and takes what the first has left', async t => {
+  const { asked, ask, end } = line({ most: 2, width: 2 })
+  const all = [1, 2, 3, 4, 5].map(one => ask(one))
+  while (asked.length < 2) await new Promise(setImmediate)
+  t.deepEqual(asked, [
+    [1, 2],
+    [3, 4],
+  ])
+  for (let n = 0; n < 3; n++) await end()
+  t.deepEqual(await Promise.all(all), ['a 1', 'a 2', 'a 3', 'a 4', 'a 5'])
 })
 
 test('names do not wait for each other', async t => {
