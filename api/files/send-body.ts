@@ -40,7 +40,7 @@ export async function sendPortion(exchange: Exchange, body: Sendable, portion: P
     if (passed?.refusal) return passed.refusal
     const response = begin(exchange, body, portion, passed?.headers)
     if (Buffer.isBuffer(bytes)) response.end(bytes)
-    else await flow(bytes, response, exchange.gone)
+    else await flow(bytes, response)
     return streamed
   } finally {
     if (!Buffer.isBuffer(bytes)) bytes.destroy()
@@ -48,24 +48,30 @@ export async function sendPortion(exchange: Exchange, body: Sendable, portion: P
 }
 
 /** Each piece is with the kernel before the next is asked for, and the store reads ahead meanwhile. */
-async function flow(bytes: Lent, response: Exchange['response'], gone: AbortSignal): Promise<void> {
+async function flow(bytes: Lent, response: Exchange['response']): Promise<void> {
   response.setTimeout(idleMs, () => response.destroy())
   try {
     for await (const piece of bytes) await taken(response, done => response.write(piece, done))
     await taken(response, done => response.end(done))
   } catch (error) {
+    const isGone = response.req.socket.destroyed
     response.destroy()
-    if (!gone.aborted) throw error
+    if (!isGone) throw error
   }
 }
 
-/** Resolves when a response has given away what it was given; rejects when its client goes first. */
+/**
+ * Resolves when a response has given away what it was given; rejects when its client goes first, which a response that waits for
+ * one before it on its connection is not told by itself.
+ */
 function taken(response: Exchange['response'], give: (done: (error?: Error | null) => void) => void): Promise<void> {
+  const { socket } = response.req
   return new Promise((resolve, reject) => {
     const lost = () => reject(new Error('The client is gone.'))
-    response.once('close', lost)
+    if (socket.destroyed) return lost()
+    socket.once('close', lost)
     give(error => {
-      response.off('close', lost)
+      socket.off('close', lost)
       if (error) reject(error)
       else resolve()
     })

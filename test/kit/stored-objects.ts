@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
+import { readdir, readlink } from 'node:fs/promises'
 import { factsOf } from '../../api/small-bodies.ts'
 import { transaction } from '../../db/database.ts'
 import { type NewObject, type ObjectRow, storeObject } from '../../db/objects.ts'
@@ -52,4 +53,11 @@ export async function madeObject(api: TestApi, owner: TestUser, made: Made = {})
 export function here(api: TestApi, url: string): string {
   const { urls } = api.parts.config
   return url.replace(urls.files, api.filesUrl).replace(urls.public, api.publicUrl)
+}
+
+/** How many stored bodies this process holds open. */
+export async function heldBodies({ store }: TestApi): Promise<number> {
+  const descriptors = await readdir('/proc/self/fd')
+  const paths = await Promise.all(descriptors.map(fd => readlink(`/proc/self/fd/${fd}`).catch(() => '')))
+  return paths.filter(path => path.startsWith(store.pathOf('o/'))).length
 }

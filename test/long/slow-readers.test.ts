@@ -1,20 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { readdir, readlink } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { testApi } from '../kit/api.ts'
-import { madeObject } from '../kit/stored-objects.ts'
+import { heldBodies, madeObject } from '../kit/stored-objects.ts'
 
 const api = testApi()
-
-/** Stored bodies that this process holds open. */
-async function heldBodies(): Promise<number> {
-  const descriptors = await readdir('/proc/self/fd')
-  const paths = await Promise.all(descriptors.map(fd => readlink(`/proc/self/fd/${fd}`).catch(() => '')))
-  return paths.filter(path => path.startsWith(api().store.pathOf('o/'))).length
-}
 
 test('readers that take nothing are cut, hold no body open, and nobody waits for them', async t => {
   t.timeout(120_000)
@@ -30,8 +22,8 @@ test('readers that take nothing are cut, hold no body open, and nobody waits for
       return socket
     }),
   )
-  while ((await heldBodies()) < 50) await sleep(50)
-  while ((await heldBodies()) > 0) {
+  while ((await heldBodies(api())) < 50) await sleep(50)
+  while ((await heldBodies(api())) > 0) {
     t.is((await fetch(`${api().publicUrl}/pub/status`)).status, 200)
     await sleep(500)
   }

@@ -3,10 +3,11 @@ import { once } from 'node:events'
 import { open, rm, symlink, truncate } from 'node:fs/promises'
 import { request } from 'node:http'
 import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { segmentPath } from '../../../activities/object-store.meter.ts'
 import { testApi } from '../../kit/api.ts'
-import { type MadeObject, madeObject } from '../../kit/stored-objects.ts'
+import { heldBodies, type MadeObject, madeObject } from '../../kit/stored-objects.ts'
 
 const api = testApi()
 const big = 300_000
@@ -159,3 +160,28 @@ test.serial(
     t.true(bytes > object.bytes.length)
   },
 )
+
+test.serial('answers that wait for each other come whole, and hold no body open when their client goes', async t => {
+  const object = await made(20_000_000)
+  const ask = (last: string) => `GET /${object.id} HTTP/1.1\r\nHost: x\r\n${last}\r\n`
+  const begun = async () => {
+    const socket = connect(Number(new URL(api().publicUrl).port), '127.0.0.1')
+    socket.pause()
+    socket.write(ask('') + ask('Connection: close\r\n'))
+    while ((await heldBodies(api())) < 2) await sleep(10)
+    return socket
+  }
+  const reader = await begun()
+  let bytes = 0
+  reader.on('data', piece => {
+    bytes += piece.length
+  })
+  reader.resume()
+  await once(reader, 'close')
+  t.true(bytes > 2 * object.bytes.length)
+  t.is(await heldBodies(api()), 0)
+  const gone = await begun()
+  gone.destroy()
+  while ((await heldBodies(api())) > 0) await sleep(10)
+  t.pass()
+})
