@@ -12,12 +12,15 @@ export interface BlobLease {
 /** So long a lease holds unless it is renewed, in seconds. */
 export const blobLeaseSeconds = 60
 
-/** The steps of a statement that takes places of a subject ($1), which has so many ($2), for holders ($3). */
+/**
+ * The steps of a statement that takes places of a subject ($1) for holders ($3). Those that it has ($2) are told one by one: of a mere
+ * number Postgres thinks that they are a thousand, and makes a new plan for every statement.
+ */
 export const placesTaken = `
    asked as (select * from unnest($3::text[]) with ordinality as h (holder, n)),
    free as (
      select place, row_number() over () as n from (
-       select place from generate_series(1, $2::integer) as p (place)
+       select place from unnest($2::integer[]) as p (place)
         where not exists (select from blob_leases l where l.subject = $1 and l.place = p.place and l.expires_at > now())
         order by random() limit cardinality($3)) f
    ), taken as (
@@ -29,6 +32,9 @@ export const placesTaken = `
    ), places as (
      select a.holder, f.place is not null as free, t.place from asked a left join free f using (n) left join taken t using (holder)
    )`
+
+/** All places of a subject that has so many. */
+export const placesUpTo = (most: number): number[] => Array.from({ length: most }, (_, n) => n + 1)
 
 /** What such a statement tells of a holder. */
 export interface PlaceRow {
@@ -56,7 +62,7 @@ const take = statement<PlaceRow>('blob-leases.take', `with ${placesTaken} select
 /** Takes one of `most` places, over all processes; undefined when none is free. */
 export async function takeBlobLease(db: Db, subject: string, most: number): Promise<BlobLease | undefined> {
   const holder = newId()
-  const place = (await placesOf([holder], open => take(db, [subject, most, open]))).get(holder)
+  const place = (await placesOf([holder], open => take(db, [subject, placesUpTo(most), open]))).get(holder)
   return place === undefined ? undefined : { subject, place, holder }
 }
 

@@ -1,7 +1,7 @@
 import type { ObjectName } from '../policy/object-names.ts'
 import type { Db } from './database.ts'
 import { gathered } from './gathered.ts'
-import { columnsOf, isLive, namesAsArrays, type ObjectRow } from './object-rows.ts'
+import { columnsOf, isLive, type ObjectRow } from './object-rows.ts'
 import { statement } from './statement.ts'
 
 /** A stretch of an object, and where its bytes lie. */
@@ -41,15 +41,16 @@ export async function manifestOf(db: Db, generation: string): Promise<ManifestPa
   return (await ofGeneration(db, [generation])).map(row => row.part)
 }
 
+/** Names come as JSON, of whose number Postgres always thinks the same: it keeps one plan, which looks each of them up by itself. */
 const opened = statement<ObjectRow & { n: number; parts: ManifestPart[]; bytes: Buffer | null }>(
   'objects.open',
-  `select w.n::integer, ${columnsOf('o')}, m.parts, m.bytes
-     from unnest($1::text[], $2::text[], $3::text[]) with ordinality as w (owner_id, bucket, key, n)
-     join objects o on o.owner_id = w.owner_id and o.bucket = w.bucket and o.key = w.key
+  `select w.n, ${columnsOf('o')}, m.parts, m.bytes
+     from json_to_recordset($1) as w (n integer, owner_id text, bucket text, key text)
+     cross join lateral (
+       select * from objects o where o.owner_id = w.owner_id and o.bucket = w.bucket and o.key = w.key and ${isLive('o')} limit 1) o
      cross join lateral (
        select json_agg(${part} order by p.position) as parts, string_agg(s.bytes, '' order by p.position) as bytes
-         from ${joined} where p.generation = o.generation) m
-    where ${isLive('o')}`,
+         from ${joined} where p.generation = o.generation) m`,
 )
 
 /** An object and where its bytes lie, both of one moment. */
@@ -61,9 +62,10 @@ export interface OpenedObject {
 const openTogether = gathered<ObjectName, OpenedObject | undefined>(
   async (db, _, names) => {
     const found = new Map<number, OpenedObject>()
-    for (const { n, parts, bytes, ...object } of await opened(db, namesAsArrays(names)))
+    const asked = names.map(({ ownerId, bucket, key }, n) => ({ n, owner_id: ownerId, bucket, key }))
+    for (const { n, parts, bytes, ...object } of await opened(db, [JSON.stringify(asked)]))
       found.set(n, { object, parts: withBytes(parts, bytes) })
-    return names.map((_, n) => found.get(n + 1))
+    return names.map((_, n) => found.get(n))
   },
   { most: 32, width: 2 },
 )

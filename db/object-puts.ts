@@ -1,7 +1,7 @@
 import { auditRow } from './audit.ts'
 import { type Db, transaction } from './database.ts'
 import { gathered } from './gathered.ts'
-import { columnsOf, isFree, type ObjectRow } from './object-rows.ts'
+import { isFree, type ObjectRow } from './object-rows.ts'
 import {
   type Charge,
   type Ending,
@@ -23,7 +23,7 @@ interface Put {
   ending: Ending | undefined
 }
 
-const insertNew = statement<ObjectRow>(
+const insertNew = statement<Pick<ObjectRow, 'generation' | 'created_at'>>(
   'objects.insert',
   `with asked as materialized (
      select * from json_to_recordset($1) as a (owner_id text, bucket text, key text, generation text, birth text, size bigint,
@@ -43,7 +43,7 @@ const insertNew = statement<ObjectRow>(
        select owner_id, bucket, key, generation, birth, size, content_type, etag, sha256, cache_control,
            content_disposition, original_name, metadata, expires_at
          from named where bytes_at is not null or segment_id in (select id from drawn)
-       on conflict (owner_id, bucket, key) do nothing returning objects.*),
+       on conflict (owner_id, bucket, key) do nothing returning generation, created_at),
    won as materialized (select a.* from placed join asked a using (generation)),
    held as (
      update segments s set state = 'stored', refs = s.refs + 1, zero_since = null, size = w.size, sha256 = w.body_sha256,
@@ -64,20 +64,23 @@ const insertNew = statement<ObjectRow>(
    recorded as (
      insert into audit (account_id, actor, action, resource, result, operation_id)
        select account_id, actor, action, resource, result, operation_id from won where actor is not null)
-   select ${columnsOf('placed')} from placed`,
+   select generation, created_at from placed`,
 )
 
 /** Writes those whose names are new and free at this moment; undefined for the others, of which nothing is written. */
 const insertTogether = gathered<Put, ObjectRow | undefined>(
   async (db, _, puts) => {
     const bodies: Buffer[] = []
+    const rows: Omit<ObjectRow, 'created_at'>[] = []
     let end = 1 // where Postgres begins to count
     const asked = puts.map(({ object, part: { segmentId, body, bytes }, charge, ending }) => {
       const bytesAt = bytes ? end : null
       if (bytes) bodies.push(bytes)
       end += bytes?.length ?? 0
+      const row = rowOf(object, body.size)
+      rows.push(row)
       return {
-        ...rowOf(object, body.size),
+        ...row,
         segment_id: segmentId,
         body_sha256: body.sha256,
         md5: body.md5,
@@ -90,10 +93,13 @@ const insertTogether = gathered<Put, ObjectRow | undefined>(
       }
     })
     const placed = await insertNew(db, [JSON.stringify(asked), Buffer.concat(bodies)])
-    const byGeneration = new Map(placed.map(row => [row.generation, row]))
-    return asked.map(({ generation }) => byGeneration.get(generation))
+    const times = new Map(placed.map(({ generation, created_at }) => [generation, created_at]))
+    return rows.map(row => {
+      const created_at = times.get(row.generation)
+      return created_at && { ...row, created_at }
+    })
   },
-  { most: 8, width: 2 },
+  { most: 8, width: 1 },
 )
 
 /**

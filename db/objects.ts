@@ -69,7 +69,7 @@ const columns = `owner_id, bucket, key, generation, birth, size, content_type, e
   original_name, metadata, expires_at`
 
 /** The row of an object that is written now, in the order of its columns. */
-export const rowOf = (object: NewObject, size: number) => ({
+export const rowOf = (object: NewObject, size: number): Omit<ObjectRow, 'created_at'> => ({
   owner_id: object.ownerId,
   bucket: object.bucket,
   key: object.key,

@@ -1,6 +1,6 @@
 import type { RuleFields } from '../policy/blob-rules.ts'
 import { newId } from '../policy/ids.ts'
-import { type BlobLease, type PlaceRow, placesOf, placesTaken } from './blob-leases.ts'
+import { type BlobLease, type PlaceRow, placesOf, placesTaken, placesUpTo } from './blob-leases.ts'
 import type { Db } from './database.ts'
 import { gathered } from './gathered.ts'
 import { statement } from './statement.ts'
@@ -32,7 +32,7 @@ const startTogether = gathered<Wish, UploadStart>(async (db, ownerId, wishes) =>
   const holders = wishes.map(wish => wish.holder)
   let rules: RuleFields[] = []
   const places = await placesOf(holders, async open => {
-    const rows = await start(db, [subject, wishes[0]!.most, open, ownerId])
+    const rows = await start(db, [subject, placesUpTo(wishes[0]!.most), open, ownerId])
     rules = rows.find(row => row.rules)?.rules ?? []
     return rows
   })
