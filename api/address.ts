@@ -1,9 +1,13 @@
 import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 
+const mostKnown = 1000
+
 /** Single addresses and networks (`10.0.0.0/8`, `2001:db8::/32`); what is neither is left out. */
 export class AddressSet {
   #list = new BlockList()
+  /** What was asked lately: a look into the list costs more than all else that is done with an address. */
+  readonly #known = new Map<string, boolean>()
 
   constructor(entries: readonly string[]) {
     for (const entry of entries) {
@@ -16,7 +20,12 @@ export class AddressSet {
   }
 
   has(address: string): boolean {
-    return this.#list.check(address, address.includes(':') ? 'ipv6' : 'ipv4')
+    const known = this.#known.get(address)
+    if (known !== undefined) return known
+    const found = this.#list.check(address, address.includes(':') ? 'ipv6' : 'ipv4')
+    if (this.#known.size >= mostKnown) this.#known.clear()
+    this.#known.set(address, found)
+    return found
   }
 }
 

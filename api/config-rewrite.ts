@@ -37,7 +37,7 @@ export async function rewriteConfig(rewrite: ConfigRewrite, parts: Parts): Promi
     name,
     parts,
     { unstored: 'SAVE_FAILED' },
-    exchange.gone,
+    { signal: exchange.gone },
   )
   try {
     await queueCommit({ upload, folder: '', app, caller }, exchange.headers, parts)

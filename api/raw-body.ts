@@ -28,7 +28,7 @@ export async function receiveRaw(
   try {
     inviteBody(request, response)
     request.pipe(bytes)
-    const { segmentId, ...body } = await storeBody(bytes, parts, rules, cancel.signal)
+    const { segmentId, ...body } = await storeBody(bytes, parts, rules, cancel)
     return { segmentId, body }
   } catch (error) {
     request.unpipe(bytes)

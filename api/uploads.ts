@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { addAbortSignal, type Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
 import { z } from 'zod'
 import type { StoredBody } from '../activities/object-store.ts'
@@ -68,7 +68,8 @@ export async function receiveFile(exchange: Exchange, parts: Parts, reception: R
   const { request, response } = exchange
   const form = formOf(request)
   inviteBody(request, response)
-  const cancel = new AbortController()
+  const cancel = new Cancel()
+  let body: Readable | undefined
   let upload: Promise<Upload> | undefined
   let stopWatch = () => {}
   try {
@@ -84,7 +85,8 @@ export async function receiveFile(exchange: Exchange, parts: Parts, reception: R
         } catch (refusal) {
           return reject(refusal)
         }
-        upload = storeUpload(file, name, parts, reception, cancel.signal)
+        body = file
+        upload = storeUpload(file, name, parts, reception, cancel)
         upload.catch(reject)
       })
       form.on('error', () => fail(request.complete ? 'INVALID_FILE' : 'UPLOAD_ABORTED'))
@@ -98,6 +100,7 @@ export async function receiveFile(exchange: Exchange, parts: Parts, reception: R
   } catch (error) {
     request.unpipe(form)
     cancel.abort()
+    body?.destroy()
     form.destroy()
     await upload?.then(stored => discard(parts, stored)).catch(() => {})
     throw error
@@ -149,30 +152,53 @@ export interface BodyRules {
 /** A slow body says that it is still coming, well before the sweep would take it for forgotten. */
 const sayAliveMs = 10 * 60_000
 
-/** Puts a body into the object store. The caller attaches or discards it. Throws `tooLarge`, UPLOAD_ABORTED, and `unstored`. */
+export type Cancelling = Pick<AbortController, 'signal'>
+
+/** An AbortController that is made for whoever asks: it costs more than the rest of a small upload, which never does. */
+class Cancel implements Cancelling {
+  #controller: AbortController | undefined
+  #aborted = false
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController()
+    if (this.#aborted) this.#controller.abort()
+    return this.#controller.signal
+  }
+
+  abort(): void {
+    this.#aborted = true
+    this.#controller?.abort()
+  }
+}
+
+/**
+ * Puts a body into the object store, or keeps a small one for its row. Who cancels destroys the body too. The caller attaches or
+ * discards what came of it. Throws `tooLarge`, UPLOAD_ABORTED, and `unstored`.
+ */
 export async function storeBody(
   body: Readable,
   parts: Parts,
   { maxBytes, tooLarge, unstored, smallBesideRow }: BodyRules,
-  signal: AbortSignal,
+  cancel: Cancelling,
 ): Promise<Arrived> {
   let segmentId: string | undefined
   let alive: NodeJS.Timeout | undefined
   try {
-    const bytes = smallBesideRow && (await smallBody(addAbortSignal(signal, body)))
+    const bytes = smallBesideRow && (await smallBody(body))
     if (bytes && bytes.length > maxBytes) throw new ApiError(tooLarge)
     if (bytes) return { segmentId: newId(), bytes, ...factsOf(bytes) }
     const id = await parts.segmentIds.take()
     segmentId = id
     alive = setInterval(() => segments.stillDrawn(parts.db, id).catch(() => {}), sayAliveMs)
-    return { segmentId, ...(await parts.store.put(segmentId, body, { maxBytes, signal })) }
+    return { segmentId, ...(await parts.store.put(segmentId, body, { maxBytes, signal: cancel.signal })) }
   } catch (error) {
     body.resume()
     if (segmentId) await discard(parts, { segmentId })
     if (error instanceof ApiError) throw error
     if ((error as Error).name === 'BodyTooLarge') throw new ApiError(tooLarge)
-    if (!signal.aborted) parts.log.error({ err: error, segmentId }, 'an upload could not be stored')
-    throw new ApiError(signal.aborted ? 'UPLOAD_ABORTED' : unstored)
+    const { aborted } = cancel.signal
+    if (!aborted) parts.log.error({ err: error, segmentId }, 'an upload could not be stored')
+    throw new ApiError(aborted ? 'UPLOAD_ABORTED' : unstored)
   } finally {
     clearInterval(alive)
   }
@@ -184,9 +210,9 @@ export async function storeUpload(
   fileName: string,
   parts: Parts,
   { maxBytes = fileBytes, ...rules }: Pick<Reception, 'unstored' | 'maxBytes' | 'smallBesideRow'>,
-  signal: AbortSignal,
+  cancel: Cancelling,
 ): Promise<Upload> {
-  return { fileName, ...(await storeBody(file, parts, { ...rules, maxBytes, tooLarge: 'FILE_TOO_LARGE' }, signal)) }
+  return { fileName, ...(await storeBody(file, parts, { ...rules, maxBytes, tooLarge: 'FILE_TOO_LARGE' }, cancel)) }
 }
 
 /** Calls `slow` once when too little came in; returns how to stop watching. */
