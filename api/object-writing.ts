@@ -96,7 +96,7 @@ async function kept(arrived: Arrived, call: PlacedUpload, parts: Parts, store?: 
   exchange.resource = objectId(object)
   const view = (stored: Stored) => uploadView(stored, arrived.file, parts)
   const ending = { lease: place.lease, entry: entryOf('objects.upload', call, exchange, 'success') }
-  return charging(parts, caller, body.size - (replacing?.size ?? 0), async charge => {
+  return charging(parts, caller, { size: body.size, replaced: replacing?.size ?? 0 }, async charge => {
     const options = { overwrite, charge, ending }
     const answer =
       !store && !replacing

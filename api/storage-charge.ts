@@ -1,4 +1,5 @@
 import type { Charge } from '../db/objects.ts'
+import { ApiError } from '../policy/errors.ts'
 import type { Caller } from './authenticate.ts'
 import type { Parts } from './parts.ts'
 
@@ -8,13 +9,26 @@ export const includedBytes = ({ plan }: Caller): number => plan.blobGb * 1024 **
 /** What adds nothing needs no room, and may happen in an account that is over its storage. */
 const nothing: Charge = { leaseId: 'none', bytes: 0 }
 
-/** Does a write that may add so many bytes to the caller's storage. Throws STORAGE_QUOTA_EXCEEDED. */
+/** What a write brings, and what lay in its place when it was looked at: bytes. */
+interface Bytes {
+  size: number
+  replaced: number
+}
+
+/** Does a write, once more with all its bytes reserved when what it replaces went meanwhile. Throws STORAGE_QUOTA_EXCEEDED. */
 export async function charging<T>(
   { quota }: Parts,
   caller: Caller,
-  bytes: number,
+  { size, replaced }: Bytes,
   write: (charge: Charge) => Promise<T>,
 ): Promise<T> {
-  if (bytes <= 0) return write(nothing)
-  return quota.charging({ ownerId: caller.user.id, bytes, limit: includedBytes(caller) }, write)
+  const reserving = (bytes: number) =>
+    quota.charging({ ownerId: caller.user.id, bytes, limit: includedBytes(caller) }, write)
+  try {
+    return await (size <= replaced ? write(nothing) : reserving(size - replaced))
+  } catch (error) {
+    const isShort = error instanceof ApiError && error.code === 'STORAGE_QUOTA_EXCEEDED'
+    if (!isShort || replaced === 0) throw error
+    return reserving(size)
+  }
 }

@@ -47,9 +47,10 @@ export const chunkedComplete = blobEndpoint({
     assertPaid(caller.planName)
     const upload = await ownUpload(body.upload, caller, parts)
     const choose = (stored: readonly UploadPart[]) => largeEnough(wholeParts(stored), parts.config.blob.minBytes)
-    const more = sizeOf(choose(await partsOf(parts.db, upload.id))) - (await replacedBytes(parts.db, upload))
+    const size = sizeOf(choose(await partsOf(parts.db, upload.id)))
+    const bytes = { size, replaced: await replacedBytes(parts.db, upload) }
     const named = { id: upload.id, ownerId: caller.user.id }
-    const done = await charging(parts, caller, more, charge =>
+    const done = await charging(parts, caller, bytes, charge =>
       transaction(parts.db, trx => completeUpload(trx, named, { choose, charge })),
     )
     if (!done) throw new ApiError('UPLOAD_NOT_FOUND')

@@ -101,8 +101,8 @@ async function copied(
   const isUnknown = source.content_type === contentTypeOf('')
   const options = { overwrite, changes: { expiresAt, contentType: isUnknown ? contentType : undefined } }
   const replacing = overwrite ? await findObject(db, to) : undefined
-  const added = move ? 0 : source.size - (replacing?.size ?? 0)
-  return charging(parts, caller, added, charge =>
+  const bytes = { size: move ? 0 : source.size, replaced: replacing?.size ?? 0 }
+  return charging(parts, caller, bytes, charge =>
     transaction(db, async trx => {
       const stored = await (move
         ? moveObject(trx, from, to, options)

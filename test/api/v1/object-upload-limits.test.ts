@@ -2,7 +2,10 @@ import { request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { usageOf } from '../../../db/blob-usage.ts'
+import { transaction } from '../../../db/database.ts'
+import { removeObject } from '../../../db/object-removal.ts'
 import { blobSettings } from '../../../policy/blob-settings.ts'
+import { objectName } from '../../../policy/object-names.ts'
 import { openApiFor, type TestApi, type TestUser, testApi } from '../../kit/api.ts'
 import { sendFile, sent } from '../../kit/sent-files.ts'
 
@@ -31,6 +34,11 @@ const underWay = async (user: TestUser): Promise<number> => {
     [`upload/${user.id}`],
   )
   return rows[0].n
+}
+
+const waitsForAName = async (): Promise<boolean> => {
+  const waits = `select from pg_stat_activity where datname = current_database() and wait_event = 'advisory'`
+  return (await api().db.raw(waits)).rows.length > 0
 }
 
 async function comesTrue(is: () => Promise<boolean>): Promise<void> {
@@ -88,6 +96,21 @@ async function nearlyFull(left: number): Promise<TestUser> {
     .insert({ owner_id: user.id, objects: 1, bytes: 5 * gib - left })
   return user
 }
+
+test('an upload that replaces has its room also when what it replaces goes meanwhile', async t => {
+  const ana = await api().makeUser({ plan: 'hobby-1' })
+  const { db } = api()
+  const fields = { name: 'a', overwrite: 'true' }
+  const { id } = await sent(api(), ana, fields, { bytes: 'x'.repeat(500) })
+  const sending = await transaction(db, async trx => {
+    await removeObject(trx, objectName(id)!)
+    const answer = sendFile(api(), ana, fields, { bytes: 'y'.repeat(600) })
+    await comesTrue(waitsForAName)
+    return { answer }
+  })
+  t.like(await sending.answer, { status: 200, body: { response: { replaced: false } } })
+  t.is((await usageOf(db, ana.id)).bytes, 600)
+})
 
 test('the storage of the plan is filled to the last byte and not one more', async t => {
   const ana = await nearlyFull(10)
