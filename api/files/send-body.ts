@@ -34,6 +34,10 @@ export async function sendPortion(exchange: Exchange, body: Sendable, portion: P
     begin(exchange, body, portion).end()
     return streamed
   }
+  if (!(await itsTurn(exchange.response))) {
+    exchange.response.destroy()
+    return streamed
+  }
   const bytes = await body.open(portion.range, () => exchange.gone)
   try {
     const passed = await toll?.(portion)
@@ -45,6 +49,23 @@ export async function sendPortion(exchange: Exchange, body: Sendable, portion: P
   } finally {
     if (!Buffer.isBuffer(bytes)) bytes.destroy()
   }
+}
+
+/**
+ * Resolves when nothing is before a response on its connection, for a body that is opened earlier lies in memory until then; with
+ * false when its client goes first, which the response is not told by itself.
+ */
+function itsTurn(response: Exchange['response']): Promise<boolean> {
+  const { socket } = response.req
+  return new Promise(resolve => {
+    if (response.socket || socket.destroyed) return resolve(response.socket !== null)
+    const gone = () => resolve(false)
+    socket.once('close', gone)
+    response.once('socket', () => {
+      socket.off('close', gone)
+      resolve(true)
+    })
+  })
 }
 
 /** Each piece is with the kernel before the next is asked for, and the store reads ahead meanwhile. */
@@ -60,10 +81,7 @@ async function flow(bytes: Lent, response: Exchange['response']): Promise<void> 
   }
 }
 
-/**
- * Resolves when a response has given away what it was given; rejects when its client goes first, which a response that waits for
- * one before it on its connection is not told by itself.
- */
+/** Resolves when a response has given away what it was given; rejects when its client goes first. */
 function taken(response: Exchange['response'], give: (done: (error?: Error | null) => void) => void): Promise<void> {
   const { socket } = response.req
   return new Promise((resolve, reject) => {
