@@ -3,6 +3,10 @@ import type { Lent } from './object-store.ts'
 
 /** A read wakes another thread, which costs as much as some 100 KiB do. */
 const pieceBytes = 1024 * 1024
+/** Of files beyond so many that are open at once: a thousand slow readers must not hold gigabytes. */
+const manyOpen = 32
+const smallPieceBytes = 64 * 1024
+let open = 0
 
 /** Bytes of a file, inclusive, read one piece ahead into two buffers by turns. Closes the file when it is read, broken off or destroyed. */
 export class LentFile implements Lent {
@@ -10,6 +14,8 @@ export class LentFile implements Lent {
   readonly #to: number
   readonly #signal: AbortSignal | undefined
   readonly #buffers: Buffer[] = []
+  readonly #pieceBytes = ++open > manyOpen ? smallPieceBytes : pieceBytes
+  #closing: Promise<void> | undefined
   #at: number
 
   constructor(file: FileHandle, from: number, to: number, signal?: AbortSignal) {
@@ -34,11 +40,12 @@ export class LentFile implements Lent {
 
   /** Waits for a read that is under way. */
   destroy(): Promise<void> {
-    return this.#file.close()
+    this.#closing ??= this.#file.close().finally(() => open--)
+    return this.#closing
   }
 
   #readAhead(): Promise<Buffer> | null {
-    const length = Math.min(pieceBytes, this.#to - this.#at + 1)
+    const length = Math.min(this.#pieceBytes, this.#to - this.#at + 1)
     if (length <= 0) return null
     const read = this.#read(this.#at, length)
     this.#at += length

@@ -8,8 +8,12 @@ export interface ServerLimits {
   unlimited(address: string): boolean
 }
 
+/** Requests that wait for each other on one connection: all of a packet begin at once, and nobody who means well sends more. */
+const mostWaiting = 32
+
 /** A server with the settings of security (f): slow or hostile clients are cut, whatever they send. Not yet listening. */
-export function hardenedServer(listener: RequestListener, limits: ServerLimits): Server {
+export function hardenedServer(serving: RequestListener, limits: ServerLimits): Server {
+  const listener = cappedPerConnection(serving)
   const server = createServer(
     {
       headersTimeout: 10_000,
@@ -53,6 +57,18 @@ function capPerAddress(server: Server, limits: ServerLimits): void {
     })
     if (count > limits.connectionsPerAddress) socket.destroy()
   })
+}
+
+function cappedPerConnection(listener: RequestListener): RequestListener {
+  const waiting = new WeakMap<Socket, number>()
+  return (request, response) => {
+    const { socket } = request
+    const now = (waiting.get(socket) ?? 0) + 1
+    if (now > mostWaiting) return void socket.destroy()
+    waiting.set(socket, now)
+    response.once('close', () => waiting.set(socket, (waiting.get(socket) ?? 1) - 1))
+    listener(request, response)
+  }
 }
 
 /** However slowly a client sends, it is gone so long after its request began; it has this time to read why. */

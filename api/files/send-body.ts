@@ -40,11 +40,13 @@ export async function sendPortion(exchange: Exchange, body: Sendable, portion: P
   }
   const bytes = await body.open(portion.range, () => exchange.gone)
   try {
+    // What is wrong with the first piece is an error yet, and spends nothing.
+    const flowing = Buffer.isBuffer(bytes) ? null : await begun(bytes)
     const passed = await toll?.(portion)
     if (passed?.refusal) return passed.refusal
     const response = begin(exchange, body, portion, passed?.headers)
-    if (Buffer.isBuffer(bytes)) response.end(bytes)
-    else await flow(bytes, response)
+    if (flowing) await flow(flowing, response)
+    else response.end(bytes)
     return streamed
   } finally {
     if (!Buffer.isBuffer(bytes)) bytes.destroy()
@@ -68,16 +70,31 @@ function itsTurn(response: Exchange['response']): Promise<boolean> {
   })
 }
 
+interface Flowing {
+  first: IteratorResult<Buffer>
+  rest: AsyncIterator<Buffer>
+}
+
+async function begun(bytes: Lent): Promise<Flowing> {
+  const rest = bytes[Symbol.asyncIterator]()
+  return { first: await rest.next(), rest }
+}
+
 /** Each piece is with the kernel before the next is asked for, and the store reads ahead meanwhile. */
-async function flow(bytes: Lent, response: Exchange['response']): Promise<void> {
+async function flow({ first, rest }: Flowing, response: Exchange['response']): Promise<void> {
   response.setTimeout(idleMs, () => response.destroy())
   try {
-    for await (const piece of bytes) await taken(response, done => response.write(piece, done))
+    for (let next = first; !next.done; next = await rest.next()) {
+      const piece = next.value
+      await taken(response, done => response.write(piece, done))
+    }
     await taken(response, done => response.end(done))
   } catch (error) {
     const isGone = response.req.socket.destroyed
     response.destroy()
     if (!isGone) throw error
+  } finally {
+    await rest.return?.()
   }
 }
 

@@ -49,6 +49,14 @@ test('smuggled and malformed requests are 400 and closed', async t => {
   t.is((await api().as(undefined).get('/v2/users/me')).status, 401)
 })
 
+test('requests that wait for each other are answered in their order, up to 32 on a connection', async t => {
+  const one = 'GET /v2/users/me HTTP/1.1\r\nHost: x\r\n\r\n'
+  const last = 'GET /v2/users/me HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'
+  const answers = ({ text }: Heard) => text.split('HTTP/1.1 401 ').length - 1
+  t.is(answers(await raw(one.repeat(31) + last)), 32)
+  t.true(answers(await raw(one.repeat(1000))) < 33)
+})
+
 test('headers over 16 KB are 431', async t => {
   const { text } = await raw(`GET /v2/users/me HTTP/1.1\r\nHost: x\r\nA: ${'b'.repeat(20_000)}\r\n\r\n`)
   t.regex(text, /^HTTP\/1\.1 431 /)

@@ -99,11 +99,13 @@ for (const [name, sizes, segment, at] of [
 test('a small body with damage, a cut one and one that is gone are errors before anything is sent', async t => {
   const damaged = await made(1000)
   await damage(damaged.segmentIds[0]!, 999)
+  const medium = await made(big)
+  await damage(medium.segmentIds[0]!, big - 1)
   const cut = await made(1000)
   await truncate(api().store.pathOf(segmentPath(cut.segmentIds[0]!)), 999)
   const gone = await made(big)
   await api().store.delete(gone.segmentIds[0]!)
-  for (const object of [damaged, cut, gone]) {
+  for (const object of [damaged, medium, cut, gone]) {
     const answer = await read(object)
     t.is(answer.status, 500)
     t.notRegex(await answer.text(), /segment|ENOENT|\//)
