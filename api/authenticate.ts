@@ -4,11 +4,12 @@ import { type CredentialRow, findByKeyHash, findBySession } from '../db/accounts
 import type { Db } from '../db/database.ts'
 import { findUploadToken, type UploadToken } from '../db/upload-tokens.ts'
 import { checkKey, credentialHash, issuedTo } from '../policy/credentials.ts'
-import { ApiError } from '../policy/errors.ts'
+import { ApiError, type ErrorCode } from '../policy/errors.ts'
 import { type Plan, type Plans, planOf } from '../policy/plans.ts'
 import type { Scope } from '../policy/scopes.ts'
 import { readSession, sessionKey } from '../policy/sessions.ts'
 import { isUploadToken } from '../policy/upload-tokens.ts'
+import type { Exchange } from './call.ts'
 import { Guessers } from './guessers.ts'
 
 /** Who calls, and with what rights. Null lists mean no restriction. */
@@ -23,6 +24,13 @@ export interface Caller {
   uploadToken?: UploadToken
   plan: Plan
   planName: string
+}
+
+/** A credential that works, of an account that does not: mostly that is nobody's business. */
+class AccountBlocked extends ApiError {
+  constructor() {
+    super('ACCESS_DENIED')
+  }
 }
 
 /** The caller of a request. Throws ACCESS_DENIED. */
@@ -84,7 +92,8 @@ export function authenticator({ db, masterKey, plans, processes }: Authenticator
         : byKey(credential, address)
     const generation = believed
     generation.set(credential, found)
-    found.catch(() => generation.delete(credential))
+    // Who is blocked is remembered as well: no limit counts them.
+    found.catch(refusal => refusal instanceof AccountBlocked || generation.delete(credential))
     return found
   }
 
@@ -119,7 +128,32 @@ export function credentialOf(request: IncomingMessage): string | undefined {
   return credential.length >= 64 && credential.length <= 1024 && /^[\w.-]+$/.test(credential) ? credential : undefined
 }
 
+/** The caller of a request to an endpoint: one that has a code for blocked accounts says so to them. Throws ACCESS_DENIED and that code. */
+export async function callerFor(
+  { errors }: { errors?: readonly ErrorCode[] },
+  { request, address }: Exchange,
+  { authenticate }: { authenticate: Authenticate },
+): Promise<Caller> {
+  return authenticate(request, address).catch(refusal => {
+    const tells = refusal instanceof AccountBlocked && errors?.includes('ACCOUNT_BLOCKED')
+    throw tells ? new ApiError('ACCOUNT_BLOCKED') : refusal
+  })
+}
+
+/** So long a body may take before its caller is looked at again, in milliseconds: what is revoked is dead within a second. */
+const lookAgainMs = 1000
+
+/** After a body that took long: who is let in no more is refused, as if it came only now. Throws as `callerFor` does. */
+export async function assertStillLetIn(
+  endpoint: { errors?: readonly ErrorCode[] },
+  exchange: Exchange,
+  parts: { authenticate: Authenticate },
+): Promise<void> {
+  if (performance.now() - exchange.begun > lookAgainMs) await callerFor(endpoint, exchange, parts)
+}
+
 function callerOf(user: CredentialRow, kind: Caller['kind'], plans: Plans): Caller {
+  if (user.blocked_at) throw new AccountBlocked()
   const { name, plan } = planOf(plans, user, new Date())
   const { scopes, resources, prefixes } = user
   return { user, kind, scopes, resources, prefixes, plan, planName: name }

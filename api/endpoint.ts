@@ -6,7 +6,7 @@ import type { Role } from '../policy/permissions.ts'
 import { type Access, type Auth, accessApp, checkScope } from './access.ts'
 import { networkOf } from './address.ts'
 import { audit } from './audit.ts'
-import type { Caller } from './authenticate.ts'
+import { type Caller, callerFor } from './authenticate.ts'
 import type { Exchange } from './call.ts'
 import { checkCaptcha } from './captcha.ts'
 import { crossOriginHeaders } from './cross-origin.ts'
@@ -156,7 +156,7 @@ async function admit(endpoint: Endpoint, exchange: Exchange, parts: Parts): Prom
     if (!endpoint.uncounted) await count(endpoint, exchange, parts)
     return {}
   }
-  const caller = await parts.authenticate(exchange.request, exchange.address)
+  const caller = await callerFor(endpoint, exchange, parts)
   if (!endpoint.beforeCaptcha) await checkCaptcha(parts, caller, exchange.address)
   const found = await access(auth, exchange, parts, caller).catch(async refusal => {
     await count(endpoint, exchange, parts, caller, undefined, [])

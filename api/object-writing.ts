@@ -7,7 +7,7 @@ import type { UploadFields } from '../policy/upload-fields.ts'
 import type { UploadTerms } from '../policy/upload-terms.ts'
 import { type UploadedFile, uploadedFile } from '../policy/uploaded-file.ts'
 import { entryOf } from './audit.ts'
-import type { Caller } from './authenticate.ts'
+import { assertStillLetIn, type Caller } from './authenticate.ts'
 import type { Place } from './blob-leases.ts'
 import type { Exchange } from './call.ts'
 import { idempotencyKeyOf, idempotent, type StoreAnswer } from './idempotent.ts'
@@ -76,6 +76,7 @@ async function arriving(
   })
   let written = false
   try {
+    await assertStillLetIn({ errors: ['ACCOUNT_BLOCKED'] }, exchange, parts)
     const view = await work({ file: file as UploadedFile, upload, terms })
     written = !('Idempotent-Replayed' in exchange.headers)
     return view

@@ -19,5 +19,6 @@ export async function ensureFirstAccount(installation: Installation, db: Db): Pr
 /** The first key while it still works; null once it was rotated or revoked. */
 export async function firstKey({ secrets }: Installation, db: Db): Promise<string | null> {
   if (!secrets.apiKey) return null
-  return (await findByKeyHash(db, credentialHash(secrets.apiKey))) ? secrets.apiKey : null
+  const user = await findByKeyHash(db, credentialHash(secrets.apiKey))
+  return user && !user.blocked_at ? secrets.apiKey : null
 }

@@ -34,7 +34,7 @@ const byKeyHash = statement<CredentialRow>(
   `select ${user}, k.id as credential_id, k.scopes, k.resources, k.prefixes,
           k.expires_at as credential_expires_at
      from api_keys k join users u on u.id = k.user_id
-    where k.hash = $1 and k.revoked_at is null and (k.expires_at is null or k.expires_at > now()) and u.blocked_at is null`,
+    where k.hash = $1 and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())`,
 )
 
 const bySession = statement<CredentialRow>(
@@ -42,16 +42,16 @@ const bySession = statement<CredentialRow>(
   `select ${user}, s.id as credential_id, null::text[] as scopes, null::text[] as resources,
           null::text[] as prefixes, s.expires_at + make_interval(secs => ${sessionSkewSeconds}) as credential_expires_at
      from sessions s join users u on u.id = s.user_id
-    where s.id = $1 and s.user_id = $2 and s.revoked_at is null and u.blocked_at is null
+    where s.id = $1 and s.user_id = $2 and s.revoked_at is null
       and s.expires_at > now() - make_interval(secs => ${sessionSkewSeconds})`,
 )
 
-/** The account of a live key, by the key's SHA-256; undefined when revoked, expired, blocked or unknown. */
+/** The account of a live key, by the key's SHA-256, which may be blocked; undefined when the key is revoked, expired or unknown. */
 export async function findByKeyHash(db: Db, hash: Buffer): Promise<CredentialRow | undefined> {
   return (await byKeyHash(db, [hash]))[0]
 }
 
-/** The account of a live session; undefined when revoked, expired, blocked or unknown. */
+/** The account of a live session, which may be blocked; undefined when the session is revoked, expired or unknown. */
 export async function findBySession(db: Db, sessionId: string, userId: string): Promise<CredentialRow | undefined> {
   return (await bySession(db, [sessionId, userId]))[0]
 }

@@ -31,5 +31,5 @@ export async function findS3Credential(
 ): Promise<{ user: CredentialRow; secretAccessKey: string } | undefined> {
   const [key] = await byAccessKey(db, [accessKeyId])
   const user = key && (await findByKeyHash(db, key.hash))
-  return user && { user, secretAccessKey: secretAccessKey(secret, key) }
+  return user && !user.blocked_at ? { user, secretAccessKey: secretAccessKey(secret, key) } : undefined
 }

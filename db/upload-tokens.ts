@@ -20,10 +20,10 @@ const byHash = statement<Found>(
      from upload_tokens t join users u on u.id = t.owner_id
      left join api_keys k on k.id = t.credential_id and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
      left join sessions s on s.id = t.credential_id and s.revoked_at is null and s.expires_at > now()
-    where t.hash = $1 and t.expires_at > now() and u.blocked_at is null and (k.id is not null or s.id is not null)`,
+    where t.hash = $1 and t.expires_at > now() and (k.id is not null or s.id is not null)`,
 )
 
-/** The account of a live token, by the token's SHA-256; undefined when it is over, or when what minted it is. */
+/** The account of a live token, by the token's SHA-256, which may be blocked; undefined when the token is over, or what minted it. */
 export async function findUploadToken(
   db: Db,
   hash: Buffer,

@@ -7,7 +7,7 @@ import type { UploadRow } from '../../db/uploads.ts'
 import { assertPaid } from '../../policy/blob-options.ts'
 import { chunkBytes, partsInFlight } from '../../policy/chunked.ts'
 import { ApiError } from '../../policy/errors.ts'
-import type { Caller } from '../authenticate.ts'
+import { assertStillLetIn, type Caller } from '../authenticate.ts'
 import { inPlace } from '../blob-leases.ts'
 import type { Exchange } from '../call.ts'
 import { ownUpload, ownUploadErrors, uploadField } from '../own-upload.ts'
@@ -81,6 +81,7 @@ export const chunkedPart = blobEndpoint({
       const { segmentId, body } = await receiveRaw(exchange, parts, reception(room))
       try {
         if (body.size === 0) throw new ApiError('EMPTY_CHUNK')
+        await assertStillLetIn({}, exchange, parts)
         const limit = includedBytes(caller)
         const part = { uploadId: upload.id, part: query.part, segmentId, body, limit }
         const outcome = await transaction(parts.db, trx => storePart(trx, part))

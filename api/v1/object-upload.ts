@@ -48,6 +48,7 @@ export const objectsUpload = blobEndpoint({
     'FILE_TOO_SMALL',
     'CHECKSUM_MISMATCH',
     'PERMISSION_DENIED',
+    'ACCOUNT_BLOCKED',
     'UPGRADE_REQUIRED',
     'STORAGE_QUOTA_EXCEEDED',
     'PREFIX_REQUIRED',

@@ -44,11 +44,17 @@ test('the table knows every operation of the blob API', t => {
   t.deepEqual(blobEndpoints.map(({ name }) => name).sort(), Object.keys(table).sort())
 })
 
-const denials = ['ACCESS_DENIED', 'MISSING_SCOPE', 'RESOURCE_NOT_ALLOWED', 'UPLOAD_TOKEN_NOT_ALLOWED']
+const denials = [
+  'ACCESS_DENIED',
+  'MISSING_SCOPE',
+  'RESOURCE_NOT_ALLOWED',
+  'UPLOAD_TOKEN_NOT_ALLOWED',
+  'ACCOUNT_BLOCKED',
+]
 
 for (const endpoint of blobEndpoints)
   test.serial(`who may call ${endpoint.name}`, async t => {
-    for (const [caller, { credential, verdict }] of Object.entries(await callersOf(table[endpoint.name]!))) {
+    for (const [caller, { credential, verdict }] of Object.entries(await callersOf(table[endpoint.name]!, endpoint))) {
       const answer = await ask(credential, endpoint)
       const denied = denials.includes(answer.body.code) ? `${answer.status} ${answer.body.code}` : 'let in'
       t.is(denied, verdict, `${caller}: ${answer.text.slice(0, 80)}`)
@@ -59,7 +65,7 @@ for (const endpoint of blobEndpoints)
 const unknown = '401 ACCESS_DENIED'
 const lacking = '403 MISSING_SCOPE'
 
-async function callersOf([granted, uploadToken]: Row) {
+async function callersOf([granted, uploadToken]: Row, { name }: Endpoint) {
   const [ana, ended, blocked] = [await api().makeUser(), await api().makeUser(), await api().makeUser()]
   const key = async (input: Parameters<ReturnType<typeof api>['makeKey']>[1]) => (await api().makeKey(ana, input)).key
   const revoked = await api().makeKey(ana, {})
@@ -81,7 +87,7 @@ async function callersOf([granted, uploadToken]: Row) {
     'revoked key': call(revoked.key, unknown),
     'expired key': call(await key({ expiresAt: new Date(0) }), unknown),
     'ended session': call(ended.session, unknown),
-    'key of a blocked account': call(blocked.key, unknown),
+    'key of a blocked account': call(blocked.key, name === 'objects.upload' ? '403 ACCOUNT_BLOCKED' : unknown),
     'half a key': call(ana.key.slice(0, 65), unknown),
     nobody: call(undefined, unknown),
   }

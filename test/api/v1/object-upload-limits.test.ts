@@ -1,6 +1,7 @@
 import { request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
+import { revokeKey, setBlocked } from '../../../db/accounts.ts'
 import { usageOf } from '../../../db/blob-usage.ts'
 import { transaction } from '../../../db/database.ts'
 import { removeObject } from '../../../db/object-removal.ts'
@@ -68,6 +69,19 @@ test('an account has so many uploads under way, in two processes; one that ends 
   await t.throwsAsync(next.status)
   await comesTrue(async () => (await underWay(ana)) === 0)
   for (const step of undo.reverse()) await step()
+})
+
+test('who is blocked or revoked while a body comes is refused at its end, and nothing is there', async t => {
+  const [ana, bob] = [await api().makeUser(), await api().makeUser()]
+  const uploads = [slowly(api(), ana), slowly(api(), bob)]
+  await comesTrue(async () => (await underWay(ana)) + (await underWay(bob)) === 2)
+  await setBlocked(api().db, ana.id, true)
+  await revokeKey(api().db, bob.keyId)
+  await sleep(1100) // so long a credential may be believed
+  for (const { end } of uploads) end()
+  t.deepEqual(await Promise.all(uploads.map(({ status }) => status)), [403, 401])
+  t.deepEqual(await api().db('objects').whereIn('owner_id', [ana.id, bob.id]), [])
+  t.is((await underWay(ana)) + (await underWay(bob)), 0)
 })
 
 test('a process that dies holds its places for a minute only', async t => {
