@@ -2,6 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { freePort } from '../cli/ports.ts'
+import { heapFlags } from '../workers/heap.ts'
 import { threadPool } from '../workers/thread-pool.ts'
 
 export interface Started<T> {
@@ -15,9 +16,10 @@ export async function startProgram<T = unknown>(
   file: string,
   args: readonly string[],
   env: Record<string, string> = {},
+  flags: readonly string[] = [],
 ): Promise<Started<T>> {
   const child = fork(fileURLToPath(new URL(file, import.meta.url)), args, {
-    execArgv: ['--import=tsx'],
+    execArgv: [...flags, '--import=tsx'],
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     env: { PATH: process.env.PATH, ...env },
   })
@@ -40,7 +42,7 @@ export interface ApiSettings {
 export async function startApi({ databaseUrl, masterKey, folder, settings }: ApiSettings) {
   const names = ['API_PORT', 'BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT']
   const ports = Object.fromEntries(await Promise.all(names.map(async name => [name, String(await freePort(0))])))
-  const { child } = await startProgram('../workers/api.ts', [], {
+  const env = {
     ...threadPool,
     DATABASE_URL: databaseUrl,
     BERTH_MASTER_KEY: masterKey,
@@ -49,7 +51,8 @@ export async function startApi({ databaseUrl, masterKey, folder, settings }: Api
     TEMPORAL_ADDRESS: `127.0.0.1:${await freePort(0)}`,
     ...ports,
     ...settings,
-  })
+  }
+  const { child } = await startProgram('../workers/api.ts', [], env, heapFlags)
   const at = (name: string) => `http://127.0.0.1:${ports[name]}`
   return { child, url: at('API_PORT'), blobUrl: at('BLOB_PORT'), publicUrl: at('PUBLIC_PORT') }
 }

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { migrate, openDatabase } from '../db/database.ts'
 import { surfaceTargets } from '../edge/surfaces.ts'
+import { heapFlags } from '../workers/heap.ts'
 import type { ProcessSpec } from '../workers/supervised-process.ts'
 import type { Supervisor } from '../workers/supervisor.ts'
 import { threadPool } from '../workers/thread-pool.ts'
@@ -94,7 +95,11 @@ export function ourProcess(
     name,
     command: async () => ({
       command: process.execPath,
-      args: ['--enable-source-maps', join(checkout, 'dist/workers', `${script}.js`)],
+      args: [
+        ...(script === 'api' ? heapFlags : []),
+        '--enable-source-maps',
+        join(checkout, 'dist/workers', `${script}.js`),
+      ],
       env: { ...threadPool, ...process.env, ...settings },
       cwd: checkout,
     }),

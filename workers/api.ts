@@ -1,7 +1,6 @@
 import cluster from 'node:cluster'
 import { parseConfig } from '../policy/config.ts'
 import { openLog, runProcess } from './connect.ts'
-import { spareMarking } from './heap.ts'
 
 /** The process `api`: serves by itself, or stands before `API_PROCESSES` others that share its ports. */
 const config = parseConfig(process.env, process.cwd())
@@ -23,7 +22,6 @@ if (cluster.isPrimary && config.apiProcesses > 1) {
     while (Object.keys(cluster.workers ?? {}).length > 0) await new Promise(resolve => setTimeout(resolve, 50))
   })
 } else {
-  spareMarking()
   const { serveApi } = await import('./api-server.ts')
   await serveApi(config)
 }
