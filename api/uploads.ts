@@ -61,8 +61,8 @@ export interface Reception {
 export const isArchive = (fileName: string): boolean => /\.zip$/i.test(fileName)
 
 /**
- * Streams the file of a multipart body straight into the object store; nothing is held in memory or left behind by a refusal.
- * The caller attaches or discards the segment.
+ * Streams the file of a multipart body straight into the object store; no more than a small one is held in memory, and nothing is left
+ * behind by a refusal. The caller attaches or discards what came.
  */
 export async function receiveFile(exchange: Exchange, parts: Parts, reception: Reception): Promise<Upload> {
   const { request, response } = exchange
