@@ -5,7 +5,7 @@ import { findObject, manifestOf } from '../../../db/objects.ts'
 import { openBytes } from '../../../db/uploads.ts'
 import { chunkBytes } from '../../../policy/chunked.ts'
 import { objectName } from '../../../policy/object-names.ts'
-import { type TestUser, testApi } from '../../kit/api.ts'
+import { type Answer, type TestUser, testApi } from '../../kit/api.ts'
 import { chunkedAs, fullPart } from '../../kit/chunked.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 
@@ -25,6 +25,25 @@ async function contentOf(id: string): Promise<Buffer> {
   const pieces: Buffer[] = []
   for (const part of await manifestOf(db, object.generation)) pieces.push(await buffer(await store.get(part.segmentId)))
   return Buffer.concat(pieces)
+}
+
+/** Six parts of ten bytes that are all on their way, and do not end until they are told to. */
+async function sixUnderWay(user: TestUser, send: (n: number, body: ReadableStream) => Promise<Answer>) {
+  const ends: (() => void)[] = []
+  const body = () =>
+    new ReadableStream({
+      start(controller) {
+        controller.enqueue(new Uint8Array(10))
+        ends.push(() => controller.close())
+      },
+    })
+  const six = Array.from({ length: 6 }, (_, n) => send(n, body()))
+  await comesTrue(async () => (await partsUnderWay(user)) === 6)
+  const end = () => {
+    for (const close of ends) close()
+    return Promise.all(six)
+  }
+  return { end }
 }
 
 test('a file in three parts, sent in any order and one of them twice, is what was sent', async t => {
@@ -234,18 +253,8 @@ test('parts that come at once, or do not say how long they are, take no more tha
   t.like(await chunked.part(uploads[0], 1, stream(26)), refused)
   t.is((await chunked.part(uploads[0], 1, stream(25))).status, 200)
   t.is((await chunked.part(uploads[0], 1, stream(1))).status, 200, 'sent again, smaller')
-  const ends: (() => void)[] = []
-  const slow = () =>
-    new ReadableStream({
-      start(controller) {
-        controller.enqueue(new Uint8Array(10))
-        ends.push(() => controller.close())
-      },
-    })
-  const six = Array.from({ length: 6 }, (_, n) => chunked.part(uploads[n % 2], n + 2, slow()))
-  await comesTrue(async () => (await partsUnderWay(ana)) === 6)
-  for (const end of ends) end()
-  const answers = await Promise.all(six)
+  const six = await sixUnderWay(ana, (n, body) => chunked.part(uploads[n % 2], n + 2, body))
+  const answers = await six.end()
   t.deepEqual(answers.map(({ status }) => status).sort(), [200, 200, 403, 403, 403, 403])
   t.is(await openBytes(db, ana.id), 21)
   t.is((await chunked.part(uploads[1], 9, stream(4))).status, 200)
@@ -362,19 +371,9 @@ test('six parts of an account may be on their way, over all its uploads; the sev
   const uploads = [await chunked.init({ name: 'a' }), await chunked.init({ name: 'b' })].map(
     i => i.body.response.upload,
   )
-  const ends: (() => void)[] = []
-  const slow = () =>
-    new ReadableStream({
-      start(controller) {
-        controller.enqueue(new Uint8Array(10))
-        ends.push(() => controller.close())
-      },
-    })
-  const six = Array.from({ length: 6 }, (_, n) => chunked.part(uploads[n % 2], n + 1, slow()))
-  await comesTrue(async () => (await partsUnderWay(ana)) === 6)
+  const six = await sixUnderWay(ana, (n, body) => chunked.part(uploads[n % 2], n + 1, body))
   t.like(await chunked.part(uploads[0], 9, 'x'), { status: 429, body: { code: 'TOO_MANY_CONCURRENT_CHUNKS' } })
-  for (const end of ends) end()
-  for (const part of six) t.is((await part).status, 200)
+  for (const { status } of await six.end()) t.is(status, 200)
   t.is((await chunked.part(uploads[0], 9, 'x')).status, 200)
   t.is(await partsUnderWay(ana), 0)
 })
