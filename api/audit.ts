@@ -15,10 +15,9 @@ export async function audit(
   result: string,
 ): Promise<void> {
   const command = endpoint.method !== 'GET' || endpoint.changes
-  const again = 'Idempotent-Replayed' in exchange.headers
+  if (!command || exchange.recorded || 'Idempotent-Replayed' in exchange.headers) return
   const entry = entryOf(endpoint.name, admission, exchange, result)
-  const known = exchange.recorded || !entry.actor
-  if (!command || again || known || (result !== 'success' && entry.operationId === null)) return
+  if (!entry.actor || (result !== 'success' && entry.operationId === null)) return
   await record(db, entry).catch(err => log.error({ err, ...entry }, 'an entry of the audit record was lost'))
 }
 

@@ -68,7 +68,7 @@ export interface Stored {
 const columns = `owner_id, bucket, key, generation, birth, size, content_type, etag, sha256, cache_control, content_disposition,
   original_name, metadata, expires_at`
 
-/** The row of an object that is written now, in the order of its columns. */
+/** The row of an object that is written now. */
 export const rowOf = (object: NewObject, size: number): Omit<ObjectRow, 'created_at'> => ({
   owner_id: object.ownerId,
   bucket: object.bucket,
