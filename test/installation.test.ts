@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { parseConfig } from '../policy/config.ts'
+import { heapFlags } from '../workers/heap.ts'
 
 const text = (name: string) => readFileSync(new URL(`../${name}`, import.meta.url), 'utf8')
 const compose = text('docker-compose.yml')
@@ -35,6 +36,10 @@ test('each service that stays has a health check; each that ends is waited for',
 test('images are pinned to a version, and Node is the long-term release', t => {
   for (const [, image] of compose.matchAll(/image: (\S+)/g)) t.regex(image!, /:\d+\.\d+/)
   for (const [, image] of dockerfile.matchAll(/^FROM (\S+)/gm)) t.regex(image!, /^node:24\.\d+\.\d+-bookworm-slim$/)
+})
+
+test('the API is started with the same flags as without containers', t => {
+  t.true(services.get('api')!.includes(['node', ...heapFlags].map(word => `"${word}"`).join(', ')))
 })
 
 test('nothing but the proxy is reachable from other machines', t => {
