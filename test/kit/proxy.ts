@@ -1,12 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { nginxEdge } from '../../activities/edge.nginx.ts'
 import type { Edge } from '../../activities/edge.ts'
+import { unusedPort } from '../../cli/ports.ts'
 import { type EdgeOptions, prepareEdge } from '../../edge/prepare.ts'
 import { type Config, parseConfig } from '../../policy/config.ts'
 
@@ -29,7 +29,7 @@ export async function startProxy(
 ): Promise<TestProxy> {
   const dataDir = await mkdtemp(join(tmpdir(), 'berth-proxy-'))
   await chmod(dataDir, 0o711)
-  const port = await freePort()
+  const port = await unusedPort()
   const config = parseConfig({ BERTH_DATA: dataDir, EDGE_PORT: String(port), EDGE_WORKERS: '2', ...settings }, '/')
   const edge = nginxEdge(config.edge.controlSocket)
   let child: ChildProcess
@@ -87,13 +87,4 @@ async function readLog(folder: string, count: number): Promise<Record<string, un
     if (lines.length >= count || attempt === 100) return lines.map(line => JSON.parse(line))
     await sleep(20)
   }
-}
-
-/** A loopback port that nobody listens on. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  await new Promise(resolve => server.close(resolve))
-  return port
 }
