@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -48,6 +49,8 @@ export async function startProxy(
     const ended = once(child, 'exit')
     child.kill(signal)
     await ended
+    // A master that was killed leaves its workers behind for a moment, and they still hold the port.
+    for (let look = 0; look < 400 && (await listens(port)); look++) await sleep(25)
   }
   await start()
   return {
@@ -62,6 +65,14 @@ export async function startProxy(
       await rm(dataDir, { recursive: true, force: true })
     },
   }
+}
+
+function listens(port: number): Promise<boolean> {
+  return new Promise(resolve => {
+    const socket = connect({ port, host: '127.0.0.1' })
+    socket.once('connect', () => resolve(true)).once('error', () => resolve(false))
+    socket.once('connect', () => socket.destroy())
+  })
 }
 
 async function answering(edge: Edge, child: ChildProcess, errors: () => string): Promise<void> {
