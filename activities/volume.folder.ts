@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { chown, mkdir, readdir, rm, stat, statfs } from 'node:fs/promises'
+import { chown, mkdir, readdir, rename, rm, stat, statfs } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { NoSpaceLeft } from './container-host.ts'
 import type { Volumes } from './volume.ts'
@@ -12,17 +12,26 @@ const keepFreeMb = 64
 /** Volumes as plain folders under `root`: sizes are checked by whoever asks, not enforced. */
 export function folderVolumes(root: string): Volumes {
   const path = (appId: string) => `${root}/${checkedId(appId)}`
+  // No id begins with a dot.
+  const aside = (appId: string) => `${root}/.strays/${checkedId(appId)}`
   return {
     quota: 'checked',
     path,
     async ensure(appId, _sizeMb, uid) {
       await mkdir(root, { recursive: true })
+      await moveUnless(aside(appId), path(appId))
       const present = await stat(path(appId)).catch(() => null)
       if (!present) await demandSpace(root)
       await layOut(path(appId), uid)
     },
+    async setAside(appId) {
+      await mkdir(`${root}/.strays`, { recursive: true, mode: 0o700 })
+      await moveUnless(path(appId), aside(appId))
+    },
+    bringBack: appId => moveUnless(aside(appId), path(appId)),
     async remove(appId) {
       await rm(path(appId), { recursive: true, force: true })
+      await rm(aside(appId), { recursive: true, force: true })
     },
     async remountAll() {},
 
@@ -32,9 +41,18 @@ export function folderVolumes(root: string): Volumes {
       return Number.parseInt(stdout, 10) * 1024
     },
     async list() {
-      return (await readdir(root).catch(() => [])).sort()
+      const names = await readdir(root).catch(() => [])
+      return names.filter(name => !name.startsWith('.')).sort()
     },
   }
+}
+
+/** Renames, unless there is nothing to rename or something of the new name: neither of two is ever written over. */
+export async function moveUnless(from: string, to: string): Promise<void> {
+  if (await stat(to).catch(() => null)) return
+  await rename(from, to).catch(error => {
+    if (error.code !== 'ENOENT') throw error
+  })
 }
 
 /** The folders every volume has (volume.ts). The application owns its files and nothing above them; only root changes owners. */

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { access, mkdir, open, readdir, readFile, rename, rm, rmdir, stat, statfs } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { NoSpaceLeft } from './container-host.ts'
-import { checkedId, demandSpace, layOut } from './volume.folder.ts'
+import { checkedId, demandSpace, layOut, moveUnless } from './volume.folder.ts'
 import type { Volumes } from './volume.ts'
 
 const run = promisify(execFile)
@@ -17,6 +17,7 @@ const megabyte = 1024 * 1024
 export function loopVolumes(root: string): Volumes {
   const path = (appId: string) => `${root}/mounts/${checkedId(appId)}`
   const image = (appId: string) => `${root}/images/${checkedId(appId)}${suffix}`
+  const aside = (appId: string) => `${root}/strays/${checkedId(appId)}${suffix}`
 
   async function mountImage(appId: string): Promise<void> {
     if ((await devices(path(appId))).length > 0) return
@@ -43,6 +44,7 @@ export function loopVolumes(root: string): Volumes {
 
     async ensure(appId, sizeMb, uid) {
       await mkdir(`${root}/images`, { recursive: true, mode: 0o700 })
+      await moveUnless(aside(appId), image(appId))
       const present = await stat(image(appId)).catch(() => null)
       // What is there already starts also on a full disk.
       if (!present) {
@@ -54,8 +56,21 @@ export function loopVolumes(root: string): Volumes {
       await layOut(path(appId), uid)
     },
 
+    async setAside(appId) {
+      await unmount(path(appId))
+      await mkdir(`${root}/strays`, { recursive: true, mode: 0o700 })
+      await moveUnless(image(appId), aside(appId))
+    },
+
+    async bringBack(appId) {
+      if (!(await stat(aside(appId)).catch(() => null))) return
+      await moveUnless(aside(appId), image(appId))
+      await mountImage(appId)
+    },
+
     async remove(appId) {
       await unmount(path(appId))
+      await rm(aside(appId), { force: true })
       await rm(`${image(appId)}.new`, { force: true })
       await rm(image(appId), { force: true })
       await rmdir(path(appId)).catch(error => {

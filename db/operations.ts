@@ -209,6 +209,11 @@ export async function isBusy(db: Db, targetId: string): Promise<boolean> {
   return Boolean(row)
 }
 
+/** Whether the database has ever heard of this target: what it removed has left its operations. */
+export async function anyOf(db: Db, targetId: string): Promise<boolean> {
+  return Boolean(await db('operations').where({ target_type: 'app', target_id: targetId }).first('id'))
+}
+
 /** Whether an operation of this target runs that makes another release serve. */
 export async function changesRelease(db: Db, targetId: string): Promise<boolean> {
   const row = await db('operations')

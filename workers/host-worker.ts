@@ -1,8 +1,10 @@
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { appHostActivities } from '../activities/app-host.ts'
 import { appSnapshotActivities } from '../activities/app-snapshots.ts'
 import { appTurns } from '../activities/app-turns.ts'
+import { strayBook } from '../activities/stray-book.ts'
 import * as hosts from '../db/hosts.ts'
 import { hostReadKey } from '../policy/keys.ts'
 import { withCrashPoints } from './crash-points.ts'
@@ -31,9 +33,10 @@ export async function startHost(parts: HostParts) {
   const reads = await serveHost({ engine, volumes, hostId, turns, key, address, port, log })
   await hosts.registerHost(db, { id: hostId, address, readUrl: reads.url, protections, ...parts.capacity })
 
+  const strays = strayBook(join(config.dataDir, 'hosts', hostId, 'strays.json'))
   const loops = [
     stayVisible(parts, ending.signal, log),
-    watchHost({ db, engine, volumes, turns, hostId, bootId: parts.bootId, log }, ending.signal),
+    watchHost({ db, engine, volumes, turns, hostId, bootId: parts.bootId, log, strays }, ending.signal),
     watchMetrics({ db, engine, hostId, log }, ending.signal),
   ]
   const options = {

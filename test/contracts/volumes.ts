@@ -33,6 +33,31 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
     await t.throwsAsync(stat(volumes.path(app)), { code: 'ENOENT' })
   })
 
+  test(`${name}: what is set aside is not listed, comes back with what is inside, and goes with a removal`, async t => {
+    const app = id()
+    const volumes = await open()
+    await volumes.bringBack(app)
+    await volumes.setAside(app)
+    await volumes.ensure(app, 16, 10_001)
+    const note = `${volumes.path(app)}/files/note`
+    await writeFile(note, 'kept')
+    for (const back of [() => volumes.bringBack(app), async () => (await open()).ensure(app, 16, 10_001)]) {
+      await volumes.setAside(app)
+      await volumes.setAside(app)
+      t.false((await volumes.list()).includes(app))
+      await t.throwsAsync(stat(note), { code: 'ENOENT' })
+      await (await open()).remountAll()
+      await t.throwsAsync(stat(note), { code: 'ENOENT' })
+      await back()
+      t.true((await volumes.list()).includes(app))
+      t.is((await stat(note)).size, 4)
+    }
+    await volumes.setAside(app)
+    await volumes.remove(app)
+    await volumes.bringBack(app)
+    t.false((await volumes.list()).includes(app))
+  })
+
   test(`${name}: used bytes follow what is written`, async t => {
     const app = id()
     const volumes = await open()
