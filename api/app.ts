@@ -30,6 +30,7 @@ import { appsFiles, appsFilesContent, appsFilesDelete, appsFilesMove, appsFilesW
 import { gitApp } from './v2/git-app.ts'
 import { gitConnect, gitConnectBegin } from './v2/git-connect.ts'
 import { gitConnectCallback } from './v2/git-connect-callback.ts'
+import { gitConnectConfirm } from './v2/git-connect-offer.ts'
 import { gitWebhook } from './v2/git-webhook.ts'
 import { appsLink, appsUnlink } from './v2/github-app.ts'
 import { appsLogs } from './v2/logs.ts'
@@ -116,6 +117,7 @@ export const endpoints: readonly Endpoint[] = [
   gitConnect,
   gitConnectBegin,
   gitConnectCallback,
+  gitConnectConfirm,
   serviceStatus,
 ]
 

@@ -14,7 +14,7 @@ interface ScriptedPage {
 }
 
 /** Where the pages of one tab keep the session token. */
-const sessionName = 'berth_session'
+export const sessionName = 'berth_session'
 
 /** Markup that pages with a captcha need: the widget's place, and the line that says how things went. */
 export const captchaPlace = '<div id="captcha" class="captcha" hidden></div>'

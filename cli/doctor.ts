@@ -4,6 +4,7 @@ import { promisify } from 'node:util'
 import type { Command } from 'commander'
 import { countMails } from '../db/mails.ts'
 import { mailWay } from '../policy/mail/settings.ts'
+import { settingsWithinSite } from '../policy/registrable-domains.ts'
 import { livingProcesses } from '../workers/supervisor.ts'
 import { withInstallation } from './database.ts'
 import { type Installation, loadInstallation } from './installation.ts'
@@ -38,6 +39,7 @@ export function doctorCommand(program: Command): void {
             .join(', ') || 'none',
         ],
         ...(await portStates(installation)),
+        ['names', namesState(installation)],
         ['mail', await mailState(installation)],
         ['stored bodies', await bodyState(installation)],
         ...(await protections()),
@@ -75,6 +77,13 @@ async function portStates({ ports, config }: Installation): Promise<Finding[]> {
       return [name.toLowerCase().replaceAll('_', ' '), `${port} ${open}`] as const
     }),
   )
+}
+
+/** Whether pages of strangers are of another site than the API. */
+function namesState({ config }: Installation): string {
+  const within = settingsWithinSite(config)
+  if (within.length === 0) return 'applications and files are of another site than the API'
+  return `${within.join(', ')}: of one registrable domain with BASE_URL - SEE docs/installation.md`
 }
 
 /** Where mail goes, and how much of it does not get there. */

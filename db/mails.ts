@@ -30,6 +30,20 @@ export async function queueMail<T extends TemplateName>(db: Db, mail: NewMail<T>
   return queued.length > 0
 }
 
+/** Queues a mail, or nothing, with the same statements: how long it takes does not tell which. Nothing too without an account. */
+export async function queueMailIf<T extends TemplateName>(
+  db: Db,
+  wanted: boolean,
+  { userId, template, fields }: Omit<NewMail<T>, 'userId' | 'once' | 'onceInHours'> & { userId: string | null },
+): Promise<void> {
+  await db.raw(
+    `insert into mails (id, user_id, template, fields)
+     select :id, :userId::text, :template, :fields::jsonb where :wanted::boolean and :userId::text is not null`,
+    { id: newId(), userId, template, fields: JSON.stringify(fields), wanted },
+  )
+  await db.raw(`select pg_notify('mails', '')`)
+}
+
 /** A mail that is to be tried now, with what its account says of where and in which language. */
 export interface QueuedMail {
   id: string

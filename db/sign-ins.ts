@@ -1,23 +1,24 @@
 import { newId } from '../policy/ids.ts'
+import { type SentLately, signInMail, signInSeconds } from '../policy/sign-in-mails.ts'
 import { type Db, transaction } from './database.ts'
-import { queueMail } from './mails.ts'
+import { queueMailIf } from './mails.ts'
 
-/** How long a mailed code is good for. */
-export const signInSeconds = 600
 /** Wrong codes that one sign-in takes. */
 const mostAttempts = 5
-/** Mails that one address is sent within `signInSeconds`, whoever asks for them. */
-const mostMails = 5
+
+export interface NewSignIn {
+  email: string
+  /** The network that asks. */
+  network: string
+  /** May refuse it by throwing, before anything is sent. */
+  admit?: (trx: Db, id: string) => Promise<void>
+}
 
 /**
  * Begins to sign somebody in: the code goes to the address if it is an account's. Whether it is stays unknown to whoever asks, so
- * the answer is an id either way. `admit` may refuse it by throwing, before anything is sent.
+ * the answer is an id either way, and the statements that it takes are the same.
  */
-export async function beginSignIn(
-  db: Db,
-  email: string,
-  admit: (trx: Db, id: string) => Promise<void> = async () => {},
-): Promise<string> {
+export async function beginSignIn(db: Db, { email, network, admit = async () => {} }: NewSignIn): Promise<string> {
   const id = newId()
   await transaction(db, async trx => {
     // Those who count the same mails take turns.
@@ -26,33 +27,45 @@ export async function beginSignIn(
       .where({ blocked_at: null })
       .forNoKeyUpdate()
       .first('id')
-    await trx.raw(`insert into sign_ins (id, user_id, expires_at) values (?, ?, now() + make_interval(secs => ?))`, [
-      id,
-      user?.id ?? null,
-      signInSeconds,
-    ])
+    const userId: string | null = user?.id ?? null
+    const { codeOf, sent } = signInMail(await sentLately(trx, userId, network))
+    await trx.raw(
+      `insert into sign_ins (id, user_id, network, mailed, code_of, expires_at)
+       values (:id, :userId, :network, :mailed, :codeOf, now() + make_interval(secs => :seconds))`,
+      { id, userId, network, mailed: sent && userId !== null, codeOf, seconds: signInSeconds },
+    )
     await admit(trx, id)
-    if (!user) return
-    const [counted] = await trx('sign_ins')
-      .where({ user_id: user.id })
-      .whereRaw('created_at > now() - make_interval(secs => ?)', [signInSeconds])
-      .count()
-    if (Number(counted?.count) <= mostMails)
-      await queueMail(trx, { userId: user.id, template: 'sign-in', fields: { signIn: id } })
+    await queueMailIf(trx, sent, { userId, template: 'sign-in', fields: { signIn: codeOf ?? id } })
   })
   return id
 }
 
-/** Spends an attempt and, when the code is right, the sign-in: resolves to the account, once. Undefined otherwise, whatever was wrong. */
-export async function endSignIn(db: Db, id: string, isRight: () => boolean): Promise<string | undefined> {
-  const tried = await db('sign_ins')
+async function sentLately(trx: Db, userId: string | null, network: string): Promise<SentLately> {
+  const { rows } = await trx.raw(
+    `select count(*)::int as "all", (count(*) filter (where network = :network))::int as "byNetwork",
+            (array_agg(id order by created_at desc) filter (where code_of is null and used_at is null))[1] as open
+       from sign_ins
+      where user_id = :userId and mailed and created_at > now() - make_interval(secs => :seconds)`,
+    { userId, network, seconds: signInSeconds },
+  )
+  return rows[0]
+}
+
+/**
+ * Spends an attempt and, when the code is right, the code, for every sign-in that it serves: resolves to the account, once. Undefined
+ * otherwise, whatever was wrong. `isRight` is told the sign-in whose code counts.
+ */
+export async function endSignIn(db: Db, id: string, isRight: (codeOf: string) => boolean): Promise<string | undefined> {
+  const [tried] = await db('sign_ins')
     .where({ id, used_at: null })
     .where('attempts', '<', mostAttempts)
     .whereRaw('expires_at > now()')
-    .increment('attempts')
-  if (tried === 0 || !isRight()) return undefined
+    .update({ attempts: db.raw('attempts + 1') })
+    .returning('code_of')
+  const codeOf: string | undefined = tried && (tried.code_of ?? id)
+  if (codeOf === undefined || !isRight(codeOf)) return undefined
   const [used] = await db('sign_ins')
-    .where({ id, used_at: null })
+    .where({ id: codeOf, used_at: null })
     .whereNotNull('user_id')
     .update({ used_at: db.fn.now() })
     .returning('user_id')

@@ -43,6 +43,7 @@ export const limits = {
   'apps.link': [{ allow: 3, perSeconds: 60, by: 'user', shared: 'apps.link' }],
   'apps.unlink': [{ allow: 3, perSeconds: 60, by: 'user', shared: 'apps.link' }],
   'git.connect.begin': [{ allow: 10, perSeconds: 60, by: 'user' }],
+  'git.connect.confirm': [{ allow: 10, perSeconds: 60, by: 'user' }],
   'apps.webhook': [{ allow: 5, perSeconds: 60, by: 'user' }],
   'apps.deliveries': [{ allow: 20, perSeconds: 60, by: 'user' }],
   'apps.metrics': [{ allow: 10, perSeconds: 5, by: 'user', thenBlockSeconds: 60 }],

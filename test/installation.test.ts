@@ -68,13 +68,14 @@ test('every setting that the processes get is one that Berth reads', t => {
   t.true(pairs.length > 20)
   const known = text('policy/config.ts')
   for (const [name] of pairs) t.true(known.includes(name), name)
-  const filled = Object.fromEntries(
-    pairs.map(([name, value]) => [
-      name,
-      value.replace(/\$\{([A-Z0-9_]+)(?::-([^}]*))?(?::\?)?\}/g, (_, key, or) => or ?? key),
-    ]),
-  )
+  const defaults = (value: string): string => {
+    const filled = value.replace(/\$\{([A-Z0-9_]+)(?::-([^${}]*))?(?::\?)?\}/g, (_, key, or) => or ?? key)
+    return filled === value ? value : defaults(filled)
+  }
+  const filled = Object.fromEntries(pairs.map(([name, value]) => [name, defaults(value)]))
   const config = parseConfig(filled, '/')
   t.like(config.edge, { bind: '0.0.0.0', port: 80, controlSocket: '/var/lib/berth/run/edge/control.sock' })
+  t.is(config.urls.files, 'http://files.BERTH_DOMAIN')
+  t.is(config.appsDomain, 'apps.BERTH_DOMAIN')
   t.like(config.objectStore, { kind: 's3', bucket: 'berth' })
 })

@@ -1,21 +1,22 @@
 import { z } from 'zod'
 import type { Visitor } from '../../activities/git-provider.ts'
 import { findUser } from '../../db/accounts.ts'
-import { bindInstallations } from '../../db/git-links.ts'
 import { readConnection, signConnection } from '../../policy/git-connection.ts'
 import { endpoint } from '../endpoint.ts'
+import { connectCookieIn } from '../git-connect-cookie.ts'
 import { page } from '../pages.ts'
 import type { Parts } from '../parts.ts'
 import { type Reply, toApiError } from '../respond.ts'
-import { browserCookie, cookieOf, notSetUp, returnUrl } from './git-connect.ts'
+import { notSetUp, returnUrl } from './git-connect.ts'
+import { offerPage } from './git-connect-offer.ts'
 
 const patienceMs = 5000
 
 const text = z.string().max(4096).optional().catch(undefined)
 
 /**
- * Contract 13. An installation's number proves nothing, since anybody can write one into this address: it is bound only after the
- * provider has said, by the person's own code, that this person may see it.
+ * Contract 13. An installation's number proves nothing, since anybody can write one into this address: it is offered only after the
+ * provider has said, by the person's own code, that this person may see it, and bound once the account's session agrees.
  */
 export const gitConnectCallback = endpoint({
   name: 'git.connect.callback',
@@ -24,7 +25,6 @@ export const gitConnectCallback = endpoint({
   summary: 'Come back from the git provider',
   auth: 'public',
   envelope: false,
-  changes: true,
   query: z.object({
     state: text,
     code: text,
@@ -35,7 +35,7 @@ export const gitConnectCallback = endpoint({
   async handle({ exchange, query }, parts) {
     const { gitProvider, config, db } = parts
     if (!gitProvider) return notSetUp
-    const browser = cookieIn(exchange.request.headers.cookie)
+    const browser = connectCookieIn(config.urls.base, exchange.request.headers.cookie)
     const connection = await readConnection(config.masterKey, query.state ?? '', browser)
     const user = connection && (await findUser(db, connection.userId))
     if (!connection || !user || user.blocked_at) return strange
@@ -50,30 +50,25 @@ export const gitConnectCallback = endpoint({
     try {
       const visitor = await gitProvider.visitor(query.code, returnUrl(parts), AbortSignal.timeout(patienceMs))
       if (!visitor) return refused
-      const bound = await bind(parts, userId, visitor, installationId)
-      if (bound.status === 200) exchange.actor = userId
-      return bound
+      const { id, login } = visitor
+      const installations = visible(visitor, installationId)
+      if (installations.length === 0) return installationId === undefined ? nowhere : foreign
+      return await offerPage(exchange, parts, {
+        userId,
+        browser,
+        member: { id, login },
+        installations,
+        email: user.email,
+      })
     } catch (thrown) {
       return unwell(parts, thrown)
     }
   },
 })
 
-async function bind(parts: Parts, userId: string, visitor: Visitor, wanted: number | undefined): Promise<Reply> {
-  const { id, login, installations } = visitor
-  const bound = wanted === undefined ? installations : installations.filter(installation => installation.id === wanted)
-  if (bound.length === 0) return wanted === undefined ? nowhere : foreign
-  await bindInstallations(parts.db, userId, { id, login }, bound)
-  const accounts = bound.map(({ account }) => account).join(', ')
-  return page({
-    title: 'Connected',
-    text: [`As ${login} you can now link the repositories of: ${accounts}.`, 'You can close this page.'],
-    headers: { 'Set-Cookie': cookieOf(parts, '', 0) },
-  })
-}
-
-function cookieIn(header = ''): string {
-  return new RegExp(`(?:^|;\\s*)${browserCookie}=([\\w-]{1,100})(?:;|$)`).exec(header)?.[1] ?? ''
+/** What the person may see of what was asked for; everything when nothing was. */
+function visible({ installations }: Visitor, wanted: number | undefined): Visitor['installations'] {
+  return wanted === undefined ? installations : installations.filter(({ id }) => id === wanted)
 }
 
 /** The provider's trouble, as a page; what is ours goes the usual way. */

@@ -5,12 +5,11 @@ import { connectionSeconds, signConnection } from '../../policy/git-connection.t
 import { checkScope } from '../access.ts'
 import { checkCaptcha } from '../captcha.ts'
 import { endpoint } from '../endpoint.ts'
+import { connectCookie } from '../git-connect-cookie.ts'
+import { sessionName } from '../page-script.ts'
 import { page } from '../pages.ts'
 import type { Parts } from '../parts.ts'
 import type { Reply } from '../respond.ts'
-
-/** Ties a connection to one browser, so that nobody can have another person's installation bound to an own account. */
-export const browserCookie = 'berth_git_connect'
 
 /** Contract 13. A client that holds a session is sent on to the git provider; a person is asked for theirs first. */
 export const gitConnect = endpoint({
@@ -53,13 +52,6 @@ export const gitConnectBegin = endpoint({
 /** Where the provider sends a person back to; registered there as callback and setup address. */
 export const returnUrl = ({ config }: Parts): string => `${config.urls.base}/git/connect/callback`
 
-/** The cookie that ends a connection, or begins one. */
-export function cookieOf({ config }: Parts, value: string, seconds: number): string {
-  const { pathname, protocol } = new URL(`${config.urls.base}/git/connect`)
-  const secure = protocol === 'https:' ? '; Secure' : ''
-  return `${browserCookie}=${value}; Path=${pathname}; Max-Age=${seconds}; HttpOnly; SameSite=Lax${secure}`
-}
-
 async function begin(
   parts: Parts,
   userId: string,
@@ -70,7 +62,7 @@ async function begin(
   const browser = randomBytes(24).toString('base64url')
   const state = await signConnection(config.masterKey, { userId, browser })
   const url = by === 'install' ? gitProvider.installPage(state) : gitProvider.signInPage(state, returnUrl(parts))
-  return { url, cookie: cookieOf(parts, browser, connectionSeconds) }
+  return { url, cookie: connectCookie(config.urls.base, browser, connectionSeconds) }
 }
 
 export const notSetUp: Reply = page({
@@ -87,12 +79,15 @@ const askSession: Reply = page({
   ],
   form: `<form><input id="session" type="password" autocomplete="off" placeholder="Session token" required>
 <button name="install">Choose repositories</button> <button name="installed">They are chosen already</button></form><p id="said" role="alert"></p>`,
-  script: `document.querySelector('form').onsubmit=async event=>{
+  // The page that the provider sends people back to asks for the session once more, which this tab has kept by then.
+  script: `document.getElementById('session').value=sessionStorage.getItem('${sessionName}')??''
+document.querySelector('form').onsubmit=async event=>{
 event.preventDefault()
-const headers={authorization:document.getElementById('session').value.trim()}
+const token=document.getElementById('session').value.trim()
+const headers={authorization:token}
 const body=JSON.stringify({installed:event.submitter.name==='installed'})
 const answer=await fetch(location.pathname,{method:'POST',headers,body}).then(r=>r.json(),()=>({message:'The platform does not answer.'}))
-if(answer.response)location.assign(answer.response.url)
+if(answer.response){sessionStorage.setItem('${sessionName}',token);location.assign(answer.response.url)}
 else document.getElementById('said').textContent=answer.message
 }`,
 })

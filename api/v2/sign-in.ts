@@ -1,10 +1,12 @@
 import { z } from 'zod'
 import { createSession, revokeSession } from '../../db/accounts.ts'
 import { passCaptchaOn } from '../../db/captchas.ts'
-import { beginSignIn, endSignIn, renewSession, signInSeconds } from '../../db/sign-ins.ts'
+import { beginSignIn, endSignIn, renewSession } from '../../db/sign-ins.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { isMailedCode } from '../../policy/mailed-codes.ts'
 import { signSession } from '../../policy/sessions.ts'
+import { signInSeconds } from '../../policy/sign-in-mails.ts'
+import { networkOf } from '../address.ts'
 import { captchaErrors, checkedAnswer, spend } from '../captcha.ts'
 import { endpoint } from '../endpoint.ts'
 import { isoTime } from '../fields.ts'
@@ -31,8 +33,12 @@ export const signInBegin = endpoint({
   async handle({ body, exchange: { address } }, parts) {
     const { db, asksCaptcha } = parts
     const solved = asksCaptcha(address) ? await checkedAnswer(parts, body.captcha, address) : undefined
-    const id = await beginSignIn(db, body.email, async (trx, signInId) => {
-      if (solved) await spend(trx, { ...solved, signInId })
+    const id = await beginSignIn(db, {
+      email: body.email,
+      network: networkOf(address),
+      admit: async (trx, signInId) => {
+        if (solved) await spend(trx, { ...solved, signInId })
+      },
     })
     return { id, expires_in: signInSeconds }
   },
@@ -51,7 +57,7 @@ export const signInEnd = endpoint({
   response: session,
   errors: ['INVALID_REQUEST', 'INVALID_GRANT'],
   async handle({ body: { id, code }, exchange }, { db, config: { masterKey } }) {
-    const userId = await endSignIn(db, id, () => isMailedCode(masterKey, 'sign-in', id, code))
+    const userId = await endSignIn(db, id, codeOf => isMailedCode(masterKey, 'sign-in', codeOf, code))
     if (!userId) throw new ApiError('INVALID_GRANT', 'The code is wrong, was used, or is too old. Ask for a new one.')
     exchange.actor = userId
     const {

@@ -85,6 +85,7 @@ const table: Record<string, Row> = {
   'git.connect': ['public', null, 403],
   'git.connect.begin': ['session', null, 403],
   'git.connect.callback': ['public', null, 403],
+  'git.connect.confirm': ['session', null, 400],
   'service.status': ['public', null, 200],
 }
 

@@ -3,7 +3,7 @@ import { SignJWT } from 'jose'
 import { setBlocked } from '../../../db/accounts.ts'
 import { installationsOf } from '../../../db/git-links.ts'
 import { deriveKey } from '../../../policy/keys.ts'
-import { masterKey, type TestUser } from '../../kit/api.ts'
+import { type Answer, masterKey, type TestUser } from '../../kit/api.ts'
 import { testProviderApi } from '../../kit/connected.ts'
 
 const logged: unknown[] = []
@@ -36,6 +36,12 @@ const comeBack = ({ cookie, state }: Visit, query: Record<string, string | numbe
     .as(undefined)
     .get(`/git/connect/callback?${new URLSearchParams({ state, ...(query as Record<string, string>) })}`, { cookie })
 
+/** What the last page carries, to be shown with the click. */
+const offerIn = ({ text }: Answer): string => /"offer":"([\w.-]+)"/.exec(text)?.[1] ?? ''
+
+const agree = (user: TestUser, cookie: string, offer: string) =>
+  api().as(user.session).post('/git/connect/callback', JSON.stringify({ offer }), { cookie })
+
 const bound = async (user: TestUser) => (await installationsOf(api().db, user.id)).map(({ id }) => id)
 
 test.serial('who comes back with a code is bound to the installation that was made', async t => {
@@ -46,9 +52,13 @@ test.serial('who comes back with a code is bound to the installation that was ma
   const visit = await setOut(user)
   const answer = await comeBack(visit, { code: provider.code(person), installation_id: installation.id })
   t.is(answer.status, 200, answer.text)
-  t.true(answer.text.includes(person.login))
-  t.regex(answer.headers.get('set-cookie') ?? '', /Max-Age=0/)
+  const { email } = await api().db('users').where({ id: user.id }).first()
+  t.true(answer.text.includes(person.login) && answer.text.includes(email))
   t.regex(answer.headers.get('content-security-policy') ?? '', /default-src 'none'.*frame-ancestors 'none'/)
+  t.deepEqual(await bound(user), [], 'nothing before the click')
+  const agreed = await agree(user, visit.cookie, offerIn(answer))
+  t.is(agreed.status, 200, agreed.text)
+  t.regex(agreed.headers.get('set-cookie') ?? '', /Max-Age=0/)
   t.deepEqual(await bound(user), [installation.id])
   t.false((await bound(user)).includes(other.id))
 })
@@ -66,7 +76,8 @@ test.serial('without a code the provider is asked first who the person is', asyn
   t.is(location.searchParams.get('client_id'), provider.settings.clientId)
   t.is(location.searchParams.get('redirect_uri'), `${api().parts.config.urls.base}/git/connect/callback`)
   const state = location.searchParams.get('state')!
-  t.is((await comeBack({ ...visit, state }, { code: provider.code(person) })).status, 200)
+  const answer = await comeBack({ ...visit, state }, { code: provider.code(person) })
+  t.is((await agree(user, visit.cookie, offerIn(answer))).status, 200)
   t.deepEqual(await bound(user), [installation.id])
 })
 
@@ -83,11 +94,12 @@ test.serial('the page begins with a session in a header, and signing in binds wh
   t.is(url.pathname, '/login/oauth/authorize')
   const cookie = begun.headers.get('set-cookie')!.split(';')[0]!
   const state = url.searchParams.get('state')!
-  t.is((await comeBack({ cookie, state }, { code: provider.code(person) })).status, 200)
+  const offered = await comeBack({ cookie, state }, { code: provider.code(person) })
+  t.is((await agree(user, cookie, offerIn(offered))).status, 200)
   t.deepEqual(await bound(user), [first.id, second.id])
   t.like((await api().as(user).get('/v2/account/audit')).body.response.entries[0], {
     actor: user.id,
-    action: 'git.connect.callback',
+    action: 'git.connect.confirm',
   })
   for (const answer of [await api().as(user).get('/git/connect'), await api().as(user).post('/git/connect')])
     t.deepEqual([answer.status, answer.body.code], [401, 'ACCESS_DENIED'])
@@ -164,10 +176,60 @@ test.serial('a provider in trouble is a page that says so; no token or secret is
   provider.takeOver = () => false
   const answer = await comeBack(visit, { code: provider.code(person), installation_id: installation.id })
   t.is(answer.status, 200)
+  t.is((await agree(user, visit.cookie, offerIn(answer))).status, 200)
   t.false(answer.text.includes('<b>tag') || answer.text.includes('<i>x'))
   const rows = await api().db('git_installations').select('*')
   const said = JSON.stringify([logged, rows, answer.text, troubled.text])
   for (const secret of [...provider.issued, provider.clientSecret, provider.webhookSecret, visit.state])
     t.false(said.includes(secret))
   t.true(provider.issued.length > 0)
+})
+
+test.serial('a visitor who is sent through the provider with somebody else’s connection has nothing bound', async t => {
+  const [mallory, victim] = [await api().makeUser(), await api().makeUser()]
+  const person = provider.person()
+  provider.install(person.login, [], person)
+  // State and cookie are the attacker's, slipped into the browser of the victim, whom the provider asks nothing.
+  const begun = await api().as(mallory.session).post('/git/connect', '{"installed":true}')
+  const state = new URL(begun.body.response.url).searchParams.get('state')!
+  const cookie = begun.headers.get('set-cookie')!.split(';')[0]!
+  const page = await comeBack({ cookie, state }, { code: provider.code(person) })
+  t.is(page.status, 200)
+  t.deepEqual(await bound(mallory), [], 'not by coming back')
+  const { email } = await api().db('users').where({ id: mallory.id }).first()
+  t.true(page.text.includes(email), 'the victim reads whose account it is')
+  // The victim clicks all the same: their session is of another account.
+  const clicked = await agree(victim, cookie, offerIn(page))
+  t.deepEqual([clicked.status, clicked.body.code], [403, 'PERMISSION_DENIED'])
+  const nobody = await api()
+    .as(undefined)
+    .post('/git/connect/callback', JSON.stringify({ offer: offerIn(page) }), { cookie })
+  t.deepEqual([nobody.status, nobody.body.code], [401, 'ACCESS_DENIED'])
+  t.is(
+    (await agree({ ...victim, session: victim.key }, cookie, offerIn(page))).body.code,
+    'ACCESS_DENIED',
+    'no API key',
+  )
+  // The attacker has the own session, and neither the page nor another browser's cookie.
+  const own = await setOut(mallory)
+  for (const [offer, browser] of [
+    [offerIn(page), own.cookie],
+    [offerIn(page), ''],
+    [offerIn(page), `${own.cookie}; ${cookie}`],
+    [state, cookie],
+    [own.state, own.cookie],
+  ] as const)
+    t.deepEqual((await agree(mallory, browser, offer)).body.code, 'INVALID_GRANT')
+  t.deepEqual([await bound(mallory), await bound(victim)], [[], []])
+})
+
+test.serial('a browser that carries the cookie twice is one where somebody slipped one in', async t => {
+  const [ana, mallory] = [await api().makeUser(), await api().makeUser()]
+  const [hers, his] = [await setOut(ana), await setOut(mallory)]
+  for (const cookie of [
+    `${his.cookie}; ${hers.cookie}`,
+    `${hers.cookie}; ${his.cookie}`,
+    `${hers.cookie}; ${hers.cookie}`,
+  ])
+    for (const state of [hers.state, his.state]) t.is((await comeBack({ state, cookie }, { code: 'any' })).status, 400)
 })

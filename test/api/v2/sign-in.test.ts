@@ -2,7 +2,7 @@ import test from 'ava'
 import { mailedCode } from '../../../policy/mailed-codes.ts'
 import { masterKey, testApi } from '../../kit/api.ts'
 
-const api = testApi()
+const api = testApi({ config: { trustedProxies: ['127.0.0.1'] } })
 
 const post = (path: string, body: object, who?: string) => api().as(who).post(path, JSON.stringify(body))
 const emailOf = async (id: string) => (await api().db('users').where({ id }).first()).email
@@ -52,7 +52,7 @@ test('five wrong codes end it; an old one is over', async t => {
   t.is((await end(old, rightCode(old))).body.code, 'INVALID_GRANT')
 })
 
-test('one address is sent five mails within ten minutes, whoever asks', async t => {
+test('one address is sent five mails within ten minutes by one network', async t => {
   const ana = await api().makeUser()
   const email = await emailOf(ana.id)
   for (let n = 0; n < 7; n++) await begin(email)
@@ -64,6 +64,25 @@ test('and no more when they are asked for at once', async t => {
   const email = await emailOf(ana.id)
   await Promise.all(Array.from({ length: 12 }, () => begin(email)))
   t.is((await api().db('mails').where({ user_id: ana.id })).length, 5)
+})
+
+test('a stranger of another network who has them all sent does not keep the owner from signing in', async t => {
+  const ana = await api().makeUser()
+  const email = await emailOf(ana.id)
+  const from = async (address: string) => {
+    const answer = await api()
+      .as(undefined)
+      .post('/v2/account/sign-in', JSON.stringify({ email }), { 'x-forwarded-for': address })
+    return answer.body.response.id as string
+  }
+  for (let n = 0; n < 8; n++) await from(`2001:db8:7::${n}`)
+  const sent = () => api().db('mails').where({ user_id: ana.id }).orderBy('created_at', 'desc')
+  t.is((await sent()).length, 5, 'one network is one asker')
+  const own = await from('192.0.2.7')
+  t.is((await sent()).length, 6)
+  const { status, body } = await end(own, rightCode((await sent())[0].fields.signIn))
+  t.is(status, 200)
+  t.is((await api().as(body.response.token).get('/v2/users/me')).body.response.user.id, ana.id)
 })
 
 test('what is no address or code is refused with a code', async t => {
