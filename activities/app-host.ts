@@ -125,7 +125,8 @@ export function appHostActivities(host: AppHostOptions) {
       const configured = await bringSource(host, release, folders, ownerOf(release), cancellationSignal())
       const app = await apps.loadApp(db, release.appId)
       const volume = volumes.path(release.appId)
-      const where = { volume, app, owner: ownerOf(release), configNames: host.traits.configNames }
+      const names = host.traits.configNames
+      const where = { volume, app, owner: ownerOf(release), configNames: names, signal: cancellationSignal() }
       const prepared = await planInstall({ ...release, ...configured }, where)
       await writePrepared(folders, prepared)
       return { needsInstall: prepared.install !== null }
