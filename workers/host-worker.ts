@@ -6,6 +6,7 @@ import { appTurns } from '../activities/app-turns.ts'
 import * as hosts from '../db/hosts.ts'
 import { hostReadKey } from '../policy/keys.ts'
 import { withCrashPoints } from './crash-points.ts'
+import { watchFirewall } from './firewall-watch.ts'
 import { watchMetrics } from './host-metrics.ts'
 import type { HostParts } from './host-parts.ts'
 import { serveHost } from './host-server.ts'
@@ -35,6 +36,7 @@ export async function startHost(parts: HostParts) {
     stayVisible(parts, ending.signal, log),
     watchHost({ db, engine, volumes, turns, hostId, bootId: parts.bootId, log }, ending.signal),
     watchMetrics({ db, engine, hostId, log }, ending.signal),
+    watchFirewall({ db, firewall: parts.firewall, hostId, log }, ending.signal),
   ]
   const options = {
     db,
