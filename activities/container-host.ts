@@ -62,6 +62,12 @@ export interface NetworkSpec {
   labels: Record<string, string>
 }
 
+/** A network as the engine has it; `bridge` is null when its interface has the engine's own name. */
+export interface PresentNetwork {
+  name: string
+  bridge: string | null
+}
+
 export interface ContainerEvent {
   action: 'start' | 'die' | 'oom' | 'destroy'
   name: string
@@ -87,6 +93,8 @@ export interface ContainerHost {
   ping(): Promise<{ version: string; cpus: number; memoryMb: number }>
   ensureNetwork(spec: NetworkSpec): Promise<void>
   removeNetwork(name: string): Promise<void>
+  /** Networks with all of these labels. */
+  listNetworks(filter: Record<string, string>): Promise<PresentNetwork[]>
   /** Present already, pulled, or made locally by the recipe in `runtimes/`; rejects with `ImageUnavailable`. */
   ensureImage(image: string, onProgress?: (line: string) => void): Promise<void>
   /** Creates, or adopts the container of this name; resolves to its id. */

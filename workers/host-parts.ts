@@ -6,10 +6,10 @@ import type { AppHostOptions } from '../activities/app-host.ts'
 import { archives } from '../activities/archive.process.ts'
 import type { Archives } from '../activities/archive.ts'
 import { dockerHost } from '../activities/container-host.docker.ts'
-import type { ContainerHost } from '../activities/container-host.ts'
+import { type ContainerHost, labels } from '../activities/container-host.ts'
 import type { HostTraits } from '../activities/container-spec.ts'
 import { openFirewall } from '../activities/firewall.iptables.ts'
-import { proxyAddress } from '../activities/firewall.ts'
+import { type Firewall, firewallState, proxyAddress } from '../activities/firewall.ts'
 import { gitCli } from '../activities/git.cli.ts'
 import type { FetchRequest, Git } from '../activities/git.ts'
 import { openObjectStore } from '../activities/object-store.select.ts'
@@ -34,6 +34,8 @@ export interface HostParts {
   log: Logger
   db: Db
   engine: ContainerHost
+  /** Null where there is none; `protections` says why. */
+  firewall: Firewall | null
   volumes: Volumes
   archives: Archives
   store: ObjectStore
@@ -62,12 +64,14 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   const root = join(config.dataDir, 'hosts', config.host.id)
   await mkdir(root, { recursive: true, mode: 0o711 })
   const { volumes, notice: quotaNotice } = await openVolumes({ root, quota: config.host.quota })
+  const engine = dockerHost({ dockerHost: config.host.dockerHost, makeRootfs: rootfsMaker(imageCache()) })
   const { firewall, notice: firewallNotice } = await openFirewall(
     config.host.firewall,
     config.host.id,
     proxyAddress(config.host.buildProxy),
+    () => engine.listNetworks({ [labels.host]: config.host.id }),
   )
-  await firewall?.apply()
+  const look = await firewall?.apply()
   const db = openDatabase({
     url: config.databaseUrl,
     pool: config.databasePool,
@@ -79,7 +83,8 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     config,
     log,
     db,
-    engine: dockerHost({ dockerHost: config.host.dockerHost, makeRootfs: rootfsMaker(imageCache()) }),
+    engine,
+    firewall,
     volumes,
     archives: children,
     store: await openObjectStore(config.objectStore),
@@ -97,7 +102,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     },
     protections: {
       quota: quotaNotice === null ? 'enforced' : `checked, not enforced: ${quotaNotice}`,
-      firewall: firewallNotice === null ? 'on' : `off: ${firewallNotice}`,
+      firewall: look ? firewallState(look) : `off: ${firewallNotice}`,
       users: uid === 0 ? 'one per application' : 'one for all: the host process does not run as root',
     },
     bootId: (await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => 'unknown')).trim(),

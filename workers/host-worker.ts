@@ -8,6 +8,7 @@ import { strayBook } from '../activities/stray-book.ts'
 import * as hosts from '../db/hosts.ts'
 import { hostReadKey } from '../policy/keys.ts'
 import { withCrashPoints } from './crash-points.ts'
+import { watchFirewall } from './firewall-watch.ts'
 import { watchMetrics } from './host-metrics.ts'
 import type { HostParts } from './host-parts.ts'
 import { serveHost } from './host-server.ts'
@@ -38,6 +39,7 @@ export async function startHost(parts: HostParts) {
     stayVisible(parts, ending.signal, log),
     watchHost({ db, engine, volumes, turns, hostId, bootId: parts.bootId, log, strays }, ending.signal),
     watchMetrics({ db, engine, hostId, log }, ending.signal),
+    watchFirewall({ db, firewall: parts.firewall, hostId, log }, ending.signal),
   ]
   const options = {
     db,
