@@ -1,6 +1,6 @@
-import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
+import { startProcess, systemEnvironment } from '../lib/child-process.ts'
 import { type Firewall, type FirewallTraits, firewallRules, nameServers, type OpenedFirewall } from './firewall.ts'
 
 export interface IptablesOptions extends FirewallTraits {
@@ -101,13 +101,13 @@ async function must(program: string, args: string[], input = ''): Promise<void> 
 /** Exit code and standard error; 127 when there is no such program. */
 function run(program: string, args: string[], input = ''): Promise<{ code: number; error: string }> {
   return new Promise(resolve => {
-    const child = spawn(program, args, { stdio: ['pipe', 'ignore', 'pipe'] })
+    const child = startProcess(program, args, { env: systemEnvironment, stdio: ['pipe', 'ignore', 'pipe'] })
     let error = ''
-    child.stderr.on('data', chunk => {
+    child.stderr!.on('data', chunk => {
       error += chunk
     })
     child.once('error', cause => resolve({ code: 127, error: cause.message }))
     child.once('close', code => resolve({ code: code ?? 1, error }))
-    child.stdin.on('error', () => {}).end(input)
+    child.stdin!.on('error', () => {}).end(input)
   })
 }

@@ -1,8 +1,8 @@
-import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Command } from 'commander'
+import { startProcess } from '../lib/child-process.ts'
 import { outputReader, type TestCount } from './ava-output.ts'
 import { checkout } from './installation.ts'
 import { sayOnStderr } from './terminal.ts'
@@ -43,7 +43,7 @@ function add(total: TestCount, more: TestCount): void {
 
 async function runCheck({ name, program, args }: (typeof checks)[number]): Promise<TestCount> {
   const code = await new Promise<number>((resolve, reject) => {
-    const child = spawn(bin(program), args, { cwd: checkout, stdio: ['ignore', 2, 2] })
+    const child = startProcess(bin(program), args, { cwd: checkout, env: process.env, stdio: ['ignore', 2, 2] })
     child.once('error', reject)
     child.once('exit', status => resolve(status ?? 1))
   })
@@ -54,12 +54,12 @@ async function runCheck({ name, program, args }: (typeof checks)[number]): Promi
 /** Runs ava in its own group, so that an interrupted run takes its test processes with it. */
 async function runTests({ env }: TestServices, args: string[]): Promise<TestCount> {
   const reader = outputReader()
-  const child = spawn(bin('ava'), args, {
+  const child = startProcess(bin('ava'), args, {
     cwd: checkout,
     env: { ...process.env, ...env, FORCE_COLOR: '0' },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  for await (const text of createInterface({ input: child.stdout })) {
+  for await (const text of createInterface({ input: child.stdout! })) {
     reader.line(text)
     console.log(text)
   }
