@@ -1,4 +1,4 @@
-import type { ChildProcess, StdioOptions } from 'node:child_process'
+import type { ChildProcess, StdioOptions } from '../lib/child-process.ts'
 import type { ArchiveJob, ArchiveReady, ArchiveReply } from './archive.job.ts'
 import { MemoryGroup, residentBytes, watchResident } from './archive.memory.ts'
 import { startChild } from './child-program.ts'

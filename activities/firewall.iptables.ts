@@ -1,5 +1,5 @@
-import { spawn } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
+import { startProcess, systemEnvironment } from '../lib/child-process.ts'
 import {
   type Firewall,
   type FirewallLook,
@@ -136,17 +136,17 @@ function start(
   input: string,
 ): Promise<{ code: number; output: string; error: string }> {
   return new Promise(resolve => {
-    const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'] })
+    const child = startProcess(program, args, { env: systemEnvironment, stdio: ['pipe', 'pipe', 'pipe'] })
     let output = ''
     let error = ''
-    child.stdout.on('data', chunk => {
+    child.stdout!.on('data', chunk => {
       output += chunk
     })
-    child.stderr.on('data', chunk => {
+    child.stderr!.on('data', chunk => {
       error += chunk
     })
     child.once('error', cause => resolve({ code: 127, output, error: cause.message }))
     child.once('close', code => resolve({ code: code ?? 1, output, error }))
-    child.stdin.on('error', () => {}).end(input)
+    child.stdin!.on('error', () => {}).end(input)
   })
 }

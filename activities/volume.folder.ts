@@ -1,10 +1,7 @@
-import { execFile } from 'node:child_process'
 import { chown, mkdir, readdir, rename, rm, stat, statfs } from 'node:fs/promises'
-import { promisify } from 'node:util'
+import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 import { NoSpaceLeft } from './container-host.ts'
 import type { Volumes } from './volume.ts'
-
-const run = promisify(execFile)
 
 /** Free space in MB that a host keeps whatever is asked of it. */
 const keepFreeMb = 64
@@ -37,7 +34,9 @@ export function folderVolumes(root: string): Volumes {
 
     async unmountAll() {},
     async usedBytes(appId) {
-      const { stdout } = await run('du', ['-sk', path(appId)]).catch(() => ({ stdout: '0' }))
+      const { stdout } = await runProcess('du', ['-sk', path(appId)], { env: systemEnvironment }).catch(() => ({
+        stdout: '0',
+      }))
       return Number.parseInt(stdout, 10) * 1024
     },
     async list() {

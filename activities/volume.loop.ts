@@ -1,11 +1,9 @@
-import { execFile } from 'node:child_process'
 import { access, mkdir, open, readdir, readFile, rename, rm, rmdir, stat, statfs } from 'node:fs/promises'
-import { promisify } from 'node:util'
+import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 import { NoSpaceLeft } from './container-host.ts'
 import { checkedId, demandSpace, layOut, moveUnless } from './volume.folder.ts'
 import type { Volumes } from './volume.ts'
 
-const run = promisify(execFile)
 const suffix = '.ext4'
 const megabyte = 1024 * 1024
 
@@ -171,7 +169,7 @@ async function devices(mountPoint: string): Promise<string[]> {
 
 async function command(program: string, args: string[]): Promise<void> {
   try {
-    await run(program, args)
+    await runProcess(program, args, { env: systemEnvironment })
   } catch (error) {
     if (/no space left on device/i.test(String((error as { stderr?: string }).stderr))) {
       throw new NoSpaceLeft('The host has no disk space left.', { cause: error })

@@ -1,8 +1,8 @@
-import { spawn } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Command } from 'commander'
+import { startProcess } from '../lib/child-process.ts'
 import { outputReader, sumOf, type TestCount } from './ava-output.ts'
 import { checkout } from './installation.ts'
 import { filesOfSecondLook, unstableFiles } from './second-look.ts'
@@ -46,7 +46,7 @@ function add(total: TestCount, more: TestCount): void {
 
 async function runCheck({ name, program, args }: (typeof checks)[number]): Promise<TestCount> {
   const code = await new Promise<number>((resolve, reject) => {
-    const child = spawn(bin(program), args, { cwd: checkout, stdio: ['ignore', 2, 2] })
+    const child = startProcess(bin(program), args, { cwd: checkout, env: process.env, stdio: ['ignore', 2, 2] })
     child.once('error', reject)
     child.once('exit', status => resolve(status ?? 1))
   })
@@ -86,12 +86,12 @@ async function runTests(
   files: string[] = [],
 ): Promise<ReadonlyMap<string, TestCount>> {
   const reader = outputReader(files)
-  const child = spawn(bin('ava'), args, {
+  const child = startProcess(bin('ava'), args, {
     cwd: checkout,
     env: { ...process.env, ...env, FORCE_COLOR: '0' },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  for await (const text of createInterface({ input: child.stdout })) {
+  for await (const text of createInterface({ input: child.stdout! })) {
     reader.line(text)
     console.log(text)
   }

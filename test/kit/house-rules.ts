@@ -2,6 +2,7 @@ import { dirname, join, normalize } from 'node:path'
 
 /** Layers by folder, and what each may import (ARCHITECTURE.md). `types` = only `import type`. */
 const layers: Record<string, { may: string[]; types?: string[] }> = {
+  lib: { may: [] },
   policy: { may: ['policy'] },
   db: { may: ['policy', 'db'] },
   edge: { may: ['policy', 'db', 'edge'] },
@@ -15,6 +16,7 @@ export const roots = ['workers', 'cli', 'test', 'bench', 'scripts']
 
 /** A library may be imported only where the pattern says. */
 const fences: [library: RegExp, where: RegExp][] = [
+  [/^(node:)?child_process$/, /^lib\/child-process\.ts$|^(bench|test)\//],
   [/^koa$|^@koa\//, /^(api|workers|bench|test)\//],
   [/^dockerode$/, /\.docker\.ts$|^(bench|test)\//],
   [/^@aws-sdk\//, /\.s3\.ts$|^test\//],
@@ -61,7 +63,7 @@ export function breachesOf(path: string, text: string): string[] {
       return [`${path} imports ${from} without its extension`]
     const target = folderOf(normalize(join(dirname(path), from)))
     if (!rule) return roots.includes(target) && !roots.includes(folder) ? [`${path} imports ${from}`] : []
-    const allowed = rule.may.includes(target) || (typeOnly && rule.types?.includes(target))
+    const allowed = target === 'lib' || rule.may.includes(target) || (typeOnly && rule.types?.includes(target))
     return allowed ? [] : [`${path} imports ${typeOnly ? 'types of ' : ''}${from}`]
   })
 }
