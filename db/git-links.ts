@@ -1,4 +1,5 @@
 import { type Db, sqlState } from './database.ts'
+import { deployingRoles } from './deploy-rights.ts'
 import { statement } from './statement.ts'
 import { announceSources } from './webhooks.ts'
 
@@ -139,15 +140,23 @@ const pushed = statement<{ id: string; owner_id: string }>(
   `select a.id, a.owner_id
      from git_links l join apps a on a.id = l.app_id join users u on u.id = a.owner_id
     where l.repository_id = $1 and l.branch = $2 and l.installation_id = $3
-      and a.desired_state <> 'deleted' and u.blocked_at is null`,
+      and a.desired_state <> 'deleted' and u.blocked_at is null
+      and (l.user_id = a.owner_id or exists (
+        select from workspace_apps s
+          join workspace_members m on m.workspace_id = s.workspace_id and m.user_id = l.user_id
+          join users by on by.id = m.user_id
+         where s.app_id = a.id and m.role = any($4) and by.blocked_at is null))`,
 )
 
-/** The live application that a push goes to; undefined when none is linked to this branch by this installation. */
+/**
+ * The live application that a push goes to; undefined when none is linked to this branch by this installation, or whoever linked it
+ * may not deploy it any more.
+ */
 export async function appOfPush(
   db: Db,
   { repositoryId, branch, installationId }: { repositoryId: number; branch: string; installationId: number },
 ): Promise<{ id: string; ownerId: string } | undefined> {
-  const [app] = await pushed(db, [repositoryId, branch, installationId])
+  const [app] = await pushed(db, [repositoryId, branch, installationId, deployingRoles])
   return app && { id: app.id, ownerId: app.owner_id }
 }
 

@@ -43,6 +43,23 @@ export async function setWebhook(db: Db, keys: SealKeys, { appId, token, secret 
   return unseal(keys, row.address_sealed, webhookRow(appId, 'address'))
 }
 
+/** A new address, and a new secret where there was one: nobody knows them yet. False when the application has no webhook. */
+export async function renewWebhook(trx: Db, keys: SealKeys, appId: string): Promise<boolean> {
+  const row = await trx('git_webhooks').where({ app_id: appId }).forUpdate().first('secret_sealed')
+  if (!row) return false
+  const address = randomBytes(32).toString('hex')
+  const secret = randomBytes(32).toString('hex')
+  await trx('git_webhooks')
+    .where({ app_id: appId })
+    .update({
+      address_hash: credentialHash(address),
+      address_sealed: seal(keys, address, webhookRow(appId, 'address')),
+      secret_sealed: row.secret_sealed && seal(keys, secret, webhookRow(appId, 'secret')),
+      updated_at: trx.fn.now(),
+    })
+  return true
+}
+
 /** Removes webhook, token and secret; none is success. */
 export async function removeWebhook(db: Db, appId: string): Promise<void> {
   await db('git_webhooks').where({ app_id: appId }).delete()

@@ -43,7 +43,7 @@ export async function createWorkspace(trx: Db, plans: Plans, ownerId: string, na
 }
 
 /** True of the workspaces `w` that an account owns or has joined. */
-const within = `(w.owner_id = :userId or exists (select from workspace_members m where m.workspace_id = w.id and m.user_id = :userId))`
+export const within = `(w.owner_id = :userId or exists (select from workspace_members m where m.workspace_id = w.id and m.user_id = :userId))`
 
 /**
  * The workspace of `id`, locked for what follows: changes of one workspace take turns. Throws WORKSPACE_NOT_FOUND to whoever is

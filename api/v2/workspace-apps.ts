@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { type Db, transaction } from '../../db/database.ts'
+import type { Db } from '../../db/database.ts'
 import { shareApp, unshareApp } from '../../db/workspace-apps.ts'
 import { lockOwnWorkspace, type WorkspaceRow } from '../../db/workspaces.ts'
 import { accessApp } from '../access.ts'
@@ -7,6 +7,7 @@ import type { Caller } from '../authenticate.ts'
 import { endpoint } from '../endpoint.ts'
 import { appId, workspaceId } from '../fields.ts'
 import { idempotencyErrors, inOneTransaction } from '../idempotent.ts'
+import { changeMembers } from '../workspace-changes.ts'
 
 const body = z.object({ workspaceId, appId })
 const errors = [
@@ -43,8 +44,10 @@ export const workspaceAppsUnshare = endpoint({
   auth: { scope: 'workspaces:manage' },
   body,
   errors,
-  async handle({ caller, body, exchange }, { db }) {
-    await transaction(db, async trx => unshareApp(trx, ...(await ownBoth(trx, caller, body))))
+  async handle({ caller, body, exchange }, parts) {
+    await changeMembers(parts, caller, body.workspaceId, async trx =>
+      unshareApp(trx, ...(await ownBoth(trx, caller, body))),
+    )
     exchange.resource = body.workspaceId
   },
 })

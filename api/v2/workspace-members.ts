@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { findUser } from '../../db/accounts.ts'
-import { type Db, transaction } from '../../db/database.ts'
+import type { Db } from '../../db/database.ts'
 import { sharedAppIds } from '../../db/workspace-apps.ts'
 import { addMember, changeRole, issueInvite, leaveWorkspace, removeMember } from '../../db/workspace-members.ts'
 import { lockOwnWorkspace, type WorkspaceRow } from '../../db/workspaces.ts'
@@ -12,6 +12,7 @@ import type { Caller } from '../authenticate.ts'
 import { endpoint } from '../endpoint.ts'
 import { userId, workspaceId } from '../fields.ts'
 import { idempotencyErrors, inOneTransaction } from '../idempotent.ts'
+import { changeMembers } from '../workspace-changes.ts'
 
 const group = z.enum(memberRoles, { error: 'INVALID_GROUP' })
 const code = z.string({ error: 'INVALID_CODE' }).regex(/^[a-f0-9]{32}$/, 'INVALID_CODE')
@@ -87,8 +88,8 @@ export const membersChange = endpoint({
     'WORKSPACE_NOT_FOUND',
     'MEMBER_NOT_FOUND',
   ],
-  async handle({ caller, body, exchange }, { db }) {
-    await transaction(db, async trx => {
+  async handle({ caller, body, exchange }, parts) {
+    await changeMembers(parts, caller, body.workspaceId, async trx => {
       const workspace = await grantable(trx, caller, body)
       await changeRole(trx, { workspace, memberId: body.memberId }, body.group)
     })
@@ -120,8 +121,10 @@ export const membersRemove = endpoint({
   auth: { scope: 'workspaces:manage' },
   body: z.object({ workspaceId, memberId: userId }),
   errors: ['INVALID_ID', 'CANNOT_EDIT_OWNER', 'PERMISSION_DENIED', 'WORKSPACE_NOT_FOUND', 'MEMBER_NOT_FOUND'],
-  async handle({ caller, body, exchange }, { db }) {
-    await removeMember(db, caller.user.id, body.workspaceId, body.memberId)
+  async handle({ caller, body, exchange }, parts) {
+    await changeMembers(parts, caller, body.workspaceId, trx =>
+      removeMember(trx, caller.user.id, body.workspaceId, body.memberId),
+    )
     exchange.resource = body.workspaceId
   },
 })
@@ -134,8 +137,10 @@ export const workspacesLeave = endpoint({
   auth: { scope: 'workspaces:manage' },
   body: z.object({ workspaceId }),
   errors: ['INVALID_ID', 'CANNOT_LEAVE_OWNER', 'WORKSPACE_NOT_FOUND'],
-  async handle({ caller, body, exchange }, { db }) {
-    exchange.resourceOwner = await leaveWorkspace(db, caller.user.id, body.workspaceId)
+  async handle({ caller, body, exchange }, parts) {
+    await changeMembers(parts, caller, body.workspaceId, async trx => {
+      exchange.resourceOwner = await leaveWorkspace(trx, caller.user.id, body.workspaceId)
+    })
     exchange.resource = body.workspaceId
   },
 })

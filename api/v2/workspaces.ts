@@ -8,6 +8,7 @@ import { endpoint } from '../endpoint.ts'
 import { isoTime, workspaceId } from '../fields.ts'
 import { idempotencyErrors, inOneTransaction } from '../idempotent.ts'
 import { workspaceView } from '../views/workspace.ts'
+import { changeMembers } from '../workspace-changes.ts'
 
 const text = z.string()
 
@@ -94,8 +95,8 @@ export const workspacesDelete = endpoint({
   auth: { scope: 'workspaces:manage' },
   body: z.object({ workspaceId }),
   errors: ['INVALID_ID', 'WORKSPACE_NOT_FOUND', 'PERMISSION_DENIED'],
-  async handle({ caller, body, exchange }, { db }) {
-    await deleteWorkspace(db, caller.user.id, body.workspaceId)
+  async handle({ caller, body, exchange }, parts) {
+    await changeMembers(parts, caller, body.workspaceId, trx => deleteWorkspace(trx, caller.user.id, body.workspaceId))
     exchange.resource = body.workspaceId
   },
 })

@@ -1,3 +1,4 @@
+import { deploysWithdrawn } from './deploys-withdrawn.ts'
 import { downgradeCode } from './downgrade-code.ts'
 import { downgradeRefused } from './downgrade-refused.ts'
 import { memoryHigh } from './memory-high.ts'
@@ -9,6 +10,7 @@ import { type MailFields, type MailTemplate, type MailText, mailLocaleOf } from 
 
 /** Every mail that the platform writes, by name. */
 export const templates = {
+  'deploys-withdrawn': deploysWithdrawn,
   'downgrade-code': downgradeCode,
   'downgrade-refused': downgradeRefused,
   'memory-high': memoryHigh,

@@ -7,7 +7,14 @@ import { templates, writeMail } from '../../policy/mail/templates.ts'
 /** Values that can be told apart, for every field of every template. */
 const samples: MailFields = {
   ...{ app: 'Größe', usedMb: 473, limitMb: 512, percent: 92, signIn: '', code: 'Größe' },
-  ...{ downgrade: '', from: 'pro-12', to: 'standard-8', plan: 'hobby-2', endsAt: '2030-01-31 12:00' },
+  ...{
+    downgrade: '',
+    from: 'pro-12',
+    to: 'standard-8',
+    plan: 'hobby-2',
+    apps: 'Größe, shop',
+    endsAt: '2030-01-31 12:00',
+  },
 }
 
 test('every template says each of its fields in each of 8 languages, and no two languages alike', t => {

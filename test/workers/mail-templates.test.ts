@@ -19,6 +19,7 @@ const [downgrade, signIn] = [newId(), newId()]
 
 /** What each template is queued with; one that is missing does not compile. */
 const queued: { [T in TemplateName]: QueuedFields<T> } = {
+  'deploys-withdrawn': { apps: 'shop' },
   'downgrade-code': { downgrade, from: 'pro-12', to: 'standard-8' },
   'downgrade-refused': { from: 'pro-12', to: 'standard-8' },
   'memory-high': { app, usedMb: 473, limitMb: 512, percent: 92 },
