@@ -1,5 +1,6 @@
-import { chown, mkdir, readdir, rename, rm, stat, statfs } from 'node:fs/promises'
+import { chmod, chown, lstat, mkdir, readdir, rename, stat, statfs } from 'node:fs/promises'
 import { runProcess, systemEnvironment } from '../lib/child-process.ts'
+import { removeVolume } from './app-trash.ts'
 import { NoSpaceLeft } from './container-host.ts'
 import type { Volumes } from './volume.ts'
 
@@ -15,7 +16,7 @@ export function folderVolumes(root: string): Volumes {
     quota: 'checked',
     path,
     async ensure(appId, _sizeMb, uid) {
-      await mkdir(root, { recursive: true })
+      await makeRoot(root)
       await moveUnless(aside(appId), path(appId))
       const present = await stat(path(appId)).catch(() => null)
       if (!present) await demandSpace(root)
@@ -27,13 +28,16 @@ export function folderVolumes(root: string): Volumes {
     },
     bringBack: appId => moveUnless(aside(appId), path(appId)),
     async remove(appId) {
-      await rm(path(appId), { recursive: true, force: true })
-      await rm(aside(appId), { recursive: true, force: true })
+      await removeVolume(path(appId))
+      await removeVolume(aside(appId))
     },
-    async remountAll() {},
+    async remountAll() {
+      for (const appId of await this.list()) await keepToItself(path(appId)).catch(() => {}) // one that is half made
+    },
 
     async unmountAll() {},
     async usedBytes(appId) {
+      // It walks by descriptor and follows no links: whatever a program lays, the number is all that it can change.
       const { stdout } = await runProcess('du', ['-sk', path(appId)], { env: systemEnvironment }).catch(() => ({
         stdout: '0',
       }))
@@ -59,6 +63,21 @@ export async function layOut(folder: string, uid: number): Promise<void> {
   await mkdir(`${folder}/files`, { recursive: true, mode: 0o755 })
   await mkdir(`${folder}/releases`, { recursive: true, mode: 0o755 })
   if (process.getuid?.() === 0) await chown(`${folder}/files`, uid, uid)
+  await keepToItself(folder)
+}
+
+/** Only the host and the user of its files walk into a volume: work for one application runs on the host with its user. */
+export async function keepToItself(folder: string): Promise<void> {
+  if (process.getuid?.() !== 0) return
+  const { uid } = await lstat(`${folder}/files`)
+  await chown(folder, 0, uid)
+  await chmod(folder, 0o710)
+}
+
+/** The folder of all volumes: walked through by everybody, listed by the host only. */
+export async function makeRoot(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o711 })
+  await chmod(folder, 0o711)
 }
 
 /** Rejects with NoSpaceLeft when the disk under `folder` is all but full. */

@@ -1,7 +1,7 @@
 import { access, mkdir, open, readdir, readFile, rename, rm, rmdir, stat, statfs } from 'node:fs/promises'
 import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 import { NoSpaceLeft } from './container-host.ts'
-import { checkedId, demandSpace, layOut, moveUnless } from './volume.folder.ts'
+import { checkedId, demandSpace, keepToItself, layOut, makeRoot, moveUnless } from './volume.folder.ts'
 import type { Volumes } from './volume.ts'
 
 const suffix = '.ext4'
@@ -19,7 +19,8 @@ export function loopVolumes(root: string): Volumes {
 
   async function mountImage(appId: string): Promise<void> {
     if ((await devices(path(appId))).length > 0) return
-    await mkdir(path(appId), { recursive: true, mode: 0o755 })
+    await makeRoot(`${root}/mounts`)
+    await mkdir(path(appId), { recursive: true, mode: 0o700 })
     if (await smallerThanItsFile(image(appId))) await growAtRest(image(appId))
     const mount = () => command('mount', ['-t', 'ext4', '-o', mountOptions, image(appId), path(appId)])
     await mount().catch(async () => {
@@ -83,7 +84,10 @@ export function loopVolumes(root: string): Volumes {
     async remountAll() {
       // One volume that cannot be mounted must not keep the others down.
       const failures: unknown[] = []
-      for (const appId of await list()) await mountImage(appId).catch(error => failures.push(error))
+      for (const appId of await list()) {
+        await mountImage(appId).catch(error => failures.push(error))
+        await keepToItself(path(appId)).catch(() => {}) // one that is half made, or was not mounted
+      }
       if (failures.length > 0) throw new AggregateError(failures, `${failures.length} volumes could not be mounted.`)
     },
 

@@ -1,15 +1,14 @@
-import { createWriteStream, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import { networkVariables, ownVariables, runProcess, startProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { temporalArchive, temporalVersion } from '../../policy/temporal-release.ts'
 import { type Say, step } from '../terminal.ts'
 import { findProgram, MissingPart } from './system-packages.ts'
+import { download } from './verified-download.ts'
 
-/** Later versions carry a replace directive, which `go install` refuses. */
-const version = 'v1.5.1'
-const source = `github.com/temporalio/cli/cmd/temporal@${version}`
+/** Go holds it against the sums of its public log. */
+const source = `github.com/temporalio/cli/cmd/temporal@v${temporalVersion}`
 
 /** Where what is expensive to get is kept, outside of any checkout. */
 export function cacheFolder(): string {
@@ -42,14 +41,12 @@ async function runs(program: string): Promise<boolean> {
 }
 
 async function downloaded(folder: string, say: Say): Promise<string | null> {
-  const arch = { x64: 'amd64', arm64: 'arm64' }[process.arch as string]
-  const url = `https://temporal.download/cli/archive/${version}?platform=${process.platform}&arch=${arch}`
+  const released = temporalArchive(process.platform, process.arch)
+  if (!released) return null
   try {
     return await step(say, 'downloading Temporal', async () => {
-      const response = await fetch(url, { signal: AbortSignal.timeout(600_000) })
-      if (!response.ok || !response.body) throw new Error(`it answered ${response.status}`)
       const archive = join(folder, 'temporal.tar.gz')
-      await pipeline(Readable.fromWeb(response.body as never), createWriteStream(archive))
+      await download(released, archive)
       await runProcess('tar', ['-xzf', archive, '-C', folder, 'temporal'], { env: systemEnvironment })
       const program = join(folder, 'temporal')
       if (!(await runs(program))) throw new Error('what came does not run')
