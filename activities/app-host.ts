@@ -180,7 +180,8 @@ export function appHostActivities(host: AppHostOptions) {
       const unhealthy = await passGate(engine, gate)
       if (unhealthy && release.deploymentId) {
         const output = (await engine.logs(container, lastLogBytes).catch(() => null)) ?? ''
-        await deployments.appendLog(db, release.deploymentId, `${unhealthy.reason}\n${output}`)
+        const text = `${unhealthy.reason}\n${output}`
+        await deployments.appendLog(db, release.deploymentId, text).catch(() => {}) // the log is no reason to fail
       }
       return unhealthy
     },

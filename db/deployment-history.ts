@@ -1,3 +1,4 @@
+import { deploymentLogs } from '../policy/deployment-logs.ts'
 import type { Db } from './database.ts'
 import type { DeploymentRow } from './deployments.ts'
 
@@ -70,6 +71,7 @@ export async function logAfter(db: Db, deploymentId: string, seq: number): Promi
   return db('deployment_logs')
     .where({ deployment_id: deploymentId })
     .where('seq', '>', seq)
+    .whereRaw('octet_length(text) <= ?', [deploymentLogs.wholeBytes]) // an older version has written what it liked
     .orderBy('seq')
     .limit(1000)
     .select('seq', 'text')

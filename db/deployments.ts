@@ -1,5 +1,7 @@
 import type { AppConfigFile } from '../policy/app-config.ts'
+import { deploymentLogs } from '../policy/deployment-logs.ts'
 import { newId } from '../policy/ids.ts'
+import { storable, storableJson } from '../policy/storable-text.ts'
 import type { Db } from './database.ts'
 
 export type DeploymentState = 'pending' | 'clone' | 'commit' | 'restarting' | 'success' | 'error'
@@ -73,7 +75,7 @@ export interface DeploymentStep {
 /** Writes a state and its event once, in one statement; an ended deployment never changes again. */
 export async function record(db: Db, id: string, step: DeploymentStep): Promise<void> {
   const { state, code, message, supersededBy, files, branch } = step
-  const details = JSON.stringify({ branch, files, code, message, superseded_by: supersededBy })
+  const details = storableJson({ branch, files, code, message, superseded_by: supersededBy })
   await db.raw(
     `with changed as (
        update deployments
@@ -82,7 +84,14 @@ export async function record(db: Db, id: string, step: DeploymentStep): Promise<
         where id = :id and state not in ('success', 'error') returning id)
      insert into deployment_events (deployment_id, state, details)
      select id, :state, :details::jsonb from changed on conflict (deployment_id, state) do nothing`,
-    { id, state, code: code ?? null, message: message ?? null, supersededBy: supersededBy ?? null, details },
+    {
+      id,
+      state,
+      code: code ?? null,
+      message: message === undefined ? null : storable(message),
+      supersededBy: supersededBy ?? null,
+      details,
+    },
   )
 }
 
@@ -101,23 +110,35 @@ export async function endUnbegun(db: Db, appId: string): Promise<void> {
 export async function recordConfig(db: Db, id: string, config: AppConfigFile): Promise<void> {
   await db('deployments')
     .where({ id })
-    .update({ config: JSON.stringify(config) })
+    .update({ config: storableJson(config) })
 }
 
-/** Adds a piece of output to a deployment's log. */
-export async function appendLog(db: Db, deploymentId: string, text: string): Promise<void> {
-  await db.raw(
+/**
+ * Adds a piece of output to a deployment's log, while all of it stays within so many bytes. False when it had no room.
+ */
+export async function appendLog(
+  db: Db,
+  deploymentId: string,
+  text: string,
+  mostBytes: number = deploymentLogs.wholeBytes,
+): Promise<boolean> {
+  const { rowCount } = await db.raw(
     `insert into deployment_logs (deployment_id, seq, text)
-     select ?, coalesce(max(seq), 0) + 1, ? from deployment_logs where deployment_id = ?`,
-    [deploymentId, text, deploymentId],
+     select :deploymentId, coalesce(max(seq), 0) + 1, :text from deployment_logs where deployment_id = :deploymentId
+     having coalesce(sum(octet_length(text)), 0) + octet_length(:text) <= :mostBytes`,
+    { deploymentId, text: storable(text), mostBytes },
   )
+  return rowCount === 1
 }
 
-/** The whole log so far, oldest first. */
+/** The whole log so far, oldest first; at most `deploymentLogs.wholeBytes` of one that an older version has written. */
 export async function readLog(db: Db, deploymentId: string): Promise<string> {
-  const rows: { text: string }[] = await db('deployment_logs')
-    .where({ deployment_id: deploymentId })
-    .orderBy('seq')
-    .select('text')
+  const { rows }: { rows: { text: string }[] } = await db.raw(
+    `select text from (
+       select seq, text, sum(octet_length(text)) over (order by seq) as upto
+         from deployment_logs where deployment_id = :deploymentId) pieces
+      where upto <= :mostBytes order by seq`,
+    { deploymentId, mostBytes: deploymentLogs.wholeBytes },
+  )
   return rows.map(row => row.text).join('')
 }

@@ -1,5 +1,6 @@
 import { ApiError } from '../policy/errors.ts'
 import { newId } from '../policy/ids.ts'
+import { storable } from '../policy/storable-text.ts'
 import { type Db, transaction } from './database.ts'
 
 export type OperationKind = 'create' | 'deploy' | 'restore' | 'snapshot' | 'start' | 'stop' | 'restart' | 'delete'
@@ -131,7 +132,9 @@ export async function toEnd(db: Db, targetId: string): Promise<string[]> {
 
 /** What the operation does now, in words for operators. */
 export async function recordStep(db: Db, id: string, step: string): Promise<void> {
-  await db('operations').where({ id, state: 'running' }).update({ step })
+  await db('operations')
+    .where({ id, state: 'running' })
+    .update({ step: storable(step) })
 }
 
 export interface Outcome {
@@ -147,7 +150,7 @@ export async function finish(db: Db, id: string, outcome: Outcome): Promise<void
     .update({
       state: outcome.state,
       code: outcome.code ?? null,
-      message: outcome.message ?? null,
+      message: outcome.message === undefined ? null : storable(outcome.message),
       finished_at: db.fn.now(),
     })
   await announce(db, id)

@@ -9,6 +9,7 @@ import {
   type FollowOptions,
   HostUnreachable,
   ImageUnavailable,
+  type OnOutput,
   type OnPiece,
 } from '../../activities/container-host.ts'
 import type { OutputLine } from '../../activities/container-lines.ts'
@@ -220,14 +221,14 @@ export class FakeContainerHost implements ContainerHost {
     return { cpuPercent: 0.5, memoryBytes: 10_000_000, memoryLimitBytes, ...none }
   }
 
-  async runToEnd(spec: ContainerSpec, onOutput: (text: string) => void, signal: AbortSignal) {
+  async runToEnd(spec: ContainerSpec, onOutput: OnOutput, signal: AbortSignal) {
     signal.throwIfAborted()
     await this.remove(spec.name)
     try {
       await this.create(spec)
       await this.start(spec.name)
       const entry = this.#entry(spec.name)
-      if (entry.output.length > 0) onOutput(textOf(entry))
+      if (entry.output.length > 0) await onOutput(textOf(entry))
       await Promise.race([entry.ended, new Promise(done => signal.addEventListener('abort', done, { once: true }))])
       signal.throwIfAborted()
       return { exitCode: entry.state.exitCode ?? 0, oom: entry.state.oom }
