@@ -38,7 +38,9 @@ export async function bringSource(
     return {}
   }
   const archive = await host.store.open(source.segmentId)
-  await host.archives.unpack(archive, folders.source, owner).finally(() => archive.close())
+  await host.archives
+    .unpack(archive, folders.source, owner, { account: release.ownerId })
+    .finally(() => archive.close())
   return {}
 }
 

@@ -29,21 +29,26 @@ export async function takeBody(endpoint: Endpoint, exchange: Exchange, userId: s
   if (!body) return undefined
   const { 'content-length': length, 'transfer-encoding': chunked } = request.headers
   const mayBeLarge = Number(length ?? (chunked ? maxBodyBytes : 0)) > ordinaryBodyBytes
-  const charge = largeBodies.charge([userId ?? networkOf(exchange.address)])
+  const account = userId ?? networkOf(exchange.address)
+  const charge = largeBodies.charge([account])
   exchange.afterwards(() => charge.end())
   try {
     inviteBody(request, response)
     const bytes = await readBody(request, maxBodyBytes, mayBeLarge ? { charge } : undefined)
-    return accept(body, await parsed(bytes, endpoint))
+    return accept(body, await parsed(bytes, endpoint, account))
   } catch (error) {
     charge.end()
     throw error
   }
 }
 
-async function parsed(bytes: Buffer<ArrayBuffer>, { namesAreData: anyName, holdsFile: file }: Endpoint) {
+async function parsed(
+  bytes: Buffer<ArrayBuffer>,
+  { namesAreData: anyName, holdsFile: file }: Endpoint,
+  account: string,
+): Promise<Record<string, unknown>> {
   const form = { anyName, file }
-  return bytes.length > ordinaryBodyBytes ? parseAside(bytes, form) : parseBody(bytes, form)
+  return bytes.length > ordinaryBodyBytes ? parseAside(bytes, form, account) : parseBody(bytes, form)
 }
 
 /** Throws the code that the field carries, else INVALID_PARAMETERS; never the validator's words. */

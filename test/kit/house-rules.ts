@@ -2,14 +2,14 @@ import { dirname, join, normalize } from 'node:path'
 
 /** Layers by folder, and what each may import (ARCHITECTURE.md). `types` = only `import type`. */
 const layers: Record<string, { may: string[]; types?: string[] }> = {
-  lib: { may: [] },
-  policy: { may: ['policy'] },
-  db: { may: ['policy', 'db'] },
-  edge: { may: ['policy', 'db', 'edge'] },
-  runtimes: { may: ['policy', 'runtimes'] },
-  activities: { may: ['policy', 'db', 'activities', 'edge', 'runtimes'] },
-  workflows: { may: ['policy', 'workflows'], types: ['db', 'activities'] },
-  api: { may: ['policy', 'db', 'api'], types: ['activities', 'workflows'] },
+  lib: { may: ['lib'] },
+  policy: { may: ['lib', 'policy'] },
+  db: { may: ['lib', 'policy', 'db'] },
+  edge: { may: ['lib', 'policy', 'db', 'edge'] },
+  runtimes: { may: ['lib', 'policy', 'runtimes'] },
+  activities: { may: ['lib', 'policy', 'db', 'activities', 'edge', 'runtimes'] },
+  workflows: { may: ['lib', 'policy', 'workflows'], types: ['db', 'activities'] },
+  api: { may: ['lib', 'policy', 'db', 'api'], types: ['activities', 'workflows'] },
 }
 /** Composition roots: they may import everything, and nothing may import them. */
 export const roots = ['workers', 'cli', 'test', 'bench', 'scripts']
