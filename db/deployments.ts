@@ -72,7 +72,7 @@ export interface DeploymentStep {
   files?: { added: string[]; removed: string[]; modified: string[] }
 }
 
-/** Writes a state and its event once, in one statement; an ended deployment never changes again. */
+/** Writes a state and its event once, and announces it, in one statement; an ended deployment never changes again. */
 export async function record(db: Db, id: string, step: DeploymentStep): Promise<void> {
   const { state, code, message, supersededBy, files, branch } = step
   const details = storableJson({ branch, files, code, message, superseded_by: supersededBy })
@@ -81,9 +81,11 @@ export async function record(db: Db, id: string, step: DeploymentStep): Promise<
        update deployments
           set state = :state, code = :code, message = :message, superseded_by = :supersededBy,
               waiting_for = null, finished_at = case when :state in ('success', 'error') then now() end
-        where id = :id and state not in ('success', 'error') returning id)
-     insert into deployment_events (deployment_id, state, details)
-     select id, :state, :details::jsonb from changed on conflict (deployment_id, state) do nothing`,
+        where id = :id and state not in ('success', 'error') returning id),
+     noted as (
+       insert into deployment_events (deployment_id, state, details)
+       select id, :state, :details::jsonb from changed on conflict (deployment_id, state) do nothing)
+     select pg_notify('deployments', id) from changed`,
     {
       id,
       state,
@@ -114,7 +116,7 @@ export async function recordConfig(db: Db, id: string, config: AppConfigFile): P
 }
 
 /**
- * Adds a piece of output to a deployment's log, while all of it stays within so many bytes. False when it had no room.
+ * Adds a piece of output to a deployment's log and announces it, while all of it stays within so many bytes. False when it had no room.
  */
 export async function appendLog(
   db: Db,
@@ -123,9 +125,12 @@ export async function appendLog(
   mostBytes: number = deploymentLogs.wholeBytes,
 ): Promise<boolean> {
   const { rowCount } = await db.raw(
-    `insert into deployment_logs (deployment_id, seq, text)
-     select :deploymentId, coalesce(max(seq), 0) + 1, :text from deployment_logs where deployment_id = :deploymentId
-     having coalesce(sum(octet_length(text)), 0) + octet_length(:text) <= :mostBytes`,
+    `with added as (
+       insert into deployment_logs (deployment_id, seq, text)
+       select :deploymentId, coalesce(max(seq), 0) + 1, :text from deployment_logs where deployment_id = :deploymentId
+       having coalesce(sum(octet_length(text)), 0) + octet_length(:text) <= :mostBytes
+       returning deployment_id)
+     select pg_notify('deployments', deployment_id) from added`,
     { deploymentId, text: storable(text), mostBytes },
   )
   return rowCount === 1
