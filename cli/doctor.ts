@@ -3,6 +3,7 @@ import { statfs } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import type { Command } from 'commander'
 import { countMails } from '../db/mails.ts'
+import { currentRole, type Role } from '../db/process-role.ts'
 import { mailWay } from '../policy/mail/settings.ts'
 import { livingProcesses } from '../workers/supervisor.ts'
 import { withInstallation } from './database.ts'
@@ -38,6 +39,7 @@ export function doctorCommand(program: Command): void {
             .join(', ') || 'none',
         ],
         ...(await portStates(installation)),
+        ['database login', await databaseLogin()],
         ['mail', await mailState(installation)],
         ['stored bodies', await bodyState(installation)],
         ...(await protections()),
@@ -75,6 +77,18 @@ async function portStates({ ports, config }: Installation): Promise<Finding[]> {
       return [name.toLowerCase().replaceAll('_', ' '), `${port} ${open}`] as const
     }),
   )
+}
+
+/** What the processes may do to the database, beyond rows. */
+function databaseLogin(): Promise<string> {
+  return withInstallation((_, db) => currentRole(db)).then(loginState, error => `unknown: ${(error as Error).message}`)
+}
+
+/** A login that may do more than the processes need is told, with what to do. */
+export function loginState({ name, superuser, owner }: Role): string {
+  if (!superuser && !owner) return `${name}: changes rows only`
+  const what = superuser ? 'IS A SUPERUSER' : 'OWNS THE SCHEMA'
+  return `${name} ${what}: whoever gets into a process has the whole server's rights. Give DATABASE_URL a plain login and DATABASE_OWNER_URL this one`
 }
 
 /** Where mail goes, and how much of it does not get there. */

@@ -15,6 +15,8 @@ export interface Config {
   dataDir: string
   logLevel: string
   databaseUrl: string
+  /** Login that owns the schema, for set-up alone; null = the same as the processes'. */
+  databaseOwnerUrl: string | null
   databasePool: number
   temporalAddress: string
   temporalNamespace: string
@@ -129,6 +131,7 @@ export function parseConfig(env: Environment, cwd: string): Config {
     dataDir,
     logLevel: env.LOG_LEVEL ?? 'info',
     databaseUrl: env.DATABASE_URL ?? 'postgres://berth@127.0.0.1:5432/berth',
+    databaseOwnerUrl: env.DATABASE_OWNER_URL || null,
     databasePool: integer(env, 'DATABASE_POOL', 10),
     temporalAddress: env.TEMPORAL_ADDRESS ?? '127.0.0.1:7233',
     temporalNamespace: env.TEMPORAL_NAMESPACE ?? 'default',
