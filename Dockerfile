@@ -13,6 +13,11 @@ FROM node:24.19.0-bookworm-slim
 RUN apt-get update \
  && apt-get install -y --no-install-recommends ca-certificates nginx-light libnginx-mod-http-lua e2fsprogs iptables mmdebstrap git \
  && rm -rf /var/lib/apt/lists/*
+# Users of the API, of the worker, and of the set-up; far from the applications' users, which begin at 10001.
+RUN for user in api:810 worker:811 setup:812; do \
+      groupadd --gid "${user#*:}" "berth-${user%:*}" \
+      && useradd --uid "${user#*:}" --gid "${user#*:}" --no-create-home --home-dir /tmp --shell /usr/sbin/nologin "berth-${user%:*}"; \
+    done
 WORKDIR /berth
 ENV NODE_ENV=production NODE_OPTIONS=--enable-source-maps BERTH_DATA=/var/lib/berth
 COPY --from=build /berth/package.json ./

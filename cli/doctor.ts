@@ -1,6 +1,7 @@
 import { statfs } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { countMails } from '../db/mails.ts'
+import { currentRole, type Role } from '../db/process-role.ts'
 import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 import { mailWay } from '../policy/mail/settings.ts'
 import { settingsWithinSite } from '../policy/registrable-domains.ts'
@@ -38,6 +39,7 @@ export function doctorCommand(program: Command): void {
         ],
         ...(await portStates(installation)),
         ['names', namesState(installation)],
+        ['database login', await databaseLogin()],
         ['mail', await mailState(installation)],
         ['stored bodies', await bodyState(installation)],
         ...(await protections()),
@@ -85,6 +87,18 @@ function namesState({ config }: Installation): string {
   const within = settingsWithinSite(config)
   if (within.length === 0) return 'applications and files are of another site than the API'
   return `${within.join(', ')}: of one registrable domain with BASE_URL - SEE docs/installation.md`
+}
+
+/** What the processes may do to the database, beyond rows. */
+function databaseLogin(): Promise<string> {
+  return withInstallation((_, db) => currentRole(db)).then(loginState, error => `unknown: ${(error as Error).message}`)
+}
+
+/** A login that may do more than the processes need is told, with what to do. */
+export function loginState({ name, superuser, owner }: Role): string {
+  if (!superuser && !owner) return `${name}: changes rows only`
+  const what = superuser ? 'IS A SUPERUSER' : 'OWNS THE SCHEMA'
+  return `${name} ${what}: whoever gets into a process has the whole server's rights. Give DATABASE_URL a plain login and DATABASE_OWNER_URL this one`
 }
 
 /** Where mail goes, and how much of it does not get there. */

@@ -1,11 +1,11 @@
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Config, type Environment, parseConfig } from '../policy/config.ts'
 import { dataFolder, makeDataFolder } from './data-folder.ts'
-import { postgresUrl } from './parts/postgres.ts'
+import { postgresUrl, processUrl } from './parts/postgres.ts'
 import { choosePorts, type PortName, type Ports, portDefaults } from './ports.ts'
-import { openSecrets, type Secrets, sealKeysText } from './secrets.ts'
+import { openSecrets, type Secrets, sealKeysText, secretsForStart } from './secrets.ts'
 
 /** The checkout that this command belongs to; this file runs from `dist/cli` in it, or from `cli` in a test. */
 export const checkout = findCheckout(dirname(fileURLToPath(import.meta.url)))
@@ -53,7 +53,7 @@ export function openDataPlace(env: Environment): DataPlace {
 /** Makes secrets where missing, chooses ports, and fixes every setting for this start. */
 export async function openInstallation(env: Environment, { note, ...place }: DataPlace): Promise<Installation> {
   const { dataDir, runFolder } = place
-  const secrets = openSecrets(dataDir)
+  const secrets = secretsForStart(dataDir)
   const ports = await choosePorts(env, readJson(join(runFolder, 'ports.json')) ?? {})
   const external = { postgres: Boolean(env.DATABASE_URL), temporal: Boolean(env.TEMPORAL_ADDRESS) }
   const settings = settingsFor(env, dataDir, ports, secrets)
@@ -79,7 +79,7 @@ export function loadInstallation(env: Environment): Installation {
     runFolder,
     logFolder: join(dataDir, 'logs'),
     config,
-    secrets: openSecrets(dataDir),
+    secrets: existsSync(join(runFolder, 'settings.json')) ? openSecrets(dataDir) : containerSecrets(env),
     notes: [],
   }
 }
@@ -90,8 +90,18 @@ function containerStart(env: Environment): SavedStart | null {
   return { settings: ownSettings(env), external: { postgres: true, temporal: true }, ports: portDefaults }
 }
 
+/** Nothing is written there either: the folder may not be the container's to write to. */
+function containerSecrets(env: Environment): Secrets {
+  return { masterKey: env.BERTH_MASTER_KEY ?? '', databasePassword: '', installationId: '' }
+}
+
 /** What the environment says wins; the rest follows from ports and secrets. */
-function settingsFor(env: Environment, dataDir: string, ports: Ports, secrets: Secrets): Record<string, string> {
+function settingsFor(
+  env: Environment,
+  dataDir: string,
+  ports: Ports,
+  secrets: ReturnType<typeof secretsForStart>,
+): Record<string, string> {
   const s3rver = env.OBJECT_STORE === 's3rver'
   return {
     BERTH_DATA: dataDir,
@@ -100,7 +110,7 @@ function settingsFor(env: Environment, dataDir: string, ports: Ports, secrets: S
     HOST_NAME: env.HOST_NAME ?? `local-${secrets.installationId}`,
     BERTH_MASTER_KEY: env.BERTH_MASTER_KEY ?? secrets.masterKey,
     BERTH_SEAL_KEYS: env.BERTH_SEAL_KEYS ?? sealKeysText(secrets),
-    DATABASE_URL: env.DATABASE_URL ?? postgresUrl(ports.POSTGRES_PORT, secrets.databasePassword, 'berth'),
+    DATABASE_URL: env.DATABASE_URL ?? processUrl(ports.POSTGRES_PORT, secrets.processPassword, 'berth'),
     TEMPORAL_ADDRESS: env.TEMPORAL_ADDRESS ?? `127.0.0.1:${ports.TEMPORAL_PORT}`,
     ...(env.TEMPORAL_ADDRESS ? {} : { TEMPORAL_UI_URL: `http://127.0.0.1:${ports.TEMPORAL_UI_PORT}` }),
     ...Object.fromEntries((Object.keys(ports) as PortName[]).map(name => [name, String(ports[name])])),
@@ -120,8 +130,20 @@ const ownNames =
 /** The settings of Berth in an environment, kept so that later commands see what the start saw. */
 function ownSettings(env: Environment): Record<string, string> {
   return Object.fromEntries(
-    Object.entries(env).filter((entry): entry is [string, string] => ownNames.test(entry[0]) && entry[1] !== undefined),
+    Object.entries(env).filter(
+      (entry): entry is [string, string] =>
+        ownNames.test(entry[0]) && entry[0] !== ownerSetting && entry[1] !== undefined,
+    ),
   )
+}
+
+/** The one setting that is for the start alone, and for no process. */
+export const ownerSetting = 'DATABASE_OWNER_URL'
+
+/** Where the schema is changed: the login that owns it, or the processes' own where there is one login only. */
+export function ownerUrl({ config, external, ports, secrets }: Installation): string {
+  if (!external.postgres) return postgresUrl(ports.POSTGRES_PORT, secrets.databasePassword, 'berth')
+  return config.databaseOwnerUrl ?? config.databaseUrl
 }
 
 function movedPorts(env: Environment, ports: Ports): string | null {

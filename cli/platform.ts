@@ -1,12 +1,13 @@
 import { join } from 'node:path'
 import { migrate, openDatabase } from '../db/database.ts'
+import { allowProcesses } from '../db/process-role.ts'
 import { surfaceTargets } from '../edge/surfaces.ts'
 import { heapFlags } from '../workers/heap.ts'
 import type { ProcessSpec } from '../workers/supervised-process.ts'
 import type { Supervisor } from '../workers/supervisor.ts'
 import { threadPool } from '../workers/thread-pool.ts'
 import { ensureFirstAccount } from './first-account.ts'
-import { checkout, type Installation } from './installation.ts'
+import { checkout, type Installation, ownerSetting, ownerUrl } from './installation.ts'
 import { ensureDocker } from './parts/docker.ts'
 import { ensureGit } from './parts/git.ts'
 import { s3rverProcess } from './parts/object-store.ts'
@@ -41,13 +42,14 @@ async function startStores(installation: Installation, supervisor: Supervisor, s
       await ensureDatabase(postgresUrl(ports.POSTGRES_PORT, password, 'postgres'), 'berth')
     }
     const db = openDatabase({
-      url: config.databaseUrl,
+      url: ownerUrl(installation),
       pool: 2,
       statementTimeoutMs: 600_000,
       applicationName: 'berth-up',
     })
     try {
       await migrate(db)
+      await allowProcesses(db, config.databaseUrl)
       await ensureFirstAccount(installation, db)
     } finally {
       await db.destroy()
@@ -100,7 +102,7 @@ export function ourProcess(
         '--enable-source-maps',
         join(checkout, 'dist/workers', `${script}.js`),
       ],
-      env: { ...threadPool, ...process.env, ...settings },
+      env: { ...threadPool, ...process.env, [ownerSetting]: '', ...settings },
       cwd: checkout,
     }),
     ready: 'ipc',

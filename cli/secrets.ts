@@ -8,7 +8,10 @@ export interface Secrets {
   masterKey: string
   /** Keys that rotations have added, 32 bytes in hex, by number. */
   sealKeys?: Record<string, string>
+  /** Of the login that owns the embedded Postgres, for set-up alone. */
   databasePassword: string
+  /** Of the login that the processes have there. */
+  processPassword?: string
   /** Part of this machine's host name: two installations on one engine must never take each other's containers for theirs. */
   installationId: string
   /** The first account and its key, once made. */
@@ -22,9 +25,22 @@ const fileName = 'secrets.json'
 export function openSecrets(dataDir: string): Secrets {
   const path = join(dataDir, fileName)
   if (existsSync(path)) return JSON.parse(readFileSync(path, 'utf8')) as Secrets
-  const secrets = { masterKey: random(32), databasePassword: random(24), installationId: random(3) }
+  const secrets = {
+    masterKey: random(32),
+    databasePassword: random(24),
+    processPassword: random(24),
+    installationId: random(3),
+  }
   saveSecrets(dataDir, secrets)
   return secrets
+}
+
+/** The same for a start, with what secrets of an older version lack. */
+export function secretsForStart(dataDir: string): Secrets & Required<Pick<Secrets, 'processPassword'>> {
+  const secrets = openSecrets(dataDir)
+  const whole = { ...secrets, processPassword: secrets.processPassword ?? random(24) }
+  if (!secrets.processPassword) saveSecrets(dataDir, whole)
+  return whole
 }
 
 /** Replaces the file as a whole, durable before it is named. */

@@ -48,7 +48,7 @@ export function surfaceServers(options: EdgeConfigOptions): string[] {
     ]),
     ...block('server', [
       `${listen(settings)};`,
-      `server_name ${namesOf(surface, settings.domain).join(' ')};`,
+      `server_name ${namesOf(surface, settings).join(' ')};`,
       ...logLines(options, 'surface'),
       'client_max_body_size 0;',
       'error_page 400 429 503 504 @failed;',
@@ -76,9 +76,9 @@ export function controlServer(settings: EdgeSettings): string[] {
   ])
 }
 
-function namesOf(surface: Surface, domain: string): string[] {
-  const name = `${surface}.${domain}`
-  return surface === 's3' ? [name, `*.${name}`] : [name]
+function namesOf(surface: Surface, { domain, names }: EdgeSettings): string[] {
+  const all = [...new Set([`${surface}.${domain}`, names[surface] ?? `${surface}.${domain}`])]
+  return surface === 's3' ? all.flatMap(name => [name, `*.${name}`]) : all
 }
 
 function listen({ bind, port }: EdgeSettings): string {

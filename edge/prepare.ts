@@ -71,12 +71,12 @@ async function makeFolders(config: Config, folder: string, owner: Owner | null):
   await rm(controlSocket, { force: true })
 }
 
-/** nginx opens its unix sockets to everybody; their folder is what keeps other users out. */
+/** nginx opens its unix sockets to everybody; their folder is what keeps other users out. A group may have been let in to speak to them. */
 async function makePrivate(path: string): Promise<void> {
   const made = await mkdir(path, { recursive: true })
   if (made) await chmod(path, 0o700)
   const { mode } = await stat(path)
-  if (mode & 0o077)
+  if (mode & 0o067)
     throw new Error(`Other users can enter ${path}, which would hold the proxy's control socket: chmod 700 it.`)
 }
 

@@ -4,6 +4,7 @@ import { countryCodes } from './countries.ts'
 import { absolute, type Environment, integer, list, number, oneOf, required, webAddress } from './environment.ts'
 import { type MailSettings, mailSettings } from './mail/settings.ts'
 import { type SealKeys, sealKeys } from './seal.ts'
+import { type SurfaceNames, surfaceNames } from './surface-names.ts'
 
 export type { Environment }
 
@@ -15,6 +16,8 @@ export interface Config {
   dataDir: string
   logLevel: string
   databaseUrl: string
+  /** Login that owns the schema, for set-up alone; null = the same as the processes'. */
+  databaseOwnerUrl: string | null
   databasePool: number
   temporalAddress: string
   temporalNamespace: string
@@ -95,6 +98,8 @@ export interface EdgeSettings {
   controlSocket: string
   routesFile: string
   domain: string
+  /** Host names of the platform's surfaces beside those below `domain`. */
+  names: SurfaceNames
   /** Processes of the proxy; 0 = one per core. */
   workers: number
   /** Requests that one client address may have open at once, before `rateLimitScale`. */
@@ -129,6 +134,7 @@ export function parseConfig(env: Environment, cwd: string): Config {
     dataDir,
     logLevel: env.LOG_LEVEL ?? 'info',
     databaseUrl: env.DATABASE_URL ?? 'postgres://berth@127.0.0.1:5432/berth',
+    databaseOwnerUrl: env.DATABASE_OWNER_URL || null,
     databasePool: integer(env, 'DATABASE_POOL', 10),
     temporalAddress: env.TEMPORAL_ADDRESS ?? '127.0.0.1:7233',
     temporalNamespace: env.TEMPORAL_NAMESPACE ?? 'default',
@@ -154,6 +160,7 @@ export function parseConfig(env: Environment, cwd: string): Config {
       controlSocket: env.EDGE_CONTROL_SOCKET ?? `${dataDir}/run/edge/control.sock`,
       routesFile: env.EDGE_ROUTES_FILE ?? `${dataDir}/proxy/routes.json`,
       domain,
+      names: surfaceNames(env),
       workers: integer(env, 'EDGE_WORKERS', 0),
       connectionsPerAddress: integer(env, 'EDGE_CONNECTIONS_PER_ADDRESS', 100),
       trustedProxies: list(env.EDGE_TRUSTED_PROXIES),

@@ -16,12 +16,25 @@ const services = new Map(
     .slice(1)
     .map(part => [part.slice(0, part.indexOf(':')), part] as const),
 )
-const oneShot = ['temporal-schema', 'setup']
+const oneShot = ['temporal-schema', 'folders', 'setup']
+const ours = ['folders', 'setup', 'api', 'worker', 'host', 'proxy']
 
 test('every part of an installation is there', t => {
   t.deepEqual(
     [...services.keys()],
-    ['postgres', 'temporal-schema', 'temporal', 'temporal-ui', 'objects', 'setup', 'api', 'worker', 'host', 'proxy'],
+    [
+      'postgres',
+      'temporal-schema',
+      'temporal',
+      'temporal-ui',
+      'objects',
+      'folders',
+      'setup',
+      'api',
+      'worker',
+      'host',
+      'proxy',
+    ],
   )
 })
 
@@ -61,21 +74,88 @@ test('every variable that the file demands stands in .env.example, and no secret
   t.regex(text('.gitignore'), /^\.env$/m)
 })
 
+/** Variables of one of our services, those of the blocks that it takes in first. */
+function environmentOf(name: string): Map<string, string> {
+  const pairs = (part: string, indent: number) =>
+    [...part.matchAll(new RegExp(`^ {${indent}}([A-Z0-9_]+): (.*)$`, 'gm'))].map(
+      ([, key, value]) => [key!, value!] as const,
+    )
+  const block = (anchor: string) => pairs(compose.split(`: &${anchor}\n`)[1]?.split('\n\n')[0] ?? '', 2)
+  const part = services.get(name) ?? ''
+  const taken = /<<: \[?((?:\*(?:plain|work)(?:, )?)+)\]?$/m.exec(part)?.[1]?.match(/\w+/g) ?? []
+  return new Map([...taken.flatMap(block), ...pairs(part.split('environment:')[1] ?? '', 6)])
+}
+
 test('every setting that the processes get is one that Berth reads', t => {
-  const start = compose.indexOf('environment: &environment')
-  const block = compose.slice(start, compose.indexOf('  volumes: &data'))
-  const pairs = [...block.matchAll(/^ {4}([A-Z0-9_]+): (.*)$/gm)].map(([, name, value]) => [name!, value!] as const)
-  t.true(pairs.length > 20)
   const known = text('policy/config.ts')
-  for (const [name] of pairs) t.true(known.includes(name), name)
   const defaults = (value: string): string => {
-    const filled = value.replace(/\$\{([A-Z0-9_]+)(?::-([^${}]*))?(?::\?)?\}/g, (_, key, or) => or ?? key)
-    return filled === value ? value : defaults(filled)
+    const whole = value.replace(/\$\{([A-Z0-9_]+)(?::-([^${}]*))?(?::\?)?\}/g, (_, key, or) => or ?? key)
+    return whole === value ? value : defaults(whole)
   }
-  const filled = Object.fromEntries(pairs.map(([name, value]) => [name, defaults(value)]))
-  const config = parseConfig(filled, '/')
+  const filled = (name: string) =>
+    Object.fromEntries([...environmentOf(name)].map(([key, value]) => [key, defaults(value)]))
+  for (const name of ours) for (const key of environmentOf(name).keys()) t.true(known.includes(key), `${name}: ${key}`)
+  t.true(environmentOf('worker').size > 20)
+  const config = parseConfig(filled('worker'), '/')
   t.like(config.edge, { bind: '0.0.0.0', port: 80, controlSocket: '/var/lib/berth/run/edge/control.sock' })
   t.is(config.urls.files, 'http://files.BERTH_DOMAIN')
   t.is(config.appsDomain, 'apps.BERTH_DOMAIN')
   t.like(config.objectStore, { kind: 's3', bucket: 'berth' })
+  t.like(parseConfig(filled('proxy'), '/'), { edge: config.edge, ports: config.ports, rateLimitScale: 1 })
+})
+
+test('each of our containers has a user, gives up what it does not need, and cannot write its own files', t => {
+  const common = compose.split('x-berth: &berth\n')[1]!.split('\n\n')[0]!
+  t.regex(common, /^ {2}cap_drop: \[ALL\]$/m)
+  t.regex(common, /^ {2}security_opt: \["no-new-privileges:true"\]$/m)
+  t.regex(common, /^ {2}read_only: true$/m)
+  t.notRegex(common, /environment|volumes|privileged/, 'secrets and folders are given one by one')
+  const users = new Map(ours.map(name => [name, /^ {4}user: "(\d+):\1"$/m.exec(services.get(name)!)?.[1]]))
+  t.deepEqual(Object.fromEntries(users), {
+    folders: '0',
+    setup: '812',
+    api: '810',
+    worker: '811',
+    host: '0',
+    proxy: '0',
+  })
+  for (const user of users.values()) if (user !== '0') t.true(dockerfile.includes(`:${user}`), user)
+  for (const name of ours) {
+    const part = services.get(name)!
+    t.true(part.includes('<<: *berth'), name)
+    t.notRegex(part, /security_opt/, name)
+    if (name === 'host') continue
+    t.notRegex(part, /^ {4}(privileged|cap_drop|read_only|.*docker\.sock)/m, name)
+  }
+  const capabilities = (name: string) => /cap_add: \[(.*)\]/.exec(services.get(name)!)?.[1]?.split(', ') ?? []
+  for (const name of ['setup', 'api', 'worker']) t.deepEqual(capabilities(name), [], name)
+  t.deepEqual(capabilities('proxy'), ['NET_BIND_SERVICE', 'SETUID', 'SETGID', 'CHOWN', 'DAC_OVERRIDE', 'KILL'])
+})
+
+test('secrets and folders by need', t => {
+  const secret = /\$\{[A-Z0-9_]*(?:KEY|KEYS|KEY_ID|PASSWORD)(?::|\})|SMTP_URL/
+  const secretsOf = (name: string) =>
+    [...environmentOf(name)].filter(([, value]) => secret.test(value)).map(([key]) => key)
+  const work = [
+    'BERTH_MASTER_KEY',
+    'BERTH_SEAL_KEYS',
+    'DATABASE_URL',
+    'S3_STORE_ACCESS_KEY_ID',
+    'S3_STORE_SECRET_ACCESS_KEY',
+  ]
+  t.deepEqual(secretsOf('proxy'), [])
+  t.deepEqual(secretsOf('folders'), [])
+  t.deepEqual(secretsOf('setup'), ['BERTH_MASTER_KEY', 'DATABASE_OWNER_URL', 'DATABASE_URL'])
+  t.deepEqual(secretsOf('api'), work)
+  t.deepEqual(secretsOf('host'), work)
+  t.deepEqual(secretsOf('worker'), [...work, 'SMTP_URL'])
+  for (const name of ['api', 'worker', 'host']) {
+    t.true(environmentOf(name).get('DATABASE_URL')?.startsWith('postgres://berth_process:'), name)
+    t.false(environmentOf(name).has('DATABASE_OWNER_URL'), name)
+  }
+  const foldersOf = (name: string) =>
+    [...services.get(name)!.matchAll(/- \$\{BERTH_DATA:-\/var\/lib\/berth\}(\S*?):/g)].map(([, path]) => path)
+  t.deepEqual(foldersOf('api'), [])
+  t.deepEqual(foldersOf('worker'), ['/run/edge', '/mail'])
+  t.deepEqual(foldersOf('proxy'), ['/run/edge', '/proxy'])
 })

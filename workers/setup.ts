@@ -1,5 +1,6 @@
 import { Connection } from '@temporalio/client'
 import { migrate, openDatabase } from '../db/database.ts'
+import { allowProcesses } from '../db/process-role.ts'
 import { parseConfig } from '../policy/config.ts'
 import { openLog } from './connect.ts'
 import { prepareNamespace } from './temporal-namespace.ts'
@@ -10,12 +11,13 @@ const log = openLog(config, 'setup')
 if (!/^[0-9a-f]{64}$/.test(config.masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
 
 const db = openDatabase({
-  url: config.databaseUrl,
+  url: config.databaseOwnerUrl ?? config.databaseUrl,
   pool: 2,
   statementTimeoutMs: 600_000,
   applicationName: 'berth-setup',
 })
 await migrate(db)
+await allowProcesses(db, config.databaseUrl)
 await db.destroy()
 log.info({}, 'the schema is up to date')
 

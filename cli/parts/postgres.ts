@@ -21,6 +21,11 @@ export function postgresUrl(port: number, password: string, database: string): s
   return `postgres://berth:${password}@127.0.0.1:${port}/${database}`
 }
 
+/** The address that the processes get: their login may change rows, nothing else. */
+export function processUrl(port: number, password: string, database: string): string {
+  return `postgres://berth_process:${password}@127.0.0.1:${port}/${database}`
+}
+
 /** Postgres on loopback as one of our processes; the cluster is made when there is none. */
 export async function postgresProcess(options: PostgresOptions, say: Say): Promise<ProcessSpec> {
   const user = systemUser(say)

@@ -14,8 +14,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
 import { dataFolder, makeDataFolder } from '../../cli/data-folder.ts'
-import { dataDirOf, loadInstallation, NotRunning, openDataPlace, openInstallation } from '../../cli/installation.ts'
+import {
+  dataDirOf,
+  loadInstallation,
+  NotRunning,
+  openDataPlace,
+  openInstallation,
+  ownerUrl,
+} from '../../cli/installation.ts'
 import { reachableByOthers } from '../../cli/parts/reach.ts'
+import { ourProcess } from '../../cli/platform.ts'
 import { openSecrets, saveSecrets } from '../../cli/secrets.ts'
 
 function openFolder(): string {
@@ -32,6 +40,24 @@ test('secrets are made once, and readable to their owner only', t => {
   saveSecrets(folder, { ...made, apiKey: 'key' })
   t.is(openSecrets(folder).apiKey, 'key')
   t.is(statSync(join(folder, 'secrets.json')).mode & 0o777, 0o600)
+})
+
+test('an installation of before the processes had a login of their own gets one, and its processes no other', async t => {
+  const env = { BERTH_DATA: join(openFolder(), 'data'), DATABASE_OWNER_URL: 'postgres://owner:x@127.0.0.1/y' }
+  const place = openDataPlace(env)
+  const { processPassword: _, ...older } = openSecrets(place.dataDir)
+  saveSecrets(place.dataDir, older)
+  const installation = await openInstallation(env, place)
+  const { processPassword, ...kept } = openSecrets(place.dataDir)
+  t.deepEqual(kept, older)
+  t.regex(processPassword ?? '', /^[0-9a-f]{48}$/)
+  t.is(new URL(installation.config.databaseUrl).username, 'berth_process')
+  t.is(new URL(installation.config.databaseUrl).password, String(processPassword))
+  t.true(ownerUrl(installation).startsWith(`postgres://berth:${older.databasePassword}@`))
+  t.false('DATABASE_OWNER_URL' in loadInstallation({ BERTH_DATA: env.BERTH_DATA }).settings)
+  const { env: given } = await ourProcess('api', 'api', [], installation.settings).command()
+  t.falsy(given?.DATABASE_OWNER_URL)
+  t.false(JSON.stringify(installation.settings).includes(String(older.databasePassword)))
 })
 
 test('later commands see the settings of the start, and ports stay the same', async t => {

@@ -6,6 +6,7 @@ import { listApps, uploadArchive } from '../../cli/client.ts'
 import { followApp } from '../../cli/follow-app.ts'
 import { openDatabase } from '../../db/database.ts'
 import { listHosts } from '../../db/hosts.ts'
+import { currentRole } from '../../db/process-role.ts'
 import { startTicks } from '../../workers/process-record.ts'
 import { startBerth } from '../kit/command.ts'
 import {
@@ -58,6 +59,9 @@ test.serial('the first start ends with the example answering, and says where eve
     Object.entries(known).filter(([, value]) => !value),
     [],
   )
+  const db = openDatabase({ url: known.database_url as string, pool: 1 })
+  const role = await currentRole(db).finally(() => db.destroy())
+  t.like(role, { superuser: false, owner: false }, 'the processes may change rows only')
   t.regex(await page(known, `hello.${known.apps_domain}`), /^200 .*Your first application is up/s)
   t.deepEqual(
     (await processes()).map(({ name }) => name),

@@ -68,6 +68,8 @@ test('the control socket lies in a folder that other users cannot enter', async 
   t.is((await stat(dirname(config.edge.controlSocket))).mode & 0o777, 0o700)
   await chmod(dirname(config.edge.controlSocket), 0o755)
   await t.throwsAsync(prepareEdge(config), { message: /chmod 700/ })
+  await chmod(dirname(config.edge.controlSocket), 0o710)
+  await t.notThrowsAsync(prepareEdge(config), 'a group that somebody let in stays')
 })
 
 test('nginx runs on it as an ordinary user too', async t => {

@@ -15,7 +15,9 @@ const portsOf = ([base, blob, s3, files, open]: Origin[]) => ({
 test('each surface of the platform answers under its own name', async t => {
   const origins = await Promise.all(['api', 'blob', 's3', 'files', 'public'].map(named))
   const targets = surfaceTargets('0.0.0.0', [portsOf(origins)])
-  const proxy = await startProxy({ BERTH_DOMAIN: 'berth.test' }, () => ({ targets }))
+  const proxy = await startProxy({ BERTH_DOMAIN: 'berth.test', FILES_URL: 'https://files.strangers.test' }, () => ({
+    targets,
+  }))
   t.teardown(async () => {
     await proxy.stop()
     for (const origin of origins) await origin.stop()
@@ -23,6 +25,7 @@ test('each surface of the platform answers under its own name', async t => {
   for (const surface of ['api', 'blob', 's3', 'files', 'public'])
     t.is((await ask(proxy.port, `${surface}.berth.test`)).body, surface)
   t.is((await ask(proxy.port, 'bucket.s3.berth.test:80')).body, 's3')
+  t.is((await ask(proxy.port, 'files.strangers.test')).body, 'files', 'a name of another domain, from its setting')
   t.is((await ask(proxy.port, 'berth.test')).status, 404)
 })
 
