@@ -9,11 +9,13 @@ const archives: Readonly<Record<string, readonly [name: string, sha256: string]>
   'darwin-arm64': ['darwin_arm64', 'cca01b7ea35ad56e2a328d9ae596bf716bd22313ef63c7a761c88354457c2415'],
 }
 
-/** Where the archive with Temporal's program is, and its SHA-256; null where none was released. */
-export function temporalArchive(platform: string, arch: string): { url: string; sha256: string } | null {
+/** Places that have the archive with Temporal's program, and its SHA-256; null where none was released. */
+export function temporalArchive(platform: string, arch: string): { urls: string[]; sha256: string } | null {
   const found = archives[`${platform}-${arch}`]
   if (!found) return null
   const [name, sha256] = found
   const release = `https://github.com/temporalio/cli/releases/download/v${temporalVersion}`
-  return { url: `${release}/temporal_cli_${temporalVersion}_${name}.tar.gz`, sha256 }
+  const [os, processor] = name.split('_')
+  const mirror = `https://temporal.download/cli/archive/v${temporalVersion}?platform=${os}&arch=${processor}`
+  return { urls: [`${release}/temporal_cli_${temporalVersion}_${name}.tar.gz`, mirror], sha256 }
 }

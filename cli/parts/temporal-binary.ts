@@ -70,7 +70,9 @@ async function built(folder: string, say: Say): Promise<string> {
 }
 
 const goVariables = ['PATH', 'HOME', 'TMPDIR', 'XDG_CACHE_HOME', 'GIT_SSL_CAINFO'].concat(
-  ['PATH', 'CACHE', 'MODCACHE', 'PROXY', 'SUMDB', 'NOSUMDB', 'PRIVATE', 'FLAGS', 'TOOLCHAIN'].map(name => `GO${name}`),
+  ['PATH', 'CACHE', 'MODCACHE', 'PROXY', 'SUMDB', 'NOSUMDB', 'PRIVATE', 'FLAGS', 'TOOLCHAIN', 'ROOT', 'NOPROXY'].map(
+    name => `GO${name}`,
+  ),
 )
 
 function goInstall(go: string, folder: string): Promise<void> {

@@ -3,11 +3,30 @@ import { createWriteStream, rmSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 
+interface Known {
+  urls: readonly string[]
+  /** In hex. */
+  sha256: string
+}
+
 /**
- * Brings a file whose SHA-256 (hex) is known, within 10 minutes. Rejects, and leaves nothing, when something else came: what is
- * downloaded runs beside root.
+ * Brings a file that is known by its SHA-256 from the first place that has it, within 10 minutes each. Rejects with the last reason,
+ * and leaves nothing, when none has: what is downloaded runs beside root.
  */
-export async function download({ url, sha256 }: { url: string; sha256: string }, path: string): Promise<void> {
+export async function download({ urls, sha256 }: Known, path: string): Promise<void> {
+  let reason: unknown = new Error('nobody has it')
+  for (const url of urls) {
+    const failed = await bring(url, sha256, path).then(
+      () => null,
+      error => ({ error }),
+    )
+    if (!failed) return
+    reason = failed.error
+  }
+  throw reason
+}
+
+async function bring(url: string, sha256: string, path: string): Promise<void> {
   const response = await fetch(url, { signal: AbortSignal.timeout(600_000) })
   if (!response.ok || !response.body) throw new Error(`it answered ${response.status}`)
   const hash = createHash('sha256')

@@ -8,7 +8,7 @@ import { planInstall } from '../../activities/install-plan.ts'
 import type { Release } from '../../activities/release.ts'
 import { releaseFolders } from '../../activities/release-files.ts'
 import { loopVolumes } from '../../activities/volume.loop.ts'
-import { until } from '../contracts/container-host.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { realDocker } from '../kit/docker.ts'
 import { give, lay, seen } from '../kit/folders.ts'
 
@@ -101,7 +101,7 @@ test.before(async () => {
   const spec = appContainer(release, { files, dependencies: null }, {}, traits)
   await host.create(spec)
   await host.start(spec.name)
-  await until(async () => existsSync(join(files, 'watching')))
+  await comesTrue(async () => existsSync(join(files, 'watching')))
 })
 
 test.after.always(async () => {
@@ -114,7 +114,7 @@ test.serial('a folder that becomes a link while it is copied leads to nothing of
   let raced = 0
   for (let round = 0; round < rounds * 10 && raced < rounds; round++) {
     const build = await plan('')
-    await until(async () => existsSync(join(files, 'swapped')))
+    await comesTrue(async () => existsSync(join(files, 'swapped')))
     t.is(await readlink(join(files, 'a')), '/proc/self')
     const texts = Object.values(seen(build))
     t.true(texts.includes('file 644 brought'))

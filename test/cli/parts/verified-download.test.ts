@@ -20,10 +20,12 @@ test('a program is taken as it was released, and nothing else is', async t => {
   t.teardown(() => server.close())
   const from = (name: string) => `http://127.0.0.1:${(server.address() as AddressInfo).port}/${name}`
   const path = join(ownFolder(t), 'program')
-  await t.throwsAsync(download({ url: from('other'), sha256 }, path), { message: /SHA-256 differs/ })
+  await t.throwsAsync(download({ urls: [from('missing'), from('other')], sha256 }, path), {
+    message: /SHA-256 differs/,
+  })
   t.false(existsSync(path))
-  await t.throwsAsync(download({ url: from('missing'), sha256 }, path), { message: 'it answered 404' })
-  await download({ url: from('program'), sha256 }, path)
+  await t.throwsAsync(download({ urls: [from('missing')], sha256 }, path), { message: 'it answered 404' })
+  await download({ urls: [from('other'), from('program')], sha256 }, path)
   t.true(readFileSync(path).equals(content))
 })
 
