@@ -3,6 +3,7 @@ import * as apps from '../db/apps.ts'
 import { takeSlot } from '../db/build-slots.ts'
 import type { Db } from '../db/database.ts'
 import * as deployments from '../db/deployments.ts'
+import { commandImageSeconds } from '../policy/host-places.ts'
 import { startContainer } from './app-start.ts'
 import type { AppTurns } from './app-turns.ts'
 import type { Archives } from './archive.ts'
@@ -19,6 +20,7 @@ import {
 import { hosted, refusal } from './failures.ts'
 import type { FetchRequest, Git } from './git.ts'
 import { exitOf, passGate, type Unhealthy } from './health-gate.ts'
+import { imageWithin } from './image-wait.ts'
 import { installRelease } from './install.ts'
 import { planInstall } from './install-plan.ts'
 import type { ObjectStore } from './object-store.ts'
@@ -94,7 +96,8 @@ export function appHostActivities(host: AppHostOptions) {
     if (release.deploymentId) await deployments.record(db, release.deploymentId, step)
   }
 
-  async function run(release: Release): Promise<StartedContainer> {
+  /** Starts a release; a command waits for its image for so many seconds only. */
+  async function run(release: Release, imageSeconds: number | null): Promise<StartedContainer> {
     const folders = foldersOf(release)
     const uid = ownerUid(release)
     const { version, values } = await host.variables(release)
@@ -104,7 +107,7 @@ export function appHostActivities(host: AppHostOptions) {
       appContainer({ ...release, uid }, { files: folders.files, dependencies }, values, host.traits),
     )
     await engine.ensureNetwork(networkOf(release))
-    await engine.ensureImage(spec.image)
+    await imageWithin(engine, spec.image, { seconds: imageSeconds, signal: cancellationSignal() })
     const started = await turns(release.appId, () => startContainer(engine, spec))
     return { ...started, bootId: host.bootId, variablesVersion: version }
   }
@@ -169,7 +172,7 @@ export function appHostActivities(host: AppHostOptions) {
 
     async startRelease(release: Release): Promise<StartedContainer> {
       await reached(release, { state: 'restarting' })
-      return run(release)
+      return run(release, null)
     },
 
     /** Null when the program answers or stays alive; else why it is not let through, with its last lines in the log. */
@@ -194,7 +197,7 @@ export function appHostActivities(host: AppHostOptions) {
       const state = await engine.inspect(appContainerName(release))
       if (mustStand && state?.running && firstAttempt())
         throw refusal('CONTAINER_ALREADY_STARTED', 'The application runs already.')
-      return run(release)
+      return run(release, commandImageSeconds)
     },
 
     /** Ends the container and tells how it ended. `mustRun` refuses to stop what does not run. */

@@ -1,6 +1,7 @@
 import { type Db, transaction } from '../db/database.ts'
 import * as deployments from '../db/deployments.ts'
 import * as operations from '../db/operations.ts'
+import { keepSnapshotPlace, leaveSnapshotPlace } from '../db/snapshot-places.ts'
 import { markFailed, markGood, type StoredSnapshot } from '../db/snapshots.ts'
 import { refusal } from './failures.ts'
 import { type Failure, failed, inWords } from './outcome-words.ts'
@@ -9,6 +10,15 @@ import type { LaneOperation } from './release.ts'
 /** Outcomes of snapshots and restores into Postgres. Each is one transaction and may be repeated. */
 export function snapshotRecords(db: Db) {
   return {
+    /** Whether its host's place for snapshots is this operation's, now and for a while. */
+    async keepSnapshotPlace({ id, release }: LaneOperation): Promise<boolean> {
+      return keepSnapshotPlace(db, release.hostId, id)
+    },
+
+    async leaveSnapshotPlace({ id, release }: LaneOperation): Promise<void> {
+      await leaveSnapshotPlace(db, release.hostId, id)
+    },
+
     /** The archive was read back and is good. */
     async snapshotTaken({ id }: LaneOperation, stored: StoredSnapshot): Promise<void> {
       await transaction(db, async trx => {
