@@ -1,28 +1,25 @@
 import { activityInfo, cancellationSignal } from '@temporalio/activity'
 import * as apps from '../db/apps.ts'
 import { takeSlot } from '../db/build-slots.ts'
-import type { Db } from '../db/database.ts'
 import * as deployments from '../db/deployments.ts'
+import { commandImageSeconds } from '../policy/host-places.ts'
+import type { AppHostOptions } from './app-host-options.ts'
 import { startContainer } from './app-start.ts'
-import type { AppTurns } from './app-turns.ts'
-import type { Archives } from './archive.ts'
-import { type ContainerHost, type ContainerState, labels } from './container-host.ts'
+import { type ContainerState, labels } from './container-host.ts'
 import {
   appContainer,
   appContainerName,
   buildContainerName,
   fingerprinted,
-  type HostTraits,
   stopGraceSeconds,
   tenantNetwork,
 } from './container-spec.ts'
 import { hosted, refusal } from './failures.ts'
-import type { FetchRequest, Git } from './git.ts'
 import { exitOf, passGate, type Unhealthy } from './health-gate.ts'
+import { imageWithin } from './image-wait.ts'
 import { installRelease } from './install.ts'
 import { planInstall } from './install-plan.ts'
-import type { ObjectStore } from './object-store.ts'
-import type { Placement, PlaceRequest } from './placement.ts'
+import type { PlaceRequest } from './placement.ts'
 import type { ContainerExit, Release, StartedContainer } from './release.ts'
 import {
   dependenciesOf,
@@ -33,42 +30,10 @@ import {
   writePrepared,
 } from './release-files.ts'
 import { bringSource, type Owner } from './release-source.ts'
-import type { Snapshots } from './snapshots.ts'
-import { type StepTurnsOptions, stepTurns } from './step-turns.ts'
-import type { Volumes } from './volume.ts'
+import { stepTurns } from './step-turns.ts'
 
 export type { Unhealthy } from './health-gate.ts'
 export type AppHostActivities = ReturnType<typeof appHostActivities>
-
-export interface AppVariables {
-  version: number
-  values: Readonly<Record<string, string>>
-}
-
-export interface AppHostOptions {
-  db: Db
-  engine: ContainerHost
-  volumes: Volumes
-  archives: Archives
-  store: ObjectStore
-  traits: HostTraits
-  healthGateSeconds: number
-  placement: Placement
-  snapshots: Snapshots
-  /** Turns on each application of this host, shared with its reads and its watch: a paused container cannot be stopped. */
-  turns: AppTurns
-  git: Git
-  gitLimits: Pick<FetchRequest, 'maxBytes' | 'timeoutSeconds' | 'allowedHosts'>
-  /** The access token for the repository of a deployment, null when it needs none. */
-  credentials(deploymentId: string): Promise<string | null>
-  /** The application's own variables, read anew for each start. Rejects with READ_FAILED when one cannot be decrypted. */
-  variables(release: Pick<Release, 'appId' | 'language'>): Promise<AppVariables>
-  /** The user that owns every application's files, where the host may not give them one of their own (it is not root). */
-  sharedUid: number | null
-  /** Id of this boot of the machine. */
-  bootId: string
-  confirm?: StepTurnsOptions['confirm']
-}
 
 /** What a container host does for one application. Every effect is named by ids, so that doing it twice is doing it once. */
 export function appHostActivities(host: AppHostOptions) {
@@ -97,7 +62,8 @@ export function appHostActivities(host: AppHostOptions) {
     if (release.deploymentId) await deployments.record(db, release.deploymentId, step)
   }
 
-  async function run(release: Release): Promise<StartedContainer> {
+  /** Starts a release; a command waits for its image for so many seconds only. */
+  async function run(release: Release, imageSeconds: number | null): Promise<StartedContainer> {
     const folders = foldersOf(release)
     const uid = ownerUid(release)
     const { version, values } = await host.variables(release)
@@ -107,7 +73,7 @@ export function appHostActivities(host: AppHostOptions) {
       appContainer({ ...release, uid }, { files: folders.files, dependencies }, values, host.traits),
     )
     await engine.ensureNetwork(networkOf(release))
-    await engine.ensureImage(spec.image)
+    await imageWithin(engine, spec.image, { seconds: imageSeconds, signal: cancellationSignal() })
     const alone = release.hostname === null
     const started = await turn(release, () => startContainer(engine, spec, { alone, mine: () => mine(release) }))
     return { ...started, bootId: host.bootId, variablesVersion: version }
@@ -178,7 +144,7 @@ export function appHostActivities(host: AppHostOptions) {
     async startRelease(release: Release): Promise<StartedContainer> {
       await mine(release)
       await reached(release, { state: 'restarting' })
-      return run(release)
+      return run(release, null)
     },
 
     /** Null when the program answers or stays alive; else why it is not let through, with its last lines in the log. */
@@ -203,7 +169,7 @@ export function appHostActivities(host: AppHostOptions) {
       const state = await engine.inspect(appContainerName(release))
       if (mustStand && state?.running && firstAttempt())
         throw refusal('CONTAINER_ALREADY_STARTED', 'The application runs already.')
-      return run(release)
+      return run(release, commandImageSeconds)
     },
 
     /** Ends the container and tells how it ended. `mustRun` refuses to stop what does not run. */

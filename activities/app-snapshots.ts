@@ -5,12 +5,13 @@ import { loadApp } from '../db/apps.ts'
 import { recordStep } from '../db/operations.ts'
 import * as segments from '../db/segments.ts'
 import { findByOperation, recordBelongings, type SnapshotRow, type StoredSnapshot } from '../db/snapshots.ts'
-import type { AppHostOptions } from './app-host.ts'
+import type { AppHostOptions } from './app-host-options.ts'
 import { standstill } from './app-standstill.ts'
 import { fenced } from './claims.ts'
 import { hosted, refusal } from './failures.ts'
 import type { Release } from './release.ts'
 import { releaseFolders } from './release-files.ts'
+import { awaitPlace, holdingPlace } from './snapshot-place.ts'
 import { type MadeSnapshot, SnapshotCorrupt, type SnapshotFacts } from './snapshots.ts'
 
 export type AppSnapshotActivities = ReturnType<typeof appSnapshotActivities>
@@ -57,6 +58,11 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
   }
 
   return hosted({
+    /** Ends when its host's place for snapshots is this operation's. */
+    async awaitSnapshotPlace(release: Release, operationId: string): Promise<void> {
+      await awaitPlace(db, { hostId: release.hostId, operationId }, cancellationSignal())
+    },
+
     /**
      * Makes the archive of an application's files and reads it back. Each attempt has a body of its own in the object store; those
      * that nothing refers to in the end are swept.
@@ -73,10 +79,13 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
       const fresh = setInterval(() => void segments.stillDrawn(db, segmentId).catch(() => {}), drawAgainMs)
       try {
         await mine(operationId, trx => recordStep(trx, operationId, 'copying files'))
-        const { stored, told } = await copy(release, factsOf(row, belongings), segmentId, signal)
-        await mine(operationId, trx => recordStep(trx, operationId, 'reading the archive back'))
-        await readBack(segmentId, told, signal)
-        return { segmentId, size: stored.size, sha256: stored.sha256, digest: told.digest }
+        const place = { hostId: release.hostId, operationId }
+        return await holdingPlace(db, place, async () => {
+          const { stored, told } = await copy(release, factsOf(row, belongings), segmentId, signal)
+          await mine(operationId, trx => recordStep(trx, operationId, 'reading the archive back'))
+          await readBack(segmentId, told, signal)
+          return { segmentId, size: stored.size, sha256: stored.sha256, digest: told.digest }
+        })
       } catch (error) {
         await segments.condemn(db, segmentId).catch(() => {}) // the sweep finds it by its age then
         throw error

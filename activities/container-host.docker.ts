@@ -1,4 +1,5 @@
 import Docker from 'dockerode'
+import type { imagePulls } from '../policy/host-places.ts'
 import { applicationRange } from '../policy/networks.ts'
 import { call, engineSeconds, status, unless } from './container-calls.docker.ts'
 import { labelFilter, watch } from './container-events.docker.ts'
@@ -19,6 +20,8 @@ export interface DockerHostOptions {
   makeRootfs: MakeRootfs
   /** Where the ranges of networks are taken from. */
   networkRange?: string
+  /** How images are pulled. */
+  pulls?: typeof imagePulls
 }
 
 /** Lines of log that are looked at; a log file is 10 MB at most. */
@@ -30,10 +33,11 @@ export function dockerHost({
   dockerHost,
   makeRootfs,
   networkRange = applicationRange,
+  pulls,
 }: DockerHostOptions): ContainerHost {
   const docker = new Docker(address(dockerHost))
   const networks = containerNetworks(docker, networkRange)
-  const images = containerImages(docker, makeRootfs)
+  const images = containerImages(docker, makeRootfs, pulls)
   const readings = containerReadings(docker)
   const container = (name: string) => docker.getContainer(name)
 

@@ -1,10 +1,13 @@
 import { createReadStream } from 'node:fs'
 import type Docker from 'dockerode'
+import { FairSlots } from '../lib/fair-slots.ts'
+import { imagePulls } from '../policy/host-places.ts'
 import { runtimes } from '../policy/runtimes.ts'
 import { call, named, unless } from './container-calls.docker.ts'
 import { HostUnreachable, ImageUnavailable } from './container-host.ts'
 
 type Progress = (line: string) => void
+type Pulls = typeof imagePulls
 
 /** Makes a root file system for an image name (`runtimes/rootfs.ts`); null = no recipe. */
 export type MakeRootfs = (
@@ -12,8 +15,9 @@ export type MakeRootfs = (
   onProgress: Progress,
 ) => Promise<{ tarball: string; changes: readonly string[] } | null>
 
-/** Images are brought once at a time each, however many deployments wait for them. */
-export function containerImages(docker: Docker, makeRootfs: MakeRootfs) {
+/** Images are brought once at a time each, however many deployments wait for them, and few at once. */
+export function containerImages(docker: Docker, makeRootfs: MakeRootfs, pulls = imagePulls) {
+  const slots = new FairSlots({ atOnce: pulls.atOnce })
   const underWay = new Map<string, Promise<void>>()
   const present = (image: string): Promise<boolean> =>
     call(() => docker.getImage(image).inspect())
@@ -21,8 +25,13 @@ export function containerImages(docker: Docker, makeRootfs: MakeRootfs) {
       .then(Boolean)
 
   async function bring(image: string, onProgress: Progress): Promise<void> {
+    const leave = await slots.enter(image)
+    await bringNow(image, onProgress).finally(leave!)
+  }
+
+  async function bringNow(image: string, onProgress: Progress): Promise<void> {
     const source = officialName(image) ?? image
-    const refused = await pull(docker, source, onProgress).then(
+    const refused = await pull(docker, source, onProgress, pulls).then(
       () => null,
       error => error as Error,
     )
@@ -59,21 +68,37 @@ function officialName(image: string): string | null {
   return null
 }
 
-/** No deadline for the whole: layers are large. Refusals of the registry come as a message in the stream too. */
-async function pull(docker: Docker, image: string, onProgress: Progress): Promise<void> {
-  const stream = await docker.pull(image).catch(error => {
-    throw named(error)
-  })
-  await new Promise<void>((done, failed) => {
-    docker.modem.followProgress(
-      stream,
-      error => (error ? failed(error) : done()),
-      (event: { status?: string; id?: string }) => {
-        if (event.status && !/^(Downloading|Extracting)$/.test(event.status))
-          onProgress([event.id, event.status].filter(Boolean).join(' '))
-      },
-    )
-  })
+/** Ends when nothing has come for a while, or it takes too long. Refusals of the registry come as a message in the stream too. */
+async function pull(docker: Docker, image: string, onProgress: Progress, pulls: Pulls): Promise<void> {
+  const over = new AbortController()
+  const { signal } = over
+  const giveUp = (seconds: number) =>
+    over.abort(new Error(`The registry has not brought the image ${image} within ${seconds} s.`))
+  const deadline = setTimeout(giveUp, pulls.seconds * 1000, pulls.seconds)
+  const silence = setTimeout(giveUp, pulls.silentSeconds * 1000, pulls.silentSeconds)
+  try {
+    const aborted = new Promise<never>((_, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+    })
+    const stream = await Promise.race([docker.pull(image, { abortSignal: signal }), aborted])
+    const ended = new Promise<void>((done, failed) => {
+      docker.modem.followProgress(
+        stream,
+        error => (error ? failed(error) : done()),
+        (event: { status?: string; id?: string }) => {
+          silence.refresh()
+          if (event.status && !/^(Downloading|Extracting)$/.test(event.status))
+            onProgress([event.id, event.status].filter(Boolean).join(' '))
+        },
+      )
+    })
+    await Promise.race([ended, aborted])
+  } catch (error) {
+    throw signal.aborted ? signal.reason : named(error)
+  } finally {
+    clearTimeout(deadline)
+    clearTimeout(silence)
+  }
 }
 
 async function tag(docker: Docker, source: string, image: string): Promise<void> {

@@ -2,6 +2,7 @@ import { cancellationSignal, heartbeat } from '@temporalio/activity'
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common'
 import { ArchiveRefused } from './archive.ts'
 import { HostUnreachable, ImageUnavailable, NoSpaceLeft } from './container-host.ts'
+import { ImageOnItsWay } from './image-wait.ts'
 import { BodyNotFound } from './object-store.ts'
 import { OverlayRefused } from './overlay.ts'
 import { SnapshotCorrupt } from './snapshots.ts'
@@ -21,11 +22,13 @@ export function withCode(error: unknown): unknown {
   if (error instanceof ImageUnavailable) return refusal('DEPLOY_FAILED', error.message)
   if (error instanceof BodyNotFound)
     return refusal('DEPLOY_FAILED', 'The uploaded archive is no longer in the object store.')
-  if (error instanceof HostUnreachable) return ApplicationFailure.retryable(error.message, 'ACTION_FAILED')
+  if (error instanceof HostUnreachable || error instanceof ImageOnItsWay)
+    return ApplicationFailure.retryable(error.message, 'ACTION_FAILED')
   return error
 }
 
-const beatMs = 2000
+/** A heartbeat comes at this pace. */
+export const beatMs = 2000
 
 /**
  * Wraps every activity of a host: errors get their catalogue codes, heartbeats tell that the process lives (and bring the

@@ -1,6 +1,6 @@
 import * as deployments from '../db/deployments.ts'
 import { runtimes } from '../policy/runtimes.ts'
-import type { AppHostOptions } from './app-host.ts'
+import type { AppHostOptions } from './app-host-options.ts'
 import { buildContainer, tenantNetwork } from './container-spec.ts'
 import { deploymentLog } from './deployment-log.ts'
 import { refusal } from './failures.ts'

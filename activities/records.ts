@@ -45,7 +45,7 @@ export function recordActivities(options: RecordsOptions) {
   }
 
   return {
-    ...snapshotRecords(fence),
+    ...snapshotRecords(db, fence),
 
     /** The next operation of an application with all its decisions, or null when nothing waits that may run beside `underWay`. */
     async claimNext(

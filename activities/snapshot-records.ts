@@ -1,5 +1,7 @@
+import type { Db } from '../db/database.ts'
 import * as deployments from '../db/deployments.ts'
 import * as operations from '../db/operations.ts'
+import { keepSnapshotPlace, leaveSnapshotPlace } from '../db/snapshot-places.ts'
 import { markFailed, markGood, type StoredSnapshot } from '../db/snapshots.ts'
 import type { Fence } from './claims.ts'
 import { refusal } from './failures.ts'
@@ -7,8 +9,17 @@ import { type Failure, failed, inWords } from './outcome-words.ts'
 import type { LaneOperation } from './release.ts'
 
 /** Outcomes of snapshots and restores into Postgres. Each is one transaction and may be repeated. */
-export function snapshotRecords(fence: Fence) {
+export function snapshotRecords(db: Db, fence: Fence) {
   return {
+    /** Whether its host's place for snapshots is this operation's, now and for a while. */
+    async keepSnapshotPlace({ id, release }: LaneOperation): Promise<boolean> {
+      return keepSnapshotPlace(db, release.hostId, id)
+    },
+
+    async leaveSnapshotPlace({ id, release }: LaneOperation): Promise<void> {
+      await leaveSnapshotPlace(db, release.hostId, id)
+    },
+
     /** The archive was read back and is good. */
     async snapshotTaken({ id }: LaneOperation, stored: StoredSnapshot): Promise<void> {
       await fence(id, async trx => {

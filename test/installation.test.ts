@@ -101,7 +101,11 @@ test('every setting that the processes get is one that Berth reads', t => {
   t.is(config.urls.files, 'http://files.BERTH_DOMAIN')
   t.is(config.appsDomain, 'apps.BERTH_DOMAIN')
   t.like(config.objectStore, { kind: 's3', bucket: 'berth' })
-  t.like(parseConfig(filled('proxy'), '/'), { edge: config.edge, ports: config.ports, rateLimitScale: 1 })
+  const { files, public: open } = config.edge.names
+  const edge = { ...config.edge, names: { files, public: open } }
+  const proxy = parseConfig(filled('proxy'), '/')
+  t.deepEqual(proxy.edge, edge)
+  t.like(proxy, { ports: config.ports, rateLimitScale: 1 })
 })
 
 test('each of our containers has a user, gives up what it does not need, and cannot write its own files', t => {

@@ -12,10 +12,9 @@ import { watchFirewall } from './firewall-watch.ts'
 import { leased, takeHostLease } from './host-lease.ts'
 import { watchMetrics } from './host-metrics.ts'
 import { type HostParts, hostFolder } from './host-parts.ts'
+import { serveHostQueues } from './host-queues.ts'
 import { serveHost } from './host-server.ts'
 import { watchHost } from './host-watch.ts'
-import { buildsQueue, hostQueue, snapshotsQueue } from './lanes.ts'
-import { startWorker } from './temporal-worker.ts'
 
 const seenEveryMs = 1000
 
@@ -85,27 +84,14 @@ export async function startHost(parts: HostParts) {
     healthGateSeconds: config.host.healthGateSeconds,
   }
   const activities = withCrashPoints('host', leased(lease, appHostActivities(options)))
-  const commands = await startWorker(config, log, {
-    taskQueue: hostQueue(config.queuePrefix, hostId),
-    activities,
-    maxConcurrentActivityTaskExecutions: 20,
-  })
-  const builds = await startWorker(config, log, {
-    taskQueue: buildsQueue(config.queuePrefix, hostId),
-    activities,
-    maxConcurrentActivityTaskExecutions: config.host.buildSlots,
-  })
-  const copies = await startWorker(config, log, {
-    taskQueue: snapshotsQueue(config.queuePrefix, hostId),
-    activities: withCrashPoints('host', leased(lease, appSnapshotActivities(options))),
-    maxConcurrentActivityTaskExecutions: 1,
-  })
+  const snapshots = withCrashPoints('host', leased(lease, appSnapshotActivities(options)))
+  const queues = await serveHostQueues({ config, log, hostId, activities, snapshots })
   return {
-    ended: Promise.race([commands.ended, builds.ended, copies.ended, lease.ended]),
+    ended: Promise.race([queues.ended, lease.ended]),
     async stop() {
       ending.abort()
       if (!lease.lost.aborted) await hosts.leaveHost(db, hostId).catch(() => {})
-      await Promise.all([commands.stop(), builds.stop(), copies.stop()])
+      await queues.stop()
       await Promise.all(loops)
       await new Promise(resolve => {
         reads.server.close(resolve)

@@ -19,6 +19,11 @@ export const platformQueue = (prefix: string): string => `${prefix}platform`
 export const buildsQueue = (prefix: string, hostId: string): string => `${hostQueue(prefix, hostId)}/builds`
 /** Snapshots of a host wait here, and are taken one at a time. */
 export const snapshotsQueue = (prefix: string, hostId: string): string => `${hostQueue(prefix, hostId)}/snapshots`
+/** Commands and undo steps of a host: nothing that takes long comes here. */
+export const commandsQueue = (prefix: string, hostId: string): string => `${hostQueue(prefix, hostId)}/commands`
+/** The next snapshot of a host waits here for its place, the others behind it. */
+export const snapshotPlacesQueue = (prefix: string, hostId: string): string =>
+  `${snapshotsQueue(prefix, hostId)}/places`
 export const hostQueue = (prefix: string, hostId: string): string => `${prefix}host/${hostId}`
 
 /** Lanes over Temporal. Without the deadline the client would retry for minutes inside a request. */

@@ -1,4 +1,4 @@
-import type { AppHostOptions } from '../activities/app-host.ts'
+import type { AppHostOptions } from '../activities/app-host-options.ts'
 import { refusal } from '../activities/failures.ts'
 import { assertReadable, readVariables } from '../db/app-variables.ts'
 import type { Db } from '../db/database.ts'

@@ -1,4 +1,4 @@
-import { ActivityCancellationType, proxyActivities, proxyLocalActivities } from '@temporalio/workflow'
+import { ActivityCancellationType, patched, proxyActivities, proxyLocalActivities } from '@temporalio/workflow'
 import type { AppHostActivities } from '../activities/app-host.ts'
 import type { AppSnapshotActivities } from '../activities/app-snapshots.ts'
 import type { EdgeActivities } from '../activities/edge-routes.ts'
@@ -52,10 +52,11 @@ const heartbeatTimeout = '15s'
 /** The activities of the operation's host, with the deadlines of those who wait for them. */
 export function hostOf(lane: LaneInput, { release }: LaneOperation) {
   const taskQueue = `${lane.queuePrefix}host/${release.hostId}`
+  const commands = patched('commands-apart') ? `${taskQueue}/commands` : taskQueue
   return {
     /** A person waits. */
     command: proxyActivities<AppHostActivities>({
-      taskQueue,
+      taskQueue: commands,
       cancellationType,
       heartbeatTimeout,
       scheduleToStartTimeout: '8s',
@@ -68,13 +69,14 @@ export function hostOf(lane: LaneInput, { release }: LaneOperation) {
       taskQueue,
       cancellationType,
       heartbeatTimeout,
+      priority: { fairnessKey: release.ownerId },
       scheduleToStartTimeout: '30m',
       startToCloseTimeout: '20m',
       retry: { initialInterval: '500ms', maximumInterval: '15s', maximumAttempts: 20 },
     }),
     /** What was begun is taken back as soon as the host answers, however long that takes: half of it may not stay. */
     patient: proxyActivities<AppHostActivities>({
-      taskQueue,
+      taskQueue: commands,
       cancellationType,
       heartbeatTimeout,
       startToCloseTimeout: '20m',
@@ -90,6 +92,17 @@ export function hostOf(lane: LaneInput, { release }: LaneOperation) {
       startToCloseTimeout: '20m',
       scheduleToCloseTimeout: '140m',
       retry: { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s', maximumAttempts: 12 },
+    }),
+    /** The host's place for a snapshot, accounts in turn; who is next waits at the host. */
+    place: proxyActivities<AppSnapshotActivities>({
+      taskQueue: `${taskQueue}/snapshots/places`,
+      cancellationType,
+      heartbeatTimeout,
+      priority: { fairnessKey: release.ownerId },
+      scheduleToStartTimeout: '6h',
+      startToCloseTimeout: '4h',
+      scheduleToCloseTimeout: '12h',
+      retry: { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s' },
     }),
     /** One snapshot of a host at a time, accounts in turn: reading everything twice is what its disk is busy with. */
     copy: proxyActivities<AppSnapshotActivities>({

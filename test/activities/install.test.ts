@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import test from 'ava'
-import type { AppHostOptions } from '../../activities/app-host.ts'
+import type { AppHostOptions } from '../../activities/app-host-options.ts'
 import { installRelease } from '../../activities/install.ts'
 import type { Release } from '../../activities/release.ts'
 import { releaseFolders } from '../../activities/release-files.ts'

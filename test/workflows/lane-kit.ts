@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { cancellationSignal } from '@temporalio/activity'
 import { Client, Connection } from '@temporalio/client'
 import test from 'ava'
 import { pino } from 'pino'
@@ -6,15 +7,16 @@ import type { AppHostActivities } from '../../activities/app-host.ts'
 import type { AppSnapshotActivities } from '../../activities/app-snapshots.ts'
 import { hosted } from '../../activities/failures.ts'
 import type { Release } from '../../activities/release.ts'
+import { awaitPlace } from '../../activities/snapshot-place.ts'
 import type { Db } from '../../db/database.ts'
 import * as hosts from '../../db/hosts.ts'
 import * as operations from '../../db/operations.ts'
 import * as segments from '../../db/segments.ts'
 import { parseConfig } from '../../policy/config.ts'
 import { newId } from '../../policy/ids.ts'
-import { buildsQueue, hostQueue, snapshotsQueue, temporalLanes } from '../../workers/lanes.ts'
+import { serveHostQueues } from '../../workers/host-queues.ts'
+import { temporalLanes } from '../../workers/lanes.ts'
 import { startPlatformWorker } from '../../workers/platform-worker.ts'
-import { startWorker } from '../../workers/temporal-worker.ts'
 import { type TestDatabase, testDatabase } from '../kit/database.ts'
 import { fakeEdge } from '../kit/edge.fake.ts'
 import { rows } from '../kit/rows.ts'
@@ -56,6 +58,7 @@ async function start(
     TEMPORAL_ADDRESS: temporal.address,
     QUEUE_PREFIX: temporal.queuePrefix,
     BLOB_UPKEEP: 'off',
+    BUILD_SLOTS: '100',
   }
   const config = parseConfig(env, process.cwd())
   const client = new Client({ connection: await Connection.connect({ address: temporal.address }) })
@@ -67,9 +70,7 @@ async function start(
   const calls: string[] = []
   const steps = new Map<string, string[]>()
   const activities = hosted(recorded(db, script, calls, steps))
-  const host = await startWorker(config, log, { taskQueue: hostQueue(temporal.queuePrefix, 'h1'), activities })
-  const builds = await startWorker(config, log, { taskQueue: buildsQueue(temporal.queuePrefix, 'h1'), activities })
-  const copies = await startWorker(config, log, { taskQueue: snapshotsQueue(temporal.queuePrefix, 'h1'), activities })
+  const host = await serveHostQueues({ config, log, hostId: 'h1', activities, snapshots: activities })
   await hosts.registerHost(db, {
     id: 'h1',
     address: '127.0.0.1',
@@ -83,8 +84,6 @@ async function start(
     () => client.connection.close(),
     () => platform.stop(),
     () => host.stop(),
-    () => builds.stop(),
-    () => copies.stop(),
     async () => clearInterval(seen),
   )
   return {
@@ -131,6 +130,7 @@ function recorded(
     stopApp: async () => exit,
     removeContainers: async () => {},
     removeFiles: async () => {},
+    awaitSnapshotPlace: ({ hostId }, operationId) => awaitPlace(db, { hostId, operationId }, cancellationSignal()),
     takeSnapshot: async () => ({
       segmentId: await segments.draw(db),
       size: 10,
@@ -141,6 +141,7 @@ function recorded(
   const chosen = Object.entries({ ...usual, ...script }).map(([name, activity]) => [
     name,
     async (release: Release, ...rest: never[]) => {
+      if (name === 'awaitSnapshotPlace') return usual.awaitSnapshotPlace(release, ...(rest as never as [string]))
       calls.push(name)
       steps.set(release.appId, [...(steps.get(release.appId) ?? []), `${name} ${release.number}`])
       return (activity as (release: Release, ...rest: never[]) => Promise<unknown>)(release, ...rest)
@@ -154,7 +155,7 @@ function runner(db: Db, lanes: { wake(appId: string, ownerId: string): Promise<v
     for (;;) {
       const row = await operations.find(db, id)
       if (row && !['queued', 'running'].includes(row.state)) return row
-      await sleep(20)
+      await sleep(50)
     }
   }
   return {

@@ -3,6 +3,7 @@ import test from 'ava'
 import { configOf } from '../../db/app-configuration.ts'
 import { type AppRow, loadApp } from '../../db/apps.ts'
 import { transaction } from '../../db/database.ts'
+import * as operations from '../../db/operations.ts'
 import { cancelOperation } from '../../db/operator-acts.ts'
 import { laneId } from '../../workers/lanes.ts'
 import { keepHistory } from '../kit/histories.ts'
@@ -96,6 +97,23 @@ test('a deploy builds beside a snapshot, and changes versions only after it', as
   t.is((await end()).state, 'success')
   t.is((await deploy.end()).state, 'success')
   await keepHistory(client, 'snapshot-beside-deploy', app.id)
+})
+
+test('a snapshot that waits for those of others on its host holds up no deploy of its own application', async t => {
+  const { running, snapshot, push, behave, db } = await kit
+  const [other, app] = [await running(), await running()]
+  const plan = behave(other, { pauseAt: 'takeSnapshot 1' })
+  t.teardown(() => plan.open())
+  const copying = await snapshot(other)
+  await plan.reached
+  const waits = await snapshot(app)
+  const step = async () => (await operations.find(db, waits.operationId))?.step
+  while (!/waiting for its host/.test((await step()) ?? '')) await sleep(20)
+  t.is((await (await push(app)).end()).state, 'success')
+  t.regex((await step()) ?? '', /waiting for its host/)
+  plan.open()
+  t.is((await copying.end()).state, 'success')
+  t.is((await waits.end()).state, 'success')
 })
 
 test('Temporal forgets a snapshot: it is taken from the beginning, once', async t => {

@@ -1,0 +1,49 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import type { Release } from '../../activities/release.ts'
+import { loadApp } from '../../db/apps.ts'
+import { gatePlaces } from '../../policy/host-places.ts'
+import { laneKit } from '../workflows/lane-kit.ts'
+
+const hangs = new Set<string>()
+const inGate = new Set<string>()
+let most = 0
+let open = () => {}
+const opened = new Promise<void>(resolve => {
+  open = resolve
+})
+
+const kit = laneKit({
+  async passHealthGate({ appId, ownerId }: Release) {
+    if (!hangs.has(ownerId)) return null
+    inGate.add(appId)
+    most = Math.max(most, inGate.size)
+    await opened
+    inGate.delete(appId)
+    return null
+  },
+})
+
+test('the gates of one account hang: commands and deploys of another on the same host go through', async t => {
+  t.timeout(200_000)
+  const { db, make, run, lanes } = await kit
+  const [hostile, neighbour] = [await make.user(), await make.user()]
+  hangs.add(hostile.id)
+  const many: Awaited<ReturnType<typeof make.app>>[] = []
+  for (let n = 0; n < 40; n++) many.push(await make.app(hostile.id, { memoryMb: 256 }, { planMemoryMb: () => 100_000 }))
+  t.teardown(open)
+  for (const { app } of many) await lanes.wake(app.id, hostile.id)
+  while (inGate.size < gatePlaces.perOwner) await sleep(20)
+
+  const { app, operationId } = await make.app(neighbour.id)
+  await lanes.wake(app.id, neighbour.id)
+  t.is((await run.ended(operationId)).state, 'success')
+  t.is((await run.command(app, 'stop')).state, 'success')
+  t.is((await run.command(app, 'start')).state, 'success')
+  t.like(await loadApp(db, app.id), { status: 'running' })
+
+  t.is(inGate.size, gatePlaces.perOwner)
+  open()
+  for (const { operationId } of many) t.is((await run.ended(operationId)).state, 'success')
+  t.is(most, gatePlaces.perOwner)
+})

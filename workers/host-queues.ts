@@ -1,0 +1,69 @@
+import type { Logger } from 'pino'
+import type { AppHostActivities } from '../activities/app-host.ts'
+import type { AppSnapshotActivities } from '../activities/app-snapshots.ts'
+import { inPlaces } from '../activities/host-places.ts'
+import { OwnerPlaces } from '../activities/owner-places.ts'
+import type { Config } from '../policy/config.ts'
+import { commandPlaces, gatePlaces, releasePlaces, tasksAtOnce } from '../policy/host-places.ts'
+import { buildsQueue, commandsQueue, hostQueue, snapshotPlacesQueue, snapshotsQueue } from './lanes.ts'
+import { type RunningWorker, startWorker } from './temporal-worker.ts'
+
+export interface HostQueuesOptions {
+  config: Config
+  log: Logger
+  hostId: string
+  activities: AppHostActivities
+  snapshots: AppSnapshotActivities
+}
+
+/**
+ * Serves the queues of one host. Commands have one that nothing long ever comes to, and in each queue an account has its share:
+ * what takes long for one holds up neither the commands nor the deploys of another.
+ */
+export async function serveHostQueues(options: HostQueuesOptions): Promise<RunningWorker> {
+  const { config, log, hostId, activities, snapshots } = options
+  const { queuePrefix, host } = config
+  const long = longPlaces()
+  const commands = new OwnerPlaces(commandPlaces)
+  const workers = await Promise.all([
+    startWorker(config, log, {
+      taskQueue: commandsQueue(queuePrefix, hostId),
+      activities: inPlaces(activities, () => commands),
+      maxConcurrentActivityTaskExecutions: tasksAtOnce,
+    }),
+    // Lanes that were begun by an older version send their commands here too: these wait for no place.
+    startWorker(config, log, {
+      taskQueue: hostQueue(queuePrefix, hostId),
+      activities: inPlaces(activities, name => long[name] ?? null),
+      maxConcurrentActivityTaskExecutions: tasksAtOnce,
+    }),
+    startWorker(config, log, {
+      taskQueue: buildsQueue(queuePrefix, hostId),
+      activities,
+      maxConcurrentActivityTaskExecutions: host.buildSlots,
+    }),
+    startWorker(config, log, {
+      taskQueue: snapshotPlacesQueue(queuePrefix, hostId),
+      activities: snapshots,
+      maxConcurrentActivityTaskExecutions: 1,
+    }),
+    startWorker(config, log, {
+      taskQueue: snapshotsQueue(queuePrefix, hostId),
+      activities: snapshots,
+      maxConcurrentActivityTaskExecutions: 1,
+    }),
+  ])
+  return {
+    ended: Promise.race(workers.map(worker => worker.ended)),
+    async stop() {
+      await Promise.all(workers.map(worker => worker.stop()))
+    },
+  }
+}
+
+function longPlaces(): Record<string, OwnerPlaces> {
+  const releases = new OwnerPlaces(releasePlaces)
+  const gates = new OwnerPlaces(gatePlaces)
+  const steps = { prepareRelease: releases, placeFiles: releases, startRelease: releases, passHealthGate: gates }
+  return steps satisfies Partial<Record<keyof AppHostActivities, OwnerPlaces>>
+}
