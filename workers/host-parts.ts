@@ -55,13 +55,16 @@ export interface HostParts {
   close(): Promise<void>
 }
 
+/** Folder of this host's files. */
+export const hostFolder = (config: Config): string => join(config.dataDir, 'hosts', config.host.id)
+
 /** Share of the machine's memory that applications may reserve when HOST_MEMORY_MB does not say. */
 const reservable = 0.9
 
 /** Opens the parts of this host from its configuration, and puts its firewall in place. */
 export async function openHost(config: Config, log: Logger): Promise<HostParts> {
   if (!/^[0-9a-f]{64}$/.test(config.masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
-  const root = join(config.dataDir, 'hosts', config.host.id)
+  const root = hostFolder(config)
   await mkdir(root, { recursive: true, mode: 0o711 })
   const { volumes, notice: quotaNotice } = await openVolumes({ root, quota: config.host.quota })
   const engine = dockerHost({ dockerHost: config.host.dockerHost, makeRootfs: rootfsMaker(imageCache()) })

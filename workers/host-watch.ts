@@ -13,6 +13,8 @@ export interface WatchOptions extends StrayOptions {
   /** Id of this boot of the machine; nobody saw the end of a container that was started in another one. */
   bootId: string
   everySeconds?: number
+  /** Rejects when another process is this host now. */
+  held?(): Promise<void>
 }
 
 const gatherMs = 100
@@ -89,11 +91,12 @@ function observe(app: apps.AppRow, container: ContainerState | null): Observatio
 }
 
 async function act(
-  { db, engine, turns, log, bootId }: WatchOptions,
+  { db, engine, turns, log, bootId, held }: WatchOptions,
   app: apps.AppRow,
   container: ContainerState | null,
   decision: Verdict,
 ): Promise<void> {
+  await held?.()
   if (decision !== 'nothing') log.info({ appId: app.id, decision }, 'watch')
   if (decision === 'record-start' && container) {
     const startedAt = container.startedAt ?? new Date()
