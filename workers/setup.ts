@@ -1,5 +1,7 @@
+import { randomUUID } from 'node:crypto'
 import { Connection } from '@temporalio/client'
 import { migrate, openDatabase } from '../db/database.ts'
+import { claimInstallation } from '../db/installation.ts'
 import { parseConfig } from '../policy/config.ts'
 import { openLog } from './connect.ts'
 import { prepareNamespace } from './temporal-namespace.ts'
@@ -16,6 +18,7 @@ const db = openDatabase({
   applicationName: 'berth-setup',
 })
 await migrate(db)
+await claimInstallation(db, randomUUID())
 await db.destroy()
 log.info({}, 'the schema is up to date')
 
