@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Db } from '../db/database.ts'
 import { bodyRow, bodyRows, hashBeside, knownBodies, ownersOf, type StoredRow } from '../db/stored-bodies.ts'
+import { installationMark } from '../policy/ids.ts'
 import { BodyNotFound, type ObjectStore } from './object-store.ts'
 
 /** A body that is not as its row says. */
@@ -69,6 +70,6 @@ export async function unknownBodies(db: Db, store: ObjectStore, ids: readonly st
   const known = await knownBodies(db, ids)
   const unknown: string[] = []
   // A row is there before its body and goes after it: what the sweep took meanwhile has neither.
-  for (const id of ids) if (!known.has(id) && (await store.head(id))) unknown.push(id)
+  for (const id of ids) if (id !== installationMark && !known.has(id) && (await store.head(id))) unknown.push(id)
   return unknown
 }

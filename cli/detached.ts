@@ -11,13 +11,14 @@ interface Word {
 }
 
 /** Starts the supervisor in the background, shows its progress, and returns once everything answers. */
-export async function upDetached({ dataDir, runFolder, logFolder, note }: DataPlace): Promise<void> {
+export async function upDetached({ dataDir, runFolder, logFolder, note }: DataPlace, adopt = false): Promise<void> {
   const running = runningSupervisor(runFolder)
   if (running) throw new AlreadyRunning(running)
   if (note) sayOnStderr(note)
   const path = join(logFolder, 'supervisor.log')
   const log = openSync(path, 'a', 0o640)
-  const child = startProcess(process.execPath, [...process.execArgv, join(checkout, 'dist/cli/main.js'), 'up'], {
+  const args = [join(checkout, 'dist/cli/main.js'), 'up', ...(adopt ? ['--adopt'] : [])]
+  const child = startProcess(process.execPath, [...process.execArgv, ...args], {
     detached: true,
     stdio: ['ignore', log, log, 'ipc'],
     env: { ...process.env, BERTH_DATA: dataDir }, // the settings

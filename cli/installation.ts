@@ -24,6 +24,8 @@ export interface Installation {
   external: { postgres: boolean; temporal: boolean }
   /** Sentences for the summary. */
   notes: string[]
+  /** Folder and object store are made this database's, whoever's they were. */
+  adopts?: boolean
 }
 
 export class NotRunning extends Error {

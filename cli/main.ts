@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Command } from 'commander'
+import { adoptCommand } from './adopt.ts'
 import { auditCommand } from './audit.ts'
 import { blobCommand } from './blob.ts'
 import { deployCommand } from './deploy.ts'
@@ -47,6 +48,7 @@ for (const add of [
   auditCommand,
   blobCommand,
   hostsCommand,
+  adoptCommand,
   mailCommand,
   doctorCommand,
   testCommand,

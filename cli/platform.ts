@@ -1,11 +1,14 @@
 import { join } from 'node:path'
+import { confirmFolder, folderMark } from '../activities/installation.ts'
 import { migrate, openDatabase } from '../db/database.ts'
 import { allowProcesses } from '../db/process-role.ts'
 import { surfaceTargets } from '../edge/surfaces.ts'
+import { databaseName } from '../policy/installation.ts'
 import { heapFlags } from '../workers/heap.ts'
 import type { ProcessSpec } from '../workers/supervised-process.ts'
 import type { Supervisor } from '../workers/supervisor.ts'
 import { threadPool } from '../workers/thread-pool.ts'
+import { adopt } from './adopt.ts'
 import { ensureFirstAccount } from './first-account.ts'
 import { checkout, type Installation, ownerSetting, ownerUrl } from './installation.ts'
 import { ensureDocker } from './parts/docker.ts'
@@ -48,8 +51,13 @@ async function startStores(installation: Installation, supervisor: Supervisor, s
       applicationName: 'berth-up',
     })
     try {
+      const same = () => confirmFolder(db, installation.dataDir, databaseName(config.databaseUrl))
+      // The schema of a database that is not ours is left as it is.
+      if (!installation.adopts && (await folderMark(installation.dataDir))) await same()
       await migrate(db)
       await allowProcesses(db, config.databaseUrl)
+      if (installation.adopts) await adopt(installation, db)
+      else await same()
       await ensureFirstAccount(installation, db)
     } finally {
       await db.destroy()
@@ -70,7 +78,7 @@ async function startStores(installation: Installation, supervisor: Supervisor, s
   }
   // First what only the system can give, so that everything missing is named at once.
   await allOrEveryReason([ensureDocker(dockerOptions(installation), say), nginxBinary(say), ensureGit(say)])
-  await Promise.all([database(), temporal(), objects(), proxy()])
+  await Promise.all([objects().then(database), temporal(), proxy()])
   return specs
 }
 

@@ -19,9 +19,10 @@ export function upCommand(program: Command): void {
     .command('up')
     .description('start the platform, and install what is missing')
     .option('-d, --detach', 'leave it running in the background')
-    .action(async ({ detach }: { detach?: boolean }) => {
+    .option('--adopt', 'make the data folder and object store belong to the database, when they were moved on purpose')
+    .action(async ({ detach, adopt }: { detach?: boolean; adopt?: boolean }) => {
       const place = openDataPlace(process.env)
-      await (detach ? upDetached(place) : upInForeground(place)).catch(async error => {
+      await (detach ? upDetached(place, adopt) : upInForeground(place, adopt)).catch(async error => {
         if (!(error instanceof AlreadyRunning)) throw error
         console.error(error.message)
         console.log(await withInstallation((installation, db) => summary(installation, db, null)))
@@ -30,7 +31,7 @@ export function upCommand(program: Command): void {
 }
 
 /** Runs the platform until a signal. Progress goes to stderr, and to the person who started it detached. */
-async function upInForeground(place: DataPlace): Promise<void> {
+async function upInForeground(place: DataPlace, adopts?: boolean): Promise<void> {
   const release = lockSupervisor(place.runFolder)
   const say: Say = line => {
     process.stderr.write(`${line}\n`)
@@ -39,7 +40,7 @@ async function upInForeground(place: DataPlace): Promise<void> {
   const supervisor = new Supervisor({ ...place, say })
   const ended = stopOnSignal(supervisor, say)
   try {
-    const text = await Promise.race([start(place, supervisor, say), ended.then(() => null)])
+    const text = await Promise.race([start({ ...place, adopts }, supervisor, say), ended.then(() => null)])
     if (text === null) return
     console.log(text)
     if (process.connected) process.send?.({ summary: text })
@@ -51,10 +52,14 @@ async function upInForeground(place: DataPlace): Promise<void> {
   }
 }
 
-async function start(place: DataPlace, supervisor: Supervisor, say: Say): Promise<string> {
+async function start(
+  { adopts, ...place }: DataPlace & { adopts?: boolean },
+  supervisor: Supervisor,
+  say: Say,
+): Promise<string> {
   const left = await endLeftovers(place.runFolder)
   if (left.length) say(`Ended what an earlier start left behind: ${left.join(', ')}`)
-  const installation = await openInstallation(process.env, place)
+  const installation = { ...(await openInstallation(process.env, place)), adopts }
   plansOf(installation.config) // a table that does not hold is told before anything starts
   say(`Starting Berth with its data in ${installation.dataDir}`)
   await startPlatform(installation, supervisor, say)

@@ -47,6 +47,7 @@ import { openGitProvider } from './git-provider.ts'
 import { sharedWakes } from './lane-wakes.ts'
 import { temporalLanes } from './lanes.ts'
 import { plansOf } from './plans.ts'
+import { demandSameInstallationSoon } from './same-installation.ts'
 
 const drainSeconds = 10
 const connectionsInAll = 2000
@@ -63,7 +64,9 @@ export async function serveApi(config: Config): Promise<void> {
   const notifications = new Notifications(url, ['operations', 'deployments', 'deploy-sources', 'access', 'apps'])
   const client = openTemporal(config)
   const plans = plansOf(config)
-  const store = withCrashPoints('store', await openObjectStore(config.objectStore))
+  const plainStore = await openObjectStore(config.objectStore)
+  await demandSameInstallationSoon({ db, config, log, store: plainStore, folders: [config.dataDir] })
+  const store = withCrashPoints('store', plainStore)
   const zips = withCrashPoints('archives', archives())
   const platform = [...loopback, applicationRange]
   const unlimited = new AddressSet([...platform, ...config.trustedProxies])

@@ -1,7 +1,8 @@
 import { parseConfig } from '../policy/config.ts'
 import { openLog, runProcess } from './connect.ts'
-import { openHost } from './host-parts.ts'
+import { hostFolder, openHost } from './host-parts.ts'
 import { startHost } from './host-worker.ts'
+import { demandSameInstallation } from './same-installation.ts'
 
 /** The process `host`: one container host. */
 const config = parseConfig(process.env, process.cwd())
@@ -10,6 +11,9 @@ const life = runProcess(log, 12)
 
 const parts = await openHost(config, log)
 life.onEnd(() => parts.close())
+
+const folders = [config.dataDir, hostFolder(config)]
+await demandSameInstallation({ ...parts, folders })
 
 const host = await startHost(parts).catch(async error => {
   log.fatal({ err: error }, 'the host does not start')

@@ -1,5 +1,7 @@
+import { randomUUID } from 'node:crypto'
 import { Connection } from '@temporalio/client'
 import { migrate, openDatabase } from '../db/database.ts'
+import { claimInstallation } from '../db/installation.ts'
 import { allowProcesses } from '../db/process-role.ts'
 import { parseConfig } from '../policy/config.ts'
 import { openLog } from './connect.ts'
@@ -17,6 +19,7 @@ const db = openDatabase({
   applicationName: 'berth-setup',
 })
 await migrate(db)
+await claimInstallation(db, randomUUID())
 await allowProcesses(db, config.databaseUrl)
 await db.destroy()
 log.info({}, 'the schema is up to date')

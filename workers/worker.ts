@@ -6,6 +6,7 @@ import { openLog, openTemporal, runProcess } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { temporalLanes } from './lanes.ts'
 import { startPlatformWorker } from './platform-worker.ts'
+import { demandSameInstallation } from './same-installation.ts'
 
 /** The process `worker`. */
 const config = parseConfig(process.env, process.cwd())
@@ -15,6 +16,9 @@ const life = runProcess(log, 12)
 const db = openDatabase({ url: config.databaseUrl, pool: config.databasePool, applicationName: 'berth-worker' })
 life.onEnd(() => db.destroy())
 
+const store = await openObjectStore(config.objectStore)
+await demandSameInstallation({ db, config, log, store, folders: [config.dataDir] })
+
 const client = openTemporal(config)
 const worker = await startPlatformWorker({
   config,
@@ -23,7 +27,7 @@ const worker = await startPlatformWorker({
   client,
   lanes: withCrashPoints('lanes', temporalLanes(client, { queuePrefix: config.queuePrefix })),
   edge: withCrashPoints('edge', nginxEdge(config.edge.controlSocket)),
-  store: await openObjectStore(config.objectStore),
+  store,
   workflowBundle: process.env.WORKFLOW_BUNDLE,
 })
 life.onEnd(() => worker.stop())

@@ -18,6 +18,7 @@ import type { Db } from '../../db/database.ts'
 import * as operations from '../../db/operations.ts'
 import { SegmentIds } from '../../db/segment-ids.ts'
 import { type Config, parseConfig } from '../../policy/config.ts'
+import { installationMark } from '../../policy/ids.ts'
 import { openTemporal } from '../../workers/connect.ts'
 import { temporalDowngrades } from '../../workers/downgrades.ts'
 import { type HostParts, openHost } from '../../workers/host-parts.ts'
@@ -256,7 +257,7 @@ export class TestPlatform {
     this.api.parts.segmentIds = new SegmentIds(this.db)
     await sweep({ db: this.db, store }, { drawnSeconds: 0, unreferencedSeconds: 0, downloadSeconds: 0 })
     const files = await readdir(join(folder, 'objects'), { recursive: true, withFileTypes: true })
-    return files.filter(file => file.isFile()).map(file => file.name)
+    return files.filter(file => file.isFile() && file.name !== installationMark).map(file => file.name)
   }
 
   /** Uploads a program. The answer's operation still runs. */

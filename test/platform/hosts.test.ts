@@ -4,9 +4,14 @@ import { type Entry, startEntry } from '../kit/entry.ts'
 import { testPlatform } from '../kit/platform.ts'
 import { nodeProgram } from '../kit/programs.ts'
 
+// Declared before the platform's own end: a host that lives would bring back what is taken away.
+let second: Entry
+test.serial.after.always('end the second host', async () => {
+  await second?.kill('SIGKILL')
+})
+
 // Two hosts on one engine: `a` in this process, `b` as a process of its own that can be killed.
 const started = testPlatform({ hosts: { a: { HOST_MEMORY_MB: '4096' } } })
-let second: Entry
 
 async function startSecond(): Promise<void> {
   const platform = await started
@@ -15,10 +20,6 @@ async function startSecond(): Promise<void> {
   second = { child, ...entry }
   await second.ready
 }
-
-test.serial.after.always('end the second host', async () => {
-  await second?.kill('SIGKILL')
-})
 
 const apps: Record<'onA' | 'onB' | 'nextOnA', { id: string; domain: string }> = {} as never
 let ana: Awaited<ReturnType<Awaited<typeof started>['api']['makeUser']>>

@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,6 +15,9 @@ import { GitProviderServer } from '../kit/git-provider.ts'
 
 const database = testDatabase()
 const program = fileURLToPath(new URL('../../workers/api.ts', import.meta.url))
+// All belong to one database, which knows its object store.
+const objects = mkdtempSync(join(tmpdir(), 'berth-api-objects-'))
+test.after.always(() => rmSync(objects, { recursive: true, force: true }))
 const surfaces = ['API_PORT', 'BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT']
 
 interface Started {
@@ -33,6 +37,7 @@ async function start(t: ExecutionContext, env: Record<string, string> = {}): Pro
       DATABASE_URL: (await database).url,
       BERTH_MASTER_KEY: masterKey,
       BERTH_DATA: folder,
+      OBJECT_STORE_FOLDER: objects,
       TEMPORAL_ADDRESS: '127.0.0.1:1',
       ...Object.fromEntries(Object.entries(ports).map(([name, port]) => [name, String(port)])),
       ...env,

@@ -1,0 +1,40 @@
+import type { Command } from 'commander'
+import { adoptParts, folderMark, storeMark } from '../activities/installation.ts'
+import { openObjectStore } from '../activities/object-store.select.ts'
+import { type Db, transaction } from '../db/database.ts'
+import { readInstallation } from '../db/installation.ts'
+import { databaseName } from '../policy/installation.ts'
+import { withInstallation } from './database.ts'
+import type { Installation } from './installation.ts'
+import { recordAct } from './operator.ts'
+
+export function adoptCommand(program: Command): void {
+  program
+    .command('adopt')
+    .description('make this data folder and object store belong to this database, when they were moved on purpose')
+    .option('--yes', 'do it; without, only what belongs to what is said')
+    .action(async ({ yes }: { yes?: boolean }) => {
+      await withInstallation(async (installation, db) => {
+        if (yes) console.log(`Everything belongs to installation ${await adopt(installation, db)} now.`)
+        else console.log(await belongings(installation, db))
+      })
+    })
+}
+
+/** Does it, with an entry in the audit record. Resolves to the installation's id. */
+export async function adopt({ config, dataDir }: Pick<Installation, 'config' | 'dataDir'>, db: Db): Promise<string> {
+  const id = await adoptParts(db, dataDir, await openObjectStore(config.objectStore))
+  await transaction(db, trx => recordAct(trx, { action: 'installation.adopt', accountId: null, resource: id }))
+  return id
+}
+
+async function belongings({ config, dataDir }: Installation, db: Db): Promise<string> {
+  const store = await openObjectStore(config.objectStore)
+  const words = (id: string | null | undefined) => id ?? 'none'
+  return [
+    `installation of the database ${databaseName(config.databaseUrl)}: ${words((await readInstallation(db))?.id)}`,
+    `installation of the data folder ${dataDir}: ${words(await folderMark(dataDir))}`,
+    `installation of the object store: ${words(await storeMark(store))}`,
+    'To make all of them the database’s: berth adopt --yes',
+  ].join('\n')
+}

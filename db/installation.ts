@@ -1,0 +1,49 @@
+import { type Db, sqlState, transaction } from './database.ts'
+
+/** The installation that a database belongs to. */
+export interface InstallationRow {
+  id: string
+  /** Whether an object store was given its mark. */
+  store: boolean
+}
+
+const name = 'installation'
+
+/** Null when there is no id yet, also before the first migration. */
+export async function readInstallation(db: Db): Promise<InstallationRow | null> {
+  const row = await db('settings')
+    .where({ name })
+    .first('value')
+    .catch(error => {
+      if (sqlState(error) === '42P01') return undefined
+      throw error
+    })
+  return row?.value ?? null
+}
+
+/** Gives the database this id unless it has one; resolves to what it has. */
+export async function claimInstallation(db: Db, id: string): Promise<InstallationRow> {
+  await db('settings')
+    .insert({ name, value: JSON.stringify({ id, store: false }) })
+    .onConflict('name')
+    .ignore()
+  return (await readInstallation(db)) as InstallationRow
+}
+
+/** Runs `bind` while nobody else looks at the store's mark; then the store has it. */
+export async function bindStore(db: Db, bind: (row: InstallationRow) => Promise<void>): Promise<void> {
+  await transaction(db, async trx => {
+    const { value } = await trx('settings').where({ name }).forUpdate().first('value')
+    await bind(value)
+    if (!value.store)
+      await trx('settings')
+        .where({ name })
+        .update({ value: JSON.stringify({ ...value, store: true }) })
+  })
+}
+
+/** Whether it knows an application, or has removed one. */
+export async function knowsApplications(db: Db): Promise<boolean> {
+  if (await db('apps').first('id')) return true
+  return Boolean(await db('operations').where({ target_type: 'app' }).first('id'))
+}

@@ -1,0 +1,143 @@
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import test, { type ExecutionContext } from 'ava'
+import { pino } from 'pino'
+import { adoptParts, confirmFolder, confirmStore, folderMark, storeMark } from '../../activities/installation.ts'
+import { filesystemStore } from '../../activities/object-store.filesystem.ts'
+import { s3Store } from '../../activities/object-store.s3.ts'
+import type { ObjectStore } from '../../activities/object-store.ts'
+import { unknownBodies } from '../../activities/stored-bodies.ts'
+import { openDatabase } from '../../db/database.ts'
+import { readInstallation } from '../../db/installation.ts'
+import { parseConfig } from '../../policy/config.ts'
+import { installationMark, newAppId, newId } from '../../policy/ids.ts'
+import { databaseName, WrongInstallation } from '../../policy/installation.ts'
+import { demandSameInstallationSoon } from '../../workers/same-installation.ts'
+import { masterKey } from '../kit/api.ts'
+import { testDatabase } from '../kit/database.ts'
+import { startEntry } from '../kit/entry.ts'
+import { rows } from '../kit/rows.ts'
+import { startS3 } from '../kit/s3.ts'
+
+const ours = testDatabase()
+const another = testDatabase()
+const empty = testDatabase()
+const root = mkdtempSync(join(tmpdir(), 'berth-same-'))
+test.after.always(() => rmSync(root, { recursive: true, force: true }))
+
+const newFolder = () => mkdtempSync(join(root, 'data-'))
+const wrong = (t: ExecutionContext, work: Promise<unknown>, message: RegExp) =>
+  t.throwsAsync(work, { instanceOf: WrongInstallation, message })
+
+test('what is new is given the id of its database once, side by side too, and compared from then on', async t => {
+  const { db } = await ours
+  const folders = [newFolder(), newFolder()]
+  const ids = await Promise.all([...folders, ...folders].map(folder => confirmFolder(db, folder, 'ours')))
+  t.is(new Set(ids).size, 1)
+  t.is(await folderMark(folders[0] as string), ids[0] as string)
+  const other = await another
+  await confirmFolder(other.db, newFolder(), 'another')
+  await wrong(
+    t,
+    confirmFolder(other.db, folders[0] as string, 'another'),
+    /^The data folder .* belongs to installation/,
+  )
+  writeFileSync(join(folders[1] as string, 'installation.json'), 'torn')
+  await t.throwsAsync(confirmFolder(db, folders[1] as string, 'ours'), { instanceOf: SyntaxError })
+})
+
+test('a folder with applications is adopted by a database that knows some, and refused by one that knows none', async t => {
+  const { db } = await ours
+  const folder = newFolder()
+  mkdirSync(join(folder, 'hosts/local/images'), { recursive: true })
+  writeFileSync(join(folder, 'hosts/local/images/probe-1.ext4'), '')
+  await confirmFolder((await another).db, folder, 'another')
+  rmSync(join(folder, 'installation.json'))
+  writeFileSync(join(folder, `hosts/local/images/${newAppId()}.ext4`), '')
+  const nothing = await empty
+  await wrong(t, confirmFolder(nothing.db, folder, 'empty'), /holds applications, and the database empty knows none/)
+  t.is(await readInstallation(nothing.db), null, 'and is given no id')
+  t.is(await folderMark(folder), null)
+  const make = rows(db)
+  await make.host('local')
+  await make.app((await make.user()).id)
+  t.is(await confirmFolder(db, folder, 'ours'), (await readInstallation(db))?.id as string)
+  await wrong(t, confirmFolder(nothing.db, folder, 'empty'), /and the database empty to none yet/)
+})
+
+/** An object store, another one of the same kind, and one more way to the first. */
+async function storesAreTold(t: ExecutionContext, open: (name: string) => Promise<ObjectStore>) {
+  const { db } = await another
+  await confirmFolder(db, newFolder(), 'another')
+  await db('settings').update({ value: db.raw(`value || '{"store": false}'`) })
+  const store = await open('ours')
+  await store.put(newId(), Readable.from([Buffer.from('from before')], { objectMode: false }))
+  await Promise.all([confirmStore(db, store), confirmStore(db, await open('ours'))])
+  t.is(await storeMark(store), (await readInstallation(db))?.id as string)
+  await wrong(t, confirmStore(db, await open('elsewhere')), /does not carry the mark of installation/)
+  t.is(await storeMark(await open('elsewhere')), null)
+  const { db: ourDb } = await ours
+  await confirmFolder(ourDb, newFolder(), 'ours')
+  await wrong(t, confirmStore(ourDb, store), /^The object store belongs to installation/)
+  t.deepEqual(await unknownBodies(db, store, [installationMark]), [], 'the mark is no body of nobody')
+}
+
+test.serial('an object store is told from others: folders', async t => {
+  const folder = newFolder()
+  await storesAreTold(t, name => filesystemStore(join(folder, name)))
+})
+
+test.serial('an object store is told from others: S3', async t => {
+  const { config, close } = await startS3()
+  t.teardown(close)
+  await storesAreTold(t, name => s3Store({ ...config, bucket: name }, root))
+})
+
+test('a move on purpose makes folder, hosts and object store the database’s', async t => {
+  const { db } = await another
+  const folder = newFolder()
+  const host = join(folder, 'hosts/local')
+  for (const part of [folder, host]) {
+    mkdirSync(part, { recursive: true })
+    writeFileSync(join(part, 'installation.json'), '{"id":"of-before"}')
+  }
+  const store = await filesystemStore(join(folder, 'objects'))
+  const id = await adoptParts(db, folder, store)
+  t.is(id, (await readInstallation(db))?.id as string)
+  for (const part of [folder, host]) t.is(await confirmFolder(db, part, 'another'), id)
+  await confirmStore(db, store)
+  t.deepEqual(readdirSync(folder).sort(), ['hosts', 'installation.json', 'objects'], 'no draft is left')
+})
+
+test('a process that is started with the wrong DATABASE_URL ends and says what to do', async t => {
+  t.timeout(120_000)
+  const right = await ours
+  const folder = newFolder()
+  const id = await confirmFolder(right.db, folder, 'ours')
+  const { url, db } = await another
+  await confirmFolder(db, newFolder(), 'another')
+  const settings = {
+    ...{ BERTH_DATA: folder, DATABASE_URL: url, BERTH_MASTER_KEY: masterKey, TEMPORAL_ADDRESS: '127.0.0.1:1' },
+    ...{ HOST_NAME: 'wrong', HOST_FIREWALL: 'off', HOST_QUOTA: 'off' },
+  }
+  for (const name of ['api', 'worker', 'host'] as const) {
+    const entry = startEntry(name, settings)
+    t.is(await entry.ended, 1, name)
+    const said = entry.output()
+    t.true(said.includes(`The data folder ${folder} belongs to installation ${id}`), said)
+    t.true(said.includes(`and the database ${databaseName(url)} to installation`), said)
+    t.true(said.includes('berth adopt --yes'), said)
+  }
+  t.is(await db('hosts').where({ id: 'wrong' }).first(), undefined, 'nothing was written')
+  t.is(JSON.parse(readFileSync(join(folder, 'installation.json'), 'utf8')).id, id)
+})
+
+test('the API does not wait for a database that is away', async t => {
+  const db = openDatabase({ url: 'postgres://nobody@127.0.0.1:1/none', pool: 1 })
+  const config = parseConfig({ BERTH_DATA: root }, '/')
+  const store = await filesystemStore(join(root, 'objects'))
+  await demandSameInstallationSoon({ db, config, store, log: pino({ level: 'silent' }), folders: [newFolder()] })
+  t.pass()
+})
