@@ -1,5 +1,6 @@
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { Worker } from 'node:worker_threads'
 import { type ChildProcess, type StdioOptions, startProcess } from '../lib/child-process.ts'
 
 // TypeScript in tests, JavaScript beside it once compiled.
@@ -11,6 +12,18 @@ export function startChild(name: string, stdio: StdioOptions, nodeArguments: rea
   const program = fileURLToPath(new URL(`./${name}.child${extension}`, import.meta.url))
   return startProcess(process.execPath, [...nodeArguments, ...loader, program], { cwd: '/', stdio })
 }
+
+/**
+ * For a child that is busy for long without hearing anything, as when it reads a large file: it ends within a second of the process that
+ * it works for. The others hear that their channel is closed.
+ */
+export function endWithParent(): void {
+  const watch = `const { workerData } = require('node:worker_threads')
+    setInterval(() => process.ppid === workerData || process.kill(process.pid, 'SIGKILL'), 500)`
+  new Worker(watch, { eval: true, workerData: process.ppid, execArgv: [], resourceLimits: watchLimits }).unref()
+}
+
+const watchLimits = { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 1 }
 
 /**
  * For a child: from here on with the rights of the application only. The folders must be the application's already: root would

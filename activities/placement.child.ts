@@ -1,6 +1,6 @@
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { becomeOwner } from './child-program.ts'
+import { becomeOwner, endWithParent } from './child-program.ts'
 import type { PlacementJob, PlacementReply } from './placement.job.ts'
 import { noFiles } from './placement.manifest.ts'
 import { place } from './placement.place.ts'
@@ -49,6 +49,7 @@ async function lock(volume: Tree): Promise<void> {
 }
 
 process.once('disconnect', () => process.exit(1))
+endWithParent()
 process.once('message', async (job: PlacementJob) => {
   const reply: PlacementReply = await carryOut(job).then(
     done => ({ kind: 'done', ...done }),
