@@ -22,8 +22,10 @@ export function withCode(error: unknown): unknown {
   if (error instanceof ImageUnavailable) return refusal('DEPLOY_FAILED', error.message)
   if (error instanceof BodyNotFound)
     return refusal('DEPLOY_FAILED', 'The uploaded archive is no longer in the object store.')
-  if (error instanceof HostUnreachable || error instanceof ImageOnItsWay)
-    return ApplicationFailure.retryable(error.message, 'ACTION_FAILED')
+  if (error instanceof HostUnreachable) return ApplicationFailure.retryable(error.message, 'ACTION_FAILED')
+  // The next try comes so late that a command ends with these words, and not with a time that has passed.
+  if (error instanceof ImageOnItsWay)
+    return ApplicationFailure.create({ message: error.message, type: 'ACTION_FAILED', nextRetryDelay: '5s' })
   return error
 }
 

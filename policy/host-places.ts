@@ -17,7 +17,7 @@ export const releasePlaces: Places = { total: 20, perOwner: 5 }
 export const tasksAtOnce = 1000
 
 /** A command waits so long for an image that is on its way, in seconds; the image comes all the same. */
-export const commandImageSeconds = 20
+export const commandImageSeconds = 24
 
 /** How images are pulled: so many at once; one that shows no progress, or takes longer, is given up. */
 export const imagePulls = { atOnce: 3, silentSeconds: 90, seconds: 15 * 60 }

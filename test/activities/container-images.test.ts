@@ -2,6 +2,7 @@ import { createServer, type ServerResponse } from 'node:http'
 import test, { type ExecutionContext } from 'ava'
 import { dockerHost } from '../../activities/container-host.docker.ts'
 import { ImageUnavailable } from '../../activities/container-host.ts'
+import { withCode } from '../../activities/failures.ts'
 import { ImageOnItsWay, imageWithin } from '../../activities/image-wait.ts'
 import { listening } from '../kit/api.ts'
 
@@ -27,9 +28,9 @@ async function engineWith(t: ExecutionContext, pulls: { atOnce: number; silentSe
 
 test('a pull that shows no progress is given up; whoever asked for the image meanwhile is told the same', async t => {
   t.timeout(60_000)
-  const { host, asked } = await engineWith(t, { atOnce: 3, silentSeconds: 1, seconds: 600 })
+  const { host, asked } = await engineWith(t, { atOnce: 3, silentSeconds: 2, seconds: 600 })
   const all = [1, 2, 3].map(() =>
-    t.throwsAsync(host.ensureImage('silent:1'), { instanceOf: ImageUnavailable, message: /within 1 s/ }),
+    t.throwsAsync(host.ensureImage('silent:1'), { instanceOf: ImageUnavailable, message: /within 2 s/ }),
   )
   await Promise.all(all)
   t.deepEqual(asked, ['silent'])
@@ -52,12 +53,15 @@ test('few are pulled at once; a command waits a while, and the image comes all t
   await t.throwsAsync(imageWithin(host, 'one:1', { seconds: 0.2, signal: forEver.signal }), {
     instanceOf: ImageOnItsWay,
   })
+  t.like(withCode(new ImageOnItsWay('soon')), { type: 'ACTION_FAILED', nonRetryable: false, nextRetryDelay: '5s' })
   while (asked.length < 1) await new Promise(setImmediate)
   const second = imageWithin(host, 'two:1', { seconds: null, signal: forEver.signal })
   const cancel = new AbortController()
   const cancelled = imageWithin(host, 'two:1', { seconds: null, signal: cancel.signal })
   cancel.abort(new Error('no longer wanted'))
   await t.throwsAsync(cancelled, { message: 'no longer wanted' })
+  // Meanwhile the second would have been asked for.
+  for (let n = 0; n < 20; n++) await host.inspect('nobody')
   t.deepEqual(asked, ['one'])
   open[0]!.end('{"status":"Done"}\n')
   while (asked.length < 2) await new Promise(setImmediate)
