@@ -1,7 +1,7 @@
 import { activityInfo, cancellationSignal } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import { type Db, transaction } from '../db/database.ts'
-import { type Claim, holdClaim, isHeld } from '../db/operation-claims.ts'
+import { type Claim, holdClaim, isCurrent, lookAtClaim } from '../db/operation-claims.ts'
 import { claimLost } from '../policy/claims.ts'
 import { refusal } from './failures.ts'
 import type { Release } from './release.ts'
@@ -21,7 +21,7 @@ export type Fence = ReturnType<typeof fenced>
 
 /**
  * Writes what a step of an operation has to say in one transaction, and only while its run of the lane works on the operation; rejects
- * with ClaimLost (policy/claims.ts) otherwise. A step that is repeated after it has ended its operation writes nothing and succeeds.
+ * with ClaimLost (policy/claims.ts) otherwise. What a run repeats of an operation that it has ended writes nothing and succeeds.
  */
 export function fenced(db: Db, claim: () => Claim = claimOfActivity) {
   return async (operationId: string, write: (trx: Db) => Promise<unknown>): Promise<void> => {
@@ -41,10 +41,17 @@ export function unlessLost(error: unknown): void {
 }
 
 /**
- * Rejects when a step was given up, or its operation has ended or is another run's by now. To be asked just before an effect outside
+ * Rejects when a step at a host was given up, or its operation has ended or is another run's by now. To be asked just before an effect outside
  * of Postgres: who gave the step up may have told of a failure long ago.
  */
 export async function assertMine(db: Db, { operationId }: Pick<Release, 'operationId'>): Promise<void> {
   cancellationSignal().throwIfAborted()
-  if (operationId && !(await isHeld(db, operationId, claimOfActivity()))) throw lostClaim()
+  if (operationId && !(await isCurrent(db, operationId, claimOfActivity()))) throw lostClaim()
+}
+
+/** Whether a step beside the lane is to have its effect: not when its run has ended the operation already. Rejects with ClaimLost. */
+export async function goesOn(db: Db, { operationId }: Pick<Release, 'operationId'>): Promise<boolean> {
+  const holding = operationId ? await lookAtClaim(db, operationId, claimOfActivity().run) : 'held'
+  if (holding === 'lost') throw lostClaim()
+  return holding === 'held'
 }

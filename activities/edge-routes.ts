@@ -1,5 +1,5 @@
 import type { Db } from '../db/database.ts'
-import { assertMine } from './claims.ts'
+import { goesOn } from './claims.ts'
 import type { Edge } from './edge.ts'
 import type { Release, StartedContainer } from './release.ts'
 
@@ -10,7 +10,7 @@ export function edgeActivities(edge: Edge, db: Db) {
   return {
     async switchRoute(release: Release, started: Pick<StartedContainer, 'hostPort'>): Promise<void> {
       if (!release.hostname || started.hostPort === null) return
-      await assertMine(db, release)
+      if (!(await goesOn(db, release))) return
       await edge.setRoute({
         host: release.hostname,
         appId: release.appId,
@@ -20,9 +20,7 @@ export function edgeActivities(edge: Edge, db: Db) {
     },
 
     async removeRoute(release: Release): Promise<void> {
-      if (!release.hostname) return
-      await assertMine(db, release)
-      await edge.removeRoute(release.hostname)
+      if (release.hostname && (await goesOn(db, release))) await edge.removeRoute(release.hostname)
     },
   }
 }

@@ -8,38 +8,48 @@ export interface Claim {
   step: number
 }
 
-/** `held`: it may write. `repeated`: this very step ended the operation already. `lost`: the operation goes on without it, or has ended. */
-export type Holding = 'held' | 'repeated' | 'lost'
+/**
+ * `held`: it may write. `ended`: this run has ended the operation already, and repeats what it did before, as a lane does after its
+ * worker died. `lost`: the operation is another run's.
+ */
+export type Holding = 'held' | 'ended' | 'lost'
 
 /**
- * Whether an operation runs and is still this run's, and no later step of it has written. To be called first in the transaction of
- * whatever is written: the row is locked until its end. One that runs without a claim, begun by an older version, becomes this run's.
+ * Whether an operation runs and is still this run's. To be called first in the transaction of whatever is written: the row is locked
+ * until its end. One that runs without a claim, begun by an older version, becomes this run's.
  */
 export async function holdClaim(trx: Db, operationId: string, { run, step }: Claim): Promise<Holding> {
-  if ((await hold(trx, [operationId, run, step])).length === 1) return 'held'
-  const [row] = await ended(trx, [operationId, run, step])
-  return row ? 'repeated' : 'lost'
+  return (await hold(trx, [operationId, run, step])).length === 1 ? 'held' : lookAtClaim(trx, operationId, run)
 }
 
 const hold = statement(
   'operation-claims.hold',
-  `update operations set claim = $2, claim_step = $3::int
-    where id = $1 and state = 'running' and (claim is null or claim = $2) and claim_step <= $3::int returning 1`,
+  `update operations set claim = $2, claim_step = greatest(claim_step, $3::int)
+    where id = $1 and state = 'running' and (claim is null or claim = $2) returning 1`,
 )
 
-const ended = statement(
-  'operation-claims.ended',
-  `select 1 from operations
-    where id = $1 and state <> 'running' and (claim is null or (claim = $2 and claim_step = $3::int))`,
-)
-
-/** `holdClaim` without writing, for who is about to act outside of Postgres. */
-export async function isHeld(db: Db, operationId: string, { run, step }: Claim): Promise<boolean> {
-  return (await held(db, [operationId, run, step])).length === 1
+/** `holdClaim` without writing. */
+export async function lookAtClaim(db: Db, operationId: string, run: string): Promise<Holding> {
+  const [row] = await look(db, [operationId, run])
+  if (!row) return 'lost'
+  return row.running ? 'held' : 'ended'
 }
 
-const held = statement(
-  'operation-claims.held',
+const look = statement<{ running: boolean }>(
+  'operation-claims.look',
+  `select state = 'running' as running from operations where id = $1 and (claim is null or claim = $2)`,
+)
+
+/**
+ * Whether an operation runs, is this run's, and no later step of it has written: then this one was not given up. For steps outside of
+ * the worker of the lane, which are never begun anew when a history is replayed.
+ */
+export async function isCurrent(db: Db, operationId: string, { run, step }: Claim): Promise<boolean> {
+  return (await current(db, [operationId, run, step])).length === 1
+}
+
+const current = statement(
+  'operation-claims.current',
   `select 1 from operations
     where id = $1 and state = 'running' and (claim is null or claim = $2) and claim_step <= $3::int`,
 )

@@ -5,7 +5,7 @@ import { performance } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { HostUnreachable } from '../activities/container-host.ts'
-import { type Db, openDatabase } from '../db/database.ts'
+import { type Db, isUnavailable, openDatabase } from '../db/database.ts'
 import {
   findLease,
   type HostLeaseRow,
@@ -58,14 +58,24 @@ export async function takeHostLease(options: LeaseOptions): Promise<HostLease> {
   return keep(db, lease, log)
 }
 
+/** Postgres may be slow to answer while everything starts. */
+const startPatienceMs = 30_000
+
 async function take(db: Db, lease: Lease, me: LeaseHolder): Promise<void> {
+  const since = Date.now()
   for (let seen: HostLeaseRow | undefined; ; await sleep(renewEveryMs / 2)) {
-    if (await takeLease(db, lease, me, hostLeaseSeconds)) return
-    const present = await findLease(db, lease.hostId)
-    if (!present) continue
-    if (isDead(present.holder, me) && (await takeLease(db, lease, me, hostLeaseSeconds, present.token))) return
-    if (seen && present.held_until !== seen.held_until) throw inUse(lease.hostId, present.holder)
-    seen = present
+    try {
+      if (await takeLease(db, lease, me, hostLeaseSeconds)) return
+      const present = await findLease(db, lease.hostId)
+      if (!present) continue
+      if (present.token === lease.token) return // the answer to an earlier try was lost
+      if (isDead(present.holder, me) && (await takeLease(db, lease, me, hostLeaseSeconds, present.token))) return
+      // What nobody renews only gets older.
+      if (seen && present.held_until !== seen.held_until) throw inUse(lease.hostId, present.holder)
+      seen = present
+    } catch (error) {
+      if (!isUnavailable(error) || Date.now() - since > startPatienceMs) throw error
+    }
   }
 }
 

@@ -123,19 +123,15 @@ async function claimed(kind: OperationKind = 'create') {
 const isLost = (error: unknown) => error instanceof ApplicationFailure && error.type === claimLost
 
 for (const [name, call] of Object.entries(fencedSteps))
-  test(`${name} of a run that has lost its operation, or of an earlier step, writes nothing`, async t => {
+  test(`${name} of a run that has lost its operation writes nothing`, async t => {
     const { db, operation, everything, id } = await claimed()
     t.is(operation.id, id)
     const before = await everything()
     const lost = (error: unknown) => isLost(error)
-    for (const claim of [
-      { run: 'old', step: 9 },
-      { run: 'new', step: 4 },
-    ]) {
-      const error = await t.throwsAsync(call(as(db, claim), operation))
-      t.true(lost(error), `${JSON.stringify(claim)}: ${error}`)
-      await as(db, claim).finish(id, { state: 'error', ...failure })
-    }
+    const late = as(db, { run: 'old', step: 9 })
+    const error = await t.throwsAsync(call(late, operation))
+    t.true(lost(error), String(error))
+    await late.finish(id, { state: 'error', ...failure })
     t.is(await everything(), before)
     const now = await call(as(db, { run: 'new', step: 6 }), operation).then(
       () => null,
@@ -155,6 +151,7 @@ test('a start that is recorded late, after a stop, starts nothing: neither its r
   const before = await everything()
   // Of the worker that stood still the moment before it wrote: the same run of the lane, at the same step.
   await as(db, { run: 'new', step: 7 }).appStarted(operation, started)
+  await as(db, { run: 'new', step: 6 }).recordDesired(operation, 'running')
   await t.throwsAsync(as(db, { run: 'old', step: 7 }).appStarted(operation, started), { message: /not worked on/ })
   t.is(await everything(), before)
   const container = {
@@ -194,6 +191,21 @@ test('what a lost run had begun is taken over by the next one, and never given b
   t.is((await next.claimNext(app.id, { underWay: [] }))?.id, id, 'it still is the one of the newer run')
   await as(db, { run: 'newer', step: 3 }).appStarted(operation, started)
   t.like(await find(db, id), { state: 'success' })
+})
+
+test('a lane whose worker died repeats its last steps, in their order, and goes on', async t => {
+  const { db, app, operation, id } = await claimed('start')
+  const lane = (step: number) => as(db, { run: 'new', step })
+  await lane(6).recordStep(id, 'one')
+  await lane(7).recordStep(id, 'two')
+  await lane(6).recordStep(id, 'one')
+  await lane(7).recordStep(id, 'two')
+  await lane(8).appStarted(operation, started)
+  for (const step of [6, 7]) await lane(step).recordStep(id, 'again')
+  await lane(8).appStarted(operation, { ...started, containerId: 'another' })
+  t.is(await lane(9).claimNext(app.id, { underWay: [] }), null)
+  t.like(await find(db, id), { state: 'success', step: 'two' })
+  t.is((await loadApp(db, app.id))?.container_id, 'late')
 })
 
 test('two runs that ask at once, again and again: one of them works on an application', async t => {

@@ -1,19 +1,12 @@
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { takeHostLease } from '../../workers/host-lease.ts'
-import { type Entry, startEntry } from '../kit/entry.ts'
+import { standsStill, startEntry } from '../kit/entry.ts'
 import { bareDocker } from '../kit/host-remains.ts'
 import { log, testPlatform } from '../kit/platform.ts'
 import { nodeProgram } from '../kit/programs.ts'
 
 const started = testPlatform({ hosts: {} })
-
-/** Whether the kernel has stopped the process. */
-function standsStill({ child }: Entry): boolean {
-  const stat = readFileSync(`/proc/${child.pid}/stat`, 'utf8')
-  return stat.slice(stat.lastIndexOf(')') + 2).startsWith('T')
-}
 
 test('a host that stands still is followed by another one, and does nothing more when it wakes', async t => {
   t.timeout(240_000)

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { checkout } from './command.ts'
 
 export interface Entry {
@@ -47,4 +48,10 @@ export function startEntry(name: 'api' | 'worker' | 'host', env: Record<string, 
     await ended
   }
   return { child, output: () => output, ready, ended, kill }
+}
+
+/** Whether the kernel has stopped the process (SIGSTOP). */
+export function standsStill({ child }: Entry): boolean {
+  const stat = readFileSync(`/proc/${child.pid}/stat`, 'utf8')
+  return stat.slice(stat.lastIndexOf(')') + 2).startsWith('T')
 }
