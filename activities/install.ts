@@ -34,7 +34,7 @@ export async function installRelease(
     if (oom)
       throw refusal('BUILD_FAILED', `Installing the dependencies needed more than ${spec.memoryMb} MB of memory.`)
     if (exitCode !== 0)
-      throw refusal('BUILD_FAILED', `Installing the dependencies ended with exit code ${exitCode}: ${log.tail()}`)
+      throw refusal('BUILD_FAILED', `Installing the dependencies ended with exit code ${exitCode}.`)
   } finally {
     await log.close()
   }

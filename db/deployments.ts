@@ -113,6 +113,19 @@ export async function appendLog(db: Db, deploymentId: string, text: string): Pro
   )
 }
 
+/** The end of a deployment's log, some thousand characters at most. */
+export async function lastWords(db: Db, deploymentId: string): Promise<string> {
+  const rows: { text: string }[] = await db('deployment_logs')
+    .where({ deployment_id: deploymentId })
+    .orderBy('seq', 'desc')
+    .limit(5)
+    .select(db.raw('right(text, 1000) as text'))
+  return rows
+    .reverse()
+    .map(({ text }) => text)
+    .join('')
+}
+
 /** The whole log so far, oldest first. */
 export async function readLog(db: Db, deploymentId: string): Promise<string> {
   const rows: { text: string }[] = await db('deployment_logs')
