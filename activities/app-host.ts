@@ -34,6 +34,7 @@ import {
 } from './release-files.ts'
 import { bringSource, type Owner } from './release-source.ts'
 import type { Snapshots } from './snapshots.ts'
+import { type StepTurnsOptions, stepTurns } from './step-turns.ts'
 import type { Volumes } from './volume.ts'
 
 export type { Unhealthy } from './health-gate.ts'
@@ -66,11 +67,13 @@ export interface AppHostOptions {
   sharedUid: number | null
   /** Id of this boot of the machine. */
   bootId: string
+  confirm?: StepTurnsOptions['confirm']
 }
 
 /** What a container host does for one application. Every effect is named by ids, so that doing it twice is doing it once. */
 export function appHostActivities(host: AppHostOptions) {
-  const { db, engine, volumes, placement, turns } = host
+  const { db, engine, volumes, placement } = host
+  const { mine, turn, lateTurn } = stepTurns(host)
   const foldersOf = (release: Release) => releaseFolders(volumes.path(release.appId), release.number)
   const networkOf = (release: Release) => tenantNetwork(release.ownerId, host.traits.id)
 
@@ -105,7 +108,8 @@ export function appHostActivities(host: AppHostOptions) {
     )
     await engine.ensureNetwork(networkOf(release))
     await engine.ensureImage(spec.image)
-    const started = await turns(release.appId, () => startContainer(engine, spec))
+    const alone = release.hostname === null
+    const started = await turn(release, () => startContainer(engine, spec, { alone, mine: () => mine(release) }))
     return { ...started, bootId: host.bootId, variablesVersion: version }
   }
 
@@ -113,6 +117,7 @@ export function appHostActivities(host: AppHostOptions) {
     /** Brings the files of a release beside the ones that serve, and says whether something has to be installed. */
     async prepareRelease(release: Release): Promise<{ needsInstall: boolean }> {
       const folders = foldersOf(release)
+      await mine(release)
       if (release.source?.kind === 'git') await building(release)
       await reached(release, {
         state: 'clone',
@@ -125,7 +130,8 @@ export function appHostActivities(host: AppHostOptions) {
       const configured = await bringSource(host, release, folders, ownerOf(release), cancellationSignal())
       const app = await apps.loadApp(db, release.appId)
       const volume = volumes.path(release.appId)
-      const where = { volume, app, owner: ownerOf(release), configNames: host.traits.configNames }
+      const names = host.traits.configNames
+      const where = { volume, app, owner: ownerOf(release), configNames: names, signal: cancellationSignal() }
       const prepared = await planInstall({ ...release, ...configured }, where)
       await writePrepared(folders, prepared)
       return { needsInstall: prepared.install !== null }
@@ -136,38 +142,41 @@ export function appHostActivities(host: AppHostOptions) {
       const folders = foldersOf(release)
       const prepared = await readPrepared(folders)
       if (!prepared?.install) return
+      await mine(release)
       await building(release)
       await installRelease(host, release, folders, prepared.install, cancellationSignal())
     },
 
     /** Puts the files of a release where the application finds them, with a journal that `restoreFiles` goes back by. */
     async placeFiles(release: Release): Promise<void> {
-      const files = await turns(release.appId, () => placement.place(placeOf(release)))
+      const files = await turn(release, () => placement.place(placeOf(release)))
       await reached(release, { state: 'commit', files })
     },
 
     /** Puts back what `placeFiles` replaced. Nothing placed is success. */
     async restoreFiles(release: Release): Promise<void> {
-      await turns(release.appId, () => placement.restore(placeOf(release)))
+      await turn(release, () => placement.restore(placeOf(release)))
     },
 
     /** Throws away what is only needed to go back, once the release serves. */
     async settleFiles(release: Release): Promise<void> {
-      await turns(release.appId, () => placement.settle(placeOf(release)))
+      await lateTurn(release, () => placement.settle(placeOf(release)))
     },
 
     /** The release that serves goes on, and takes what a later one has installed from its next start on. */
     async lendDependencies(release: Release, serving: Release): Promise<void> {
+      await mine(release)
       await lendDependencies(volumes.path(release.appId), serving.number, release.number)
     },
 
     /** Removes what a release that never served has left at its host. */
     async discardRelease(release: Release): Promise<void> {
       await engine.remove(buildContainerName(release))
-      await turns(release.appId, () => placement.discard(placeOf(release)))
+      await lateTurn(release, () => placement.discard(placeOf(release)))
     },
 
     async startRelease(release: Release): Promise<StartedContainer> {
+      await mine(release)
       await reached(release, { state: 'restarting' })
       return run(release)
     },
@@ -180,7 +189,8 @@ export function appHostActivities(host: AppHostOptions) {
       const unhealthy = await passGate(engine, gate)
       if (unhealthy && release.deploymentId) {
         const output = (await engine.logs(container, lastLogBytes).catch(() => null)) ?? ''
-        await deployments.appendLog(db, release.deploymentId, `${unhealthy.reason}\n${output}`)
+        const text = `${unhealthy.reason}\n${output}`
+        await deployments.appendLog(db, release.deploymentId, text).catch(() => {}) // the log is no reason to fail
       }
       return unhealthy
     },
@@ -199,7 +209,7 @@ export function appHostActivities(host: AppHostOptions) {
     /** Ends the container and tells how it ended. `mustRun` refuses to stop what does not run. */
     async stopApp(release: Release, { mustRun }: { mustRun: boolean }): Promise<ContainerExit> {
       const name = appContainerName(release)
-      const state = await turns(release.appId, async () => {
+      const state = await lateTurn(release, async () => {
         const found = await engine.inspect(name)
         if (found?.running) await engine.stop(name, stopGraceSeconds)
         return found
@@ -211,12 +221,12 @@ export function appHostActivities(host: AppHostOptions) {
 
     /** Removes the container of one release. */
     async removeContainer(release: Release): Promise<void> {
-      await turns(release.appId, () => engine.remove(appContainerName(release)))
+      await lateTurn(release, () => engine.remove(appContainerName(release)))
     },
 
     /** Removes every container of the application, whatever its release or role. */
     async removeContainers(release: Release): Promise<void> {
-      await turns(release.appId, async () => {
+      await turn(release, async () => {
         const containers: ContainerState[] = await engine.list({ [labels.app]: release.appId })
         await Promise.all(containers.map(container => engine.remove(container.name)))
       })
@@ -224,6 +234,7 @@ export function appHostActivities(host: AppHostOptions) {
 
     /** Removes the application's volume with everything in it, and its owner's network when nothing else uses it. */
     async removeFiles(release: Release): Promise<void> {
+      await mine(release)
       await volumes.remove(release.appId)
       const others = await engine.list({ [labels.host]: host.traits.id, [labels.owner]: release.ownerId })
       if (others.length === 0) await engine.removeNetwork(networkOf(release).name).catch(() => {})

@@ -7,6 +7,7 @@ import * as segments from '../db/segments.ts'
 import { findByOperation, recordBelongings, type SnapshotRow, type StoredSnapshot } from '../db/snapshots.ts'
 import type { AppHostOptions } from './app-host.ts'
 import { standstill } from './app-standstill.ts'
+import { fenced } from './claims.ts'
 import { hosted, refusal } from './failures.ts'
 import type { Release } from './release.ts'
 import { releaseFolders } from './release-files.ts'
@@ -64,15 +65,16 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
       const signal = cancellationSignal()
       const [app, row] = await Promise.all([loadApp(db, release.appId), findByOperation(db, operationId)])
       if (!app || !row) throw refusal('SNAPSHOT_FAILED', 'The application was deleted.')
+      const mine = fenced(db)
       const belongings = { config: configOf(app), variablesVersion: app.variables_version }
-      await recordBelongings(db, row.id, belongings)
+      await mine(operationId, trx => recordBelongings(trx, row.id, belongings))
       await volumes.ensure(release.appId, release.diskMb, host.sharedUid ?? release.uid)
       const segmentId = await segments.draw(db)
       const fresh = setInterval(() => void segments.stillDrawn(db, segmentId).catch(() => {}), drawAgainMs)
       try {
-        await recordStep(db, operationId, 'copying files')
+        await mine(operationId, trx => recordStep(trx, operationId, 'copying files'))
         const { stored, told } = await copy(release, factsOf(row, belongings), segmentId, signal)
-        await recordStep(db, operationId, 'reading the archive back')
+        await mine(operationId, trx => recordStep(trx, operationId, 'reading the archive back'))
         await readBack(segmentId, told, signal)
         return { segmentId, size: stored.size, sha256: stored.sha256, digest: told.digest }
       } catch (error) {

@@ -1,4 +1,4 @@
-import { chmod, mkdir, rename, rmdir, unlink } from 'node:fs/promises'
+import { chmod, mkdir, readdir, rename, rmdir, unlink } from 'node:fs/promises'
 import { newId } from '../policy/ids.ts'
 import { AppFolder, ignore } from './app-folder.ts'
 
@@ -7,11 +7,34 @@ const trashName = 'trash'
 /** A program can go on writing into a folder that was taken away from it; it is given up on. */
 const longestMs = 10 * 60_000
 
-/** Takes a file, link or folder out of an application's folder in one step: it is there whole, or gone. */
-export async function throwAway(volume: string, folder: AppFolder, name: string): Promise<void> {
+async function trashOf(volume: string): Promise<string> {
   const trash = `${volume}/${trashName}`
   await mkdir(trash, { mode: 0o700 }).catch(error => ignore(error, 'EEXIST'))
-  await rename(folder.at(name), `${trash}/${newId()}`)
+  return trash
+}
+
+/** Takes a file, link or folder out of an application's folder in one step: it is there whole, or gone. */
+export async function throwAway(volume: string, folder: AppFolder, name: string): Promise<void> {
+  await rename(folder.at(name), `${await trashOf(volume)}/${newId()}`)
+}
+
+/**
+ * Removes folders that lie in the volume, for good on return; missing is success. Never by their paths: what a program is given to
+ * write in must not lead the host elsewhere, however late that program ends.
+ */
+export async function removeWhole(volume: string, ...folders: string[]): Promise<void> {
+  const trash = await trashOf(volume)
+  for (const folder of folders) await rename(folder, `${trash}/${newId()}`).catch(error => ignore(error, 'ENOENT'))
+  await emptyTrash(volume)
+}
+
+/** Removes a volume that is a plain folder; missing is success. Only the host may change the names in it. */
+export async function removeVolume(volume: string): Promise<void> {
+  const names = await readdir(volume).catch(error => ignore(error, 'ENOENT') || null)
+  if (!names) return
+  await removeWhole(volume, ...names.filter(name => name !== trashName).map(name => `${volume}/${name}`))
+  await rmdir(`${volume}/${trashName}`)
+  await rmdir(volume)
 }
 
 /**

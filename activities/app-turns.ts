@@ -7,13 +7,16 @@ export interface AppTurns {
 
 /**
  * Turns inside one host process, which is the only one that touches the applications of its host. A turn must be short and
- * never ask for another of the same application.
+ * never ask for another of the same application. `before` is awaited in each; when it rejects, the work is not begun.
  */
-export function appTurns(): AppTurns {
+export function appTurns(before: () => Promise<void> = async () => {}): AppTurns {
   const last = new Map<string, Promise<unknown>>()
   async function turn<T>(appId: string, work: () => Promise<T>): Promise<T> {
-    const before = last.get(appId)
-    const mine = (before ?? Promise.resolve()).catch(() => {}).then(work)
+    const ahead = last.get(appId)
+    const mine = (ahead ?? Promise.resolve())
+      .catch(() => {})
+      .then(before)
+      .then(work)
     last.set(appId, mine)
     try {
       return await mine

@@ -11,7 +11,7 @@ interface Found {
 }
 
 /** Reads every byte an upload unpacks to, and its configuration file. Writes nothing; rejects with `ArchiveRefused`. */
-export async function inspectArchive(fd: number, options: InspectOptions): Promise<Found> {
+export async function inspectArchive(fd: number, options: Omit<InspectOptions, 'account'>): Promise<Found> {
   const entries = await readDirectory(fd, uploadRules)
   const meter = new OutputMeter(uploadRules, entries)
   const configEntry = options.config === 'ignored' ? undefined : configOf(entries, options.configNames)

@@ -1,14 +1,14 @@
 import type { FileHandle } from 'node:fs/promises'
+import { FairSlots } from '../lib/fair-slots.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { ArchiveJob, ArchiveReply, Owner } from './archive.job.ts'
 import { removeAbandonedGroups } from './archive.memory.ts'
-import { Slots } from './archive.slots.ts'
 import { ArchiveChild, ChildEnded, inheritedArchive } from './archive.spawn.ts'
 import { ArchiveRefused, type Archives, type Inspection, type InspectOptions, type UnpackOptions } from './archive.ts'
 import { NoSpaceLeft } from './container-host.ts'
 
 export interface ArchiveOptions {
-  /** Children that work at the same time. */
+  /** Children that work at the same time; one of each account, and accounts in turn. */
   atOnce?: number
   /** How long an inspection waits for its turn before `UPLOAD_BUSY`. */
   waitMs?: number
@@ -22,7 +22,7 @@ export interface ArchiveOptions {
   observe?: (child: { kind: ArchiveJob['kind']; waited: boolean; idleBytes: number; peakBytes: number }) => void
 }
 
-const defaults = { atOnce: 2, waitMs: 3000, memoryMb: 96, inspectSeconds: 60, unpackSeconds: 600, spareAfterMs: 500 }
+const defaults = { atOnce: 2, waitMs: 15_000, memoryMb: 96, inspectSeconds: 60, unpackSeconds: 600, spareAfterMs: 500 }
 
 type Done = Extract<ArchiveReply, { kind: 'done' }>
 
@@ -33,7 +33,7 @@ export function archives(options: ArchiveOptions = {}): Archives {
 
 class ArchiveProcess implements Archives {
   readonly #options: typeof defaults & ArchiveOptions
-  readonly #slots: Slots
+  readonly #slots: FairSlots
   readonly #working = new Set<ArchiveChild>()
   #spare: ArchiveChild | null = null
   /** False where the system keeps a child from its parent's descriptors. */
@@ -43,14 +43,14 @@ class ArchiveProcess implements Archives {
 
   constructor(options: typeof defaults & ArchiveOptions) {
     this.#options = options
-    this.#slots = new Slots(options.atOnce)
+    this.#slots = new FairSlots({ atOnce: options.atOnce, perSubject: 1 })
     removeAbandonedGroups()
     this.#prepareSpare(0)
   }
 
   /** Rejects with `UPLOAD_BUSY` when too many are being inspected, or when this one did not end in time. */
   async inspect(file: FileHandle, options: InspectOptions): Promise<Inspection> {
-    const leave = await this.#slots.enter(this.#options.waitMs)
+    const leave = await this.#slots.enter(options.account, this.#options.waitMs)
     if (!leave) throw new ApiError('UPLOAD_BUSY', undefined, 5)
     try {
       const { config, entries, bytes } = await this.#run(file, archive => ({
@@ -75,7 +75,7 @@ class ArchiveProcess implements Archives {
     owner: Owner | null,
     options: UnpackOptions = {},
   ): Promise<{ entries: number; bytes: number }> {
-    const leave = await this.#slots.enter()
+    const leave = await this.#slots.enter(options.account ?? folder)
     try {
       const own = options.own ?? false
       const { entries, bytes } = await this.#run(file, archive => ({ kind: 'unpack', archive, folder, owner, own }))

@@ -8,6 +8,8 @@ export type Inspection =
   | { ok: false; code: ErrorCode; message: string }
 
 export interface InspectOptions {
+  /** Whose archive it is: one of an account is inspected at a time. */
+  account: string
   /** File names tried at the archive's root after berth.app and berth.config. */
   configNames: string[]
   /**
@@ -18,6 +20,8 @@ export interface InspectOptions {
 }
 
 export interface UnpackOptions {
+  /** Whose archive it is: one of an account is unpacked at a time. */
+  account?: string
   /** An archive that Berth itself made: links inside the tree are kept, and caps do not apply (decision 13). */
   own?: boolean
 }

@@ -1,6 +1,6 @@
-import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { type ChildProcess, type StdioOptions, startProcess } from '../lib/child-process.ts'
 
 // TypeScript in tests, JavaScript beside it once compiled.
 const extension = extname(import.meta.url)
@@ -9,7 +9,7 @@ const loader = extension === '.ts' ? ['--import', import.meta.resolve('tsx')] : 
 /** Starts `<name>.child`, which lies in this folder, with nothing of ours: an empty environment, only the descriptors given. */
 export function startChild(name: string, stdio: StdioOptions, nodeArguments: readonly string[] = []): ChildProcess {
   const program = fileURLToPath(new URL(`./${name}.child${extension}`, import.meta.url))
-  return spawn(process.execPath, [...nodeArguments, ...loader, program], { cwd: '/', env: {}, stdio })
+  return startProcess(process.execPath, [...nodeArguments, ...loader, program], { cwd: '/', stdio })
 }
 
 /**

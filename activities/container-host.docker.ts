@@ -50,6 +50,7 @@ export function dockerHost({
 
     ensureNetwork: spec => networks.ensure(spec),
     removeNetwork: name => networks.remove(name),
+    listNetworks: filter => networks.list(filter),
     ensureImage: (image, onProgress) => images.ensure(image, onProgress),
 
     async create(spec) {

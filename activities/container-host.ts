@@ -62,6 +62,12 @@ export interface NetworkSpec {
   labels: Record<string, string>
 }
 
+/** A network as the engine has it; `bridge` is null when its interface has the engine's own name. */
+export interface PresentNetwork {
+  name: string
+  bridge: string | null
+}
+
 export interface ContainerEvent {
   action: 'start' | 'die' | 'oom' | 'destroy'
   name: string
@@ -78,12 +84,17 @@ export interface FollowOptions {
 /** Takes one line without its end, or 64 KB of a longer one. The next comes when it has settled. */
 export type OnPiece = (stream: OutputStream, text: string) => void | Promise<void>
 
+/** Takes a piece of output. The next comes when it has settled: the program waits for whoever listens. */
+export type OnOutput = (text: string) => void | Promise<void>
+
 /** A container engine on one machine. Names are ours and derive from ids, so every verb may be repeated. */
 export interface ContainerHost {
   /** Rejects with `HostUnreachable` when the engine does not answer within 10 s; every verb below does. */
   ping(): Promise<{ version: string; cpus: number; memoryMb: number }>
   ensureNetwork(spec: NetworkSpec): Promise<void>
   removeNetwork(name: string): Promise<void>
+  /** Networks with all of these labels. */
+  listNetworks(filter: Record<string, string>): Promise<PresentNetwork[]>
   /** Present already, pulled, or made locally by the recipe in `runtimes/`; rejects with `ImageUnavailable`. */
   ensureImage(image: string, onProgress?: (line: string) => void): Promise<void>
   /** Creates, or adopts the container of this name; resolves to its id. */
@@ -109,11 +120,7 @@ export interface ContainerHost {
   followLogs(name: string, options: FollowOptions, onPiece: OnPiece, signal: AbortSignal): Promise<void>
   stats(name: string): Promise<ContainerStats | null>
   /** Runs a container to its end, gives its output as it comes, removes it, also when cancelled. */
-  runToEnd(
-    spec: ContainerSpec,
-    onOutput: (text: string) => void,
-    signal: AbortSignal,
-  ): Promise<{ exitCode: number; oom: boolean }>
+  runToEnd(spec: ContainerSpec, onOutput: OnOutput, signal: AbortSignal): Promise<{ exitCode: number; oom: boolean }>
   /** Calls back for every event of containers with these labels until the signal aborts; rejects when the stream breaks. */
   watch(filter: Record<string, string>, onEvent: (event: ContainerEvent) => void, signal: AbortSignal): Promise<void>
 }

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import type Docker from 'dockerode'
 import { call, status, unless } from './container-calls.docker.ts'
-import type { NetworkSpec } from './container-host.ts'
-import { bridgeName } from './container-spec.ts'
+import type { NetworkSpec, PresentNetwork } from './container-host.ts'
+import { bridgeName } from './network-names.ts'
 import { freeSubnets, overlaps, parseSubnet, type Subnet } from './subnets.ts'
 
 /** Room for 253 containers of one owner on one host, and for 8192 owners in the default range. */
@@ -27,7 +27,7 @@ export function containerNetworks(docker: Docker, range: string) {
         Driver: 'bridge',
         IPAM: { Driver: 'default', Config: [{ Subnet }] },
         Options: {
-          'com.docker.network.bridge.name': bridgeName(spec.name),
+          'com.docker.network.bridge.name': bridgeName(spec),
           'com.docker.network.bridge.enable_icc': 'false',
         },
         Labels: spec.labels,
@@ -58,6 +58,15 @@ export function containerNetworks(docker: Docker, range: string) {
         }
       }
       throw refused
+    },
+
+    async list(filter: Record<string, string>): Promise<PresentNetwork[]> {
+      const label = Object.entries(filter).map(([name, value]) => `${name}=${value}`)
+      const found = await call(abortSignal => docker.listNetworks({ filters: { label }, abortSignal }))
+      return found.map(({ Name, Options }) => ({
+        name: Name,
+        bridge: Options?.['com.docker.network.bridge.name'] ?? null,
+      }))
     },
 
     /** Missing is success; a network with containers in it stays and the engine's refusal is passed on. */

@@ -1,5 +1,5 @@
 import type { ContainerCreateOptions } from 'dockerode'
-import { openFilesFor } from '../policy/sizes.ts'
+import { cpuSharesFor, openFilesFor } from '../policy/sizes.ts'
 import type { ContainerSpec } from './container-host.ts'
 
 /** The hardening that no container of Berth is without; the reasons stand in docs/decisions/containers.md. */
@@ -44,6 +44,8 @@ export function createOptions(spec: ContainerSpec): ContainerCreateOptions {
       Memory: memory,
       MemorySwap: memory,
       NanoCpus: Math.round(spec.cpus * 1e9),
+      // No weight for disks: where the kernel has none, the engine then starts no container at all.
+      CpuShares: cpuSharesFor(spec.memoryMb),
       PidsLimit: spec.pidsLimit,
       Ulimits: [
         { Name: 'nofile', Soft: openFiles, Hard: openFiles },

@@ -1,11 +1,12 @@
+import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type Docker from 'dockerode'
 import { call, named, unless } from './container-calls.docker.ts'
-import type { ContainerHost, ContainerSpec, ContainerState } from './container-host.ts'
+import type { ContainerHost, ContainerSpec, ContainerState, OnOutput } from './container-host.ts'
 import { OutputFrames } from './container-output.ts'
 
 /** Seconds the last output may take to arrive after the program has ended. */
-const drainSeconds = 2
+const drainSeconds = 5
 
 /**
  * Runs a container to its end. What an earlier attempt left under the name is removed first; whatever happens, nothing of
@@ -15,19 +16,21 @@ export async function runToEnd(
   docker: Docker,
   host: Pick<ContainerHost, 'create' | 'remove' | 'inspect'>,
   spec: ContainerSpec,
-  onOutput: (text: string) => void,
+  onOutput: OnOutput,
   signal: AbortSignal,
 ): Promise<{ exitCode: number; oom: boolean }> {
   signal.throwIfAborted()
   await host.remove(spec.name)
+  let output: Following | undefined
   try {
     const container = docker.getContainer(await host.create(spec))
-    const output = await follow(container, onOutput)
+    output = await follow(container, onOutput)
     await call(abortSignal => container.start({ abortSignal }))
     const exitCode = await end(container, () => host.inspect(spec.name), signal)
     await Promise.race([output.ended, new Promise(done => setTimeout(done, drainSeconds * 1000).unref())])
     return { exitCode, oom: await ranOut(host, spec.name, exitCode) }
   } finally {
+    output?.leave()
     await host.remove(spec.name)
   }
 }
@@ -46,23 +49,26 @@ async function ranOut(host: Pick<ContainerHost, 'inspect'>, name: string, exitCo
   }
 }
 
-/** Attached before the start, so that not a byte is missed. `ended` settles with the last byte. */
-async function follow(
-  container: Docker.Container,
-  onOutput: (text: string) => void,
-): Promise<{ ended: Promise<void> }> {
+interface Following {
+  /** Settles with the last byte. */
+  ended: Promise<void>
+  leave(): void
+}
+
+/** Attached before the start, so that not a byte is missed. A listener that is slow sets the program's pace. */
+async function follow(container: Docker.Container, onOutput: OnOutput): Promise<Following> {
   const frames = new OutputFrames()
   const stream = await call(abortSignal =>
     container.attach({ stream: true, hijack: true, stdout: true, stderr: true, abortSignal }),
   )
-  stream.on('data', (chunk: Buffer) => {
-    const text = frames.push(chunk)
-    if (text) onOutput(text)
-  })
-  const ended = new Promise<void>(done => {
-    stream.once('close', done).once('end', done).once('error', done)
-  })
-  return { ended }
+  const read = async () => {
+    for await (const chunk of stream) {
+      const text = frames.push(chunk as Buffer)
+      if (text) await onOutput(text)
+    }
+  }
+  // A stream that breaks has told all it will: whether the program succeeded is asked of the container.
+  return { ended: read().catch(() => {}), leave: () => void (stream as unknown as Readable).destroy() }
 }
 
 /**

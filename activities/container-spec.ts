@@ -39,11 +39,6 @@ export function tenantNetwork(ownerId: string, hostId: string): NetworkSpec {
   return { name: `berth-${hostId}-${ownerId}`, labels: { [labels.host]: hostId, [labels.owner]: ownerId } }
 }
 
-/** Name of a network's bridge: the kernel allows 15 characters, and the firewall knows ours by how they begin. */
-export function bridgeName(network: string): string {
-  return `berth${createHash('sha256').update(network).digest('hex').slice(0, 10)}`
-}
-
 /** The container that runs a release. `env` are the application's own variables. The port the platform gives always wins. */
 export function appContainer(
   release: Release,

@@ -3,6 +3,7 @@ import { ApplicationFailure, CancelledFailure } from '@temporalio/common'
 import { ArchiveRefused } from './archive.ts'
 import { HostUnreachable, ImageUnavailable, NoSpaceLeft } from './container-host.ts'
 import { BodyNotFound } from './object-store.ts'
+import { OverlayRefused } from './overlay.ts'
 import { SnapshotCorrupt } from './snapshots.ts'
 
 /** A failure with a catalogue code that trying again cannot mend. */
@@ -16,6 +17,7 @@ export function withCode(error: unknown): unknown {
   if (error instanceof ArchiveRefused) return refusal(error.code, error.message)
   if (error instanceof SnapshotCorrupt) return refusal('SNAPSHOT_CORRUPT', error.message)
   if (error instanceof NoSpaceLeft) return refusal('CONTAINER_INSUFFICIENT_DISK_SPACE', error.message)
+  if (error instanceof OverlayRefused) return refusal('DEPLOY_FAILED', error.message)
   if (error instanceof ImageUnavailable) return refusal('DEPLOY_FAILED', error.message)
   if (error instanceof BodyNotFound)
     return refusal('DEPLOY_FAILED', 'The uploaded archive is no longer in the object store.')

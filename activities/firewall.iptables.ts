@@ -1,61 +1,98 @@
-import { spawn } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { type Firewall, type FirewallTraits, firewallRules, nameServers, type OpenedFirewall } from './firewall.ts'
+import { startProcess, systemEnvironment } from '../lib/child-process.ts'
+import {
+  type Firewall,
+  type FirewallLook,
+  type FirewallTraits,
+  firewallRules,
+  nameServers,
+  type OpenedFirewall,
+} from './firewall.ts'
+import { forwardParent, jumpsTo, planFirewall, rulesOf, type WantedChain } from './firewall-plan.ts'
+import { bridgePrefix, chainName } from './network-names.ts'
 
-export interface IptablesOptions extends FirewallTraits {
+export interface IptablesOptions extends Omit<FirewallTraits, 'counter'> {
   /** Bridges the rules are for; a trailing + stands for any ending. */
-  bridges?: string
+  bridges: string
   /** Beginning of the names of our chains. */
-  name?: string
+  name: string
+  /** Names of further bridges of ours, of networks from before bridges carried their host. A rejection keeps the known ones. */
+  olderBridges?: () => Promise<readonly string[]>
+  /** Words before every command, for tests in a network namespace of their own. */
+  through?: readonly string[]
 }
 
-/** Chains of our own, filled in one commit and reached by one jump each, so that applying and removing can be repeated. */
-export function iptablesFirewall({ bridges = 'berth+', name = 'BERTH', ...traits }: IptablesOptions): Firewall {
-  const rules = firewallRules(traits)
+type Tool = 'iptables' | 'ip6tables'
+
+/** Chains of our own, filled in one commit and reached by jumps that stand first, so that applying and removing can be repeated. */
+export function iptablesFirewall(options: IptablesOptions): Firewall {
+  const { bridges, name, olderBridges = async () => [], through = [], ...traits } = options
   const input = `${name}-INPUT`
   const forward = `${name}-FORWARD`
+  const run = (program: string, args: string[], text = '') => start([...through, program, ...args], text)
+  /** The rules of our chains as the tool writes them: it has words of its own for some of what it is told. */
+  const listed: Record<Tool, Map<string, string[]>> = { iptables: new Map(), ip6tables: new Map() }
+  let counter: string | null = bridges.replace('+', '')
 
-  /** The engine keeps this chain for rules like ours and asks it first; without it the kernel's own chain serves. */
-  async function forwardParent(): Promise<string> {
-    return (await run('iptables', ['-w', '-n', '-L', 'DOCKER-USER'])).code === 0 ? 'DOCKER-USER' : 'FORWARD'
+  async function listing(tool: Tool): Promise<string[] | null> {
+    const { code, output } = await run(tool, ['-w', '-S'])
+    return code === 0 ? output.split('\n') : null
   }
 
-  async function jump(tool: string, parent: string, chain: string): Promise<void> {
-    const rule = ['-i', bridges, '-j', chain]
-    if ((await run(tool, ['-w', '-C', parent, ...rule])).code !== 0)
-      await must(tool, ['-w', '-I', parent, '1', ...rule])
+  /** Our networks are IPv4 only; what a bridge carries of IPv6 is nothing but link-local talk to the host. */
+  const rules = (tool: Tool): Record<string, string[]> => {
+    if (tool === 'ip6tables') return { [input]: ['-j REJECT'], [forward]: ['-j REJECT'] }
+    const of = firewallRules({ ...traits, counter })
+    return { [input]: of.input, [forward]: of.forward }
   }
 
-  async function fill(tool: string, chains: Record<string, string[]>): Promise<void> {
-    const heads = Object.keys(chains).map(chain => `:${chain} - [0:0]`)
-    const lines = Object.entries(chains).flatMap(([chain, list]) => list.map(rule => `-A ${chain} ${rule}`))
-    await must(`${tool}-restore`, ['-w', '--noflush'], ['*filter', ...heads, ...lines, 'COMMIT', ''].join('\n'))
+  async function commit(tool: Tool, { fill, jumps }: { fill: string[]; jumps: string[] }): Promise<void> {
+    const of = rules(tool)
+    const heads = fill.map(chain => `:${chain} - [0:0]`)
+    const lines = fill.flatMap(chain => of[chain]!.map(rule => `-A ${chain} ${rule}`))
+    const text = ['*filter', ...heads, ...lines, ...jumps, 'COMMIT', ''].join('\n')
+    const { code, error } = await run(`${tool}-restore`, ['-w', '--noflush'], text)
+    if (code !== 0) throw new Error(`${tool}-restore: ${error.trim()}`)
   }
 
-  async function drop(tool: string, parents: readonly string[], chain: string): Promise<void> {
-    for (const parent of parents) {
-      while ((await run(tool, ['-w', '-D', parent, '-i', bridges, '-j', chain])).code === 0);
+  async function look(tool: Tool, older: readonly string[] | null): Promise<string[]> {
+    const present = await listing(tool)
+    if (present === null && tool === 'ip6tables') return []
+    if (present === null) throw new Error('iptables does not answer')
+    const wanted = (chain: string, parent: string): WantedChain => {
+      return { name: chain, parent, listed: listed[tool].get(chain) ?? null }
     }
-    await run(tool, ['-w', '-F', chain])
-    await run(tool, ['-w', '-X', chain])
+    const chains = [wanted(input, 'INPUT'), wanted(forward, tool === 'iptables' ? forwardParent(present) : 'FORWARD')]
+    const plan = planFirewall(present, chains, [
+      bridges,
+      ...(older ?? jumpsTo(present, input).filter(b => b !== bridges)),
+    ])
+    if (plan.faults.length === 0) return []
+    await commit(tool, plan).catch(async error => {
+      if (counter === null || tool === 'ip6tables') throw error
+      counter = null // a kernel without these two matches refuses the whole commit
+      await commit(tool, plan)
+    })
+    const stands = (await listing(tool)) ?? []
+    for (const chain of plan.fill) listed[tool].set(chain, rulesOf(stands, chain))
+    return plan.faults
   }
 
   return {
-    async apply() {
-      await fill('iptables', { [input]: rules.input, [forward]: rules.forward })
-      await jump('iptables', 'INPUT', input)
-      await jump('iptables', await forwardParent(), forward)
-      // Our networks are IPv4 only; what a bridge carries of IPv6 is nothing but link-local talk to the host.
-      if ((await run('ip6tables', ['-w', '-n', '-L', 'INPUT'])).code !== 0) return
-      await fill('ip6tables', { [input]: ['-j REJECT'], [forward]: ['-j REJECT'] })
-      await jump('ip6tables', 'INPUT', input)
-      await jump('ip6tables', 'FORWARD', forward)
+    async apply(): Promise<FirewallLook> {
+      const older = await olderBridges().catch(() => null)
+      const repaired = [...(await look('iptables', older)), ...(await look('ip6tables', older))]
+      return { repaired: [...new Set(repaired)], limited: counter !== null }
     },
     async remove() {
-      for (const tool of ['iptables', 'ip6tables']) {
-        await drop(tool, ['INPUT'], input)
-        await drop(tool, ['DOCKER-USER', 'FORWARD'], forward)
+      for (const tool of ['iptables', 'ip6tables'] as const) {
+        const present = (await listing(tool)) ?? []
+        for (const chain of [input, forward]) {
+          const jumps = present.filter(rule => rule.endsWith(` -j ${chain}`))
+          for (const jump of jumps) await run(tool, ['-w', '-D', ...jump.slice(3).split(' ')])
+          await run(tool, ['-w', '-F', chain])
+          await run(tool, ['-w', '-X', chain])
+        }
       }
     },
   }
@@ -64,26 +101,26 @@ export function iptablesFirewall({ bridges = 'berth+', name = 'BERTH', ...traits
 /** Takes away what a host put in place; nothing there, or not being root, is success. */
 export async function removeFirewall(hostId: string): Promise<void> {
   if (process.getuid?.() !== 0) return
-  await iptablesFirewall({ name: chainName(hostId), resolvers: [], allowed: [] }).remove()
+  await iptablesFirewall({ ...namesOf(hostId), resolvers: [], allowed: [] }).remove()
 }
 
-/** Several hosts and installations on one machine each have chains of their own; a chain's name takes 28 characters. */
-function chainName(hostId: string): string {
-  return `BERTH-${createHash('sha256').update(hostId).digest('hex').slice(0, 8)}`
-}
+const namesOf = (hostId: string) => ({ name: chainName(hostId), bridges: `${bridgePrefix(hostId)}+` })
 
 /** The firewall of this host where it runs as root and has the tool, and the setting lets it. */
 export async function openFirewall(
   mode: 'auto' | 'off',
   hostId: string,
   allowed: FirewallTraits['allowed'] = [],
+  networks: () => Promise<readonly { bridge: string | null }[]> = async () => [],
 ): Promise<OpenedFirewall> {
   if (mode === 'off') return { firewall: null, notice: 'the setting HOST_FIREWALL is off' }
   if (process.getuid?.() !== 0) return { firewall: null, notice: 'the host process does not run as root' }
-  const found = await run('iptables', ['-w', '-n', '-L', 'INPUT'])
+  const found = await start(['iptables', '-w', '-n', '-L', 'INPUT'], '')
   if (found.code !== 0) return { firewall: null, notice: `iptables does not work here: ${found.error.split('\n')[0]}` }
-  const name = chainName(hostId)
-  return { firewall: iptablesFirewall({ name, resolvers: await systemResolvers(), allowed }), notice: null }
+  const olderBridges = async () =>
+    (await networks()).flatMap(({ bridge }) => (bridge?.startsWith('berth') ? [bridge] : []))
+  const resolvers = await systemResolvers()
+  return { firewall: iptablesFirewall({ ...namesOf(hostId), resolvers, allowed, olderBridges }), notice: null }
 }
 
 /** The name servers the engine hands on: the machine's, and those behind a local resolver. */
@@ -93,21 +130,23 @@ async function systemResolvers(): Promise<string[]> {
   return [...new Set(texts.flatMap(nameServers))]
 }
 
-async function must(program: string, args: string[], input = ''): Promise<void> {
-  const { code, error } = await run(program, args, input)
-  if (code !== 0) throw new Error(`${program} ${args.join(' ')}: ${error.trim()}`)
-}
-
-/** Exit code and standard error; 127 when there is no such program. */
-function run(program: string, args: string[], input = ''): Promise<{ code: number; error: string }> {
+/** Exit code and what was said; 127 when there is no such program. */
+function start(
+  [program = '', ...args]: string[],
+  input: string,
+): Promise<{ code: number; output: string; error: string }> {
   return new Promise(resolve => {
-    const child = spawn(program, args, { stdio: ['pipe', 'ignore', 'pipe'] })
+    const child = startProcess(program, args, { env: systemEnvironment, stdio: ['pipe', 'pipe', 'pipe'] })
+    let output = ''
     let error = ''
-    child.stderr.on('data', chunk => {
+    child.stdout!.on('data', chunk => {
+      output += chunk
+    })
+    child.stderr!.on('data', chunk => {
       error += chunk
     })
-    child.once('error', cause => resolve({ code: 127, error: cause.message }))
-    child.once('close', code => resolve({ code: code ?? 1, error }))
-    child.stdin.on('error', () => {}).end(input)
+    child.once('error', cause => resolve({ code: 127, output, error: cause.message }))
+    child.once('close', code => resolve({ code: code ?? 1, output, error }))
+    child.stdin!.on('error', () => {}).end(input)
   })
 }

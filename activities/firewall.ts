@@ -1,10 +1,23 @@
+import { networkLimits } from '../policy/network-limits.ts'
+
 /** What keeps containers from the host's own services and from private networks around it. */
 export interface Firewall {
-  /** Puts the rules in place, replacing older ones of ours at once. Repeating it changes nothing. */
-  apply(): Promise<void>
+  /** Looks whether every rule stands, first in its chain, and puts in place what does not. Repeating it changes nothing. */
+  apply(): Promise<FirewallLook>
   /** Takes every rule of ours away; none there is success. */
   remove(): Promise<void>
 }
+
+export interface FirewallLook {
+  /** What did not stand and does now; empty when nothing had to be done. */
+  repaired: string[]
+  /** False where the kernel cannot count connections, so that only what is refused altogether is. */
+  limited: boolean
+}
+
+/** How operators read it. */
+export const firewallState = ({ limited }: Pick<FirewallLook, 'limited'>): string =>
+  limited ? 'on' : 'on, without limits on connections: the kernel does not count them'
 
 export interface OpenedFirewall {
   firewall: Firewall | null
@@ -17,6 +30,8 @@ export interface FirewallTraits {
   resolvers: readonly string[]
   /** Other private addresses that containers may reach, such as a build proxy. */
   allowed: readonly { address: string; port: number }[]
+  /** Name of the table that counts new connections; null = they are not counted, for kernels that cannot. */
+  counter: string | null
 }
 
 /** Ranges that containers have no business in: link-local (cloud metadata), private, shared, benchmark, multicast. */
@@ -33,10 +48,10 @@ export const refusedRanges = [
 ] as const
 
 /** The rules of both chains, in order; each list ends where the chain returns to the host's own rules. */
-export function firewallRules({ resolvers, allowed }: FirewallTraits): { input: string[]; forward: string[] } {
+export function firewallRules({ resolvers, allowed, counter }: FirewallTraits): { input: string[]; forward: string[] } {
+  // First, or the answers to the proxy's own connections would be refused too.
+  const answers = '-m conntrack --ctstate ESTABLISHED,RELATED -j RETURN'
   const open = [
-    // First, or the answers to the proxy's own connections would be refused too.
-    '-m conntrack --ctstate ESTABLISHED,RELATED -j RETURN',
     ...resolvers.flatMap(address =>
       ['udp', 'tcp'].map(protocol => `-d ${address} -p ${protocol} --dport 53 -j RETURN`),
     ),
@@ -47,9 +62,22 @@ export function firewallRules({ resolvers, allowed }: FirewallTraits): { input: 
     `${range}-j REJECT --reject-with icmp-port-unreachable`,
   ]
   return {
-    input: [...open, ...refused('')],
-    forward: [...open, ...refusedRanges.flatMap(range => refused(`-d ${range} `))],
+    input: [answers, ...open, ...refused('')],
+    forward: [answers, ...limits(counter), ...open, ...refusedRanges.flatMap(range => refused(`-d ${range} `))],
   }
+}
+
+/** Of every container by itself: what is past a limit is refused, not dropped, so that programs fail at once. */
+function limits(counter: string | null): string[] {
+  const { openConnections, newPerSecond, newAtOnce, refusedPorts } = networkLimits
+  const ports = refusedPorts.map(port => `-p tcp --dport ${port} -j REJECT --reject-with tcp-reset`)
+  if (counter === null) return ports
+  const fast = `--hashlimit-above ${newPerSecond}/sec --hashlimit-burst ${newAtOnce} --hashlimit-mode srcip`
+  return [
+    ...ports,
+    `-m connlimit --connlimit-above ${openConnections} --connlimit-saddr --connlimit-mask 32 -j REJECT`,
+    `-m hashlimit ${fast} --hashlimit-name ${counter} -j REJECT`,
+  ]
 }
 
 /** Addresses of the name servers in the text of a resolv.conf; containers are IPv4 only. */

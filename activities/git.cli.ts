@@ -1,6 +1,5 @@
-import { execFile } from 'node:child_process'
 import { tmpdir } from 'node:os'
-import { promisify } from 'node:util'
+import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 import { HostileFolder } from './archive.folder.ts'
 import { type Resolve, systemResolve } from './git.address.ts'
 import { bringCommit } from './git.commit.ts'
@@ -75,7 +74,7 @@ export function gitCli(options: GitCliOptions = {}): Git {
 
 async function prepare(git: string, scratch: string): Promise<void> {
   await removeAbandoned(scratch)
-  const { stdout } = await promisify(execFile)(git, ['version'], { env: { PATH: '/usr/local/bin:/usr/bin:/bin' } })
+  const { stdout } = await runProcess(git, ['version'], { env: systemEnvironment })
   const [major = 0, minor = 0] = (/(\d+)\.(\d+)/.exec(stdout)?.slice(1) ?? []).map(Number)
   if (major < oldest[0] || (major === oldest[0] && minor < oldest[1]))
     throw new Error(`Git ${oldest.join('.')} or later is needed to fetch repositories; this is ${stdout.trim()}.`)

@@ -1,5 +1,5 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { type Readable, Writable } from 'node:stream'
+import { type ChildProcess, type Environment, startProcess, systemEnvironment } from '../lib/child-process.ts'
 import { credentialDescriptor } from './git.config.ts'
 import { eachLine } from './git.progress.ts'
 
@@ -82,7 +82,7 @@ export function runGit(scope: GitScope, args: readonly string[], run: GitRun = {
 /** A limited shell that becomes git: address space in KB, file size in blocks of 512 bytes, no core dump. */
 function start({ git, repository, owner, folder, fileBytes }: GitScope, args: readonly string[]): ChildProcess {
   const limits = `umask 022; ulimit -c 0; ulimit -v ${addressSpaceKb}; ulimit -f ${Math.ceil(fileBytes / 512)}; exec "$@"`
-  return spawn('/bin/sh', ['-c', limits, 'sh', git, ...args], {
+  return startProcess('/bin/sh', ['-c', limits, 'sh', git, ...args], {
     cwd: repository,
     env: environment(repository),
     stdio: ['pipe', 'pipe', 'pipe', 'pipe', folder],
@@ -91,12 +91,11 @@ function start({ git, repository, owner, folder, fileBytes }: GitScope, args: re
   })
 }
 
-function environment(repository: string): Record<string, string> {
+function environment(repository: string): Environment {
   return {
-    PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+    ...systemEnvironment,
     HOME: repository,
     XDG_CONFIG_HOME: repository,
-    LC_ALL: 'C',
     GIT_DIR: repository,
     GIT_WORK_TREE: `${repository}/tree`,
     GIT_INDEX_FILE: `${repository}/index`,

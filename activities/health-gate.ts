@@ -18,18 +18,23 @@ export interface GateOptions {
 }
 
 const pollMs = 50
+/** A probe that has no answer after this is over, however much has come: a server may trickle for ever. */
+const probeMs = 2000
 const inspectMs = 500
 /** A program without a port has to stay up this long. */
 const aliveSeconds = 3
 
-/** Waits until a program answers HTTP (any status), or stays alive when it has no port. Null = healthy. */
+/**
+ * Waits until a program answers HTTP (any status), or stays alive when it has no port. Null = healthy. Takes at most the time of
+ * the gate and of one probe more; rejects as soon as the signal aborts.
+ */
 export async function passGate(engine: ContainerHost, gate: GateOptions): Promise<Unhealthy | null> {
   const begun = Date.now()
   const waited = () => (Date.now() - begun) / 1000
   let inspectedAt = 0
   for (;;) {
     gate.signal.throwIfAborted()
-    if (gate.target && (await answers(gate.target))) return null
+    if (gate.target && (await answers(gate.target, gate.signal))) return null
     if (Date.now() - inspectedAt >= inspectMs || (!gate.target && waited() >= aliveSeconds)) {
       inspectedAt = Date.now()
       const state = await engine.inspect(gate.container)
@@ -40,7 +45,7 @@ export async function passGate(engine: ContainerHost, gate: GateOptions): Promis
       const reason = `The program did not answer on port $PORT within ${gate.timeoutSeconds} s. It has to listen on 0.0.0.0.`
       return { reason, exit: null }
     }
-    await sleep(pollMs)
+    await sleep(pollMs, undefined, { signal: gate.signal }).catch(() => {})
   }
 }
 
@@ -60,21 +65,21 @@ function endedReason(state: ContainerState | null): string {
   return `The program ended with exit code ${state?.exitCode ?? 'unknown'} right after its start; the logs say why.`
 }
 
-function answers({ address, port }: { address: string; port: number }): Promise<boolean> {
+/** Resolves within `probeMs`, or as soon as the signal aborts. */
+function answers({ address, port }: { address: string; port: number }, signal: AbortSignal): Promise<boolean> {
   return new Promise(resolve => {
     const probe = request({
       host: address,
       port,
       path: '/',
-      timeout: 2000,
       agent: false,
       headers: { 'user-agent': 'berth-health' },
+      signal: AbortSignal.any([signal, AbortSignal.timeout(probeMs)]),
     })
     probe.on('response', response => {
       response.destroy()
       resolve(true)
     })
-    probe.on('timeout', () => probe.destroy())
     probe.on('error', () => resolve(false))
     probe.end()
   })

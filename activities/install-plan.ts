@@ -1,7 +1,7 @@
-import { spawn } from 'node:child_process'
-import { chown, mkdir, readdir } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import type { AppRow } from '../db/apps.ts'
 import { dependencyFile, runtimes } from '../policy/runtimes.ts'
+import { layReleaseOver } from './overlay.process.ts'
 import { checkProgram } from './program-check.ts'
 import type { Release } from './release.ts'
 import { exists, type Prepared, type ReleaseFolders, readPrepared, releaseFolders } from './release-files.ts'
@@ -16,17 +16,19 @@ export interface InstallPlace {
   app: AppRow | undefined
   owner: Owner
   configNames: readonly string[]
+  /** Ends the copying of files. */
+  signal: AbortSignal
 }
 
 /**
  * Decides the install step of a release. A whole program (a first upload, a commit, a snapshot) is installed from its own files.
  * An upload of some files keeps what the serving release has installed, unless it brings dependency files or another runtime, or
  * the language is compiled: then it is installed from a copy of the application's files with the upload laid over it. Throws
- * INVALID_MAIN, MISSING_DEPENDENCIES_FILE.
+ * INVALID_MAIN, MISSING_DEPENDENCIES_FILE, and as `layReleaseOver` does.
  */
 export async function planInstall(
   release: Release,
-  { volume, app, owner, configNames }: InstallPlace,
+  { volume, app, owner, configNames, signal }: InstallPlace,
 ): Promise<Prepared> {
   const folders = releaseFolders(volume, release.number)
   const runtime = runtimes[release.language]
@@ -41,7 +43,7 @@ export async function planInstall(
     const before = await readPrepared(releaseFolders(volume, serving))
     return { install: null, dependenciesOf: before?.dependenciesOf ?? serving }
   }
-  await overlay(folders, release.path, owner)
+  await layReleaseOver({ volume, release: release.number, path: release.path, owner }, signal)
   const files = await readdir(folders.build)
   return { install: runtime.install({ files, main: release.main }), dependenciesOf: null }
 }
@@ -49,23 +51,4 @@ export async function planInstall(
 /** The folder that the install step runs in. */
 export async function installFolder(folders: ReleaseFolders): Promise<string> {
   return (await exists(folders.build)) ? folders.build : folders.source
-}
-
-/** Copies as the application's own user, so that links in its folder lead nowhere that it could not read itself. */
-async function overlay(folders: ReleaseFolders, path: string, owner: Owner): Promise<void> {
-  await mkdir(folders.build, { recursive: true })
-  if (owner) await chown(folders.build, owner.uid, owner.gid)
-  await copyTree(folders.files, folders.build, owner)
-  await copyTree(folders.source, path === '' ? folders.build : `${folders.build}/${path}`, owner)
-}
-
-function copyTree(from: string, to: string, owner: Owner): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const script = 'mkdir -p -- "$2" && cp -a -- "$1/." "$2/"'
-    const child = spawn('sh', ['-c', script, 'copy', from, to], { stdio: 'ignore', ...owner })
-    child.on('error', reject)
-    child.on('exit', code =>
-      code === 0 ? resolve() : reject(new Error(`Copying the application's files ended with ${code}.`)),
-    )
-  })
 }

@@ -1,5 +1,7 @@
 import { chown, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { AppFolder } from './app-folder.ts'
+import { textOf } from './disk-names.ts'
 import { listed, recordNames } from './placement.job.ts'
 import type { PlacedFiles, PlaceRequest } from './placement.ts'
 import { exists, releaseFolders } from './release-files.ts'
@@ -48,14 +50,18 @@ async function isLater({ volume, release }: PlaceRequest): Promise<boolean> {
 /** The first names in the folder; everything is new. */
 async function told(folder: string): Promise<PlacedFiles> {
   const added: string[] = []
-  const enter = async (below: string): Promise<void> => {
-    for (const entry of await readdir(join(folder, below), { withFileTypes: true })) {
-      if (added.length >= listed) return
-      const path = below === '' ? entry.name : `${below}/${entry.name}`
-      if (entry.isDirectory()) await enter(path)
-      else added.push(path)
+  const enter = async (here: AppFolder, below: string): Promise<void> => {
+    try {
+      for await (const entry of await here.entries()) {
+        if (added.length >= listed) return
+        const path = below === '' ? textOf(entry.name) : `${below}/${textOf(entry.name)}`
+        if (entry.isDirectory()) await enter(await here.enter(entry.name), path)
+        else added.push(path)
+      }
+    } finally {
+      await here.close()
     }
   }
-  await enter('')
+  await enter(await AppFolder.open(folder), '')
   return { added: added.sort(), modified: [], removed: [] }
 }

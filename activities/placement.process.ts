@@ -33,8 +33,8 @@ export function placement({ seconds = 600 } = {}): Placement {
   }
 }
 
-/** Throws an Error for a path that leads out of the application's folder. */
-function folderPath(path: string): string {
+/** A path below the application's folder, as it is kept. Throws an Error for one that leads out of it. */
+export function folderPath(path: string): string {
   const place = entryPath(path)
   if ('code' in place) throw new Error(`"${path}" is not a folder of the application.`)
   return place.path

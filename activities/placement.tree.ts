@@ -4,6 +4,8 @@ import { constants } from 'node:fs'
 import { codeOf } from './disk-names.ts'
 
 const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
+/** O_PATH, which needs no right to read. */
+const pathOnly = 0o10000000
 const fileFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
 /** How a name fails when a folder above it is missing, or is something else by now. */
@@ -145,9 +147,15 @@ function openFolder(path: string | Buffer): number {
   try {
     return fs.openSync(path, folderFlags)
   } catch (error) {
-    if (codeOf(error) !== 'EACCES' || !fs.lstatSync(path).isDirectory()) throw error
-    fs.chmodSync(path, 0o700)
-    return fs.openSync(path, folderFlags)
+    if (codeOf(error) !== 'EACCES') throw error
+    const found = fs.openSync(path, folderFlags | pathOnly)
+    try {
+      // What was opened, and not what has its name by now.
+      fs.chmodSync(system(found), 0o700)
+      return fs.openSync(system(found, '.'), folderFlags)
+    } finally {
+      fs.closeSync(found)
+    }
   }
 }
 

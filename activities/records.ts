@@ -2,15 +2,17 @@ import { adoptConfig, revertConfig } from '../db/app-configuration.ts'
 import { removeApp } from '../db/app-creation.ts'
 import * as apps from '../db/apps.ts'
 import { waitForSlot } from '../db/build-slots.ts'
-import { type Db, transaction } from '../db/database.ts'
+import type { Db } from '../db/database.ts'
 import * as deployments from '../db/deployments.ts'
+import { type Claim, claimNextFor } from '../db/operation-claims.ts'
 import * as operations from '../db/operations.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { Plans } from '../policy/plans.ts'
 import { withLastLines } from './build-words.ts'
+import { claimOfActivity, fenced, unlessLost } from './claims.ts'
 import { refusal } from './failures.ts'
 import { type Failure, failed, inWords } from './outcome-words.ts'
-import type { ContainerExit, LaneOperation, Release, Serving, StartedContainer } from './release.ts'
+import type { ContainerExit, LaneOperation, Serving, StartedContainer } from './release.ts'
 import { type DecisionOptions, decide, decideServing } from './release-decision.ts'
 import { snapshotRecords } from './snapshot-records.ts'
 import { endSuspended } from './suspension.ts'
@@ -18,32 +20,40 @@ import { endSuspended } from './suspension.ts'
 export interface RecordsOptions extends DecisionOptions {
   db: Db
   plans: Plans
+  /** Which run of a lane asks, and at which of its steps. */
+  claim?: () => Claim
 }
 
 export type Records = ReturnType<typeof recordActivities>
 
-/** Outcomes into Postgres. Each is one transaction and may be repeated. */
+/** Outcomes into Postgres. Each is one transaction, may be repeated, and is refused once another run works on the operation. */
 export function recordActivities(options: RecordsOptions) {
-  const { db, plans, diskMbPer256Mb } = options
+  const { db, plans, diskMbPer256Mb, claim = claimOfActivity } = options
+  const fence = fenced(db, claim)
+
+  /** The next operation that its lane can run; the others are ended with their reason. */
+  async function claimRunnable(appId: string, underWay: operations.OperationKind[]): Promise<LaneOperation | null> {
+    for (;;) {
+      const operation = await claimNextFor(db, appId, claim(), underWay)
+      if (!operation) return null
+      if (await endSuspended(db, plans, fence, operation)) continue
+      const decided = await decide(db, options, operation)
+      if (decided) return decided
+      // The application went away while this waited: true for the caller, and final.
+      const outcome = { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' } as const
+      await fence(operation.id, trx => operations.finish(trx, operation.id, outcome))
+    }
+  }
 
   return {
-    ...snapshotRecords(db),
+    ...snapshotRecords(fence),
 
     /** The next operation of an application with all its decisions, or null when nothing waits that may run beside `underWay`. */
     async claimNext(
       appId: string,
       { underWay }: { underWay: operations.OperationKind[] },
     ): Promise<LaneOperation | null> {
-      for (;;) {
-        const operation = await operations.claimNext(db, appId, underWay)
-        if (!operation) return null
-        if (await endSuspended(db, plans, operation)) continue
-        const decided = await decide(db, options, operation)
-        if (decided) return decided
-        // The application went away while this waited: true for the caller, and final.
-        const outcome = { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' } as const
-        await operations.finish(db, operation.id, outcome)
-      }
+      return (await claimRunnable(appId, underWay).catch(unlessLost)) ?? null
     },
 
     /** The operation with decisions made anew, after its deployment brought a configuration. */
@@ -60,45 +70,48 @@ export function recordActivities(options: RecordsOptions) {
     },
 
     async recordStep(operationId: string, words: string): Promise<void> {
-      await operations.recordStep(db, operationId, words)
+      await fence(operationId, trx => operations.recordStep(trx, operationId, words))
     },
 
     /** The next step needs one of the host's build slots. */
     async waitForSlot({ id, release }: LaneOperation): Promise<void> {
-      await waitForSlot(db, id, release.hostId)
+      await fence(id, trx => waitForSlot(trx, id, release.hostId))
     },
 
     /** From here on the host leaves the application's containers to this deploy. */
     async recordChange(operationId: string): Promise<void> {
-      await operations.recordStep(db, operationId, operations.changingVersions)
+      await fence(operationId, trx => operations.recordStep(trx, operationId, operations.changingVersions))
     },
 
     /** The deploy has failed, and what it changed is taken back. */
     async recordReturn({ id, release }: LaneOperation): Promise<void> {
-      await operations.recordStep(db, id, operations.goingBack(release.hostId))
+      await fence(id, trx => operations.recordStep(trx, id, operations.goingBack(release.hostId)))
     },
 
     /** The release that serves before a deploy. What an attempt that lost its Temporal has adopted is taken back first. */
-    async serving({ appId, deploymentId }: Release): Promise<Serving> {
-      if (deploymentId) await revertConfig(db, deploymentId)
-      const serving = await decideServing(db, options, appId)
+    async serving({ id, release }: LaneOperation): Promise<Serving> {
+      const { deploymentId } = release
+      await fence(id, async trx => deploymentId && revertConfig(trx, deploymentId))
+      const serving = await decideServing(db, options, release.appId, id)
       if (!serving) throw refusal('APP_NOT_FOUND', 'The application was deleted.')
       return serving
     },
 
-    async adoptConfig(deploymentId: string): Promise<void> {
-      await adoptConfig(db, { deploymentId, plans, diskMbPer256Mb }).catch(error => {
+    async adoptConfig({ id, release }: LaneOperation): Promise<void> {
+      const { deploymentId } = release
+      const adopt = async (trx: Db) => deploymentId && adoptConfig(trx, { deploymentId, plans, diskMbPer256Mb })
+      await fence(id, adopt).catch(error => {
         throw error instanceof ApiError ? refusal(error.code, error.message) : error
       })
     },
 
-    async revertConfig(deploymentId: string): Promise<void> {
-      await revertConfig(db, deploymentId)
+    async revertConfig({ id, release }: LaneOperation): Promise<void> {
+      await fence(id, async trx => release.deploymentId && revertConfig(trx, release.deploymentId))
     },
 
     /** The files are in place and nothing was to be restarted. */
     async filesServe({ id, release }: LaneOperation): Promise<void> {
-      await transaction(db, async trx => {
+      await fence(id, async trx => {
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'success' })
         await operations.finish(trx, id, { state: 'success' })
       })
@@ -106,7 +119,7 @@ export function recordActivities(options: RecordsOptions) {
 
     /** The version before serves on. */
     async deployFailed({ id, release }: LaneOperation, reason: Failure): Promise<void> {
-      await transaction(db, async trx => {
+      await fence(id, async trx => {
         const failure = await withLastLines(trx, release.deploymentId, await inWords(trx, id, reason))
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'error', ...failure })
         await operations.finish(trx, id, failed(failure))
@@ -118,13 +131,15 @@ export function recordActivities(options: RecordsOptions) {
       status: apps.AppStatus,
       step: { operationId: string; words: string },
     ): Promise<void> {
-      await apps.recordStatus(db, appId, status)
-      await operations.recordStep(db, step.operationId, step.words)
+      await fence(step.operationId, async trx => {
+        await apps.recordStatus(trx, appId, status)
+        await operations.recordStep(trx, step.operationId, step.words)
+      })
     },
 
     /** The release serves: the application runs, its deployment succeeded, and whoever waits is told. */
     async releaseServes({ id, release }: LaneOperation, started: StartedContainer): Promise<void> {
-      await transaction(db, async trx => {
+      await fence(id, async trx => {
         await apps.recordStarted(trx, release.appId, {
           ...started,
           release: release.number,
@@ -142,7 +157,7 @@ export function recordActivities(options: RecordsOptions) {
 
     /** The program is in place but does not stay up: the application stays, stopped, so that its logs can be read. */
     async releaseFailed({ id, release }: LaneOperation, exit: ContainerExit, failure: Failure): Promise<void> {
-      await transaction(db, async trx => {
+      await fence(id, async trx => {
         await trx('apps')
           .where({ id: release.appId })
           .update({ release: release.number, container_id: exit.containerId, provisioned_at: trx.fn.now() })
@@ -154,7 +169,7 @@ export function recordActivities(options: RecordsOptions) {
 
     /** Nothing of the application is left at its host: memory, name and archive are free again, the reason stays. */
     async provisioningFailed({ id, release }: LaneOperation, reason: Failure): Promise<void> {
-      await transaction(db, async trx => {
+      await fence(id, async trx => {
         const failure = await withLastLines(trx, release.deploymentId, reason)
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'error', ...failure })
         await operations.finish(trx, id, failed(failure))
@@ -163,12 +178,12 @@ export function recordActivities(options: RecordsOptions) {
     },
 
     /** What a stop or start on purpose wants from now on. */
-    async recordDesired(appId: string, desired: 'running' | 'stopped'): Promise<void> {
-      await apps.recordDesired(db, appId, desired)
+    async recordDesired({ id, release }: LaneOperation, desired: 'running' | 'stopped'): Promise<void> {
+      await fence(id, trx => apps.recordDesired(trx, release.appId, desired))
     },
 
     async appStarted({ id, release }: LaneOperation, started: StartedContainer): Promise<void> {
-      await transaction(db, async trx => {
+      await fence(id, async trx => {
         await apps.recordDesired(trx, release.appId, 'running')
         await apps.recordStarted(trx, release.appId, {
           ...started,
@@ -180,29 +195,35 @@ export function recordActivities(options: RecordsOptions) {
     },
 
     async appStopped({ id, release }: LaneOperation, exit: ContainerExit): Promise<void> {
-      await transaction(db, async trx => {
+      await fence(id, async trx => {
         await apps.recordStopped(trx, release.appId, endOf(exit))
         await operations.finish(trx, id, { state: 'success' })
       })
     },
 
     /** A version that was ended for a newer one runs again. */
-    async recordStarted(appId: string, release: number, started: StartedContainer): Promise<void> {
-      await apps.recordStarted(db, appId, { ...started, release, startedAt: new Date(started.startedAt) })
+    async recordStarted(
+      { id, release: { appId } }: LaneOperation,
+      release: number,
+      started: StartedContainer,
+    ): Promise<void> {
+      const at = { ...started, release, startedAt: new Date(started.startedAt) }
+      await fence(id, trx => apps.recordStarted(trx, appId, at))
     },
 
     /** The container is gone although the operation wanted it to run. */
-    async recordStopped(appId: string, exit: ContainerExit): Promise<void> {
-      await apps.recordStopped(db, appId, endOf(exit))
+    async recordStopped({ id, release }: LaneOperation, exit: ContainerExit): Promise<void> {
+      await fence(id, trx => apps.recordStopped(trx, release.appId, endOf(exit)))
     },
 
     /** The point of no return of a deletion: what is left at the host is only rubbish from here. */
-    async appDeleted(appId: string): Promise<void> {
-      await removeApp(db, appId)
+    async appDeleted({ id, release }: LaneOperation): Promise<void> {
+      await fence(id, trx => removeApp(trx, release.appId))
     },
 
+    /** The last word of a lane on an operation; one that it has lost, or that has ended, stays as it is. */
     async finish(operationId: string, outcome: operations.Outcome): Promise<void> {
-      await operations.finish(db, operationId, outcome)
+      await fence(operationId, trx => operations.finish(trx, operationId, outcome)).catch(unlessLost)
     },
   }
 }

@@ -13,12 +13,17 @@ export interface DecisionOptions {
   diskMbPer256Mb: number
 }
 
-/** The version that serves now, as its row tells it; null when the application is gone. */
-export async function decideServing(db: Db, options: DecisionOptions, appId: string): Promise<Serving | null> {
+/** The version that serves now, as its row tells it, for an operation that replaces it; null when the application is gone. */
+export async function decideServing(
+  db: Db,
+  options: DecisionOptions,
+  appId: string,
+  operationId: string,
+): Promise<Serving | null> {
   const app = await apps.loadApp(db, appId)
   const host = app && (await findHost(db, app.host_id))
   if (!app || !host) return null
-  const release = releaseOf(app, host.address, options)
+  const release = releaseOf(app, host.address, options, operationId)
   const { status, desired_state, host_port: hostPort } = app
   return { release, running: status === 'running', stopped: desired_state === 'stopped', hostPort }
 }
@@ -30,7 +35,7 @@ export async function decide(db: Db, options: DecisionOptions, operation: Operat
   if (!app || !host) return null
   const deployment = await deployments.findByOperation(db, operation.id)
   const brought = deployment && { deployment, source: await sourceOf(db, deployment) }
-  const release = releaseOf(app, host.address, options, brought)
+  const release = releaseOf(app, host.address, options, operation.id, brought)
   // A restart that is claimed anew, by a lane after a lost one, finds its own mark.
   const wasRunning = app.status === 'running' || (app.status === 'restarting' && app.desired_state === 'running')
   return { id: operation.id, kind: operation.kind, wasDesired: app.desired_state, wasRunning, release }
@@ -40,6 +45,7 @@ function releaseOf(
   app: apps.AppRow,
   hostAddress: string,
   options: DecisionOptions,
+  operationId: string,
   brought?: { deployment: deployments.DeploymentRow; source: Source | null },
 ): Release {
   const deployment = brought?.deployment
@@ -57,6 +63,7 @@ function releaseOf(
     source: brought?.source ?? null,
     path: deployment?.path ?? '',
     restart: deployment?.restart ?? true,
+    operationId,
   }
 }
 

@@ -1,10 +1,12 @@
-import { access, chown, lstat, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { access, chown, lstat, mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { removeWhole } from './app-trash.ts'
 
 /** Where the files of one release lie inside its application's volume. */
 export function releaseFolders(volume: string, release: number) {
   const root = join(volume, 'releases', String(release))
   return {
+    volume,
     root,
     /** What the archive brought, until it is placed. */
     source: join(root, 'source'),
@@ -30,7 +32,7 @@ export interface Prepared {
 
 /** An empty `source` folder owned by the application; what a killed attempt left is thrown away. */
 export async function emptySource(folders: ReleaseFolders, owner: { uid: number; gid: number } | null): Promise<void> {
-  await rm(folders.root, { recursive: true, force: true })
+  await removeWhole(folders.volume, folders.root)
   await mkdir(folders.source, { recursive: true, mode: 0o755 })
   if (!owner) return
   await chown(folders.root, owner.uid, owner.gid)
@@ -59,7 +61,7 @@ export async function keepDependencies(folders: ReleaseFolders, from: string): P
   const made = join((await exists(folders.build)) ? folders.build : folders.source, from)
   const found = await lstat(made).catch(() => null)
   if (found?.isDirectory() && !(await exists(folders.dependencies))) await rename(made, folders.dependencies)
-  await rm(folders.build, { recursive: true, force: true })
+  await removeWhole(folders.volume, folders.build)
 }
 
 /**

@@ -4,6 +4,7 @@ import * as deployments from '../db/deployments.ts'
 import { recordedDigest } from '../db/snapshots.ts'
 import { ConfigRefused, configNames, parseAppConfig } from '../policy/app-config.ts'
 import type { AppHostOptions } from './app-host.ts'
+import { deploymentLog } from './deployment-log.ts'
 import { refusal } from './failures.ts'
 import { FetchRefused } from './git.ts'
 import { BodyNotFound } from './object-store.ts'
@@ -37,7 +38,9 @@ export async function bringSource(
     return {}
   }
   const archive = await host.store.open(source.segmentId)
-  await host.archives.unpack(archive, folders.source, owner).finally(() => archive.close())
+  await host.archives
+    .unpack(archive, folders.source, owner, { account: release.ownerId })
+    .finally(() => archive.close())
   return {}
 }
 
@@ -83,12 +86,17 @@ async function fetchSource(
 ): Promise<Configured> {
   const token = deploymentId ? await credentials(deploymentId) : null
   const request = { url: cloneUrl, branch, commit, token, folder: folders.source, owner, ...gitLimits }
-  const say = (line: string) => {
-    if (deploymentId) deployments.appendLog(db, deploymentId, `${line}\n`).catch(() => {}) // the log is no reason to fail
-  }
-  await git.fetch(request, say, signal).catch(error => {
+  const log = deploymentLog(async (text, mostBytes) =>
+    deploymentId ? deployments.appendLog(db, deploymentId, text, mostBytes) : true,
+  )
+  const say = (line: string) => void log.add(`${line}\n`)
+  try {
+    await git.fetch(request, say, signal)
+  } catch (error) {
     throw error instanceof FetchRefused ? refusal(error.code, error.message) : error
-  })
+  } finally {
+    await log.close()
+  }
   const config = await readConfig(folders.source, traits.configNames)
   if (!config || !deploymentId) return {}
   await deployments.recordConfig(db, deploymentId, config)

@@ -28,6 +28,8 @@ export interface Release {
   /** False places the files and leaves the program as it is. */
   restart: boolean
   deploymentId: string | null
+  /** What these decisions were made for; lanes of an older version do not tell. */
+  operationId?: string
 }
 
 /** Where the files of a release come from. */

@@ -1,17 +1,17 @@
-import { type Db, transaction } from '../db/database.ts'
 import * as deployments from '../db/deployments.ts'
 import * as operations from '../db/operations.ts'
 import { markFailed, markGood, type StoredSnapshot } from '../db/snapshots.ts'
+import type { Fence } from './claims.ts'
 import { refusal } from './failures.ts'
 import { type Failure, failed, inWords } from './outcome-words.ts'
 import type { LaneOperation } from './release.ts'
 
 /** Outcomes of snapshots and restores into Postgres. Each is one transaction and may be repeated. */
-export function snapshotRecords(db: Db) {
+export function snapshotRecords(fence: Fence) {
   return {
     /** The archive was read back and is good. */
     async snapshotTaken({ id }: LaneOperation, stored: StoredSnapshot): Promise<void> {
-      await transaction(db, async trx => {
+      await fence(id, async trx => {
         if (!(await markGood(trx, id, stored)))
           throw refusal('SNAPSHOT_FAILED', 'The archive was no longer in the object store when it was to be recorded.')
         await operations.finish(trx, id, { state: 'success' })
@@ -20,7 +20,7 @@ export function snapshotRecords(db: Db) {
 
     /** Nothing of it is left but the reason. */
     async snapshotFailed({ id }: LaneOperation, reason: Failure): Promise<void> {
-      await transaction(db, async trx => {
+      await fence(id, async trx => {
         await markFailed(trx, id)
         await operations.finish(trx, id, failed(await inWords(trx, id, reason)))
       })
@@ -28,7 +28,7 @@ export function snapshotRecords(db: Db) {
 
     /** The release is in place, and its application stays stopped as it was. */
     async releaseStands({ id, release }: LaneOperation): Promise<void> {
-      await transaction(db, async trx => {
+      await fence(id, async trx => {
         await trx('apps').where({ id: release.appId }).update({ release: release.number, container_id: null })
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'success' })
         await operations.finish(trx, id, { state: 'success' })

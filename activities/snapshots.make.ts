@@ -1,5 +1,4 @@
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
+import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 import { Tree } from './placement.tree.ts'
 import { type Copied, TreeCopy, zipEntry } from './snapshots.copy.ts'
 import { manifestName } from './snapshots.job.ts'
@@ -48,7 +47,7 @@ export async function makeSnapshot({ files, facts, out, pause, resume }: Making)
 /** Resolves to when it was asked, in ms since 1970. */
 async function cleanPages(folder: string): Promise<number> {
   const asked = Date.now()
-  await promisify(execFile)('sync', ['-f', folder])
+  await runProcess('sync', ['-f', folder], { env: systemEnvironment })
   return asked
 }
 

@@ -1,6 +1,5 @@
-import { execFile } from 'node:child_process'
 import { Readable } from 'node:stream'
-import { promisify } from 'node:util'
+import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 import { Pause } from './snapshots.pause.ts'
 import { SnapshotChild } from './snapshots.spawn.ts'
 import type { MadeSnapshot, SnapshotRequest, Snapshots } from './snapshots.ts'
@@ -48,7 +47,7 @@ export function snapshots({ memoryMb = 384, pauseSeconds = 20, observe }: Snapsh
       try {
         const held = (await child.done)!
         // What takes the place of an application's files has to be there after a power cut too.
-        await promisify(execFile)('sync', ['-f', folder])
+        await runProcess('sync', ['-f', folder], { env: systemEnvironment })
         return held
       } catch (error) {
         const cleaning = { ...limits, archive: file.fd, signal: AbortSignal.timeout(clearSeconds * 1000) }

@@ -1,5 +1,5 @@
-import type { ChildProcess } from 'node:child_process'
 import type { Readable } from 'node:stream'
+import type { ChildProcess } from '../lib/child-process.ts'
 import { watchResident } from './archive.memory.ts'
 import { smallYoungGeneration } from './archive.spawn.ts'
 import { startChild } from './child-program.ts'

@@ -1,10 +1,8 @@
-import { execFile } from 'node:child_process'
-import { chown, mkdir, readdir, rm, stat, statfs } from 'node:fs/promises'
-import { promisify } from 'node:util'
+import { chmod, chown, lstat, mkdir, readdir, rename, stat, statfs } from 'node:fs/promises'
+import { runProcess, systemEnvironment } from '../lib/child-process.ts'
+import { removeVolume } from './app-trash.ts'
 import { NoSpaceLeft } from './container-host.ts'
 import type { Volumes } from './volume.ts'
-
-const run = promisify(execFile)
 
 /** Free space in MB that a host keeps whatever is asked of it. */
 const keepFreeMb = 64
@@ -12,29 +10,52 @@ const keepFreeMb = 64
 /** Volumes as plain folders under `root`: sizes are checked by whoever asks, not enforced. */
 export function folderVolumes(root: string): Volumes {
   const path = (appId: string) => `${root}/${checkedId(appId)}`
+  // No id begins with a dot.
+  const aside = (appId: string) => `${root}/.strays/${checkedId(appId)}`
   return {
     quota: 'checked',
     path,
     async ensure(appId, _sizeMb, uid) {
-      await mkdir(root, { recursive: true })
+      await makeRoot(root)
+      await moveUnless(aside(appId), path(appId))
       const present = await stat(path(appId)).catch(() => null)
       if (!present) await demandSpace(root)
       await layOut(path(appId), uid)
     },
-    async remove(appId) {
-      await rm(path(appId), { recursive: true, force: true })
+    async setAside(appId) {
+      await mkdir(`${root}/.strays`, { recursive: true, mode: 0o700 })
+      await moveUnless(path(appId), aside(appId))
     },
-    async remountAll() {},
+    bringBack: appId => moveUnless(aside(appId), path(appId)),
+    async remove(appId) {
+      await removeVolume(path(appId))
+      await removeVolume(aside(appId))
+    },
+    async remountAll() {
+      for (const appId of await this.list()) await keepToItself(path(appId)).catch(() => {}) // one that is half made
+    },
 
     async unmountAll() {},
     async usedBytes(appId) {
-      const { stdout } = await run('du', ['-sk', path(appId)]).catch(() => ({ stdout: '0' }))
+      // It walks by descriptor and follows no links: whatever a program lays, the number is all that it can change.
+      const { stdout } = await runProcess('du', ['-sk', path(appId)], { env: systemEnvironment }).catch(() => ({
+        stdout: '0',
+      }))
       return Number.parseInt(stdout, 10) * 1024
     },
     async list() {
-      return (await readdir(root).catch(() => [])).sort()
+      const names = await readdir(root).catch(() => [])
+      return names.filter(name => !name.startsWith('.')).sort()
     },
   }
+}
+
+/** Renames, unless there is nothing to rename or something of the new name: neither of two is ever written over. */
+export async function moveUnless(from: string, to: string): Promise<void> {
+  if (await stat(to).catch(() => null)) return
+  await rename(from, to).catch(error => {
+    if (error.code !== 'ENOENT') throw error
+  })
 }
 
 /** The folders every volume has (volume.ts). The application owns its files and nothing above them; only root changes owners. */
@@ -42,6 +63,21 @@ export async function layOut(folder: string, uid: number): Promise<void> {
   await mkdir(`${folder}/files`, { recursive: true, mode: 0o755 })
   await mkdir(`${folder}/releases`, { recursive: true, mode: 0o755 })
   if (process.getuid?.() === 0) await chown(`${folder}/files`, uid, uid)
+  await keepToItself(folder)
+}
+
+/** Only the host and the user of its files walk into a volume: work for one application runs on the host with its user. */
+export async function keepToItself(folder: string): Promise<void> {
+  if (process.getuid?.() !== 0) return
+  const { uid } = await lstat(`${folder}/files`)
+  await chown(folder, 0, uid)
+  await chmod(folder, 0o710)
+}
+
+/** The folder of all volumes: walked through by everybody, listed by the host only. */
+export async function makeRoot(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o711 })
+  await chmod(folder, 0o711)
 }
 
 /** Rejects with NoSpaceLeft when the disk under `folder` is all but full. */

@@ -1,11 +1,9 @@
-import { execFile } from 'node:child_process'
 import { access, mkdir, open, readdir, readFile, rename, rm, rmdir, stat, statfs } from 'node:fs/promises'
-import { promisify } from 'node:util'
+import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 import { NoSpaceLeft } from './container-host.ts'
-import { checkedId, demandSpace, layOut } from './volume.folder.ts'
+import { checkedId, demandSpace, keepToItself, layOut, makeRoot, moveUnless } from './volume.folder.ts'
 import type { Volumes } from './volume.ts'
 
-const run = promisify(execFile)
 const suffix = '.ext4'
 const megabyte = 1024 * 1024
 
@@ -17,10 +15,12 @@ const megabyte = 1024 * 1024
 export function loopVolumes(root: string): Volumes {
   const path = (appId: string) => `${root}/mounts/${checkedId(appId)}`
   const image = (appId: string) => `${root}/images/${checkedId(appId)}${suffix}`
+  const aside = (appId: string) => `${root}/strays/${checkedId(appId)}${suffix}`
 
   async function mountImage(appId: string): Promise<void> {
     if ((await devices(path(appId))).length > 0) return
-    await mkdir(path(appId), { recursive: true, mode: 0o755 })
+    await makeRoot(`${root}/mounts`)
+    await mkdir(path(appId), { recursive: true, mode: 0o700 })
     if (await smallerThanItsFile(image(appId))) await growAtRest(image(appId))
     const mount = () => command('mount', ['-t', 'ext4', '-o', mountOptions, image(appId), path(appId)])
     await mount().catch(async () => {
@@ -43,6 +43,7 @@ export function loopVolumes(root: string): Volumes {
 
     async ensure(appId, sizeMb, uid) {
       await mkdir(`${root}/images`, { recursive: true, mode: 0o700 })
+      await moveUnless(aside(appId), image(appId))
       const present = await stat(image(appId)).catch(() => null)
       // What is there already starts also on a full disk.
       if (!present) {
@@ -54,8 +55,21 @@ export function loopVolumes(root: string): Volumes {
       await layOut(path(appId), uid)
     },
 
+    async setAside(appId) {
+      await unmount(path(appId))
+      await mkdir(`${root}/strays`, { recursive: true, mode: 0o700 })
+      await moveUnless(image(appId), aside(appId))
+    },
+
+    async bringBack(appId) {
+      if (!(await stat(aside(appId)).catch(() => null))) return
+      await moveUnless(aside(appId), image(appId))
+      await mountImage(appId)
+    },
+
     async remove(appId) {
       await unmount(path(appId))
+      await rm(aside(appId), { force: true })
       await rm(`${image(appId)}.new`, { force: true })
       await rm(image(appId), { force: true })
       await rmdir(path(appId)).catch(error => {
@@ -70,7 +84,10 @@ export function loopVolumes(root: string): Volumes {
     async remountAll() {
       // One volume that cannot be mounted must not keep the others down.
       const failures: unknown[] = []
-      for (const appId of await list()) await mountImage(appId).catch(error => failures.push(error))
+      for (const appId of await list()) {
+        await mountImage(appId).catch(error => failures.push(error))
+        await keepToItself(path(appId)).catch(() => {}) // one that is half made, or was not mounted
+      }
       if (failures.length > 0) throw new AggregateError(failures, `${failures.length} volumes could not be mounted.`)
     },
 
@@ -156,7 +173,7 @@ async function devices(mountPoint: string): Promise<string[]> {
 
 async function command(program: string, args: string[]): Promise<void> {
   try {
-    await run(program, args)
+    await runProcess(program, args, { env: systemEnvironment })
   } catch (error) {
     if (/no space left on device/i.test(String((error as { stderr?: string }).stderr))) {
       throw new NoSpaceLeft('The host has no disk space left.', { cause: error })

@@ -8,9 +8,13 @@ export interface Volumes {
   readonly quota: 'enforced' | 'checked'
   /** Root folder of the application; the same for the same id, always. */
   path(appId: string): string
-  /** Creates or adopts; mounted on return. `uid` owns `files/`. Rejects with NoSpaceLeft (container-host.ts). */
+  /** Creates or adopts, also what was set aside; mounted on return. `uid` owns `files/`. Rejects with NoSpaceLeft (container-host.ts). */
   ensure(appId: string, sizeMb: number, uid: number): Promise<void>
-  /** Unmounts and deletes everything; missing is success. */
+  /** Unmounts it and puts it where `list` does not see it, whole, until it is brought back or removed; missing is success. */
+  setAside(appId: string): Promise<void>
+  /** Mounted on return when it was set aside; otherwise nothing is done. */
+  bringBack(appId: string): Promise<void>
+  /** Unmounts and deletes everything, also what was set aside; missing is success. */
   remove(appId: string): Promise<void>
   /** Mounts again what a reboot unmounted. */
   remountAll(): Promise<void>

@@ -8,13 +8,13 @@ import { isArchive, type Upload } from './uploads.ts'
 
 /** The configuration of a stored archive, which is inspected as a whole. Throws the code of whatever is wrong with it. */
 export async function archiveConfig(
-  segmentId: string,
+  { segmentId, account }: { segmentId: string; account: string },
   { store, archives, config: { appConfigNames } }: Parts,
   config: InspectOptions['config'],
 ): Promise<AppConfigFile | null> {
   const file = await store.open(segmentId)
   try {
-    const found = await archives.inspect(file, { configNames: appConfigNames, config })
+    const found = await archives.inspect(file, { account, configNames: appConfigNames, config })
     if (!found.ok) throw new ApiError(found.code, found.message)
     return found.config
   } finally {
@@ -25,10 +25,10 @@ export async function archiveConfig(
 /** The configuration that an upload into a folder of an existing application brings; null when it brings none. */
 export async function uploadedConfig(
   { segmentId, fileName }: Upload,
-  folder: string,
+  { folder, account }: { folder: string; account: string },
   parts: Parts,
 ): Promise<AppConfigFile | null> {
-  if (isArchive(fileName)) return archiveConfig(segmentId, parts, folder === '' ? 'optional' : 'ignored')
+  if (isArchive(fileName)) return archiveConfig({ segmentId, account }, parts, folder === '' ? 'optional' : 'ignored')
   const names: readonly string[] = [...configNames, ...parts.config.appConfigNames]
   if (folder !== '' || !names.includes(fileName)) return null
   const file = await parts.store.open(segmentId)

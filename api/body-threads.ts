@@ -1,5 +1,6 @@
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
+import { FairSlots } from '../lib/fair-slots.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { BodyForm } from './body.ts'
 import type { BodyJob, BodyReply } from './body-thread.ts'
@@ -11,27 +12,26 @@ const start =
   extension === '.ts'
     ? `import(${JSON.stringify(import.meta.resolve('tsx/esm/api'))}).then(tsx => (tsx.register(), import(${program})))`
     : `import(${program})`
-const atOnce = 2
+const turns = new FairSlots({ atOnce: 2, perSubject: 1 })
 /** What a body can take after it was measured, twice: a thread that came to its limit would end the process. */
 const memoryMb = 512
 
-let free = atOnce
-const waiting: (() => void)[] = []
-
 /**
- * `parseBody` in a thread of its own, two at once, so that a large body holds nobody else up. The bytes are given away.
+ * `parseBody` in a thread of its own, so that a large body holds nobody else up: two at once, one of an account, and accounts in turn.
+ * The bytes are given away.
  */
-export async function parseAside(bytes: Uint8Array<ArrayBuffer>, form: BodyForm): Promise<Record<string, unknown>> {
-  if (free > 0) free--
-  else await new Promise<void>(go => waiting.push(go))
+export async function parseAside(
+  bytes: Uint8Array<ArrayBuffer>,
+  form: BodyForm,
+  account: string,
+): Promise<Record<string, unknown>> {
+  const leave = await turns.enter(account)
   try {
     const told = await run({ bytes, form })
     if ('value' in told) return told.value
     throw new ApiError(told.refused.code, told.refused.message)
   } finally {
-    const next = waiting.shift()
-    if (next) next()
-    else free++
+    leave?.()
   }
 }
 

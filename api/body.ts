@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ApiError } from '../policy/errors.ts'
 import { fileContent } from '../policy/file-content.ts'
+import type { BodyCharge } from './body-budget.ts'
+import { keepPace } from './pace.ts'
 
 const deepest = 64
 /** What a JSON body takes where its endpoint does not say otherwise; larger ones are parsed aside. */
@@ -21,23 +23,41 @@ export function inviteBody(request: IncomingMessage, response: ServerResponse): 
   if (request.headers.expect?.toLowerCase() === '100-continue' && !response.headersSent) response.writeContinue()
 }
 
-/** The whole body in memory. Throws PAYLOAD_TOO_LARGE past `maxBytes`, INVALID_JSON_BODY when it does not arrive whole within 30 s. */
-export function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer<ArrayBuffer>> {
+export interface LargeBody {
+  /** Told of every byte that arrives; who reads the body ends it. */
+  charge: BodyCharge
+  /** Bytes per second, over so many seconds; the platform's when left out. */
+  pace?: { bytesPerSecond: number; overSeconds: number }
+}
+
+/**
+ * The whole body in memory. Throws PAYLOAD_TOO_LARGE past `maxBytes`, INVALID_JSON_BODY when it does not arrive whole within 30 s, and
+ * of a large one what `charge` throws, and INVALID_JSON_BODY when it comes too slowly.
+ */
+export function readBody(request: IncomingMessage, maxBytes: number, large?: LargeBody): Promise<Buffer<ArrayBuffer>> {
   const chunks: Buffer[] = []
   let size = 0
   return new Promise((resolve, reject) => {
     const torn = () => done(new ApiError('INVALID_JSON_BODY', 'The body did not arrive whole.'))
     const timer = setTimeout(torn, bodyDeadlineMs)
+    const stopWatch = large && keepPace(request, torn, large.pace)
     const whole = () => done()
     const take = (chunk: Buffer) => {
       size += chunk.length
+      if (size > maxBytes) return done(new ApiError('PAYLOAD_TOO_LARGE'))
+      try {
+        large?.charge.add(chunk.length)
+      } catch (refusal) {
+        return done(refusal as ApiError)
+      }
       chunks.push(chunk)
-      if (size > maxBytes) done(new ApiError('PAYLOAD_TOO_LARGE'))
     }
     function done(refusal?: ApiError): void {
       clearTimeout(timer)
+      stopWatch?.()
       request.off('data', take).off('end', whole).off('close', torn)
       refusal ? reject(refusal) : resolve(Buffer.concat(chunks))
+      chunks.length = 0
     }
     request.on('data', take).on('end', whole).on('close', torn)
   })

@@ -16,6 +16,7 @@ export class Exchange {
   /** Whether the audit record has it already, in the commit of what was done. */
   recorded = false
   #gone: AbortController | undefined
+  readonly #afterwards: (() => void)[] = []
 
   constructor(
     readonly request: IncomingMessage,
@@ -26,6 +27,16 @@ export class Exchange {
     /** Query parameters by name; repeated ones are a list. */
     readonly search: Record<string, unknown>,
   ) {}
+
+  /** To be called once the request was acted upon, however that went. */
+  afterwards(release: () => void): void {
+    this.#afterwards.push(release)
+  }
+
+  /** Nothing of the request is held any more. */
+  over(): void {
+    for (const release of this.#afterwards.splice(0)) release()
+  }
 
   /** Aborts when the client hangs up. */
   get gone(): AbortSignal {

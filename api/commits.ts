@@ -30,7 +30,7 @@ export async function queueCommit(
   store?: StoreAnswer,
 ): Promise<Nothing> {
   const { upload, folder, app, caller } = commit
-  const config = await uploadedConfig(upload, folder, parts)
+  const config = await uploadedConfig(upload, { folder, account: caller.user.id }, parts)
   if (config) await checkConfig(config, commit, parts)
   await transaction(parts.db, async trx => {
     const queued = await queueDeploy(trx, {

@@ -132,7 +132,7 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, parts: Parts
     admission = await withinDeadline(admit(endpoint, exchange, parts), admissionDeadlineMs)
     const { caller, app, role } = admission
     const query = takeQuery(endpoint, exchange)
-    const body = await takeBody(endpoint, exchange)
+    const body = await takeBody(endpoint, exchange, caller?.user.id)
     const value = await endpoint.handle({ caller, app, role, query, body, exchange } as Call, parts)
     if (value === streamed) return streamed
     await audit(endpoint, admission, exchange, parts, 'success')
@@ -143,6 +143,8 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, parts: Parts
   } catch (thrown) {
     await audit(endpoint, admission, exchange, parts, toApiError(thrown).code)
     return withHeaders(refuse(endpoint, exchange, parts, thrown), exchange.headers)
+  } finally {
+    exchange.over()
   }
 }
 

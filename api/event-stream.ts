@@ -64,6 +64,21 @@ export class EventStream {
     if (response.writableLength > mostBuffered) response.destroy()
   }
 
+  /** Resolves once the client has taken what waits for it, or `over` aborts. */
+  async taken(over: AbortSignal): Promise<void> {
+    const { response } = this.#exchange
+    if (over.aborted || response.destroyed || !response.writableNeedDrain) return
+    await new Promise<void>(resolve => {
+      const done = () => {
+        response.off('drain', done)
+        over.removeEventListener('abort', done)
+        resolve()
+      }
+      response.on('drain', done)
+      over.addEventListener('abort', done)
+    })
+  }
+
   end(): void {
     clearInterval(this.#timer)
     this.#exchange.response.end()

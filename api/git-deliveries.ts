@@ -1,5 +1,6 @@
 import { isUnavailable } from '../db/database.ts'
 import { CommitInDoubt, type DeliverySource, noteDelivery, seenDeployment, storePush } from '../db/deliveries.ts'
+import { freeBodyBytes, largestDelivery } from '../policy/body-budgets.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { ReadDelivery } from '../policy/webhooks/deliveries.ts'
 import {
@@ -9,33 +10,53 @@ import {
   verdictReply,
   type WebhookReply,
 } from '../policy/webhooks/replies.ts'
+import { networkOf } from './address.ts'
 import { inviteBody, readBody } from './body.ts'
 import type { BodyBudget } from './body-budget.ts'
 import type { Exchange } from './call.ts'
 import { wakeLane } from './command.ts'
 import type { Parts } from './parts.ts'
 import { failure, type Reply } from './respond.ts'
-import { megabyte } from './uploads.ts'
-
-/** Of one delivery, in bytes. */
-export const largestDelivery = 25 * megabyte
+import { UnsignedSenders } from './unsigned-senders.ts'
 
 /** Providers hang up after 10 s; beside the time that the body took to arrive, it takes at most this. */
 const answerWithinMs = 5000
 /** The last moment for a commit, so that its answer still arrives in time. */
 const commitWithinMs = 4000
 
-/** The body, whole and judged; undefined when too many large ones are under way. */
+const unsignedSenders = new UnsignedSenders()
+
+/** Codes that `receive` throws; `refusalText` says them in this wire's words. */
+export const deliveryErrors = ['INVALID_JSON_BODY', 'UPLOAD_BUSY'] as const
+
+export interface Reception<T> {
+  budget: BodyBudget
+  /** Whose webhook it is; the address from which a body comes answers for it in any case. */
+  ownerId?: string
+  judge(body: Buffer): T
+  verdictOf(judged: T): ReadDelivery['verdict']
+}
+
+/**
+ * The body, whole and judged. Throws UPLOAD_BUSY when too many large ones are under way, and of addresses that sign wrongly; and what
+ * `readBody` throws.
+ */
 export async function receive<T>(
-  { request, response }: Exchange,
-  budget: BodyBudget,
-  judge: (body: Buffer) => T,
-): Promise<T | undefined> {
+  { request, response, address }: Exchange,
+  { budget, ownerId, judge, verdictOf }: Reception<T>,
+): Promise<T> {
   const declared = Number(request.headers['content-length'] ?? largestDelivery)
-  return budget.with(declared, async () => {
+  if (declared > freeBodyBytes && unsignedSenders.has(address, Date.now())) throw new ApiError('UPLOAD_BUSY')
+  const charge = budget.charge([`address/${networkOf(address)}`, ...(ownerId ? [`owner/${ownerId}`] : [])])
+  try {
     inviteBody(request, response)
-    return judge(await readBody(request, largestDelivery))
-  })
+    const judged = judge(await readBody(request, largestDelivery, { charge }))
+    const verdict = verdictOf(judged)
+    if (verdict.kind === 'refused' && verdict.status === 401) unsignedSenders.note(address, Date.now())
+    return judged
+  } finally {
+    charge.end()
+  }
 }
 
 /** Nothing is to be deployed, so the answer does not depend on whether the delivery could be kept. */

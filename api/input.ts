@@ -1,40 +1,54 @@
 import type { z } from 'zod'
+import { bodyBudgets } from '../policy/body-budgets.ts'
 import { ApiError, isErrorCode } from '../policy/errors.ts'
+import { networkOf } from './address.ts'
 import { admitBody, assertStorable, inviteBody, ordinaryBodyBytes, parseBody, readBody } from './body.ts'
 import { BodyBudget } from './body-budget.ts'
 import { parseAside } from './body-threads.ts'
 import type { Exchange } from './call.ts'
 import type { Endpoint } from './endpoint.ts'
 
-/** What large JSON bodies hold in memory at once. */
-const largeBodies = new BodyBudget(256 * 1024 * 1024)
+/** What large JSON bodies hold in memory at once, and what was read of them until it was acted upon. */
+const largeBodies = new BodyBudget(bodyBudgets.json)
 
 /** The query parameters as the endpoint's schema sees them. */
 export function takeQuery({ query }: Endpoint, { search }: Exchange): unknown {
   return query && accept(query, search)
 }
 
-/** The body as the endpoint's schema sees it; undefined when the endpoint has none, or reads it itself. */
-export async function takeBody(endpoint: Endpoint, { request, response }: Exchange): Promise<unknown> {
+/**
+ * The body as the endpoint's schema sees it; undefined when the endpoint has none, or reads it itself. A large one counts to the share
+ * of `userId`, or of the address where nobody is known.
+ */
+export async function takeBody(endpoint: Endpoint, exchange: Exchange, userId: string | undefined): Promise<unknown> {
+  const { request, response } = exchange
   const { body, upload, maxBodyBytes = upload?.maxBytes ?? ordinaryBodyBytes } = endpoint
   if (request.method === 'GET') return undefined
   if (upload && Number(request.headers['content-length'] ?? 0) > maxBodyBytes) throw new ApiError(upload.tooLarge)
   admitBody(request, maxBodyBytes)
   if (!body) return undefined
   const { 'content-length': length, 'transfer-encoding': chunked } = request.headers
-  const bytes = Number(length ?? (chunked ? maxBodyBytes : 0))
-  const take = async () => {
+  const mayBeLarge = Number(length ?? (chunked ? maxBodyBytes : 0)) > ordinaryBodyBytes
+  const account = userId ?? networkOf(exchange.address)
+  const charge = largeBodies.charge([account])
+  exchange.afterwards(() => charge.end())
+  try {
     inviteBody(request, response)
-    return parsed(await readBody(request, maxBodyBytes), endpoint)
+    const bytes = await readBody(request, maxBodyBytes, mayBeLarge ? { charge } : undefined)
+    return accept(body, await parsed(bytes, endpoint, account))
+  } catch (error) {
+    charge.end()
+    throw error
   }
-  const value = bytes > ordinaryBodyBytes ? await largeBodies.with(bytes, take) : await take()
-  if (!value) throw new ApiError('UPLOAD_BUSY', 'Too many large bodies are being read. Try again in a moment.', 5)
-  return accept(body, value)
 }
 
-async function parsed(bytes: Buffer<ArrayBuffer>, { namesAreData: anyName, holdsFile: file }: Endpoint) {
+async function parsed(
+  bytes: Buffer<ArrayBuffer>,
+  { namesAreData: anyName, holdsFile: file }: Endpoint,
+  account: string,
+): Promise<Record<string, unknown>> {
   const form = { anyName, file }
-  return bytes.length > ordinaryBodyBytes ? parseAside(bytes, form) : parseBody(bytes, form)
+  return bytes.length > ordinaryBodyBytes ? parseAside(bytes, form, account) : parseBody(bytes, form)
 }
 
 /** Throws the code that the field carries, else INVALID_PARAMETERS; never the validator's words. */

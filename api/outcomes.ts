@@ -1,39 +1,9 @@
 import type { Notifications } from '../db/notifications.ts'
+import { News } from './news.ts'
 
-/** A lost notification costs no more than this delay. */
-const rereadMs = 3000
-
-/** Waits for the end of operations: one listening connection serves everyone who waits in this process. */
-export class Outcomes {
-  #waiting = new Map<string, Set<() => void>>()
-
+/** Waits for the end of operations. */
+export class Outcomes extends News {
   constructor(notifications: Notifications) {
-    notifications.on('notify', (channel, id) => {
-      if (channel === 'operations') this.#wake(id)
-    })
-    notifications.on('ready', () => {
-      for (const id of [...this.#waiting.keys()]) this.#wake(id)
-    })
-  }
-
-  /** Resolves when this operation was announced, at the latest after `milliseconds` or 3 s: look at its row then. */
-  news(operationId: string, milliseconds: number, gone: AbortSignal): Promise<void> {
-    return new Promise(resolve => {
-      const waiting = this.#waiting.get(operationId) ?? new Set()
-      const wake = () => {
-        clearTimeout(timer)
-        gone.removeEventListener('abort', wake)
-        waiting.delete(wake)
-        if (waiting.size === 0) this.#waiting.delete(operationId)
-        resolve()
-      }
-      const timer = setTimeout(wake, Math.max(0, Math.min(milliseconds, rereadMs)))
-      gone.addEventListener('abort', wake)
-      this.#waiting.set(operationId, waiting.add(wake))
-    })
-  }
-
-  #wake(operationId: string): void {
-    for (const wake of [...(this.#waiting.get(operationId) ?? [])]) wake()
+    super(notifications, 'operations')
   }
 }

@@ -21,6 +21,7 @@ import type { HostReader } from './host-reader.ts'
 import type { Limiter } from './limiter.ts'
 import type { LiveFeeds } from './live-feeds.ts'
 import type { NetworkRates } from './network-rates.ts'
+import type { News } from './news.ts'
 import type { Outcomes } from './outcomes.ts'
 import type { RealtimeLeases } from './realtime-leases.ts'
 import type { Remembered } from './remembered.ts'
@@ -59,6 +60,8 @@ export interface Parts {
   lanes: Lanes
   downgrades: Downgrades
   outcomes: Outcomes
+  /** New states and output of deployments, by their ids. */
+  deploymentNews: News
   patience: Patience
   hosts: HostReader
   files: HostFiles

@@ -2,8 +2,9 @@ import { PassThrough } from 'node:stream'
 import type { StoredBody } from '../activities/object-store.ts'
 import { inviteBody } from './body.ts'
 import type { Exchange } from './call.ts'
+import { keepPace } from './pace.ts'
 import type { Parts } from './parts.ts'
-import { type BodyRules, keepPace, storeBody } from './uploads.ts'
+import { type BodyRules, storeBody } from './uploads.ts'
 
 /** Whether a request says itself that it has no body. */
 export const isEmpty = ({ request: { headers } }: Exchange): boolean =>

@@ -8,16 +8,13 @@ import { ApiError, type ErrorCode } from '../policy/errors.ts'
 import { newId } from '../policy/ids.ts'
 import { inviteBody } from './body.ts'
 import type { Exchange } from './call.ts'
+import { keepPace } from './pace.ts'
 import type { Parts } from './parts.ts'
 import { factsOf, smallBody } from './small-bodies.ts'
 
 export const megabyte = 1024 * 1024
 /** Of one file. */
 export const fileBytes = 100 * megabyte
-
-/** Slower than this over ten seconds is a client that holds a connection, not one that uploads. */
-const slowestBytesPerSecond = 8 * 1024
-const paceSeconds = 10
 
 /** A body that has arrived and is nobody's yet. */
 export interface Arrived extends StoredBody {
@@ -213,14 +210,4 @@ export async function storeUpload(
   cancel: Cancelling,
 ): Promise<Upload> {
   return { fileName, ...(await storeBody(file, parts, { ...rules, maxBytes, tooLarge: 'FILE_TOO_LARGE' }, cancel)) }
-}
-
-/** Calls `slow` once when too little came in; returns how to stop watching. */
-export function keepPace({ socket }: IncomingMessage, slow: () => void): () => void {
-  let seen = socket.bytesRead
-  const timer = setInterval(() => {
-    if (socket.bytesRead - seen < slowestBytesPerSecond * paceSeconds) slow()
-    seen = socket.bytesRead
-  }, paceSeconds * 1000)
-  return () => clearInterval(timer)
 }

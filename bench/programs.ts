@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { freePort } from '../cli/ports.ts'
+import { unusedPort } from '../cli/ports.ts'
 import { heapFlags } from '../workers/heap.ts'
 import { threadPool } from '../workers/thread-pool.ts'
 
@@ -41,14 +41,14 @@ export interface ApiSettings {
 /** One API process on ports of its own, with limits out of the way and nobody at Temporal's address. */
 export async function startApi({ databaseUrl, masterKey, folder, settings }: ApiSettings) {
   const names = ['API_PORT', 'BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT']
-  const ports = Object.fromEntries(await Promise.all(names.map(async name => [name, String(await freePort(0))])))
+  const ports = Object.fromEntries(await Promise.all(names.map(async name => [name, String(await unusedPort())])))
   const env = {
     ...threadPool,
     DATABASE_URL: databaseUrl,
     BERTH_MASTER_KEY: masterKey,
     BERTH_DATA: `${folder}/data`,
     RATE_LIMIT_SCALE: '1000000',
-    TEMPORAL_ADDRESS: `127.0.0.1:${await freePort(0)}`,
+    TEMPORAL_ADDRESS: `127.0.0.1:${await unusedPort()}`,
     ...ports,
     ...settings,
   }

@@ -7,20 +7,70 @@ export interface OutputReader {
   /** Takes one line without its end. */
   line(text: string): void
   count(): TestCount
+  /** The counts of each file that the run reached; what names no known file stands under the empty name. */
+  byFile(): ReadonlyMap<string, TestCount>
 }
+
+const separator = ' › '
 
 /**
  * Counts the lines of ava's own reporter as they come, so that a run that is cut is counted up to there. Its machine-readable one
- * (TAP) is not used: it ends the run when a failure holds a value that it cannot write down.
+ * (TAP) is not used: it ends the run when a failure holds a value that it cannot write down. `files` are the paths of a run of
+ * several files, relative to the checkout, in which ava puts the path before each title.
  */
-export function outputReader(): OutputReader {
-  const count: TestCount = { passed: 0, failed: 0 }
+export function outputReader(files: string[] = []): OutputReader {
+  const fileOfLabel = new Map(files.map(path => [labelOf(path), path]))
+  const known = new Set(files)
+  const counts = new Map<string, TestCount>()
+  const add = (file: string, key: keyof TestCount) => {
+    const count = counts.get(file) ?? { passed: 0, failed: 0 }
+    count[key]++
+    counts.set(file, count)
+  }
+  const fileIn = (text: string) => {
+    const named = /\btest\/\S+?\.test\.ts\b/.exec(text)?.[0] ?? ''
+    return known.has(named) ? named : (fileOfLabel.get(longestLabel(text, fileOfLabel)) ?? '')
+  }
   return {
     line(text) {
-      if (/^\s+✔ /.test(text)) count.passed++
+      const passed = /^\s+✔ (.*)/.exec(text)
       // A failed test or hook, a file that ended early, and errors outside of any test.
-      else if (/^\s+✘ /.test(text) || /^\s+(Uncaught exception|Unhandled rejection) in /.test(text)) count.failed++
+      const failed =
+        /^\s+✘ (?:\[fail\]: )?(.*)/.exec(text) ?? /^\s+((?:Uncaught exception|Unhandled rejection) in .*)/.exec(text)
+      // Ava ends the whole run when nothing moves for its timeout, and names the files that were under way.
+      const pending = /^\s+(?:\d+ tests were pending in|Failed to exit when running) (\S+)/.exec(text)
+      if (passed?.[1] !== undefined) add(fileIn(passed[1]), 'passed')
+      else if (failed?.[1] !== undefined) add(fileIn(failed[1]), 'failed')
+      else if (pending?.[1] !== undefined && known.has(pending[1])) add(pending[1], 'failed')
     },
-    count: () => ({ ...count }),
+    count: () => sumOf(counts.values()),
+    byFile: () => counts,
   }
+}
+
+export function sumOf(counts: Iterable<TestCount>): TestCount {
+  const sum = { passed: 0, failed: 0 }
+  for (const { passed, failed } of counts) {
+    sum.passed += passed
+    sum.failed += failed
+  }
+  return sum
+}
+
+/** What ava writes before the titles of a file: `test/db/apps.test.ts` is `db › apps`. */
+function labelOf(path: string): string {
+  return path
+    .replace(/^test\//, '')
+    .replace(/\.test\.ts$/, '')
+    .split('/')
+    .join(separator)
+}
+
+function longestLabel(text: string, labels: ReadonlyMap<string, string>): string {
+  const parts = text.split(separator)
+  for (let length = parts.length - 1; length > 0; length--) {
+    const label = parts.slice(0, length).join(separator)
+    if (labels.has(label)) return label
+  }
+  return ''
 }

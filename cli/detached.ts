@@ -1,6 +1,6 @@
-import { spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
+import { startProcess } from '../lib/child-process.ts'
 import { AlreadyRunning, runningSupervisor } from '../workers/supervisor-lock.ts'
 import { checkout, type DataPlace } from './installation.ts'
 import { sayOnStderr } from './terminal.ts'
@@ -17,10 +17,10 @@ export async function upDetached({ dataDir, runFolder, logFolder, note }: DataPl
   if (note) sayOnStderr(note)
   const path = join(logFolder, 'supervisor.log')
   const log = openSync(path, 'a', 0o640)
-  const child = spawn(process.execPath, [...process.execArgv, join(checkout, 'dist/cli/main.js'), 'up'], {
+  const child = startProcess(process.execPath, [...process.execArgv, join(checkout, 'dist/cli/main.js'), 'up'], {
     detached: true,
     stdio: ['ignore', log, log, 'ipc'],
-    env: { ...process.env, BERTH_DATA: dataDir },
+    env: { ...process.env, BERTH_DATA: dataDir }, // the settings
   })
   closeSync(log)
   await new Promise<void>((resolve, reject) => {

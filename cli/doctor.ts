@@ -1,8 +1,7 @@
-import { execFile } from 'node:child_process'
 import { statfs } from 'node:fs/promises'
-import { promisify } from 'node:util'
 import type { Command } from 'commander'
 import { countMails } from '../db/mails.ts'
+import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 import { mailWay } from '../policy/mail/settings.ts'
 import { settingsWithinSite } from '../policy/registrable-domains.ts'
 import { livingProcesses } from '../workers/supervisor.ts'
@@ -15,7 +14,6 @@ import { hostProtections } from './protections.ts'
 import { storedBodies } from './stored-bodies.ts'
 import { columns } from './terminal.ts'
 
-const run = promisify(execFile)
 const lowDiskGb = 5
 
 type Finding = readonly [name: string, state: string]
@@ -51,7 +49,10 @@ export function doctorCommand(program: Command): void {
 async function version(program: string, args: string[]): Promise<string> {
   const path = findProgram(program, process.env.PATH)
   if (!path) return 'missing'
-  const { stdout, stderr } = await run(path, args).catch(error => ({ stdout: '', stderr: String(error.message) }))
+  const { stdout, stderr } = await runProcess(path, args, { env: systemEnvironment }).catch(error => ({
+    stdout: '',
+    stderr: String(error.message),
+  }))
   return `${(stdout || stderr).trim().split('\n')[0]} (${path})`
 }
 

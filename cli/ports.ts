@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 
 /** The ports of an installation, by the setting that fixes them. */
@@ -37,7 +38,21 @@ async function freeFrom(first: number, taken: Set<number>): Promise<number> {
   for (let port = first; port === first || port < highestPort; port += 10) {
     if (!taken.has(port) && (await isFree(port))) return port
   }
-  return freePort(0)
+  return unusedPort()
+}
+
+/** Above what services commonly listen on. */
+const lowestUnusedPort = 10_000
+
+/**
+ * A port that nothing listens on, kept for this process while it lives. Unlike a port that the kernel picks, no outgoing
+ * connection and no container can take it before its part listens.
+ */
+export async function unusedPort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(lowestUnusedPort, highestPort)
+    if (!reserved.has(port) && (await isFree(port))) return port
+  }
 }
 
 async function isFree(port: number): Promise<boolean> {

@@ -5,5 +5,6 @@ import { findHost } from '../db/hosts.ts'
 export async function hostProtections(db: Db, hostId: string): Promise<[name: string, state: string][]> {
   const host = await findHost(db, hostId)
   if (!host) return [['Protections', 'the host has not reported yet']]
-  return Object.entries(host.protections).map(([name, state]) => [`Protection ${name}`, state])
+  const silent = host.reachable ? '' : ' (as last seen: the host is silent)'
+  return Object.entries(host.protections).map(([name, state]) => [`Protection ${name}`, state + silent])
 }

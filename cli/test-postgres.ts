@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { migrate, openDatabase } from '../db/database.ts'
 import type { Supervisor } from '../workers/supervisor.ts'
 import { ensureDatabase, postgresProcess, postgresUrl } from './parts/postgres.ts'
-import { freePort } from './ports.ts'
+import { unusedPort } from './ports.ts'
 import type { Say } from './terminal.ts'
 
 /** The migrated database that every test file clones. */
@@ -30,7 +30,7 @@ export async function startTestPostgres(
   say: Say,
   durable = false,
 ): Promise<TestPostgres> {
-  const port = await freePort(0)
+  const port = await unusedPort()
   const password = 'test'
   const cluster = { folder: join(folder, 'postgres'), port, password, durable, maxConnections: 300 }
   await supervisor.start(await postgresProcess(cluster, say))

@@ -7,7 +7,7 @@ import { ensureGit } from './parts/git.ts'
 import { ensureImages, firstImages } from './parts/images.ts'
 import { nginxBinary } from './parts/proxy.ts'
 import { temporalProcess } from './parts/temporal.ts'
-import { freePort } from './ports.ts'
+import { unusedPort } from './ports.ts'
 import { type Say, step } from './terminal.ts'
 import { removeThrowAway, startTestPostgres, throwAwayFolder } from './test-postgres.ts'
 
@@ -35,7 +35,7 @@ export async function startTestServices(say: Say): Promise<TestServices> {
     await ensureImages(firstImages(), dockerHost ?? defaultDockerHost, say)
   }
   const temporal = async () => {
-    const port = await freePort(0)
+    const port = await unusedPort()
     await supervisor.start(await temporalProcess({ folder: null, port, uiPort: null }, say))
     return `127.0.0.1:${port}`
   }

@@ -1,10 +1,11 @@
-import { spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Command } from 'commander'
-import { outputReader, type TestCount } from './ava-output.ts'
+import { startProcess } from '../lib/child-process.ts'
+import { outputReader, sumOf, type TestCount } from './ava-output.ts'
 import { checkout } from './installation.ts'
+import { filesOfSecondLook, unstableFiles } from './second-look.ts'
 import { sayOnStderr } from './terminal.ts'
 import { startTestServices, type TestServices } from './test-services.ts'
 
@@ -27,7 +28,9 @@ export function testCommand(program: Command): void {
       const onSignal = () => void services.stop().then(() => process.exit(130))
       for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, onSignal)
       try {
-        add(total, await runTests(services, long ? ['--config', 'ava-long.config.js', ...files] : files))
+        if (long) add(total, sumOf((await runTests(services, ['--config', 'ava-long.config.js', ...files])).values()))
+        else if (files.length > 0) add(total, sumOf((await runTests(services, files)).values()))
+        else add(total, await runWhole(services))
       } finally {
         await services.stop()
       }
@@ -43,7 +46,7 @@ function add(total: TestCount, more: TestCount): void {
 
 async function runCheck({ name, program, args }: (typeof checks)[number]): Promise<TestCount> {
   const code = await new Promise<number>((resolve, reject) => {
-    const child = spawn(bin(program), args, { cwd: checkout, stdio: ['ignore', 2, 2] })
+    const child = startProcess(bin(program), args, { cwd: checkout, env: process.env, stdio: ['ignore', 2, 2] })
     child.once('error', reject)
     child.once('exit', status => resolve(status ?? 1))
   })
@@ -51,22 +54,53 @@ async function runCheck({ name, program, args }: (typeof checks)[number]): Promi
   return code === 0 ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 }
 }
 
-/** Runs ava in its own group, so that an interrupted run takes its test processes with it. */
-async function runTests({ env }: TestServices, args: string[]): Promise<TestCount> {
-  const reader = outputReader()
-  const child = spawn(bin('ava'), args, {
+/**
+ * The whole suite, then once more and alone each file that failed or that a cut run never reached: many tests wait for real
+ * programs, and the suite keeps both cores of a small machine busy. A test that fails alone too has failed.
+ */
+async function runWhole(services: TestServices): Promise<TestCount> {
+  const files = testFiles()
+  const first = await runTests(services, [], files)
+  const second = new Map<string, TestCount>()
+  for (const file of filesOfSecondLook(files, first)) {
+    console.log(`\nOnce more, alone: ${file}`)
+    second.set(file, sumOf((await runTests(services, [file])).values()))
+  }
+  for (const file of unstableFiles(first, second))
+    console.log(`\nUnstable: ${file} failed beside others and passed alone`)
+  return sumOf(new Map([...first, ...second]).values())
+}
+
+/** What ava.config.js runs, relative to the checkout. */
+function testFiles(): string[] {
+  return readdirSync(join(checkout, 'test'), { recursive: true, encoding: 'utf8' })
+    .filter(path => path.endsWith('.test.ts') && !path.startsWith('long/'))
+    .map(path => `test/${path}`)
+    .sort()
+}
+
+/** Runs ava in its own group, so that an interrupted run takes its test processes with it; `files` are those of a whole run. */
+async function runTests(
+  { env }: TestServices,
+  args: string[],
+  files: string[] = [],
+): Promise<ReadonlyMap<string, TestCount>> {
+  const reader = outputReader(files)
+  const child = startProcess(bin('ava'), args, {
     cwd: checkout,
     env: { ...process.env, ...env, FORCE_COLOR: '0' },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  for await (const text of createInterface({ input: child.stdout })) {
+  for await (const text of createInterface({ input: child.stdout! })) {
     reader.line(text)
     console.log(text)
   }
   const code = child.exitCode ?? (await new Promise<number | null>(resolve => child.once('exit', resolve)))
-  const count = reader.count()
+  const counts = reader.byFile()
   // A run that fails without a failed test (a file that crashed) must not look like a success.
-  return code !== 0 && count.failed === 0 ? { ...count, failed: 1 } : count
+  const cut = files.some(file => !counts.has(file))
+  const unexplained = code !== 0 && sumOf(counts.values()).failed === 0 && !cut
+  return unexplained ? new Map([...counts, ['', { passed: counts.get('')?.passed ?? 0, failed: 1 }]]) : counts
 }
 
 function bin(name: string): string {

@@ -2,6 +2,10 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import knexFactory, { type Knex } from 'knex'
+import { answeringPool } from './connection.ts'
+import { isUnavailable, sqlState } from './unavailable.ts'
+
+export { isUnavailable, sqlState }
 
 /** A pool or a transaction of Postgres: every function of `db/` takes one first. */
 export type Db = Knex
@@ -31,7 +35,14 @@ export function openDatabase({ url, pool, statementTimeoutMs = 5000, application
       connectionTimeoutMillis: 2000,
       keepAlive: true,
     },
-    pool: { min: 0, max: pool, acquireTimeoutMillis: 2000, createTimeoutMillis: 2000, propagateCreateError: false },
+    pool: {
+      min: 0,
+      max: pool,
+      acquireTimeoutMillis: 2000,
+      createTimeoutMillis: 2000,
+      propagateCreateError: false,
+      ...answeringPool(),
+    },
     migrations: { migrationSource },
   })
 }
@@ -57,26 +68,6 @@ export async function transaction<T>(db: Db, work: (trx: Knex.Transaction) => Pr
       if (attempt > 3 || !retryable.has(sqlState(error))) throw error
     }
   }
-}
-
-/** The five-character SQLSTATE of a Postgres error, or an empty text. */
-export function sqlState(error: unknown): string {
-  const code = (error as { code?: unknown } | null)?.code
-  return typeof code === 'string' ? code : ''
-}
-
-/** True when Postgres could not be asked at all: away, starting, full pool, cut connection, statement cancelled by its deadline. */
-export function isUnavailable(error: unknown): boolean {
-  const state = sqlState(error)
-  if (
-    /^(08|57P|53|57014)/.test(state) ||
-    ['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', 'EPIPE', 'ENOENT'].includes(state)
-  )
-    return true
-  const text = error instanceof Error ? `${error.name} ${error.message}` : ''
-  return /KnexTimeoutError|Connection terminated|Query read timeout|timeout exceeded when trying to connect|Connection ended/i.test(
-    text,
-  )
 }
 
 /** Brings the schema up to date. Called by one process (`berth up`, the test kit); knex holds a lock row meanwhile. */

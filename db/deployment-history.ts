@@ -1,3 +1,4 @@
+import { deploymentLogs } from '../policy/deployment-logs.ts'
 import type { Db } from './database.ts'
 import type { DeploymentRow } from './deployments.ts'
 
@@ -65,12 +66,18 @@ export interface LogPiece {
   text: string
 }
 
-/** Pieces of a deployment's log after `seq`, oldest first. */
-export async function logAfter(db: Db, deploymentId: string, seq: number): Promise<LogPiece[]> {
-  return db('deployment_logs')
-    .where({ deployment_id: deploymentId })
-    .where('seq', '>', seq)
-    .orderBy('seq')
-    .limit(1000)
-    .select('seq', 'text')
+/** The next pieces of a deployment's log after `seq`, oldest first: so many bytes at a time, or one piece that is longer. */
+export async function logAfter(db: Db, deploymentId: string, seq: number, bytes: number): Promise<LogPiece[]> {
+  const { rows } = await db.raw(
+    `select seq, text from (
+       select seq, text, sum(octet_length(text)) over (order by seq) - octet_length(text) as before from (
+         select seq, text from deployment_logs
+          where deployment_id = :deploymentId and seq > :seq
+            and octet_length(text) <= :most -- an older version has written what it liked
+          order by seq limit 1000
+       ) next
+     ) measured where before < :bytes order by seq`,
+    { deploymentId, seq, bytes, most: deploymentLogs.wholeBytes },
+  )
+  return rows
 }

@@ -1,5 +1,7 @@
 import type { AppConfigFile } from '../policy/app-config.ts'
+import { deploymentLogs } from '../policy/deployment-logs.ts'
 import { newId } from '../policy/ids.ts'
+import { storable, storableJson } from '../policy/storable-text.ts'
 import type { Db } from './database.ts'
 
 export type DeploymentState = 'pending' | 'clone' | 'commit' | 'restarting' | 'success' | 'error'
@@ -70,19 +72,28 @@ export interface DeploymentStep {
   files?: { added: string[]; removed: string[]; modified: string[] }
 }
 
-/** Writes a state and its event once, in one statement; an ended deployment never changes again. */
+/** Writes a state and its event once, and announces it, in one statement; an ended deployment never changes again. */
 export async function record(db: Db, id: string, step: DeploymentStep): Promise<void> {
   const { state, code, message, supersededBy, files, branch } = step
-  const details = JSON.stringify({ branch, files, code, message, superseded_by: supersededBy })
+  const details = storableJson({ branch, files, code, message, superseded_by: supersededBy })
   await db.raw(
     `with changed as (
        update deployments
           set state = :state, code = :code, message = :message, superseded_by = :supersededBy,
               waiting_for = null, finished_at = case when :state in ('success', 'error') then now() end
-        where id = :id and state not in ('success', 'error') returning id)
-     insert into deployment_events (deployment_id, state, details)
-     select id, :state, :details::jsonb from changed on conflict (deployment_id, state) do nothing`,
-    { id, state, code: code ?? null, message: message ?? null, supersededBy: supersededBy ?? null, details },
+        where id = :id and state not in ('success', 'error') returning id),
+     noted as (
+       insert into deployment_events (deployment_id, state, details)
+       select id, :state, :details::jsonb from changed on conflict (deployment_id, state) do nothing)
+     select pg_notify('deployments', id) from changed`,
+    {
+      id,
+      state,
+      code: code ?? null,
+      message: message === undefined ? null : storable(message),
+      supersededBy: supersededBy ?? null,
+      details,
+    },
   )
 }
 
@@ -101,16 +112,28 @@ export async function endUnbegun(db: Db, appId: string): Promise<void> {
 export async function recordConfig(db: Db, id: string, config: AppConfigFile): Promise<void> {
   await db('deployments')
     .where({ id })
-    .update({ config: JSON.stringify(config) })
+    .update({ config: storableJson(config) })
 }
 
-/** Adds a piece of output to a deployment's log. */
-export async function appendLog(db: Db, deploymentId: string, text: string): Promise<void> {
-  await db.raw(
-    `insert into deployment_logs (deployment_id, seq, text)
-     select ?, coalesce(max(seq), 0) + 1, ? from deployment_logs where deployment_id = ?`,
-    [deploymentId, text, deploymentId],
+/**
+ * Adds a piece of output to a deployment's log and announces it, while all of it stays within so many bytes. False when it had no room.
+ */
+export async function appendLog(
+  db: Db,
+  deploymentId: string,
+  text: string,
+  mostBytes: number = deploymentLogs.wholeBytes,
+): Promise<boolean> {
+  const { rowCount } = await db.raw(
+    `with added as (
+       insert into deployment_logs (deployment_id, seq, text)
+       select :deploymentId, coalesce(max(seq), 0) + 1, :text from deployment_logs where deployment_id = :deploymentId
+       having coalesce(sum(octet_length(text)), 0) + octet_length(:text) <= :mostBytes
+       returning deployment_id)
+     select pg_notify('deployments', deployment_id) from added`,
+    { deploymentId, text: storable(text), mostBytes },
   )
+  return rowCount === 1
 }
 
 /** The end of a deployment's log, some thousand characters at most. */
@@ -126,11 +149,14 @@ export async function lastWords(db: Db, deploymentId: string): Promise<string> {
     .join('')
 }
 
-/** The whole log so far, oldest first. */
+/** The whole log so far, oldest first; at most `deploymentLogs.wholeBytes` of one that an older version has written. */
 export async function readLog(db: Db, deploymentId: string): Promise<string> {
-  const rows: { text: string }[] = await db('deployment_logs')
-    .where({ deployment_id: deploymentId })
-    .orderBy('seq')
-    .select('text')
+  const { rows }: { rows: { text: string }[] } = await db.raw(
+    `select text from (
+       select seq, text, sum(octet_length(text)) over (order by seq) as upto
+         from deployment_logs where deployment_id = :deploymentId) pieces
+      where upto <= :mostBytes order by seq`,
+    { deploymentId, mostBytes: deploymentLogs.wholeBytes },
+  )
   return rows.map(row => row.text).join('')
 }

@@ -47,6 +47,12 @@ export async function seeHost(db: Db, id: string): Promise<void> {
   await db('hosts').where({ id }).update({ last_seen_at: db.fn.now() })
 }
 
+/** Writes down how one protection of a host stands now, for people. */
+export async function recordProtection(db: Db, id: string, name: string, state: string): Promise<void> {
+  const protections = db.raw('protections || jsonb_build_object(?::text, ?::text)', [name, state])
+  await db('hosts').where({ id }).update({ protections })
+}
+
 /** Silence at once, for a host that ends on purpose. */
 export async function leaveHost(db: Db, id: string): Promise<void> {
   await db('hosts')

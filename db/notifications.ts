@@ -1,24 +1,27 @@
 import { EventEmitter } from 'node:events'
 import pg from 'pg'
+import { listening } from '../policy/listening.ts'
 
-/** After a lost connection the next try comes after this. */
-const retryMs = 500
+type Patience = Record<keyof typeof listening, number>
 
 /**
  * One listening connection of a process. Emits `notify` with channel and payload, and `ready` each time the connection
- * (re)opens: what was announced meanwhile is lost, so whoever waits should look again then.
+ * (re)opens: what was announced meanwhile is lost, so whoever waits should look again then. A line that died without a word is found
+ * by asking it (`policy/listening.ts`).
  */
 export class Notifications extends EventEmitter<{ notify: [channel: string, payload: string]; ready: [] }> {
   #url: string
   #channels: readonly string[]
+  #patience: Patience
   #client: pg.Client | undefined
-  #retry: NodeJS.Timeout | undefined
+  #timer: NodeJS.Timeout | undefined
   #closed = false
 
-  constructor(url: string, channels: readonly string[]) {
+  constructor(url: string, channels: readonly string[], patience: Partial<Patience> = {}) {
     super()
     this.#url = url
     this.#channels = channels
+    this.#patience = { ...listening, ...patience }
     this.setMaxListeners(0)
   }
 
@@ -28,6 +31,7 @@ export class Notifications extends EventEmitter<{ notify: [channel: string, payl
       connectionString: this.#url,
       application_name: 'berth-listen',
       connectionTimeoutMillis: 2000,
+      query_timeout: this.#patience.answerWithinMs,
       keepAlive: true,
     })
     this.#client = client
@@ -38,22 +42,39 @@ export class Notifications extends EventEmitter<{ notify: [channel: string, payl
     try {
       await client.connect()
       for (const channel of this.#channels) await client.query(`listen ${client.escapeIdentifier(channel)}`)
+      if (this.#closed) return
+      this.#pingLater(client)
       this.emit('ready')
     } catch {
-      client.end().catch(() => {})
-      this.#again(client)
+      this.#replace(client)
     }
   }
 
   async close(): Promise<void> {
     this.#closed = true
-    clearTimeout(this.#retry)
+    clearTimeout(this.#timer)
     await this.#client?.end().catch(() => {})
+  }
+
+  #pingLater(client: pg.Client): void {
+    this.#timer = setTimeout(() => {
+      client.query('select 1').then(
+        () => client === this.#client && !this.#closed && this.#pingLater(client),
+        () => this.#replace(client),
+      )
+    }, this.#patience.pingEveryMs)
+  }
+
+  /** Nobody waits for its end: a dead line would not tell. */
+  #replace(client: pg.Client): void {
+    client.end().catch(() => {})
+    this.#again(client)
   }
 
   #again(client: pg.Client): void {
     if (this.#closed || client !== this.#client) return
     this.#client = undefined
-    this.#retry = setTimeout(() => void this.open(), retryMs)
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => void this.open(), this.#patience.retryMs)
   }
 }

@@ -1,5 +1,6 @@
 import { ApiError } from '../policy/errors.ts'
 import { newId } from '../policy/ids.ts'
+import { storable } from '../policy/storable-text.ts'
 import { type Db, transaction } from './database.ts'
 
 export type OperationKind = 'create' | 'deploy' | 'restore' | 'snapshot' | 'start' | 'stop' | 'restart' | 'delete'
@@ -131,7 +132,9 @@ export async function toEnd(db: Db, targetId: string): Promise<string[]> {
 
 /** What the operation does now, in words for operators. */
 export async function recordStep(db: Db, id: string, step: string): Promise<void> {
-  await db('operations').where({ id, state: 'running' }).update({ step })
+  await db('operations')
+    .where({ id, state: 'running' })
+    .update({ step: storable(step) })
 }
 
 export interface Outcome {
@@ -147,7 +150,7 @@ export async function finish(db: Db, id: string, outcome: Outcome): Promise<void
     .update({
       state: outcome.state,
       code: outcome.code ?? null,
-      message: outcome.message ?? null,
+      message: outcome.message === undefined ? null : storable(outcome.message),
       finished_at: db.fn.now(),
     })
   await announce(db, id)
@@ -207,6 +210,11 @@ export async function isBusy(db: Db, targetId: string): Promise<boolean> {
     .where(where => where.whereNotIn('kind', besides.flat()).orWhere('step', 'like', `${changingVersions}%`))
     .first('id')
   return Boolean(row)
+}
+
+/** Whether the database has ever heard of this target: what it removed has left its operations. */
+export async function anyOf(db: Db, targetId: string): Promise<boolean> {
+  return Boolean(await db('operations').where({ target_type: 'app', target_id: targetId }).first('id'))
 }
 
 /** Whether an operation of this target runs that makes another release serve. */

@@ -1,8 +1,5 @@
-import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { promisify } from 'node:util'
-
-const run = promisify(execFile)
+import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 
 export const nginxPackages = ['nginx-light', 'libnginx-mod-http-lua']
 
@@ -18,7 +15,7 @@ export async function findModules(nginx: string): Promise<string> {
 }
 
 async function compiledModulesPath(nginx: string): Promise<string> {
-  const { stderr } = await run(nginx, ['-V']).catch(error => {
+  const { stderr } = await runProcess(nginx, ['-V'], { env: systemEnvironment }).catch(error => {
     throw missingPackages(`${nginx} does not run: ${error instanceof Error ? error.message : error}`)
   })
   return /--modules-path=(\S+)/.exec(stderr)?.[1] ?? '/usr/lib/nginx/modules'

@@ -8,6 +8,11 @@ export function cpusFor(ramMb: number): number {
   return Math.min(8, Math.max(1, Math.floor(ramMb / 2048)))
 }
 
+/** Weight in the share of processors when all are busy, after memory as everything is: 1 for every MB, 2 to 262144 (what the kernel takes). */
+export function cpuSharesFor(ramMb: number): number {
+  return Math.min(262_144, Math.max(2, ramMb))
+}
+
 /** Processes and threads together: one for every 4 MB, 64 to 512. */
 export function pidsFor(ramMb: number): number {
   return Math.min(512, Math.max(64, Math.floor(ramMb / 4)))

@@ -1,8 +1,5 @@
-import { execFile } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
-import { promisify } from 'node:util'
-
-const run = promisify(execFile)
+import { ownVariables, runProcess, systemEnvironment } from '../lib/child-process.ts'
 
 /**
  * The package sources of this machine for one Debian suite, in the one-line or the stanza format, as they stand in
@@ -51,7 +48,9 @@ function own(name: string, suite: string): boolean {
 
 /** The machine's own settings for reaching package sources (proxies, certificate files), as options of apt. */
 export async function transportOptions(): Promise<string[]> {
-  const { stdout } = await run('apt-config', ['dump', 'Acquire']).catch(() => ({ stdout: '' }))
+  const { stdout } = await runProcess('apt-config', ['dump', 'Acquire'], {
+    env: { ...systemEnvironment, ...ownVariables(['APT_CONFIG']) },
+  }).catch(() => ({ stdout: '' }))
   return stdout
     .split('\n')
     .filter(line => /^Acquire::https?::.*(Proxy|CaInfo|CaPath|SslCert|SslKey)/i.test(line) && !line.endsWith('"";'))

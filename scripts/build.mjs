@@ -17,7 +17,7 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
-const productFolders = ['policy', 'db', 'activities', 'workflows', 'api', 'workers', 'cli', 'edge', 'runtimes']
+const productFolders = ['lib', 'policy', 'db', 'activities', 'workflows', 'api', 'workers', 'cli', 'edge', 'runtimes']
 const buildFiles = ['package-lock.json', 'tsconfig.json', 'tsconfig.build.json', 'scripts/build.mjs']
 
 /** Changes whenever a build would come out differently. */

@@ -44,9 +44,22 @@ test('the rule sees what it must see', t => {
   t.deepEqual(breachesOf('policy/x.ts', `import { a } from './y'`), ['policy/x.ts imports ./y without its extension'])
 })
 
+test('only one file starts processes: none inherits our environment unnoticed', t => {
+  const start = `import { spawn } from 'node:child_process'`
+  t.deepEqual(breachesOf('activities/x.ts', start), ['activities/x.ts imports node:child_process'])
+  t.deepEqual(breachesOf('cli/parts/x.ts', `await import('child_process')`), ['cli/parts/x.ts imports child_process'])
+  t.deepEqual(breachesOf('lib/child-process.ts', start), [])
+  t.deepEqual(breachesOf('policy/x.ts', `import { a } from '../lib/child-process.ts'`), [])
+  t.deepEqual(breachesOf('lib/x.ts', `import { a } from '../policy/y.ts'`), ['lib/x.ts imports ../policy/y.ts'])
+})
+
+/** Hands variables of the environment on to programs, by their names. */
+const handsOn = 'lib/child-process.ts'
+
 test('only processes and the command read the environment', t => {
   const readers = sources.filter(
-    ({ path, text }) => !roots.includes(folderOf(path)) && /^(?!\s*(\*|\/\/|\/\*)).*\bprocess\.env\b/m.test(text),
+    ({ path, text }) =>
+      path !== handsOn && !roots.includes(folderOf(path)) && /^(?!\s*(\*|\/\/|\/\*)).*\bprocess\.env\b/m.test(text),
   )
   t.deepEqual(
     readers.map(({ path }) => path),

@@ -18,6 +18,7 @@ import { Limiter } from '../api/limiter.ts'
 import { hostLive } from '../api/live-events.ts'
 import { LiveFeeds } from '../api/live-feeds.ts'
 import { NetworkRates } from '../api/network-rates.ts'
+import { News } from '../api/news.ts'
 import { Outcomes } from '../api/outcomes.ts'
 import type { Parts } from '../api/parts.ts'
 import { RealtimeLeases } from '../api/realtime-leases.ts'
@@ -60,7 +61,7 @@ export async function serveApi(config: Config): Promise<void> {
   if (!/^[0-9a-f]{64}$/.test(masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
 
   const db = openDatabase({ url, pool: databasePool, applicationName: 'berth-api', statementTimeoutMs: 2500 })
-  const notifications = new Notifications(url, ['operations', 'deploy-sources', 'access', 'apps'])
+  const notifications = new Notifications(url, ['operations', 'deployments', 'deploy-sources', 'access', 'apps'])
   const client = openTemporal(config)
   const plans = plansOf(config)
   const store = withCrashPoints('store', await openObjectStore(config.objectStore))
@@ -88,6 +89,7 @@ export async function serveApi(config: Config): Promise<void> {
     lanes: sharedWakes(withCrashPoints('lanes', temporalLanes(client, { queuePrefix: config.queuePrefix }))),
     downgrades: temporalDowngrades(client, config),
     outcomes: new Outcomes(notifications),
+    deploymentNews: new News(notifications, 'deployments'),
     patience: heldCall,
     hosts: httpHostReader(db, askHost),
     files: httpHostFiles(askHost),

@@ -6,10 +6,10 @@ import type { AppHostOptions } from '../activities/app-host.ts'
 import { archives } from '../activities/archive.process.ts'
 import type { Archives } from '../activities/archive.ts'
 import { dockerHost } from '../activities/container-host.docker.ts'
-import type { ContainerHost } from '../activities/container-host.ts'
+import { type ContainerHost, labels } from '../activities/container-host.ts'
 import type { HostTraits } from '../activities/container-spec.ts'
 import { openFirewall } from '../activities/firewall.iptables.ts'
-import { proxyAddress } from '../activities/firewall.ts'
+import { type Firewall, firewallState, proxyAddress } from '../activities/firewall.ts'
 import { gitCli } from '../activities/git.cli.ts'
 import type { FetchRequest, Git } from '../activities/git.ts'
 import { openObjectStore } from '../activities/object-store.select.ts'
@@ -34,6 +34,8 @@ export interface HostParts {
   log: Logger
   db: Db
   engine: ContainerHost
+  /** Null where there is none; `protections` says why. */
+  firewall: Firewall | null
   volumes: Volumes
   archives: Archives
   store: ObjectStore
@@ -53,21 +55,26 @@ export interface HostParts {
   close(): Promise<void>
 }
 
+/** Folder of this host's files. */
+export const hostFolder = (config: Config): string => join(config.dataDir, 'hosts', config.host.id)
+
 /** Share of the machine's memory that applications may reserve when HOST_MEMORY_MB does not say. */
 const reservable = 0.9
 
 /** Opens the parts of this host from its configuration, and puts its firewall in place. */
 export async function openHost(config: Config, log: Logger): Promise<HostParts> {
   if (!/^[0-9a-f]{64}$/.test(config.masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
-  const root = join(config.dataDir, 'hosts', config.host.id)
+  const root = hostFolder(config)
   await mkdir(root, { recursive: true, mode: 0o711 })
   const { volumes, notice: quotaNotice } = await openVolumes({ root, quota: config.host.quota })
+  const engine = dockerHost({ dockerHost: config.host.dockerHost, makeRootfs: rootfsMaker(imageCache()) })
   const { firewall, notice: firewallNotice } = await openFirewall(
     config.host.firewall,
     config.host.id,
     proxyAddress(config.host.buildProxy),
+    () => engine.listNetworks({ [labels.host]: config.host.id }),
   )
-  await firewall?.apply()
+  const look = await firewall?.apply()
   const db = openDatabase({
     url: config.databaseUrl,
     pool: config.databasePool,
@@ -79,7 +86,8 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     config,
     log,
     db,
-    engine: dockerHost({ dockerHost: config.host.dockerHost, makeRootfs: rootfsMaker(imageCache()) }),
+    engine,
+    firewall,
     volumes,
     archives: children,
     store: await openObjectStore(config.objectStore),
@@ -97,7 +105,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     },
     protections: {
       quota: quotaNotice === null ? 'enforced' : `checked, not enforced: ${quotaNotice}`,
-      firewall: firewallNotice === null ? 'on' : `off: ${firewallNotice}`,
+      firewall: look ? firewallState(look) : `off: ${firewallNotice}`,
       users: uid === 0 ? 'one per application' : 'one for all: the host process does not run as root',
     },
     bootId: (await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => 'unknown')).trim(),

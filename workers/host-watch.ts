@@ -1,26 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Logger } from 'pino'
 import { wakePaused } from '../activities/app-standstill.ts'
-import type { AppTurns } from '../activities/app-turns.ts'
-import { type ContainerHost, type ContainerState, labels } from '../activities/container-host.ts'
-import { stopGraceSeconds, tenantNetwork } from '../activities/container-spec.ts'
-import type { Volumes } from '../activities/volume.ts'
+import { type ContainerState, labels } from '../activities/container-host.ts'
+import { stopGraceSeconds } from '../activities/container-spec.ts'
 import * as apps from '../db/apps.ts'
 import { type Db, transaction } from '../db/database.ts'
 import { alertOutOfMemory } from '../db/memory-alerts.ts'
 import * as operations from '../db/operations.ts'
 import { type Observation, type Verdict, verdict } from '../policy/reconciliation.ts'
+import { bringBackStrays, type StrayOptions, sweepStrays } from './host-strays.ts'
 
-export interface WatchOptions {
-  db: Db
-  engine: ContainerHost
-  volumes: Volumes
-  turns: AppTurns
-  hostId: string
+export interface WatchOptions extends StrayOptions {
   /** Id of this boot of the machine; nobody saw the end of a container that was started in another one. */
   bootId: string
-  log: Logger
   everySeconds?: number
+  /** Rejects when another process is this host now. */
+  held?(): Promise<void>
 }
 
 const gatherMs = 100
@@ -57,6 +51,7 @@ export async function reconcile(options: WatchOptions): Promise<void> {
   await wakePaused(options, present)
   const containers = present.filter(container => container.labels[labels.role] !== 'build')
   const rows = await apps.listAppsOfHost(db, hostId)
+  await bringBackStrays(options, containers, rows)
   for (const app of rows) {
     const rebooted = app.boot_id !== bootId
     const container = containers.find(
@@ -72,7 +67,7 @@ export async function reconcile(options: WatchOptions): Promise<void> {
     const app = rows.find(row => row.id === container.labels[labels.app])
     if (app && String(app.release) !== container.labels[labels.release]) await removeRetired(options, container, app.id)
   }
-  await removeStrays(options, present, rows)
+  await sweepStrays(options, present, rows)
 }
 
 const retiredMs = 60_000
@@ -86,32 +81,6 @@ async function removeRetired({ db, engine, turns, log }: WatchOptions, container
   await turns(app.id, () => engine.remove(container.name))
 }
 
-async function removeStrays(
-  { db, engine, volumes, hostId, log }: WatchOptions,
-  containers: ContainerState[],
-  rows: apps.AppRow[],
-): Promise<void> {
-  const kept = new Set<string | undefined>()
-  const left = new Set<string>()
-  for (const container of containers) {
-    const { [labels.app]: appId, [labels.owner]: ownerId } = container.labels
-    if (!appId || rows.some(app => app.id === appId) || (await apps.loadApp(db, appId))) {
-      kept.add(ownerId)
-      continue
-    }
-    log.warn({ container: container.name }, 'watch: a container of no application is removed')
-    await engine.remove(container.name)
-    if (ownerId) left.add(ownerId)
-  }
-  for (const ownerId of left)
-    if (!kept.has(ownerId)) await engine.removeNetwork(tenantNetwork(ownerId, hostId).name).catch(() => {})
-  for (const appId of await volumes.list()) {
-    if (rows.some(app => app.id === appId) || (await apps.loadApp(db, appId))) continue
-    log.warn({ appId }, 'watch: the folder of no application is removed')
-    await volumes.remove(appId)
-  }
-}
-
 function observe(app: apps.AppRow, container: ContainerState | null): Observation {
   return {
     status: app.status,
@@ -122,11 +91,12 @@ function observe(app: apps.AppRow, container: ContainerState | null): Observatio
 }
 
 async function act(
-  { db, engine, turns, log, bootId }: WatchOptions,
+  { db, engine, turns, log, bootId, held }: WatchOptions,
   app: apps.AppRow,
   container: ContainerState | null,
   decision: Verdict,
 ): Promise<void> {
+  await held?.()
   if (decision !== 'nothing') log.info({ appId: app.id, decision }, 'watch')
   if (decision === 'record-start' && container) {
     const startedAt = container.startedAt ?? new Date()

@@ -1,13 +1,17 @@
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { appHostActivities } from '../activities/app-host.ts'
 import { appSnapshotActivities } from '../activities/app-snapshots.ts'
 import { appTurns } from '../activities/app-turns.ts'
+import { strayBook } from '../activities/stray-book.ts'
 import * as hosts from '../db/hosts.ts'
 import { hostReadKey } from '../policy/keys.ts'
 import { withCrashPoints } from './crash-points.ts'
+import { watchFirewall } from './firewall-watch.ts'
+import { leased, takeHostLease } from './host-lease.ts'
 import { watchMetrics } from './host-metrics.ts'
-import type { HostParts } from './host-parts.ts'
+import { type HostParts, hostFolder } from './host-parts.ts'
 import { serveHost } from './host-server.ts'
 import { watchHost } from './host-watch.ts'
 import { buildsQueue, hostQueue, snapshotsQueue } from './lanes.ts'
@@ -15,11 +19,32 @@ import { startWorker } from './temporal-worker.ts'
 
 const seenEveryMs = 1000
 
+/** What only the one process that is this host may ask of the engine. A program that it paused may always go on. */
+const engineVerbs = [
+  'ensureNetwork',
+  'removeNetwork',
+  'create',
+  'start',
+  'stop',
+  'pause',
+  'remove',
+  'runToEnd',
+] as const
+
 /** Registers the host, serves its reads, runs its activities and keeps its containers and rows in step. */
 export async function startHost(parts: HostParts) {
-  const { config, log, db, engine, volumes, archives, store, protections } = parts
+  const { config, log, db, archives, store, protections } = parts
   const hostId = config.host.id
   const ending = new AbortController()
+  const lease = await takeHostLease({
+    databaseUrl: config.databaseUrl,
+    hostId,
+    folder: hostFolder(config),
+    bootId: parts.bootId,
+    log,
+  })
+  const engine = leased(lease, parts.engine, engineVerbs)
+  const volumes = leased(lease, parts.volumes, ['ensure', 'setAside', 'bringBack', 'remove', 'remountAll'])
 
   // A volume that cannot be mounted is its application's trouble, not every application's.
   await volumes
@@ -27,14 +52,18 @@ export async function startHost(parts: HostParts) {
     .catch(error => log.error({ error: String(error), causes: error.errors?.map(String) }, 'volumes'))
   const key = hostReadKey(config.masterKey, hostId)
   const { address, streamPort: port } = config.host
-  const turns = appTurns()
+  const turns = appTurns(lease.held)
   const reads = await serveHost({ engine, volumes, hostId, turns, key, address, port, log })
   await hosts.registerHost(db, { id: hostId, address, readUrl: reads.url, protections, ...parts.capacity })
 
+  const acting = AbortSignal.any([ending.signal, lease.lost])
+  const strays = strayBook(join(hostFolder(config), 'strays.json'))
+  const watched = { db, engine, volumes, turns, hostId, bootId: parts.bootId, log, strays, held: lease.held }
   const loops = [
-    stayVisible(parts, ending.signal, log),
-    watchHost({ db, engine, volumes, turns, hostId, bootId: parts.bootId, log }, ending.signal),
-    watchMetrics({ db, engine, hostId, log }, ending.signal),
+    stayVisible(parts, acting, log),
+    watchHost(watched, acting),
+    watchMetrics({ db, engine, hostId, log }, acting),
+    watchFirewall({ db, firewall: parts.firewall, hostId, log }, acting),
   ]
   const options = {
     db,
@@ -45,6 +74,7 @@ export async function startHost(parts: HostParts) {
     traits: parts.traits,
     sharedUid: parts.sharedUid,
     bootId: parts.bootId,
+    confirm: lease.confirm,
     placement: withCrashPoints('placement', parts.placement),
     snapshots: withCrashPoints('snapshots', parts.snapshots),
     turns,
@@ -54,7 +84,7 @@ export async function startHost(parts: HostParts) {
     variables: parts.variables,
     healthGateSeconds: config.host.healthGateSeconds,
   }
-  const activities = withCrashPoints('host', appHostActivities(options))
+  const activities = withCrashPoints('host', leased(lease, appHostActivities(options)))
   const commands = await startWorker(config, log, {
     taskQueue: hostQueue(config.queuePrefix, hostId),
     activities,
@@ -67,20 +97,21 @@ export async function startHost(parts: HostParts) {
   })
   const copies = await startWorker(config, log, {
     taskQueue: snapshotsQueue(config.queuePrefix, hostId),
-    activities: withCrashPoints('host', appSnapshotActivities(options)),
+    activities: withCrashPoints('host', leased(lease, appSnapshotActivities(options))),
     maxConcurrentActivityTaskExecutions: 1,
   })
   return {
-    ended: Promise.race([commands.ended, builds.ended, copies.ended]),
+    ended: Promise.race([commands.ended, builds.ended, copies.ended, lease.ended]),
     async stop() {
       ending.abort()
-      await hosts.leaveHost(db, hostId).catch(() => {})
+      if (!lease.lost.aborted) await hosts.leaveHost(db, hostId).catch(() => {})
       await Promise.all([commands.stop(), builds.stop(), copies.stop()])
       await Promise.all(loops)
       await new Promise(resolve => {
         reads.server.close(resolve)
         reads.server.closeAllConnections()
       })
+      await lease.release()
     },
   }
 }

@@ -11,7 +11,11 @@ const life = runProcess(log, 12)
 const parts = await openHost(config, log)
 life.onEnd(() => parts.close())
 
-const host = await startHost(parts)
+const host = await startHost(parts).catch(async error => {
+  log.fatal({ err: error }, 'the host does not start')
+  await life.end(error.message, 1)
+  throw error
+})
 life.onEnd(() => host.stop())
 host.ended.catch(error => life.end(`the worker failed: ${error}`, 1))
 

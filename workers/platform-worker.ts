@@ -86,7 +86,7 @@ export async function startPlatformWorker({
       ...withCrashPoints('records', records),
       ...downgradeRecords(db, plans),
       ...hosted(withCrashPoints('upkeep', blobUpkeep(db, withCrashPoints('store', store), patience))),
-      ...edgeActivities(edge),
+      ...edgeActivities(edge, db),
     },
     maxCachedWorkflows: 200,
   })

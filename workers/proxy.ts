@@ -1,11 +1,11 @@
-import { spawn } from 'node:child_process'
 import { prepareEdge } from '../edge/prepare.ts'
+import { startProcess, systemEnvironment } from '../lib/child-process.ts'
 import { parseConfig } from '../policy/config.ts'
 
 /** The process `proxy` of an installation in containers: writes nginx's files, runs it, and ends when it ends. */
 const config = parseConfig(process.env, process.cwd())
 const { command, args } = await prepareEdge(config, { nginx: process.env.NGINX })
-const nginx = spawn(command, args, { stdio: 'inherit' })
+const nginx = startProcess(command, args, { env: systemEnvironment, stdio: 'inherit' })
 
 nginx.on('error', error => {
   console.error(`The proxy did not start: ${error.message}`)

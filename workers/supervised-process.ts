@@ -1,7 +1,7 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type ChildProcess, startProcess } from '../lib/child-process.ts'
 import { removeRecord, signal, writeRecord } from './process-record.ts'
 import { provenAfterMs, restartDelayMs } from './restart-delay.ts'
 
@@ -120,9 +120,8 @@ export class SupervisedProcess {
     const log = openSync(join(this.around.logFolder, `${this.spec.name}.log`), 'a', 0o640)
     const stdio = this.spec.ready === 'ipc' ? ['ignore', log, log, 'ipc' as const] : ['ignore', log, log]
     // Its own group: Ctrl-C reaches the supervisor alone, which then stops everything in order.
-    const child = spawn(command, args, {
+    const child = startProcess(command, args, {
       ...options,
-      env: options.env as NodeJS.ProcessEnv,
       stdio: stdio as never,
       detached: true,
     })

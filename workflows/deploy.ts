@@ -43,14 +43,13 @@ async function prepare(claimed: LaneOperation, { build, slot }: Host): Promise<L
 async function change(operation: LaneOperation, host: Host): Promise<void> {
   const { id, release } = operation
   await records.recordChange(id)
-  const before = await records.serving(release)
+  const before = await records.serving(operation)
   const sayBack = () => records.recordReturn(operation)
   await undoable(sayBack, async undo => {
-    if (before.running && !release.hostname) undo(() => startAgain(before, host))
+    if (before.running && !release.hostname) undo(() => startAgain(operation, before, host))
     if (release.deploymentId) {
-      const { deploymentId } = release
-      undo(() => records.revertConfig(deploymentId))
-      await records.adoptConfig(deploymentId)
+      undo(() => records.revertConfig(operation))
+      await records.adoptConfig(operation)
     }
     undo(() => host.patient.restoreFiles(release))
     await host.build.placeFiles(release)
@@ -87,9 +86,9 @@ async function routeBack({ release, hostPort }: Serving): Promise<void> {
   else await switchRoute(release, { hostPort })
 }
 
-async function startAgain({ release }: Serving, { patient }: Host): Promise<void> {
+async function startAgain(operation: LaneOperation, { release }: Serving, { patient }: Host): Promise<void> {
   const started = await patient.startApp(release, { mustStand: false })
-  await records.recordStarted(release.appId, release.number, started)
+  await records.recordStarted(operation, release.number, started)
 }
 
 /** The old version has served its last request. What cannot be removed now is swept by the host. */

@@ -1,4 +1,5 @@
 import { ActivityFailure, ApplicationFailure, isCancellation, TimeoutFailure } from '@temporalio/workflow'
+import { claimLost } from '../policy/claims.ts'
 
 /** Why a step failed, in the catalogue's words. Timeouts of a host's queue mean that the host does not answer. */
 export function failureOf(error: unknown): { code: string; message: string } {
@@ -11,6 +12,12 @@ export function failureOf(error: unknown): { code: string; message: string } {
     return { code: 'ACTION_FAILED', message: `The container host did not answer in time${where}.` }
   }
   return { code: 'ACTION_FAILED', message: error instanceof Error ? error.message : String(error) }
+}
+
+/** Whether a step was refused because its operation is another run's of this lane by now, or has ended. */
+export function isClaimLost(error: unknown): boolean {
+  const cause = error instanceof ActivityFailure ? error.cause : error
+  return cause instanceof ApplicationFailure && cause.type === claimLost
 }
 
 function catalogueCode(type: string | null | undefined): string {

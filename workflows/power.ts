@@ -11,14 +11,13 @@ export async function start(operation: LaneOperation, { command }: Host): Promis
 
 /** The container ends and is wanted so. */
 export async function stop(operation: LaneOperation, { command }: Host): Promise<void> {
-  const { appId } = operation.release
-  await records.recordDesired(appId, 'stopped') // before the container ends, so that its end is not taken for a crash
+  await records.recordDesired(operation, 'stopped') // before the container ends, so that its end is not taken for a crash
   let exit: ContainerExit
   try {
     exit = await command.stopApp(operation.release, { mustRun: true })
   } catch (error) {
     const stopped = failureOf(error).code === 'CONTAINER_ALREADY_STOPPED'
-    if (!stopped && operation.wasDesired === 'running') await records.recordDesired(appId, 'running')
+    if (!stopped && operation.wasDesired === 'running') await records.recordDesired(operation, 'running')
     throw error
   }
   await removeRoute(operation.release)
@@ -40,7 +39,7 @@ export async function restart(operation: LaneOperation, { command }: Host): Prom
     await records.appStarted(operation, started)
   } catch (error) {
     await removeRoute(release)
-    await records.recordStopped(release.appId, exit)
+    await records.recordStopped(operation, exit)
     throw error
   }
 }
@@ -50,7 +49,7 @@ export async function remove(operation: LaneOperation, { command, build }: Host)
   const { release, id } = operation
   await command.removeContainers(release)
   await removeRoute(release)
-  await records.appDeleted(release.appId)
+  await records.appDeleted(operation)
   await build.removeFiles(release).catch(() => {}) // the host sweeps folders of applications that are gone
   await records.finish(id, { state: 'success' })
 }

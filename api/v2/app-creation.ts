@@ -82,7 +82,7 @@ async function createFrom(
   parts: Parts,
   store?: Store,
 ): Promise<View> {
-  const config = await archiveConfig(upload.segmentId, parts, 'required')
+  const config = await archiveConfig({ segmentId: upload.segmentId, account: caller.user.id }, parts, 'required')
   if (!config) throw new ApiError('MISSING_CONFIG')
   const created = await transaction(parts.db, async trx => {
     const made = await createApp(trx, creation(upload, caller, config, parts))

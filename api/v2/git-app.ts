@@ -1,14 +1,14 @@
 import { appOfPush, forgetInstallation, unlinkRepositories } from '../../db/git-links.ts'
+import { bodyBudgets, largestDelivery } from '../../policy/body-budgets.ts'
 import { type AppEvent, readAppEvent } from '../../policy/webhooks/app-events.ts'
 import { type ReadDelivery, readDelivery } from '../../policy/webhooks/deliveries.ts'
-import { unavailableReply, unknownReply, verdictReply, type WebhookReply } from '../../policy/webhooks/replies.ts'
+import { unknownReply, verdictReply, type WebhookReply } from '../../policy/webhooks/replies.ts'
 import { BodyBudget } from '../body-budget.ts'
 import { endpoint } from '../endpoint.ts'
-import { largestDelivery, plain, queue, receive, refusalText } from '../git-deliveries.ts'
+import { deliveryErrors, plain, queue, receive, refusalText } from '../git-deliveries.ts'
 import type { Parts } from '../parts.ts'
 
-/** Its own: everyone knows this address, so strangers with large bodies must not hold up the webhooks of others. */
-const bodies = new BodyBudget(2 * largestDelivery)
+const budget = new BodyBudget(bodyBudgets.gitApp)
 
 const unsigned = verdictReply('refused', 401, 'the signature is missing or wrong')
 
@@ -23,18 +23,21 @@ export const gitApp = endpoint({
   envelope: false,
   maxBodyBytes: largestDelivery,
   refusal: refusalText,
+  errors: deliveryErrors,
   async handle({ exchange }, parts) {
     const secret = parts.config.gitProvider?.webhookSecret
     if (secret === undefined) return plain(unknownReply)
     const { headers } = exchange.request
     // Nothing that cannot be genuine is read.
     if (!/^sha256=[0-9a-f]{64}$/i.test(String(headers['x-hub-signature-256'] ?? ''))) return plain(unsigned)
-    const received = await receive(exchange, bodies, body => {
-      const delivery = readDelivery({ headers, body, secret, now: new Date() })
-      return { delivery, event: readAppEvent(delivery, headers['content-type'], body) }
+    const { delivery, event } = await receive(exchange, {
+      budget,
+      judge(body) {
+        const delivery = readDelivery({ headers, body, secret, now: new Date() })
+        return { delivery, event: readAppEvent(delivery, headers['content-type'], body) }
+      },
+      verdictOf: ({ delivery }) => delivery.verdict,
     })
-    if (!received) return plain(unavailableReply)
-    const { delivery, event } = received
     if (event?.kind === 'push') return plain(await deploy(delivery, event, parts))
     return plain(event ? await unbind(event, parts) : judged(delivery))
   },

@@ -1,15 +1,16 @@
 import { z } from 'zod'
 import type { DeliverySource } from '../../db/deliveries.ts'
 import { type FoundWebhook, findWebhook } from '../../db/webhooks.ts'
+import { bodyBudgets, largestDelivery } from '../../policy/body-budgets.ts'
 import { addressKey, isIssuedAddress } from '../../policy/webhooks/addresses.ts'
 import { readDelivery } from '../../policy/webhooks/deliveries.ts'
-import { malformedReply, unavailableReply, unknownReply } from '../../policy/webhooks/replies.ts'
+import { malformedReply, unknownReply } from '../../policy/webhooks/replies.ts'
 import { BodyBudget } from '../body-budget.ts'
 import { endpoint } from '../endpoint.ts'
-import { largestDelivery, note, plain, queue, receive, refusalText } from '../git-deliveries.ts'
+import { deliveryErrors, note, plain, queue, receive, refusalText } from '../git-deliveries.ts'
 import type { Parts } from '../parts.ts'
 
-const bodies = new BodyBudget(4 * largestDelivery)
+const budget = new BodyBudget(bodyBudgets.webhooks)
 
 /** Contract 6, inbound delivery: 200 is said only after delivery, deployment and operation are committed. */
 export const gitWebhook = endpoint({
@@ -23,6 +24,7 @@ export const gitWebhook = endpoint({
   maxBodyBytes: largestDelivery,
   query: z.object({ branch: z.string().max(256).optional(), restart: z.enum(['true', 'false', '1', '0']).optional() }),
   refusal: refusalText,
+  errors: deliveryErrors,
   async handle({ exchange, query }, parts) {
     const address = exchange.path.webhook ?? ''
     if (!/^[0-9a-f]{64}$/.test(address)) return plain(malformedReply)
@@ -36,10 +38,12 @@ export const gitWebhook = endpoint({
     const { secret } = webhook
     const { headers } = exchange.request
     const wantedBranch = query.branch || undefined
-    const delivery = await receive(exchange, bodies, body =>
-      readDelivery({ headers, body, secret, wantedBranch, now: new Date() }),
-    )
-    if (!delivery) return plain(unavailableReply)
+    const delivery = await receive(exchange, {
+      budget,
+      ownerId: webhook.ownerId,
+      judge: body => readDelivery({ headers, body, secret, wantedBranch, now: new Date() }),
+      verdictOf: ({ verdict }) => verdict,
+    })
     const source = sourceOf(webhook, parts)
     if (delivery.verdict.kind !== 'push') return plain(await note(source, delivery, parts))
     const restart = query.restart !== 'false' && query.restart !== '0'

@@ -17,6 +17,26 @@ export async function stopApps(dockerAddress: string, hostId: string): Promise<n
   return running.length
 }
 
+/** What of one installation an engine had, by name. */
+export interface Forgotten {
+  containers: string[]
+  networks: string[]
+}
+
+/**
+ * Takes every container and network of one host away, running or not; what other installations have stays. Files and rows stay
+ * too, so the next start makes both anew.
+ */
+export async function forgetApps(dockerAddress: string, hostId: string): Promise<Forgotten> {
+  const engine = dockerHost({ dockerHost: dockerAddress, makeRootfs: async () => null })
+  const containers = (await engine.list({ [labels.host]: hostId })).map(({ name }) => name)
+  await stopApps(dockerAddress, hostId)
+  await Promise.all(containers.map(name => engine.remove(name)))
+  const networks = (await engine.listNetworks({ [labels.host]: hostId })).map(({ name }) => name)
+  for (const name of networks) await engine.removeNetwork(name)
+  return { containers, networks }
+}
+
 /** Unmounts the applications' disks of one host; what they hold stays, and the next start mounts it again. */
 export async function unmountVolumes({ dataDir, host }: Config): Promise<void> {
   const { volumes } = await openVolumes({ root: join(dataDir, 'hosts', host.id), quota: host.quota })

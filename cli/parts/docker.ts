@@ -1,9 +1,9 @@
-import { spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { daemonArguments } from '../../activities/container-daemon.ts'
+import { networkVariables, ownVariables, startProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { isAlive, readRecord, writeRecord } from '../../workers/process-record.ts'
 import { type Say, step } from '../terminal.ts'
 import { findProgram, installPackages, isRoot, MissingPart } from './system-packages.ts'
@@ -56,10 +56,13 @@ export function reviveDocker(options: DockerOptions, say: Say): void {
   startDaemon(options)
 }
 
+const engineVariables = ['PATH', 'HOME', 'TMPDIR', 'DOCKER_TMPDIR', 'DOCKER_RAMDISK', 'DOCKER_CONFIG']
+
 function startDaemon({ runFolder, logFolder }: DockerOptions): void {
   const log = openSync(join(logFolder, 'dockerd.log'), 'a', 0o640)
   const dockerd = findProgram('dockerd', process.env.PATH) ?? 'dockerd'
-  const child = spawn(dockerd, daemonArguments(ownEngine), {
+  const child = startProcess(dockerd, daemonArguments(ownEngine), {
+    env: { ...systemEnvironment, ...ownVariables([...networkVariables, ...engineVariables]) },
     stdio: ['ignore', log, log],
     detached: true,
   })

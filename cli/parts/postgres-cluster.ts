@@ -1,4 +1,3 @@
-import { execFile } from 'node:child_process'
 import {
   chownSync,
   cpSync,
@@ -12,13 +11,11 @@ import {
 } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
-import { promisify } from 'node:util'
+import { runProcess } from '../../lib/child-process.ts'
 import type { Say } from '../terminal.ts'
 import { reachableByOthers } from './reach.ts'
 import { MissingPart } from './system-packages.ts'
 import type { SystemUser } from './system-user.ts'
-
-const run = promisify(execFile)
 
 /** Where root keeps what other users must reach, when the checkout or the data folder is closed to them. */
 export const sharedState = '/var/lib/berth'
@@ -88,7 +85,7 @@ export async function createCluster({ folder, binaries, user, password }: Cluste
   ]
   // The builtin provider sorts alike on every machine, whatever its C library.
   const locale = ['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8']
-  await run(join(binaries, 'bin/initdb'), [...args, ...locale], {
+  await runProcess(join(binaries, 'bin/initdb'), [...args, ...locale], {
     uid: user?.uid,
     gid: user?.gid,
     env: postgresEnvironment(),

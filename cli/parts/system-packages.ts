@@ -1,6 +1,6 @@
-import { spawn } from 'node:child_process'
 import { accessSync, constants, existsSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
+import { networkVariables, ownVariables, startProcess, systemEnvironment } from '../../lib/child-process.ts'
 import type { Say } from '../terminal.ts'
 
 /** A part that is not on this machine; the message names what is missing and the command that installs it. */
@@ -79,9 +79,13 @@ function runApt(aptGet: string, packages: string[]): Promise<number> {
 /** Output goes to stderr: it is the progress. */
 function run(command: string, args: string[]): Promise<number> {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, {
+    const child = startProcess(command, args, {
       stdio: ['ignore', 2, 2],
-      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
+      env: {
+        ...systemEnvironment,
+        ...ownVariables([...networkVariables, 'PATH', 'HOME', 'TMPDIR', 'APT_CONFIG']),
+        DEBIAN_FRONTEND: 'noninteractive',
+      },
     })
     child.once('error', reject)
     child.once('exit', code => resolve(code ?? 1))

@@ -1,5 +1,5 @@
-import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { runProcessNow, systemEnvironment } from '../../lib/child-process.ts'
 import type { Say } from '../terminal.ts'
 import { findProgram, isRoot, MissingPart } from './system-packages.ts'
 
@@ -22,16 +22,8 @@ export function systemUser(say: Say): SystemUser | null {
       'Postgres does not run as root and useradd is missing. Install the package passwd, or run Berth as another user.',
     )
   say(`Making the system user "${userName}", as which Postgres runs`)
-  execFileSync(useradd, [
-    '--system',
-    '--user-group',
-    '--no-create-home',
-    '--home-dir',
-    '/nonexistent',
-    '--shell',
-    '/usr/sbin/nologin',
-    userName,
-  ])
+  const home = ['--no-create-home', '--home-dir', '/nonexistent', '--shell', '/usr/sbin/nologin']
+  runProcessNow(useradd, ['--system', '--user-group', ...home, userName], { env: systemEnvironment })
   const made = lookUp(userName)
   if (!made) throw new MissingPart(`The system user "${userName}" was made, but /etc/passwd does not show it.`)
   return made

@@ -1,18 +1,14 @@
-import { execFile, spawn } from 'node:child_process'
-import { createWriteStream, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
-import { promisify } from 'node:util'
+import { networkVariables, ownVariables, runProcess, startProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { temporalArchive, temporalVersion } from '../../policy/temporal-release.ts'
 import { type Say, step } from '../terminal.ts'
 import { findProgram, MissingPart } from './system-packages.ts'
+import { download } from './verified-download.ts'
 
-const run = promisify(execFile)
-
-/** Later versions carry a replace directive, which `go install` refuses. */
-const version = 'v1.5.1'
-const source = `github.com/temporalio/cli/cmd/temporal@${version}`
+/** Go holds it against the sums of its public log. */
+const source = `github.com/temporalio/cli/cmd/temporal@v${temporalVersion}`
 
 /** Where what is expensive to get is kept, outside of any checkout. */
 export function cacheFolder(): string {
@@ -38,22 +34,20 @@ export async function temporalBinary(say: Say): Promise<string> {
 }
 
 async function runs(program: string): Promise<boolean> {
-  return run(program, ['--version']).then(
+  return runProcess(program, ['--version']).then(
     () => true,
     () => false,
   )
 }
 
 async function downloaded(folder: string, say: Say): Promise<string | null> {
-  const arch = { x64: 'amd64', arm64: 'arm64' }[process.arch as string]
-  const url = `https://temporal.download/cli/archive/${version}?platform=${process.platform}&arch=${arch}`
+  const released = temporalArchive(process.platform, process.arch)
+  if (!released) return null
   try {
     return await step(say, 'downloading Temporal', async () => {
-      const response = await fetch(url, { signal: AbortSignal.timeout(600_000) })
-      if (!response.ok || !response.body) throw new Error(`it answered ${response.status}`)
       const archive = join(folder, 'temporal.tar.gz')
-      await pipeline(Readable.fromWeb(response.body as never), createWriteStream(archive))
-      await run('tar', ['-xzf', archive, '-C', folder, 'temporal'])
+      await download(released, archive)
+      await runProcess('tar', ['-xzf', archive, '-C', folder, 'temporal'], { env: systemEnvironment })
       const program = join(folder, 'temporal')
       if (!(await runs(program))) throw new Error('what came does not run')
       return program
@@ -75,9 +69,16 @@ async function built(folder: string, say: Say): Promise<string> {
   return join(folder, 'temporal')
 }
 
+const goVariables = ['PATH', 'HOME', 'TMPDIR', 'XDG_CACHE_HOME', 'GIT_SSL_CAINFO'].concat(
+  ['PATH', 'CACHE', 'MODCACHE', 'PROXY', 'SUMDB', 'NOSUMDB', 'PRIVATE', 'FLAGS', 'TOOLCHAIN'].map(name => `GO${name}`),
+)
+
 function goInstall(go: string, folder: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    const child = spawn(go, ['install', source], { env: { ...process.env, GOBIN: folder }, stdio: ['ignore', 2, 2] })
+    const child = startProcess(go, ['install', source], {
+      env: { ...systemEnvironment, ...ownVariables([...networkVariables, ...goVariables]), GOBIN: folder },
+      stdio: ['ignore', 2, 2],
+    })
     child.once('error', reject)
     child.once('exit', code =>
       code === 0

@@ -1,5 +1,17 @@
 import { execFile } from 'node:child_process'
-import { chown, mkdir, open, readdir, readFile, readlink, stat, symlink, truncate, writeFile } from 'node:fs/promises'
+import {
+  chown,
+  type FileHandle,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  readlink,
+  stat,
+  symlink,
+  truncate,
+  writeFile,
+} from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -193,6 +205,58 @@ test('two at once; who waits too long is told to come again', async t => {
   )
   await small.close()
 })
+
+test('one account with many archives at the limit: another account’s is inspected beside them, and each of them in its turn', async t => {
+  const fair = archives({ atOnce: 2, waitMs: Number.POSITIVE_INFINITY })
+  const [heavyPath, smallPath] = [join(bench.base, 'heavy.zip'), join(bench.base, 'small.zip')]
+  await writeFile(heavyPath, heavy(8))
+  await writeFile(smallPath, appZip())
+  const ended: string[] = []
+  const options = { configNames: [] as string[], config: 'optional' as const }
+  const inspect = (account: string, file: FileHandle) =>
+    fair.inspect(file, { account, ...options }).then(() => ended.push(account))
+  // Opened before, so that they ask in this order.
+  const files = await Promise.all(
+    [...Array.from({ length: 10 }, () => heavyPath), smallPath, smallPath].map(path => open(path)),
+  )
+  const all = files.map((file, n) => inspect(['bob', 'eve'][n - 10] ?? 'ana', file))
+  await Promise.all(all.slice(10))
+  // Beside the two there is one of hers at a time; in the order of asking they would come last.
+  t.true(ended.filter(account => account === 'ana').length < 8, ended.join(' '))
+  await fair.close()
+  await Promise.allSettled(all)
+  for (const file of files) await file.close()
+})
+
+test('an archive that takes long lets everybody else go first', async t => {
+  const pool = archives({ spareAfterMs: 60_000 })
+  const inspecting = bench.inspect(heavy(80), pool)
+  let over = false
+  const ended = inspecting
+    .catch(() => {})
+    .finally(() => {
+      over = true
+    })
+  const nice = new Set<number>()
+  while (!over && nice.size === 0) {
+    await wait(20)
+    for (const thread of await threadsOfChildren()) if (thread.nice > 0) nice.add(thread.nice)
+  }
+  t.deepEqual([...nice], [5])
+  await pool.close()
+  await ended
+})
+
+/** Every thread of the processes that this one has started. */
+async function threadsOfChildren(): Promise<{ nice: number }[]> {
+  const found: { nice: number }[] = []
+  const pids = await readFile(`/proc/self/task/${process.pid}/children`, 'utf8')
+  for (const pid of pids.split(' ').filter(Boolean)) {
+    const stat = await readFile(`/proc/${pid}/task/${pid}/stat`, 'utf8').catch(() => null)
+    if (stat) found.push({ nice: Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16]) })
+  }
+  return found
+}
 
 test('an inspection without end is ended', async t => {
   const hasty = archives({ inspectSeconds: 0.05 })

@@ -2,14 +2,9 @@ import test from 'ava'
 import { daemonArguments } from '../../activities/container-daemon.ts'
 import { createOptions } from '../../activities/container-options.docker.ts'
 import { newest, OutputFrames } from '../../activities/container-output.ts'
-import {
-  appContainer,
-  bridgeName,
-  buildContainer,
-  type HostTraits,
-  tenantNetwork,
-} from '../../activities/container-spec.ts'
+import { appContainer, buildContainer, type HostTraits, tenantNetwork } from '../../activities/container-spec.ts'
 import { statsBetween } from '../../activities/container-stats.ts'
+import { bridgeName, bridgePrefix } from '../../activities/network-names.ts'
 import type { Release } from '../../activities/release.ts'
 import { freeSubnets, overlaps, parseSubnet, subnetText } from '../../activities/subnets.ts'
 
@@ -124,6 +119,7 @@ test('what the engine is asked for carries the whole hardening table', t => {
     Memory: 512 * 1024 * 1024,
     MemorySwap: 512 * 1024 * 1024,
     NanoCpus: 1e9,
+    CpuShares: 512,
     PidsLimit: 128,
     Ulimits: [
       { Name: 'nofile', Soft: 1024, Hard: 1024 },
@@ -146,8 +142,9 @@ test('a tenant has one network on each host, whose bridge the kernel and the fir
     name: 'berth-one-123456789012345678',
     labels: { 'berth.host': 'one', 'berth.owner': '123456789012345678' },
   })
-  t.regex(bridgeName(network.name), /^berth[0-9a-f]{10}$/)
-  t.not(bridgeName(network.name), bridgeName(tenantNetwork('123456789012345678', 'two').name))
+  t.regex(bridgeName(network), /^bt[0-9a-z]{13}$/)
+  t.true(bridgeName(network).startsWith(bridgePrefix('one')))
+  t.false(bridgeName(tenantNetwork('123456789012345678', 'two')).startsWith(bridgePrefix('one')))
 })
 
 test('output frames may be cut anywhere, also inside a character', t => {

@@ -1,43 +1,33 @@
-import { execFile } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
-import { promisify } from 'node:util'
 import test from 'ava'
 import { iptablesFirewall, openFirewall } from '../../activities/firewall.iptables.ts'
-import { firewallRules, nameServers, proxyAddress } from '../../activities/firewall.ts'
+import { type Firewall, firewallRules, nameServers, proxyAddress } from '../../activities/firewall.ts'
+import { bridgePrefix, chainName } from '../../activities/network-names.ts'
+import { namespace } from '../kit/network-namespace.ts'
 
-const run = promisify(execFile)
-const name = `T${randomBytes(4).toString('hex')}`
-const firewall = iptablesFirewall({
-  name,
-  bridges: 'brnone+',
-  resolvers: ['10.255.255.53'],
-  allowed: [{ address: '10.1.1.1', port: 3128 }],
-})
-const rules = async (tool = 'iptables'): Promise<string[]> => {
-  const { stdout } = await run(tool, ['-w', '-S'])
-  return stdout.split('\n').filter(line => line.includes(name))
-}
-
-test.after.always(() => firewall.remove())
+const ownNames = (hostId: string) => ({ name: chainName(hostId), bridges: `${bridgePrefix(hostId)}+` })
+const [one, two] = [ownNames('one'), ownNames('two')]
+const nothing = { resolvers: [], allowed: [] }
 
 test('answers come first, then name servers and what is allowed, then everything private is refused', t => {
   const { input, forward } = firewallRules({
     resolvers: ['10.255.255.53'],
     allowed: [{ address: '10.1.1.1', port: 3128 }],
+    counter: null,
   })
+  const answers = '-m conntrack --ctstate ESTABLISHED,RELATED -j RETURN'
   const open = [
-    '-m conntrack --ctstate ESTABLISHED,RELATED -j RETURN',
     '-d 10.255.255.53 -p udp --dport 53 -j RETURN',
     '-d 10.255.255.53 -p tcp --dport 53 -j RETURN',
     '-d 10.1.1.1 -p tcp --dport 3128 -j RETURN',
   ]
   t.deepEqual(input, [
+    answers,
     ...open,
     '-p tcp -j REJECT --reject-with tcp-reset',
     '-j REJECT --reject-with icmp-port-unreachable',
   ])
-  t.deepEqual(forward.slice(0, 4), open)
-  t.is(forward[4], '-d 169.254.0.0/16 -p tcp -j REJECT --reject-with tcp-reset')
+  t.deepEqual(forward.slice(0, 5), [answers, '-p tcp --dport 25 -j REJECT --reject-with tcp-reset', ...open])
+  t.is(forward[5], '-d 169.254.0.0/16 -p tcp -j REJECT --reject-with tcp-reset')
   for (const range of ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10']) {
     t.true(forward.includes(`-d ${range} -j REJECT --reject-with icmp-port-unreachable`), range)
   }
@@ -55,24 +45,122 @@ test('a build proxy by address is let through', t => {
   for (const url of [null, 'http://proxy.example:3128', 'nonsense']) t.deepEqual(proxyAddress(url), [])
 })
 
-test.serial('applying is repeatable, replaces what was there, and removing leaves nothing', async t => {
-  t.deepEqual(await rules(), [])
-  await firewall.apply()
-  const applied = await rules()
-  t.is(applied.filter(line => line.startsWith(`-A INPUT -i brnone+ -j ${name}-INPUT`)).length, 1)
-  t.is(applied.filter(line => line.endsWith(`-i brnone+ -j ${name}-FORWARD`)).length, 1)
-  await firewall.apply()
-  t.deepEqual(await rules(), applied)
-
-  const changed = iptablesFirewall({ name, bridges: 'brnone+', resolvers: [], allowed: [] })
-  await changed.apply()
-  t.false((await rules()).some(line => line.includes('10.255.255.53')))
-
-  await firewall.remove()
-  await firewall.remove()
-  t.deepEqual(await rules(), [])
-  t.deepEqual(await rules('ip6tables'), [])
+test('connections of one container are counted where the kernel can', t => {
+  const { input, forward } = firewallRules({ ...nothing, counter: 'btone' })
+  const limits = forward.filter(rule => /connlimit|hashlimit/.test(rule))
+  t.deepEqual(limits, [
+    '-m connlimit --connlimit-above 2000 --connlimit-saddr --connlimit-mask 32 -j REJECT',
+    '-m hashlimit --hashlimit-above 200/sec --hashlimit-burst 1000 --hashlimit-mode srcip --hashlimit-name btone -j REJECT',
+  ])
+  t.false(input.some(rule => /connlimit|hashlimit/.test(rule)))
 })
+
+if (process.getuid?.() === 0) {
+  test('applying is repeatable, replaces what was there, and removing leaves nothing', async t => {
+    const net = await namespace(t)
+    const before = await net.rules()
+    const traits = { resolvers: ['10.255.255.53'], allowed: [{ address: '10.1.1.1', port: 3128 }] }
+    const firewall = iptablesFirewall({ ...one, ...traits, through: net.through })
+    t.true((await firewall.apply()).repaired.length > 0)
+    const applied = await net.rules()
+    t.is(applied.filter(line => line === `-A INPUT -i ${one.bridges} -j ${one.name}-INPUT`).length, 1)
+    t.is(applied.filter(line => line === `-A FORWARD -i ${one.bridges} -j ${one.name}-FORWARD`).length, 1)
+    t.is((await net.rules('ip6tables')).filter(line => line.includes(one.name)).length, 6)
+    t.deepEqual((await firewall.apply()).repaired, [])
+    t.deepEqual(await net.rules(), applied)
+
+    await iptablesFirewall({ ...one, ...nothing, through: net.through }).apply()
+    t.false((await net.rules()).some(line => line.includes('10.255.255.53')))
+
+    await firewall.remove()
+    await firewall.remove()
+    t.deepEqual(await net.rules(), before)
+    t.false((await net.rules('ip6tables')).some(line => line.includes(one.name)))
+  })
+
+  test('what somebody flushed, deleted, changed or put before ours is put in place again', async t => {
+    const net = await namespace(t)
+    const firewall = iptablesFirewall({ ...one, ...nothing, through: net.through })
+    await firewall.apply()
+    const whole = await net.rules()
+    const repairs: [string[], RegExp][] = [
+      [['-F'], /rules of .*-INPUT.*from INPUT.*rules of .*-FORWARD.*from FORWARD/],
+      [['-F', `${one.name}-FORWARD`], /^the rules of \S+-FORWARD$/],
+      [['-D', `${one.name}-FORWARD`, '2'], /^the rules of \S+-FORWARD$/],
+      [['-I', `${one.name}-INPUT`, '-j', 'ACCEPT'], /^the rules of \S+-INPUT$/],
+      [['-D', 'INPUT', '1'], /^the way from INPUT/],
+    ]
+    for (const [change, said] of repairs) {
+      await net.run('iptables', ...change)
+      t.regex((await firewall.apply()).repaired.join(', '), said, change.join(' '))
+      t.deepEqual(await net.rules(), whole, change.join(' '))
+      t.deepEqual((await firewall.apply()).repaired, [])
+    }
+    for (const parent of ['INPUT', 'FORWARD']) {
+      await net.run('iptables', '-I', parent, '1', '-j', 'ACCEPT')
+      t.regex((await firewall.apply()).repaired.join(), new RegExp(`^the way from ${parent}`))
+      const rules = (await net.rules()).filter(line => line.startsWith(`-A ${parent} `))
+      t.deepEqual(rules, [`-A ${parent} -i ${one.bridges} -j ${one.name}-${parent}`, `-A ${parent} -j ACCEPT`])
+    }
+  })
+
+  test("the engine's own chain is asked as long as the kernel's asks it first", async t => {
+    const net = await namespace(t)
+    const firewall = iptablesFirewall({ ...one, ...nothing, through: net.through })
+    const jumps = async () => (await net.rules()).filter(line => line.endsWith(`-j ${one.name}-FORWARD`))
+    await firewall.apply()
+    await net.run('iptables', '-N', 'DOCKER-USER')
+    await net.run('iptables', '-A', 'DOCKER-USER', '-j', 'RETURN')
+    t.deepEqual((await firewall.apply()).repaired, [], 'nobody comes by there yet')
+    await net.run('iptables', '-I', 'FORWARD', '1', '-j', 'DOCKER-USER')
+    await firewall.apply()
+    t.deepEqual(await jumps(), [`-A DOCKER-USER -i ${one.bridges} -j ${one.name}-FORWARD`])
+    await net.run('iptables', '-F', 'FORWARD')
+    await firewall.apply()
+    t.deepEqual(await jumps(), [`-A FORWARD -i ${one.bridges} -j ${one.name}-FORWARD`])
+  })
+
+  test('two installations on one machine leave each other alone', async t => {
+    const net = await namespace(t)
+    const [first, second] = [one, two].map(of => iptablesFirewall({ ...of, ...nothing, through: net.through })) as [
+      Firewall,
+      Firewall,
+    ]
+    await first.apply()
+    const alone = await net.rules()
+    await second.apply()
+    for (const of of [first, second]) t.deepEqual((await of.apply()).repaired, [], 'both stand first enough')
+    const all = await net.rules()
+    for (const { name, bridges } of [one, two]) {
+      const ways = all.filter(line => line.includes(` -j ${name}`))
+      t.is(ways.length, 2)
+      t.true(ways.every(line => line.includes(` -i ${bridges} `)))
+    }
+    await second.remove()
+    t.deepEqual(await net.rules(), alone)
+    t.deepEqual((await first.apply()).repaired, [])
+  })
+
+  test('rules of before bridges carried their host are replaced; older bridges are looked after by name', async t => {
+    const net = await namespace(t)
+    const chain = `${one.name}-INPUT`
+    await net.run('iptables', '-N', chain)
+    await net.run('iptables', '-A', 'INPUT', '-i', 'berth+', '-j', chain)
+    let older: string[] | null = null
+    const olderBridges = async () => older ?? Promise.reject(new Error('the engine is away'))
+    const firewall = iptablesFirewall({ ...one, ...nothing, olderBridges, through: net.through })
+    const ways = async () =>
+      (await net.rules()).flatMap(line => (line.endsWith(`-j ${chain}`) ? [/-i (\S+)/.exec(line)?.[1]] : [])).sort()
+    await firewall.apply()
+    t.deepEqual(await ways(), ['berth+', one.bridges].sort(), 'what is not known is not taken away')
+    older = ['berth0123456789']
+    await firewall.apply()
+    t.deepEqual(await ways(), ['berth0123456789', one.bridges].sort())
+    older = []
+    await firewall.apply()
+    t.deepEqual(await ways(), [one.bridges])
+  })
+}
 
 test.serial('a machine that cannot, or a setting that will not, is told why', async t => {
   t.like(await openFirewall('off', 'h1'), { firewall: null, notice: 'the setting HOST_FIREWALL is off' })

@@ -28,7 +28,8 @@ async function planned(files: Files, source: Files, changes: Partial<Release> = 
   const usual = { number: 2, path: '', language: 'javascript', runtimeVersion: '22', main: 'index.js', start: null }
   const release = { ...usual, source: { kind: 'archive', segmentId: 's' }, ...changes } as Release
   const app = { release: 1, language: 'javascript', runtime_version: '22' } as never
-  return planInstall(release, { volume, app, owner: null, configNames: ['berth.app'] }).finally(() =>
+  const signal = AbortSignal.timeout(60_000)
+  return planInstall(release, { volume, app, owner: null, configNames: ['berth.app'], signal }).finally(() =>
     rm(volume, { recursive: true }),
   )
 }

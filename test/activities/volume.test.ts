@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { promisify } from 'node:util'
 import test from 'ava'
@@ -11,6 +11,9 @@ import { volumesContract } from '../contracts/volumes.ts'
 
 const run = promisify(execFile)
 const root = await mkdtemp(`${tmpdir()}/berth volumes-`)
+// Walked through by every user, as the data folder of a host is.
+await chmod(root, 0o711)
+await mkdir(`${root}/loop`, { mode: 0o711 })
 const loops = async (): Promise<string[]> => {
   const { stdout } = await run('losetup', ['--list', '--noheadings', '--output', 'BACK-FILE'])
   return stdout.split('\n').filter(line => line.includes(root))

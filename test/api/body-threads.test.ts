@@ -1,17 +1,20 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import test from 'ava'
+import type { BodyForm } from '../../api/body.ts'
 import { measureBody } from '../../api/body-measure.ts'
 import { parseAside } from '../../api/body-threads.ts'
 
 const bytesOf = (text: string) => new Uint8Array(Buffer.from(text))
-const aside = (body: unknown, form = {}) => parseAside(bytesOf(JSON.stringify(body)), form)
+let accounts = 0
+const parsed = (bytes: Uint8Array<ArrayBuffer>, form: BodyForm = {}) => parseAside(bytes, form, `account-${++accounts}`)
+const aside = (body: unknown, form: BodyForm = {}) => parsed(bytesOf(JSON.stringify(body)), form)
 
 test('an object comes back as it would be here, field names of its sender included', async t => {
   const body = { text: 'x'.repeat(2_000_000), list: [1, null, { a: true }], '': 'empty' }
   t.deepEqual(await aside(body), body)
   const names = '{"envs":{"__proto__":"kept","a":"b"}}'
-  t.deepEqual(await parseAside(bytesOf(names), {}), { envs: { a: 'b' } })
-  const kept = await parseAside(bytesOf(names), { anyName: true })
+  t.deepEqual(await parsed(bytesOf(names), {}), { envs: { a: 'b' } })
+  const kept = await parsed(bytesOf(names), { anyName: true })
   t.deepEqual(Object.entries(kept.envs as object), Object.entries(JSON.parse(names).envs))
 })
 
@@ -23,8 +26,8 @@ test('a file comes back as bytes', async t => {
 })
 
 test('refusals keep their codes', async t => {
-  await t.throwsAsync(parseAside(bytesOf('{"a":'), {}), { code: 'INVALID_JSON_BODY' })
-  await t.throwsAsync(parseAside(bytesOf('[1]'), {}), { code: 'INVALID_JSON_BODY' })
+  await t.throwsAsync(parsed(bytesOf('{"a":'), {}), { code: 'INVALID_JSON_BODY' })
+  await t.throwsAsync(parsed(bytesOf('[1]'), {}), { code: 'INVALID_JSON_BODY' })
   await t.throwsAsync(aside({ content: 'a', encoding: 'base64' }, { file: true }), { code: 'INVALID_ENCODING' })
   await t.throwsAsync(aside({ a: Array.from({ length: 30_000 }, () => 0) }), {
     code: 'INVALID_JSON_BODY',
@@ -41,9 +44,9 @@ test('what would take too much memory is not parsed', async t => {
   }
   for (const [name, text] of Object.entries(bodies))
     for (const file of [true, false])
-      await t.throwsAsync(parseAside(bytesOf(text), { file }), { code: 'INVALID_JSON_BODY', message: /values/ }, name)
+      await t.throwsAsync(parsed(bytesOf(text), { file }), { code: 'INVALID_JSON_BODY', message: /values/ }, name)
   const numbers = bytesOf(`{"content":[${'1,'.repeat(30_000_000)}1]}`)
-  await t.throwsAsync(parseAside(numbers, { file: true }), { code: 'FILE_TOO_LARGE' })
+  await t.throwsAsync(parsed(numbers, { file: true }), { code: 'FILE_TOO_LARGE' })
 })
 
 test('a text is measured without its quoted parts, and never held for smaller than it is', t => {
@@ -53,6 +56,18 @@ test('a text is measured without its quoted parts, and never held for smaller th
   t.deepEqual(measureBody(Buffer.from('"never ends \\"')), { bytes: 0, values: 1 })
 })
 
+test('bodies of one account at their worst leave a thread to others', async t => {
+  const list = Array.from({ length: 1_000_000 }, () => '120').join()
+  const ended: string[] = []
+  const parse = (account: string) =>
+    parseAside(bytesOf(`{"content":[${list}]}`), { file: true }, account).then(() => ended.push(account))
+  const all = ['ana', 'ana', 'ana', 'ana', 'ana', 'ana', 'bob', 'eve'].map(parse)
+  await Promise.all(all.slice(6))
+  // In the order of asking the two would come last.
+  t.true(ended.filter(account => account === 'ana').length < 5, ended.join(' '))
+  await Promise.all(all)
+})
+
 test.serial('other work goes on while a list of ten million numbers is read', async t => {
   const list = `${'120,'.repeat(10_000_000 - 1)}120`
   const body = bytesOf(`{"path":"a","content":[${list}]}`)
@@ -60,7 +75,7 @@ test.serial('other work goes on while a list of ten million numbers is read', as
   let turns = 0
   const timer = setInterval(() => turns++, 10)
   delay.enable()
-  const { content } = await parseAside(body, { file: true })
+  const { content } = await parsed(body, { file: true })
   delay.disable()
   clearInterval(timer)
   t.is((content as Uint8Array).length, 10_000_000)

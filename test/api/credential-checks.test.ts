@@ -91,17 +91,19 @@ test.serial('what is made up costs no statement once tokens of that time are ove
     const webhook = await deliver(later, `/v2/git/webhook/${address}`)
     return [tokens.status, webhook.status]
   }
-  const connection = await db.client.acquireConnection()
-  const { prototype } = connection.constructor
-  db.client.releaseConnection(connection)
-  const { query } = prototype
-  prototype.query = function (config: string | { text: string }, ...rest: unknown[]) {
-    texts.push(typeof config === 'string' ? config : config.text)
-    return query.call(this, config, ...rest)
+  const acquire = db.client.acquireConnection.bind(db.client)
+  const heard = new WeakSet<object>()
+  db.client.acquireConnection = async () => {
+    const connection = await acquire()
+    if (heard.has(connection)) return connection
+    heard.add(connection)
+    const query = connection.query.bind(connection)
+    connection.query = (asked: string | { text: string }, ...rest: unknown[]) => {
+      texts.push(typeof asked === 'string' ? asked : asked.text)
+      return query(asked, ...rest)
+    }
+    return connection
   }
-  t.teardown(() => {
-    prototype.query = query
-  })
   const ofCredentials = () => texts.filter(text => /upload_tokens|git_webhooks/.test(text)).length
   t.deepEqual(await ask(`bup_${randomBase62(64)}`, randomBytes(32).toString('hex')), [401, 404])
   // The addresses of that time are learned once.

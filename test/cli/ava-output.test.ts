@@ -32,3 +32,24 @@ test('passed tests, failed tests and hooks, cut files and stray errors are count
 test('a run that says nothing counts nothing', t => {
   t.deepEqual(outputReader().count(), { passed: 0, failed: 0 })
 })
+
+const whole = [
+  'test/house.test.ts',
+  'test/api/limits.test.ts',
+  'test/api/cut.test.ts',
+  'test/api/late.test.ts',
+  'test/db/apps.test.ts',
+]
+
+test('a run of several files is counted by file', t => {
+  const reader = outputReader(whole)
+  for (const text of [...output.split('\n'), '  2 tests were pending in test/house.test.ts']) reader.line(text)
+  t.deepEqual([...reader.byFile()].sort(), [
+    ['', { passed: 1, failed: 0 }],
+    ['test/api/cut.test.ts', { passed: 0, failed: 1 }],
+    ['test/api/late.test.ts', { passed: 0, failed: 1 }],
+    ['test/api/limits.test.ts', { passed: 0, failed: 2 }],
+    ['test/db/apps.test.ts', { passed: 1, failed: 0 }],
+    ['test/house.test.ts', { passed: 0, failed: 1 }],
+  ])
+})

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { createServer } from 'node:net'
 import test from 'ava'
-import { choosePorts, freePort, portDefaults } from '../../cli/ports.ts'
+import { choosePorts, freePort, portDefaults, unusedPort } from '../../cli/ports.ts'
 
 test('a taken port gives way to the next free one, a named one never does', async t => {
   const taken = await freePort(0)
@@ -31,4 +31,13 @@ test('what another process has chosen is left to it, also before it listens', as
   const theirs = await new Promise<string>(resolve => other.stdout.once('data', data => resolve(String(data))))
   t.is(Number(theirs), port)
   t.not((await choosePorts({}, { EDGE_PORT: port })).EDGE_PORT, port)
+})
+
+test('a port for a part of a test lies below what the kernel hands out, and is given once', async t => {
+  const ports = await Promise.all(Array.from({ length: 20 }, () => unusedPort()))
+  t.is(new Set(ports).size, ports.length)
+  t.true(
+    ports.every(port => port >= 10_000 && port < 32_000),
+    String(ports),
+  )
 })

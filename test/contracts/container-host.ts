@@ -8,6 +8,7 @@ import {
   ImageUnavailable,
   labels,
 } from '../../activities/container-host.ts'
+import { bridgeName } from '../../activities/network-names.ts'
 
 /** Programs of the contract. A fake knows them by their text. */
 export const programs = {
@@ -317,12 +318,15 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     const network = { name: `${spec('waits').network}-more`, labels: spec('waits').labels }
     await Promise.all([host.ensureNetwork(network), host.ensureNetwork(network), host.ensureNetwork(network)])
     await host.ensureNetwork(network)
+    const listed = (await host.listNetworks(network.labels)).filter(({ name }) => name === network.name)
+    t.deepEqual(listed, [{ name: network.name, bridge: bridgeName(network) }])
     const inside = spec('waits', { network: network.name })
     await running(host, inside)
     await t.throwsAsync(host.removeNetwork(network.name))
     await host.remove(inside.name)
     await host.removeNetwork(network.name)
     await host.removeNetwork(network.name)
+    t.false((await host.listNetworks(network.labels)).some(({ name }) => name === network.name))
   })
 
   test(`${name}: an image that nobody has is told as such`, async t => {

@@ -1,6 +1,11 @@
-import { stat, writeFile } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { chmod, mkdir, stat, writeFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { promisify } from 'node:util'
 import type { SerialFn } from 'ava'
 import type { Volumes } from '../../activities/volume.ts'
+
+const run = promisify(execFile)
 
 /** What every kind of volume does. `open` gives the same storage again each time, as a restarted host process sees it. */
 export function volumesContract(test: SerialFn, name: string, open: () => Promise<Volumes>): void {
@@ -23,6 +28,44 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
     t.false((await again.list()).includes(app))
   })
 
+  test(`${name}: what runs on the host with the user of one application reads nothing of another's`, async t => {
+    const [app, other] = [id(), id()]
+    const volumes = await open()
+    await volumes.ensure(app, 16, 10_001)
+    await volumes.ensure(other, 16, 10_002)
+    const own = [`${volumes.path(app)}/files/note`, `${volumes.path(app)}/releases/1/source/note`]
+    for (const path of own) {
+      await mkdir(dirname(path), { recursive: true, mode: 0o755 })
+      await writeFile(path, 'its own', { mode: 0o644 })
+    }
+    const reads = async (uid: number) => {
+      const who = process.getuid?.() === 0 ? { uid, gid: uid } : {}
+      const tries = [...own.map(path => ['cat', path]), ['ls', volumes.path(app)], ['ls', dirname(volumes.path(app))]]
+      return Promise.all(
+        tries.map(([program, path]) =>
+          run(program!, [path!], who).then(
+            () => 'read',
+            () => 'refused',
+          ),
+        ),
+      )
+    }
+    const alone = process.getuid?.() === 0
+    const expected = (uid: number) =>
+      alone
+        ? uid === 10_001
+          ? ['read', 'read', 'refused', 'refused']
+          : Array(4).fill('refused')
+        : Array(4).fill('read')
+    for (const uid of [10_001, 10_002]) t.deepEqual(await reads(uid), expected(uid), String(uid))
+    // As volumes were before, until the next start of the host.
+    await chmod(volumes.path(app), 0o755)
+    t.deepEqual((await reads(10_002))[0], 'read')
+    await (await open()).remountAll()
+    for (const uid of [10_001, 10_002]) t.deepEqual(await reads(uid), expected(uid), String(uid))
+    for (const made of [app, other]) await volumes.remove(made)
+  })
+
   test(`${name}: removing twice, or what never was, is success`, async t => {
     const app = id()
     const volumes = await open()
@@ -31,6 +74,31 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
     await volumes.remove(app)
     await volumes.remove(app)
     await t.throwsAsync(stat(volumes.path(app)), { code: 'ENOENT' })
+  })
+
+  test(`${name}: what is set aside is not listed, comes back with what is inside, and goes with a removal`, async t => {
+    const app = id()
+    const volumes = await open()
+    await volumes.bringBack(app)
+    await volumes.setAside(app)
+    await volumes.ensure(app, 16, 10_001)
+    const note = `${volumes.path(app)}/files/note`
+    await writeFile(note, 'kept')
+    for (const back of [() => volumes.bringBack(app), async () => (await open()).ensure(app, 16, 10_001)]) {
+      await volumes.setAside(app)
+      await volumes.setAside(app)
+      t.false((await volumes.list()).includes(app))
+      await t.throwsAsync(stat(note), { code: 'ENOENT' })
+      await (await open()).remountAll()
+      await t.throwsAsync(stat(note), { code: 'ENOENT' })
+      await back()
+      t.true((await volumes.list()).includes(app))
+      t.is((await stat(note)).size, 4)
+    }
+    await volumes.setAside(app)
+    await volumes.remove(app)
+    await volumes.bringBack(app)
+    t.false((await volumes.list()).includes(app))
   })
 
   test(`${name}: used bytes follow what is written`, async t => {

@@ -7,13 +7,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { nginxEdge } from '../../activities/edge.nginx.ts'
+import { unusedPort } from '../../cli/ports.ts'
 import { type EdgeConfigOptions, edgeConfig } from '../../edge/edge-config.ts'
 import { findModules } from '../../edge/nginx-binary.ts'
 import { prepareEdge } from '../../edge/prepare.ts'
 import { surfaceTargets } from '../../edge/surfaces.ts'
 import { parseConfig } from '../../policy/config.ts'
 import { ask, named } from '../kit/origin.ts'
-import { freePort } from '../kit/proxy.ts'
 
 function options(env: Record<string, string> = {}, more: Partial<EdgeConfigOptions> = {}): EdgeConfigOptions {
   const config = parseConfig({ BERTH_DATA: '/data', ...env }, '/')
@@ -77,7 +77,7 @@ test('nginx runs on it as an ordinary user too', async t => {
     child?.kill('SIGTERM')
     await rm(folder, { recursive: true })
   })
-  const port = await freePort()
+  const port = await unusedPort()
   const socket = join(folder, 'control.sock')
   const routesFile = join(folder, 'routes.json')
   const env = { EDGE_PORT: String(port), EDGE_CONTROL_SOCKET: socket, EDGE_ROUTES_FILE: routesFile, EDGE_WORKERS: '1' }

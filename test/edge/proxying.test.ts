@@ -3,8 +3,9 @@ import { createServer, type IncomingMessage, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import test from 'ava'
 import { WebSocket, WebSocketServer } from 'ws'
+import { unusedPort } from '../../cli/ports.ts'
 import { ask, named, startOrigin } from '../kit/origin.ts'
-import { freePort, startProxy, type TestProxy } from '../kit/proxy.ts'
+import { startProxy, type TestProxy } from '../kit/proxy.ts'
 
 let proxy: TestProxy
 
@@ -76,7 +77,7 @@ test('an unknown host is a small page that says so and is never cached', async t
 })
 
 test('an application that does not listen is a 502 page in plain words', async t => {
-  const seen = await ask(proxy.port, await routed('dead', await freePort()))
+  const seen = await ask(proxy.port, await routed('dead', await unusedPort()))
   t.is(seen.status, 502)
   t.is(seen.headers['cache-control'], 'no-store')
   t.is(seen.headers['retry-after'], '2')

@@ -2,8 +2,9 @@ import { readFile } from 'node:fs/promises'
 import autocannon from 'autocannon'
 import test from 'ava'
 import type { Route } from '../../activities/edge.ts'
+import { unusedPort } from '../../cli/ports.ts'
 import { ask, named } from '../kit/origin.ts'
-import { freePort, startProxy, type TestProxy } from '../kit/proxy.ts'
+import { startProxy, type TestProxy } from '../kit/proxy.ts'
 
 let proxy: TestProxy
 
@@ -126,7 +127,7 @@ test.serial('a line that was torn by a crash costs that line only', async t => {
 })
 
 test.serial('the file of routes does not grow with the number of changes', async t => {
-  await proxy.edge.syncRoutes([routeTo('steady', await freePort())])
+  await proxy.edge.syncRoutes([routeTo('steady', await unusedPort())])
   for (let port = 1; port <= 1100; port++) await proxy.edge.setRoute(routeTo('steady', port))
   const lines = (await readFile(proxy.config.edge.routesFile, 'utf8')).split('\n')
   t.true(lines.length < 1010, `${lines.length} lines`)

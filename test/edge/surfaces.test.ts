@@ -1,7 +1,8 @@
 import test from 'ava'
+import { unusedPort } from '../../cli/ports.ts'
 import { type SurfaceTargets, surfaceTargets } from '../../edge/surfaces.ts'
 import { ask, named, type Origin, startOrigin } from '../kit/origin.ts'
-import { freePort, startProxy } from '../kit/proxy.ts'
+import { startProxy } from '../kit/proxy.ts'
 
 const portsOf = ([base, blob, s3, files, open]: Origin[]) => ({
   base: base!.port,
@@ -27,7 +28,7 @@ test('each surface of the platform answers under its own name', async t => {
 
 test('of several API processes a dead one is skipped; with none the answer is an error in the envelope', async t => {
   const alive = await named('alive')
-  const dead = await freePort()
+  const dead = await unusedPort()
   const all = [`127.0.0.1:${dead}`, `127.0.0.1:${alive.port}`]
   const none = [`127.0.0.1:${dead}`]
   const targets: SurfaceTargets = { api: all, blob: none, s3: none, files: none, public: none }

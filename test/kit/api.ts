@@ -17,6 +17,7 @@ import type { HostReader, HostReading } from '../../api/host-reader.ts'
 import { Limiter } from '../../api/limiter.ts'
 import { LiveFeeds } from '../../api/live-feeds.ts'
 import { NetworkRates } from '../../api/network-rates.ts'
+import { News } from '../../api/news.ts'
 import { openApi } from '../../api/openapi.ts'
 import { Outcomes } from '../../api/outcomes.ts'
 import type { Log, Parts } from '../../api/parts.ts'
@@ -197,7 +198,13 @@ export async function openApiFor(
     ...parseConfig({ BERTH_MASTER_KEY: masterKey, RATE_LIMIT_SCALE: String(options.scale ?? 1000) }, '/'),
     ...options.config,
   }
-  const notifications = new Notifications(database.url, ['operations', 'deploy-sources', 'access', 'apps'])
+  const notifications = new Notifications(database.url, [
+    'operations',
+    'deployments',
+    'deploy-sources',
+    'access',
+    'apps',
+  ])
   const zips: Archives = archives()
   const breaches: string[] = []
   const made = {
@@ -220,6 +227,7 @@ export async function openApiFor(
     archives: zips,
     downgrades: { wake: async userId => void (await settleDowngrade(db, defaultPlans, userId)) },
     outcomes: new Outcomes(notifications),
+    deploymentNews: new News(notifications, 'deployments'),
     patience: heldCall,
     rates,
     live: new LiveFeeds((app, signal) => made.hosts.live(app, signal), rates),

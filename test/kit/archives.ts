@@ -8,7 +8,7 @@ export const owner = { uid: 10_001, gid: 10_001 }
 
 export interface ArchiveBench {
   base: string
-  inspect(zip: Buffer, archives: Archives, configNames?: string[]): Promise<Inspection>
+  inspect(zip: Buffer, archives: Archives, configNames?: string[], account?: string): Promise<Inspection>
   unpack(zip: Buffer, archives: Archives, options?: UnpackOptions): Promise<Unpacked>
   close(): Promise<void>
 }
@@ -35,9 +35,9 @@ export async function archiveBench(): Promise<ArchiveBench> {
   }
   return {
     base,
-    async inspect(zip, archives, configNames = []) {
+    async inspect(zip, archives, configNames = [], account = randomUUID()) {
       const file = await fileOf(zip)
-      return archives.inspect(file, { configNames, config: 'required' }).finally(() => file.close())
+      return archives.inspect(file, { account, configNames, config: 'required' }).finally(() => file.close())
     },
     async unpack(zip, archives, options) {
       const around = join(base, randomUUID())

@@ -9,10 +9,13 @@ import {
   type FollowOptions,
   HostUnreachable,
   ImageUnavailable,
+  type NetworkSpec,
+  type OnOutput,
   type OnPiece,
 } from '../../activities/container-host.ts'
 import type { OutputLine } from '../../activities/container-lines.ts'
 import { newest, type OutputStream } from '../../activities/container-output.ts'
+import { bridgeName } from '../../activities/network-names.ts'
 
 /** What a program does, by the last word of its command. One without a row prints nothing and runs until it is stopped. */
 export interface FakeProgram {
@@ -45,6 +48,7 @@ interface Entry {
 export class FakeContainerHost implements ContainerHost {
   readonly containers = new Map<string, Entry>()
   readonly networks = new Set<string>()
+  readonly #networkSpecs = new Map<string, NetworkSpec>()
   /** True = every verb rejects with HostUnreachable. */
   unreachable = false
   /** How many log streams are open now, and how many were opened. */
@@ -64,15 +68,23 @@ export class FakeContainerHost implements ContainerHost {
     return { version: 'fake', cpus: 2, memoryMb: 8192 }
   }
 
-  async ensureNetwork(spec: { name: string }) {
+  async ensureNetwork(spec: NetworkSpec) {
     this.#answer()
     this.networks.add(spec.name)
+    this.#networkSpecs.set(spec.name, spec)
   }
 
   async removeNetwork(name: string) {
     this.#answer()
     if ([...this.containers.values()].some(({ spec }) => spec.network === name)) throw new Error(`${name} is in use.`)
     this.networks.delete(name)
+    this.#networkSpecs.delete(name)
+  }
+
+  async listNetworks(filter: Record<string, string>) {
+    this.#answer()
+    const fits = (spec: NetworkSpec) => Object.entries(filter).every(([name, value]) => spec.labels[name] === value)
+    return [...this.#networkSpecs.values()].filter(fits).map(spec => ({ name: spec.name, bridge: bridgeName(spec) }))
   }
 
   async ensureImage(image: string) {
@@ -220,14 +232,14 @@ export class FakeContainerHost implements ContainerHost {
     return { cpuPercent: 0.5, memoryBytes: 10_000_000, memoryLimitBytes, ...none }
   }
 
-  async runToEnd(spec: ContainerSpec, onOutput: (text: string) => void, signal: AbortSignal) {
+  async runToEnd(spec: ContainerSpec, onOutput: OnOutput, signal: AbortSignal) {
     signal.throwIfAborted()
     await this.remove(spec.name)
     try {
       await this.create(spec)
       await this.start(spec.name)
       const entry = this.#entry(spec.name)
-      if (entry.output.length > 0) onOutput(textOf(entry))
+      if (entry.output.length > 0) await onOutput(textOf(entry))
       await Promise.race([entry.ended, new Promise(done => signal.addEventListener('abort', done, { once: true }))])
       signal.throwIfAborted()
       return { exitCode: entry.state.exitCode ?? 0, oom: entry.state.oom }

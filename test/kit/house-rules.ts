@@ -2,19 +2,21 @@ import { dirname, join, normalize } from 'node:path'
 
 /** Layers by folder, and what each may import (ARCHITECTURE.md). `types` = only `import type`. */
 const layers: Record<string, { may: string[]; types?: string[] }> = {
-  policy: { may: ['policy'] },
-  db: { may: ['policy', 'db'] },
-  edge: { may: ['policy', 'db', 'edge'] },
-  runtimes: { may: ['policy', 'runtimes'] },
-  activities: { may: ['policy', 'db', 'activities', 'edge', 'runtimes'] },
-  workflows: { may: ['policy', 'workflows'], types: ['db', 'activities'] },
-  api: { may: ['policy', 'db', 'api'], types: ['activities', 'workflows'] },
+  lib: { may: ['lib'] },
+  policy: { may: ['lib', 'policy'] },
+  db: { may: ['lib', 'policy', 'db'] },
+  edge: { may: ['lib', 'policy', 'db', 'edge'] },
+  runtimes: { may: ['lib', 'policy', 'runtimes'] },
+  activities: { may: ['lib', 'policy', 'db', 'activities', 'edge', 'runtimes'] },
+  workflows: { may: ['lib', 'policy', 'workflows'], types: ['db', 'activities'] },
+  api: { may: ['lib', 'policy', 'db', 'api'], types: ['activities', 'workflows'] },
 }
 /** Composition roots: they may import everything, and nothing may import them. */
 export const roots = ['workers', 'cli', 'test', 'bench', 'scripts']
 
 /** A library may be imported only where the pattern says. */
 const fences: [library: RegExp, where: RegExp][] = [
+  [/^(node:)?child_process$/, /^lib\/child-process\.ts$|^(bench|test)\//],
   [/^koa$|^@koa\//, /^(api|workers|bench|test)\//],
   [/^dockerode$/, /\.docker\.ts$|^(bench|test)\//],
   [/^@aws-sdk\//, /\.s3\.ts$|^test\//],
@@ -61,7 +63,7 @@ export function breachesOf(path: string, text: string): string[] {
       return [`${path} imports ${from} without its extension`]
     const target = folderOf(normalize(join(dirname(path), from)))
     if (!rule) return roots.includes(target) && !roots.includes(folder) ? [`${path} imports ${from}`] : []
-    const allowed = rule.may.includes(target) || (typeOnly && rule.types?.includes(target))
+    const allowed = target === 'lib' || rule.may.includes(target) || (typeOnly && rule.types?.includes(target))
     return allowed ? [] : [`${path} imports ${typeOnly ? 'types of ' : ''}${from}`]
   })
 }

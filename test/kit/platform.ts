@@ -12,6 +12,7 @@ import { httpHostReader } from '../../api/host-reader.ts'
 import { hostLive } from '../../api/live-events.ts'
 import { LiveFeeds } from '../../api/live-feeds.ts'
 import type { Parts } from '../../api/parts.ts'
+import { unusedPort } from '../../cli/ports.ts'
 import { type AppRow, loadApp } from '../../db/apps.ts'
 import type { Db } from '../../db/database.ts'
 import * as operations from '../../db/operations.ts'
@@ -29,7 +30,7 @@ import { type Entry, startEntry } from './entry.ts'
 import { clearHost, remainsOf } from './host-remains.ts'
 import { ask, type Call, type Seen } from './origin.ts'
 import { configOf, type Program } from './programs.ts'
-import { freePort, startProxy, type TestProxy } from './proxy.ts'
+import { startProxy, type TestProxy } from './proxy.ts'
 import { sweep } from './sweep.ts'
 import { type TestTemporal, testTemporal } from './temporal.ts'
 import { zipOf } from './zips.ts'
@@ -173,7 +174,7 @@ export class TestPlatform {
   /** The API as a process of its own, on ports of its own. */
   async startApiProcess(own: Record<string, string> = {}): Promise<{ api: Entry; url: string; blobUrl: string }> {
     const names = ['API_PORT', 'BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT']
-    const [port, blobPort, ...others] = await Promise.all(names.map(freePort))
+    const [port, blobPort, ...others] = await Promise.all(names.map(unusedPort))
     const ports = [port, blobPort, ...others].map((free, n) => [names[n], String(free)])
     const api = startEntry('api', { ...this.base.settings, ...own, ...Object.fromEntries(ports) })
     await api.ready

@@ -1,12 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { nginxEdge } from '../../activities/edge.nginx.ts'
 import type { Edge } from '../../activities/edge.ts'
+import { unusedPort } from '../../cli/ports.ts'
 import { type EdgeOptions, prepareEdge } from '../../edge/prepare.ts'
 import { type Config, parseConfig } from '../../policy/config.ts'
 
@@ -29,7 +30,7 @@ export async function startProxy(
 ): Promise<TestProxy> {
   const dataDir = await mkdtemp(join(tmpdir(), 'berth-proxy-'))
   await chmod(dataDir, 0o711)
-  const port = await freePort()
+  const port = await unusedPort()
   const config = parseConfig({ BERTH_DATA: dataDir, EDGE_PORT: String(port), EDGE_WORKERS: '2', ...settings }, '/')
   const edge = nginxEdge(config.edge.controlSocket)
   let child: ChildProcess
@@ -48,6 +49,8 @@ export async function startProxy(
     const ended = once(child, 'exit')
     child.kill(signal)
     await ended
+    // A master that was killed leaves its workers behind for a moment, and they still hold the port.
+    for (let look = 0; look < 400 && (await listens(port)); look++) await sleep(25)
   }
   await start()
   return {
@@ -62,6 +65,14 @@ export async function startProxy(
       await rm(dataDir, { recursive: true, force: true })
     },
   }
+}
+
+function listens(port: number): Promise<boolean> {
+  return new Promise(resolve => {
+    const socket = connect({ port, host: '127.0.0.1' })
+    socket.once('connect', () => resolve(true)).once('error', () => resolve(false))
+    socket.once('connect', () => socket.destroy())
+  })
 }
 
 async function answering(edge: Edge, child: ChildProcess, errors: () => string): Promise<void> {
@@ -87,13 +98,4 @@ async function readLog(folder: string, count: number): Promise<Record<string, un
     if (lines.length >= count || attempt === 100) return lines.map(line => JSON.parse(line))
     await sleep(20)
   }
-}
-
-/** A loopback port that nobody listens on. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  await new Promise(resolve => server.close(resolve))
-  return port
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import test from 'ava'
 import { temporalProcess } from '../../cli/parts/temporal.ts'
-import { freePort } from '../../cli/ports.ts'
+import { unusedPort } from '../../cli/ports.ts'
 import { removeThrowAway, throwAwayFolder } from '../../cli/test-postgres.ts'
 import { Supervisor } from '../../workers/supervisor.ts'
 
@@ -29,7 +29,7 @@ export function testTemporal(): Promise<TestTemporal> {
 }
 
 async function startServer(supervisor: Supervisor): Promise<string> {
-  const port = await freePort(0)
+  const port = await unusedPort()
   await supervisor.start(await temporalProcess({ folder: null, port, uiPort: null }, () => {}))
   return `127.0.0.1:${port}`
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { ensureDatabase, postgresProcess, postgresUrl } from '../../cli/parts/postgres.ts'
-import { freePort } from '../../cli/ports.ts'
+import { unusedPort } from '../../cli/ports.ts'
 import { removeThrowAway, throwAwayFolder } from '../../cli/test-postgres.ts'
 import { migrate, openDatabase } from '../../db/database.ts'
 import { listHosts } from '../../db/hosts.ts'
@@ -22,7 +22,7 @@ async function startPostgres(): Promise<void> {
 }
 
 async function ownDatabase() {
-  port = await freePort(0)
+  port = await unusedPort()
   await startPostgres()
   await ensureDatabase(postgresUrl(port, 'test', 'postgres'), 'berth')
   const url = postgresUrl(port, 'test', 'berth')

@@ -57,6 +57,11 @@ const programs = {
     exit: { code: 7, oom: false },
     logs: /it ends/,
   },
+  'prints a NUL byte': {
+    text: 'process.stdout.write("a\\0b"); process.exit(1)',
+    exit: { code: 1, oom: false },
+    logs: /a.b/,
+  },
   'needs more memory than it has': { text: hungry, exit: { code: 137, oom: true }, logs: null },
   'never listens': {
     text: 'console.log("waiting"); setInterval(() => {}, 1000)',

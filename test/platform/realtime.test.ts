@@ -25,12 +25,12 @@ test.serial('a program is followed live over a restart, a lost host and a new re
   t.is(app.operation.state, 'success')
   const reader = new EventReader(`${platform.api.url}/v2/apps/${app.id}/realtime`, ana.key)
   const lines = () => reader.of('logs')
-  const firstTen = (text: string) => {
-    const begins = lines().indexOf(`\u0001${text} begins`)
-    return lines()
-      .slice(begins + 1, begins + 11)
+  // The engine hands on two streams: what was written to one may overtake what was written to the other.
+  const firstTen = (text: string) =>
+    lines()
+      .slice(lines().indexOf(`\u0001${text} begins`) + 1)
+      .filter(line => Number(line.split(' ')[1]) <= 10)
       .sort((a, b) => Number(a.split(' ')[1]) - Number(b.split(' ')[1]))
-  }
   await reader.until(() => lines().length > 25)
   const numbers = lines()
     .map(line => Number(line.split(' ')[1]))
@@ -49,7 +49,7 @@ test.serial('a program is followed live over a restart, a lost host and a new re
 
   t.is((await as.post(`/v2/apps/${app.id}/restart`)).status, 200)
   await reader.until(() => lines().includes('\u0001first begins'))
-  await reader.until(() => lines().slice(lines().indexOf('\u0001first begins')).length > 12)
+  await reader.until(() => firstTen('first').length >= 10)
   t.is(lines().indexOf('\u0001first bye') + 1, lines().indexOf('\u0001first begins'), 'the last words come first')
   t.deepEqual(firstTen('first'), tenOf('first'))
 
@@ -65,7 +65,7 @@ test.serial('a program is followed live over a restart, a lost host and a new re
   t.is(commit.status, 200, commit.text)
   await platform.ended(commit.headers.get('x-operation-id')!)
   t.is((await as.post(`/v2/apps/${app.id}/restart`)).status, 200)
-  await reader.until(() => lines().includes('\u0001second 12'))
+  await reader.until(() => lines().includes('\u0001second begins') && firstTen('second').length >= 10)
   t.deepEqual(firstTen('second'), tenOf('second'))
   t.false(reader.over)
 

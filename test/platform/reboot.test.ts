@@ -3,7 +3,7 @@ import test from 'ava'
 import { labels } from '../../activities/container-host.ts'
 import { buildContainer, tenantNetwork } from '../../activities/container-spec.ts'
 import type { Release } from '../../activities/release.ts'
-import { newAppId } from '../../policy/ids.ts'
+import { newAppId, newId } from '../../policy/ids.ts'
 import { bareDocker } from '../kit/host-remains.ts'
 import { testPlatform } from '../kit/platform.ts'
 import { nodeProgram } from '../kit/programs.ts'
@@ -61,41 +61,59 @@ test.serial('a reboot brings every application back to what was wanted of it', a
   ])
 })
 
-test.serial('what belongs to no application is removed, and nothing else', async t => {
-  t.timeout(60_000)
-  const platform = await started
-  const { parts, id } = platform.hosts.get('a')!
-  const before = await platform.remains()
-  const ownerId = '1'.repeat(18)
-  const release = {
-    ...{ appId: newAppId(), ownerId, hostId: id, number: 1, uid: 10_001, ramMb: 256, cpus: 1, language: 'javascript' },
-    runtimeVersion: '22',
-  } as Release
-  const network = tenantNetwork(ownerId, id)
-  const foreign = { ...buildContainer(release, '/tmp', 'sleep 300', parts.traits), name: `berth-foreign-${id}` }
-  await parts.engine.ensureNetwork(network)
-  const build = buildContainer(release, '/tmp', 'sleep 300', parts.traits)
-  const app = { ...build, name: `berth-${release.appId}-1`, labels: { ...build.labels, [labels.role]: 'app' } }
-  const untouched = { ...foreign, labels: { 'some.label': 'of-somebody' }, network: 'none' }
-  t.teardown(() => parts.engine.remove(untouched.name))
-  for (const spec of [untouched, build, app]) {
-    await parts.engine.create(spec)
-    await parts.engine.start(spec.name)
-  }
-  await parts.volumes.ensure(release.appId, 16, 10_001)
-  await platform.until(
-    async () => {
-      const now = await platform.remains()
-      return now.volumes.length === before.volumes.length && now.containers.length === before.containers.length
-    },
-    20,
-    'strays are removed',
-  )
-  await platform.until(
-    async () => (await platform.remains()).networks.length === before.networks.length,
-    5,
-    'so is their network',
-  )
-  t.deepEqual(await platform.remains(), before)
-  t.true((await parts.engine.inspect(untouched.name))?.running)
-})
+test.serial(
+  'what belongs to no application is set aside, what a deletion left is removed, and nothing else',
+  async t => {
+    t.timeout(90_000)
+    const platform = await started
+    const { parts, id } = platform.hosts.get('a')!
+    const before = await platform.remains()
+    const ownerId = '1'.repeat(18)
+    const release = {
+      ...{
+        appId: newAppId(),
+        ownerId,
+        hostId: id,
+        number: 1,
+        uid: 10_001,
+        ramMb: 256,
+        cpus: 1,
+        language: 'javascript',
+      },
+      runtimeVersion: '22',
+    } as Release
+    const network = tenantNetwork(ownerId, id)
+    const foreign = { ...buildContainer(release, '/tmp', 'sleep 300', parts.traits), name: `berth-foreign-${id}` }
+    await parts.engine.ensureNetwork(network)
+    const build = buildContainer(release, '/tmp', 'sleep 300', parts.traits)
+    const app = { ...build, name: `berth-${release.appId}-1`, labels: { ...build.labels, [labels.role]: 'app' } }
+    const untouched = { ...foreign, labels: { 'some.label': 'of-somebody' }, network: 'none' }
+    t.teardown(() => parts.engine.remove(untouched.name))
+    for (const spec of [untouched, build, app]) {
+      await parts.engine.create(spec)
+      await parts.engine.start(spec.name)
+    }
+    await parts.volumes.ensure(release.appId, 16, 10_001)
+    const runs = async (name: string) => (await parts.engine.inspect(name))?.running
+    await platform.until(
+      async () =>
+        !(await runs(app.name)) && !(await runs(build.name)) && !(await parts.volumes.list()).includes(release.appId),
+      40,
+      'strays are stopped and set aside',
+    )
+    t.is((await platform.remains()).containers.length, before.containers.length + 2, 'and not removed')
+
+    // From here on the database knows it as an application that was deleted.
+    const operation = { id: newId(), target_id: release.appId, kind: 'delete', owner_id: ownerId, actor: ownerId }
+    await platform.db('operations').insert({ ...operation, state: 'success' })
+    await platform.until(
+      async () => (await platform.remains()).networks.length === before.networks.length,
+      40,
+      'what a deletion left is removed, with its network',
+    )
+    t.deepEqual(await platform.remains(), before)
+    await parts.volumes.bringBack(release.appId)
+    t.deepEqual(await platform.remains(), before, 'nothing is left aside')
+    t.true(await runs(untouched.name))
+  },
+)

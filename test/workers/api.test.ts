@@ -1,12 +1,12 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import test, { type ExecutionContext } from 'ava'
 import type { StatusReport } from '../../api/service-status.ts'
+import { unusedPort } from '../../cli/ports.ts'
 import { createKey, createSession, createUser } from '../../db/accounts.ts'
 import { masterKey } from '../kit/api.ts'
 import { testDatabase } from '../kit/database.ts'
@@ -24,7 +24,7 @@ interface Started {
 
 async function start(t: ExecutionContext, env: Record<string, string> = {}): Promise<Started> {
   const folder = await mkdtemp(join(tmpdir(), 'berth-api-'))
-  const ports = Object.fromEntries(await Promise.all(surfaces.map(async name => [name, await freePort()])))
+  const ports = Object.fromEntries(await Promise.all(surfaces.map(async name => [name, await unusedPort()])))
   const child = fork(program, {
     execArgv: ['--import=tsx'],
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
@@ -108,15 +108,6 @@ test('two processes share the ports', async t => {
   const [code] = await once(child, 'exit')
   t.is(code, 0)
 })
-
-function freePort(): Promise<number> {
-  return new Promise(resolve => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number }
-      server.close(() => resolve(port))
-    })
-  })
-}
 
 test('with the settings of a git provider the process sends people there', async t => {
   const provider = await GitProviderServer.start()

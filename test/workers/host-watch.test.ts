@@ -49,7 +49,7 @@ async function running(changes: { autorestart?: boolean } = {}) {
   await db('operations').where({ target_id: app.id }).update({ state: 'success' })
   const startedAt = new Date(Date.now() - 120_000)
   await apps.recordStarted(db, app.id, { release: 1, containerId: 'c1', hostPort: 4000, bootId: 'boot-1', startedAt })
-  const look = (containers: ContainerState[], bootId = 'boot-1', removed: string[] = [], folders: string[] = []) =>
+  const look = (containers: ContainerState[], bootId = 'boot-1', removed: string[] = []) =>
     reconcile({
       turns: appTurns(),
       db,
@@ -57,7 +57,7 @@ async function running(changes: { autorestart?: boolean } = {}) {
       bootId,
       log,
       engine: engineWith(containers, removed),
-      volumes: { list: async () => folders, remove: async (id: string) => void removed.push(id) } as never,
+      volumes: { list: async () => [] } as never,
     })
   const queued = () => db('operations').where({ target_id: app.id, state: 'queued' }).select('kind', 'actor')
   const row = async () => (await apps.loadApp(db, app.id))!
@@ -175,14 +175,6 @@ test('a version that was replaced is taken away once nobody needs it, and never 
   await db('operations').where({ id }).update({ state: 'error' })
   await look([old, serving], 'boot-1', removed)
   t.deepEqual(removed, [`berth-${app.id}-1`])
-})
-
-test('containers and folders of no application are removed, others never', async t => {
-  const { app, look } = await running()
-  const removed: string[] = []
-  const stray = container({ id: 'f'.repeat(24) }, { name: 'berth-stray-1' })
-  await look([container(app), stray], 'boot-1', removed, [app.id, 'e'.repeat(24)])
-  t.deepEqual(removed, ['berth-stray-1', 'e'.repeat(24)])
 })
 
 test('a host is looked at after every event, and waiting for the next leaves nothing behind', async t => {

@@ -7,15 +7,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { nginxEdge } from '../../activities/edge.nginx.ts'
+import { unusedPort } from '../../cli/ports.ts'
 import { ask, startOrigin } from '../kit/origin.ts'
-import { freePort } from '../kit/proxy.ts'
 
 const workers = fileURLToPath(new URL('../../workers', import.meta.url))
 
 test('the proxy process of an installation serves, is told healthy, and finishes requests when it is stopped', async t => {
   const dataDir = await mkdtemp(join(tmpdir(), 'berth-proxy-process-'))
   await chmod(dataDir, 0o711)
-  const port = await freePort()
+  const port = await unusedPort()
   const env = { ...process.env, BERTH_DATA: dataDir, EDGE_PORT: String(port), EDGE_WORKERS: '1' }
   const run = (...args: string[]) => spawn(process.execPath, ['--import=tsx', ...args], { env, stdio: 'ignore' })
   const health = async () => (await once(run(join(workers, 'health.ts'), 'proxy'), 'exit'))[0]

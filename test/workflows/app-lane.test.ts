@@ -15,6 +15,8 @@ import { laneKit } from './lane-kit.ts'
 const behaviour = new Map<string, string>()
 const does = (release: Release, what: string) => behaviour.get(release.appId) === what
 const busy = new Map<string, number>()
+/** Lets a host that stands still with an application go on. */
+const wakes = new Map<string, () => void>()
 
 const kit = laneKit({
   async prepareRelease(release) {
@@ -34,6 +36,19 @@ const kit = laneKit({
     return { reason: 'ended', exit: { containerId: 'c9', code: 137, oom: true, at: new Date().toISOString() } }
   },
   async startApp(release, { mustStand }) {
+    if (does(release, 'stands still')) {
+      behaviour.set(release.appId, 'goes on elsewhere')
+      await new Promise<void>(resolve => {
+        wakes.set(release.appId, resolve)
+      })
+      return {
+        containerId: 'late',
+        hostPort: 49_999,
+        startedAt: new Date().toISOString(),
+        bootId: 'b0',
+        variablesVersion: 0,
+      }
+    }
     if (mustStand && does(release, 'runs')) throw refusal('CONTAINER_ALREADY_STARTED', 'runs already')
     return {
       containerId: 'c1',
@@ -173,6 +188,41 @@ test('operations of one application never overlap', async t => {
     ends.map(end => end.state),
     Array(8).fill('success'),
   )
+})
+
+test('two lanes of one application, as two Temporals would drive: what one has lost it does not end, nor undo', async t => {
+  const { db, make, run, lanes, client, queuePrefix } = await kit
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  await lanes.wake(app.id, user.id)
+  await run.ended(operationId)
+  t.is((await run.command(app, 'stop')).state, 'success')
+  behaviour.set(app.id, 'stands still')
+  const ask = (kind: operations.OperationKind) =>
+    operations.enqueue(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
+  const start = await ask('start')
+  await lanes.wake(app.id, user.id)
+  while (!wakes.has(app.id)) await sleep(20)
+  const first = client.workflow.getHandle(`app/${app.id}`)
+  const input = { appId: app.id, idleSeconds: 1, queuePrefix }
+  const another = (n: number) =>
+    client.workflow.execute('appLane', {
+      workflowId: `${n}/${app.id}`,
+      taskQueue: `${queuePrefix}platform`,
+      args: [input],
+    })
+  await another(1)
+  t.like(await operations.find(db, start.id), { state: 'success' })
+  t.like(await loadApp(db, app.id), { status: 'running', container_id: 'c1' })
+  const stop = await ask('stop')
+  await another(2)
+  t.like(await operations.find(db, stop.id), { state: 'success' })
+  const before = await loadApp(db, app.id)
+  t.like(before, { status: 'exited', desired_state: 'stopped' })
+  wakes.get(app.id)?.()
+  await first.result()
+  t.deepEqual(await loadApp(db, app.id), before)
+  t.like(await operations.find(db, start.id), { state: 'success', code: null })
 })
 
 test('a host that does not answer fails a command within its deadline and nothing is half done', async t => {

@@ -1,0 +1,56 @@
+import { isUnavailable } from './unavailable.ts'
+
+/** What is asked of a connection of the pool. */
+export interface Connection {
+  /** Knex throws a connection away that carries this. */
+  __knex__disposed?: unknown
+  openedAt?: number
+  pool?: Silence
+  query(config: { name: string; text: string; values: unknown[]; query_timeout: number }): Promise<{ rows: unknown[] }>
+  end(done: () => void): void
+}
+
+type Answered = (error: unknown, result: unknown) => void
+
+/** When a server last left a connection of this pool without an answer, by `performance.now()`. */
+interface Silence {
+  since: number
+}
+
+/**
+ * Ends a connection that was left without an answer: it may never answer again, and its answers would belong to the question before.
+ * Those that were opened before it are looked upon as dead too, as the same line carries them. An error that the server told changes
+ * nothing.
+ */
+export function endIfSilent(connection: Connection, error: unknown): void {
+  if (!isUnavailable(error) || (error as { severity?: unknown }).severity !== undefined) return
+  if (connection.__knex__disposed) return
+  connection.__knex__disposed = error
+  if (connection.pool) connection.pool.since = performance.now()
+  // Whoever asks it next, as a rollback does, learns at once that it is over.
+  connection.end(() => {})
+}
+
+/** Settings of a pool that never hands out a connection which was left without an answer, whoever asked. */
+export function answeringPool() {
+  const silence: Silence = { since: Number.NEGATIVE_INFINITY }
+  return {
+    afterCreate(connection: Connection, done: () => void) {
+      connection.pool = silence
+      connection.openedAt = performance.now()
+      const query = connection.query as (...given: unknown[]) => Promise<{ rows: unknown[] }>
+      // The query builder gives a function, `statement` awaits and looks itself: neither pays for a promise more.
+      connection.query = (...given: unknown[]) => {
+        const answered = given.at(-1)
+        if (typeof answered !== 'function') return query.apply(connection, given)
+        given[given.length - 1] = (error: unknown, result: unknown) => {
+          if (error) endIfSilent(connection, error)
+          ;(answered as Answered)(error, result)
+        }
+        return query.apply(connection, given)
+      }
+      done()
+    },
+    validate: (connection: Connection) => (connection.openedAt ?? 0) > silence.since,
+  }
+}

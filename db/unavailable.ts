@@ -1,0 +1,19 @@
+/** The five-character SQLSTATE of a Postgres error, or an empty text. */
+export function sqlState(error: unknown): string {
+  const code = (error as { code?: unknown } | null)?.code
+  return typeof code === 'string' ? code : ''
+}
+
+/** True when Postgres could not be asked at all: away, starting, full pool, cut connection, statement cancelled by its deadline. */
+export function isUnavailable(error: unknown): boolean {
+  const state = sqlState(error)
+  if (
+    /^(08|57P|53|57014)/.test(state) ||
+    ['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', 'EPIPE', 'ENOENT'].includes(state)
+  )
+    return true
+  const text = error instanceof Error ? `${error.name} ${error.message}` : ''
+  return /KnexTimeoutError|Connection terminated|Query read timeout|timeout exceeded when trying to connect|Connection ended|is not queryable/i.test(
+    text,
+  )
+}

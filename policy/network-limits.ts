@@ -1,0 +1,10 @@
+/** What one application may ask of the networks beyond its host, whatever its plan: the host's table of connections and its good name are everybody's. */
+export const networkLimits = {
+  /** Connections out of one container that may be open at once; a small host's table holds 65,536 of all. */
+  openConnections: 2000,
+  /** New ones a second, once a first burst is spent. */
+  newPerSecond: 200,
+  newAtOnce: 1000,
+  /** Handing mail from server to server is what spam is made of; submission (465, 587) stays open. */
+  refusedPorts: [25],
+} as const

@@ -1,0 +1,56 @@
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import test from 'ava'
+import type { AppHostOptions } from '../../activities/app-host.ts'
+import { installRelease } from '../../activities/install.ts'
+import type { Release } from '../../activities/release.ts'
+import { releaseFolders } from '../../activities/release-files.ts'
+import { readLog } from '../../db/deployments.ts'
+import { deploymentLogs } from '../../policy/deployment-logs.ts'
+import { comesTrue } from '../kit/comes-true.ts'
+import { testDatabase } from '../kit/database.ts'
+import { realDocker } from '../kit/docker.ts'
+import { rows } from '../kit/rows.ts'
+
+const database = testDatabase()
+const docker = realDocker()
+test.before(() => docker.prepare())
+test.after.always(() => docker.clean(`berth-${docker.run}-tenant`))
+
+test('an install step that prints without end keeps this process small, and its log within its size', async t => {
+  t.timeout(110_000)
+  const { db } = await database
+  const make = rows(db)
+  await make.host(docker.run)
+  const { app } = await make.app((await make.user()).id)
+  const deployment = await db('deployments').where({ app_id: app.id }).first()
+  const volume = await mkdtemp(`${tmpdir()}/berth-install-`)
+  t.teardown(() => rm(volume, { recursive: true, force: true }))
+  const folders = releaseFolders(volume, 1)
+  await mkdir(folders.source, { recursive: true })
+
+  const traits = { id: docker.run, runtime: 'runc', configNames: [], buildProxy: null, caBundle: null }
+  const host = { db, engine: docker.host, traits, sharedUid: null } as unknown as AppHostOptions
+  const release = {
+    ...{ appId: app.id, ownerId: 'tenant', hostId: docker.run, number: 1, uid: 10_001, deploymentId: deployment.id },
+    ...{ language: 'javascript', runtimeVersion: '22', ramMb: 256, cpus: 1 },
+  } as Release
+  const size = async () =>
+    Number(
+      (
+        await db('deployment_logs')
+          .sum({ bytes: db.raw('octet_length(text)') })
+          .first()
+      )?.bytes,
+    )
+
+  const before = process.memoryUsage().rss
+  const end = new AbortController()
+  const install = installRelease(host, release, folders, `yes "$(printf '%01000d' 0)"`, end.signal)
+  await comesTrue(async () => (await size()) > deploymentLogs.outputBytes - 4 * deploymentLogs.pieceBytes)
+  end.abort(new Error('seen enough'))
+  await t.throwsAsync(install, { message: 'seen enough' })
+  t.true((await size()) <= deploymentLogs.wholeBytes, String(await size()))
+  t.true(Buffer.byteLength(await readLog(db, deployment.id)) <= deploymentLogs.wholeBytes)
+  t.true(process.memoryUsage().rss - before < 150 * 1024 ** 2)
+})

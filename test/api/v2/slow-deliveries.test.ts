@@ -1,0 +1,87 @@
+import test from 'ava'
+import { bodyBudgets, largestDelivery, unsignedDeliveries } from '../../../policy/body-budgets.ts'
+import { type Connected, link, testProviderApi } from '../../kit/connected.ts'
+import { deliver, newCommit, webhookOf } from '../../kit/deliveries.ts'
+import { appEvent, appPush } from '../../kit/git-app-events.ts'
+import { openBody } from '../../kit/open-body.ts'
+
+const megabyte = 1024 * 1024
+const { api, provider, connected } = await testProviderApi({ config: { trustedProxies: ['127.0.0.1'] } })
+
+let addresses = 0
+const newAddress = () => ({ 'x-forwarded-for': `192.0.2.${++addresses}` })
+const anySignature = { 'x-hub-signature-256': `sha256=${'0'.repeat(64)}`, 'x-github-event': 'push' }
+
+async function linked(): Promise<Connected> {
+  const made = await connected({ branches: ['main'] })
+  const answer = await link(api(), made.user, made.app.id, made.repository.fullName)
+  if (answer.status !== 200) throw new Error(answer.text)
+  return made
+}
+
+/** A signed push as it comes from the provider, so many bytes long at least. */
+function push({ installation, repository }: Connected, bytes = 0, secret?: string) {
+  const payload = appPush(provider, repository, { installationId: installation.id, commit: newCommit() })
+  return appEvent(provider, 'push', { ...payload, filling: ' '.repeat(bytes) }, { secret })
+}
+
+const send = ({ headers, body }: { headers: Record<string, string>; body: string }, from = newAddress()) =>
+  api()
+    .as(undefined)
+    .post('/v2/git/app', body, { ...headers, ...from })
+
+test('bodies that were declared and never come hold up no delivery', async t => {
+  const made = await linked()
+  const app = () => ({ headers: { ...anySignature, ...newAddress() }, declared: largestDelivery })
+  const hook = await webhookOf(api(), made.user, made.app.id)
+  const open = await Promise.all([
+    ...Array.from({ length: 4 }, () => openBody(`${api().url}/v2/git/app`, app())),
+    ...Array.from({ length: 8 }, () =>
+      openBody(api().url + hook, { headers: newAddress(), declared: largestDelivery }),
+    ),
+  ])
+  for (const body of open) await body.send(10)
+  const signed = await send(push(made, 2 * megabyte))
+  t.is(signed.status, 200, signed.text)
+  const other = await linked()
+  const delivered = await deliver(api(), await webhookOf(api(), other.user, other.app.id))
+  t.is(delivered.status, 200, delivered.text)
+  for (const body of open) body.close()
+})
+
+test('one address holds no more than its share, and small deliveries pass beside it', async t => {
+  const made = await linked()
+  const from = newAddress()
+  const stranger = { headers: { ...anySignature, ...from }, declared: largestDelivery }
+  const open = await Promise.all([1, 2].map(() => openBody(`${api().url}/v2/git/app`, stranger)))
+  // Together they are over the share: one of them is refused, whoever is read last.
+  void Promise.all(open.map(body => body.send(bodyBudgets.gitApp.share * 0.7)))
+  t.is(await Promise.race(open.map(body => body.status)), 503)
+  t.is((await send(push(made), from)).status, 200, 'a small one of the same address')
+  t.is((await send(push(made, 2 * megabyte))).status, 200, 'a large one of another')
+  for (const body of open) body.close()
+})
+
+test('one account holds no more than its share of what webhooks have', async t => {
+  const [ana, bob] = [await linked(), await linked()]
+  const hook = await webhookOf(api(), ana.user, ana.app.id)
+  const open = await Promise.all(
+    [1, 2].map(() => openBody(api().url + hook, { headers: newAddress(), declared: largestDelivery })),
+  )
+  void Promise.all(open.map(body => body.send(bodyBudgets.webhooks.share * 0.7)))
+  t.is(await Promise.race(open.map(body => body.status)), 503)
+  t.is((await deliver(api(), await webhookOf(api(), bob.user, bob.app.id))).status, 200)
+  for (const body of open) body.close()
+})
+
+test('an address that signs wrongly again and again sends no large deliveries; its small ones and those of others pass', async t => {
+  const made = await linked()
+  const from = newAddress()
+  for (let n = 0; n <= unsignedDeliveries.allow; n++) t.is((await send(push(made, 0, 'wrong'), from)).status, 401)
+  const large = { headers: { ...anySignature, ...from }, declared: 2 * megabyte }
+  const refused = await openBody(`${api().url}/v2/git/app`, large)
+  t.is(await refused.status, 503, 'before a byte of it came')
+  refused.close()
+  t.is((await send(push(made), from)).status, 200)
+  t.is((await send(push(made, 2 * megabyte))).status, 200)
+})

@@ -1,0 +1,56 @@
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test from 'ava'
+import { labels } from '../../activities/container-host.ts'
+import { downCommand } from '../../cli/down.ts'
+import { openDataPlace, openInstallation } from '../../cli/installation.ts'
+import { realDocker } from '../kit/docker.ts'
+import { operatorHere } from '../kit/operator-command.ts'
+
+const [mine, theirs] = [realDocker(), realDocker()]
+
+test.after.always('remove what is left in the engine', async () => {
+  for (const { clean } of [mine, theirs]) await clean()
+})
+
+test.serial('what one installation has in the engine is forgotten, what another has stays', async t => {
+  t.timeout(120_000)
+  const folder = mkdtempSync(join(tmpdir(), 'berth-down-'))
+  chmodSync(folder, 0o711)
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const env = {
+    BERTH_DATA: join(folder, 'data'),
+    HOST_NAME: mine.run,
+    HOST_QUOTA: 'off',
+    TEMPORAL_ADDRESS: '127.0.0.1:9',
+  }
+  await openInstallation(env, openDataPlace(env))
+  const down = (...args: string[]) => operatorHere([downCommand], env, 'down', ...args)
+  const left = async ({ host, run }: typeof mine) => [
+    (await host.list({ [labels.host]: run })).map(({ name }) => name),
+    (await host.listNetworks({ [labels.host]: run })).map(({ name }) => name),
+  ]
+  const running = mine.spec('exec sleep 600')
+  const ended = mine.spec('exec true')
+  const other = theirs.spec('exec sleep 600')
+  for (const [of, specs] of [[mine, [running, ended]] as const, [theirs, [other]] as const]) {
+    await of.prepare()
+    for (const spec of specs) {
+      await of.host.create(spec)
+      await of.host.start(spec.name)
+    }
+  }
+
+  t.regex((await down('--forget')).stderr, /--forget goes with --apps/)
+  t.regex((await down('--apps', '--forget')).stderr, /say so with --yes/)
+  t.is((await left(mine))[0]?.length, 2, 'nothing was done')
+
+  const { code, stdout, stderr } = await down('--apps', '--forget', '--yes', '--json')
+  t.is(code, 0, stderr)
+  const said = JSON.parse(stdout)
+  t.deepEqual([said.containers.sort(), said.networks], [[running.name, ended.name].sort(), [mine.network]])
+  t.deepEqual(await left(mine), [[], []])
+  t.deepEqual(await left(theirs), [[other.name], [theirs.network]])
+  t.regex((await down('--apps', '--forget', '--yes')).stdout, /Took away 0 containers\.\nTook away 0 networks\./)
+})

@@ -1,0 +1,34 @@
+import { createHash } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import test from 'ava'
+import { download } from '../../../cli/parts/verified-download.ts'
+import { temporalArchive } from '../../../policy/temporal-release.ts'
+import { ownFolder } from '../../kit/folders.ts'
+
+const content = Buffer.alloc(300_000, 'program')
+const sha256 = createHash('sha256').update(content).digest('hex')
+
+test('a program is taken as it was released, and nothing else is', async t => {
+  const server = createServer((request, response) => {
+    if (request.url === '/missing') response.writeHead(404).end()
+    else response.end(request.url === '/other' ? Buffer.concat([content, Buffer.from('!')]) : content)
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const from = (name: string) => `http://127.0.0.1:${(server.address() as AddressInfo).port}/${name}`
+  const path = join(ownFolder(t), 'program')
+  await t.throwsAsync(download({ url: from('other'), sha256 }, path), { message: /SHA-256 differs/ })
+  t.false(existsSync(path))
+  await t.throwsAsync(download({ url: from('missing'), sha256 }, path), { message: 'it answered 404' })
+  await download({ url: from('program'), sha256 }, path)
+  t.true(readFileSync(path).equals(content))
+})
+
+test('what is downloaded is pinned for every platform that it is downloaded on', t => {
+  for (const platform of ['linux', 'darwin'])
+    for (const arch of ['x64', 'arm64']) t.regex(temporalArchive(platform, arch)?.sha256 ?? '', /^[0-9a-f]{64}$/)
+  t.is(temporalArchive('plan9', 'x64'), null)
+})

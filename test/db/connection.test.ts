@@ -1,0 +1,54 @@
+import test from 'ava'
+import { type Db, openDatabase, transaction } from '../../db/database.ts'
+import { statement } from '../../db/statement.ts'
+import { testDatabase } from '../kit/database.ts'
+import { postgresLine } from '../kit/postgres-line.ts'
+
+const database = testDatabase()
+
+/** A pool whose questions are given up after a second and a half. */
+async function lined() {
+  const { url } = await database
+  const line = await postgresLine(url)
+  const db = openDatabase({ url: line.url, pool: 4, statementTimeoutMs: 1000 })
+  return { line, db }
+}
+
+const one = statement<{ one: number }>('test.one', 'select 1 as one')
+
+const questions: [string, (db: Db) => Promise<unknown>][] = [
+  ['the query builder', db => db('users').limit(1)],
+  ['a raw query', db => db.raw('select 1')],
+  ['a statement of the hot path', db => one(db, [])],
+  ['a transaction', db => transaction(db, trx => trx('users').limit(1))],
+]
+
+for (const [name, ask] of questions)
+  test(`a connection that falls silent is asked once, by ${name}: the next question has a fresh one`, async t => {
+    const { line, db } = await lined()
+    t.teardown(async () => {
+      await db.destroy()
+      await line.close()
+    })
+    // Three are open and idle when the line goes dead.
+    await Promise.all([1, 2, 3].map(() => db.raw('select pg_sleep(0)')))
+    const before = line.opened()
+    line.silence()
+    await t.throwsAsync(async () => ask(db), undefined, 'the first one is told')
+    t.is(line.opened(), before, 'it was asked on a connection that was open')
+    for (let n = 0; n < 6; n++) await ask(db)
+    t.true(line.opened() > before)
+  })
+
+test('an error of the server leaves the connection in the pool', async t => {
+  const { line, db } = await lined()
+  t.teardown(async () => {
+    await db.destroy()
+    await line.close()
+  })
+  await db.raw('select 1')
+  const before = line.opened()
+  await t.throwsAsync(async () => db.raw('select 1/0'))
+  await db.raw('select 1')
+  t.is(line.opened(), before)
+})

@@ -1,0 +1,23 @@
+import { execFile, spawn } from 'node:child_process'
+import { readlink } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import type { ExecutionContext } from 'ava'
+
+const run = promisify(execFile)
+
+/** A network namespace with rules of its own, so that nothing of this machine is touched; gone with the test. For root. */
+export async function namespace(t: ExecutionContext) {
+  const keeper = spawn('unshare', ['--net', 'sleep', '600'], { stdio: 'ignore' })
+  t.teardown(() => keeper.kill('SIGKILL'))
+  const ours = await readlink('/proc/self/ns/net')
+  while ((await readlink(`/proc/${keeper.pid}/ns/net`)) === ours) await sleep(5)
+  const through = ['nsenter', `--net=/proc/${keeper.pid}/ns/net`]
+  const inside = (...words: string[]) => run(through[0]!, [...through.slice(1), ...words])
+  return {
+    through,
+    run: inside,
+    /** Every rule of the filter table, as the tool writes it. */
+    rules: async (tool = 'iptables') => (await inside(tool, '-w', '-S')).stdout.split('\n'),
+  }
+}

@@ -1,0 +1,56 @@
+import test from 'ava'
+import { FairSlots } from '../../lib/fair-slots.ts'
+
+/** Everybody who asks, in the order in which they are let in. */
+function queue(slots: FairSlots) {
+  const inside: string[] = []
+  const ways = new Map<string, () => void>()
+  return {
+    inside,
+    ask(...names: string[]) {
+      for (const name of names)
+        void slots.enter(name[0]!).then(leave => {
+          inside.push(name)
+          ways.set(name, leave!)
+        })
+      return settled()
+    },
+    leave(name: string) {
+      ways.get(name)!()
+      return settled()
+    },
+  }
+}
+
+const settled = () => new Promise(resolve => setImmediate(resolve))
+
+test('subjects come in turn, whoever has asked more often', async t => {
+  const { ask, leave, inside } = queue(new FairSlots({ atOnce: 1 }))
+  await ask('a1', 'a2', 'a3', 'a4', 'b1', 'c1', 'b2')
+  const turns = ['a1', 'b1', 'c1', 'a2', 'b2', 'a3']
+  for (const name of turns) await leave(name)
+  t.deepEqual(inside, [...turns, 'a4'])
+})
+
+test('one subject has its places and no more, also while others are free', async t => {
+  const { ask, leave, inside } = queue(new FairSlots({ atOnce: 3, perSubject: 1 }))
+  await ask('a1', 'a2', 'a3', 'b1', 'c1', 'd1')
+  t.deepEqual(inside, ['a1', 'b1', 'c1'])
+  await leave('b1')
+  t.deepEqual(inside, ['a1', 'b1', 'c1', 'd1'])
+  await leave('c1')
+  await leave('a1')
+  t.deepEqual(inside, ['a1', 'b1', 'c1', 'd1', 'a2'])
+  await leave('a1')
+  t.is(inside.length, 5, 'who leaves twice makes room once')
+})
+
+test('who waits too long goes, and takes nobody’s turn', async t => {
+  const slots = new FairSlots({ atOnce: 1 })
+  const leave = await slots.enter('a')
+  t.is(await slots.enter('b', 10), null)
+  t.is(await slots.enter('a', 10), null)
+  const next = slots.enter('c', 60_000)
+  leave!()
+  t.truthy(await next)
+})

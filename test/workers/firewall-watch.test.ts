@@ -1,0 +1,51 @@
+import test from 'ava'
+import { pino } from 'pino'
+import type { Firewall, FirewallLook } from '../../activities/firewall.ts'
+import { hostProtections } from '../../cli/protections.ts'
+import { watchFirewall } from '../../workers/firewall-watch.ts'
+import { comesTrue } from '../kit/comes-true.ts'
+import { testDatabase } from '../kit/database.ts'
+import { rows } from '../kit/rows.ts'
+
+const database = testDatabase()
+const stands: FirewallLook = { repaired: [], limited: true }
+
+test('every round looks anew: what was repaired is logged and can be read, what breaks too', async t => {
+  const { db } = await database
+  await rows(db).host('h1', { protections: { quota: 'enforced', firewall: 'on' } })
+  const lines: { msg: string; repaired?: string[] }[] = []
+  const log = pino({ level: 'warn' }, { write: line => void lines.push(JSON.parse(line)) })
+  let next: () => FirewallLook = () => stands
+  let looks = 0
+  const firewall: Firewall = {
+    async apply() {
+      looks++
+      const look = next()
+      if (look.repaired.length) next = () => stands
+      return look
+    },
+    async remove() {},
+  }
+  const state = async () =>
+    (await hostProtections(db, 'h1')).find(([name]) => name === 'Protection firewall')?.[1] ?? ''
+  const becomes = (words: RegExp) => comesTrue(async () => words.test(await state()))
+  const end = new AbortController()
+  const watching = watchFirewall({ db, firewall, hostId: 'h1', log, everySeconds: 0.01 }, end.signal)
+
+  next = () => ({ repaired: ['the rules of X'], limited: true })
+  await becomes(/^on; put in place again at \S+: the rules of X/)
+  t.like(lines[0], { repaired: ['the rules of X'] })
+  const seen = looks
+  await comesTrue(async () => looks > seen + 3)
+  t.regex(await state(), /^on; put in place again/, 'it stays to be read')
+
+  next = () => {
+    throw new Error('no such tool')
+  }
+  await becomes(/^BROKEN: no such tool/)
+  next = () => ({ ...stands, limited: false })
+  await becomes(/^on, without limits/)
+  t.is((await hostProtections(db, 'h1')).find(([name]) => name === 'Protection quota')?.[1], 'enforced')
+  end.abort()
+  await watching
+})

@@ -1,0 +1,137 @@
+import type { Logger } from 'pino'
+import type { AppTurns } from '../activities/app-turns.ts'
+import { type ContainerHost, type ContainerState, labels } from '../activities/container-host.ts'
+import { stopGraceSeconds, tenantNetwork } from '../activities/container-spec.ts'
+import { blankBook, type StrayBook } from '../activities/stray-book.ts'
+import type { Volumes } from '../activities/volume.ts'
+import * as apps from '../db/apps.ts'
+import type { Db } from '../db/database.ts'
+import * as operations from '../db/operations.ts'
+import { currentNotes, decideStrays, type StrayNote } from '../policy/strays.ts'
+
+export interface StrayOptions {
+  db: Db
+  engine: ContainerHost
+  volumes: Volumes
+  turns: AppTurns
+  hostId: string
+  log: Logger
+  /** Where the host remembers what it has set aside; without one nothing set aside is ever removed. */
+  strays?: StrayBook
+  now?: () => number
+}
+
+/**
+ * Brings back what was set aside and is known again. To be done before a round acts on any row: the end of a container that was
+ * set aside is no exit of its program.
+ */
+export async function bringBackStrays(
+  { db, volumes, log, strays = blankBook }: StrayOptions,
+  containers: ContainerState[],
+  rows: apps.AppRow[],
+): Promise<void> {
+  const notes: Record<string, StrayNote> = { ...(await strays.read()) }
+  for (const app of rows.filter(row => notes[row.id])) {
+    await volumes.bringBack(app.id)
+    const runs = containers.some(container => container.running && container.labels[labels.app] === app.id)
+    const wanted = app.status === 'running' && app.desired_state === 'running'
+    if (wanted && !runs && !(await operations.isBusy(db, app.id)))
+      await operations.enqueue(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: 'host-watch' })
+    log.warn({ appId: app.id }, 'strays: what was set aside is known again and brought back')
+    delete notes[app.id]
+    await strays.write(notes)
+  }
+}
+
+/**
+ * Takes away what a removed application has left, and sets aside what the database has never heard of: containers are stopped,
+ * volumes renamed, both removed only after days (policy/strays.ts). `containers` were listed before `rows` were read.
+ */
+export async function sweepStrays(
+  options: StrayOptions,
+  containers: ContainerState[],
+  rows: apps.AppRow[],
+): Promise<void> {
+  const { db, volumes, log, strays = blankBook, now = Date.now } = options
+  const notes: Record<string, StrayNote> = { ...(await strays.read()) }
+  const present = await volumes.list()
+  const ids = new Set([...containers.flatMap(container => container.labels[labels.app] ?? []), ...present])
+  for (const [id, note] of Object.entries(notes)) if (note.removed === undefined) ids.add(id)
+
+  const sides = { known: [] as string[], gone: [] as string[], unknown: [] as string[] }
+  for (const id of ids) sides[await sideOf(db, id, rows)].push(id)
+  const { aside, remove, wrongDatabase } = decideStrays(
+    sides.unknown,
+    sides.known.length + sides.gone.length,
+    notes,
+    now(),
+  )
+  if (wrongDatabase)
+    log.error({ applications: ids.size }, 'strays: the database knows nothing of this host; nothing is touched')
+
+  for (const id of aside) notes[id] = { since: now() }
+  // Noted before it is touched: only what is noted is brought back.
+  if (aside.length > 0) await strays.write(notes)
+  if (!wrongDatabase)
+    for (const id of sides.unknown.filter(id => notes[id])) await setAside(options, id, containers, present)
+
+  const removed = [...sides.gone, ...remove]
+  for (const id of removed) {
+    await removeThings(options, id, containers, present)
+    if (notes[id]) notes[id].removed = now()
+  }
+  await removeNetworks(options, containers, removed)
+  const left = currentNotes(notes, sides.unknown, now())
+  if (remove.length > 0 || Object.keys(left).length !== Object.keys(notes).length) await strays.write(left)
+}
+
+/** Whether there is such an application, was one (its operations tell), or the database has never heard of it. */
+async function sideOf(db: Db, id: string, rows: apps.AppRow[]): Promise<'known' | 'gone' | 'unknown'> {
+  if (rows.some(app => app.id === id) || (await apps.loadApp(db, id))) return 'known'
+  return (await operations.anyOf(db, id)) ? 'gone' : 'unknown'
+}
+
+async function setAside(
+  { engine, volumes, turns, log }: StrayOptions,
+  id: string,
+  containers: ContainerState[],
+  present: string[],
+): Promise<void> {
+  for (const { name, running } of containers.filter(of(id))) {
+    if (!running) continue
+    log.warn({ container: name }, 'strays: a container of no application is stopped')
+    await turns(id, () => engine.stop(name, stopGraceSeconds))
+  }
+  if (!present.includes(id)) return
+  log.warn({ appId: id }, 'strays: the volume of no application is set aside')
+  await turns(id, () => volumes.setAside(id))
+}
+
+async function removeThings(
+  { engine, volumes, turns, log }: StrayOptions,
+  id: string,
+  containers: ContainerState[],
+  present: string[],
+): Promise<void> {
+  const names = containers.filter(of(id)).map(({ name }) => name)
+  log.warn(
+    { appId: id, containers: names, volume: present.includes(id) },
+    'strays: things of no application are removed',
+  )
+  for (const name of names) await turns(id, () => engine.remove(name))
+  await turns(id, () => volumes.remove(id))
+}
+
+async function removeNetworks(
+  { engine, hostId }: StrayOptions,
+  containers: ContainerState[],
+  removed: string[],
+): Promise<void> {
+  const left = (container: ContainerState) => removed.includes(container.labels[labels.app] ?? '')
+  const kept = new Set(containers.filter(container => !left(container)).map(({ labels: of }) => of[labels.owner]))
+  const owners = new Set(containers.filter(left).flatMap(({ labels: of }) => of[labels.owner] ?? []))
+  for (const ownerId of owners)
+    if (!kept.has(ownerId)) await engine.removeNetwork(tenantNetwork(ownerId, hostId).name).catch(() => {})
+}
+
+const of = (id: string) => (container: ContainerState) => container.labels[labels.app] === id
