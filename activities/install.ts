@@ -30,8 +30,7 @@ export async function installRelease(
     const { exitCode, oom } = await engine.runToEnd(spec, text => log.add(text), signal)
     if (oom)
       throw refusal('BUILD_FAILED', `Installing the dependencies needed more than ${spec.memoryMb} MB of memory.`)
-    if (exitCode !== 0)
-      throw refusal('BUILD_FAILED', `Installing the dependencies ended with exit code ${exitCode}: ${log.tail()}`)
+    if (exitCode !== 0) throw refusal('BUILD_FAILED', `Installing the dependencies ended with exit code ${exitCode}.`)
   } finally {
     await log.close()
   }

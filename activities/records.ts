@@ -8,6 +8,7 @@ import { type Claim, claimNextFor } from '../db/operation-claims.ts'
 import * as operations from '../db/operations.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { Plans } from '../policy/plans.ts'
+import { withLastLines } from './build-words.ts'
 import { claimOfActivity, fenced, unlessLost } from './claims.ts'
 import { refusal } from './failures.ts'
 import { type Failure, failed, inWords } from './outcome-words.ts'
@@ -119,7 +120,7 @@ export function recordActivities(options: RecordsOptions) {
     /** The version before serves on. */
     async deployFailed({ id, release }: LaneOperation, reason: Failure): Promise<void> {
       await fence(id, async trx => {
-        const failure = await inWords(trx, id, reason)
+        const failure = await withLastLines(trx, release.deploymentId, await inWords(trx, id, reason))
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'error', ...failure })
         await operations.finish(trx, id, failed(failure))
       })
@@ -167,8 +168,9 @@ export function recordActivities(options: RecordsOptions) {
     },
 
     /** Nothing of the application is left at its host: memory, name and archive are free again, the reason stays. */
-    async provisioningFailed({ id, release }: LaneOperation, failure: Failure): Promise<void> {
+    async provisioningFailed({ id, release }: LaneOperation, reason: Failure): Promise<void> {
       await fence(id, async trx => {
+        const failure = await withLastLines(trx, release.deploymentId, reason)
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'error', ...failure })
         await operations.finish(trx, id, failed(failure))
         await removeApp(trx, release.appId)

@@ -8,8 +8,9 @@ import { ApiError, type ErrorCode } from '../policy/errors.ts'
 import { type Plan, type Plans, planOf } from '../policy/plans.ts'
 import type { Scope } from '../policy/scopes.ts'
 import { readSession, sessionKey } from '../policy/sessions.ts'
-import { isUploadToken } from '../policy/upload-tokens.ts'
+import { isIssuedToken, isUploadToken, uploadTokenSecret } from '../policy/upload-tokens.ts'
 import type { Exchange } from './call.ts'
+import { EarlierCredentials } from './earlier-credentials.ts'
 import { Guessers } from './guessers.ts'
 
 /** Who calls, and with what rights. Null lists mean no restriction. */
@@ -54,6 +55,8 @@ interface AuthenticatorOptions {
 export function authenticator({ db, masterKey, plans, processes }: AuthenticatorOptions): Authenticate {
   const keyCheck = checkKey(masterKey)
   const sessionSecret = sessionKey(masterKey)
+  const tokenSecret = uploadTokenSecret(masterKey)
+  const earlier = new EarlierCredentials(db)
   const guessers = new Guessers(processes)
   let believed = new Map<string, Promise<Caller>>()
   let believedSince = 0
@@ -75,10 +78,15 @@ export function authenticator({ db, masterKey, plans, processes }: Authenticator
     return callerOf(user, 'session', plans)
   }
 
-  async function byUploadToken(credential: string): Promise<Caller> {
-    const found = await findUploadToken(db, credentialHash(credential))
-    if (!found) throw new ApiError('ACCESS_DENIED')
-    return { ...callerOf(found.user, 'upload-token', plans), uploadToken: found.token }
+  async function byUploadToken(credential: string, address: string): Promise<Caller> {
+    const now = Date.now()
+    const hash =
+      isIssuedToken(tokenSecret, credential) || (await earlier.mayBeToken()) ? credentialHash(credential) : undefined
+    const name = hash?.toString('base64')
+    const found = hash && name && !guessers.refuses(address, name, now) ? await findUploadToken(db, hash) : undefined
+    if (found) return { ...callerOf(found.user, 'upload-token', plans), uploadToken: found.token }
+    guessers.miss(address, name, now)
+    throw new ApiError('ACCESS_DENIED')
   }
 
   /** Looked up once for all who ask with it at the same time. */
@@ -86,7 +94,7 @@ export function authenticator({ db, masterKey, plans, processes }: Authenticator
     const known = believed.get(credential)
     if (known) return known
     const found = isUploadToken(credential)
-      ? byUploadToken(credential)
+      ? byUploadToken(credential, address)
       : credential.includes('.')
         ? bySession(credential)
         : byKey(credential, address)

@@ -60,6 +60,12 @@ export async function idempotent<T extends object>(
   }
 }
 
+/** Whose key it is: an answer may hold what a limited credential cannot ask for itself. */
+export function keyedBy({ user, uploadToken, scopes, resources, prefixes }: Caller) {
+  const isLimited = uploadToken !== undefined || [scopes, resources, prefixes].some(limit => limit !== null)
+  return { userId: user.id, credentialId: uploadToken?.id ?? user.credential_id, isLimited }
+}
+
 interface JsonCall {
   caller: Caller
   body: unknown
@@ -79,7 +85,7 @@ export async function onceByKey<T extends object>(
   const key = idempotencyKeyOf(exchange)
   if (key === undefined) return work(async () => {})
   const fingerprint = createHash('sha256').update(JSON.stringify(body)).digest('hex')
-  return idempotent(db, exchange, { userId: caller.user.id, key, route, fingerprint }, work)
+  return idempotent(db, exchange, { ...keyedBy(caller), key, route, fingerprint }, work)
 }
 
 /** As `onceByKey`, of a command that is done in one transaction, with its answer. */

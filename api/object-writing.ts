@@ -10,7 +10,7 @@ import { entryOf } from './audit.ts'
 import { assertStillLetIn, type Caller } from './authenticate.ts'
 import type { Place } from './blob-leases.ts'
 import type { Exchange } from './call.ts'
-import { idempotencyKeyOf, idempotent, type StoreAnswer } from './idempotent.ts'
+import { idempotencyKeyOf, idempotent, keyedBy, type StoreAnswer } from './idempotent.ts'
 import type { Parts } from './parts.ts'
 import { charging } from './storage-charge.ts'
 import { asOneUse } from './upload-token-use.ts'
@@ -51,7 +51,7 @@ export async function writeUpload(terms: UploadTerms, call: PlacedUpload, parts:
     // What an upload token fixes is a part of the request.
     const asked = [call.query, call.caller.uploadToken?.pins].filter(Boolean).map(fields => JSON.stringify(fields))
     const fingerprint = [sha256, fileName, ...asked].join(' ')
-    const request = { userId: call.caller.user.id, key, route: 'POST /v1/objects', fingerprint }
+    const request = { ...keyedBy(call.caller), key, route: 'POST /v1/objects', fingerprint }
     return idempotent<View>(parts.db, call.exchange, request, store =>
       spending(() => kept(arrived, call, parts, store)),
     )

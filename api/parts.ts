@@ -14,6 +14,7 @@ import type { Authenticate } from './authenticate.ts'
 import type { Patience } from './command.ts'
 import type { InCountries } from './countries.ts'
 import type { KnownSources } from './deploy-sources.ts'
+import type { EarlierCredentials } from './earlier-credentials.ts'
 import type { Endpoint } from './endpoint.ts'
 import type { HostFiles } from './host-files.ts'
 import type { HostReader } from './host-reader.ts'
@@ -68,6 +69,8 @@ export interface Parts {
   leases: RealtimeLeases
   access: StreamAccess
   sources: KnownSources
+  /** What was issued before credentials held a check. */
+  earlier: EarlierCredentials
   /** The snapshots of an account, by its id. */
   accountSnapshots: Remembered<SnapshotRow[]>
   /** What an account stores, by its id. */

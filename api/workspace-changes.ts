@@ -1,5 +1,6 @@
 import { type Db, transaction } from '../db/database.ts'
 import { withdrawingDeploys } from '../db/deploy-rights.ts'
+import { newWebhookAddress } from '../policy/webhooks/addresses.ts'
 import type { Caller } from './authenticate.ts'
 import type { Parts } from './parts.ts'
 
@@ -11,7 +12,11 @@ export async function changeMembers(
   change: (trx: Db) => Promise<unknown>,
 ): Promise<void> {
   const changed = await transaction(db, trx =>
-    withdrawingDeploys(trx, { keys: config.sealKeys, workspaceId, actor: user.id }, () => change(trx)),
+    withdrawingDeploys(
+      trx,
+      { keys: config.sealKeys, newAddress: () => newWebhookAddress(config.masterKey), workspaceId, actor: user.id },
+      () => change(trx),
+    ),
   )
   // The announcement reaches this process too, but maybe later than the next question.
   for (const appId of changed) sources.drop(appId)

@@ -5,6 +5,7 @@ import { type Db, openDatabase } from '../db/database.ts'
 import { setWebhook } from '../db/webhooks.ts'
 import { newAppId } from '../policy/ids.ts'
 import { sealKeys } from '../policy/seal.ts'
+import { newWebhookAddress } from '../policy/webhooks/addresses.ts'
 import { Supervisor } from '../workers/supervisor.ts'
 import { sendAtPace, type Target } from './deliveries.ts'
 import { startApi, startProgram } from './programs.ts'
@@ -72,7 +73,9 @@ async function seed(db: Db): Promise<string[]> {
   const paths: string[] = []
   for (let i = 0; i < webhooks; i++) {
     const appId = await seedApp(db, user.id)
-    paths.push(`/v2/git/webhook/${await setWebhook(db, sealKeys(masterKey), { appId, token: 'x', secret })}`)
+    paths.push(
+      `/v2/git/webhook/${await setWebhook(db, sealKeys(masterKey), { appId, address: newWebhookAddress(masterKey), token: 'x', secret })}`,
+    )
   }
   return paths
 }

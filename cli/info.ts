@@ -1,9 +1,10 @@
 import type { Command } from 'commander'
 import { createSession } from '../db/accounts.ts'
-import type { Db } from '../db/database.ts'
+import { type Db, transaction } from '../db/database.ts'
 import { withInstallation } from './database.ts'
 import { firstKey } from './first-account.ts'
 import type { Installation } from './installation.ts'
+import { recordAct } from './operator.ts'
 import { columns } from './terminal.ts'
 
 export const sessionSeconds = 86_400
@@ -11,9 +12,8 @@ export const sessionSeconds = 86_400
 /** Everything a script needs to talk to this platform. Scripts rely on exactly these keys. */
 export async function platformInfo(installation: Installation, db: Db) {
   const { config, secrets, dataDir } = installation
-  const session = secrets.userId
-    ? await createSession(db, config.masterKey, { userId: secrets.userId, lifeSeconds: sessionSeconds })
-    : null
+  const { userId } = secrets
+  const session = userId ? await mintSession(db, config.masterKey, userId) : null
   return {
     base_url: config.urls.base,
     blob_url: config.urls.blob,
@@ -30,6 +30,15 @@ export async function platformInfo(installation: Installation, db: Db) {
     database_url: config.databaseUrl,
     data_dir: dataDir,
   }
+}
+
+/** Who holds it may do whatever the first account may, so the record says who made it. */
+function mintSession(db: Db, masterKey: string, userId: string) {
+  return transaction(db, async trx => {
+    const session = await createSession(trx, masterKey, { userId, lifeSeconds: sessionSeconds })
+    await recordAct(trx, { action: 'info.session', accountId: userId, resource: session.id })
+    return session
+  })
 }
 
 export function infoCommand(program: Command): void {

@@ -18,6 +18,7 @@ import { logsCommand } from './logs.ts'
 import { mailCommand } from './mail.ts'
 import { opsCommand } from './ops.ts'
 import { plansCommand } from './plans.ts'
+import { guardTerminal } from './printable.ts'
 import { psCommand } from './ps.ts'
 import { testCommand } from './test.ts'
 import { upCommand } from './up.ts'
@@ -55,6 +56,7 @@ for (const add of [
 ])
   add(program)
 
+guardTerminal(console)
 program.parseAsync().then(
   () => process.exit(process.exitCode ?? 0),
   error => {

@@ -3,6 +3,7 @@ import type { OperationKind } from '../db/operations.ts'
 import type { OperationStory } from '../db/operator.ts'
 import type { SnapshotRow } from '../db/snapshots.ts'
 import { aligned, clock, lineOf, since, sourceOf } from './ops-words.ts'
+import { oneLine } from './printable.ts'
 
 /** A wake-up that took longer than this is worth a word. */
 const claimSeconds = 10
@@ -29,7 +30,7 @@ const nextSteps: Record<DeploymentState, string> = {
 export function explanation(story: OperationStory, lane: LaneState, now: Date): string {
   const { operation, deployment, snapshot, app, events, acts, retries, logTail } = story
   const sections: [string, string[]][] = [
-    ['', [`${headline(story)}`, `  ${verdict(story, now)}`]],
+    ['', [headline(story), `  ${verdict(story, now)}`]],
     ['What holds it', holds(story, lane, now)],
     ['What comes next', next(story)],
     [
@@ -49,7 +50,7 @@ export function explanation(story: OperationStory, lane: LaneState, now: Date): 
     ['Who did what', aligned(acts.map(({ at, actor, act }) => [clock(at), `${actor}: ${act}`]))],
     ['Tried again as', retries.map(other => lineOf(other, now))],
     ['What failed last on this application', lastFailure(story, now)],
-    ['Last lines of its log', events.length > 0 && logTail.length === 0 ? ['(empty)'] : logTail],
+    ['Last lines of its log', events.length > 0 && logTail.length === 0 ? ['(empty)'] : logTail.map(oneLine)],
   ]
   return sections
     .filter(([, lines]) => lines.length > 0)
@@ -63,7 +64,7 @@ export function headline({
   app,
 }: Pick<OperationStory, 'operation' | 'deployment' | 'app'>): string {
   const of = app?.name ?? operation.target_id
-  return `${operation.kind} of ${of}${deployment ? `: ${sourceOf(deployment)}` : ''}`
+  return oneLine(`${operation.kind} of ${of}${deployment ? `: ${sourceOf(deployment)}` : ''}`)
 }
 
 /** One sentence: how it stands. */
@@ -86,18 +87,22 @@ export function verdict({ operation, deployment }: OperationStory, now: Date): s
     cancelled: 'CANCELLED',
   }[state]
   const why = [code, message].filter(Boolean).join(': ')
-  return `${words} ${ended}${why ? `: ${why}` : '.'}`
+  return oneLine(`${words} ${ended}${why ? `: ${why}` : '.'}`)
 }
 
 /** Why it does not go on by itself right now, the nearest reason first. */
 export function holds(
-  { operation, deployment, before, app, host }: OperationStory,
+  { operation, deployment, before, app, host, slotHolders }: OperationStory,
   lane: LaneState,
   now: Date,
 ): string[] {
   if (!['queued', 'running'].includes(operation.state)) return []
   const reasons: string[] = []
   if (deployment?.waiting_for) reasons.push(deployment.waiting_for)
+  if (slotHolders.length > 0) {
+    const holders = slotHolders.map(({ id, appId }) => `operation ${id.slice(0, 8)} of application ${appId}`)
+    reasons.push(`building now: ${holders.join(', ')}`)
+  }
   const copying = before.find(other => other.kind === 'snapshot' && other.state === 'running')
   if (copying && deployment)
     reasons.push(`It changes versions only after the snapshot under way: ${lineOf(copying, now)}`)

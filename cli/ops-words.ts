@@ -1,4 +1,5 @@
 import type { OperationLine, OperationStory } from '../db/operator.ts'
+import { oneLine } from './printable.ts'
 import { columns } from './terminal.ts'
 
 /** An operation in one line, for lists inside of other things. */
@@ -7,7 +8,7 @@ export function lineOf(line: OperationLine, now: Date): string {
   const what = revision ? ` of ${revision.slice(0, 7)}${branch ? ` (${branch})` : ''}` : ''
   const when = since(line.finished_at ?? line.started_at ?? line.created_at, now)
   const why = [code, message].filter(Boolean).join(': ') || step
-  return `${id.slice(0, 8)} ${kind}${what}, ${state} ${when}${why ? `, ${why}` : ''}`
+  return oneLine(`${id.slice(0, 8)} ${kind}${what}, ${state} ${when}${why ? `, ${why}` : ''}`)
 }
 
 /** `berth ops list` for people. */

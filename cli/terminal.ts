@@ -1,8 +1,10 @@
+import { oneLine, printable } from './printable.ts'
+
 /** Says one line of progress to the person in front. */
 export type Say = (line: string) => void
 
 export const sayOnStderr: Say = line => {
-  process.stderr.write(`${line}\n`)
+  process.stderr.write(`${printable(line)}\n`)
 }
 
 /** Runs a long step with its name, a sign of life every 10 s, and its duration at the end when it was over 2 s. */
@@ -20,7 +22,8 @@ export async function step<T>(say: Say, name: string, work: () => Promise<T>): P
 }
 
 /** Columns that are aligned, except for the last. */
-export function columns(rows: readonly (readonly string[])[], indent = '  '): string {
+export function columns(texts: readonly (readonly string[])[], indent = '  '): string {
+  const rows = texts.map(row => row.map(oneLine))
   const widths = rows[0]?.map((_, n) => Math.max(...rows.map(row => row[n]?.length ?? 0))) ?? []
   const cells = (row: readonly string[]) =>
     row.map((cell, n) => (n < row.length - 1 ? cell.padEnd(widths[n] ?? 0) : cell))

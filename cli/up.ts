@@ -9,6 +9,7 @@ import { type DataPlace, type Installation, openDataPlace, openInstallation } fr
 import { reviveDocker } from './parts/docker.ts'
 import { ensureImages, firstImages } from './parts/images.ts'
 import { dockerOptions, startPlatform } from './platform.ts'
+import { startReport } from './start-report.ts'
 import { summary } from './summary.ts'
 import type { Say } from './terminal.ts'
 
@@ -33,17 +34,13 @@ export function upCommand(program: Command): void {
 /** Runs the platform until a signal. Progress goes to stderr, and to the person who started it detached. */
 async function upInForeground(place: DataPlace, adopts?: boolean): Promise<void> {
   const release = lockSupervisor(place.runFolder)
-  const say: Say = line => {
-    process.stderr.write(`${line}\n`)
-    if (process.connected) process.send?.({ say: line })
-  }
+  const { say, done } = startReport(process)
   const supervisor = new Supervisor({ ...place, say })
   const ended = stopOnSignal(supervisor, say)
   try {
     const text = await Promise.race([start({ ...place, adopts }, supervisor, say), ended.then(() => null)])
     if (text === null) return
-    console.log(text)
-    if (process.connected) process.send?.({ summary: text })
+    done(text)
     await ended
     say('Stopped. Applications keep running; stop them too with: berth down --apps')
   } finally {

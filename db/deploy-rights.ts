@@ -11,6 +11,7 @@ export const deployingRoles: readonly string[] = roles.filter(role => permits(ro
 
 interface Change {
   keys: SealKeys
+  newAddress(): string
   workspaceId: string
   /** Who makes the change. */
   actor: string
@@ -28,7 +29,7 @@ interface Pair {
  */
 export async function withdrawingDeploys(
   trx: Db,
-  { keys, workspaceId, actor }: Change,
+  { keys, newAddress, workspaceId, actor }: Change,
   change: () => Promise<unknown>,
 ): Promise<string[]> {
   // Changes of one workspace take turns; whoever is not in it locks nothing.
@@ -40,7 +41,7 @@ export async function withdrawingDeploys(
   await change()
   const kept = new Set((await stillDeploying(trx, before)).map(keyOf))
   const lost = before.filter(pair => !kept.has(keyOf(pair)))
-  const acts = [...(await unlink(trx, lost)), ...(await renew(trx, keys, lost))]
+  const acts = [...(await unlink(trx, lost)), ...(await renew(trx, keys, newAddress, lost))]
   if (acts.length > 0) await tell(trx, actor, acts)
   return [...new Set(acts.map(({ appId }) => appId))]
 }
@@ -82,10 +83,10 @@ async function unlink(trx: Db, lost: Pair[]): Promise<Act[]> {
   return removed.map(({ app_id }) => ({ appId: app_id, action: 'apps.unlink' }))
 }
 
-async function renew(trx: Db, keys: SealKeys, lost: Pair[]): Promise<Act[]> {
+async function renew(trx: Db, keys: SealKeys, newAddress: () => string, lost: Pair[]): Promise<Act[]> {
   const acts: Act[] = []
   for (const appId of idsOf(lost))
-    if (await renewWebhook(trx, keys, appId)) acts.push({ appId, action: 'apps.webhook' })
+    if (await renewWebhook(trx, keys, appId, newAddress())) acts.push({ appId, action: 'apps.webhook' })
   return acts
 }
 

@@ -136,6 +136,19 @@ export async function appendLog(
   return rowCount === 1
 }
 
+/** The end of a deployment's log, some thousand characters at most. */
+export async function lastWords(db: Db, deploymentId: string): Promise<string> {
+  const rows: { text: string }[] = await db('deployment_logs')
+    .where({ deployment_id: deploymentId })
+    .orderBy('seq', 'desc')
+    .limit(5)
+    .select(db.raw('right(text, 1000) as text'))
+  return rows
+    .reverse()
+    .map(({ text }) => text)
+    .join('')
+}
+
 /** The whole log so far, oldest first; at most `deploymentLogs.wholeBytes` of one that an older version has written. */
 export async function readLog(db: Db, deploymentId: string): Promise<string> {
   const { rows }: { rows: { text: string }[] } = await db.raw(

@@ -11,6 +11,10 @@ export interface StoredAnswer {
 
 export interface KeyedRequest {
   userId: string
+  /** Which key, session or upload token asks. */
+  credentialId: string
+  /** It may do less than its account: what another one was answered is not for it. */
+  isLimited: boolean
   key: string
   /** Method and path of the endpoint. */
   route: string
@@ -27,17 +31,19 @@ export type Claim =
 /** Takes a key for its first request, or says what became of it. Keys live 24 h. */
 export async function claim(db: Db, request: KeyedRequest): Promise<Claim> {
   const { rows } = await db.raw(
-    `insert into idempotency_keys as k (user_id, key, route, fingerprint) values (?, ?, ?, ?)
+    `insert into idempotency_keys as k (user_id, credential_id, key, route, fingerprint) values (?, ?, ?, ?, ?)
      on conflict (user_id, key) do update set
-       route = excluded.route, fingerprint = excluded.fingerprint, status = null, body = null, headers = null, created_at = now()
+       credential_id = excluded.credential_id, route = excluded.route, fingerprint = excluded.fingerprint, status = null, body = null, headers = null, created_at = now()
      where k.created_at < now() - interval '24 hours'
         or (k.status is null and k.created_at < now() - make_interval(mins => ?))
      returning 1`,
-    [request.userId, request.key, request.route, request.fingerprint, givenUpMinutes],
+    [request.userId, request.credentialId, request.key, request.route, request.fingerprint, givenUpMinutes],
   )
   if (rows.length > 0) return { state: 'first' }
   const row = await db('idempotency_keys').where({ user_id: request.userId, key: request.key }).first()
   if (!row) return { state: 'running' }
+  const isForeign = row.credential_id !== null && row.credential_id !== request.credentialId
+  if (isForeign && request.isLimited) return { state: 'reused' }
   if (row.route !== request.route || row.fingerprint !== request.fingerprint) return { state: 'reused' }
   if (row.status === null) return { state: 'running' }
   return { state: 'answered', answer: { status: row.status, body: JSON.parse(row.body), headers: row.headers ?? {} } }

@@ -1,5 +1,6 @@
 import type { Knex } from 'knex'
 import { type AppRow, loadApp } from './apps.ts'
+import { type SlotHolder, slotHolders, waitingForSlot } from './build-slots.ts'
 import type { Db } from './database.ts'
 import type { DeploymentRow, DeploymentState } from './deployments.ts'
 import { findHost, type HostRow } from './hosts.ts'
@@ -81,6 +82,8 @@ export interface OperationStory {
   /** Null when it was deleted. */
   app: AppRow | null
   host: HostRow | null
+  /** Who holds the build slots that it waits for; empty when it does not. */
+  slotHolders: SlotHolder[]
   logTail: string[]
 }
 
@@ -113,6 +116,7 @@ export async function storyOf(db: Db, id: string, logLines: number): Promise<Ope
     lastFailure: (await ofApp().where('operations.state', 'error').orderBy('operations.seq', 'desc').first()) ?? null,
     app: app ?? null,
     host: host ?? null,
+    slotHolders: app && operation.step === waitingForSlot ? await slotHolders(db, app.host_id) : [],
     logTail: deployment ? await logTail(db, deployment.id, logLines) : [],
   }
 }

@@ -11,6 +11,8 @@ export const webhookRow = (appId: string, what: 'address' | 'token' | 'secret'):
 
 export interface WebhookSettings {
   appId: string
+  /** For one that has none yet. */
+  address: string
   /** Access token of any git provider. */
   token: string
   /** What deliveries are signed with; null = they are not looked at. */
@@ -21,8 +23,11 @@ export interface WebhookSettings {
  * Gives an application its webhook and resolves to the address, 64 hex. Set again it replaces token and secret and keeps the
  * address, and also the server that the token may go to.
  */
-export async function setWebhook(db: Db, keys: SealKeys, { appId, token, secret }: WebhookSettings): Promise<string> {
-  const address = randomBytes(32).toString('hex')
+export async function setWebhook(
+  db: Db,
+  keys: SealKeys,
+  { appId, address, token, secret }: WebhookSettings,
+): Promise<string> {
   const [row] = await db('git_webhooks')
     .insert({
       id: newId(),
@@ -44,10 +49,9 @@ export async function setWebhook(db: Db, keys: SealKeys, { appId, token, secret 
 }
 
 /** A new address, and a new secret where there was one: nobody knows them yet. False when the application has no webhook. */
-export async function renewWebhook(trx: Db, keys: SealKeys, appId: string): Promise<boolean> {
+export async function renewWebhook(trx: Db, keys: SealKeys, appId: string, address: string): Promise<boolean> {
   const row = await trx('git_webhooks').where({ app_id: appId }).forUpdate().first('secret_sealed')
   if (!row) return false
-  const address = randomBytes(32).toString('hex')
   const secret = randomBytes(32).toString('hex')
   await trx('git_webhooks')
     .where({ app_id: appId })

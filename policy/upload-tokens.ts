@@ -1,4 +1,5 @@
 import { hkdfSync } from 'node:crypto'
+import { checkLength, endsWithCheck, hexCheck } from './credential-check.ts'
 import { alphabet62 } from './ids.ts'
 import { deriveKey } from './keys.ts'
 
@@ -11,6 +12,15 @@ export const uploadTokenSecret = (masterKeyHex: string): Buffer => deriveKey(mas
 
 /** The text of a token: whoever has the secret can say it again, so that a repeated request is answered without keeping it. */
 export function uploadToken(secret: Buffer, id: string): string {
+  const random = earlierUploadToken(secret, id).slice(0, -checkLength)
+  return random + hexCheck(secret, random)
+}
+
+/** Whether this installation may have issued a token; those from before there was a check are none of these. */
+export const isIssuedToken = endsWithCheck
+
+/** The text of a token from before there was a check in it. */
+export function earlierUploadToken(secret: Buffer, id: string): string {
   const bytes = new Uint8Array(hkdfSync('sha256', secret, Buffer.alloc(0), id, 128))
   const fair = [...bytes].filter(byte => byte < 248) // from there on some characters would be likelier than others
   return `bup_${fair

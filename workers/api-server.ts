@@ -9,6 +9,7 @@ import { authenticator } from '../api/authenticate.ts'
 import { heldCall } from '../api/command.ts'
 import { openCountries } from '../api/countries.ts'
 import { KnownSources } from '../api/deploy-sources.ts'
+import { EarlierCredentials } from '../api/earlier-credentials.ts'
 import { healthChecks } from '../api/health.ts'
 import { hostCall } from '../api/host-call.ts'
 import { httpHostFiles } from '../api/host-files.ts'
@@ -99,6 +100,7 @@ export async function serveApi(config: Config): Promise<void> {
     leases: new RealtimeLeases(db, config.rateLimitScale),
     access: new StreamAccess({ authenticate, db }, notifications),
     sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
+    earlier: new EarlierCredentials(db),
     accountSnapshots: new Remembered(accountSnapshotsSeconds),
     blobUsage: new Remembered(blobStatsSeconds),
     metrics: new Remembered(metricsSeconds),

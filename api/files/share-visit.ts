@@ -8,6 +8,7 @@ import { objectHeaders, privateHeaders } from '../../policy/object-headers.ts'
 import type { ObjectName } from '../../policy/object-names.ts'
 import { publicUrlOf } from '../../policy/object-urls.ts'
 import { readVisit, type Visit, visitCookieName, visitSeconds, visitValue } from '../../policy/share-visits.ts'
+import { networkOf } from '../address.ts'
 import type { Exchange } from '../call.ts'
 import type { Parts } from '../parts.ts'
 import type { Reply } from '../respond.ts'
@@ -44,7 +45,7 @@ const nameOf = ({ owner_id, bucket, key }: ShareRow): ObjectName => ({ ownerId: 
 async function openShare(id: string, { address }: Exchange, { db, limiter, config }: Parts) {
   const share = shareIdPattern.test(id) ? await findShare(db, id) : undefined
   if (!share) return undefined
-  const visited = { link: id, address, scale: config.rateLimitScale }
+  const visited = { link: id, address: networkOf(address), scale: config.rateLimitScale }
   await limiter.admit(ownCounters('links.share', linkVisits.share, visited))
   const found = await openObject(db, nameOf(share))
   return found?.object.birth === share.birth ? { share, found } : undefined

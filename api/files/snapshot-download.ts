@@ -1,6 +1,7 @@
 import { findGood, type SnapshotRow } from '../../db/snapshots.ts'
 import { countersOf } from '../../policy/limits.ts'
 import { linkSecret, readLink } from '../../policy/snapshot-links.ts'
+import { networkOf } from '../address.ts'
 import type { Exchange } from '../call.ts'
 import type { Parts } from '../parts.ts'
 import type { Reply } from '../respond.ts'
@@ -18,7 +19,7 @@ export async function downloadSnapshot(exchange: Exchange, parts: Parts): Promis
 }
 
 async function countAddress(address: string, { limiter, config, isInside }: Parts): Promise<void> {
-  const outsideAddress = isInside(address) ? undefined : address
+  const outsideAddress = isInside(address) ? undefined : networkOf(address)
   const { rateLimitScale: scale, rateLimitBlockSeconds: budgetBlockSeconds } = config
   await limiter.admit(countersOf('files', [], { outsideAddress, scale, budgetBlockSeconds }))
 }

@@ -3,6 +3,7 @@ import { linkVisits, ownCounters } from '../../policy/limits.ts'
 import { objectHeaders, privateHeaders } from '../../policy/object-headers.ts'
 import { readLinkToken } from '../../policy/object-links.ts'
 import { objectName } from '../../policy/object-names.ts'
+import { networkOf } from '../address.ts'
 import type { Exchange } from '../call.ts'
 import type { Parts } from '../parts.ts'
 import type { Reply } from '../respond.ts'
@@ -15,7 +16,7 @@ export async function followLink(token: string, exchange: Exchange, parts: Parts
   const link = reads(exchange) ? readLinkToken(parts.config.sealKeys, token, new Date()) : null
   const name = link && objectName(link.id)
   if (!link || !name) return notFound
-  const { address } = exchange
+  const address = networkOf(exchange.address)
   const scale = parts.config.rateLimitScale
   const visited = { link: token.slice(-43), address, user: { id: name.ownerId }, scale }
   await parts.limiter.admit(ownCounters('links.temporary', linkVisits.temporary, visited))

@@ -8,7 +8,13 @@ import { durationSeconds, shortExpirySeconds } from '../../policy/object-expiry.
 import { isBlockedType } from '../../policy/object-types.ts'
 import { assertWithin } from '../../policy/prefix-limits.ts'
 import { expireField, metadataField, nameField, prefixField } from '../../policy/upload-fields.ts'
-import { pinsBytes, type UploadPins, uploadToken, uploadTokenSecret } from '../../policy/upload-tokens.ts'
+import {
+  earlierUploadToken,
+  pinsBytes,
+  type UploadPins,
+  uploadToken,
+  uploadTokenSecret,
+} from '../../policy/upload-tokens.ts'
 import type { Caller } from '../authenticate.ts'
 import { isoTime, optional, usually } from '../fields.ts'
 import { idempotencyErrors, inOneTransaction } from '../idempotent.ts'
@@ -85,10 +91,12 @@ export const uploadTokensCreate = blobEndpoint({
         maxUses: max_uses,
       })
       // The answer to a repeated request is kept without the token, which is as good as a key while it lives.
-      return { id, expires_at: expiresAt.toISOString(), max_uses }
+      return { id, checked: true, expires_at: expiresAt.toISOString(), max_uses }
     })
-    const { id, ...answer } = minted
-    return { token: uploadToken(secret, id), ...answer }
+    const { id, checked, ...answer } = minted
+    // What is answered again may have been minted by an earlier version.
+    const text = checked ? uploadToken : earlierUploadToken
+    return { token: text(secret, id), ...answer }
   },
 })
 

@@ -9,7 +9,7 @@ import type { Caller } from '../authenticate.ts'
 import type { Exchange } from '../call.ts'
 import { wakeLane } from '../command.ts'
 import { endpoint } from '../endpoint.ts'
-import { idempotencyErrors, idempotencyKeyOf, idempotent } from '../idempotent.ts'
+import { idempotencyErrors, idempotencyKeyOf, idempotent, keyedBy } from '../idempotent.ts'
 import type { Parts } from '../parts.ts'
 import { discard, isArchive, oneFile, receiveFile, type Upload, uploadErrors } from '../uploads.ts'
 import { createdView } from '../views/app.ts'
@@ -63,7 +63,7 @@ export const appsCreate = endpoint({
     try {
       const create = (store?: Store) => createFrom(upload, caller, exchange, parts, store)
       if (key === undefined) return await create()
-      const request = { userId: caller.user.id, key, route: 'POST /v2/apps', fingerprint: upload.sha256 }
+      const request = { ...keyedBy(caller), key, route: 'POST /v2/apps', fingerprint: upload.sha256 }
       return await idempotent(parts.db, exchange, request, create)
     } finally {
       // Attached segments stay: only one that nothing refers to can be discarded.

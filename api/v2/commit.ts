@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { appFile, appFolder } from '../../policy/app-paths.ts'
 import { queueCommit, type StoreAnswer } from '../commits.ts'
 import { endpoint } from '../endpoint.ts'
-import { idempotencyErrors, idempotencyKeyOf, idempotent } from '../idempotent.ts'
+import { idempotencyErrors, idempotencyKeyOf, idempotent, keyedBy } from '../idempotent.ts'
 import { discard, isArchive, oneFile, receiveFile, uploadErrors } from '../uploads.ts'
 import { configurationErrors } from './app-creation.ts'
 
@@ -42,7 +42,7 @@ export const appsCommit = endpoint({
       if (key === undefined) await commit()
       else {
         const route = `POST /v2/apps/${app.id}/commit ${folder}`
-        const request = { userId: caller.user.id, key, route, fingerprint: `${upload.sha256} ${upload.fileName}` }
+        const request = { ...keyedBy(caller), key, route, fingerprint: `${upload.sha256} ${upload.fileName}` }
         await idempotent(parts.db, exchange, request, commit)
       }
     } finally {

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import type { GitProvider } from '../../activities/git-provider.ts'
 import { removeWebhook, setWebhook } from '../../db/webhooks.ts'
 import { ApiError } from '../../policy/errors.ts'
+import { newWebhookAddress } from '../../policy/webhooks/addresses.ts'
 import { endpoint } from '../endpoint.ts'
 
 /** In place of a token: removes webhook, token and secret. */
@@ -30,7 +31,8 @@ export const appsWebhook = endpoint({
     }
     if (body.access_token.trim() === '' || (await isRefused(body.access_token, gitProvider)))
       throw new ApiError('INVALID_ACCESS_TOKEN')
-    const settings = { appId: app.id, token: body.access_token, secret: body.secret ?? null }
+    const fresh = newWebhookAddress(config.masterKey)
+    const settings = { appId: app.id, address: fresh, token: body.access_token, secret: body.secret ?? null }
     const address = await setWebhook(db, config.sealKeys, settings)
     sources.drop(app.id)
     return { webhook: webhookUrl(config.urls.base, address) }

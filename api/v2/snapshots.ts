@@ -8,7 +8,7 @@ import { linkSecret } from '../../policy/snapshot-links.ts'
 import { outcomeOf, wakeLane } from '../command.ts'
 import { type Call, endpoint } from '../endpoint.ts'
 import { isoTime } from '../fields.ts'
-import { idempotencyErrors, idempotencyKeyOf, idempotent } from '../idempotent.ts'
+import { idempotencyErrors, idempotencyKeyOf, idempotent, keyedBy } from '../idempotent.ts'
 import type { Parts } from '../parts.ts'
 import { type Linking, linkView, snapshotView } from '../views/snapshot.ts'
 
@@ -68,7 +68,7 @@ export const appsSnapshotsCreate = endpoint({
     await assertReachable(app.host_id, parts)
     const key = idempotencyKeyOf(exchange)
     if (key === undefined) return linkView(await taken(call, parts), linking(parts))
-    const request = { userId: caller.user.id, key, route: `POST /v2/apps/${app.id}/snapshots`, fingerprint: '' }
+    const request = { ...keyedBy(caller), key, route: `POST /v2/apps/${app.id}/snapshots`, fingerprint: '' }
     return idempotent(parts.db, exchange, request, async store => {
       const answer = linkView(await taken(call, parts, request), linking(parts))
       await store(parts.db, answer)

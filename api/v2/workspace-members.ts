@@ -14,7 +14,11 @@ import { userId, workspaceId } from '../fields.ts'
 import { idempotencyErrors, inOneTransaction } from '../idempotent.ts'
 import { changeMembers } from '../workspace-changes.ts'
 
-const group = z.enum(memberRoles, { error: 'INVALID_GROUP' })
+const group = z
+  .enum(memberRoles, { error: 'INVALID_GROUP' })
+  .describe(
+    'What the member may do. From `maintain` on a member deploys code, which runs with the variables and files of the application: give it only to whom you trust with their values.',
+  )
 const code = z.string({ error: 'INVALID_CODE' }).regex(/^[a-f0-9]{32}$/, 'INVALID_CODE')
 
 /** Contract 8: whoever wants to join asks for a code, and gives it to an owner. */

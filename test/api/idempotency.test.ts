@@ -224,3 +224,22 @@ test.serial('what a plan or a platform that is away stood against is tried again
   await api().db('hosts').update({ draining: false })
   t.is((await upload()).status, 200)
 })
+
+test.serial(
+  'an answer is given again to whoever was given it, and to keys that may do everything; never to a limited one',
+  async t => {
+    const ana = await api().makeUser()
+    const minted = (who: TestUser | string, key: string) =>
+      api().blobAs(who).post('/v1/upload-tokens', '{}', { 'idempotency-key': key })
+    const limited = (await api().makeKey(ana, { scopes: ['blob:write'], prefixes: ['own/'] })).key
+    const other = (await api().makeKey(ana, {})).key
+    const first = await minted(ana, 'k')
+    t.is(first.status, 200, first.text)
+    t.deepEqual(said(await minted(limited, 'k')), [409, 'IDEMPOTENCY_KEY_REUSED'])
+    t.deepEqual([replayed(await minted(ana, 'k')), replayed(await minted(other, 'k'))], ['true', 'true'])
+    const write = JSON.stringify({ prefix: 'own' })
+    const own = () => api().blobAs(limited).post('/v1/upload-tokens', write, { 'idempotency-key': 'mine' })
+    t.is(replayed(await own()), null)
+    t.is(replayed(await own()), 'true', 'its own')
+  },
+)

@@ -1,8 +1,11 @@
-import { userInfo } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
+import { deploymentView } from '../../api/views/deployment.ts'
+import { operatorName } from '../../cli/operator.ts'
 import { explanation, holds, type LaneState } from '../../cli/ops-explanation.ts'
+import { takeSlot, waitForSlot } from '../../db/build-slots.ts'
 import { type Db, transaction } from '../../db/database.ts'
+import { listDeployments } from '../../db/deployment-history.ts'
 import { appendLog, record } from '../../db/deployments.ts'
 import { queueDeploy } from '../../db/deploys.ts'
 import * as operations from '../../db/operations.ts'
@@ -85,6 +88,23 @@ test.serial('what waits is told with its place, what runs before it, and what ho
   t.deepEqual(building.holds, ['Both build slots of h1 are taken.'])
   t.regex(building.text, /RUNS since/)
   t.regex(building.text, /What comes next:\n {2}dependencies are installed/)
+})
+
+test.serial('who holds the build slots is told to operators, and their place to customers', async t => {
+  const { db } = await database
+  const [other, own] = [await shop(db), await shop(db)]
+  const [builds, waits] = [await other.push('a'.repeat(40)), await own.push('b'.repeat(40))]
+  for (const { app } of [other, own]) await operations.claimNext(db, app.id)
+  await takeSlot(db, builds.deploymentId)
+  await waitForSlot(db, waits.operationId, 'h1')
+  const [story] = await listDeployments(db, own.app.id, { limit: 1 })
+  const shown = JSON.stringify(deploymentView(story!))
+  t.regex(shown, /a build slot of host h1 \(place \d+\)/)
+  for (const id of [builds.operationId, builds.operationId.slice(0, 8), other.app.id]) t.false(shown.includes(id))
+  const told = (await own.told(waits.operationId)).holds.join('\n')
+  t.true(told.includes(`operation ${builds.operationId.slice(0, 8)} of application ${other.app.id}`), told)
+  await takeSlot(db, waits.deploymentId)
+  t.false((await own.told(waits.operationId)).holds.join('\n').includes(other.app.id))
 })
 
 test.serial('a silent host, a lane that does not run and a Temporal that is away are named as what holds', async t => {
@@ -283,7 +303,7 @@ test.serial('the commands: a list, an explanation, a retry and a cancel that wai
   t.regex(explained.stdout, /FAILED[\s\S]*lane +app\/[0-9a-f]{24}, unknown/)
   const retried = JSON.parse((await ops('retry', deploy.operationId, '--json')).stdout)
   t.like(await operations.find(db, retried.operation), {
-    actor: `operator:${process.env.SUDO_USER ?? userInfo().username}`,
+    actor: operatorName(),
   })
   await operations.claimNext(db, app.id)
   const cancelled = ops('cancel', retried.operation, '--json')

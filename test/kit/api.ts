@@ -9,6 +9,7 @@ import { endpoints, jsonSurface, surfaces } from '../../api/app.ts'
 import { authenticator } from '../../api/authenticate.ts'
 import { heldCall } from '../../api/command.ts'
 import { KnownSources } from '../../api/deploy-sources.ts'
+import { EarlierCredentials } from '../../api/earlier-credentials.ts'
 import { commonErrors, type Endpoint } from '../../api/endpoint.ts'
 import { hostCall } from '../../api/host-call.ts'
 import { httpHostFiles } from '../../api/host-files.ts'
@@ -237,6 +238,7 @@ export async function openApiFor(
     metrics: new Remembered(metricsSeconds),
     gitProvider: null,
     sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
+    earlier: new EarlierCredentials(db),
     service: new ServiceStatus([]),
     isInside: () => true,
     isBlocked: () => false,

@@ -31,7 +31,7 @@ async function setting(db: Db) {
 test.serial("a webhook's token goes to the server of its first push only", async t => {
   const { db } = await database
   const { app, deploy, credentials } = await setting(db)
-  await setWebhook(db, testKeys, { appId: app.id, token: 'the-token', secret: null })
+  await setWebhook(db, testKeys, { appId: app.id, address: 'a'.repeat(64), token: 'the-token', secret: null })
   const here = await deploy('webhook', 'https://git.example.org/a/b.git')
   t.is(await credentials(here), null)
   await db('git_webhooks').where({ app_id: app.id }).update({ token_host: 'https://git.example.org' })

@@ -55,8 +55,13 @@ test.serial('what an older key has sealed is sealed with the current one, in pag
   const many = Object.fromEntries(Array.from({ length: 250 }, (_, n) => [`V${n}`, `value ${n}`]))
   await put(db, one, app, many)
   await put(db, two, other, { A: 'a' })
-  const address = await setWebhook(db, one, { appId: app, token: 'a token', secret: 'a secret' })
-  await setWebhook(db, two, { appId: other, token: 'another', secret: null })
+  const address = await setWebhook(db, one, {
+    appId: app,
+    address: 'a'.repeat(64),
+    token: 'a token',
+    secret: 'a secret',
+  })
+  await setWebhook(db, two, { appId: other, address: 'b'.repeat(64), token: 'another', secret: null })
   t.deepEqual([...(await countSealed(db))].sort(), [
     [1, 253],
     [2, 3],

@@ -2,7 +2,13 @@ import test from 'ava'
 import { testApi } from '../../kit/api.ts'
 import { here, madeObject } from '../../kit/stored-objects.ts'
 
-const api = testApi({ scale: 1, parts: base => ({ config: { ...base.config, trustedProxies: ['127.0.0.1'] } }) })
+const api = testApi({
+  scale: 1,
+  parts: base => ({
+    config: { ...base.config, trustedProxies: ['127.0.0.1'] },
+    isInside: address => !address.startsWith('2001:db8:5:'),
+  }),
+})
 
 /** How often each status is told to as many visits at once, and one of the answers of the highest. */
 async function visits(url: string, count: number, address: string, init: RequestInit = {}) {
@@ -69,4 +75,29 @@ test('ten wrong passwords in ten minutes, however many at once; right ones do no
   t.deepEqual((await visits(url, 16, '10.3.1.1', form('wrong'))).told, { 403: 10, 429: 6 })
   t.deepEqual((await visits(url, 1, '10.3.1.1', form('correct horse'))).told, { 429: 1 })
   t.deepEqual((await visits(url, 1, '10.3.1.2', form('correct horse'))).told, { 303: 1 })
+})
+
+test('an IPv6 network is one visitor, whichever of its addresses it visits from', async t => {
+  const ana = await api().makeUser()
+  const { id } = await madeObject(api(), ana)
+  const made = await api()
+    .blobAs(ana)
+    .post('/v1/shares', JSON.stringify({ object: id }))
+  const answer = await api().blobAs(ana).get(`/v1/objects/download?object=${id}&redirect=false`)
+  const counted = { share: here(api(), made.body.response.url), link: here(api(), answer.body.response.url) }
+  for (const [kind, url] of Object.entries(counted)) {
+    for (const address of ['2001:db8:4:1::1', '2001:db8:4:1:ffff::2', '2001:db8:4:2::1']) await visits(url, 1, address)
+    const rows = await api()
+      .db('rate_limits')
+      .where('key', 'like', `%${kind === 'link' ? 'temporary' : kind}/link+address/%2001:db8:4:%`)
+    t.deepEqual(rows.map(({ used }) => used).sort(), [1, 2], kind)
+  }
+  const snapshots = `${api().filesUrl}/applications/x/none.zip?key`
+  for (const address of ['2001:db8:5:1::1', '2001:db8:5:1::2']) await visits(snapshots, 1, address)
+  const rows = await api().db('rate_limits').where('key', 'like', '%2001:db8:5:%')
+  t.deepEqual(
+    rows.map(({ used }) => used),
+    [2],
+    'snapshots',
+  )
 })

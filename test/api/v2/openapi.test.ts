@@ -60,3 +60,8 @@ test('nothing of the validator leaks into the schemas', t => {
   for (const word of ['"openapi":{', '~standard', '"$schema"', 'INVALID_TYPE']) t.false(text.includes(word), word)
   t.true(text.includes('"name":"rawData","in":"query","required":false,"schema":{"type":"boolean"}'))
 })
+
+test('where roles are given it is said what the one that deploys can reach', t => {
+  const told = JSON.stringify(openApiDocument(endpoints, 'http://x'))
+  t.is(told.match(/From `maintain` on a member deploys code, which runs with the variables/g)?.length, 2)
+})
