@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import test from 'ava'
-import type { AppHostOptions } from '../../activities/app-host.ts'
+import type { AppHostOptions } from '../../activities/app-host-options.ts'
 import { withLastLines } from '../../activities/build-words.ts'
 import { installRelease } from '../../activities/install.ts'
 import type { Release } from '../../activities/release.ts'
