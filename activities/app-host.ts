@@ -33,6 +33,7 @@ import {
   writePrepared,
 } from './release-files.ts'
 import { bringSource, type Owner } from './release-source.ts'
+import type { RouteGate } from './route-gate.ts'
 import type { Snapshots } from './snapshots.ts'
 import type { Volumes } from './volume.ts'
 
@@ -66,6 +67,8 @@ export interface AppHostOptions {
   sharedUid: number | null
   /** Id of this boot of the machine. */
   bootId: string
+  /** Waited for before a container with a port is started; left out where no routes are kept. */
+  routed?: RouteGate
 }
 
 /** What a container host does for one application. Every effect is named by ids, so that doing it twice is doing it once. */
@@ -105,7 +108,9 @@ export function appHostActivities(host: AppHostOptions) {
     )
     await engine.ensureNetwork(networkOf(release))
     await engine.ensureImage(spec.image)
+    if (spec.publish) await host.routed?.(cancellationSignal())
     const started = await turns(release.appId, () => startContainer(engine, spec))
+    if (started.hostPort !== null) await apps.voidOlderClaims(db, release.appId, started.hostPort)
     return { ...started, bootId: host.bootId, variablesVersion: version }
   }
 

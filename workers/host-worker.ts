@@ -4,7 +4,9 @@ import type { Logger } from 'pino'
 import { appHostActivities } from '../activities/app-host.ts'
 import { appSnapshotActivities } from '../activities/app-snapshots.ts'
 import { appTurns } from '../activities/app-turns.ts'
+import { routeGate } from '../activities/route-gate.ts'
 import { strayBook } from '../activities/stray-book.ts'
+import { beginBoot } from '../db/host-boots.ts'
 import * as hosts from '../db/hosts.ts'
 import { hostReadKey } from '../policy/keys.ts'
 import { withCrashPoints } from './crash-points.ts'
@@ -33,6 +35,8 @@ export async function startHost(parts: HostParts) {
   const reads = await serveHost({ engine, volumes, hostId, turns, key, address, port, log })
   await hosts.registerHost(db, { id: hostId, address, readUrl: reads.url, protections, ...parts.capacity })
 
+  await beginBoot(db, hostId, parts.bootId)
+
   const strays = strayBook(join(config.dataDir, 'hosts', hostId, 'strays.json'))
   const loops = [
     stayVisible(parts, ending.signal, log),
@@ -48,6 +52,7 @@ export async function startHost(parts: HostParts) {
     traits: parts.traits,
     sharedUid: parts.sharedUid,
     bootId: parts.bootId,
+    routed: routeGate(db, hostId, parts.bootId),
     placement: withCrashPoints('placement', parts.placement),
     snapshots: withCrashPoints('snapshots', parts.snapshots),
     turns,
