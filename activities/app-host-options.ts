@@ -7,6 +7,7 @@ import type { FetchRequest, Git } from './git.ts'
 import type { ObjectStore } from './object-store.ts'
 import type { Placement } from './placement.ts'
 import type { Release } from './release.ts'
+import type { RouteGate } from './route-gate.ts'
 import type { Snapshots } from './snapshots.ts'
 import type { StepTurnsOptions } from './step-turns.ts'
 import type { Volumes } from './volume.ts'
@@ -38,5 +39,7 @@ export interface AppHostOptions {
   sharedUid: number | null
   /** Id of this boot of the machine. */
   bootId: string
+  /** Waited for before a container with a port is started; left out where no routes are kept. */
+  routed?: RouteGate
   confirm?: StepTurnsOptions['confirm']
 }

@@ -74,8 +74,10 @@ export function appHostActivities(host: AppHostOptions) {
     )
     await engine.ensureNetwork(networkOf(release))
     await imageWithin(engine, spec.image, { seconds: imageSeconds, signal: cancellationSignal() })
+    if (spec.publish) await host.routed?.(cancellationSignal())
     const alone = release.hostname === null
     const started = await turn(release, () => startContainer(engine, spec, { alone, mine: () => mine(release) }))
+    if (started.hostPort !== null) await apps.voidOlderClaims(db, release.appId, started.hostPort)
     return { ...started, bootId: host.bootId, variablesVersion: version }
   }
 

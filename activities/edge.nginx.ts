@@ -32,7 +32,7 @@ function line({ host, appId, address, port }: Route): string {
   if (!isHostName(host)) throw new Error(`Not a host name in lower case: ${JSON.stringify(host)}`)
   if (!/^[\w-]+$/.test(appId)) throw new Error(`Not an application id: ${JSON.stringify(appId)}`)
   if (!isIP(address)) throw new Error(`A route needs an IP address (HOST_ADDRESS), not ${JSON.stringify(address)}`)
-  if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new Error(`Not a port: ${port}`)
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) throw new Error(`Not a port: ${port}`)
   return JSON.stringify({ host, appId, address, port })
 }
 

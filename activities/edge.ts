@@ -1,4 +1,4 @@
-/** Where the requests of one host name go. `address` and `port` are the published port of the serving container. */
+/** Where the requests of one host name go. `address` and `port` are the published port of the serving container; port 0 = nowhere just now: 503. */
 export interface Route {
   /** Full host name in lower case, for example `shop.apps.localhost`. */
   host: string

@@ -1,5 +1,5 @@
 import type { Language } from '../policy/runtimes.ts'
-import type { Db } from './database.ts'
+import { type Db, transaction } from './database.ts'
 import { statement } from './statement.ts'
 
 export type AppStatus = 'created' | 'starting' | 'running' | 'restarting' | 'exited' | 'deleting'
@@ -75,11 +75,12 @@ export async function usedMemoryMb(db: Db, ownerId: string): Promise<number> {
   return Number(row?.sum ?? 0)
 }
 
-/** A web application that serves now, as the proxy needs to know it. */
+/** A web application that runs, as the proxy needs to know it. */
 export interface ServingApp {
   id: string
   subdomain: string
   address: string
+  /** 0 = no port is known of this boot of its host. */
   host_port: number
 }
 
@@ -88,9 +89,12 @@ export async function servingApps(db: Db, appId?: string): Promise<ServingApp[]>
   const query = db('apps')
     .join('hosts', 'hosts.id', 'apps.host_id')
     .whereNotNull('apps.subdomain')
-    .whereNotNull('apps.host_port')
     .where('apps.status', 'running')
-    .select('apps.id', 'apps.subdomain', 'hosts.address', 'apps.host_port')
+    .select('apps.id', 'apps.subdomain', 'hosts.address')
+    .select(
+      db.raw(`case when hosts.boot_id is null or hosts.boot_id = apps.boot_id then coalesce(apps.host_port, 0)
+        else 0 end as host_port`),
+    )
   return appId ? query.where('apps.id', appId) : query
 }
 
@@ -114,19 +118,36 @@ export interface Started {
 
 /** The container of a release runs. The exit of an earlier run is forgotten. */
 export async function recordStarted(db: Db, id: string, started: Started): Promise<void> {
-  await db('apps').where({ id }).whereNot('status', 'deleting').update({
-    status: 'running',
-    release: started.release,
-    container_id: started.containerId,
-    host_port: started.hostPort,
-    started_at: started.startedAt,
-    boot_id: started.bootId,
-    variables_running: started.variablesVersion,
-    exit_code: null,
-    exit_oom: null,
-    exit_at: null,
+  await transaction(db, async trx => {
+    if (started.hostPort !== null) await voidOlderClaims(trx, id, started.hostPort)
+    await trx('apps').where({ id }).whereNot('status', 'deleting').update({
+      status: 'running',
+      release: started.release,
+      container_id: started.containerId,
+      host_port: started.hostPort,
+      started_at: started.startedAt,
+      boot_id: started.bootId,
+      variables_running: started.variablesVersion,
+      exit_code: null,
+      exit_oom: null,
+      exit_at: null,
+    })
+    await announce(trx, id)
   })
-  await announce(db, id)
+}
+
+/**
+ * The engine gave this port to the application's container: what another application of the same host has claimed there is void.
+ * Its route is held, and the host watch finds out how it is.
+ */
+export async function voidOlderClaims(db: Db, id: string, hostPort: number): Promise<void> {
+  const others: { id: string }[] = await db('apps')
+    .where({ host_port: hostPort })
+    .whereNot({ id })
+    .where('host_id', db('apps').where({ id }).select('host_id'))
+    .update({ host_port: null })
+    .returning('id')
+  for (const other of others) await announce(db, other.id)
 }
 
 export interface Exit {

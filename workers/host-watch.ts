@@ -119,12 +119,12 @@ async function act(
       oom: container?.oom ?? false,
       at: container?.finishedAt ?? new Date(),
     }
-    const news = await transaction(db, async trx => {
-      const counts = await apps.recordExit(trx, app, exit)
-      if (counts && exit.oom) await alertOutOfMemory(trx, app)
-      return counts
+    // One commit: an exit that is on record is not looked at again, so its restart would be lost.
+    await transaction(db, async trx => {
+      if (!(await apps.recordExit(trx, app, exit))) return
+      if (exit.oom) await alertOutOfMemory(trx, app)
+      if (restartsItself(app, exit) && (await apps.spendAutorestart(trx, app.id))) await enqueueStart(trx, app)
     })
-    if (news && restartsItself(app, exit) && (await apps.spendAutorestart(db, app.id))) await enqueueStart(db, app)
   }
 }
 

@@ -4,7 +4,9 @@ import type { Logger } from 'pino'
 import { appHostActivities } from '../activities/app-host.ts'
 import { appSnapshotActivities } from '../activities/app-snapshots.ts'
 import { appTurns } from '../activities/app-turns.ts'
+import { routeGate } from '../activities/route-gate.ts'
 import { strayBook } from '../activities/stray-book.ts'
+import { beginBoot } from '../db/host-boots.ts'
 import * as hosts from '../db/hosts.ts'
 import { hostReadKey } from '../policy/keys.ts'
 import { withCrashPoints } from './crash-points.ts'
@@ -55,6 +57,8 @@ export async function startHost(parts: HostParts) {
   const reads = await serveHost({ engine, volumes, hostId, turns, key, address, port, log })
   await hosts.registerHost(db, { id: hostId, address, readUrl: reads.url, protections, ...parts.capacity })
 
+  await beginBoot(db, hostId, parts.bootId)
+
   const acting = AbortSignal.any([ending.signal, lease.lost])
   const strays = strayBook(join(hostFolder(config), 'strays.json'))
   const watched = { db, engine, volumes, turns, hostId, bootId: parts.bootId, log, strays, held: lease.held }
@@ -74,6 +78,7 @@ export async function startHost(parts: HostParts) {
     sharedUid: parts.sharedUid,
     bootId: parts.bootId,
     confirm: lease.confirm,
+    routed: routeGate(db, hostId, parts.bootId),
     placement: withCrashPoints('placement', parts.placement),
     snapshots: withCrashPoints('snapshots', parts.snapshots),
     turns,

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import type { Edge, Route } from '../activities/edge.ts'
 import * as apps from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
+import { recordRouted, unroutedBoots } from '../db/host-boots.ts'
 import { Notifications } from '../db/notifications.ts'
 
 export interface RouteKeeperOptions {
@@ -21,15 +22,30 @@ export interface RouteKeeperOptions {
 export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSignal): Promise<void> {
   const { databaseUrl, log, everySeconds = 10 } = options
   const warn = (error: unknown) => log.warn({ err: error }, 'routes: will try again')
-  const notifications = new Notifications(databaseUrl, ['apps'])
-  notifications.on('notify', (_channel, appId) => void syncRoute(options, appId).catch(warn))
-  notifications.on('ready', () => void syncRoutes(options).catch(warn))
+  const notifications = new Notifications(databaseUrl, ['apps', 'boots'])
+  notifications.on('notify', (channel, appId) => {
+    void (channel === 'boots' ? syncBoots(options) : syncRoute(options, appId)).catch(warn)
+  })
+  notifications.on('ready', () => void syncBoots(options).catch(warn))
   await notifications.open()
   while (!signal.aborted) {
-    await syncRoutes(options).catch(warn)
-    await sleep(everySeconds * 1000, undefined, { signal }).catch(() => {})
+    const done = await syncBoots(options).then(
+      () => true,
+      error => warn(error),
+    )
+    // What a proxy that was away remembers may be old: it is told as soon as it is back.
+    await sleep(done ? everySeconds * 1000 : retryMs, undefined, { signal }).catch(() => {})
   }
   await notifications.close()
+}
+
+const retryMs = 1000
+
+/** Makes the proxy's table equal to what runs, and then tells hosts that wait for it in a new boot. */
+async function syncBoots(tables: Tables): Promise<void> {
+  const boots = await unroutedBoots(tables.db)
+  await syncRoutes(tables)
+  await recordRouted(tables.db, boots)
 }
 
 type Tables = Pick<RouteKeeperOptions, 'db' | 'edge' | 'appsDomain'>

@@ -3,6 +3,7 @@ import type { Unhealthy } from '../activities/app-host.ts'
 import type { LaneOperation } from '../activities/release.ts'
 import { failureOf } from './failures.ts'
 import { type Host, records, removeRoute, switchRoute } from './lane-steps.ts'
+import { leftToKeeper } from './route-copy.ts'
 import { undoable } from './undo.ts'
 
 /** A stored archive becomes a running application, or leaves nothing behind but its reason. */
@@ -22,7 +23,7 @@ export async function create(operation: LaneOperation, { build, command, slot }:
       const unhealthy = await build.passHealthGate(release, started)
       if (unhealthy) return keepStopped(operation, command, unhealthy)
       undo(() => removeRoute(release))
-      await switchRoute(release, started)
+      await switchRoute(release, started).catch(leftToKeeper)
       await records.releaseServes(operation, started)
     })
   } catch (error) {

@@ -1,7 +1,8 @@
 import { ApplicationFailure, CancellationScope, sleep } from '@temporalio/workflow'
-import type { LaneOperation, Serving } from '../activities/release.ts'
+import type { LaneOperation, Serving, StartedContainer } from '../activities/release.ts'
 import { failureOf } from './failures.ts'
 import { type Host, records, removeRoute, switchRoute } from './lane-steps.ts'
+import { awaitRoute, leftToKeeper } from './route-copy.ts'
 import type { Exclusive } from './turns.ts'
 import { type Undo, undoable } from './undo.ts'
 
@@ -45,7 +46,7 @@ async function change(operation: LaneOperation, host: Host): Promise<void> {
   await records.recordChange(id)
   const before = await records.serving(operation)
   const sayBack = () => records.recordReturn(operation)
-  await undoable(sayBack, async undo => {
+  const changed = await undoable(sayBack, async undo => {
     if (before.running && !release.hostname) undo(() => startAgain(operation, before, host))
     if (release.deploymentId) {
       undo(() => records.revertConfig(operation))
@@ -55,12 +56,21 @@ async function change(operation: LaneOperation, host: Host): Promise<void> {
     await host.build.placeFiles(release)
     if (!release.restart) {
       await host.build.lendDependencies(release, before.release)
-      return records.filesServe(operation)
+      await records.filesServe(operation)
+      return null
     }
-    if (operation.kind === 'restore' && before.stopped) return records.releaseStands(operation)
-    await changePrograms(operation, before, host, undo)
+    if (operation.kind === 'restore' && before.stopped) {
+      await records.releaseStands(operation)
+      return null
+    }
+    return changePrograms(operation, before, host, undo)
   })
-  if (release.restart) await CancellationScope.nonCancellable(() => retire(operation, before, host))
+  if (!release.restart) return
+  await CancellationScope.nonCancellable(async () => {
+    // A proxy that comes back sends requests to the old version until it is told.
+    if (changed && !changed.routed) await awaitRoute(release, changed.started)
+    await retire(operation, before, host)
+  })
 }
 
 /** Web applications answer throughout: two versions side by side. Programs without a port never run twice. */
@@ -69,7 +79,7 @@ async function changePrograms(
   before: Serving,
   { build, command, patient }: Host,
   undo: (step: Undo) => void,
-): Promise<void> {
+): Promise<{ started: StartedContainer; routed: boolean }> {
   const { release } = operation
   if (before.running && !release.hostname) await command.stopApp(before.release, { mustRun: false })
   undo(() => patient.removeContainer(release))
@@ -77,8 +87,9 @@ async function changePrograms(
   const unhealthy = await build.passHealthGate(release, started)
   if (unhealthy) throw ApplicationFailure.nonRetryable(unhealthy.reason, 'HEALTH_CHECK_FAILED')
   undo(() => routeBack(before))
-  await switchRoute(release, started)
+  const routed = await switchRoute(release, started).then(() => true, leftToKeeper)
   await records.releaseServes(operation, started)
+  return { started, routed }
 }
 
 async function routeBack({ release, hostPort }: Serving): Promise<void> {

@@ -1,11 +1,13 @@
+import { patched } from '@temporalio/workflow'
 import type { ContainerExit, LaneOperation } from '../activities/release.ts'
 import { failureOf } from './failures.ts'
 import { type Host, records, removeRoute, switchRoute } from './lane-steps.ts'
+import { leftToKeeper } from './route-copy.ts'
 
 /** The container of the release that serves runs again, and has its address. One that a failed start has left is taken over. */
 export async function start(operation: LaneOperation, { command }: Host): Promise<void> {
   const started = await command.startApp(operation.release, { mustStand: operation.wasRunning })
-  await switchRoute(operation.release, started)
+  await switchRoute(operation.release, started).catch(leftToKeeper)
   await records.appStarted(operation, started)
 }
 
@@ -20,7 +22,7 @@ export async function stop(operation: LaneOperation, { command }: Host): Promise
     if (!stopped && operation.wasDesired === 'running') await records.recordDesired(operation, 'running')
     throw error
   }
-  await removeRoute(operation.release)
+  await removeRoute(operation.release).catch(leftToKeeper)
   await records.appStopped(operation, exit)
 }
 
@@ -35,11 +37,17 @@ export async function restart(operation: LaneOperation, { command }: Host): Prom
   })
   try {
     const started = await command.startApp(release, { mustStand: false })
-    await switchRoute(release, started)
+    await switchRoute(release, started).catch(leftToKeeper)
     await records.appStarted(operation, started)
   } catch (error) {
-    await removeRoute(release)
-    await records.recordStopped(operation, exit)
+    // Whatever the proxy does: until the row says so, the application is shown as restarting.
+    if (patched('stopped-before-route')) {
+      await records.recordStopped(operation, exit)
+      await removeRoute(release).catch(leftToKeeper)
+    } else {
+      await removeRoute(release)
+      await records.recordStopped(operation, exit)
+    }
     throw error
   }
 }
@@ -48,7 +56,7 @@ export async function restart(operation: LaneOperation, { command }: Host): Prom
 export async function remove(operation: LaneOperation, { command, build }: Host): Promise<void> {
   const { release, id } = operation
   await command.removeContainers(release)
-  await removeRoute(release)
+  await removeRoute(release).catch(leftToKeeper)
   await records.appDeleted(operation)
   await build.removeFiles(release).catch(() => {}) // the host sweeps folders of applications that are gone
   await records.finish(id, { state: 'success' })

@@ -1,13 +1,19 @@
 -- An nginx worker whose master was killed goes on listening, and the next proxy could not bind the port. Linux is asked
--- to end the worker in that case, gracefully: requests under way are finished.
+-- to end the worker in that case, gracefully: requests under way are finished. A master that was killed before its worker
+-- could ask is told by another parent: this file is loaded by the master first.
 local ffi = require 'ffi'
 
 ffi.cdef [[
   int prctl(int option, unsigned long argument, unsigned long, unsigned long, unsigned long);
+  int getpid(void);
+  int getppid(void);
+  int kill(int pid, int sig);
 ]]
 
 local PR_SET_PDEATHSIG, SIGQUIT = 1, 3
+local master = ffi.C.getpid()
 
 return function()
   ffi.C.prctl(PR_SET_PDEATHSIG, SIGQUIT, 0, 0, 0)
+  if ffi.C.getppid() ~= master then ffi.C.kill(ffi.C.getpid(), SIGQUIT) end
 end

@@ -68,9 +68,10 @@ end
 function M.admit()
   local raw = M.strict()
   local var = ngx.var
-  local app = routes.find(var.host)
+  local app, _, port = routes.find(var.host)
   if not app then return ngx.exit(404) end
   var.app_id = app
+  if port == '0' then return ngx.exit(503) end
   if access_log.full then var.log_stopped = '1' end
   drop_odd_headers(raw)
 end
@@ -78,7 +79,7 @@ end
 -- Upstream phase. The table is read anew on each try, so that a request whose container was just replaced meets the new one.
 function M.balance()
   local _, address, port = routes.find(ngx.var.host)
-  if not address then return ngx.exit(502) end
+  if not address or port == '0' then return ngx.exit(502) end
   if not balancer.get_last_failure() then balancer.set_more_tries(RETRIES) end
   if ngx.var.upgrade_to ~= '' then balancer.set_timeouts(nil, nil, UPGRADED_SECONDS) end
   if find(address, ':', 1, true) then address = '[' .. address .. ']' end

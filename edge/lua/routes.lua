@@ -1,11 +1,25 @@
 -- The routes of applications: a shared dictionary that every nginx worker reads, and a file of JSON lines that outlives
 -- the proxy. A line says one change; later lines win, so a change is one short append. Every line is preceded by its
--- line break: a line torn by a full disk then never swallows the next one.
+-- line break: a line torn by a full disk then never swallows the next one. The first line names the boot of the machine:
+-- ports are dealt anew in each, so routes of another boot are held (port 0) until they are set again.
 local dict = ngx.shared.routes
 local meta = ngx.shared.routes_meta
 
 local M = {}
 local file
+local HELD = '0'
+
+local function boot_id()
+  local handle = io.open('/proc/sys/kernel/random/boot_id', 'r')
+  if not handle then return 'unknown' end
+  local id = handle:read('*l')
+  handle:close()
+  return id or 'unknown'
+end
+
+local function boot_line()
+  return '{"boot":"' .. boot_id() .. '"}'
+end
 
 local function record(host, value)
   local app, address, port = value:match('^(%S+) (%S+) (%d+)$')
@@ -32,7 +46,7 @@ local function write(path, mode, text)
 end
 
 local function rewrite()
-  local lines = { '' }
+  local lines = { boot_line() }
   for _, host in ipairs(dict:get_keys(0)) do
     local value = dict:get(host)
     if value then lines[#lines + 1] = record(host, value) end
@@ -43,10 +57,12 @@ local function rewrite()
   if not renamed then return nil, rename_failure end
   meta:set('lines', #lines - 1)
   meta:set('kept', #lines - 1)
+  meta:delete('other_boot')
   return true
 end
 
 local function append(line)
+  if meta:get('other_boot') then return rewrite() end
   local ok, failure = write(file, 'a', '\n' .. line)
   if not ok then return nil, failure end
   local lines = meta:incr('lines', 1, 0)
@@ -73,7 +89,7 @@ local function put(host, value)
   return dict:safe_set(host, value)
 end
 
--- Returns application, address and port of a host, or nil.
+-- Returns application, address and port of a host, or nil. Port '0' = the application has nowhere to go to just now.
 function M.find(host)
   local value = dict:get(host)
   if not value then return nil end
@@ -127,6 +143,11 @@ function M.list()
   return table.concat(lines, '\n')
 end
 
+local function held(value, same)
+  if not value or same then return value end
+  return (value:gsub('%d+$', HELD))
+end
+
 -- Reads the file when the proxy starts. After a reload the dictionary is still there and is the newer of the two.
 function M.load(path)
   file = path
@@ -134,13 +155,17 @@ function M.load(path)
   local handle = io.open(path, 'r')
   if not handle then return end
   local lines = 0
+  local same = false
   for line in handle:lines() do
+    if lines == 0 then same = line == boot_line() end
     local host, value = parse(line)
-    if host then put(host, value) end
+    if host then put(host, held(value, same)) end
     lines = lines + 1
   end
   handle:close()
   meta:set('lines', lines)
+  -- The user of the master process must not own the file, so the first change writes it anew.
+  if not same then meta:set('other_boot', true) end
 end
 
 return M

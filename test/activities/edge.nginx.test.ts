@@ -21,7 +21,7 @@ for (const [name, wrong] of Object.entries({
   'a host with a line break': { ...route, host: 'a\n{"host":"b"}' },
   'a host in upper case': { ...route, host: 'A.apps.localhost' },
   'a host name as address': { ...route, address: 'example.com' },
-  'a port of zero': { ...route, port: 0 },
+  'a negative port': { ...route, port: -1 },
   'an application id with a quote': { ...route, appId: 'a"' },
 }))
   test(`${name} is refused before it reaches the proxy`, async t => {

@@ -28,7 +28,7 @@ async function host(...sizes: number[]) {
     sizes.map(async memoryMb => {
       const { app } = await make.app(user.id, { memoryMb }, { planMemoryMb: () => 1_000_000 })
       await db('apps').where({ id: app.id }).update({ host_id: hostId })
-      await recordStarted(db, app.id, { release: 1, containerId: 'c', hostPort: 1, bootId: 'b', startedAt })
+      await recordStarted(db, app.id, { release: 1, containerId: 'c', hostPort: null, bootId: 'b', startedAt })
       figures.set(app.id, {})
       return app
     }),

@@ -229,3 +229,18 @@ test('what a process that died has left paused is woken, and what stands still f
   await look()
   t.deepEqual(woken, [paused.name])
 })
+
+test('an exit and its automatic restart are one commit: a cut between them loses neither', async t => {
+  const { db, app, look, row, queued } = await running({ autorestart: true })
+  const stop = `refuse_${app.id}`
+  await db.raw(`create function ${stop}() returns trigger language plpgsql as $$ begin
+    if new.target_id = '${app.id}' then raise exception 'cut'; end if; return new; end $$`)
+  await db.raw(`create trigger ${stop} before insert on operations for each row execute function ${stop}()`)
+  const ended = container(app, { ...crashed, exitCode: 1 })
+  await t.throwsAsync(look([ended]), { message: /cut/ })
+  t.like(await row(), { status: 'running', last_autorestart_at: null })
+  await db.raw(`drop trigger ${stop} on operations`)
+  await look([ended])
+  t.like(await row(), { status: 'exited', exit_code: 1 })
+  t.deepEqual(await queued(), [{ kind: 'start', actor: 'host-watch' }])
+})

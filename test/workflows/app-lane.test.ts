@@ -10,6 +10,7 @@ import * as operations from '../../db/operations.ts'
 import { relayOnce } from '../../workers/relay.ts'
 import { keepHistory } from '../kit/histories.ts'
 import { laneKit } from './lane-kit.ts'
+import { portOf } from './ports.ts'
 
 /** What the scripted host does with one application, chosen by the test that made it. */
 const behaviour = new Map<string, string>()
@@ -52,7 +53,7 @@ const kit = laneKit({
     if (mustStand && does(release, 'runs')) throw refusal('CONTAINER_ALREADY_STARTED', 'runs already')
     return {
       containerId: 'c1',
-      hostPort: 40_000,
+      hostPort: portOf(release.appId),
       startedAt: new Date().toISOString(),
       bootId: 'b1',
       variablesVersion: 0,
@@ -77,13 +78,13 @@ test('an uploaded application runs, has its address, and its deployment succeede
   t.is((await run.ended(operationId)).state, 'success')
   const row = await loadApp(db, app.id)
   t.is(row?.status, 'running')
-  t.is(row?.host_port, 40_000)
+  t.is(row?.host_port, portOf(app.id))
   t.is(row?.release, 1)
   t.is((await findByOperation(db, operationId))?.state, 'success')
   const routes = await edge.listRoutes()
   t.deepEqual(
     routes.filter(route => route.appId === app.id).map(route => route.port),
-    [40_000],
+    [portOf(app.id)],
   )
   await keepHistory(client, 'create', app.id)
 })
@@ -152,7 +153,7 @@ test('stop, start and restart change what is wanted and what is shown; a deletio
   t.like(await loadApp(db, app.id), { status: 'exited', desired_state: 'stopped', host_port: null, exit_code: 0 })
   await routeGoes(app.id)
   t.is((await run.command(app, 'start')).state, 'success')
-  t.like(await loadApp(db, app.id), { status: 'running', desired_state: 'running', host_port: 40_000 })
+  t.like(await loadApp(db, app.id), { status: 'running', desired_state: 'running', host_port: portOf(app.id) })
   t.is((await run.command(app, 'restart')).state, 'success')
   t.like(await loadApp(db, app.id), { status: 'running' })
   behaviour.set(app.id, 'is stopped')

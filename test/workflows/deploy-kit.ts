@@ -15,6 +15,7 @@ import type { AppConfigFile } from '../../policy/app-config.ts'
 import { newId } from '../../policy/ids.ts'
 import { defaultPlans as plansOfAccounts } from '../../policy/plans.ts'
 import { laneKit } from './lane-kit.ts'
+import { portOf } from './ports.ts'
 
 type App = Pick<AppRow, 'id' | 'owner_id' | 'subdomain'>
 
@@ -28,6 +29,7 @@ interface Behaviour {
   digest?: string
   copy?: 'fails'
   unhealthy?: number
+  startFails?: boolean
   /** Activities whose first attempt finds no engine. */
   lostIn?: Set<string>
   /** The host answers nobody who wants to go back until the plan is opened. */
@@ -69,7 +71,7 @@ export function deployKit() {
   const pass = async (name: string, release: Release) => plans.get(release.appId)?.pass(`${name} ${release.number}`)
   const startedNow = ({ number, hostname, appId }: Release, release: Release) => {
     started.set(appId, [...(started.get(appId) ?? []), release])
-    const hostPort = hostname ? 40_000 + number : null
+    const hostPort = hostname ? portOf(appId, number) : null
     return {
       containerId: `c${number}`,
       hostPort,
@@ -108,7 +110,10 @@ export function deployKit() {
       await pass('stopApp', release)
       return { ...usual, at: new Date().toISOString() }
     },
-    startApp: async release => startedNow(release, release),
+    async startApp(release) {
+      if (plans.get(release.appId)?.behaviour.startFails) throw refusal('ACTION_FAILED', 'no image')
+      return startedNow(release, release)
+    },
     async takeSnapshot(release) {
       await pass('takeSnapshot', release)
       const behaviour = plans.get(release.appId)?.behaviour
@@ -121,11 +126,17 @@ export function deployKit() {
   return kit.then(base => {
     const { db, lanes, make, run } = base
     const before = new Map<string, number>()
+    let created: Promise<unknown> = Promise.resolve()
 
     /** An application whose first release serves. */
     async function running(changes: Partial<AppConfigFile> = {}): Promise<AppRow> {
-      const user = await make.user()
-      const { app, operationId } = await make.app(user.id, changes)
+      // One after the other: all tests begin at once, and each creation locks the hosts.
+      const made = created.then(async () => {
+        const user = await make.user()
+        return { user, ...(await make.app(user.id, changes)) }
+      })
+      created = made.catch(() => {})
+      const { user, app, operationId } = await made
       await lanes.wake(app.id, user.id)
       const end = await run.ended(operationId)
       if (end.state !== 'success') throw new Error(`created: ${end.code} ${end.message}`)

@@ -8,6 +8,7 @@ import { laneId } from '../../workers/lanes.ts'
 import { keepHistory } from '../kit/histories.ts'
 import { configFile } from '../kit/rows.ts'
 import { deployKit } from './deploy-kit.ts'
+import { portOf } from './ports.ts'
 
 const kit = deployKit()
 
@@ -17,11 +18,11 @@ test('a web application: the old version is retired only after the new one serve
   const { end, deployment } = await push(app)
   t.like(await end(), { state: 'success', code: null })
   t.deepEqual(await steps(app, 4), ['prepareRelease 2', 'placeFiles 2', 'startRelease 2', 'passHealthGate 2'])
-  t.like(await loadApp(db, app.id), { release: 2, host_port: 40_002, status: 'running' })
+  t.like(await loadApp(db, app.id), { release: 2, host_port: portOf(app.id, 2), status: 'running' })
   t.like(await deployment(), { state: 'success', code: null })
   t.deepEqual(
     (await edge.listRoutes()).filter(route => route.appId === app.id).map(route => route.port),
-    [40_002],
+    [portOf(app.id, 2)],
   )
   t.deepEqual((await steps(app, 7)).slice(4), ['stopApp 1', 'removeContainer 1', 'settleFiles 2'])
   await keepHistory(client, 'deploy-web', app.id)
@@ -49,8 +50,8 @@ test('a web application that fails its gate: files back, the old version serves 
   t.deepEqual((await steps(app, 7)).slice(3), [
     ...['passHealthGate 2', 'removeContainer 2', 'restoreFiles 2', 'discardRelease 2'],
   ])
-  t.like(await loadApp(db, app.id), { release: 1, host_port: 40_001, status: 'running' })
-  t.is((await edge.listRoutes()).find(route => route.appId === app.id)?.port, 40_001)
+  t.like(await loadApp(db, app.id), { release: 1, host_port: portOf(app.id, 1), status: 'running' })
+  t.is((await edge.listRoutes()).find(route => route.appId === app.id)?.port, portOf(app.id, 1))
   t.deepEqual(await events(await deployment()), ['pending', 'error'])
   t.like(await (await push(app)).end(), { state: 'success' }, 'and the next one is not held up')
   await keepHistory(client, 'deploy-failed-gate', app.id)

@@ -21,6 +21,7 @@ import { type TestDatabase, testDatabase } from '../kit/database.ts'
 import { fakeEdge } from '../kit/edge.fake.ts'
 import { rows } from '../kit/rows.ts'
 import { type TestTemporal, testTemporal } from '../kit/temporal.ts'
+import { portOf } from './ports.ts'
 
 /** Everything that a container host does. */
 export type HostActivities = AppHostActivities & AppSnapshotActivities
@@ -108,13 +109,13 @@ function recorded(
   steps: Map<string, string[]>,
 ): HostActivities {
   const exit = { containerId: 'c1', code: 143, oom: false, at: new Date().toISOString() }
-  const started = {
+  const started = async ({ appId }: Release) => ({
     containerId: 'c1',
-    hostPort: 40_000,
+    hostPort: portOf(appId),
     startedAt: new Date().toISOString(),
     bootId: 'b1',
     variablesVersion: 0,
-  }
+  })
   const usual: HostActivities = {
     prepareRelease: async () => ({ needsInstall: false }),
     installDependencies: async () => {},
@@ -124,9 +125,9 @@ function recorded(
     discardRelease: async () => {},
     lendDependencies: async () => {},
     removeContainer: async () => {},
-    startRelease: async () => started,
+    startRelease: started,
     passHealthGate: async () => null,
-    startApp: async () => started,
+    startApp: started,
     stopApp: async () => exit,
     removeContainers: async () => {},
     removeFiles: async () => {},

@@ -8,6 +8,7 @@ import { cancelOperation } from '../../db/operator-acts.ts'
 import { laneId } from '../../workers/lanes.ts'
 import { keepHistory } from '../kit/histories.ts'
 import { deployKit } from './deploy-kit.ts'
+import { portOf } from './ports.ts'
 
 const kit = deployKit()
 
@@ -160,7 +161,7 @@ test('a restore is prepared beside what serves, and changes versions as a deploy
   const { end, deployment } = await restore(app, good)
   t.like(await end(), { state: 'success', code: null })
   t.like(await deployment(), { state: 'success', source: 'snapshot', trigger: 'restore', snapshot_id: good.id })
-  t.like(await loadApp(db, app.id), { release: 2, host_port: 40_002, status: 'running', name: 'then' })
+  t.like(await loadApp(db, app.id), { release: 2, host_port: portOf(app.id, 2), status: 'running', name: 'then' })
   t.deepEqual(await since(7), [
     ...['prepareRelease 2', 'placeFiles 2', 'startRelease 2', 'passHealthGate 2'],
     ...['stopApp 1', 'removeContainer 1', 'settleFiles 2'],
@@ -188,8 +189,8 @@ test('a restore that fails its gate leaves files, configuration, container and r
   const { end, deployment } = await restore(app, good)
   t.like(await end(), { state: 'error', code: 'HEALTH_CHECK_FAILED' })
   t.is((await deployment()).state, 'error')
-  t.like(await loadApp(db, app.id), { release: 1, host_port: 40_001, status: 'running', name: 'shop' })
-  t.is((await edge.listRoutes()).find(route => route.appId === app.id)?.port, 40_001)
+  t.like(await loadApp(db, app.id), { release: 1, host_port: portOf(app.id, 1), status: 'running', name: 'shop' })
+  t.is((await edge.listRoutes()).find(route => route.appId === app.id)?.port, portOf(app.id, 1))
   t.deepEqual((await since(7)).slice(4), ['removeContainer 2', 'restoreFiles 2', 'discardRelease 2'])
   await keepHistory(client, 'restore-failed', app.id)
 })

@@ -1,0 +1,40 @@
+import { type Db, transaction } from './database.ts'
+
+/**
+ * A host runs in this boot of its machine. Ports that were claimed in another one are nobody's from here on, in the same commit;
+ * the keeper of routes is told.
+ */
+export async function beginBoot(db: Db, hostId: string, bootId: string): Promise<void> {
+  await transaction(db, async trx => {
+    await trx.raw(
+      `update hosts set boot_id = ?, routed_boot_id = case when boot_id = ? then routed_boot_id end where id = ?`,
+      [bootId, bootId, hostId],
+    )
+    await trx('apps')
+      .where({ host_id: hostId })
+      .whereNotNull('host_port')
+      .whereRaw('boot_id is distinct from ?', [bootId])
+      .update({ host_port: null })
+    await trx.raw(`select pg_notify('boots', ?)`, [hostId])
+  })
+}
+
+export interface Boot {
+  id: string
+  boot_id: string
+}
+
+/** Hosts whose boot the proxy's table does not take into account yet. */
+export async function unroutedBoots(db: Db): Promise<Boot[]> {
+  return db('hosts').whereNotNull('boot_id').whereRaw('boot_id is distinct from routed_boot_id').select('id', 'boot_id')
+}
+
+/** The proxy's table was made equal to the rows after these boots had begun. */
+export async function recordRouted(db: Db, boots: readonly Boot[]): Promise<void> {
+  for (const { id, boot_id } of boots) await db('hosts').where({ id, boot_id }).update({ routed_boot_id: boot_id })
+}
+
+/** Whether no route leads to a port that was given out before this boot. */
+export async function isRouted(db: Db, hostId: string, bootId: string): Promise<boolean> {
+  return Boolean(await db('hosts').where({ id: hostId, boot_id: bootId, routed_boot_id: bootId }).first('id'))
+}
