@@ -9,6 +9,7 @@ import {
   type OperationRow,
 } from '../db/operations.ts'
 import { ApiError, type ErrorCode, isErrorCode } from '../policy/errors.ts'
+import { accept } from './acceptance.ts'
 import type { Call } from './endpoint.ts'
 import type { Parts } from './parts.ts'
 
@@ -37,15 +38,15 @@ export interface Command {
 /** Writes a command down, wakes the application's lane, and waits for the outcome. Throws the code it ended with. */
 export async function runCommand({ app, caller, exchange }: AppCall, parts: Parts, command: Command): Promise<void> {
   const write = command.kind === 'delete' ? enqueueDeletion : enqueue
-  const operation = await write(parts.db, {
-    targetId: app.id,
-    kind: command.kind,
-    ownerId: app.owner_id,
-    actor: caller.user.id,
+  const wish = { targetId: app.id, kind: command.kind, ownerId: app.owner_id, actor: caller.user.id }
+  const claimWithinMs = parts.patience.claimMs
+  const { operationId } = await accept(parts, async trx => {
+    const { id } = await write(trx, { ...wish, claimWithinMs, accepting: true })
+    return { operationId: id }
   })
-  exchange.headers['X-Operation-Id'] = operation.id
+  exchange.headers['X-Operation-Id'] = operationId
   wakeLane(parts, app)
-  const end = await settle(operation.id, exchange.gone, parts, parts.patience)
+  const end = await settle(operationId, exchange.gone, parts, parts.patience)
   if (end?.state === 'success') return
   const code = end?.code && isErrorCode(end.code) && command.codes.includes(end.code) ? end.code : command.failure
   throw new ApiError(code, code === end?.code && end.message ? end.message : undefined)

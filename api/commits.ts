@@ -1,10 +1,11 @@
 import { findUser } from '../db/accounts.ts'
 import { type AppRow, findApp, usedMemoryMb } from '../db/apps.ts'
-import { type Db, transaction } from '../db/database.ts'
+import type { Db } from '../db/database.ts'
 import { queueDeploy } from '../db/deploys.ts'
 import type { AppConfigFile } from '../policy/app-config.ts'
 import { ApiError } from '../policy/errors.ts'
 import { type Plan, planOf } from '../policy/plans.ts'
+import { accept } from './acceptance.ts'
 import { uploadedConfig } from './archive-config.ts'
 import type { Caller } from './authenticate.ts'
 import { wakeLane } from './command.ts'
@@ -32,7 +33,7 @@ export async function queueCommit(
   const { upload, folder, app, caller } = commit
   const config = await uploadedConfig(upload, { folder, account: caller.user.id }, parts)
   if (config) await checkConfig(config, commit, parts)
-  await transaction(parts.db, async trx => {
+  await accept(parts, async trx => {
     const queued = await queueDeploy(trx, {
       appId: app.id,
       ownerId: app.owner_id,
@@ -43,10 +44,12 @@ export async function queueCommit(
       path: folder,
       filename: isArchive(upload.fileName) ? undefined : upload.fileName,
       config,
+      accepting: true,
     })
     if (!queued) throw new ApiError((await findApp(trx, app.owner_id, app.id)) ? 'COMMIT_FAILED' : 'APP_NOT_FOUND')
     headers['X-Operation-Id'] = queued.operationId
     await store?.(trx, {})
+    return queued
   })
   wakeLane(parts, app)
   return {}

@@ -1,5 +1,6 @@
-import { isUnavailable } from '../db/database.ts'
-import { CommitInDoubt, type DeliverySource, noteDelivery, seenDeployment, storePush } from '../db/deliveries.ts'
+import { confirmPush } from '../db/acceptance.ts'
+import { type Db, isUnavailable } from '../db/database.ts'
+import { type DeliverySource, noteDelivery, seenDeployment, storePush } from '../db/deliveries.ts'
 import { freeBodyBytes, largestDelivery } from '../policy/body-budgets.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { ReadDelivery } from '../policy/webhooks/deliveries.ts'
@@ -10,6 +11,7 @@ import {
   verdictReply,
   type WebhookReply,
 } from '../policy/webhooks/replies.ts'
+import { accept, within } from './acceptance.ts'
 import { networkOf } from './address.ts'
 import { inviteBody, readBody } from './body.ts'
 import type { BodyBudget } from './body-budget.ts'
@@ -23,6 +25,8 @@ import { UnsignedSenders } from './unsigned-senders.ts'
 const answerWithinMs = 5000
 /** The last moment for a commit, so that its answer still arrives in time. */
 const commitWithinMs = 4000
+/** The last moment to hear that it is confirmed; there is time left to ask whether another attempt got through. */
+const confirmWithinMs = 4700
 
 const unsignedSenders = new UnsignedSenders()
 
@@ -63,10 +67,12 @@ export async function receive<T>(
 export async function note(source: DeliverySource, delivery: ReadDelivery, { db, log }: Parts): Promise<WebhookReply> {
   const { kind, status, reason } = delivery.verdict as Exclude<ReadDelivery['verdict'], { kind: 'push' }>
   const reply = verdictReply(kind, status, reason)
-  const kept = await within(answerWithinMs, noteDelivery(db, source, delivery, reply)).catch(err => {
-    log.warn({ err, app: source.appId }, 'a delivery that deployed nothing was not kept')
-    return true
-  })
+  const kept = await within(noteDelivery(db, source, delivery, reply), performance.now() + answerWithinMs).catch(
+    err => {
+      log.warn({ err, app: source.appId }, 'a delivery that deployed nothing was not kept')
+      return true
+    },
+  )
   if (!kept) throw tooMany()
   return reply
 }
@@ -80,50 +86,30 @@ export async function queue(
 ): Promise<WebhookReply> {
   if (delivery.verdict.kind !== 'push') return unavailableReply
   const begun = performance.now() - spentMs
-  const left = () => answerWithinMs - (performance.now() - begun)
-  const request = { ...source, delivery, push: delivery.verdict, restart, deadline: begun + commitWithinMs }
+  const push = { ...source, delivery, push: delivery.verdict, restart }
+  const terms = {
+    commitBy: begun + commitWithinMs,
+    answerBy: begun + confirmWithinMs,
+    confirm: (db: Db, operationId: string) => confirmPush(db, source.appId, operationId),
+  }
   try {
-    const stored = await within(left(), storePush(parts.db, request))
+    const stored = await accept(parts, trx => storePush(trx, push), terms)
     if (stored.kind === 'full') throw tooMany(stored.waitSeconds)
     if (stored.kind === 'gone') return unknownReply
-    if (stored.kind === 'duplicate') return duplicateReply(stored.deploymentId)
     wakeLane(parts, { id: source.appId, owner_id: source.ownerId })
-    return stored.reply
+    return stored.kind === 'duplicate' ? duplicateReply(stored.deploymentId) : stored.reply
   } catch (err) {
     if (err instanceof ApiError && err.code === 'KEEP_CALM') throw err
     parts.log.error({ err, app: source.appId }, 'a push could not be stored')
-    const inDoubt = err instanceof CommitInDoubt
-    if (!inDoubt && !isUnavailable(err)) return unavailableReply
-    return (await found(source, delivery, inDoubt, left(), parts)) ?? unavailableReply
+    if (!isUnavailable(err)) return unavailableReply
+    // Another attempt got through: there is time left to ask for the truth.
+    const seen = within(seenDeployment(parts.db, source, delivery.deliveryId), begun + answerWithinMs)
+    const deploymentId = await seen.catch(() => undefined)
+    return deploymentId ? duplicateReply(deploymentId) : unavailableReply
   }
 }
 
-/** The line broke, perhaps after the commit; or another attempt got through: there is time left to ask for the truth. */
-async function found(
-  source: DeliverySource,
-  { deliveryId }: ReadDelivery,
-  inDoubt: boolean,
-  leftMs: number,
-  parts: Parts,
-): Promise<WebhookReply | undefined> {
-  const seen = await within(leftMs, seenDeployment(parts.db, source, deliveryId)).catch(() => undefined)
-  if (!seen) return undefined
-  wakeLane(parts, { id: source.appId, owner_id: source.ownerId })
-  return inDoubt ? { status: 200, text: seen.replyText } : duplicateReply(seen.deploymentId)
-}
-
 const tooMany = (seconds = 15): ApiError => new ApiError('KEEP_CALM', undefined, seconds)
-
-class Late extends Error {
-  override name = 'Late'
-}
-
-function within<T>(milliseconds: number, work: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Late('not in time')), Math.max(0, milliseconds))
-    work.then(resolve, reject).finally(() => clearTimeout(timer))
-  })
-}
 
 /** One line of text, which the provider shows beside the delivery. */
 export function plain({ status, text }: WebhookReply): Reply {

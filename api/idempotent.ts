@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
+import { confirm } from '../db/acceptance.ts'
 import { type Db, transaction } from '../db/database.ts'
-import { claim, type KeyedRequest, keep, release } from '../db/idempotency.ts'
+import { type Claim, claim, type KeyedRequest, keep, release } from '../db/idempotency.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { Caller } from './authenticate.ts'
 import type { Exchange } from './call.ts'
@@ -40,7 +41,7 @@ export async function idempotent<T extends object>(
   request: KeyedRequest,
   work: (store: StoreAnswer<T>) => Promise<T>,
 ): Promise<T> {
-  const found = await claim(db, request)
+  const found = await claimed(db, request)
   if (found.state === 'running') throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
   if (found.state === 'reused') throw new ApiError('IDEMPOTENCY_KEY_REUSED')
   if (found.state === 'answered') {
@@ -49,12 +50,15 @@ export async function idempotent<T extends object>(
     throw new ApiError(found.answer.body.code as ApiError['code'], found.answer.body.message as string)
   }
   try {
-    return await work((trx, value) =>
-      keep(trx, request, { status: 200, body: value as Record<string, unknown>, headers: exchange.headers }),
-    )
+    return await work(async (trx, value) => {
+      const answer = { status: 200, body: value as Record<string, unknown>, headers: exchange.headers }
+      // Whoever has the key now does it; this request came to a stop for so long that it was given up.
+      if (!(await keep(trx, request, answer))) throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
+    })
   } catch (thrown) {
     const { status, code, message } = toApiError(thrown)
-    if (status >= 500 || passing.includes(status)) await release(db, request)
+    // Where it cannot be given back it is given up by time; the answer is the same.
+    if (status >= 500 || passing.includes(status)) await release(db, request).catch(() => {})
     else await keep(db, request, { status, body: { code, message }, headers: {} })
     throw thrown
   }
@@ -64,6 +68,13 @@ export async function idempotent<T extends object>(
 export function keyedBy({ user, uploadToken, scopes, resources, prefixes }: Caller) {
   const isLimited = uploadToken !== undefined || [scopes, resources, prefixes].some(limit => limit !== null)
   return { userId: user.id, credentialId: uploadToken?.id ?? user.credential_id, isLimited }
+}
+
+/** As `claim`; an answer that speaks of an operation is given again only once that is confirmed, and not when it was undone. */
+async function claimed(db: Db, request: KeyedRequest): Promise<Claim> {
+  const found = await claim(db, request)
+  if (found.state !== 'answered' || found.operationId === null) return found
+  return (await confirm(db, found.operationId)) ? found : claim(db, request)
 }
 
 interface JsonCall {

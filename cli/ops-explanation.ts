@@ -70,6 +70,7 @@ export function headline({
 /** One sentence: how it stands. */
 export function verdict({ operation, deployment }: OperationStory, now: Date): string {
   const { state, cancel_requested_at: asked, cancel_requested_by: by } = operation
+  if (state === 'accepting') return `NOT ACCEPTED yet, or never: stored ${since(operation.created_at, now)}.`
   if (state === 'queued') return `WAITS since ${since(operation.created_at, now)}.`
   if (state === 'running') {
     const doing = operation.step ?? (deployment && `deployment is in state ${deployment.state}`)

@@ -13,7 +13,7 @@ import { table } from './ops-words.ts'
 import { receiptCommands } from './receipts.ts'
 import { sayOnStderr } from './terminal.ts'
 
-const states: readonly OperationState[] = ['queued', 'running', 'success', 'error', 'expired', 'cancelled']
+const states: readonly OperationState[] = ['accepting', 'queued', 'running', 'success', 'error', 'expired', 'cancelled']
 const logLines = 20
 const pollMs = 200
 

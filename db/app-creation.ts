@@ -26,6 +26,8 @@ export interface AppCreation {
   archiveBytes: number
   actor: string
   diskMbPer256Mb?: number
+  /** True: nobody sees it before `db/acceptance.ts` confirms it. Else it is there with the commit. */
+  accepting?: boolean
 }
 
 export interface CreatedApp {
@@ -59,7 +61,8 @@ async function create(trx: Db, creation: AppCreation): Promise<CreatedApp> {
   })
   if (!attached) throw new ApiError('FAILED_UPLOAD_DATA')
   const [app] = await trx('apps').insert(rowOf(creation, hostId)).returning('*')
-  const operation = await operations.enqueue(trx, { targetId: app.id, kind: 'create', ownerId, actor: creation.actor })
+  const { actor, accepting } = creation
+  const operation = await operations.enqueue(trx, { targetId: app.id, kind: 'create', ownerId, actor, accepting })
   const deployment = await deployments.open(trx, {
     appId: app.id,
     operationId: operation.id,
@@ -93,7 +96,7 @@ async function subdomainTaken(trx: Db, subdomain: string): Promise<boolean> {
   return Boolean(await trx('apps').where({ subdomain }).first('id'))
 }
 
-function rowOf({ config, ownerId }: AppCreation, hostId: string) {
+function rowOf({ config, ownerId, accepting = false }: AppCreation, hostId: string) {
   return {
     id: newAppId(),
     owner_id: ownerId,
@@ -101,6 +104,7 @@ function rowOf({ config, ownerId }: AppCreation, hostId: string) {
     subdomain: config.subdomain,
     host_id: hostId,
     next_release: 2,
+    accepting,
   }
 }
 

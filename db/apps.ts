@@ -49,7 +49,10 @@ export const appColumns = `id, owner_id, name, description, language, version, r
   started_at, boot_id, exit_code, exit_oom, exit_at, last_autorestart_at, last_stats, variables_version, variables_running,
   provisioned_at, created_at`
 
-const ofOwner = statement<AppRow>('apps.of-owner', `select ${appColumns} from apps where id = $1 and owner_id = $2`)
+const ofOwner = statement<AppRow>(
+  'apps.of-owner',
+  `select ${appColumns} from apps where id = $1 and owner_id = $2 and not accepting`,
+)
 
 /** The application of this owner; foreign and missing ones are alike. */
 export async function findApp(db: Db, ownerId: string, id: string): Promise<AppRow | undefined> {
@@ -62,7 +65,7 @@ export async function loadApp(db: Db, id: string): Promise<AppRow | undefined> {
 }
 
 export async function listApps(db: Db, ownerId: string): Promise<AppRow[]> {
-  return db('apps').where({ owner_id: ownerId }).orderBy('created_at')
+  return db('apps').where({ owner_id: ownerId, accepting: false }).orderBy('created_at')
 }
 
 export async function listAppsOfHost(db: Db, hostId: string): Promise<AppRow[]> {

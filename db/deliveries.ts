@@ -3,8 +3,8 @@ import { type Bucket, scaledBucket, webhookBucket } from '../policy/limits.ts'
 import type { ReadDelivery } from '../policy/webhooks/deliveries.ts'
 import type { Push } from '../policy/webhooks/pushes.ts'
 import { queuedReply, type WebhookReply } from '../policy/webhooks/replies.ts'
-import { type Db, transaction } from './database.ts'
-import { lockForDeploy, type QueuedDeploy, queueLocked } from './deploys.ts'
+import type { Db } from './database.ts'
+import { lockForDeploy, queueLocked } from './deploys.ts'
 import { takeOne } from './limits.ts'
 import { statement } from './statement.ts'
 
@@ -25,41 +25,27 @@ export interface PushDelivery extends DeliverySource {
   delivery: ReadDelivery
   push: Push
   restart: boolean
-  /** When the sender will have been told that it failed, by `performance.now()`: later than this nothing is committed. */
-  deadline: number
 }
 
 export type StoredPush =
-  | { kind: 'queued'; deploy: QueuedDeploy; reply: WebhookReply }
-  | { kind: 'duplicate'; deploymentId: string }
+  | { kind: 'queued'; operationId: string; reply: WebhookReply }
+  | { kind: 'duplicate'; operationId?: string; deploymentId: string }
   /** Webhook or application went away meanwhile. */
-  | { kind: 'gone' }
-  | { kind: 'full'; waitSeconds: number }
+  | { kind: 'gone'; operationId?: undefined }
+  | { kind: 'full'; operationId?: undefined; waitSeconds: number }
 
 /**
- * Writes delivery, deployment and operation down in one transaction, once per delivery id, and counts it. Rejects when it could
- * not: then nothing was stored, or, where the answer to the commit was lost, `seenDeployment` will tell.
+ * Writes delivery, deployment and operation down, once per delivery id, and counts it; to be called in a transaction. A repeated
+ * delivery names its operation where nobody has confirmed that yet.
  */
-export async function storePush(db: Db, push: PushDelivery): Promise<StoredPush> {
-  let committing = false
-  try {
-    return await transaction(db, async trx => {
-      committing = false
-      const stored = await storeOnce(trx, push)
-      if (performance.now() > push.deadline) throw new TooLate()
-      committing = true
-      return stored
-    })
-  } catch (error) {
-    throw committing ? new CommitInDoubt('The answer to a commit was lost.', { cause: error }) : error
-  }
-}
-
-async function storeOnce(trx: Db, push: PushDelivery): Promise<StoredPush> {
+export async function storePush(trx: Db, push: PushDelivery): Promise<StoredPush> {
   // The application's row is the turnstile: the same delivery ten times at once comes through one by one.
   if (!(await lockForDeploy(trx, push.appId))) return { kind: 'gone' }
   const [seen] = await look(trx, [sourceOf(push), push.delivery.deliveryId, push.appId, push.webhookId])
-  if (seen?.deployment_id) return { kind: 'duplicate', deploymentId: seen.deployment_id }
+  if (seen?.deployment_id) {
+    const operationId = seen.accepting ?? undefined
+    return { kind: 'duplicate', deploymentId: seen.deployment_id, operationId }
+  }
   if (!seen?.live) return { kind: 'gone' }
   const bucket = scaledBucket(webhookBucket, push.limitScale)
   if (!(await takeOne(trx, bucketKey(push), bucket))) return full(bucket)
@@ -72,31 +58,18 @@ async function storeOnce(trx: Db, push: PushDelivery): Promise<StoredPush> {
     cloneUrl: push.push.cloneUrl,
     branch: push.push.branch,
     restart: push.restart,
+    accepting: true,
   })
   const reply = queuedReply({ ...push.push, deploymentId: deploy.deploymentId, position: deploy.position })
   const row = rowOf(push, push.delivery, 'queued', reply, deploy.deploymentId)
   await insertQueued(trx, [...row, push.webhookId, new URL(push.push.cloneUrl).origin])
-  return { kind: 'queued', deploy, reply }
+  return { kind: 'queued', operationId: deploy.operationId, reply }
 }
 
-/** It may have been stored or not. */
-export class CommitInDoubt extends Error {
-  override name = 'CommitInDoubt'
-}
-
-/** The sender was told already that nothing was stored, so nothing may be. */
-export class TooLate extends Error {
-  override name = 'TooLate'
-}
-
-/** The deployment that a delivery became, when its commit's answer was lost. */
-export async function seenDeployment(
-  db: Db,
-  source: DeliverySource,
-  deliveryId: string,
-): Promise<{ deploymentId: string; replyText: string } | undefined> {
+/** The deployment that a delivery became, once it is confirmed. */
+export async function seenDeployment(db: Db, source: DeliverySource, deliveryId: string): Promise<string | undefined> {
   const [seen] = await look(db, [sourceOf(source), deliveryId, source.appId, source.webhookId])
-  return seen?.deployment_id ? { deploymentId: seen.deployment_id, replyText: seen.reply_text ?? '' } : undefined
+  return seen?.accepting ? undefined : (seen?.deployment_id ?? undefined)
 }
 
 /** Keeps a delivery that deployed nothing, for the application's list, and counts it. False when the sender was too fast. */
@@ -131,7 +104,9 @@ export interface DeliveryRow {
 export async function listDeliveries(db: Db, appId: string): Promise<DeliveryRow[]> {
   return db('webhook_deliveries as w')
     .leftJoin('deployments as d', 'd.id', 'w.deployment_id')
+    .leftJoin('operations as o', 'o.id', 'd.operation_id')
     .where('w.app_id', appId)
+    .whereRaw(`o.state is distinct from 'accepting'`)
     .whereRaw('w.received_at > now() - make_interval(days => ?)', [rememberDays])
     .orderBy([
       { column: 'w.received_at', order: 'desc' },
@@ -148,13 +123,16 @@ export async function sweepDeliveries(db: Db): Promise<void> {
 
 interface Seen {
   deployment_id: string | null
-  reply_text: string | null
+  /** Its operation, while nobody has confirmed it. */
+  accepting: string | null
   live: boolean
 }
 
 const look = statement<Seen>(
   'deliveries.look',
-  `select d.deployment_id, d.reply_text,
+  `select d.deployment_id,
+          (select o.id from deployments p join operations o on o.id = p.operation_id
+            where p.id = d.deployment_id and o.state = 'accepting') as accepting,
           $4::text is null or exists (select 1 from git_webhooks where id = $4) as live
      from (select 1) as one
      left join webhook_deliveries d on d.source = $1 and d.delivery_id = $2 and d.app_id = $3 and d.verdict in ('queued', 'superseded')`,

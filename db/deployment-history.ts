@@ -46,7 +46,7 @@ export async function listDeployments(
          select coalesce(json_agg(json_build_object('state', state, 'details', details,
                   'at', floor(extract(epoch from at) * 1000)::bigint) order by id), '[]') as events
            from deployment_events where deployment_id = d.id) e
-      where d.app_id = :appId and d.source <> 'snapshot'
+      where d.app_id = :appId and d.source <> 'snapshot' and o.state <> 'accepting'
         and (:after::text is null
              or (d.created_at, d.id) < (select created_at, id from deployments where id = :after and app_id = :appId))
       order by d.created_at desc, d.id desc limit :limit`,

@@ -1,3 +1,4 @@
+import { newId } from '../policy/ids.ts'
 import type { Db } from './database.ts'
 
 /** A first request that has not ended after this is given up, in minutes. */
@@ -20,24 +21,36 @@ export interface KeyedRequest {
   route: string
   /** What the body was: a hash. */
   fingerprint: string
+  /** Which of the first requests this is, once it has the key: one that took too long has lost it to another. */
+  claim?: string
 }
 
 export type Claim =
   | { state: 'first' }
   | { state: 'running' }
   | { state: 'reused' }
-  | { state: 'answered'; answer: StoredAnswer }
+  | { state: 'answered'; answer: StoredAnswer; operationId: string | null }
 
-/** Takes a key for its first request, or says what became of it. Keys live 24 h. */
+/** Takes a key for its first request, which knows its claim then, or says what became of it. Keys live 24 h. */
 export async function claim(db: Db, request: KeyedRequest): Promise<Claim> {
+  request.claim = newId()
   const { rows } = await db.raw(
-    `insert into idempotency_keys as k (user_id, credential_id, key, route, fingerprint) values (?, ?, ?, ?, ?)
+    `insert into idempotency_keys as k (user_id, credential_id, key, route, fingerprint, claim) values (?, ?, ?, ?, ?, ?)
      on conflict (user_id, key) do update set
-       credential_id = excluded.credential_id, route = excluded.route, fingerprint = excluded.fingerprint, status = null, body = null, headers = null, created_at = now()
+       credential_id = excluded.credential_id, route = excluded.route, fingerprint = excluded.fingerprint,
+       claim = excluded.claim, operation_id = null, status = null, body = null, headers = null, created_at = now()
      where k.created_at < now() - interval '24 hours'
         or (k.status is null and k.created_at < now() - make_interval(mins => ?))
      returning 1`,
-    [request.userId, request.credentialId, request.key, request.route, request.fingerprint, givenUpMinutes],
+    [
+      request.userId,
+      request.credentialId,
+      request.key,
+      request.route,
+      request.fingerprint,
+      request.claim,
+      givenUpMinutes,
+    ],
   )
   if (rows.length > 0) return { state: 'first' }
   const row = await db('idempotency_keys').where({ user_id: request.userId, key: request.key }).first()
@@ -46,23 +59,31 @@ export async function claim(db: Db, request: KeyedRequest): Promise<Claim> {
   if (isForeign && request.isLimited) return { state: 'reused' }
   if (row.route !== request.route || row.fingerprint !== request.fingerprint) return { state: 'reused' }
   if (row.status === null) return { state: 'running' }
-  return { state: 'answered', answer: { status: row.status, body: JSON.parse(row.body), headers: row.headers ?? {} } }
+  const answer = { status: row.status, body: JSON.parse(row.body), headers: row.headers ?? {} }
+  return { state: 'answered', answer, operationId: row.operation_id }
 }
 
-/** Keeps the answer of the first request for those that come again; as a text, for jsonb would change the order of its keys. */
-export async function keep(db: Db, { userId, key }: KeyedRequest, answer: StoredAnswer): Promise<void> {
-  await db('idempotency_keys')
-    .where({ user_id: userId, key })
+/**
+ * Keeps the answer of the first request for those that come again; as a text, for jsonb would change the order of its keys. False
+ * when another request has the key by now.
+ */
+export async function keep(db: Db, { userId, key, claim }: KeyedRequest, answer: StoredAnswer): Promise<boolean> {
+  const kept = await db('idempotency_keys')
+    .where({ user_id: userId, key, claim: claim ?? null })
     .update({
       status: answer.status,
       body: JSON.stringify(JSON.stringify(answer.body)),
       headers: JSON.stringify(answer.headers),
+      operation_id: answer.headers['X-Operation-Id'] ?? null,
     })
+  return kept === 1
 }
 
 /** Gives the key back: the first request ended in a way that is worth another try. */
-export async function release(db: Db, { userId, key }: KeyedRequest): Promise<void> {
-  await db('idempotency_keys').where({ user_id: userId, key, status: null }).delete()
+export async function release(db: Db, { userId, key, claim }: KeyedRequest): Promise<void> {
+  await db('idempotency_keys')
+    .where({ user_id: userId, key, claim: claim ?? null, status: null })
+    .delete()
 }
 
 export async function sweepIdempotency(db: Db): Promise<void> {

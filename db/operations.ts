@@ -4,7 +4,8 @@ import { storable } from '../policy/storable-text.ts'
 import { type Db, transaction } from './database.ts'
 
 export type OperationKind = 'create' | 'deploy' | 'restore' | 'snapshot' | 'start' | 'stop' | 'restart' | 'delete'
-export type OperationState = 'queued' | 'running' | 'success' | 'error' | 'expired' | 'cancelled'
+/** `accepting`: stored, and not to be begun before `db/acceptance.ts` confirms it. */
+export type OperationState = 'accepting' | 'queued' | 'running' | 'success' | 'error' | 'expired' | 'cancelled'
 
 export interface OperationRow {
   id: string
@@ -34,6 +35,10 @@ export interface NewOperation {
   /** User id of the caller, `host-watch`, or `operator:<name>`. */
   actor: string
   input?: Record<string, unknown>
+  /** True: it waits for `db/acceptance.ts` to confirm it. Else it is in the queue with the commit. */
+  accepting?: boolean
+  /** In milliseconds: nobody begins it later. */
+  claimWithinMs?: number
 }
 
 /** Writes an operation down; once committed it is in the queue. */
@@ -46,6 +51,10 @@ export async function enqueue(db: Db, operation: NewOperation): Promise<{ id: st
     owner_id: operation.ownerId,
     actor: operation.actor,
     input: JSON.stringify(operation.input ?? {}),
+    state: operation.accepting ? 'accepting' : 'queued',
+    claim_before: operation.claimWithinMs
+      ? db.raw('now() + make_interval(secs => ?)', [operation.claimWithinMs / 1000])
+      : null,
   })
   return { id }
 }
@@ -71,7 +80,7 @@ export const deleting = (db: Db, appId: string): Promise<boolean> => underWay(db
 async function underWay(db: Db, targetId: string, kind: OperationKind): Promise<boolean> {
   const found = db('operations')
     .where({ target_type: 'app', target_id: targetId, kind })
-    .whereIn('state', ['queued', 'running'])
+    .whereIn('state', ['accepting', 'queued', 'running'])
   return Boolean(await found.first('id'))
 }
 
@@ -108,6 +117,7 @@ export async function claimNext(
   if (running) return running
   const next = mine()
     .where({ target_id: targetId, state: 'queued' })
+    .whereRaw(inTime)
     .orderByRaw(`kind = 'delete' desc, seq`)
     .limit(1)
     .forUpdate()
@@ -121,10 +131,13 @@ export async function claimNext(
   return claimed
 }
 
+/** Who waited for the others was told that nobody took them. */
+const inTime = '(claim_before is null or claim_before > now())'
+
 /** Ids of what runs for a target and shall end: all of it when a deletion waits behind it, else what somebody asked to cancel. */
 export async function toEnd(db: Db, targetId: string): Promise<string[]> {
   const mine = () => db('operations').where({ target_id: targetId })
-  const deletion = await mine().where({ kind: 'delete', state: 'queued' }).first('id')
+  const deletion = await mine().where({ kind: 'delete', state: 'queued' }).whereRaw(inTime).first('id')
   const running = mine().where({ state: 'running' })
   const rows = await (deletion ? running : running.whereNotNull('cancel_requested_at')).select('id')
   return rows.map((row: { id: string }) => row.id)
@@ -163,7 +176,7 @@ export async function endQueued(db: Db, targetId: string): Promise<void> {
         set state = case when kind = 'delete' then 'success' else 'cancelled' end,
             code = case when kind = 'delete' then null else 'APP_NOT_FOUND' end,
             finished_at = now()
-      where target_id = ? and state = 'queued' returning id`,
+      where target_id = ? and state in ('accepting', 'queued') returning id`,
     [targetId],
   )
   for (const row of rows) await announce(db, row.id)

@@ -71,7 +71,7 @@ export interface Retry extends Asked {
 export async function retryOperation(trx: Db, retry: Retry): Promise<{ operationId: string; position: number }> {
   const old = await trx('operations').where({ id: retry.operationId }).forUpdate().first()
   if (!old) throw new ActRefused(`There is no operation ${retry.operationId}.`)
-  if (['queued', 'running', 'success'].includes(old.state))
+  if (['accepting', 'queued', 'running', 'success'].includes(old.state))
     throw new ActRefused(`Only what failed can be tried again; this one is ${old.state}.`)
   const going = await trx('operations').where({ retry_of: old.id }).whereIn('state', ['queued', 'running']).first('id')
   if (going) throw new ActRefused(`It is being tried again already: operation ${going.id}.`)

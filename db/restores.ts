@@ -11,6 +11,8 @@ export interface RestoreWish {
   /** As the listing has them. */
   name: string
   version: string
+  /** True: it waits for `db/acceptance.ts` to confirm it. Else it is in the queue with the commit. */
+  accepting?: boolean
 }
 
 /**
@@ -21,7 +23,7 @@ export async function queueRestore(db: Db, wish: RestoreWish): Promise<{ id: str
   return transaction(db, trx => queue(trx, wish))
 }
 
-async function queue(trx: Db, { appId, actor, name, version }: RestoreWish): Promise<{ id: string }> {
+async function queue(trx: Db, { appId, actor, name, version, accepting }: RestoreWish): Promise<{ id: string }> {
   const app: AppRow | undefined = await trx('apps').where({ id: appId }).forUpdate().first()
   if (!app || (await operations.deleting(trx, appId))) throw new ApiError('APP_NOT_FOUND')
   if (await operations.restoring(trx, appId)) throw new ApiError('RESTORE_IN_PROGRESS')
@@ -32,7 +34,8 @@ async function queue(trx: Db, { appId, actor, name, version }: RestoreWish): Pro
     .where({ id: appId })
     .update({ next_release: trx.raw('next_release + 1') })
     .returning(trx.raw('next_release - 1 as release'))
-  const operation = await operations.enqueue(trx, { targetId: appId, kind: 'restore', ownerId: app.owner_id, actor })
+  const wish = { targetId: appId, kind: 'restore', ownerId: app.owner_id, actor, accepting } as const
+  const operation = await operations.enqueue(trx, wish)
   const id = newId()
   await trx('deployments').insert({
     id,
@@ -58,6 +61,7 @@ const toldSeconds = 3600
 export async function lastRestore(db: Db, appId: string): Promise<operations.OperationRow | undefined> {
   const last: operations.OperationRow | undefined = await db('operations')
     .where({ target_type: 'app', target_id: appId, kind: 'restore' })
+    .whereNot({ state: 'accepting' })
     .orderBy('seq', 'desc')
     .first()
   const ended = last?.finished_at?.getTime()

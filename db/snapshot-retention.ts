@@ -19,7 +19,7 @@ const atOnce = 500
 export async function sweepSnapshots(db: Db, { goodSeconds, failedSeconds }: Retention = retention): Promise<number> {
   await db.raw(
     `update snapshots s set state = 'failed', finished_at = now() from operations o
-      where o.id = s.operation_id and s.state = 'making' and o.state not in ('queued', 'running')`,
+      where o.id = s.operation_id and s.state = 'making' and o.state not in ('accepting', 'queued', 'running')`,
   )
   return transaction(db, async trx => {
     const { rows } = await trx.raw(
@@ -27,7 +27,7 @@ export async function sweepSnapshots(db: Db, { goodSeconds, failedSeconds }: Ret
         where s.created_at < now() - make_interval(secs =>
                 case s.state when 'good' then :goodSeconds::float8 when 'failed' then :failedSeconds::float8 end)
           and not exists (select 1 from deployments d join operations o on o.id = d.operation_id
-                           where d.snapshot_id = s.id and o.state in ('queued', 'running'))
+                           where d.snapshot_id = s.id and o.state in ('accepting', 'queued', 'running'))
         limit ${atOnce} for update of s skip locked`,
       { goodSeconds, failedSeconds },
     )

@@ -39,6 +39,8 @@ export interface SnapshotWish {
   actor: string
   origin: SnapshotOrigin
   plans: Plans
+  /** True: it waits for `db/acceptance.ts` to confirm it. Else it is in the queue with the commit. */
+  accepting?: boolean
 }
 
 /**
@@ -54,7 +56,7 @@ export async function queueSnapshot(db: Db, wish: SnapshotWish): Promise<Snapsho
   }
 }
 
-async function queue(trx: Db, { appId, ownerId, actor, origin, plans }: SnapshotWish): Promise<SnapshotRow> {
+async function queue(trx: Db, { appId, ownerId, actor, origin, plans, accepting }: SnapshotWish): Promise<SnapshotRow> {
   // Two snapshots of one account at once could pass its plan together.
   const owner: UserRow | undefined = await trx('users').where({ id: ownerId }).forNoKeyUpdate().first()
   const app: AppRow | undefined = await trx('apps').where({ id: appId }).forUpdate().first()
@@ -62,7 +64,7 @@ async function queue(trx: Db, { appId, ownerId, actor, origin, plans }: Snapshot
   if (await operations.restoring(trx, appId)) throw new ApiError('RESTORE_IN_PROGRESS')
   if (await isMaking(trx, appId)) throw new ApiError('SNAPSHOT_IN_PROGRESS')
   if (origin === 'manual') await checkDay(trx, owner, plans)
-  const operation = { targetId: appId, kind: 'snapshot', ownerId, actor } as const
+  const operation = { targetId: appId, kind: 'snapshot', ownerId, actor, accepting } as const
   const [row] = await trx('snapshots')
     .insert({
       id: newVersionId(),

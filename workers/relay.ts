@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '@temporalio/client'
 import type { Logger } from 'pino'
+import { undoForgotten } from '../db/acceptance.ts'
 import { type Db, isMine } from '../db/database.ts'
 import * as operations from '../db/operations.ts'
+import { acceptance } from '../policy/acceptance.ts'
 import { type Downgrades, healDowngrades } from './downgrades.ts'
 import { type Lanes, laneRuns } from './lanes.ts'
 
@@ -29,6 +31,7 @@ export async function runRelay(
 ): Promise<void> {
   while (!signal.aborted) {
     const again = (error: unknown) => log.warn({ err: error }, 'relay: will try again')
+    await undoForgotten(db, acceptance.forgottenSeconds).catch(again)
     await relayOnce({ db, client, lanes, log }).catch(again)
     await healDowngrades({ db, downgrades, log }).catch(again)
     await sleep(everySeconds * 1000, undefined, { signal }).catch(() => {})

@@ -1,9 +1,10 @@
 import type { UserRow } from '../../db/accounts.ts'
 import { type CreatedApp, createApp } from '../../db/app-creation.ts'
-import { type Db, transaction } from '../../db/database.ts'
+import type { Db } from '../../db/database.ts'
 import type { AppConfigFile } from '../../policy/app-config.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import { planOf } from '../../policy/plans.ts'
+import { accept } from '../acceptance.ts'
 import { archiveConfig } from '../archive-config.ts'
 import type { Caller } from '../authenticate.ts'
 import type { Exchange } from '../call.ts'
@@ -84,7 +85,7 @@ async function createFrom(
 ): Promise<View> {
   const config = await archiveConfig({ segmentId: upload.segmentId, account: caller.user.id }, parts, 'required')
   if (!config) throw new ApiError('MISSING_CONFIG')
-  const created = await transaction(parts.db, async trx => {
+  const created = await accept(parts, async trx => {
     const made = await createApp(trx, creation(upload, caller, config, parts))
     exchange.headers['X-Operation-Id'] = made.operationId
     exchange.resource = made.app.id
@@ -105,5 +106,6 @@ const creation = (upload: Upload, { user }: Caller, config: AppConfigFile, parts
   archiveSha256: upload.sha256,
   archiveBytes: upload.size,
   actor: user.id,
+  accepting: true,
   diskMbPer256Mb: parts.config.host.diskMbPer256Mb,
 })

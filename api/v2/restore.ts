@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { lastRestore, queueRestore } from '../../db/restores.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
+import { accept } from '../acceptance.ts'
 import { outcomeOf, wakeLane } from '../command.ts'
 import { endpoint } from '../endpoint.ts'
 import { restoreView } from '../views/snapshot.ts'
@@ -37,10 +38,11 @@ export const appsRestore = endpoint({
     const { snapshotId: name, versionId: version } = body
     if (!name.startsWith(`${app.id}_`) || !/^[a-z0-9_]{1,128}$/.test(name)) throw new ApiError('INVALID_SNAPSHOT_ID')
     await assertReachable(app.host_id, parts)
-    const operation = await queueRestore(parts.db, { appId: app.id, actor: caller.user.id, name, version })
-    exchange.headers['X-Operation-Id'] = operation.id
+    const wish = { appId: app.id, actor: caller.user.id, name, version, accepting: true }
+    const { operationId } = await accept(parts, async trx => ({ operationId: (await queueRestore(trx, wish)).id }))
+    exchange.headers['X-Operation-Id'] = operationId
     wakeLane(parts, app)
-    const end = await outcomeOf(operation.id, exchange.gone, parts)
+    const end = await outcomeOf(operationId, exchange.gone, parts)
     if (!end) throw new ApiError('SNAPSHOT_RESTORE_PROCESSING')
     if (end.state !== 'success') throw new ApiError('SNAPSHOT_RESTORE_FAILED', restoreView(end).message)
   },

@@ -1,10 +1,10 @@
 import { z } from 'zod'
-import { transaction } from '../../db/database.ts'
 import { findHost } from '../../db/hosts.ts'
 import { type KeyedRequest, keep } from '../../db/idempotency.ts'
 import { listSnapshots, queueSnapshot, type SnapshotRow } from '../../db/snapshots.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { linkSecret } from '../../policy/snapshot-links.ts'
+import { accept } from '../acceptance.ts'
 import { outcomeOf, wakeLane } from '../command.ts'
 import { type Call, endpoint } from '../endpoint.ts'
 import { isoTime } from '../fields.ts'
@@ -88,14 +88,21 @@ async function taken(
   parts: Parts,
   request?: KeyedRequest,
 ): Promise<SnapshotRow> {
-  const { db, plans } = parts
-  const wish = { appId: app.id, ownerId: app.owner_id, actor: caller.user.id, origin: 'manual', plans } as const
-  const row = await transaction(db, async trx => {
+  const { plans } = parts
+  const wish = {
+    appId: app.id,
+    ownerId: app.owner_id,
+    actor: caller.user.id,
+    origin: 'manual',
+    plans,
+    accepting: true,
+  } as const
+  const { row } = await accept(parts, async trx => {
     const queued = await queueSnapshot(trx, wish)
     exchange.headers['X-Operation-Id'] = queued.operation_id
     const processing = { status: 202, body: { code: 'SNAPSHOT_PROCESSING' }, headers: exchange.headers }
-    if (request) await keep(trx, request, processing)
-    return queued
+    if (request && !(await keep(trx, request, processing))) throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
+    return { operationId: queued.operation_id, row: queued }
   })
   wakeLane(parts, app)
   const end = await outcomeOf(row.operation_id, exchange.gone, parts)

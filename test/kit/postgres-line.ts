@@ -10,7 +10,7 @@ export type Manner = 'cut' | 'held'
 export interface Trap {
   /** The message that springs it. */
   at: RegExp
-  /** Only on a connection that has sent this before. */
+  /** Only in a transaction that has sent this before. */
   after?: RegExp
   loss: Loss
   manner: Manner
@@ -24,8 +24,11 @@ export interface PostgresLine {
   silence(): void
   /** Lies in wait for one message; resolves when it has come and, for `answered`, when the server has answered it. */
   trap(trap: Trap): Promise<void>
-  /** Lets everything pass again that is silent. */
-  release(): void
+  /**
+   * Lets everything pass again that is silent, also what was said before its sender hung up; resolves when the server has answered
+   * that.
+   */
+  release(): Promise<void>
   /** False refuses new connections, and so ends each at once. */
   admit(open: boolean): void
   close(): Promise<void>
@@ -49,7 +52,7 @@ export async function postgresLine(url: string): Promise<PostgresLine> {
     opened++
     const line = new Line(near, connect(target), take)
     lines.add(line)
-    near.on('close', () => lines.delete(line))
+    line.far.on('close', () => lines.delete(line))
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const through = new URL(url)
@@ -64,8 +67,8 @@ export async function postgresLine(url: string): Promise<PostgresLine> {
       new Promise(sprung => {
         armed = { ...trap, sprung }
       }),
-    release: () => {
-      for (const line of lines) line.release()
+    async release() {
+      await Promise.all([...lines].map(line => line.release()))
     },
     admit: open => {
       admits = open
@@ -83,7 +86,7 @@ export async function postgresLine(url: string): Promise<PostgresLine> {
 class Line {
   /** Nothing passes while this is so. */
   held = false
-  /** All that the client has said. */
+  /** What the client has said in its transaction. */
   sent = ''
   #greeted = false
   #rest = Buffer.alloc(0)
@@ -96,7 +99,10 @@ class Line {
     readonly far: Socket,
     readonly take: (line: Line, message: string) => (Trap & { sprung(): void }) | undefined,
   ) {
-    for (const socket of [near, far]) socket.on('error', () => {}).on('close', () => this.end())
+    for (const socket of [near, far]) socket.on('error', () => {})
+    far.on('close', () => this.end())
+    // What was said is on its way, whether its sender still waits or not.
+    near.on('close', () => this.#toServer.length > 0 || this.end())
     near.on('data', data => this.#said(data))
     far.on('data', data => {
       this.#answered?.()
@@ -105,10 +111,14 @@ class Line {
     })
   }
 
-  release(): void {
+  async release(): Promise<void> {
     this.held = false
-    for (const data of this.#toServer.splice(0)) this.far.write(data)
+    const late = this.#toServer.splice(0)
+    const heard = late.length > 0 && Promise.race([once(this.far, 'data'), once(this.far, 'close')])
+    for (const data of late) this.far.write(data)
     for (const data of this.#toClient.splice(0)) this.near.write(data)
+    await heard
+    if (this.near.destroyed) this.end()
   }
 
   end(): void {
@@ -133,7 +143,7 @@ class Line {
   #pass(message: Buffer): void {
     const text = message.toString('latin1')
     const trap = this.held ? undefined : this.take(this, text)
-    this.sent = (this.sent + text).slice(-20_000)
+    this.sent = text.includes('BEGIN;') ? '' : (this.sent + text).slice(-20_000)
     if (!trap) {
       if (this.held && !this.#answered) this.#toServer.push(message)
       else this.far.write(message)

@@ -1,0 +1,151 @@
+import type { ExecutionContext } from 'ava'
+import { undo as undoOne } from '../../db/acceptance.ts'
+import { usedMemoryMb } from '../../db/apps.ts'
+import { type Db, openDatabase } from '../../db/database.ts'
+import { claimNext, type OperationRow } from '../../db/operations.ts'
+import { type Answer, openApiFor, type TestApi, type TestUser } from '../kit/api.ts'
+import { comesTrue } from '../kit/comes-true.ts'
+import type { TestDatabase } from '../kit/database.ts'
+import { deliver, newCommit, webhookOf } from '../kit/deliveries.ts'
+import { type PostgresLine, postgresLine, type Trap } from '../kit/postgres-line.ts'
+import { appZip } from '../kit/zips.ts'
+
+/** What people and providers ask for, each stored by a commit of its own. */
+export const kinds = ['push', 'commit', 'creation', 'command', 'creation with a key'] as const
+export type Kind = (typeof kinds)[number]
+
+/** The commit that stores a wish. */
+export const storing: Pick<Trap, 'at' | 'after'> = { at: /COMMIT;/, after: /insert into "operations"|deploys\.write/ }
+
+/** What lets it begin: a statement; of a push, a commit. */
+export const confirming = (kind: Kind): Pick<Trap, 'at' | 'after'> =>
+  kind === 'push' ? { at: /COMMIT;/, after: /deploys\.settle/ } : { at: /acceptance\.confirm/ }
+
+const operationOf = {
+  push: 'deploy',
+  commit: 'deploy',
+  creation: 'create',
+  'creation with a key': 'create',
+  command: 'stop',
+}
+
+let wishes = 0
+
+/** Somebody with an application, who asks for something over an API whose line to Postgres can be cut or held. */
+export class Wish {
+  readonly #name = `doubt-${++wishes}`
+  readonly #push = { deliveryId: this.#name, commit: newCommit() }
+  #ana!: TestUser
+  #appId = ''
+  #hook = ''
+
+  constructor(
+    readonly kind: Kind,
+    readonly line: PostgresLine,
+    readonly api: TestApi,
+  ) {}
+
+  async begin(): Promise<this> {
+    const { api } = this
+    this.#ana = await api.makeUser()
+    this.#appId = (await api.makeApp(this.#ana)).id
+    if (this.kind === 'push') this.#hook = await webhookOf(api, this.#ana, this.#appId)
+    return this
+  }
+
+  get db(): Db {
+    return this.api.db
+  }
+
+  /** The same request, whenever it is asked. */
+  ask(): Promise<Answer> {
+    const { kind, api } = this
+    if (kind === 'push') return deliver(api, this.#hook, this.#push)
+    const as = api.as(this.#ana)
+    if (kind === 'command') return as.post(`/v2/apps/${this.#appId}/stop`)
+    const form = new FormData()
+    const zip = kind === 'commit' ? appZip() : appZip({}, { SUBDOMAIN: this.#name, MEMORY: 512 })
+    form.append('file', new Blob([new Uint8Array(zip)]), 'app.zip')
+    if (kind === 'commit') return as.post(`/v2/apps/${this.#appId}/commit`, form)
+    const headers: Record<string, string> = kind === 'creation' ? {} : { 'idempotency-key': this.#name }
+    return as.post('/v2/apps', form, headers)
+  }
+
+  /** As the relay does, which wakes the lane of what was confirmed late. */
+  wake(): void {
+    void this.api.lanes.wake(this.#appId)
+  }
+
+  /** What is stored of it. */
+  operations(): Promise<OperationRow[]> {
+    const mine = this.db('operations').where({ owner_id: this.#ana.id, kind: operationOf[this.kind] })
+    return this.kind.startsWith('creation') ? mine.whereNot({ target_id: this.#appId }) : mine
+  }
+
+  /** What people see of it. */
+  async seen(): Promise<unknown[]> {
+    const told = async (path: string) => (await this.api.as(this.#ana).get(path)).body.response
+    if (this.kind === 'command') return []
+    if (this.kind.startsWith('creation')) {
+      const { applications } = await told('/v2/users/me')
+      return applications.filter(({ id }: { id: string }) => id !== this.#appId)
+    }
+    const of = `/v2/apps/${this.#appId}`
+    const deployments: { state: string }[][] = await told(`${of}/deployments`)
+    return [...deployments.slice(0, -1), ...(await told(`${of}/webhook-deliveries`))]
+  }
+
+  /** It was answered with success: it is done, once. */
+  async done(t: ExecutionContext): Promise<void> {
+    await this.#forgotten()
+    const [operation, ...more] = await this.operations()
+    t.truthy(operation, `${this.kind}: what was answered with success is stored`)
+    t.deepEqual(more, [], this.kind)
+    await comesTrue(async () => {
+      await this.api.lanes.wake(operation!.target_id)
+      return (await this.operations())[0]?.state === 'success'
+    })
+    if (this.kind !== 'command') t.true((await this.seen()).length > 0, `${this.kind} is seen`)
+  }
+
+  /** It was answered with 503: nothing happened, nothing is seen of it, nothing will happen, and it may come again. */
+  async undone(t: ExecutionContext): Promise<void> {
+    const told = `${this.kind}: what was answered with 503`
+    const targets = [this.#appId, ...(await this.operations()).map(({ target_id }) => target_id)]
+    t.deepEqual(await this.seen(), [], told)
+    for (const target of targets) t.is(await claimNext(this.db, target), undefined, told)
+    await this.#forgotten()
+    t.deepEqual(await this.operations(), [], told)
+    t.deepEqual(await this.db('deployments').where({ owner_id: this.#ana.id }), [], told)
+    t.is(await usedMemoryMb(this.db, this.#ana.id), 256, told)
+    await this.#keyIsFree()
+    const again = await this.ask()
+    t.is(again.status, 200, `${told}, asked again: ${again.text}`)
+    await this.done(t)
+  }
+
+  /** As the relay does after its time, of this wish alone. */
+  async #forgotten(): Promise<void> {
+    for (const { id } of await this.operations()) await undoOne(this.db, id)
+  }
+
+  /** A key whose giving back got lost is given up by time. */
+  async #keyIsFree(): Promise<void> {
+    const claimed = this.db('idempotency_keys').where({ user_id: this.#ana.id })
+    await claimed.clone().whereNull('status').update({ created_at: '2000-01-01' })
+  }
+}
+
+/** An API of its own for each kind, so that each has its own line. */
+export async function apisOfKinds(database: TestDatabase, undo: (() => Promise<unknown>)[]) {
+  const made = kinds.map(async kind => {
+    const line = await postgresLine(database.url)
+    const db = openDatabase({ url: line.url, pool: 5, statementTimeoutMs: 1000 })
+    undo.push(
+      () => line.close(),
+      () => db.destroy(),
+    )
+    return { kind, line, api: await openApiFor(database, { parts: () => ({ db }) }, undo) }
+  })
+  return Promise.all(made)
+}

@@ -1,0 +1,122 @@
+import { randomUUID } from 'node:crypto'
+import test from 'ava'
+import { confirm, confirmPush, undo, undoForgotten } from '../../db/acceptance.ts'
+import { findApp, listApps, usedMemoryMb } from '../../db/apps.ts'
+import { transaction } from '../../db/database.ts'
+import { queueDeploy } from '../../db/deploys.ts'
+import { claim, keep, release } from '../../db/idempotency.ts'
+import { claimNext, enqueue, toEnd } from '../../db/operations.ts'
+import { testDatabase } from '../kit/database.ts'
+import { rows } from '../kit/rows.ts'
+
+const database = testDatabase()
+
+async function made(accepting = false) {
+  const { db } = await database
+  const make = rows(db)
+  await make.host('big', { memoryMb: 1_000_000 })
+  const { id: ownerId } = await make.user()
+  const created = await make.app(ownerId, {}, { accepting })
+  if (!accepting) await db('operations').where({ id: created.operationId }).update({ state: 'success' })
+  return { db, ownerId, ...created }
+}
+
+test.serial('what is being accepted is begun by nobody; confirmed it is, however often that is said', async t => {
+  const { db, app, ownerId } = await made()
+  const { id } = await enqueue(db, { targetId: app.id, kind: 'stop', ownerId, actor: ownerId, accepting: true })
+  t.is(await claimNext(db, app.id), undefined)
+  t.true(await confirm(db, id))
+  t.true(await confirm(db, id))
+  t.is((await claimNext(db, app.id))?.id, id)
+  t.true(await confirm(db, id))
+  t.false(await undo(db, id), 'what was confirmed stays')
+})
+
+test.serial('what nobody confirmed in time is undone, and cannot be confirmed any more', async t => {
+  const { db, app, ownerId } = await made()
+  const { id } = await enqueue(db, { targetId: app.id, kind: 'stop', ownerId, actor: ownerId, accepting: true })
+  await undoForgotten(db, 60)
+  t.true(await db('operations').where({ id }).first('id').then(Boolean), 'it is young')
+  await db('operations')
+    .where({ id })
+    .update({ created_at: db.raw(`now() - interval '61 seconds'`) })
+  t.is(await undoForgotten(db, 60), 1)
+  t.false(await confirm(db, id))
+})
+
+test.serial('a creation is seen once it is confirmed; undone, its memory, name and archive are free', async t => {
+  const { db, app, ownerId, operationId } = await made(true)
+  t.deepEqual([await findApp(db, ownerId, app.id), (await listApps(db, ownerId)).length], [undefined, 0])
+  t.is(await usedMemoryMb(db, ownerId), 512, 'another upload cannot pass the plan meanwhile')
+  const held = db('deployments').join('segments', 'segments.id', 'segment_id').where({ operation_id: operationId })
+  const { segment_id } = await held.first('segment_id')
+  t.true(await undo(db, operationId))
+  t.is(await usedMemoryMb(db, ownerId), 0)
+  t.is((await db('segments').where({ id: segment_id }).first()).refs, 0)
+  t.is(await db('apps').where({ subdomain: app.subdomain }).first('id'), undefined)
+
+  const other = await made(true)
+  t.true(await confirm(db, other.operationId))
+  t.is((await listApps(db, other.ownerId)).length, 1)
+})
+
+test.serial('of two pushes of a branch the newer one wins, whichever is confirmed first', async t => {
+  const { db, app, ownerId } = await made()
+  const push = () =>
+    transaction(db, trx =>
+      queueDeploy(trx, {
+        ...{ appId: app.id, ownerId, actor: ownerId, trigger: 'webhook', accepting: true },
+        ...{ revision: 'c'.repeat(40), cloneUrl: 'https://git.example.org/a.git', branch: 'main' },
+      }),
+    )
+  const [older, newer] = [(await push())!, (await push())!]
+  t.true(await confirmPush(db, app.id, newer.operationId))
+  t.true(await confirmPush(db, app.id, older.operationId), 'it is superseded, and told so')
+  const told = { state: 'error', code: 'DEPLOY_SUPERSEDED', superseded_by: newer.deploymentId }
+  t.like(await db('deployments').where({ id: older.deploymentId }).first(), told)
+  t.is((await claimNext(db, app.id))?.id, newer.operationId)
+  t.is(await claimNext(db, app.id, ['deploy']), undefined)
+
+  const [lost, last] = [(await push())!, (await push())!]
+  t.true(await undo(db, lost.operationId))
+  t.false(await confirmPush(db, app.id, lost.operationId))
+  t.true(await confirmPush(db, app.id, last.operationId))
+})
+
+test.serial('a command that nobody took in time is never taken, and ends nothing', async t => {
+  const { db, app, ownerId } = await made()
+  const wish = { targetId: app.id, ownerId, actor: ownerId }
+  const running = await enqueue(db, { ...wish, kind: 'deploy' })
+  t.is((await claimNext(db, app.id))?.id, running.id)
+  const { id } = await enqueue(db, { ...wish, kind: 'delete', claimWithinMs: 60_000 })
+  t.deepEqual(await toEnd(db, app.id), [running.id], 'in time it ends what runs')
+  await db('operations')
+    .where({ id })
+    .update({ claim_before: db.raw(`now() - interval '1 second'`) })
+  t.deepEqual(await toEnd(db, app.id), [])
+  await db('operations').where({ id: running.id }).update({ state: 'success' })
+  t.is(await claimNext(db, app.id), undefined)
+  await undoForgotten(db, 60)
+  t.like(await db('operations').where({ id }).first(), { state: 'expired', code: 'ACTION_FAILED' })
+})
+
+test.serial('a key belongs to its claim: who was given up neither answers under it nor gives it back', async t => {
+  const { db, ownerId } = await made()
+  const asked = {
+    userId: ownerId,
+    credentialId: null,
+    isLimited: false,
+    key: randomUUID(),
+    route: 'POST /',
+    fingerprint: '',
+  }
+  const [first, second] = [{ ...asked }, { ...asked }]
+  t.is((await claim(db, first)).state, 'first')
+  await db('idempotency_keys').where({ key: asked.key }).update({ created_at: '2000-01-01' })
+  t.is((await claim(db, second)).state, 'first', 'the first one was given up')
+  await release(db, first)
+  t.false(await keep(db, first, { status: 200, body: {}, headers: {} }))
+  t.is((await claim(db, { ...asked })).state, 'running')
+  t.true(await keep(db, second, { status: 200, body: {}, headers: {} }))
+  t.is((await claim(db, { ...asked })).state, 'answered')
+})

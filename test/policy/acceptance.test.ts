@@ -1,0 +1,12 @@
+import test from 'ava'
+import { heldCall } from '../../api/command.ts'
+import { acceptance } from '../../policy/acceptance.ts'
+
+test('what nobody confirmed is undone long after everyone has answered, within 60 s', t => {
+  t.is(acceptance.forgottenSeconds, 60)
+  t.true((acceptance.lookMs + acceptance.confirmMs) * 4 < acceptance.forgottenSeconds * 1000)
+})
+
+test('nobody takes a command later than its caller waits for that', t => {
+  t.is(heldCall.claimMs, 30_000)
+})
