@@ -46,14 +46,17 @@ const believeMs = 500
 interface AuthenticatorOptions {
   db: Db
   masterKey: string
+  /** Checks of API keys from before the root secret was rotated. */
+  earlierKeyChecks?: readonly Buffer[]
   plans: Plans
   /** Processes that share the port, among which the requests of one address are spread. */
   processes?: number
 }
 
 /** Authentication by API key or session token, with or without `Bearer` (contract 1). */
-export function authenticator({ db, masterKey, plans, processes }: AuthenticatorOptions): Authenticate {
-  const keyCheck = checkKey(masterKey)
+export function authenticator(options: AuthenticatorOptions): Authenticate {
+  const { db, masterKey, earlierKeyChecks = [], plans, processes } = options
+  const keyChecks = [checkKey(masterKey), ...earlierKeyChecks]
   const sessionSecret = sessionKey(masterKey)
   const tokenSecret = uploadTokenSecret(masterKey)
   const earlier = new EarlierCredentials(db)
@@ -63,7 +66,7 @@ export function authenticator({ db, masterKey, plans, processes }: Authenticator
 
   async function byKey(credential: string, address: string): Promise<Caller> {
     const now = Date.now()
-    const hash = issuedTo(keyCheck, credential) ? credentialHash(credential) : undefined
+    const hash = keyChecks.some(check => issuedTo(check, credential)) ? credentialHash(credential) : undefined
     const name = hash?.toString('base64')
     const user = hash && name && !guessers.refuses(address, name, now) ? await findByKeyHash(db, hash) : undefined
     if (user) return callerOf(user, 'key', plans)

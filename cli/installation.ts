@@ -112,6 +112,7 @@ function settingsFor(
     HOST_NAME: env.HOST_NAME ?? `local-${secrets.installationId}`,
     BERTH_MASTER_KEY: env.BERTH_MASTER_KEY ?? secrets.masterKey,
     BERTH_SEAL_KEYS: env.BERTH_SEAL_KEYS ?? sealKeysText(secrets),
+    BERTH_EARLIER_KEY_CHECKS: env.BERTH_EARLIER_KEY_CHECKS ?? (secrets.earlierKeyChecks ?? []).join(','),
     DATABASE_URL: env.DATABASE_URL ?? processUrl(ports.POSTGRES_PORT, secrets.processPassword, 'berth'),
     TEMPORAL_ADDRESS: env.TEMPORAL_ADDRESS ?? `127.0.0.1:${ports.TEMPORAL_PORT}`,
     ...(env.TEMPORAL_ADDRESS ? {} : { TEMPORAL_UI_URL: `http://127.0.0.1:${ports.TEMPORAL_UI_PORT}` }),

@@ -5,9 +5,11 @@ import type { Command } from 'commander'
 import { type Db, transaction } from '../db/database.ts'
 import { countSealed } from '../db/sealed-values.ts'
 import { firstKeyId, sealKeys } from '../policy/seal.ts'
+import { confirm } from './confirm.ts'
 import { withInstallation } from './database.ts'
 import { type Installation, loadInstallation } from './installation.ts'
 import { recordAct } from './operator.ts'
+import { endsWithMaster, type Rotation, rotations, withNewMaster, withNewPasswords } from './root-rotation.ts'
 import { openSecrets, type Secrets, saveSecrets, sealKeysText } from './secrets.ts'
 import { columns } from './terminal.ts'
 
@@ -21,7 +23,9 @@ interface KeyLine {
 
 const help = `
 A rotation: berth secrets rotate, berth down, berth up, and once status shows no values of the old key: berth secrets drop <key>.
-Hosts on other machines need the same BERTH_SEAL_KEYS before the platform starts again. Key ${firstKeyId} derives from the root secret and stays.`
+Hosts on other machines need the same BERTH_SEAL_KEYS before the platform starts again. Key ${firstKeyId} derives from the root secret and stays.
+After somebody may have read the environment of a process: all of this, and then berth secrets rotate --master --database, berth down, berth up.
+What stands in the environment (S3_STORE_..., SMTP_URL, GIT_PROVIDER_..., DATABASE_URL) is made anew where it comes from: docs/installation.md.`
 
 export function secretsCommand(program: Command): void {
   const secrets = program
@@ -31,9 +35,18 @@ export function secretsCommand(program: Command): void {
   secrets
     .command('rotate')
     .description('add a new key; it encrypts from the next start on, and what there is then follows within minutes')
+    .option('--master', 'the root secret in its place; API keys and what is stored go on, sessions and links end')
+    .option('--database', 'the passwords of the embedded Postgres in its place')
+    .option('--yes', 'with --master: do not ask')
     .option('--json', 'as one JSON object')
-    .action(async ({ json }: { json?: boolean }) => {
+    .action(async ({ master, database, yes, json }: RotateOptions) => {
       const { dataDir } = installationWithKeys()
+      if (master || database) {
+        if (master) await confirm(`Rotate the root secret? ${endsWithMaster}`, yes)
+        const rotated = await rotateRoot({ master, database })
+        console.log(json ? JSON.stringify({ rotated }) : rotatedWords(rotated, dataDir))
+        return
+      }
       const { key, secrets } = withNewKey(openSecrets(dataDir))
       await withInstallation((_, db) => keep(db, dataDir, secrets, { action: 'secrets.rotate', key }))
       console.log(
@@ -65,6 +78,40 @@ export function secretsCommand(program: Command): void {
       })
       console.log(json ? JSON.stringify({ dropped: key }) : `Key ${key} is dropped.`)
     })
+}
+
+interface RotateOptions {
+  master?: boolean
+  database?: boolean
+  yes?: boolean
+  json?: boolean
+}
+
+/** One writing for all that is asked for: killed before it, nothing has happened; after it, the next start does the rest. */
+async function rotateRoot({ master, database }: RotateOptions): Promise<Rotation[]> {
+  const { config, dataDir, external } = installationWithKeys()
+  const rotated = rotations.filter(name => (name === 'master' ? master : database))
+  if (master && process.env.BERTH_MASTER_KEY)
+    throw new Error('The root secret of this installation stands in its environment, as BERTH_MASTER_KEY.')
+  if (database && external.postgres)
+    throw new Error('This database is not ours: change its passwords there, then DATABASE_URL, and start anew.')
+  await withInstallation((_, db) =>
+    transaction(db, async trx => {
+      const current = openSecrets(dataDir)
+      const passed = database ? withNewPasswords(current) : current
+      const secrets = master ? withNewMaster(passed, await countSealed(trx), config.sealKeys.current) : passed
+      await recordAct(trx, { action: 'secrets.rotate', accountId: null, resource: rotated.join(', ') })
+      saveSecrets(dataDir, secrets)
+    }),
+  )
+  return rotated
+}
+
+function rotatedWords(rotated: readonly Rotation[], dataDir: string): string {
+  return [
+    `Rotated: ${rotated.join(', ')}. It is in ${join(dataDir, 'secrets.json')}: back it up. It is used from the next start on: berth down, berth up.`,
+    ...(rotated.includes('master') ? [endsWithMaster, 'Hosts on other machines need the new root secret too.'] : []),
+  ].join('\n')
 }
 
 /** Throws an Error when the keys of this installation are not in its data folder. */

@@ -14,9 +14,10 @@ import { checkout, type Installation, ownerSetting, ownerUrl } from './installat
 import { ensureDocker } from './parts/docker.ts'
 import { ensureGit } from './parts/git.ts'
 import { s3rverProcess } from './parts/object-store.ts'
-import { ensureDatabase, postgresProcess, postgresUrl } from './parts/postgres.ts'
+import { ensureDatabase, postgresProcess, postgresUrl, setOwnerPassword } from './parts/postgres.ts'
 import { nginxBinary, proxyProcess } from './parts/proxy.ts'
 import { namespaceAnswers, temporalProcess } from './parts/temporal.ts'
+import { adoptDatabasePassword } from './root-rotation.ts'
 import type { Say } from './terminal.ts'
 
 /** Starts every part and every process, as much side by side as their needs allow. Resolves when all answer. */
@@ -37,12 +38,18 @@ async function startStores(installation: Installation, supervisor: Supervisor, s
   }
   const database = async () => {
     if (!external.postgres) {
-      const folder = join(installation.dataDir, 'postgres')
-      const password = installation.secrets.databasePassword
-      await start(
-        await postgresProcess({ folder, port: ports.POSTGRES_PORT, password, durable: true, maxConnections: 200 }, say),
-      )
-      await ensureDatabase(postgresUrl(ports.POSTGRES_PORT, password, 'postgres'), 'berth')
+      const { databasePassword: password, nextDatabasePassword: nextPassword } = installation.secrets
+      const cluster = {
+        folder: join(installation.dataDir, 'postgres'),
+        port: ports.POSTGRES_PORT,
+        password,
+        nextPassword,
+      }
+      const options = { ...cluster, durable: true, maxConnections: 200 }
+      await start(await postgresProcess(options, say))
+      await setOwnerPassword(options)
+      adoptDatabasePassword(installation)
+      await ensureDatabase(postgresUrl(ports.POSTGRES_PORT, installation.secrets.databasePassword, 'postgres'), 'berth')
     }
     const db = openDatabase({
       url: ownerUrl(installation),

@@ -8,6 +8,10 @@ export interface Secrets {
   masterKey: string
   /** Keys that rotations have added, 32 bytes in hex, by number. */
   sealKeys?: Record<string, string>
+  /** What is left of root secrets that were rotated out: enough to know their API keys, too little to make anything. */
+  earlierKeyChecks?: string[]
+  /** Takes the place of the next one at the next start. */
+  nextDatabasePassword?: string
   /** Of the login that owns the embedded Postgres, for set-up alone. */
   databasePassword: string
   /** Of the login that the processes have there. */
@@ -57,4 +61,4 @@ export function sealKeysText({ sealKeys = {} }: Pick<Secrets, 'sealKeys'>): stri
     .join(',')
 }
 
-const random = (bytes: number): string => randomBytes(bytes).toString('hex')
+export const random = (bytes: number): string => randomBytes(bytes).toString('hex')

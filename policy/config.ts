@@ -1,6 +1,7 @@
 import { type BlobSettings, blobSettings } from './blob-settings.ts'
 import { type CaptchaSettings, captchaSettings } from './captcha.ts'
 import { countryCodes } from './countries.ts'
+import { earlierKeyChecks } from './credentials.ts'
 import { absolute, type Environment, integer, list, number, oneOf, required, webAddress } from './environment.ts'
 import { type MailSettings, mailSettings } from './mail/settings.ts'
 import { type SealKeys, sealKeys } from './seal.ts'
@@ -63,6 +64,8 @@ export interface Config {
   rateLimitBlockSeconds: number
   /** Root secret of this installation: 32 bytes, hex. Key checks, session signing and encryption derive from it. */
   masterKey: string
+  /** Checks inside API keys that root secrets of before a rotation have made: the keys go on. */
+  earlierKeyChecks: Buffer[]
   /** What secrets in columns are sealed with; derives from the root secret, and from what rotations have added. */
   sealKeys: SealKeys
   plansFile: string | null
@@ -197,6 +200,7 @@ export function parseConfig(env: Environment, cwd: string): Config {
     rateLimitScale: number(env, 'RATE_LIMIT_SCALE', 1),
     rateLimitBlockSeconds: integer(env, 'RATE_LIMIT_BLOCK_SECONDS', 1800),
     masterKey: env.BERTH_MASTER_KEY ?? '',
+    earlierKeyChecks: earlierKeyChecks(list(env.BERTH_EARLIER_KEY_CHECKS)),
     sealKeys: sealKeys(env.BERTH_MASTER_KEY ?? '', env.BERTH_SEAL_KEYS),
     plansFile: env.PLANS_FILE ? absolute(env.PLANS_FILE, cwd) : null,
     trustedProxies: list(env.TRUSTED_PROXIES),

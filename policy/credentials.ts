@@ -18,6 +18,13 @@ export function checkKey(masterKey: string): Buffer {
   return deriveKey(masterKey, 'api-key-check')
 }
 
+/** Of root secrets that were rotated out, 32 bytes in hex each. Throws an Error that names the setting and shows nothing of it. */
+export function earlierKeyChecks(texts: readonly string[]): Buffer[] {
+  if (texts.some(text => !/^[0-9a-f]{64}$/.test(text)))
+    throw new Error('The setting BERTH_EARLIER_KEY_CHECKS takes 32 bytes in hex, several with commas between.')
+  return texts.map(text => Buffer.from(text, 'hex'))
+}
+
 /** The account id of a key that this installation once issued; undefined for everything else. Compares in constant time. */
 export function issuedTo(key: Buffer, text: string): string | undefined {
   const parts = form.exec(text)

@@ -58,7 +58,7 @@ const connectionsPerAddress = 100
 export async function serveApi(config: Config): Promise<void> {
   const log = openLog(config, 'api')
   const life = runProcess(log, drainSeconds + 2)
-  const { databaseUrl: url, masterKey, databasePool } = config
+  const { databaseUrl: url, masterKey, earlierKeyChecks, databasePool } = config
   if (!/^[0-9a-f]{64}$/.test(masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
 
   const db = openDatabase({ url, pool: databasePool, applicationName: 'berth-api', statementTimeoutMs: 2500 })
@@ -76,7 +76,7 @@ export async function serveApi(config: Config): Promise<void> {
     client.withDeadline(Date.now() + 2500, () => client.connection.workflowService.getSystemInfo({}))
 
   const askHost = hostCall(db, masterKey)
-  const authenticate = authenticator({ db, masterKey, plans, processes: config.apiProcesses })
+  const authenticate = authenticator({ db, masterKey, earlierKeyChecks, plans, processes: config.apiProcesses })
   const rates = new NetworkRates()
   const parts: Parts = {
     db: withCrashPoints('db', db),

@@ -11,6 +11,8 @@ export interface PostgresOptions {
   folder: string
   port: number
   password: string
+  /** The password that a rotation wants, if any: a start that was cut may have set it already. */
+  nextPassword?: string | undefined
   /** False gives up safety against a power cut, for throw-away test clusters. */
   durable: boolean
   maxConnections: number
@@ -46,12 +48,29 @@ export async function postgresProcess(options: PostgresOptions, say: Say): Promi
       uid: user?.uid,
       gid: user?.gid,
     }),
-    ready: () => withDatabase(postgresUrl(options.port, options.password, 'postgres'), db => db.raw('select 1')),
+    ready: () => ownerPassword(options),
     readySeconds: 120, // a recovery after a crash replays its log first
     stopSignal: 'SIGINT', // "fast": open sessions are cut, nothing is lost
     graceSeconds: 20,
     needs: [],
   }
+}
+
+/** The password that the server knows its owner by. Rejects when it does not answer, or knows none of both. */
+async function ownerPassword({ port, password, nextPassword }: PostgresOptions): Promise<string> {
+  const works = (one: string) =>
+    withDatabase(postgresUrl(port, one, 'postgres'), db => db.raw('select 1')).then(() => one)
+  return works(password).catch(error => (nextPassword ? works(nextPassword) : Promise.reject(error)))
+}
+
+/** Gives the owner of a running cluster of ours the password that a rotation wants. May be repeated; none wanted is success. */
+export async function setOwnerPassword(options: PostgresOptions): Promise<void> {
+  const { port, nextPassword } = options
+  if (!nextPassword) return
+  await withDatabase(postgresUrl(port, await ownerPassword(options), 'postgres'), async db => {
+    const { rows } = await db.raw("select format('alter role berth password %L', ?::text) as statement", [nextPassword])
+    await db.raw(rows[0].statement)
+  })
 }
 
 function postgresArguments({ folder, port, durable, maxConnections }: PostgresOptions): string[] {
