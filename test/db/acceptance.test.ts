@@ -104,7 +104,7 @@ test.serial('a key belongs to its claim: who was given up neither answers under 
   const { db, ownerId } = await made()
   const asked = {
     userId: ownerId,
-    credentialId: null,
+    credentialId: randomUUID(),
     isLimited: false,
     key: randomUUID(),
     route: 'POST /',
