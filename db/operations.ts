@@ -2,31 +2,16 @@ import { ApiError } from '../policy/errors.ts'
 import { newId } from '../policy/ids.ts'
 import { storable } from '../policy/storable-text.ts'
 import { type Db, transaction } from './database.ts'
+import { besides, type OperationKind, type OperationRow } from './operation-kinds.ts'
 
-export type OperationKind = 'create' | 'deploy' | 'restore' | 'snapshot' | 'start' | 'stop' | 'restart' | 'delete'
-/** `accepting`: stored, and not to be begun before `db/acceptance.ts` confirms it. */
-export type OperationState = 'accepting' | 'queued' | 'running' | 'success' | 'error' | 'expired' | 'cancelled'
-
-export interface OperationRow {
-  id: string
-  seq: string
-  target_type: 'app' | 'database'
-  target_id: string
-  kind: OperationKind
-  owner_id: string
-  actor: string
-  input: Record<string, unknown>
-  state: OperationState
-  step: string | null
-  code: string | null
-  message: string | null
-  created_at: Date
-  started_at: Date | null
-  finished_at: Date | null
-  cancel_requested_at: Date | null
-  cancel_requested_by: string | null
-  retry_of: string | null
-}
+export {
+  changingVersions,
+  goingBack,
+  type OperationKind,
+  type OperationRow,
+  type OperationState,
+} from './operation-kinds.ts'
+export { anyOf, changesRelease, failedCreation, isBusy, isSwitching } from './operation-lookups.ts'
 
 export interface NewOperation {
   targetId: string
@@ -95,12 +80,6 @@ export async function expireQueued(db: Db, id: string): Promise<boolean> {
     .update({ state: 'expired', code: 'ACTION_FAILED', finished_at: db.fn.now() })
   return changed === 1
 }
-
-/**
- * Kinds that are worked on beside the other operations of their application. Of each group one is under way at a time: deploys
- * and restores make a version serve, a snapshot copies what does.
- */
-const besides: readonly (readonly OperationKind[])[] = [['deploy', 'restore'], ['snapshot']]
 
 /**
  * The operation a lane runs next: the one it has already begun (a retry, or a new Temporal after a lost one), else the oldest
@@ -206,45 +185,4 @@ export async function waitingTargets(db: Db, queuedSeconds: number, runningSecon
     [queuedSeconds, runningSeconds],
   )
   return rows
-}
-
-/** What a deploy or restore does while nothing else may touch the application; before, it only fetches and builds beside it. */
-export const changingVersions = 'changing versions'
-
-/** The same deploy once it has failed: until its host answers, the application is neither the old version nor the new one. */
-export const goingBack = (hostId: string): string =>
-  `${changingVersions} back: waiting for host ${hostId} to put back the files`
-
-/** Whether an operation of this target waits or runs that may start or end its containers. */
-export async function isBusy(db: Db, targetId: string): Promise<boolean> {
-  const row = await db('operations')
-    .where({ target_id: targetId })
-    .whereIn('state', ['queued', 'running'])
-    .where(where => where.whereNotIn('kind', besides.flat()).orWhere('step', 'like', `${changingVersions}%`))
-    .first('id')
-  return Boolean(row)
-}
-
-/** Whether the database has ever heard of this target: what it removed has left its operations. */
-export async function anyOf(db: Db, targetId: string): Promise<boolean> {
-  return Boolean(await db('operations').where({ target_type: 'app', target_id: targetId }).first('id'))
-}
-
-/** Whether an operation of this target runs that makes another release serve. */
-export async function changesRelease(db: Db, targetId: string): Promise<boolean> {
-  const row = await db('operations')
-    .where({ target_id: targetId, state: 'running' })
-    .whereIn('kind', ['create', 'deploy', 'restore'])
-    .first('id')
-  return Boolean(row)
-}
-
-/** How the creation of this owner's application failed, when that is why it is gone. */
-export async function failedCreation(db: Db, ownerId: string, appId: string): Promise<OperationRow | undefined> {
-  const [creation, deletion]: OperationRow[] = await db('operations')
-    .where({ target_id: appId, owner_id: ownerId })
-    .where(where => where.where({ kind: 'create', state: 'error' }).orWhere({ kind: 'delete', state: 'success' }))
-    .orderBy('seq')
-    .limit(2)
-  return creation?.kind === 'create' && !deletion ? creation : undefined
 }

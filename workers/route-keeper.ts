@@ -5,6 +5,7 @@ import * as apps from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import { recordRouted, unroutedBoots } from '../db/host-boots.ts'
 import { Notifications } from '../db/notifications.ts'
+import * as operations from '../db/operations.ts'
 
 export interface RouteKeeperOptions {
   db: Db
@@ -68,6 +69,8 @@ export async function syncRoutes({ db, edge, appsDomain }: Tables): Promise<numb
     const old = known.get(route.host)
     known.delete(route.host)
     if (old && same(old, route)) continue
+    // A step has just given the application its next container's address, and records it in a moment.
+    if (old && route.port !== 0 && (await operations.isSwitching(db, route.appId))) continue
     await setCurrent({ db, edge, appsDomain }, route)
     changed++
   }

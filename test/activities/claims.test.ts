@@ -80,7 +80,7 @@ const unfencedSteps: Partial<Record<keyof Records, string>> = {
   finish: 'is fenced, and keeps silent: it is the last word of a lane, and has nobody to tell',
 }
 
-test('every record activity is fenced, or says why it need not be', async t => {
+test.serial('every record activity is fenced, or says why it need not be', async t => {
   const all = Object.keys(as((await database).db, { run: 'r', step: 1 }))
   t.deepEqual([...Object.keys(fencedSteps), ...Object.keys(unfencedSteps)].sort(), all.sort())
 })
@@ -142,7 +142,7 @@ for (const [name, call] of Object.entries(fencedSteps))
     t.false(lost(now), 'the run that works on it may')
   })
 
-test('a start that is recorded late, after a stop, starts nothing: neither its row nor AUTORESTART', async t => {
+test.serial('a start that is recorded late, after a stop, starts nothing: neither its row nor AUTORESTART', async t => {
   const { db, app, operation, ask, everything } = await claimed('start')
   await as(db, { run: 'new', step: 7 }).appStarted(operation, { ...started, containerId: 'c1' })
   await ask('stop')
@@ -183,7 +183,7 @@ test('a start that is recorded late, after a stop, starts nothing: neither its r
   t.is((await db('operations').where({ target_id: app.id, state: 'queued' })).length, 0)
 })
 
-test('what a lost run had begun is taken over by the next one, and never given back', async t => {
+test.serial('what a lost run had begun is taken over by the next one, and never given back', async t => {
   const { db, app, operation, id } = await claimed('start')
   const next = as(db, { run: 'newer', step: 2 })
   t.is((await next.claimNext(app.id, { underWay: [] }))?.id, id)
@@ -195,7 +195,7 @@ test('what a lost run had begun is taken over by the next one, and never given b
   t.like(await find(db, id), { state: 'success' })
 })
 
-test('a lane whose worker died repeats its last steps, in their order, and goes on', async t => {
+test.serial('a lane whose worker died repeats its last steps, in their order, and goes on', async t => {
   const { db, app, operation, id } = await claimed('start')
   const lane = (step: number) => as(db, { run: 'new', step })
   await lane(6).recordStep(id, 'one')
@@ -210,7 +210,7 @@ test('a lane whose worker died repeats its last steps, in their order, and goes 
   t.is((await loadApp(db, app.id))?.container_id, 'late')
 })
 
-test('two runs that ask at once, again and again: one of them works on an application', async t => {
+test.serial('two runs that ask at once, again and again: one of them works on an application', async t => {
   for (let round = 0; round < 10; round++) {
     const { db, app, operation, ask } = await claimed('start')
     await as(db, { run: 'new', step: 6 }).appStarted(operation, started)
@@ -225,14 +225,17 @@ test('two runs that ask at once, again and again: one of them works on an applic
   }
 })
 
-test('an operation that an older version has begun has no claim, and becomes that of the run that goes on with it', async t => {
-  const { db, operation, id } = await claimed('start')
-  await db('operations').where({ id }).update({ claim: null, claim_step: 0 })
-  await as(db, { run: 'old', step: 30 }).recordStep(id, 'goes on')
-  t.like(await find(db, id), { step: 'goes on', claim: 'old' })
-  await t.throwsAsync(as(db, { run: 'new', step: 31 }).appStarted(operation, started))
-  await as(db, { run: 'old', step: 32 }).appStarted(operation, started)
-  t.like(await find(db, id), { state: 'success' })
-  await db('operations').where({ id }).update({ claim: null })
-  await t.notThrowsAsync(as(db, { run: 'old', step: 32 }).appStarted(operation, started), 'and so is its repetition')
-})
+test.serial(
+  'an operation that an older version has begun has no claim, and becomes that of the run that goes on with it',
+  async t => {
+    const { db, operation, id } = await claimed('start')
+    await db('operations').where({ id }).update({ claim: null, claim_step: 0 })
+    await as(db, { run: 'old', step: 30 }).recordStep(id, 'goes on')
+    t.like(await find(db, id), { step: 'goes on', claim: 'old' })
+    await t.throwsAsync(as(db, { run: 'new', step: 31 }).appStarted(operation, started))
+    await as(db, { run: 'old', step: 32 }).appStarted(operation, started)
+    t.like(await find(db, id), { state: 'success' })
+    await db('operations').where({ id }).update({ claim: null })
+    await t.notThrowsAsync(as(db, { run: 'old', step: 32 }).appStarted(operation, started), 'and so is its repetition')
+  },
+)

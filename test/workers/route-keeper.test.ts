@@ -4,6 +4,7 @@ import { pino } from 'pino'
 import type { Route } from '../../activities/edge.ts'
 import { removeApp } from '../../db/app-creation.ts'
 import * as apps from '../../db/apps.ts'
+import * as operations from '../../db/operations.ts'
 import { keepRoutes, syncRoute, syncRoutes } from '../../workers/route-keeper.ts'
 import { testDatabase } from '../kit/database.ts'
 import { fakeEdge } from '../kit/edge.fake.ts'
@@ -45,6 +46,24 @@ test.serial('a release that just passed its gate keeps the route that its row do
   await edge.setRoute({ host: `${app.subdomain}.${appsDomain}`, appId: app.id, address: '127.0.0.1', port: 5000 })
   await syncRoutes({ db, edge, appsDomain })
   t.is((await edge.listRoutes()).length, 1)
+})
+
+test.serial('a route that a step has just switched is not set back before its row says so', async t => {
+  const { db, app, host } = await runningApp()
+  const edge = fakeEdge()
+  await edge.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 4009 })
+  const { id } = await operations.enqueue(db, {
+    targetId: app.id,
+    kind: 'restart',
+    ownerId: app.owner_id,
+    actor: 'test',
+  })
+  await db('operations').where({ id }).update({ state: 'running' })
+  await syncRoutes({ db, edge, appsDomain })
+  t.is((await edge.listRoutes()).find(route => route.host === host)?.port, 4009)
+  await operations.finish(db, id, { state: 'success' })
+  await syncRoutes({ db, edge, appsDomain })
+  t.is((await edge.listRoutes()).find(route => route.host === host)?.port, 4000)
 })
 
 test.serial('an application that is deleted while its route is set does not keep it', async t => {
