@@ -1,7 +1,7 @@
 import { cancellationSignal, heartbeat } from '@temporalio/activity'
 import { CancelledFailure } from '@temporalio/common'
+import type { FairSlots } from '../lib/fair-slots.ts'
 import { beatMs } from './failures.ts'
-import type { OwnerPlaces } from './owner-places.ts'
 import type { Release } from './release.ts'
 
 /**
@@ -11,7 +11,7 @@ import type { Release } from './release.ts'
 // biome-ignore lint/suspicious/noExplicitAny: activities of a group differ in their arguments
 export function inPlaces<T extends Record<string, (release: Release, ...rest: any[]) => Promise<unknown>>>(
   group: T,
-  placesOf: (name: string) => OwnerPlaces | null,
+  placesOf: (name: string) => FairSlots | null,
 ): T {
   const wrapped = Object.entries(group).map(([name, activity]) => {
     const places = placesOf(name)
@@ -31,10 +31,10 @@ export function inPlaces<T extends Record<string, (release: Release, ...rest: an
   return Object.fromEntries(wrapped)
 }
 
-async function entered(name: string, places: OwnerPlaces, { ownerId }: Release): Promise<() => void> {
+async function entered(name: string, places: FairSlots, { ownerId }: Release): Promise<() => void> {
   const timer = setInterval(() => heartbeat(), beatMs)
   try {
-    return await places.enter(ownerId, cancellationSignal())
+    return await places.enterUntil(ownerId, cancellationSignal())
   } catch {
     throw new CancelledFailure(`${name} was cancelled`)
   } finally {

@@ -28,18 +28,41 @@ export class FairSlots {
   /** Resolves to the way out, or to null when `waitMs` passed without a place. */
   enter(subject: string, waitMs = Number.POSITIVE_INFINITY): Promise<(() => void) | null> {
     return new Promise(resolve => {
-      const go = () => {
+      const leaveQueue = this.#queue(subject, wayOut => {
         clearTimeout(timer)
-        resolve(this.#wayOut(subject))
-      }
+        resolve(wayOut)
+      })
       const giveUp = () => {
-        this.#drop(subject, go)
+        leaveQueue()
         resolve(null)
       }
       const timer = Number.isFinite(waitMs) ? setTimeout(giveUp, waitMs) : undefined
-      this.#waiting.set(subject, (this.#waiting.get(subject) ?? new Set()).add(go))
       this.#letIn()
     })
+  }
+
+  /** As `enter`, for as long as the signal has not aborted; rejects with its reason. */
+  enterUntil(subject: string, signal: AbortSignal): Promise<() => void> {
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) return reject(signal.reason)
+      const leaveQueue = this.#queue(subject, wayOut => {
+        signal.removeEventListener('abort', giveUp)
+        resolve(wayOut)
+      })
+      const giveUp = () => {
+        leaveQueue()
+        reject(signal.reason)
+      }
+      signal.addEventListener('abort', giveUp, { once: true })
+      this.#letIn()
+    })
+  }
+
+  /** Returns how to leave the queue. */
+  #queue(subject: string, letIn: (wayOut: () => void) => void): () => void {
+    const go = () => letIn(this.#wayOut(subject))
+    this.#waiting.set(subject, (this.#waiting.get(subject) ?? new Set()).add(go))
+    return () => this.#drop(subject, go)
   }
 
   #letIn(): void {

@@ -1,17 +1,17 @@
 /** So many of a kind are under way on one host at once, and so many of them of one account; the others wait for their turn. */
 export interface Places {
-  total: number
-  perOwner: number
+  atOnce: number
+  perSubject: number
 }
 
 /** Commands and what takes a failed step back. They are short, and wait for nothing that is long. */
-export const commandPlaces: Places = { total: 100, perOwner: 20 }
+export const commandPlaces: Places = { atOnce: 100, perSubject: 20 }
 
 /** A gate costs little but time, which the program decides on. */
-export const gatePlaces: Places = { total: 200, perOwner: 10 }
+export const gatePlaces: Places = { atOnce: 200, perSubject: 10 }
 
 /** Unpacking, placing and starting new versions: work for disk and engine, and what waits for an image. */
-export const releasePlaces: Places = { total: 20, perOwner: 5 }
+export const releasePlaces: Places = { atOnce: 20, perSubject: 5 }
 
 /** What one worker takes on; what has no place yet waits there and costs nothing. */
 export const tasksAtOnce = 1000

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { AppHostActivities } from '../activities/app-host.ts'
 import type { AppSnapshotActivities } from '../activities/app-snapshots.ts'
 import { inPlaces } from '../activities/host-places.ts'
-import { OwnerPlaces } from '../activities/owner-places.ts'
+import { FairSlots } from '../lib/fair-slots.ts'
 import type { Config } from '../policy/config.ts'
 import { commandPlaces, gatePlaces, releasePlaces, tasksAtOnce } from '../policy/host-places.ts'
 import { buildsQueue, commandsQueue, hostQueue, snapshotPlacesQueue, snapshotsQueue } from './lanes.ts'
@@ -24,7 +24,7 @@ export async function serveHostQueues(options: HostQueuesOptions): Promise<Runni
   const { config, log, hostId, activities, snapshots } = options
   const { queuePrefix, host } = config
   const long = longPlaces()
-  const commands = new OwnerPlaces(commandPlaces)
+  const commands = new FairSlots(commandPlaces)
   const workers = await Promise.all([
     startWorker(config, log, {
       taskQueue: commandsQueue(queuePrefix, hostId),
@@ -61,9 +61,9 @@ export async function serveHostQueues(options: HostQueuesOptions): Promise<Runni
   }
 }
 
-function longPlaces(): Record<string, OwnerPlaces> {
-  const releases = new OwnerPlaces(releasePlaces)
-  const gates = new OwnerPlaces(gatePlaces)
+function longPlaces(): Record<string, FairSlots> {
+  const releases = new FairSlots(releasePlaces)
+  const gates = new FairSlots(gatePlaces)
   const steps = { prepareRelease: releases, placeFiles: releases, startRelease: releases, passHealthGate: gates }
-  return steps satisfies Partial<Record<keyof AppHostActivities, OwnerPlaces>>
+  return steps satisfies Partial<Record<keyof AppHostActivities, FairSlots>>
 }

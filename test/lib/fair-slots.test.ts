@@ -54,3 +54,16 @@ test('who waits too long goes, and takes nobody’s turn', async t => {
   leave!()
   t.truthy(await next)
 })
+
+test('who is cancelled takes no place', async t => {
+  const slots = new FairSlots({ atOnce: 1 })
+  const cancel = new AbortController()
+  const leave = await slots.enterUntil('a', cancel.signal)
+  const given = slots.enterUntil('b', cancel.signal)
+  const next = slots.enterUntil('c', new AbortController().signal)
+  cancel.abort(new Error('no longer wanted'))
+  await t.throwsAsync(given, { message: 'no longer wanted' })
+  await t.throwsAsync(slots.enterUntil('b', cancel.signal), { message: 'no longer wanted' })
+  leave()
+  t.truthy(await next)
+})

@@ -33,7 +33,7 @@ test('the gates of one account hang: commands and deploys of another on the same
   for (let n = 0; n < 40; n++) many.push(await make.app(hostile.id, { memoryMb: 256 }, { planMemoryMb: () => 100_000 }))
   t.teardown(open)
   for (const { app } of many) await lanes.wake(app.id, hostile.id)
-  while (inGate.size < gatePlaces.perOwner) await sleep(20)
+  while (inGate.size < gatePlaces.perSubject) await sleep(20)
 
   const { app, operationId } = await make.app(neighbour.id)
   await lanes.wake(app.id, neighbour.id)
@@ -42,8 +42,8 @@ test('the gates of one account hang: commands and deploys of another on the same
   t.is((await run.command(app, 'start')).state, 'success')
   t.like(await loadApp(db, app.id), { status: 'running' })
 
-  t.is(inGate.size, gatePlaces.perOwner)
+  t.is(inGate.size, gatePlaces.perSubject)
   open()
   for (const { operationId } of many) t.is((await run.ended(operationId)).state, 'success')
-  t.is(most, gatePlaces.perOwner)
+  t.is(most, gatePlaces.perSubject)
 })
