@@ -25,7 +25,7 @@ export function standstill(host: StandstillHost, appId: string): Standstill {
   return {
     pause: () =>
       new Promise((stands, refuse) => {
-        host.turns(appId, async () => {
+        const turn = host.turns(appId, async () => {
           try {
             for (const { name } of await running()) await host.engine.pause(name)
           } catch (error) {
@@ -37,6 +37,7 @@ export function standstill(host: StandstillHost, appId: string): Standstill {
             stands()
           })
         })
+        turn.catch(refuse) // there was no turn: this process may not act as its host now
       }),
     async resume() {
       const end = over

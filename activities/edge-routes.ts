@@ -1,3 +1,4 @@
+import { servingApps } from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import { goesOn } from './claims.ts'
 import type { Edge } from './edge.ts'
@@ -16,6 +17,18 @@ export function edgeActivities(edge: Edge, db: Db) {
         appId: release.appId,
         address: release.hostAddress,
         port: started.hostPort,
+      })
+    },
+
+    /** Sends requests to what its row says serves, also after the operation has ended. An application that is gone is success. */
+    async routeStands(release: Release): Promise<void> {
+      const [serving] = await servingApps(db, release.appId)
+      if (!release.hostname || !serving) return
+      await edge.setRoute({
+        host: release.hostname,
+        appId: release.appId,
+        address: serving.address,
+        port: serving.host_port,
       })
     },
 

@@ -44,8 +44,14 @@ export async function confirmFolder(db: Db, folder: string, database: string): P
     databaseKnowsApplications: folderId === null && (await knowsApplications(db)),
   })
   const id = known ?? (await claimInstallation(db, randomUUID())).id
-  if (folderId === null) await markFolder(folder, id)
+  if (folderId === null) await markFolder(folder, id).catch(leftToOwner)
   return id
+}
+
+/** A process that sees only parts of a folder, and may not write there, leaves the mark to those whose folder it is. */
+function leftToOwner(error: NodeJS.ErrnoException): void {
+  // ENOENT is what making a folder gives on a file system that is read only.
+  if (!['EROFS', 'EACCES', 'EPERM', 'ENOENT'].includes(error.code ?? '')) throw error
 }
 
 /** Volumes lie in `images` or `folders` of a host's folder, named by application, and hosts' folders in `hosts` of the data folder. */

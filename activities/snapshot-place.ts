@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '../db/database.ts'
-import { holdSnapshotPlace } from '../db/snapshot-places.ts'
+import { holdSnapshotPlace, keepSnapshotPlace } from '../db/snapshot-places.ts'
 
 const lookEveryMs = 300
 const holdEveryMs = 20_000
@@ -18,7 +18,7 @@ export async function awaitPlace(db: Db, { hostId, operationId }: Asking, signal
 
 /** Holds the place on until the work has ended, however long it takes. */
 export async function holdingPlace<T>(db: Db, { hostId, operationId }: Asking, work: () => Promise<T>): Promise<T> {
-  const timer = setInterval(() => void holdSnapshotPlace(db, hostId, operationId).catch(() => {}), holdEveryMs)
+  const timer = setInterval(() => void keepSnapshotPlace(db, hostId, operationId).catch(() => {}), holdEveryMs)
   try {
     return await work()
   } finally {

@@ -42,7 +42,13 @@ export async function accept<T extends Stored>(
   // The process was stopped for so long that it was given up, or the application went away.
   if (confirmed === false) throw new ApiError('DATABASE_UNAVAILABLE')
   // It is on disk, so the answer is yes; that it may begin is said until Postgres has heard it.
-  if (confirmed === undefined) void asked(confirming, Number.POSITIVE_INFINITY).catch(failure(parts, operationId))
+  if (confirmed === undefined)
+    void asked(confirming, Number.POSITIVE_INFINITY).then(
+      begins => {
+        if (!begins) parts.log.error({ operation: operationId }, 'answered, and undone before it could begin')
+      },
+      failure(parts, operationId),
+    )
   return stored
 }
 

@@ -75,7 +75,7 @@ async function settle(
     const elapsed = performance.now() - begun
     // Heard before it is read: an end between the two is told again by the row.
     const operation = await patiently(() => find(db, id))
-    if (operation && !['queued', 'running'].includes(operation.state)) return operation
+    if (operation && !['accepting', 'queued', 'running'].includes(operation.state)) return operation
     if (elapsed >= holdMs) return undefined
     if (operation?.state === 'queued' && elapsed >= claimMs) {
       if (await patiently(() => expireQueued(db, id))) return { ...operation, state: 'expired' }

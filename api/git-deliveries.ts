@@ -50,13 +50,18 @@ export async function receive<T>(
   { budget, ownerId, judge, verdictOf }: Reception<T>,
 ): Promise<T> {
   const declared = Number(request.headers['content-length'] ?? largestDelivery)
-  if (declared > freeBodyBytes && unsignedSenders.has(address, Date.now())) throw new ApiError('UPLOAD_BUSY')
-  const charge = budget.charge([`address/${networkOf(address)}`, ...(ownerId ? [`owner/${ownerId}`] : [])])
+  const source = `address/${networkOf(address)}`
+  // At a provider everybody can have something signed wrongly: where the owner is known, only the own webhooks suffer.
+  const sender = ownerId ? `owner/${ownerId}` : source
+  if (declared > freeBodyBytes && unsignedSenders.has(sender, Date.now())) throw new ApiError('UPLOAD_BUSY')
+  const charge = budget.charge([...new Set([source, sender])])
   try {
     inviteBody(request, response)
-    const judged = judge(await readBody(request, largestDelivery, { charge }))
+    const body = await readBody(request, largestDelivery, { charge })
+    const judged = judge(body)
     const verdict = verdictOf(judged)
-    if (verdict.kind === 'refused' && verdict.status === 401) unsignedSenders.note(address, Date.now())
+    const isUnsigned = verdict.kind === 'refused' && verdict.status === 401
+    if (isUnsigned && body.length > freeBodyBytes) unsignedSenders.note(sender, Date.now())
     return judged
   } finally {
     charge.end()

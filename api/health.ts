@@ -1,4 +1,3 @@
-import type { Edge } from '../activities/edge.ts'
 import type { ObjectStore } from '../activities/object-store.ts'
 import type { Db } from '../db/database.ts'
 import { listHosts } from '../db/hosts.ts'
@@ -7,17 +6,18 @@ import type { Check } from './service-status.ts'
 export interface Probed {
   db: Db
   store: ObjectStore
-  edge: Edge
+  /** Rejects when the proxy does not answer. */
+  pingEdge(): Promise<unknown>
   /** Rejects when the workflow server does not answer. */
   pingWorkflows(): Promise<unknown>
 }
 
 /** What `GET /v2/service/status` looks at; each check really uses its part. */
-export function healthChecks({ db, store, edge, pingWorkflows }: Probed): Check[] {
+export function healthChecks({ db, store, pingEdge, pingWorkflows }: Probed): Check[] {
   return [
     { key: 'api', name: 'API', kind: 'services', probe: async () => null },
     { key: 'applications', name: 'Application hosts', kind: 'services', probe: () => hosts(db) },
-    { key: 'edge', name: 'Reverse proxy', kind: 'services', probe: () => well(edge.listRoutes()) },
+    { key: 'edge', name: 'Reverse proxy', kind: 'services', probe: () => well(pingEdge()) },
     { key: 'database', name: 'Database', kind: 'dependencies', probe: () => well(db.raw('select 1')) },
     { key: 'workflows', name: 'Workflow server', kind: 'dependencies', probe: () => well(pingWorkflows()) },
     { key: 'storage', name: 'Object store', kind: 'dependencies', probe: () => well(store.head('0'.repeat(32))) },

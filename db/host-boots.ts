@@ -38,3 +38,14 @@ export async function recordRouted(db: Db, boots: readonly Boot[]): Promise<void
 export async function isRouted(db: Db, hostId: string, bootId: string): Promise<boolean> {
   return Boolean(await db('hosts').where({ id: hostId, boot_id: bootId, routed_boot_id: bootId }).first('id'))
 }
+
+/** Whether an application was last seen running in an earlier boot of its host. */
+export async function isOfEarlierBoot(db: Db, appId: string): Promise<boolean> {
+  const row = await db('apps')
+    .join('hosts', 'hosts.id', 'apps.host_id')
+    .where('apps.id', appId)
+    .whereNotNull('apps.boot_id')
+    .whereRaw('apps.boot_id <> hosts.boot_id')
+    .first('apps.id')
+  return Boolean(row)
+}

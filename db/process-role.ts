@@ -1,5 +1,4 @@
-import type { Db } from './database.ts'
-import { transaction } from './database.ts'
+import { type Db, sqlState, transaction } from './database.ts'
 
 /** How one login of Postgres stands, for operators. */
 export interface Role {
@@ -56,5 +55,10 @@ async function logIn(trx: Db, role: string, password: string): Promise<void> {
   if (!may && present) return // a managed server, where somebody else makes logins
   const words = `${present ? 'alter' : 'create'} role %I login password %L`
   const { rows: formed } = await trx.raw('select format(?, ?::text, ?::text) as statement', [words, role, password])
-  await trx.raw(formed[0].statement.replaceAll('?', '\\?'))
+  await trx
+    .transaction(inner => inner.raw(formed[0].statement.replaceAll('?', '\\?')))
+    .catch((error: unknown) => {
+      // From Postgres 16 on who may make logins may not change those that others have made.
+      if (!present || sqlState(error) !== '42501') throw error
+    })
 }

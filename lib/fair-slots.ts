@@ -61,8 +61,13 @@ export class FairSlots {
   /** Returns how to leave the queue. */
   #queue(subject: string, letIn: (wayOut: () => void) => void): () => void {
     const go = () => letIn(this.#wayOut(subject))
+    // Who comes anew stands behind all who wait already, but before whoever had the last turn.
+    if (!this.#turns.has(subject)) this.#turns.set(subject, this.#turn - 0.5)
     this.#waiting.set(subject, (this.#waiting.get(subject) ?? new Set()).add(go))
-    return () => this.#drop(subject, go)
+    return () => {
+      this.#drop(subject, go)
+      this.#forget(subject)
+    }
   }
 
   #letIn(): void {
@@ -106,7 +111,11 @@ export class FairSlots {
       const left = this.#inside.get(subject)! - 1
       left > 0 ? this.#inside.set(subject, left) : this.#inside.delete(subject)
       this.#letIn()
-      if (!this.#inside.has(subject) && !this.#waiting.has(subject)) this.#turns.delete(subject)
+      this.#forget(subject)
     }
+  }
+
+  #forget(subject: string): void {
+    if (!this.#inside.has(subject) && !this.#waiting.has(subject)) this.#turns.delete(subject)
   }
 }

@@ -14,5 +14,5 @@ export const acceptance = {
   /** Whoever has answered 503 undoes what may have arrived after so long, each. */
   undoAfterMs: [0, 2000, 10_000],
   /** What nobody confirmed is undone after this, by the clock of Postgres. */
-  forgottenSeconds: 60,
+  forgottenSeconds: 600,
 } as const

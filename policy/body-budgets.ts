@@ -26,7 +26,7 @@ export const bodyBudgets = {
 export const leastPace = { bytesPerSecond: 8 * 1024, overSeconds: 10 } as const
 
 /**
- * An address with more deliveries of a wrong signature than this sends no large ones for the rest of the time. Small ones pass: at a
- * provider everybody can have something signed wrongly, from the address that signs well too.
+ * Who has sent more large deliveries of a wrong signature than this sends no large ones for the rest of the time. Small ones pass, and
+ * cost nothing: at a provider everybody can have something signed wrongly, from the address that signs well too.
  */
 export const unsignedDeliveries = { allow: 20, perSeconds: 60 } as const

@@ -1,7 +1,6 @@
 import type { Server } from 'node:http'
 import { archives } from '../activities/archive.process.ts'
 import { siteverifyCaptcha } from '../activities/captcha.siteverify.ts'
-import { nginxEdge } from '../activities/edge.nginx.ts'
 import { openObjectStore } from '../activities/object-store.select.ts'
 import { AddressSet, loopback, plainAddress } from '../api/address.ts'
 import { surfaces } from '../api/app.ts'
@@ -44,6 +43,7 @@ import { applicationRange } from '../policy/networks.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { temporalDowngrades } from './downgrades.ts'
+import { edgeAnswers } from './edge-answers.ts'
 import { openGitProvider } from './git-provider.ts'
 import { sharedWakes } from './lane-wakes.ts'
 import { temporalLanes } from './lanes.ts'
@@ -106,7 +106,7 @@ export async function serveApi(config: Config): Promise<void> {
     metrics: new Remembered(metricsSeconds),
     gitProvider: await openGitProvider(config),
     rates,
-    service: new ServiceStatus(healthChecks({ db, store, edge: nginxEdge(config.edge.controlSocket), pingWorkflows })),
+    service: new ServiceStatus(healthChecks({ db, store, pingEdge: () => edgeAnswers(config.edge), pingWorkflows })),
     isInside: address => inside.has(address),
     isBlocked: await openCountries(config.blockedCountries),
     asksCaptcha: await openCountries(config.captcha?.countries ?? []),

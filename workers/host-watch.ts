@@ -70,13 +70,15 @@ export async function reconcile(options: WatchOptions): Promise<void> {
   await sweepStrays(options, present, rows)
 }
 
-const retiredMs = 60_000
+/** So long a container of an old release stays. The proxy may not know yet that it does not serve. */
+const retiredMs = { withAddress: 600_000, without: 60_000 } as const
 
 /** A version that a deploy has replaced, or that never came to serve, and that its lane could not take away. */
 async function removeRetired({ db, engine, turns, log }: WatchOptions, container: ContainerState, appId: string) {
   const app = await apps.loadApp(db, appId)
   if (!app || app.release === 0 || String(app.release) === container.labels[labels.release]) return
-  if (Date.now() - (app.started_at?.getTime() ?? 0) < retiredMs || (await operations.changesRelease(db, app.id))) return
+  const kept = app.subdomain ? retiredMs.withAddress : retiredMs.without
+  if (Date.now() - (app.started_at?.getTime() ?? 0) < kept || (await operations.changesRelease(db, app.id))) return
   log.warn({ container: container.name }, 'watch: a container of a release that does not serve is removed')
   await turns(app.id, () => engine.remove(container.name))
 }

@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import type { Edge, Route } from '../activities/edge.ts'
 import * as apps from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
-import { recordRouted, unroutedBoots } from '../db/host-boots.ts'
+import { isOfEarlierBoot, recordRouted, unroutedBoots } from '../db/host-boots.ts'
 import { Notifications } from '../db/notifications.ts'
 import * as operations from '../db/operations.ts'
 
@@ -70,14 +70,18 @@ export async function syncRoutes({ db, edge, appsDomain }: Tables): Promise<numb
     known.delete(route.host)
     if (old && same(old, route)) continue
     // A step has just given the application its next container's address, and records it in a moment.
-    if (old && route.port !== 0 && (await operations.isSwitching(db, route.appId))) continue
+    if (old && old.port !== 0 && route.port !== 0 && (await operations.isSwitching(db, route.appId))) continue
     await setCurrent({ db, edge, appsDomain }, route)
     changed++
   }
   for (const stale of known.values()) {
     // A release that just passed its gate has its route a moment before its row says so.
     const app = await apps.loadApp(db, stale.appId)
-    if (app && app.status !== 'exited') continue
+    if (app && app.status !== 'exited') {
+      // Its port is of an earlier boot and may be anybody's: the name waits until the application has been started.
+      if (stale.port !== 0 && (await isOfEarlierBoot(db, app.id))) await edge.setRoute({ ...stale, port: 0 })
+      continue
+    }
     await edge.removeRoute(stale.host)
     changed++
   }

@@ -1,4 +1,4 @@
-import { CancellationScope } from '@temporalio/workflow'
+import { CancellationScope, patched } from '@temporalio/workflow'
 import type { Unhealthy } from '../activities/app-host.ts'
 import type { LaneOperation } from '../activities/release.ts'
 import { failureOf } from './failures.ts'
@@ -7,7 +7,7 @@ import { leftToKeeper } from './route-copy.ts'
 import { undoable } from './undo.ts'
 
 /** A stored archive becomes a running application, or leaves nothing behind but its reason. */
-export async function create(operation: LaneOperation, { build, command, slot }: Host): Promise<void> {
+export async function create(operation: LaneOperation, { build, command, patient, slot }: Host): Promise<void> {
   const { release } = operation
   try {
     await undoable(null, async undo => {
@@ -21,7 +21,7 @@ export async function create(operation: LaneOperation, { build, command, slot }:
       undo(() => command.removeContainers(release))
       const started = await build.startRelease(release)
       const unhealthy = await build.passHealthGate(release, started)
-      if (unhealthy) return keepStopped(operation, command, unhealthy)
+      if (unhealthy) return keepStopped(operation, patched('stopped-in-time') ? patient : command, unhealthy)
       undo(() => removeRoute(release))
       await switchRoute(release, started).catch(leftToKeeper)
       await records.releaseServes(operation, started)
@@ -32,7 +32,7 @@ export async function create(operation: LaneOperation, { build, command, slot }:
 }
 
 /** A program that does not stay up is its owner's to mend: the application stays, stopped, with its files and logs. */
-async function keepStopped(operation: LaneOperation, command: Host['command'], unhealthy: Unhealthy): Promise<void> {
-  const end = unhealthy.exit ?? (await command.stopApp(operation.release, { mustRun: false }))
+async function keepStopped(operation: LaneOperation, host: Host['patient'], unhealthy: Unhealthy): Promise<void> {
+  const end = unhealthy.exit ?? (await host.stopApp(operation.release, { mustRun: false }))
   await records.releaseFailed(operation, end, { code: 'HEALTH_CHECK_FAILED', message: unhealthy.reason })
 }

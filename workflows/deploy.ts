@@ -1,5 +1,5 @@
 import { ApplicationFailure, CancellationScope, sleep } from '@temporalio/workflow'
-import type { LaneOperation, Serving, StartedContainer } from '../activities/release.ts'
+import type { LaneOperation, Serving } from '../activities/release.ts'
 import { failureOf } from './failures.ts'
 import { type Host, records, removeRoute, switchRoute } from './lane-steps.ts'
 import { awaitRoute, leftToKeeper } from './route-copy.ts'
@@ -67,9 +67,9 @@ async function change(operation: LaneOperation, host: Host): Promise<void> {
   })
   if (!release.restart) return
   await CancellationScope.nonCancellable(async () => {
-    // A proxy that comes back sends requests to the old version until it is told.
-    if (changed && !changed.routed) await awaitRoute(release, changed.started)
-    await retire(operation, before, host)
+    // A proxy that comes back sends requests to the old version until it is told; the host watch takes that away later.
+    const routed = !changed || changed.routed || (await awaitRoute(release))
+    await retire(operation, routed ? before : null, host)
   })
 }
 
@@ -79,7 +79,7 @@ async function changePrograms(
   before: Serving,
   { build, command, patient }: Host,
   undo: (step: Undo) => void,
-): Promise<{ started: StartedContainer; routed: boolean }> {
+): Promise<{ routed: boolean }> {
   const { release } = operation
   if (before.running && !release.hostname) await command.stopApp(before.release, { mustRun: false })
   undo(() => patient.removeContainer(release))
@@ -89,7 +89,7 @@ async function changePrograms(
   undo(() => routeBack(before))
   const routed = await switchRoute(release, started).then(() => true, leftToKeeper)
   await records.releaseServes(operation, started)
-  return { started, routed }
+  return { routed }
 }
 
 async function routeBack({ release, hostPort }: Serving): Promise<void> {
@@ -102,9 +102,9 @@ async function startAgain(operation: LaneOperation, { release }: Serving, { pati
   await records.recordStarted(operation, release.number, started)
 }
 
-/** The old version has served its last request. What cannot be removed now is swept by the host. */
-async function retire({ release }: LaneOperation, before: Serving, { command }: Host): Promise<void> {
-  if (before.release.number !== release.number) {
+/** The old version has served its last request; null = it may get more. What cannot be removed now is swept by the host. */
+async function retire({ release }: LaneOperation, before: Serving | null, { command }: Host): Promise<void> {
+  if (before && before.release.number !== release.number) {
     if (before.running && release.hostname) await sleep(drainSeconds * 1000)
     await command.stopApp(before.release, { mustRun: false }).catch(() => {})
     await command.removeContainer(before.release).catch(() => {})

@@ -45,6 +45,15 @@ export const { switchRoute, removeRoute } = inTurn(
   }),
 )
 
+/** For who tries again in a way of its own: other steps get their turn in between. */
+export const { routeStands } = inTurn(
+  proxyLocalActivities<EdgeActivities>({
+    cancellationType,
+    startToCloseTimeout: '5s',
+    retry: { maximumAttempts: 1 },
+  }),
+)
+
 export type Host = ReturnType<typeof hostOf>
 
 const heartbeatTimeout = '15s'

@@ -1,6 +1,6 @@
 import { isCancellation, patched, sleep } from '@temporalio/workflow'
-import type { Release, StartedContainer } from '../activities/release.ts'
-import { switchRoute } from './lane-steps.ts'
+import type { Release } from '../activities/release.ts'
+import { routeStands } from './lane-steps.ts'
 
 /**
  * For a change of routes that may fail: the proxy's table is a copy, and the route keeper mends it as soon as the proxy answers, so
@@ -12,12 +12,13 @@ export function leftToKeeper(error: unknown): false {
 }
 
 const againSeconds = 5
-const rounds = 30
+/** Nothing else of the application begins meanwhile. */
+const waitSeconds = 60
 
-/** Resolves when the proxy has the route, or after about 10 minutes without a proxy, in which no request came either. */
-export async function awaitRoute(release: Release, started: Pick<StartedContainer, 'hostPort'>): Promise<void> {
-  for (let round = 0; round < rounds; round++) {
-    if (await switchRoute(release, started).then(() => true, leftToKeeper)) return
-    await sleep(againSeconds * 1000)
+/** Whether the proxy sends requests to the version that serves; false after a minute or little more in which it could not be told. */
+export async function awaitRoute(release: Release): Promise<boolean> {
+  for (const deadline = Date.now() + waitSeconds * 1000; Date.now() < deadline; await sleep(againSeconds * 1000)) {
+    if (await routeStands(release).then(() => true, leftToKeeper)) return true
   }
+  return false
 }

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { DeliverySource } from '../../db/deliveries.ts'
 import { type FoundWebhook, findWebhook } from '../../db/webhooks.ts'
 import { bodyBudgets, largestDelivery } from '../../policy/body-budgets.ts'
-import { addressKey, isIssuedAddress } from '../../policy/webhooks/addresses.ts'
+import { isIssuedAddress } from '../../policy/webhooks/addresses.ts'
 import { readDelivery } from '../../policy/webhooks/deliveries.ts'
 import { malformedReply, unknownReply } from '../../policy/webhooks/replies.ts'
 import { BodyBudget } from '../body-budget.ts'
@@ -29,7 +29,7 @@ export const gitWebhook = endpoint({
     const address = exchange.path.webhook ?? ''
     if (!/^[0-9a-f]{64}$/.test(address)) return plain(malformedReply)
     // What was made up costs no statement: anybody may ask here, and nothing counts them.
-    const isIssued = isIssuedAddress(addressKey(parts.config.masterKey), address)
+    const isIssued = isIssuedAddress(parts.config, address)
     if (!isIssued && !(await parts.earlier.isAddress(address))) return plain(unknownReply)
     const begun = performance.now()
     const webhook = await findWebhook(parts.db, parts.config.sealKeys, address)

@@ -27,7 +27,7 @@ export const snapshotView = (row: SnapshotRow, linking: Linking) => ({
   origin: row.origin,
 })
 
-const states = { queued: 'queued', running: 'running', success: 'success' } as const
+const states = { accepting: 'queued', queued: 'queued', running: 'running', success: 'success' } as const
 
 /** How a restore stands (contract 6). */
 export function restoreView(row: OperationRow) {

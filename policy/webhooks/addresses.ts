@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { endsWithCheck, hexCheck } from '../credential-check.ts'
+import { checkKey } from '../credentials.ts'
 import { deriveKey } from '../keys.ts'
 
 /** The last part of a webhook's address: 192 random bits and a check, 64 hex characters. */
@@ -8,7 +9,15 @@ export function newWebhookAddress(masterKey: string): string {
   return random + hexCheck(addressKey(masterKey), random)
 }
 
-export const addressKey = (masterKey: string): Buffer => deriveKey(masterKey, 'webhook-address')
+/** The key of this check derives from the one inside API keys, so that both go on when the root secret is rotated. */
+export const addressKey = (masterKey: string): Buffer => fromKeyCheck(checkKey(masterKey))
 
-/** Whether this installation may have issued an address; those from before there was a check are none of these. */
-export const isIssuedAddress = endsWithCheck
+const fromKeyCheck = (check: Buffer): Buffer => deriveKey(check.toString('hex'), 'webhook-address')
+
+/** Whether this installation may have issued an address, also with a root secret that was rotated out; not those from before there was a check. */
+export function isIssuedAddress(
+  { masterKey, earlierKeyChecks }: { masterKey: string; earlierKeyChecks: readonly Buffer[] },
+  address: string,
+): boolean {
+  return [checkKey(masterKey), ...earlierKeyChecks].some(check => endsWithCheck(fromKeyCheck(check), address))
+}

@@ -252,8 +252,10 @@ async function threadsOfChildren(): Promise<{ nice: number }[]> {
   const found: { nice: number }[] = []
   const pids = await readFile(`/proc/self/task/${process.pid}/children`, 'utf8')
   for (const pid of pids.split(' ').filter(Boolean)) {
-    const stat = await readFile(`/proc/${pid}/task/${pid}/stat`, 'utf8').catch(() => null)
-    if (stat) found.push({ nice: Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16]) })
+    for (const thread of await readdir(`/proc/${pid}/task`).catch(() => [])) {
+      const stat = await readFile(`/proc/${pid}/task/${thread}/stat`, 'utf8').catch(() => null)
+      if (stat) found.push({ nice: Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16]) })
+    }
   }
   return found
 }

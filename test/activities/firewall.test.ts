@@ -91,13 +91,13 @@ if (process.getuid?.() === 0) {
       [['-D', 'INPUT', '1'], /^the way from INPUT/],
     ]
     for (const [change, said] of repairs) {
-      await net.run('iptables', ...change)
+      await net.run('iptables', '-w', ...change)
       t.regex((await firewall.apply()).repaired.join(', '), said, change.join(' '))
       t.deepEqual(await net.rules(), whole, change.join(' '))
       t.deepEqual((await firewall.apply()).repaired, [])
     }
     for (const parent of ['INPUT', 'FORWARD']) {
-      await net.run('iptables', '-I', parent, '1', '-j', 'ACCEPT')
+      await net.run('iptables', '-w', '-I', parent, '1', '-j', 'ACCEPT')
       t.regex((await firewall.apply()).repaired.join(), new RegExp(`^the way from ${parent}`))
       const rules = (await net.rules()).filter(line => line.startsWith(`-A ${parent} `))
       t.deepEqual(rules, [`-A ${parent} -i ${one.bridges} -j ${one.name}-${parent}`, `-A ${parent} -j ACCEPT`])
@@ -109,13 +109,13 @@ if (process.getuid?.() === 0) {
     const firewall = iptablesFirewall({ ...one, ...nothing, through: net.through })
     const jumps = async () => (await net.rules()).filter(line => line.endsWith(`-j ${one.name}-FORWARD`))
     await firewall.apply()
-    await net.run('iptables', '-N', 'DOCKER-USER')
-    await net.run('iptables', '-A', 'DOCKER-USER', '-j', 'RETURN')
+    await net.run('iptables', '-w', '-N', 'DOCKER-USER')
+    await net.run('iptables', '-w', '-A', 'DOCKER-USER', '-j', 'RETURN')
     t.deepEqual((await firewall.apply()).repaired, [], 'nobody comes by there yet')
-    await net.run('iptables', '-I', 'FORWARD', '1', '-j', 'DOCKER-USER')
+    await net.run('iptables', '-w', '-I', 'FORWARD', '1', '-j', 'DOCKER-USER')
     await firewall.apply()
     t.deepEqual(await jumps(), [`-A DOCKER-USER -i ${one.bridges} -j ${one.name}-FORWARD`])
-    await net.run('iptables', '-F', 'FORWARD')
+    await net.run('iptables', '-w', '-F', 'FORWARD')
     await firewall.apply()
     t.deepEqual(await jumps(), [`-A FORWARD -i ${one.bridges} -j ${one.name}-FORWARD`])
   })
@@ -144,8 +144,8 @@ if (process.getuid?.() === 0) {
   test('rules of before bridges carried their host are replaced; older bridges are looked after by name', async t => {
     const net = await namespace(t)
     const chain = `${one.name}-INPUT`
-    await net.run('iptables', '-N', chain)
-    await net.run('iptables', '-A', 'INPUT', '-i', 'berth+', '-j', chain)
+    await net.run('iptables', '-w', '-N', chain)
+    await net.run('iptables', '-w', '-A', 'INPUT', '-i', 'berth+', '-j', chain)
     let older: string[] | null = null
     const olderBridges = async () => older ?? Promise.reject(new Error('the engine is away'))
     const firewall = iptablesFirewall({ ...one, ...nothing, olderBridges, through: net.through })

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import test from 'ava'
 import { postgresProcess, postgresUrl, setOwnerPassword } from '../../cli/parts/postgres.ts'
-import { freePort } from '../../cli/ports.ts'
+import { unusedPort } from '../../cli/ports.ts'
 import { adoptDatabasePassword, withNewPasswords } from '../../cli/root-rotation.ts'
 import { openSecrets, saveSecrets } from '../../cli/secrets.ts'
 import { removeThrowAway, throwAwayFolder } from '../../cli/test-postgres.ts'
@@ -16,7 +16,7 @@ test('a start that was cut anywhere while the password of the owner changes goes
     await supervisor.stop()
     removeThrowAway(folder)
   })
-  const port = await freePort(0)
+  const port = await unusedPort()
   const made = openSecrets(folder)
   const optionsOf = ({ databasePassword: password, nextDatabasePassword: nextPassword } = openSecrets(folder)) => ({
     ...{ folder: join(folder, 'postgres'), port, password, nextPassword, durable: false, maxConnections: 20 },

@@ -12,6 +12,7 @@ import { createKey, createSession } from '../../db/accounts.ts'
 import { latestAudit } from '../../db/audit.ts'
 import type { Config } from '../../policy/config.ts'
 import { defaultPlans } from '../../policy/plans.ts'
+import { isIssuedAddress, newWebhookAddress } from '../../policy/webhooks/addresses.ts'
 import { resealOnce } from '../../workers/reseal.ts'
 import { testDatabase } from '../kit/database.ts'
 import { operatorHere } from '../kit/operator-command.ts'
@@ -34,6 +35,7 @@ test('a new root secret is refused while the old one encrypts, and API keys go o
   const first = await start()
   const user = await rows(db).user()
   const { key } = await createKey(db, first.masterKey, { userId: user.id, name: 'mine' })
+  const address = newWebhookAddress(first.masterKey)
   const { token } = await createSession(db, first.masterKey, { userId: user.id, lifeSeconds: 600 })
   const may = ({ masterKey, earlierKeyChecks }: Config, credential: string) =>
     authenticator({ db, masterKey, earlierKeyChecks, plans: defaultPlans })(
@@ -67,6 +69,8 @@ test('a new root secret is refused while the old one encrypts, and API keys go o
   const { key: later } = await createKey(db, third.masterKey, { userId: user.id, name: 'later' })
   t.deepEqual([await may(third, later), await may(first, later)], [true, false])
   t.false(await may({ ...third, earlierKeyChecks: [] }, key), 'this is what lets it go on')
+  t.true(isIssuedAddress(third, address), 'providers go on delivering')
+  t.false(isIssuedAddress({ ...third, earlierKeyChecks: [] }, address))
   t.regex((await secrets('rotate', '--database')).stderr, /not ours/)
   const acts = (await latestAudit(db, 2)).map(({ action, resource }) => [action, resource])
   t.deepEqual(acts, [

@@ -8,7 +8,7 @@ const run = promisify(execFile)
 
 /** A network namespace with rules of its own, so that nothing of this machine is touched; gone with the test. For root. */
 export async function namespace(t: ExecutionContext) {
-  const keeper = spawn('unshare', ['--net', 'sleep', '600'], { stdio: 'ignore' })
+  const keeper = spawn('unshare', ['--net', 'sleep', '120'], { stdio: 'ignore' })
   t.teardown(() => keeper.kill('SIGKILL'))
   const ours = await readlink('/proc/self/ns/net')
   while ((await readlink(`/proc/${keeper.pid}/ns/net`)) === ours) await sleep(5)

@@ -67,3 +67,30 @@ test('who is cancelled takes no place', async t => {
   leave()
   t.truthy(await next)
 })
+
+test('those who come again and again do not go before one who waits', async t => {
+  const { ask, leave, inside } = queue(new FairSlots({ atOnce: 2, perSubject: 1 }))
+  await ask('b1', 'x1', 'b2', 'y1', 'z1')
+  await leave('x1')
+  await ask('x2')
+  await leave('b1')
+  await leave('y1')
+  await ask('y2')
+  t.deepEqual(inside.slice(0, 5), ['b1', 'x1', 'y1', 'b2', 'z1'])
+})
+
+test('who gave up is a newcomer the next time', async t => {
+  const slots = new FairSlots({ atOnce: 1 })
+  const first = await slots.enter('b')
+  const gaveUp = slots.enter('b', 10)
+  const held = slots.enter('a')
+  first!()
+  const leave = await held
+  t.is(await gaveUp, null)
+  const [again, other] = [slots.enter('b'), slots.enter('c')]
+  leave!()
+  const second = await again
+  t.truthy(second, 'before who came later')
+  second!()
+  t.truthy(await other)
+})

@@ -2,8 +2,8 @@ import test from 'ava'
 import { heldCall } from '../../api/command.ts'
 import { acceptance } from '../../policy/acceptance.ts'
 
-test('what nobody confirmed is undone long after everyone has answered, within 60 s', t => {
-  t.is(acceptance.forgottenSeconds, 60)
+test('what nobody confirmed is undone long after everyone has answered, within 10 minutes', t => {
+  t.is(acceptance.forgottenSeconds, 600)
   t.true((acceptance.lookMs + acceptance.confirmMs) * 4 < acceptance.forgottenSeconds * 1000)
 })
 

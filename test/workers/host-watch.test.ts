@@ -165,7 +165,7 @@ test('a version that was replaced is taken away once nobody needs it, and never 
   t.deepEqual(removed, [], 'it may still answer its last requests')
   await db('apps')
     .where({ id: app.id })
-    .update({ started_at: new Date(Date.now() - 120_000) })
+    .update({ started_at: new Date(Date.now() - 11 * 60_000) })
   const { id } = await operations.enqueue(db, {
     ...{ targetId: app.id, kind: 'deploy', ownerId: app.owner_id, actor: app.owner_id },
   })

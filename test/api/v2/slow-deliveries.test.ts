@@ -74,10 +74,13 @@ test('one account holds no more than its share of what webhooks have', async t =
   for (const body of open) body.close()
 })
 
-test('an address that signs wrongly again and again sends no large deliveries; its small ones and those of others pass', async t => {
+test('an address that signs large deliveries wrongly again and again sends none for a while; small ones and those of others pass', async t => {
   const made = await linked()
   const from = newAddress()
   for (let n = 0; n <= unsignedDeliveries.allow; n++) t.is((await send(push(made, 0, 'wrong'), from)).status, 401)
+  t.is((await send(push(made, 2 * megabyte), from)).status, 200, 'small ones count for nothing')
+  for (let n = 0; n <= unsignedDeliveries.allow; n++)
+    t.is((await send(push(made, 1.1 * megabyte, 'wrong'), from)).status, 401)
   const large = { headers: { ...anySignature, ...from }, declared: 2 * megabyte }
   const refused = await openBody(`${api().url}/v2/git/app`, large)
   t.is(await refused.status, 503, 'before a byte of it came')

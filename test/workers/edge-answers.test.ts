@@ -1,0 +1,11 @@
+import test from 'ava'
+import { unusedPort } from '../../cli/ports.ts'
+import { edgeAnswers } from '../../workers/edge-answers.ts'
+import { startProxy } from '../kit/proxy.ts'
+
+test('the proxy is asked as a visitor asks it, and silence is an error', async t => {
+  const proxy = await startProxy()
+  t.teardown(() => proxy.stop())
+  await t.notThrowsAsync(edgeAnswers(proxy.config.edge))
+  await t.throwsAsync(edgeAnswers({ bind: '127.0.0.1', port: await unusedPort() }))
+})
