@@ -94,3 +94,10 @@ test('what stands still for somebody is not woken; what a dead process left is',
   t.deepEqual(await paused(), [])
   await still.resume()
 })
+
+test('a pause that gets no turn is refused, as a host must that may not act any more', async t => {
+  const { engine, paused } = await scene()
+  const turns = appTurns(() => Promise.reject(new Error('not the host')))
+  await t.throwsAsync(standstill({ engine, turns, hostId }, 'one').pause(), { message: 'not the host' })
+  t.deepEqual(await paused(), [])
+})

@@ -1,5 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { claimNext } from '../../db/operations.ts'
+import { announce, claimNext } from '../../db/operations.ts'
 import { testApi } from '../kit/api.ts'
 
 const api = testApi({ parts: () => ({ patience: { claimMs: 400, holdMs: 1500, backgroundMs: 1500 } }) })
@@ -32,6 +33,22 @@ test.serial('what was claimed in time is waited for beyond that, and no longer t
   const answer = await api().as(ana).post(`/v2/apps/${app.id}/stop`)
   t.is(answer.body.code, 'ACTION_FAILED')
   t.true(performance.now() - begun < 2500)
+})
+
+test.serial('an operation that is stored and not confirmed yet has not ended', async t => {
+  const { db, as, makeUser, makeApp, lanes } = api()
+  const ana = await makeUser()
+  const app = await makeApp(ana)
+  lanes.asleep = true
+  const mine = () => db('operations').where({ target_id: app.id, kind: 'stop' })
+  const answer = as(ana).post(`/v2/apps/${app.id}/stop`)
+  while ((await mine().where({ state: 'queued' }).update({ state: 'accepting' })) === 0) await sleep(5)
+  const { id } = await mine().first('id')
+  await announce(db, id)
+  await sleep(600)
+  await mine().update({ state: 'success' })
+  await announce(db, id)
+  t.is((await answer).status, 200)
 })
 
 test.serial('a deletion that nobody claims is DELETE_ERROR', async t => {

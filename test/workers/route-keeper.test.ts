@@ -4,6 +4,7 @@ import { pino } from 'pino'
 import type { Route } from '../../activities/edge.ts'
 import { removeApp } from '../../db/app-creation.ts'
 import * as apps from '../../db/apps.ts'
+import { beginBoot } from '../../db/host-boots.ts'
 import * as operations from '../../db/operations.ts'
 import { keepRoutes, syncRoute, syncRoutes } from '../../workers/route-keeper.ts'
 import { testDatabase } from '../kit/database.ts'
@@ -64,6 +65,34 @@ test.serial('a route that a step has just switched is not set back before its ro
   await operations.finish(db, id, { state: 'success' })
   await syncRoutes({ db, edge, appsDomain })
   t.is((await edge.listRoutes()).find(route => route.host === host)?.port, 4000)
+})
+
+test.serial('a held route is set although an operation of its application runs', async t => {
+  const { db, app, host } = await runningApp()
+  const edge = fakeEdge()
+  await edge.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 0 })
+  const { id } = await operations.enqueue(db, {
+    targetId: app.id,
+    kind: 'restart',
+    ownerId: app.owner_id,
+    actor: 'test',
+  })
+  await db('operations').where({ id }).update({ state: 'running' })
+  await syncRoutes({ db, edge, appsDomain })
+  t.is((await edge.listRoutes()).find(route => route.host === host)?.port, 4000)
+})
+
+test.serial('the name of an application that was restarting when its host rebooted waits for its start', async t => {
+  const { db, app, host } = await runningApp()
+  const edge = fakeEdge()
+  await edge.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 4000 })
+  await apps.recordStatus(db, app.id, 'restarting')
+  await syncRoutes({ db, edge, appsDomain })
+  t.is((await edge.listRoutes()).find(route => route.host === host)?.port, 4000)
+  await beginBoot(db, 'h1', 'b2')
+  t.teardown(() => db('hosts').where({ id: 'h1' }).update({ boot_id: null }))
+  await syncRoutes({ db, edge, appsDomain })
+  t.is((await edge.listRoutes()).find(route => route.host === host)?.port, 0)
 })
 
 test.serial('an application that is deleted while its route is set does not keep it', async t => {
