@@ -33,6 +33,7 @@ export function outputReader(files: string[] = []): OutputReader {
   }
   return {
     line(text) {
+      if (/^\s+✘ Timed out while running tests$/.test(text)) return // the files that were under way are named next
       const passed = /^\s+✔ (.*)/.exec(text)
       // A failed test or hook, a file that ended early, and errors outside of any test.
       const failed =
