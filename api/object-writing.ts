@@ -51,7 +51,10 @@ export async function writeUpload(terms: UploadTerms, call: PlacedUpload, parts:
     // What an upload token fixes is a part of the request.
     const asked = [call.query, call.caller.uploadToken?.pins].filter(Boolean).map(fields => JSON.stringify(fields))
     const fingerprint = [sha256, fileName, ...asked].join(' ')
-    const request = { ...keyedBy(call.caller), key, route: 'POST /v1/objects', fingerprint }
+    const keyed = keyedBy(call.caller)
+    // What an upload token pins is in the fingerprint: a fresh one that pins the same repeats the upload of the one before.
+    const isLimited = call.caller.uploadToken === undefined && keyed.isLimited
+    const request = { ...keyed, isLimited, key, route: 'POST /v1/objects', fingerprint }
     return idempotent<View>(parts.db, call.exchange, request, store =>
       spending(() => kept(arrived, call, parts, store)),
     )
