@@ -132,13 +132,23 @@ export interface Surfaces {
 
 /** The wire of the platform: which surface answers what. */
 export function surfaces(parts: Parts): Surfaces {
-  return {
-    base: jsonSurface(parts, [...endpoints, openApi(endpoints, parts.config.urls.base)]),
-    blob: jsonSurface(parts, [...blobEndpoints, openApi(blobEndpoints, parts.config.urls.blob, blobApi)], 'blob'),
+  const { urls } = parts.config
+  const koas = {
+    base: jsonSurface(parts, [...endpoints, openApi(endpoints, urls.base)]),
+    blob: jsonSurface(parts, [...blobEndpoints, openApi(blobEndpoints, urls.blob, blobApi)], 'blob'),
     s3: surface(async ({ requestId }) => xml404(requestId)),
     files: textSurface(parts, answerFiles),
     public: textSurface(parts, answerPublic),
   }
+  for (const [name, koa] of Object.entries(koas) as [keyof Surfaces, Koa][])
+    if (urls[name].startsWith('https:')) koa.middleware.unshift(overHttpsOnly)
+  return koas
+}
+
+/** Browsers that came by https once do not come in clear text again for a year. */
+const overHttpsOnly: Koa.Middleware = ({ res }, next) => {
+  res.setHeader('Strict-Transport-Security', 'max-age=31536000')
+  return next()
 }
 
 /** An API over a list of endpoints. */

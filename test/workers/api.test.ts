@@ -85,6 +85,17 @@ test('it listens on five ports, says so, serves, and drains on SIGTERM', async t
   for (const line of output().trim().split('\n')) t.notThrows(() => JSON.parse(line), line)
 })
 
+test('browsers are told to stay with https by every surface that is reached so, and by no other', async t => {
+  const { ports } = await start(t, { BASE_URL: 'https://api.berth.test', FILES_URL: 'https://files.berth.test' })
+  const told = await Promise.all(
+    surfaces.map(async name => {
+      const { headers } = await fetch(`http://127.0.0.1:${ports[name]}/v2/service/status`)
+      return headers.get('strict-transport-security')
+    }),
+  )
+  t.deepEqual(told, ['max-age=31536000', null, null, 'max-age=31536000', null])
+})
+
 test('it ends when its supervisor is gone, and refuses to start without its secret', async t => {
   const { child } = await start(t)
   child.disconnect()
