@@ -13,7 +13,7 @@ export function claimOfActivity(): Claim {
   return { run: workflowExecution.runId, step: Number(activityId) }
 }
 
-export function lostClaim(): ApplicationFailure {
+function lostClaim(): ApplicationFailure {
   return refusal(claimLost, 'This operation is not worked on by this run of its lane any more.')
 }
 

@@ -8,28 +8,21 @@ export type EdgeActivities = ReturnType<typeof edgeActivities>
 
 /** The address of an application follows its container, while the operation that moves it goes on. Programs without a port have none. */
 export function edgeActivities(edge: Edge, db: Db) {
+  const setRoute = (host: string, { appId }: Release, address: string, port: number) =>
+    edge.setRoute({ host, appId, address, port })
+
   return {
     async switchRoute(release: Release, started: Pick<StartedContainer, 'hostPort'>): Promise<void> {
       if (!release.hostname || started.hostPort === null) return
       if (!(await goesOn(db, release))) return
-      await edge.setRoute({
-        host: release.hostname,
-        appId: release.appId,
-        address: release.hostAddress,
-        port: started.hostPort,
-      })
+      await setRoute(release.hostname, release, release.hostAddress, started.hostPort)
     },
 
     /** Sends requests to what its row says serves, also after the operation has ended. An application that is gone is success. */
     async routeStands(release: Release): Promise<void> {
       const [serving] = await servingApps(db, release.appId)
       if (!release.hostname || !serving) return
-      await edge.setRoute({
-        host: release.hostname,
-        appId: release.appId,
-        address: serving.address,
-        port: serving.host_port,
-      })
+      await setRoute(release.hostname, release, serving.address, serving.host_port)
     },
 
     async removeRoute(release: Release): Promise<void> {

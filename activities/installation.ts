@@ -20,7 +20,7 @@ export async function folderMark(folder: string): Promise<string | null> {
 }
 
 /** Gives a folder an id, whole or not at all. */
-export async function markFolder(folder: string, id: string): Promise<void> {
+async function markFolder(folder: string, id: string): Promise<void> {
   const path = join(folder, markName)
   const draft = `${path}.${randomUUID()}.new`
   await mkdir(folder, { recursive: true, mode: 0o711 })
@@ -71,7 +71,7 @@ export async function storeMark(store: ObjectStore): Promise<string | null> {
 }
 
 /** Gives an object store an id, also when it has another one. */
-export async function markStore(store: ObjectStore, id: string): Promise<void> {
+async function markStore(store: ObjectStore, id: string): Promise<void> {
   await store.put(installationMark, Readable.from([Buffer.from(JSON.stringify({ id }))], { objectMode: false }))
 }
 

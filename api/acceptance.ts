@@ -10,7 +10,7 @@ interface Stored {
   operationId?: string
 }
 
-export interface Terms {
+interface Terms {
   /** The last moment for the answer to the commit, by `performance.now()`; each query has a limit of its own. */
   commitBy?: number
   /** The last moment for the answer itself. */
@@ -19,7 +19,7 @@ export interface Terms {
 }
 
 /** It was not in time, so nothing of it is committed any more, or it is undone. */
-export class Late extends Error {
+class Late extends Error {
   override name = 'Late'
 }
 

@@ -10,7 +10,7 @@ export function newWebhookAddress(masterKey: string): string {
 }
 
 /** The key of this check derives from the one inside API keys, so that both go on when the root secret is rotated. */
-export const addressKey = (masterKey: string): Buffer => fromKeyCheck(checkKey(masterKey))
+const addressKey = (masterKey: string): Buffer => fromKeyCheck(checkKey(masterKey))
 
 const fromKeyCheck = (check: Buffer): Buffer => deriveKey(check.toString('hex'), 'webhook-address')
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { pino } from 'pino'
-import type { Route } from '../../activities/edge.ts'
+import type { Edge, Route } from '../../activities/edge.ts'
 import { removeApp } from '../../db/app-creation.ts'
 import * as apps from '../../db/apps.ts'
 import { beginBoot } from '../../db/host-boots.ts'
@@ -14,6 +14,8 @@ import { rows } from '../kit/rows.ts'
 const database = testDatabase()
 const appsDomain = 'apps.test'
 const started = { release: 1, containerId: 'c1', hostPort: 4000, startedAt: new Date(), bootId: 'b1' }
+
+const portOf = async (edge: Edge, host: string) => (await edge.listRoutes()).find(route => route.host === host)?.port
 
 async function runningApp() {
   const { db } = await database
@@ -61,10 +63,10 @@ test.serial('a route that a step has just switched is not set back before its ro
   })
   await db('operations').where({ id }).update({ state: 'running' })
   await syncRoutes({ db, edge, appsDomain })
-  t.is((await edge.listRoutes()).find(route => route.host === host)?.port, 4009)
+  t.is(await portOf(edge, host), 4009)
   await operations.finish(db, id, { state: 'success' })
   await syncRoutes({ db, edge, appsDomain })
-  t.is((await edge.listRoutes()).find(route => route.host === host)?.port, 4000)
+  t.is(await portOf(edge, host), 4000)
 })
 
 test.serial('a held route is set although an operation of its application runs', async t => {
@@ -79,7 +81,7 @@ test.serial('a held route is set although an operation of its application runs',
   })
   await db('operations').where({ id }).update({ state: 'running' })
   await syncRoutes({ db, edge, appsDomain })
-  t.is((await edge.listRoutes()).find(route => route.host === host)?.port, 4000)
+  t.is(await portOf(edge, host), 4000)
 })
 
 test.serial('the name of an application that was restarting when its host rebooted waits for its start', async t => {
@@ -88,11 +90,11 @@ test.serial('the name of an application that was restarting when its host reboot
   await edge.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 4000 })
   await apps.recordStatus(db, app.id, 'restarting')
   await syncRoutes({ db, edge, appsDomain })
-  t.is((await edge.listRoutes()).find(route => route.host === host)?.port, 4000)
+  t.is(await portOf(edge, host), 4000)
   await beginBoot(db, 'h1', 'b2')
   t.teardown(() => db('hosts').where({ id: 'h1' }).update({ boot_id: null }))
   await syncRoutes({ db, edge, appsDomain })
-  t.is((await edge.listRoutes()).find(route => route.host === host)?.port, 0)
+  t.is(await portOf(edge, host), 0)
 })
 
 test.serial('an application that is deleted while its route is set does not keep it', async t => {
