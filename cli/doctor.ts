@@ -3,7 +3,9 @@ import type { Command } from 'commander'
 import { countMails } from '../db/mails.ts'
 import { currentRole, type Role } from '../db/process-role.ts'
 import { runProcess, systemEnvironment } from '../lib/child-process.ts'
+import type { Config } from '../policy/config.ts'
 import { mailWay } from '../policy/mail/settings.ts'
+import { plainHttpSettings } from '../policy/plain-http.ts'
 import { settingsWithinSite } from '../policy/registrable-domains.ts'
 import { livingProcesses } from '../workers/supervisor.ts'
 import { withInstallation } from './database.ts'
@@ -39,6 +41,7 @@ export function doctorCommand(program: Command): void {
         ],
         ...(await portStates(installation)),
         ['names', namesState(installation)],
+        ['way to clients', wayState(installation.config)],
         ['database login', await databaseLogin()],
         ['mail', await mailState(installation)],
         ['stored bodies', await bodyState(installation)],
@@ -87,6 +90,13 @@ function namesState({ config }: Installation): string {
   const within = settingsWithinSite(config)
   if (within.length === 0) return 'applications and files are of another site than the API'
   return `${within.join(', ')}: of one registrable domain with BASE_URL - SEE docs/installation.md`
+}
+
+/** Whether somebody between here and the clients can read along. */
+export function wayState(config: Config): string {
+  const plain = plainHttpSettings(config)
+  if (plain.length === 0) return 'https, or this machine alone'
+  return `PLAIN HTTP (${plain.join(', ')}): everybody on the way reads keys and codes - SEE docs/installation.md`
 }
 
 /** What the processes may do to the database, beyond rows. */

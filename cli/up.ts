@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { refusePlainHttp } from '../policy/plain-http.ts'
 import { plansOf } from '../workers/plans.ts'
 import { endLeftovers, Supervisor } from '../workers/supervisor.ts'
 import { AlreadyRunning, lockSupervisor } from '../workers/supervisor-lock.ts'
@@ -57,7 +58,9 @@ async function start(
   const left = await endLeftovers(place.runFolder)
   if (left.length) say(`Ended what an earlier start left behind: ${left.join(', ')}`)
   const installation = { ...(await openInstallation(process.env, place)), adopts }
-  plansOf(installation.config) // a table that does not hold is told before anything starts
+  // What the processes would refuse is told before anything starts.
+  plansOf(installation.config)
+  refusePlainHttp(installation.config)
   say(`Starting Berth with its data in ${installation.dataDir}`)
   await startPlatform(installation, supervisor, say)
   setInterval(() => reviveDocker(dockerOptions(installation), say), reviveEveryMs).unref()

@@ -31,6 +31,8 @@ export interface Config {
   bind: string
   apiProcesses: number
   urls: { base: string; blob: string; s3: string; files: string; public: string; edge: string; temporalUi: string }
+  /** Other machines may reach the platform without TLS. */
+  allowPlainHttp: boolean
   appsDomain: string
   edge: EdgeSettings
   host: {
@@ -156,6 +158,7 @@ export function parseConfig(env: Environment, cwd: string): Config {
       edge: env.EDGE_URL ?? local(edgePort),
       temporalUi: env.TEMPORAL_UI_URL ?? 'http://127.0.0.1:8233',
     },
+    allowPlainHttp: oneOf(env, 'ALLOW_PLAIN_HTTP', ['off', 'on']) === 'on',
     appsDomain: env.APPS_DOMAIN ?? `apps.${domain}`,
     edge: {
       bind: env.EDGE_BIND ?? '127.0.0.1',

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { parseConfig } from '../policy/config.ts'
+import { refusePlainHttp } from '../policy/plain-http.ts'
 import { heapFlags } from '../workers/heap.ts'
 
 const text = (name: string) => readFileSync(new URL(`../${name}`, import.meta.url), 'utf8')
@@ -86,14 +87,17 @@ function environmentOf(name: string): Map<string, string> {
   return new Map([...taken.flatMap(block), ...pairs(part.split('environment:')[1] ?? '', 6)])
 }
 
+/** What one of our services gets where .env says no more than `own`. */
+function filled(name: string, own: Record<string, string> = {}): Record<string, string> {
+  const value = (text: string): string => {
+    const whole = text.replace(/\$\{([A-Z0-9_]+)(?::-([^${}]*))?(?::\?)?\}/g, (_, key, or) => own[key] ?? or ?? key)
+    return whole === text ? text : value(whole)
+  }
+  return Object.fromEntries([...environmentOf(name)].map(([key, text]) => [key, value(text)]))
+}
+
 test('every setting that the processes get is one that Berth reads', t => {
   const known = text('policy/config.ts')
-  const defaults = (value: string): string => {
-    const whole = value.replace(/\$\{([A-Z0-9_]+)(?::-([^${}]*))?(?::\?)?\}/g, (_, key, or) => or ?? key)
-    return whole === value ? value : defaults(whole)
-  }
-  const filled = (name: string) =>
-    Object.fromEntries([...environmentOf(name)].map(([key, value]) => [key, defaults(value)]))
   for (const name of ours) for (const key of environmentOf(name).keys()) t.true(known.includes(key), `${name}: ${key}`)
   t.true(environmentOf('worker').size > 20)
   const config = parseConfig(filled('worker'), '/')
@@ -106,6 +110,17 @@ test('every setting that the processes get is one that Berth reads', t => {
   const proxy = parseConfig(filled('proxy'), '/')
   t.deepEqual(proxy.edge, edge)
   t.like(proxy, { ports: config.ports, rateLimitScale: 1 })
+})
+
+test('plain http is refused by every process unless .env asks for it', t => {
+  const start = (name: string, own: Record<string, string>) => refusePlainHttp(parseConfig(filled(name, own), '/'))
+  for (const name of ['setup', 'api', 'worker', 'host', 'proxy']) {
+    t.throws(() => start(name, {}), { message: /plain http/ }, name)
+    t.notThrows(() => start(name, { ALLOW_PLAIN_HTTP: 'on' }), name)
+    t.notThrows(() => start(name, { BERTH_SCHEME: 'https' }), name)
+  }
+  t.regex(example, /^BERTH_SCHEME=https$/m)
+  t.regex(example, /^ALLOW_PLAIN_HTTP=$/m)
 })
 
 test('each of our containers has a user, gives up what it does not need, and cannot write its own files', t => {

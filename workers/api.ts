@@ -1,9 +1,9 @@
 import cluster from 'node:cluster'
-import { parseConfig } from '../policy/config.ts'
 import { openLog, runProcess } from './connect.ts'
+import { processConfig } from './process-config.ts'
 
 /** The process `api`: serves by itself, or stands before `API_PROCESSES` others that share its ports. */
-const config = parseConfig(process.env, process.cwd())
+const config = processConfig(process.env)
 
 if (cluster.isPrimary && config.apiProcesses > 1) {
   const life = runProcess(openLog(config, 'api'), 12)

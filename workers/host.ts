@@ -1,11 +1,11 @@
-import { parseConfig } from '../policy/config.ts'
 import { openLog, runProcess } from './connect.ts'
 import { hostFolder, openHost } from './host-parts.ts'
 import { startHost } from './host-worker.ts'
+import { processConfig } from './process-config.ts'
 import { demandSameInstallation } from './same-installation.ts'
 
 /** The process `host`: one container host. */
-const config = parseConfig(process.env, process.cwd())
+const config = processConfig(process.env)
 const log = openLog(config, 'host')
 const life = runProcess(log, 12)
 

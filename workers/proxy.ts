@@ -1,9 +1,9 @@
 import { prepareEdge } from '../edge/prepare.ts'
 import { startProcess, systemEnvironment } from '../lib/child-process.ts'
-import { parseConfig } from '../policy/config.ts'
+import { processConfig } from './process-config.ts'
 
 /** The process `proxy` of an installation in containers: writes nginx's files, runs it, and ends when it ends. */
-const config = parseConfig(process.env, process.cwd())
+const config = processConfig(process.env)
 const { command, args } = await prepareEdge(config, { nginx: process.env.NGINX })
 const nginx = startProcess(command, args, { env: systemEnvironment, stdio: 'inherit' })
 

@@ -3,12 +3,12 @@ import { Connection } from '@temporalio/client'
 import { migrate, openDatabase } from '../db/database.ts'
 import { claimInstallation } from '../db/installation.ts'
 import { allowProcesses } from '../db/process-role.ts'
-import { parseConfig } from '../policy/config.ts'
 import { openLog } from './connect.ts'
+import { processConfig } from './process-config.ts'
 import { prepareNamespace } from './temporal-namespace.ts'
 
 /** Runs before the processes of an installation in containers and ends: schema, Temporal's namespace. Safe to repeat. */
-const config = parseConfig(process.env, process.cwd())
+const config = processConfig(process.env)
 const log = openLog(config, 'setup')
 if (!/^[0-9a-f]{64}$/.test(config.masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
 

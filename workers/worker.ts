@@ -1,15 +1,15 @@
 import { nginxEdge } from '../activities/edge.nginx.ts'
 import { openObjectStore } from '../activities/object-store.select.ts'
 import { openDatabase } from '../db/database.ts'
-import { parseConfig } from '../policy/config.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { temporalLanes } from './lanes.ts'
 import { startPlatformWorker } from './platform-worker.ts'
+import { processConfig } from './process-config.ts'
 import { demandSameInstallation } from './same-installation.ts'
 
 /** The process `worker`. */
-const config = parseConfig(process.env, process.cwd())
+const config = processConfig(process.env)
 const log = openLog(config, 'worker')
 const life = runProcess(log, 12)
 

@@ -1,0 +1,45 @@
+import test from 'ava'
+import { wayState } from '../../cli/doctor.ts'
+import { parseConfig } from '../../policy/config.ts'
+import { plainHttpSettings, refusePlainHttp } from '../../policy/plain-http.ts'
+
+const found = (env: Record<string, string>) => plainHttpSettings(parseConfig(env, '/'))
+const open = { EDGE_BIND: '0.0.0.0', BERTH_DOMAIN: 'example.com' }
+
+const cases: [string, Record<string, string>, string[]][] = [
+  ['nothing is set', {}, []],
+  [
+    'names of this machine',
+    { BASE_URL: 'http://api.localhost:8080', S3_URL: 'http://[::1]:9', BLOB_URL: 'http://127.9.9.9' },
+    [],
+  ],
+  ['a name', { BASE_URL: 'http://api.example.com' }, ['BASE_URL=http://api.example.com']],
+  ['an address of a private network', { BLOB_URL: 'http://10.0.0.5:4001' }, ['BLOB_URL=http://10.0.0.5:4001']],
+  [
+    'one surface of several',
+    { BASE_URL: 'https://a.example.com', FILES_URL: 'http://f.example.com' },
+    ['FILES_URL=http://f.example.com'],
+  ],
+  [
+    'a name that only begins as ours',
+    { EDGE_URL: 'http://127.0.0.1.example.com' },
+    ['EDGE_URL=http://127.0.0.1.example.com'],
+  ],
+  ['https behind what ends TLS', { ...open, BASE_URL: 'https://api.example.com' }, []],
+  ['a proxy that is open under a name, without any address', open, ['BERTH_DOMAIN=example.com']],
+  ['the same on loopback', { BERTH_DOMAIN: 'example.com' }, []],
+]
+for (const [name, env, settings] of cases)
+  test(`plain http to other machines: ${name}`, t => t.deepEqual(found(env), settings))
+
+test('it is refused with what to do, unless somebody asked for it; berth doctor tells either way', t => {
+  const env = { BASE_URL: 'http://api.example.com' }
+  t.throws(() => refusePlainHttp(parseConfig(env, '/')), {
+    message: /BASE_URL=http.*API keys.*TLS.*ALLOW_PLAIN_HTTP=on/,
+  })
+  const allowed = parseConfig({ ...env, ALLOW_PLAIN_HTTP: 'on' }, '/')
+  t.notThrows(() => refusePlainHttp(allowed))
+  t.regex(wayState(allowed), /^PLAIN HTTP \(BASE_URL=/)
+  t.throws(() => parseConfig({ ALLOW_PLAIN_HTTP: 'yes' }, '/'), { message: /ALLOW_PLAIN_HTTP/ })
+  t.is(wayState(parseConfig({}, '/')), 'https, or this machine alone')
+})
