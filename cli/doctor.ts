@@ -12,6 +12,7 @@ import { answers, defaultDockerHost } from './parts/docker.ts'
 import { accepts } from './parts/proxy.ts'
 import { findProgram, isRoot } from './parts/system-packages.ts'
 import { hostProtections } from './protections.ts'
+import { routeState } from './route-state.ts'
 import { storedBodies } from './stored-bodies.ts'
 import { columns } from './terminal.ts'
 
@@ -39,6 +40,7 @@ export function doctorCommand(program: Command): void {
         ],
         ...(await portStates(installation)),
         ['names', namesState(installation)],
+        ['routes', await routes()],
         ['database login', await databaseLogin()],
         ['mail', await mailState(installation)],
         ['stored bodies', await bodyState(installation)],
@@ -87,6 +89,13 @@ function namesState({ config }: Installation): string {
   const within = settingsWithinSite(config)
   if (within.length === 0) return 'applications and files are of another site than the API'
   return `${within.join(', ')}: of one registrable domain with BASE_URL - SEE docs/installation.md`
+}
+
+/** Whether the names of applications lead to them. */
+function routes(): Promise<string> {
+  return withInstallation(({ config }, db) => routeState(db, config)).catch(
+    error => `unknown: ${(error as Error).message}`,
+  )
 }
 
 /** What the processes may do to the database, beyond rows. */
