@@ -6,8 +6,6 @@ import { newest } from './container-output.ts'
 export interface DeploymentLog {
   /** Takes output. More is to be given when this has settled; it never rejects. */
   add(text: string): Promise<void>
-  /** The last lines, for a message. */
-  tail(): string
   /** Writes what is left, and, when output was left out, how much of it, and its last lines. Never rejects. */
   close(): Promise<void>
 }
@@ -80,7 +78,6 @@ export function deploymentLog(append: AppendLog, limits = deploymentLogs): Deplo
       if (pendingBytes >= limits.pieceBytes) await flush()
       await keepPace(bytes)
     },
-    tail: () => storable(last.trim().split('\n').slice(-5).join(' | ').slice(-600)),
     async close() {
       clearInterval(timer)
       await writing

@@ -1,11 +1,14 @@
 import { request } from 'node:http'
-import { isIP } from 'node:net'
-import type { Edge, Route } from './edge.ts'
+import { assertRoute, type Edge, isHostName, type Route, RouteRefused } from './edge.ts'
 
 // The answer takes under a millisecond; a whole table of 10,000 routes some tens.
 const deadlineMs = 5_000
 
-/** The edge as nginx with our Lua router, spoken to over its control socket. Every call throws an Error when the proxy is away. */
+/** What the control location answers to what it could not read or keep. */
+const refused = 422
+
+/** The edge as nginx with our Lua router, spoken to over its control socket. Every call throws an Error when the proxy is away, and
+ * RouteRefused when it answers that it will not have what it was given. */
 export function nginxEdge(controlSocket: string): Edge {
   return {
     async setRoute(route) {
@@ -27,17 +30,11 @@ export function nginxEdge(controlSocket: string): Edge {
   }
 }
 
-/** The proxy's row of a route. Throws an Error for what the proxy could not read or reach. */
-function line({ host, appId, address, port }: Route): string {
-  if (!isHostName(host)) throw new Error(`Not a host name in lower case: ${JSON.stringify(host)}`)
-  if (!/^[\w-]+$/.test(appId)) throw new Error(`Not an application id: ${JSON.stringify(appId)}`)
-  if (!isIP(address)) throw new Error(`A route needs an IP address (HOST_ADDRESS), not ${JSON.stringify(address)}`)
-  if (!Number.isInteger(port) || port < 0 || port > 65_535) throw new Error(`Not a port: ${port}`)
+/** The proxy's row of a route. Throws RouteRefused for what it could not read or reach. */
+function line(route: Route): string {
+  assertRoute(route)
+  const { host, appId, address, port } = route
   return JSON.stringify({ host, appId, address, port })
-}
-
-function isHostName(host: string): boolean {
-  return host.length <= 253 && /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/.test(host)
 }
 
 function send(socketPath: string, method: string, body = ''): Promise<string> {
@@ -51,7 +48,8 @@ function send(socketPath: string, method: string, body = ''): Promise<string> {
         const text = Buffer.concat(chunks).toString()
         const status = answer.statusCode ?? 0
         if (status >= 200 && status < 300) resolve(text)
-        else reject(new Error(`The proxy refused the change of its routes (${status}): ${text.slice(0, 300)}`))
+        else if (status === refused) reject(new RouteRefused(`the proxy refused it: ${text.slice(0, 300)}`))
+        else reject(new Error(`The proxy did not change its routes (${status}): ${text.slice(0, 300)}`))
       })
     })
     call.setTimeout(deadlineMs, () => call.destroy(new Error(`The proxy did not answer within ${deadlineMs} ms`)))

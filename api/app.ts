@@ -133,16 +133,13 @@ export interface Surfaces {
 /** The wire of the platform: which surface answers what. */
 export function surfaces(parts: Parts): Surfaces {
   const { urls } = parts.config
-  const koas = {
+  return {
     base: jsonSurface(parts, [...endpoints, openApi(endpoints, urls.base)]),
     blob: jsonSurface(parts, [...blobEndpoints, openApi(blobEndpoints, urls.blob, blobApi)], 'blob'),
-    s3: surface(async ({ requestId }) => xml404(requestId)),
-    files: textSurface(parts, answerFiles),
-    public: textSurface(parts, answerPublic),
+    s3: surface(async ({ requestId }) => xml404(requestId), { url: urls.s3 }),
+    files: textSurface(parts, answerFiles, urls.files),
+    public: textSurface(parts, answerPublic, urls.public),
   }
-  for (const [name, koa] of Object.entries(koas) as [keyof Surfaces, Koa][])
-    if (urls[name].startsWith('https:')) koa.middleware.unshift(overHttpsOnly)
-  return koas
 }
 
 /** Browsers that came by https once do not come in clear text again for a year. */
@@ -160,35 +157,41 @@ export function jsonSurface(parts: Parts, list: readonly Endpoint[], wire: Wire 
   const preflight = preflights(list)
   const answer = async (exchange: Exchange, found?: Endpoint) =>
     found ? serve(found, exchange, parts) : (preflight(exchange.request) ?? unknown)
-  return surface(answer, { router, parts })
+  return surface(answer, { router, parts, url: parts.config.urls[wire === 'blob' ? 'blob' : 'base'] })
 }
 
 /** Files as such, for whoever has their address, but not from a country that is blocked; refusals are text. */
-function textSurface(parts: Parts, answer: (exchange: Exchange, parts: Parts) => Promise<Reply>): Koa {
+function textSurface(parts: Parts, answer: (exchange: Exchange, parts: Parts) => Promise<Reply>, url: string): Koa {
   const given = (exchange: Exchange) => answer(exchange, parts).catch(thrown => failedText(thrown, exchange, parts))
   const refused = Promise.resolve(countryBlocked)
-  return surface(exchange => (parts.isBlocked(exchange.address) ? refused : given(exchange)), { parts })
+  return surface(exchange => (parts.isBlocked(exchange.address) ? refused : given(exchange)), { parts, url })
 }
 
 interface Routing {
+  /** Where its clients reach it. */
+  url: string
   router?: Router.Instance<Router.HTTPVersion.V1>
-  parts: Parts
+  parts?: Parts
 }
 
 /** A surface writes its reply itself: what Koa would derive from a body is known here already, and it is the hot path. */
-function surface(answer: (exchange: Exchange, found?: Endpoint) => Promise<Reply>, routing?: Routing): Koa {
+function surface(
+  answer: (exchange: Exchange, found?: Endpoint) => Promise<Reply>,
+  { url, router, parts }: Routing,
+): Koa {
   const app = new Koa()
-  const proxies = new AddressSet(routing?.parts.config.trustedProxies ?? [])
+  const proxies = new AddressSet(parts?.config.trustedProxies ?? [])
+  if (url.startsWith('https:')) app.use(overHttpsOnly)
   app.use(async (ctx: Context) => {
     ctx.respond = false
     const { req: request, res: response } = ctx
-    const found = routing?.router?.find(request.method as Router.HTTPMethod, request.url ?? '/')
+    const found = router?.find(request.method as Router.HTTPMethod, request.url ?? '/')
     const address = addressOf(request, proxies)
     const exchange = new Exchange(request, response, address, found?.params ?? {}, found?.searchParams ?? {})
     const endpoint = found?.store as Endpoint | undefined
     const reply = await answer(exchange, endpoint)
     send(response, reply, exchange.requestId)
-    if (endpoint && routing && request.method !== 'GET') note(routing.parts.log, exchange, endpoint, reply)
+    if (endpoint && parts && request.method !== 'GET') note(parts.log, exchange, endpoint, reply)
     linger(request, response, exchange.begun)
   })
   app.on('error', () => {})

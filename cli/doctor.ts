@@ -14,6 +14,7 @@ import { answers, defaultDockerHost } from './parts/docker.ts'
 import { accepts } from './parts/proxy.ts'
 import { findProgram, isRoot } from './parts/system-packages.ts'
 import { hostProtections } from './protections.ts'
+import { routeState } from './route-state.ts'
 import { storedBodies } from './stored-bodies.ts'
 import { columns } from './terminal.ts'
 
@@ -42,6 +43,7 @@ export function doctorCommand(program: Command): void {
         ...(await portStates(installation)),
         ['names', namesState(installation)],
         ['way to clients', wayState(installation.config)],
+        ['routes', await routes()],
         ['database login', await databaseLogin()],
         ['mail', await mailState(installation)],
         ['stored bodies', await bodyState(installation)],
@@ -97,6 +99,13 @@ export function wayState(config: Config): string {
   const plain = plainHttpSettings(config)
   if (plain.length === 0) return 'https, or this machine alone'
   return `PLAIN HTTP (${plain.join(', ')}): everybody on the way reads keys and codes - SEE docs/installation.md`
+}
+
+/** Whether the names of applications lead to them. */
+function routes(): Promise<string> {
+  return withInstallation(({ config }, db) => routeState(db, config)).catch(
+    error => `unknown: ${(error as Error).message}`,
+  )
 }
 
 /** What the processes may do to the database, beyond rows. */

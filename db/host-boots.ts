@@ -34,6 +34,12 @@ export async function recordRouted(db: Db, boots: readonly Boot[]): Promise<void
   for (const { id, boot_id } of boots) await db('hosts').where({ id, boot_id }).update({ routed_boot_id: boot_id })
 }
 
+/** Which hosts these applications are on; null when one of them is gone, as it may have been on any. */
+export async function hostsOf(db: Db, appIds: readonly string[]): Promise<Set<string> | null> {
+  const rows: { id: string; host_id: string }[] = await db('apps').whereIn('id', appIds).select('id', 'host_id')
+  return rows.length < new Set(appIds).size ? null : new Set(rows.map(row => row.host_id))
+}
+
 /** Whether no route leads to a port that was given out before this boot. */
 export async function isRouted(db: Db, hostId: string, bootId: string): Promise<boolean> {
   return Boolean(await db('hosts').where({ id: hostId, boot_id: bootId, routed_boot_id: bootId }).first('id'))

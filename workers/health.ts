@@ -1,31 +1,39 @@
 import { nginxEdge } from '../activities/edge.nginx.ts'
 import { parseConfig } from '../policy/config.ts'
 import { openTemporal } from './connect.ts'
-import { hostQueue, platformQueue } from './lanes.ts'
-import { isPolled } from './poller-health.ts'
+import { platformQueue, queuesOfHost } from './lanes.ts'
+import { unpolled } from './poller-health.ts'
 
 /** Asks one process of an installation in containers whether it works; exit code 0 = yes. The argument names the process. */
 const config = parseConfig(process.env, process.cwd())
 
-async function polled(queue: string): Promise<boolean> {
+async function polled(...queues: string[]): Promise<string | null> {
   const client = openTemporal(config)
   try {
-    return await isPolled(client, queue)
+    const silent = await unpolled(client, queues)
+    return silent.length === 0 ? null : `nobody polls ${silent.join(', ')}`
   } finally {
     await client.connection.close()
   }
 }
 
-const checks: Record<string, () => Promise<boolean>> = {
-  api: async () => (await fetch(`http://127.0.0.1:${config.ports.public}/pub/status`)).ok,
+/** Each resolves to what is wrong, or to null. */
+const checks: Record<string, () => Promise<string | null>> = {
+  async api() {
+    const { ok, status } = await fetch(`http://127.0.0.1:${config.ports.public}/pub/status`)
+    return ok ? null : `its status page answers ${status}`
+  },
   worker: () => polled(platformQueue(config.queuePrefix)),
-  host: () => polled(hostQueue(config.queuePrefix, config.host.id)),
-  proxy: async () => Boolean(await nginxEdge(config.edge.controlSocket).listRoutes()),
+  host: () => polled(...Object.values(queuesOfHost(config.queuePrefix, config.host.id))),
+  proxy: () =>
+    nginxEdge(config.edge.controlSocket)
+      .listRoutes()
+      .then(() => null),
 }
 
 const name = process.argv[2] ?? ''
 const check = checks[name]
 if (!check) throw new Error(`Name a process: ${Object.keys(checks).join(', ')}`)
-const healthy = await check()
-if (!healthy) console.error(`${name} does not work`)
-process.exit(healthy ? 0 : 1)
+const wrong = await check()
+if (wrong !== null) console.error(`${name} does not work: ${wrong}`)
+process.exit(wrong === null ? 0 : 1)

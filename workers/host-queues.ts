@@ -1,3 +1,4 @@
+import type { WorkerOptions } from '@temporalio/worker'
 import type { Logger } from 'pino'
 import type { AppHostActivities } from '../activities/app-host.ts'
 import type { AppSnapshotActivities } from '../activities/app-snapshots.ts'
@@ -5,7 +6,7 @@ import { inPlaces } from '../activities/host-places.ts'
 import { FairSlots } from '../lib/fair-slots.ts'
 import type { Config } from '../policy/config.ts'
 import { commandPlaces, gatePlaces, releasePlaces, tasksAtOnce } from '../policy/host-places.ts'
-import { buildsQueue, commandsQueue, hostQueue, snapshotPlacesQueue, snapshotsQueue } from './lanes.ts'
+import { queuesOfHost } from './lanes.ts'
 import { type RunningWorker, startWorker } from './temporal-worker.ts'
 
 export interface HostQueuesOptions {
@@ -25,34 +26,26 @@ export async function serveHostQueues(options: HostQueuesOptions): Promise<Runni
   const { queuePrefix, host } = config
   const long = longPlaces()
   const commands = new FairSlots(commandPlaces)
-  const workers = await Promise.all([
-    startWorker(config, log, {
-      taskQueue: commandsQueue(queuePrefix, hostId),
+  const queues = queuesOfHost(queuePrefix, hostId)
+  type Serving = Pick<WorkerOptions, 'activities' | 'maxConcurrentActivityTaskExecutions'>
+  const served: Record<keyof typeof queues, Serving> = {
+    commands: {
       activities: inPlaces(activities, () => commands),
       maxConcurrentActivityTaskExecutions: tasksAtOnce,
-    }),
+    },
     // Lanes that were begun by an older version send their commands here too: these wait for no place.
-    startWorker(config, log, {
-      taskQueue: hostQueue(queuePrefix, hostId),
+    deploys: {
       activities: inPlaces(activities, name => long[name] ?? null),
       maxConcurrentActivityTaskExecutions: tasksAtOnce,
-    }),
-    startWorker(config, log, {
-      taskQueue: buildsQueue(queuePrefix, hostId),
-      activities,
-      maxConcurrentActivityTaskExecutions: host.buildSlots,
-    }),
-    startWorker(config, log, {
-      taskQueue: snapshotPlacesQueue(queuePrefix, hostId),
-      activities: snapshots,
-      maxConcurrentActivityTaskExecutions: 1,
-    }),
-    startWorker(config, log, {
-      taskQueue: snapshotsQueue(queuePrefix, hostId),
-      activities: snapshots,
-      maxConcurrentActivityTaskExecutions: 1,
-    }),
-  ])
+    },
+    builds: { activities, maxConcurrentActivityTaskExecutions: host.buildSlots },
+    snapshots: { activities: snapshots, maxConcurrentActivityTaskExecutions: 1 },
+    snapshotPlaces: { activities: snapshots, maxConcurrentActivityTaskExecutions: 1 },
+  }
+  const names = Object.keys(queues) as (keyof typeof queues)[]
+  const workers = await Promise.all(
+    names.map(name => startWorker(config, log, { taskQueue: queues[name], ...served[name] })),
+  )
   return {
     ended: Promise.race(workers.map(worker => worker.ended)),
     async stop() {

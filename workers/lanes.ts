@@ -15,16 +15,23 @@ export interface LanesOptions {
 
 export const laneId = (appId: string): string => `app/${appId}`
 export const platformQueue = (prefix: string): string => `${prefix}platform`
-/** Fetches and builds of a host wait here for one of its slots, accounts in turn. */
-export const buildsQueue = (prefix: string, hostId: string): string => `${hostQueue(prefix, hostId)}/builds`
-/** Snapshots of a host wait here, and are taken one at a time. */
-export const snapshotsQueue = (prefix: string, hostId: string): string => `${hostQueue(prefix, hostId)}/snapshots`
-/** Commands and undo steps of a host: nothing that takes long comes here. */
-export const commandsQueue = (prefix: string, hostId: string): string => `${hostQueue(prefix, hostId)}/commands`
-/** The next snapshot of a host waits here for its place, the others behind it. */
-export const snapshotPlacesQueue = (prefix: string, hostId: string): string =>
-  `${snapshotsQueue(prefix, hostId)}/places`
-export const hostQueue = (prefix: string, hostId: string): string => `${prefix}host/${hostId}`
+
+/** The task queues of a container host, which its process polls (`host-queues.ts`). */
+export function queuesOfHost(prefix: string, hostId: string) {
+  const host = `${prefix}host/${hostId}`
+  return {
+    /** Deploys, and what lanes of an older version ask for. */
+    deploys: host,
+    /** Commands and undo steps: nothing that takes long comes here. */
+    commands: `${host}/commands`,
+    /** Fetches and builds wait here for one of the host's slots, accounts in turn. */
+    builds: `${host}/builds`,
+    /** Snapshots wait here, and are taken one at a time. */
+    snapshots: `${host}/snapshots`,
+    /** The next snapshot waits here for its place, the others behind it. */
+    snapshotPlaces: `${host}/snapshots/places`,
+  }
+}
 
 /** Lanes over Temporal. Without the deadline the client would retry for minutes inside a request. */
 export function temporalLanes(

@@ -4,7 +4,7 @@ import type { Client } from '@temporalio/client'
 const freshMs = 90_000
 
 /** Whether a living worker polls this queue for activities. Rejects when Temporal does not answer within 5 s. */
-export async function isPolled(client: Client, taskQueue: string): Promise<boolean> {
+async function isPolled(client: Client, taskQueue: string): Promise<boolean> {
   const { pollers } = await client.withDeadline(Date.now() + 5000, () =>
     client.connection.workflowService.describeTaskQueue({
       namespace: client.options.namespace,
@@ -13,4 +13,10 @@ export async function isPolled(client: Client, taskQueue: string): Promise<boole
     }),
   )
   return (pollers ?? []).some(({ lastAccessTime }) => Date.now() - Number(lastAccessTime?.seconds) * 1000 < freshMs)
+}
+
+/** Those of these queues that no living worker polls. Rejects when Temporal does not answer within 5 s. */
+export async function unpolled(client: Client, taskQueues: readonly string[]): Promise<string[]> {
+  const polled = await Promise.all(taskQueues.map(queue => isPolled(client, queue)))
+  return taskQueues.filter((_, n) => !polled[n])
 }

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import type { Edge, Route } from '../activities/edge.ts'
+import { type Edge, type Route, RouteRefused } from '../activities/edge.ts'
 import * as apps from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
-import { isOfEarlierBoot, recordRouted, unroutedBoots } from '../db/host-boots.ts'
+import { hostsOf, isOfEarlierBoot, recordRouted, unroutedBoots } from '../db/host-boots.ts'
 import { Notifications } from '../db/notifications.ts'
 import * as operations from '../db/operations.ts'
 
@@ -23,6 +23,7 @@ export interface RouteKeeperOptions {
 export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSignal): Promise<void> {
   const { databaseUrl, log, everySeconds = 10 } = options
   const warn = (error: unknown) => log.warn({ err: error }, 'routes: will try again')
+  const tell = refusals(log)
   const notifications = new Notifications(databaseUrl, ['apps', 'boots'])
   notifications.on('notify', (channel, appId) => {
     void (channel === 'boots' ? syncBoots(options) : syncRoute(options, appId)).catch(warn)
@@ -31,7 +32,10 @@ export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSigna
   await notifications.open()
   while (!signal.aborted) {
     const done = await syncBoots(options).then(
-      () => true,
+      refused => {
+        tell(refused)
+        return true
+      },
       error => warn(error),
     )
     // What a proxy that was away remembers may be old: it is told as soon as it is back.
@@ -42,14 +46,52 @@ export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSigna
 
 const retryMs = 1000
 
-/** Makes the proxy's table equal to what runs, and then tells hosts that wait for it in a new boot. */
-async function syncBoots(tables: Tables): Promise<void> {
+/**
+ * Makes the proxy's table equal to what runs, and then tells hosts that wait for it in a new boot. A host waits on while a route to it
+ * could be neither set nor held: it may lead to a port of an earlier boot. Resolves to what the proxy refused.
+ */
+async function syncBoots(tables: Tables): Promise<Refusal[]> {
   const boots = await unroutedBoots(tables.db)
-  await syncRoutes(tables)
-  await recordRouted(tables.db, boots)
+  const { refused } = await syncRoutes(tables)
+  const misleading = refused.filter(({ leads }) => leads).map(({ appId }) => appId)
+  const waiting = await hostsOf(tables.db, misleading)
+  if (waiting)
+    await recordRouted(
+      tables.db,
+      boots.filter(({ id }) => !waiting.has(id)),
+    )
+  return refused
+}
+
+/** Tells of a refusal when it is new, and of its end. */
+function refusals(log: Logger): (refused: readonly Refusal[]) => void {
+  let told = new Map<string, string>()
+  return refused => {
+    for (const { host, appId, why } of refused)
+      if (told.get(host) !== why)
+        log.error({ host, appId, why }, 'routes: the proxy refuses one, it is tried again with each round')
+    const now = new Map(refused.map(({ host, why }) => [host, why]))
+    for (const host of told.keys())
+      if (!now.has(host)) log.info({ host }, 'routes: nothing is refused for this name any more')
+    told = now
+  }
 }
 
 type Tables = Pick<RouteKeeperOptions, 'db' | 'edge' | 'appsDomain'>
+
+/** A route that the proxy would not have. */
+export interface Refusal {
+  host: string
+  appId: string
+  why: string
+  /** Whether requests still go where the proxy's old route leads. */
+  leads: boolean
+}
+
+export interface Round {
+  changed: number
+  refused: Refusal[]
+}
 
 /** Brings the route of one application in step. One that is gone altogether is left to its deletion and to the full comparison. */
 export async function syncRoute({ db, edge, appsDomain }: Tables, appId: string): Promise<void> {
@@ -60,32 +102,63 @@ export async function syncRoute({ db, edge, appsDomain }: Tables, appId: string)
   else if (app.status === 'exited') await edge.removeRoute(`${app.subdomain}.${appsDomain}`)
 }
 
-/** Makes the proxy's table equal to the applications that run; resolves to the number of changes. */
-export async function syncRoutes({ db, edge, appsDomain }: Tables): Promise<number> {
+/** Makes the proxy's table equal to the applications that run. What the proxy refuses is left out, and holds up nothing else. */
+export async function syncRoutes({ db, edge, appsDomain }: Tables): Promise<Round> {
   const known = new Map((await edge.listRoutes()).map(route => [route.host, route]))
   const wanted = (await apps.servingApps(db)).map(app => routeOf(app, appsDomain))
-  let changed = 0
+  const round: Round = { changed: 0, refused: [] }
+
+  async function change({ host, appId }: Route, old: Route | undefined, work: () => Promise<void>): Promise<void> {
+    try {
+      await work()
+      round.changed++
+    } catch (error) {
+      if (!(error instanceof RouteRefused)) throw error
+      round.refused.push({ host, appId, why: error.message, leads: Boolean(old && !(await held(edge, old))) })
+    }
+  }
+
   for (const route of wanted) {
     const old = known.get(route.host)
     known.delete(route.host)
     if (old && same(old, route)) continue
     // A step has just given the application its next container's address, and records it in a moment.
     if (old && old.port !== 0 && route.port !== 0 && (await operations.isSwitching(db, route.appId))) continue
-    await setCurrent({ db, edge, appsDomain }, route)
-    changed++
+    await change(route, old, () => setCurrent({ db, edge, appsDomain }, route))
   }
   for (const stale of known.values()) {
     // A release that just passed its gate has its route a moment before its row says so.
     const app = await apps.loadApp(db, stale.appId)
-    if (app && app.status !== 'exited') {
-      // Its port is of an earlier boot and may be anybody's: the name waits until the application has been started.
-      if (stale.port !== 0 && (await isOfEarlierBoot(db, app.id))) await edge.setRoute({ ...stale, port: 0 })
-      continue
-    }
-    await edge.removeRoute(stale.host)
-    changed++
+    if (!app || app.status === 'exited') await change(stale, stale, () => edge.removeRoute(stale.host))
+    // Its port is of an earlier boot and may be anybody's: the name waits until the application has been started.
+    else if (stale.port !== 0 && (await isOfEarlierBoot(db, app.id)))
+      await change(stale, stale, () => edge.setRoute({ ...stale, port: 0 }))
   }
-  return changed
+  return round
+}
+
+/** Whether requests of an old route, which is wrong by now, go nowhere from here on. */
+async function held(edge: Edge, old: Route): Promise<boolean> {
+  if (old.port === 0) return true
+  return edge.setRoute({ ...old, port: 0 }).then(
+    () => true,
+    error => {
+      if (!(error instanceof RouteRefused)) throw error
+      return false
+    },
+  )
+}
+
+/** Names of applications that run and whose route in the proxy is another one, or is not there. */
+export async function namesAmiss({ db, edge, appsDomain }: Tables): Promise<string[]> {
+  const known = new Map((await edge.listRoutes()).map(route => [route.host, route]))
+  const wanted = (await apps.servingApps(db)).map(app => routeOf(app, appsDomain))
+  return wanted
+    .filter(route => {
+      const has = known.get(route.host)
+      return !has || !same(has, route)
+    })
+    .map(({ host }) => host)
 }
 
 /** Sets a route, and looks again: what was deleted or moved between reading and setting must not come back with it. */

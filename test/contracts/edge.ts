@@ -1,5 +1,5 @@
 import type { TestFn } from 'ava'
-import type { Edge, Route } from '../../activities/edge.ts'
+import { type Edge, type Route, RouteRefused } from '../../activities/edge.ts'
 
 /** What every edge keeps to. `make` returns one edge whose table the tests may rewrite, one test at a time. */
 export function edgeContract(test: TestFn, name: string, make: () => Promise<Edge>) {
@@ -43,6 +43,14 @@ export function edgeContract(test: TestFn, name: string, make: () => Promise<Edg
     t.deepEqual(await table(edge), [route('b', 2002), route('c', 1003)])
     await edge.syncRoutes([])
     t.deepEqual(await table(edge), [])
+  })
+
+  test.serial(`${name}: what no proxy can have is refused, and changes nothing`, async t => {
+    const edge = await make()
+    await edge.syncRoutes([route('a', 1001)])
+    for (const odd of [{ host: 'A.apps.localhost' }, { address: 'no-address' }, { port: 70_000 }, { appId: 'a b' }])
+      await t.throwsAsync(edge.setRoute({ ...route('a', 2001), ...odd }), { instanceOf: RouteRefused })
+    t.deepEqual(await table(edge), [route('a', 1001)])
   })
 
   test.serial(`${name}: simultaneous changes of different hosts are all kept`, async t => {

@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import autocannon from 'autocannon'
 import test from 'ava'
-import type { Route } from '../../activities/edge.ts'
+import { nginxEdge } from '../../activities/edge.nginx.ts'
+import { type Route, RouteRefused } from '../../activities/edge.ts'
 import { unusedPort } from '../../cli/ports.ts'
 import { ask, named } from '../kit/origin.ts'
 import { startProxy, type TestProxy } from '../kit/proxy.ts'
@@ -124,6 +125,14 @@ test.serial('a line that was torn by a crash costs that line only', async t => {
     'after.apps.localhost',
     'whole.apps.localhost',
   ])
+})
+
+test.serial('what the proxy itself will not have is told from a proxy that is away', async t => {
+  await proxy.edge.syncRoutes([])
+  const zoned = { ...routeTo('zoned', 1), address: 'fe80::1%lo' }
+  await t.throwsAsync(proxy.edge.setRoute(zoned), { instanceOf: RouteRefused, message: /malformed route/ })
+  const away = nginxEdge('/nowhere/control.sock')
+  t.false((await t.throwsAsync(away.setRoute(routeTo('away', 1)))) instanceof RouteRefused)
 })
 
 test.serial('the file of routes does not grow with the number of changes', async t => {

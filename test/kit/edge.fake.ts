@@ -1,10 +1,11 @@
-import type { Edge, Route } from '../../activities/edge.ts'
+import { assertRoute, type Edge, type Route } from '../../activities/edge.ts'
 
 /** The edge as a table in memory; held to the same suite as nginx. */
 export function fakeEdge(): Edge {
   const routes = new Map<string, Route>()
   return {
     async setRoute(route) {
+      assertRoute(route)
       routes.set(route.host, { ...route })
     },
     async removeRoute(host) {

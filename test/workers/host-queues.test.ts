@@ -3,6 +3,8 @@ import test from 'ava'
 import type { Release } from '../../activities/release.ts'
 import { loadApp } from '../../db/apps.ts'
 import { gatePlaces } from '../../policy/host-places.ts'
+import { queuesOfHost } from '../../workers/lanes.ts'
+import { unpolled } from '../../workers/poller-health.ts'
 import { laneKit } from '../workflows/lane-kit.ts'
 
 const hangs = new Set<string>()
@@ -22,6 +24,15 @@ const kit = laneKit({
     inGate.delete(appId)
     return null
   },
+})
+
+test('every queue of a host is polled, and the check of its health looks at each', async t => {
+  const { client, queuePrefix } = await kit
+  const queues = Object.values(queuesOfHost(queuePrefix, 'h1'))
+  t.is(queues.length, 5)
+  while ((await unpolled(client, queues)).length > 0) await sleep(50)
+  const one = queues.map((queue, n) => (n === 2 ? `${queue}-of-nobody` : queue))
+  t.deepEqual(await unpolled(client, one), [one[2]!])
 })
 
 test('the gates of one account hang: commands and deploys of another on the same host go through', async t => {

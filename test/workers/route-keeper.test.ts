@@ -1,12 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { pino } from 'pino'
-import type { Edge, Route } from '../../activities/edge.ts'
+import { type Edge, type Route, RouteRefused } from '../../activities/edge.ts'
+import { routeState } from '../../cli/route-state.ts'
 import { removeApp } from '../../db/app-creation.ts'
 import * as apps from '../../db/apps.ts'
-import { beginBoot } from '../../db/host-boots.ts'
+import { beginBoot, isRouted } from '../../db/host-boots.ts'
 import * as operations from '../../db/operations.ts'
-import { keepRoutes, syncRoute, syncRoutes } from '../../workers/route-keeper.ts'
+import { keepRoutes, namesAmiss, syncRoute, syncRoutes } from '../../workers/route-keeper.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
 import { fakeEdge } from '../kit/edge.fake.ts'
 import { rows } from '../kit/rows.ts'
@@ -17,12 +19,12 @@ const started = { release: 1, containerId: 'c1', hostPort: 4000, startedAt: new 
 
 const portOf = async (edge: Edge, host: string) => (await edge.listRoutes()).find(route => route.host === host)?.port
 
-async function runningApp() {
+async function runningApp(hostPort = started.hostPort) {
   const { db } = await database
   const make = rows(db)
   await make.host('h1')
   const { app } = await make.app((await make.user()).id)
-  await apps.recordStarted(db, app.id, started)
+  await apps.recordStarted(db, app.id, { ...started, hostPort })
   return { db, app, host: `${app.subdomain}.${appsDomain}` }
 }
 
@@ -32,7 +34,7 @@ test.serial('the table becomes what runs: set, moved, and removed when it ended'
   await edge.setRoute({ host: 'gone.apps.test', appId: 'f'.repeat(24), address: '127.0.0.1', port: 1 })
   await syncRoutes({ db, edge, appsDomain })
   t.deepEqual(await edge.listRoutes(), [{ host, appId: app.id, address: '127.0.0.1', port: 4000 }])
-  t.is(await syncRoutes({ db, edge, appsDomain }), 0, 'a second look changes nothing')
+  t.deepEqual(await syncRoutes({ db, edge, appsDomain }), { changed: 0, refused: [] }, 'a second look changes nothing')
   await apps.recordStarted(db, app.id, { ...started, hostPort: 4001 })
   await syncRoutes({ db, edge, appsDomain })
   t.is((await edge.listRoutes())[0]?.port, 4001)
@@ -96,6 +98,80 @@ test.serial('the name of an application that was restarting when its host reboot
   await syncRoutes({ db, edge, appsDomain })
   t.is(await portOf(edge, host), 0)
 })
+
+/** An edge that will not have what `refuses` says. */
+function choosy(refuses: (route: Route) => boolean): Edge {
+  const edge = fakeEdge()
+  return {
+    ...edge,
+    async setRoute(route) {
+      if (refuses(route)) throw new RouteRefused('not this one')
+      await edge.setRoute(route)
+    },
+  }
+}
+
+test.serial('a route that the proxy refuses holds up no other, and is tried again', async t => {
+  const { db } = await database
+  const [one, odd, two] = [await runningApp(4101), await runningApp(4102), await runningApp(4103)]
+  let refusing = true
+  const edge = choosy(({ host }) => refusing && host === odd.host)
+  const ofOthers = { host: 'gone.apps.test', appId: 'f'.repeat(24), address: '127.0.0.1', port: 1 }
+  await edge.setRoute(ofOthers)
+  const tables = { db, edge, appsDomain }
+  t.deepEqual((await syncRoutes(tables)).refused, [
+    { host: odd.host, appId: odd.app.id, why: 'not this one', leads: false },
+  ])
+  t.is(await portOf(edge, one.host), 4101)
+  t.is(await portOf(edge, two.host), 4103)
+  t.is(await portOf(edge, ofOthers.host), undefined, 'what comes after it in the round is done too')
+  t.deepEqual(await namesAmiss(tables), [odd.host])
+  t.regex(await routeState(db, { edge: {} as never, appsDomain }, edge), new RegExp(`1 NOT AS .* ${odd.host} `))
+  refusing = false
+  t.deepEqual((await syncRoutes(tables)).refused, [])
+  t.is(await portOf(edge, odd.host), 4102)
+  t.deepEqual(await namesAmiss(tables), [])
+})
+
+test.serial('a refused change of a route leaves its name nowhere, not where the old one led', async t => {
+  const { db, host } = await runningApp(4111)
+  const edge = choosy(({ port }) => port === 4111)
+  await edge.setRoute({ host, appId: 'e'.repeat(24), address: '127.0.0.1', port: 1 })
+  t.like((await syncRoutes({ db, edge, appsDomain })).refused, [{ host, leads: false }])
+  t.is(await portOf(edge, host), 0)
+})
+
+test.serial(
+  'a host waits in its new boot while an old route to it can be neither set nor held; others do not',
+  async t => {
+    const { db, url } = await database
+    const { app, host } = await runningApp(4121)
+    await rows(db).host('h2')
+    let refusing = true
+    const edge = choosy(route => refusing && route.host === host)
+    refusing = false
+    await edge.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 4120 })
+    refusing = true
+    const lines: string[] = []
+    const log = pino({ level: 'info' }, { write: line => void lines.push(line) })
+    const told = () => lines.filter(line => line.includes(host)).map(line => JSON.parse(line).level)
+    await beginBoot(db, 'h1', 'b3')
+    await beginBoot(db, 'h2', 'b3')
+    t.teardown(() => db('hosts').update({ boot_id: null }))
+    const ending = new AbortController()
+    const keeping = keepRoutes({ db, edge, databaseUrl: url, appsDomain, log, everySeconds: 0.05 }, ending.signal)
+    await comesTrue(() => isRouted(db, 'h2', 'b3'))
+    t.false(await isRouted(db, 'h1', 'b3'))
+    await comesTrue(async () => told().length > 0)
+    refusing = false
+    await comesTrue(() => isRouted(db, 'h1', 'b3'))
+    t.is(await portOf(edge, host), 0)
+    await comesTrue(async () => told().length > 1)
+    ending.abort()
+    await keeping
+    t.deepEqual(told(), [50, 30], 'told when it begins and when it ends')
+  },
+)
 
 test.serial('an application that is deleted while its route is set does not keep it', async t => {
   const { db, app } = await runningApp()

@@ -1,7 +1,7 @@
 import { Client, Connection } from '@temporalio/client'
 import { NativeConnection, Worker } from '@temporalio/worker'
 import test from 'ava'
-import { isPolled } from '../../workers/poller-health.ts'
+import { unpolled } from '../../workers/poller-health.ts'
 import { prepareNamespace } from '../../workers/temporal-namespace.ts'
 import { testTemporal } from '../kit/temporal.ts'
 
@@ -27,12 +27,13 @@ test.serial('a queue is healthy only while a worker polls it', async t => {
     await native.close()
   })
   const client = new Client({ connection, namespace })
-  t.false(await isPolled(client, 'nobody'))
+  t.deepEqual(await unpolled(client, ['nobody', 'somebody']), ['nobody', 'somebody'])
   const activities = { async nothing() {} }
   const worker = await Worker.create({ connection: native, namespace, taskQueue: 'somebody', activities })
   await worker.runUntil(async () => {
-    for (let attempt = 0; attempt < 100 && !(await isPolled(client, 'somebody')); attempt++)
+    const silent = () => unpolled(client, ['nobody', 'somebody'])
+    for (let attempt = 0; attempt < 100 && (await silent()).length > 1; attempt++)
       await new Promise(resolve => setTimeout(resolve, 50))
-    t.true(await isPolled(client, 'somebody'))
+    t.deepEqual(await silent(), ['nobody'], 'it says which one')
   })
 })
