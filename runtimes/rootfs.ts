@@ -17,10 +17,8 @@ const fetching = (): Environment => ({
   ...systemEnvironment,
   ...ownVariables([...networkVariables, ...npmVariables, 'PATH', 'HOME', 'TMPDIR', 'APT_CONFIG']),
 })
-const npmVariables = ['REGISTRY', 'USERCONFIG', 'CAFILE', 'CACHE'].flatMap(name => [
-  `NPM_CONFIG_${name}`,
-  `npm_config_${name.toLowerCase()}`,
-])
+const npmSettings = ['REGISTRY', 'USERCONFIG', 'GLOBALCONFIG', 'CAFILE', 'CACHE', 'PROXY', 'HTTPS_PROXY', 'NOPROXY']
+const npmVariables = npmSettings.flatMap(name => [`NPM_CONFIG_${name}`, `npm_config_${name.toLowerCase()}`])
 
 /** A root file system ready to be imported: a tar file and the Dockerfile instructions that belong to it. */
 export interface Rootfs {
@@ -85,7 +83,7 @@ async function bootstrap(recipe: Recipe, work: string, onProgress: (line: string
     '--aptopt=APT::Install-Recommends "false"',
     ...(await transportOptions()).map(line => `--aptopt=${line}`),
     ...excluded.map(path => `--dpkgopt=path-exclude=${path}`),
-    `--customize-hook=sh ${work}/customize "$1" ${work}`,
+    `--customize-hook=sh ${quoted(`${work}/customize`)} "$1" ${quoted(work)}`,
   ]
   const child = startProcess('mmdebstrap', [...options, recipe.suite, `${work}/rootfs.tar`, ...files], {
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -130,6 +128,9 @@ const excluded = [
 ]
 const slim =
   'rm -rf "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/* "$1"/var/log/*.log "$1"/var/cache/debconf/*-old "$1"/tmp/*'
+
+/** One word of a shell: a home folder may have a space in its name. */
+const quoted = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`
 
 function exists(path: string): Promise<boolean> {
   return access(path).then(

@@ -57,7 +57,9 @@ test('the API is started with the same flags as without containers', t => {
 })
 
 test('nothing but the proxy is reachable from other machines', t => {
-  for (const [, port] of compose.matchAll(/ports: \["([^"]+)"\]/g)) t.regex(port!, /^127\.0\.0\.1:/)
+  const published = [...compose.matchAll(/ports:(.*)/g)].map(([, ports]) => ports!)
+  t.is(published.length, 4)
+  for (const ports of published) t.regex(ports, /^ \["127\.0\.0\.1:[^",]+"\]$/)
   t.false(/BIND_ADDRESS|HOST_ADDRESS/.test(compose), 'our own processes stay on loopback')
 })
 
@@ -78,12 +80,13 @@ test('every variable that the file demands stands in .env.example, and no secret
 /** Variables of one of our services, those of the blocks that it takes in first. */
 function environmentOf(name: string): Map<string, string> {
   const pairs = (part: string, indent: number) =>
-    [...part.matchAll(new RegExp(`^ {${indent}}([A-Z0-9_]+): (.*)$`, 'gm'))].map(
-      ([, key, value]) => [key!, value!] as const,
+    [...part.matchAll(new RegExp(`^ {${indent}}([A-Z0-9_]+):(.*)$`, 'gm'))].map(
+      // A name without a value takes the one of .env, or none.
+      ([, key, value]) => [key!, value!.trim() || `\${${key}}`] as const,
     )
   const block = (anchor: string) => pairs(compose.split(`: &${anchor}\n`)[1]?.split('\n\n')[0] ?? '', 2)
   const part = services.get(name) ?? ''
-  const taken = /<<: \[?((?:\*(?:plain|work)(?:, )?)+)\]?$/m.exec(part)?.[1]?.match(/\w+/g) ?? []
+  const taken = /<<: \[?((?:\*(?:plain|work|git-provider)(?:, )?)+)\]?$/m.exec(part)?.[1]?.match(/[\w-]+/g) ?? []
   return new Map([...taken.flatMap(block), ...pairs(part.split('environment:')[1] ?? '', 6)])
 }
 
@@ -93,11 +96,12 @@ function filled(name: string, own: Record<string, string> = {}): Record<string, 
     const whole = text.replace(/\$\{([A-Z0-9_]+)(?::-([^${}]*))?(?::\?)?\}/g, (_, key, or) => own[key] ?? or ?? key)
     return whole === text ? text : value(whole)
   }
-  return Object.fromEntries([...environmentOf(name)].map(([key, text]) => [key, value(text)]))
+  const given = [...environmentOf(name)].filter(([key, text]) => text !== `\${${key}}` || key in own)
+  return Object.fromEntries(given.map(([key, text]) => [key, value(text)]))
 }
 
 test('every setting that the processes get is one that Berth reads', t => {
-  const known = text('policy/config.ts')
+  const known = ['config', 'captcha', 'blob-settings'].map(name => text(`policy/${name}.ts`)).join('\n')
   for (const name of ours) for (const key of environmentOf(name).keys()) t.true(known.includes(key), `${name}: ${key}`)
   t.true(environmentOf('worker').size > 20)
   const config = parseConfig(filled('worker'), '/')
@@ -121,6 +125,37 @@ test('plain http is refused by every process unless .env asks for it', t => {
   }
   t.regex(example, /^BERTH_SCHEME=https$/m)
   t.regex(example, /^ALLOW_PLAIN_HTTP=$/m)
+})
+
+test('every setting can be given to an installation, by those processes that read it', t => {
+  const documented = text('docs/settings.md').split('\n## The command itself')[0]!
+  const names = [...documented.matchAll(/^\| (`[A-Z0-9_`, ]+`) \|/gm)].flatMap(
+    ([, cell]) => cell!.match(/[A-Z0-9_]+/g)!,
+  )
+  t.true(names.length > 60)
+  const given = new Set(ours.flatMap(name => [...environmentOf(name).keys()]))
+  t.deepEqual(
+    names.filter(name => !given.has(name)),
+    [
+      // What the file itself decides: folders, addresses on loopback, names of Temporal.
+      ...[
+        'BERTH_EARLIER_KEY_CHECKS',
+        'POSTGRES_PORT',
+        'TEMPORAL_PORT',
+        'TEMPORAL_UI_PORT',
+        'S3RVER_PORT',
+        'BIND_ADDRESS',
+      ],
+      ...['TEMPORAL_NAMESPACE', 'QUEUE_PREFIX', 'DOCKER_HOST', 'OBJECT_STORE_FOLDER'],
+      ...['EDGE_CONTROL_SOCKET', 'EDGE_ROUTES_FILE', 'HOST_ADDRESS'],
+    ],
+  )
+  const holders = (name: string) => ours.filter(service => environmentOf(service).has(name))
+  t.deepEqual(holders('CAPTCHA_SECRET_KEY'), ['api'])
+  t.deepEqual(holders('GIT_PROVIDER_PRIVATE_KEY'), ['api', 'host'])
+  t.deepEqual(holders('HOST_MEMORY_MB'), ['host'])
+  t.deepEqual(holders('EDGE_APP_BODY_MB'), ['proxy'])
+  t.deepEqual(holders('PLANS_FILE'), ['api', 'worker'])
 })
 
 test('each of our containers has a user, gives up what it does not need, and cannot write its own files', t => {
@@ -152,7 +187,7 @@ test('each of our containers has a user, gives up what it does not need, and can
 })
 
 test('secrets and folders by need', t => {
-  const secret = /\$\{[A-Z0-9_]*(?:KEY|KEYS|KEY_ID|PASSWORD)(?::|\})|SMTP_URL/
+  const secret = /\$\{[A-Z0-9_]*(?:KEY|KEYS|KEY_ID|PASSWORD|SECRET)(?::|\})|SMTP_URL/
   const secretsOf = (name: string) =>
     [...environmentOf(name)].filter(([, value]) => secret.test(value)).map(([key]) => key)
   const work = [
@@ -165,16 +200,21 @@ test('secrets and folders by need', t => {
   t.deepEqual(secretsOf('proxy'), [])
   t.deepEqual(secretsOf('folders'), [])
   t.deepEqual(secretsOf('setup'), ['BERTH_MASTER_KEY', 'DATABASE_OWNER_URL', 'DATABASE_URL'])
-  t.deepEqual(secretsOf('api'), work)
-  t.deepEqual(secretsOf('host'), work)
+  const provider = ['GIT_PROVIDER_PRIVATE_KEY', 'GIT_PROVIDER_WEBHOOK_SECRET', 'GIT_PROVIDER_CLIENT_SECRET']
+  t.deepEqual(secretsOf('api'), [...work, ...provider, 'CAPTCHA_SITE_KEY', 'CAPTCHA_SECRET_KEY'])
+  t.deepEqual(secretsOf('host'), [...work, ...provider])
   t.deepEqual(secretsOf('worker'), [...work, 'SMTP_URL'])
   for (const name of ['api', 'worker', 'host']) {
     t.true(environmentOf(name).get('DATABASE_URL')?.startsWith('postgres://berth_process:'), name)
     t.false(environmentOf(name).has('DATABASE_OWNER_URL'), name)
   }
   const foldersOf = (name: string) =>
-    [...services.get(name)!.matchAll(/- \$\{BERTH_DATA:-\/var\/lib\/berth\}(\S*?):/g)].map(([, path]) => path)
-  t.deepEqual(foldersOf('api'), [])
+    [...services.get(name)!.matchAll(/- (?:&config )?\$\{BERTH_DATA:-\/var\/lib\/berth\}(\S*?):/g)].map(
+      ([, path]) => path,
+    )
+  t.deepEqual(foldersOf('api'), ['/config'])
+  t.regex(services.get('api')!, /- &config \S+\/config:\S+\/config:ro$/m)
+  t.regex(services.get('worker')!, /- \*config$/m)
   t.deepEqual(foldersOf('worker'), ['/run/edge', '/mail'])
   t.deepEqual(foldersOf('proxy'), ['/run/edge', '/proxy'])
 })

@@ -128,7 +128,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
 
 /** Where root file systems of images that no registry gives are kept, for every installation of this user. */
 function imageCache(): string {
-  return join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'berth', 'images')
+  return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'berth', 'images')
 }
 
 /** What the file system of the host's folder can hold in MB: sizes are reserved, so what applications use now counts too. */

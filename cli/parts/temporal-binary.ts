@@ -69,11 +69,12 @@ async function built(folder: string, say: Say): Promise<string> {
   return join(folder, 'temporal')
 }
 
-const goVariables = ['PATH', 'HOME', 'TMPDIR', 'XDG_CACHE_HOME', 'GIT_SSL_CAINFO'].concat(
-  ['PATH', 'CACHE', 'MODCACHE', 'PROXY', 'SUMDB', 'NOSUMDB', 'PRIVATE', 'FLAGS', 'TOOLCHAIN', 'ROOT', 'NOPROXY'].map(
-    name => `GO${name}`,
-  ),
-)
+/** Where Go keeps and finds things, and how it reaches modules: everything of `go help environment` that speaks of these. */
+const goVariables = [
+  ...['PATH', 'HOME', 'TMPDIR', 'XDG_CACHE_HOME', 'XDG_CONFIG_HOME', 'NETRC', 'GIT_SSL_CAINFO'],
+  ...['GOPATH', 'GOROOT', 'GOENV', 'GOFLAGS', 'GOTOOLCHAIN', 'GOCACHE', 'GOMODCACHE', 'GOTMPDIR'],
+  ...['GOPROXY', 'GONOPROXY', 'GOPRIVATE', 'GOINSECURE', 'GOAUTH', 'GOSUMDB', 'GONOSUMDB'],
+]
 
 function goInstall(go: string, folder: string): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -81,11 +82,14 @@ function goInstall(go: string, folder: string): Promise<void> {
       env: { ...systemEnvironment, ...ownVariables([...networkVariables, ...goVariables]), GOBIN: folder },
       stdio: ['ignore', 2, 2],
     })
+    // It would go on for minutes beside the build of the next start.
+    const end = () => void child.kill('SIGINT')
+    process.once('exit', end)
     child.once('error', reject)
-    child.once('exit', code =>
-      code === 0
-        ? resolve()
-        : reject(new MissingPart(`go install ${source} ended with ${code}; its messages stand above.`)),
-    )
+    child.once('exit', code => {
+      process.off('exit', end)
+      if (code === 0) resolve()
+      else reject(new MissingPart(`go install ${source} ended with ${code}; its messages stand above.`))
+    })
   })
 }
