@@ -77,7 +77,8 @@ export function appHostActivities(host: AppHostOptions) {
     if (spec.publish) await host.routed?.(cancellationSignal())
     const alone = release.hostname === null
     const started = await turn(release, () => startContainer(engine, spec, { alone, mine: () => mine(release) }))
-    if (started.hostPort !== null) await apps.voidOlderClaims(db, release.appId, started.hostPort)
+    const { hostPort, hostAddress } = started
+    if (hostPort !== null) await apps.voidOlderClaims(db, release.appId, hostPort, hostAddress)
     return { ...started, bootId: host.bootId, variablesVersion: version }
   }
 
@@ -152,7 +153,8 @@ export function appHostActivities(host: AppHostOptions) {
     /** Null when the program answers or stays alive; else why it is not let through, with its last lines in the log. */
     async passHealthGate(release: Release, started: StartedContainer): Promise<Unhealthy | null> {
       const container = appContainerName(release)
-      const target = started.hostPort === null ? null : { address: release.hostAddress, port: started.hostPort }
+      const { hostPort: port, hostAddress: address } = started
+      const target = port === null ? null : { address: address ?? release.hostAddress, port }
       const gate = { container, target, timeoutSeconds: host.healthGateSeconds, signal: cancellationSignal() }
       const unhealthy = await passGate(engine, gate)
       if (unhealthy && release.deploymentId) {

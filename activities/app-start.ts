@@ -14,7 +14,7 @@ export async function startContainer(
   engine: ContainerHost,
   spec: ContainerSpec,
   { alone, mine }: StartTerms,
-): Promise<Pick<StartedContainer, 'containerId' | 'hostPort' | 'startedAt'>> {
+): Promise<Pick<StartedContainer, 'containerId' | 'hostPort' | 'hostAddress' | 'startedAt'>> {
   await removeOutdated(engine, spec)
   if (alone) await stopOthers(engine, spec)
   await mine()
@@ -23,7 +23,8 @@ export async function startContainer(
   await engine.start(spec.name)
   const state = await engine.inspect(spec.name)
   const startedAt = state?.startedAt ?? new Date()
-  return { containerId, hostPort: state?.hostPort ?? null, startedAt: startedAt.toISOString() }
+  const { hostPort = null, hostAddress = null } = state ?? {}
+  return { containerId, hostPort, hostAddress, startedAt: startedAt.toISOString() }
 }
 
 /** A container that was made from other settings than its application has now is made anew. */

@@ -44,6 +44,8 @@ export interface ContainerState {
   finishedAt: Date | null
   /** Published port on the host, when there is one and the container runs. */
   hostPort: number | null
+  /** Where that port is published; null as long as there is none. */
+  hostAddress: string | null
 }
 
 /** One reading. CPU in percent of one core, memory and network in bytes. */

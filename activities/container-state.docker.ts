@@ -4,6 +4,7 @@ import type { ContainerState } from './container-host.ts'
 /** The engine's description of a container in our words. The engine writes year 1 for times that never came. */
 export function containerState(info: ContainerInspectInfo): ContainerState {
   const { State: state } = info
+  const published = state.Running ? publishedAt(info) : undefined
   const startedAt = time(state.StartedAt)
   const finishedAt = state.Running ? null : time(state.FinishedAt)
   return {
@@ -17,7 +18,8 @@ export function containerState(info: ContainerInspectInfo): ContainerState {
     startedAt,
     // The engine notes the end of a program that ends at once before it notes the start.
     finishedAt: finishedAt && startedAt && finishedAt < startedAt ? startedAt : finishedAt,
-    hostPort: state.Running ? publishedPort(info) : null,
+    hostPort: published ? Number(published.HostPort) : null,
+    hostAddress: published?.HostIp ?? null,
   }
 }
 
@@ -26,7 +28,7 @@ function time(text: string): Date | null {
   return date.getTime() > 0 ? date : null
 }
 
-function publishedPort(info: ContainerInspectInfo): number | null {
+function publishedAt(info: ContainerInspectInfo): { HostIp: string; HostPort: string } | undefined {
   const [published] = Object.values(info.NetworkSettings.Ports ?? {}).filter(Boolean)
-  return published?.[0] ? Number(published[0].HostPort) : null
+  return published?.[0]
 }

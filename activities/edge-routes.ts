@@ -12,10 +12,13 @@ export function edgeActivities(edge: Edge, db: Db) {
     edge.setRoute({ host, appId, address, port })
 
   return {
-    async switchRoute(release: Release, started: Pick<StartedContainer, 'hostPort'>): Promise<void> {
-      if (!release.hostname || started.hostPort === null) return
+    async switchRoute(
+      release: Release,
+      { hostPort, hostAddress }: Pick<StartedContainer, 'hostPort' | 'hostAddress'>,
+    ): Promise<void> {
+      if (!release.hostname || hostPort === null) return
       if (!(await goesOn(db, release))) return
-      await setRoute(release.hostname, release, release.hostAddress, started.hostPort)
+      await setRoute(release.hostname, release, hostAddress ?? release.hostAddress, hostPort)
     },
 
     /** Sends requests to what its row says serves, also after the operation has ended. An application that is gone is success. */

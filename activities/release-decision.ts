@@ -5,6 +5,7 @@ import { findHost } from '../db/hosts.ts'
 import type { OperationRow } from '../db/operations.ts'
 import { findSnapshot } from '../db/snapshots.ts'
 import type { AppConfigFile } from '../policy/app-config.ts'
+import { ownAddress } from '../policy/own-address.ts'
 import { cpusFor, diskMbFor } from '../policy/sizes.ts'
 import type { LaneOperation, Release, Serving, Source } from './release.ts'
 
@@ -23,7 +24,8 @@ export async function decideServing(
   const app = await apps.loadApp(db, appId)
   const host = app && (await findHost(db, app.host_id))
   if (!app || !host) return null
-  const release = releaseOf(app, host.address, options, operationId)
+  // As it was published, also by an older version.
+  const release = releaseOf(app, app.host_address ?? host.address, options, operationId)
   const { status, desired_state, host_port: hostPort } = app
   return { release, running: status === 'running', stopped: desired_state === 'stopped', hostPort }
 }
@@ -35,7 +37,7 @@ export async function decide(db: Db, options: DecisionOptions, operation: Operat
   if (!app || !host) return null
   const deployment = await deployments.findByOperation(db, operation.id)
   const brought = deployment && { deployment, source: await sourceOf(db, deployment) }
-  const release = releaseOf(app, host.address, options, operation.id, brought)
+  const release = releaseOf(app, ownAddress(host.address, app.uid), options, operation.id, brought)
   // A restart that is claimed anew, by a lane after a lost one, finds its own mark.
   const wasRunning = app.status === 'running' || (app.status === 'restarting' && app.desired_state === 'running')
   return { id: operation.id, kind: operation.kind, wasDesired: app.desired_state, wasRunning, release }

@@ -9,7 +9,7 @@ export interface Release {
   appId: string
   ownerId: string
   hostId: string
-  /** Where the host publishes ports. */
+  /** Where the containers of this application publish their ports. */
   hostAddress: string
   number: number
   uid: number
@@ -59,10 +59,12 @@ export interface LaneOperation {
   release: Release
 }
 
-/** A container that was started. `hostPort` is published on the host's address; null without a port. */
+/** A container that was started. `hostPort` is null without a port. */
 export interface StartedContainer {
   containerId: string
   hostPort: number | null
+  /** Where that port is published; hosts of an older version do not tell: at the address of its release. */
+  hostAddress?: string | null
   startedAt: string
   /** Boot of the machine in which it was started. */
   bootId: string

@@ -15,7 +15,17 @@ const engine = {
   async list(filter) {
     const app = filter[labels.app] ?? ''
     const state = { id: app, name: app, labels: { [labels.release]: '1' }, status: 'running', running: true } as const
-    return [{ ...state, exitCode: null, oom: false, startedAt: new Date(0), finishedAt: null, hostPort: null }]
+    return [
+      {
+        ...state,
+        exitCode: null,
+        oom: false,
+        startedAt: new Date(0),
+        finishedAt: null,
+        hostPort: null,
+        hostAddress: null,
+      },
+    ]
   },
   async stats() {
     const still = { networkIn: 0, networkOut: 0, blockRead: 0, blockWrite: 0 }

@@ -28,6 +28,8 @@ export interface AppRow {
   next_release: number
   container_id: string | null
   host_port: number | null
+  /** Where that port is published; null: at its host's address. */
+  host_address: string | null
   started_at: Date | null
   boot_id: string | null
   exit_code: number | null
@@ -46,7 +48,7 @@ export interface AppRow {
 /** Columns by name: a prepared statement over `*` would break while a migration adds one. */
 export const appColumns = `id, owner_id, name, description, language, version, runtime_version, ram_mb, cpu, subdomain, custom_domain,
   main, start_command, runtime_key, autorestart, host_id, uid, desired_state, status, release, next_release, container_id, host_port,
-  started_at, boot_id, exit_code, exit_oom, exit_at, last_autorestart_at, last_stats, variables_version, variables_running,
+  host_address, started_at, boot_id, exit_code, exit_oom, exit_at, last_autorestart_at, last_stats, variables_version, variables_running,
   provisioned_at, created_at`
 
 const ofOwner = statement<AppRow>(
@@ -93,8 +95,9 @@ export async function servingApps(db: Db, appId?: string): Promise<ServingApp[]>
     .join('hosts', 'hosts.id', 'apps.host_id')
     .whereNotNull('apps.subdomain')
     .where('apps.status', 'running')
-    .select('apps.id', 'apps.subdomain', 'hosts.address')
+    .select('apps.id', 'apps.subdomain')
     .select(
+      db.raw('coalesce(apps.host_address, hosts.address) as address'),
       db.raw(`case when hosts.boot_id is null or hosts.boot_id = apps.boot_id then coalesce(apps.host_port, 0)
         else 0 end as host_port`),
     )
@@ -113,6 +116,8 @@ export interface Started {
   release: number
   containerId: string
   hostPort: number | null
+  /** Where that port is published; left out: at its host's address. */
+  hostAddress?: string | null
   startedAt: Date
   bootId: string
   /** Left out by who only saw that it runs: the version of its last start stays. */
@@ -122,19 +127,23 @@ export interface Started {
 /** The container of a release runs. The exit of an earlier run is forgotten. */
 export async function recordStarted(db: Db, id: string, started: Started): Promise<void> {
   await transaction(db, async trx => {
-    if (started.hostPort !== null) await voidOlderClaims(trx, id, started.hostPort)
-    await trx('apps').where({ id }).whereNot('status', 'deleting').update({
-      status: 'running',
-      release: started.release,
-      container_id: started.containerId,
-      host_port: started.hostPort,
-      started_at: started.startedAt,
-      boot_id: started.bootId,
-      variables_running: started.variablesVersion,
-      exit_code: null,
-      exit_oom: null,
-      exit_at: null,
-    })
+    if (started.hostPort !== null) await voidOlderClaims(trx, id, started.hostPort, started.hostAddress)
+    await trx('apps')
+      .where({ id })
+      .whereNot('status', 'deleting')
+      .update({
+        status: 'running',
+        release: started.release,
+        container_id: started.containerId,
+        host_port: started.hostPort,
+        host_address: started.hostAddress ?? null,
+        started_at: started.startedAt,
+        boot_id: started.bootId,
+        variables_running: started.variablesVersion,
+        exit_code: null,
+        exit_oom: null,
+        exit_at: null,
+      })
     await announce(trx, id)
   })
 }
@@ -143,9 +152,14 @@ export async function recordStarted(db: Db, id: string, started: Started): Promi
  * The engine gave this port to the application's container: what another application of the same host has claimed there is void.
  * Its route is held, and the host watch finds out how it is.
  */
-export async function voidOlderClaims(db: Db, id: string, hostPort: number): Promise<void> {
+export async function voidOlderClaims(
+  db: Db,
+  id: string,
+  hostPort: number,
+  hostAddress: string | null = null,
+): Promise<void> {
   const others: { id: string }[] = await db('apps')
-    .where({ host_port: hostPort })
+    .where({ host_port: hostPort, host_address: hostAddress })
     .whereNot({ id })
     .where('host_id', db('apps').where({ id }).select('host_id'))
     .update({ host_port: null })

@@ -1,3 +1,5 @@
+import { strayTerms } from './strays.ts'
+
 const hour = 3600
 
 /** What the platform does with blob storage by itself: how often, and in words. Each is one Temporal schedule. */
@@ -27,15 +29,18 @@ export interface UpkeepPatience {
   downloadSeconds: number
 }
 
-/** Specification 3: about 24 hours. A download of over an hour can break off when its object goes meanwhile. */
+/**
+ * Specification 3: about 24 hours for uploads. A download of over an hour can break off when its object goes meanwhile. A database of an
+ * earlier day believes that nothing was made of what had been drawn then: such bodies are strays, and kept as long.
+ */
 export const usualPatience: UpkeepPatience = {
   idleSeconds: 24 * hour,
-  drawnSeconds: 24 * hour,
+  drawnSeconds: strayTerms.keptDays * 24 * hour,
   unreferencedSeconds: 60,
   downloadSeconds: hour,
 }
 
-/** Ids that a process has drawn ahead are used within this: the rest of the 24 hours is for their bodies to arrive. */
+/** Ids that a process has drawn ahead are used within this: the rest of the time is for their bodies to arrive. */
 export const drawnAheadSeconds = 6 * hour
 
 /** How long receipts are kept, in days; of runs that found nothing to do, less. */

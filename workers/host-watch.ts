@@ -106,6 +106,7 @@ async function act(
       release: app.release,
       containerId: container.id,
       hostPort: container.hostPort,
+      hostAddress: container.hostAddress,
       startedAt,
       bootId,
     })

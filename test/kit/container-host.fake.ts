@@ -27,6 +27,8 @@ export interface FakeProgram {
   afterMs?: number
   oom?: boolean
   ignoresTerm?: boolean
+  /** Prints without end. */
+  floods?: boolean
   /** Never listens on its published port. */
   deaf?: boolean
 }
@@ -109,6 +111,7 @@ export class FakeContainerHost implements ContainerHost {
       startedAt: null,
       finishedAt: null,
       hostPort: null,
+      hostAddress: null,
     }
     this.containers.set(spec.name, { spec, state, output: [], server: null, ended: Promise.resolve(), end: () => {} })
     return id
@@ -128,6 +131,7 @@ export class FakeContainerHost implements ContainerHost {
       startedAt: new Date(),
       finishedAt: null,
       hostPort,
+      hostAddress: publish?.address ?? null,
     }
     entry.state.exitCode = null
     this.print(name, program.prints ?? '')
@@ -136,7 +140,14 @@ export class FakeContainerHost implements ContainerHost {
       entry.end = (exitCode, oom = false) => {
         if (!entry.state.running) return
         entry.server?.close().closeAllConnections()
-        const over = { running: false, exitCode, oom, finishedAt: new Date(), hostPort: null } as const
+        const over = {
+          running: false,
+          exitCode,
+          oom,
+          finishedAt: new Date(),
+          hostPort: null,
+          hostAddress: null,
+        } as const
         entry.state = { ...entry.state, status: 'exited', ...over }
         this.#tell('die', entry.spec)
         done()
@@ -240,6 +251,8 @@ export class FakeContainerHost implements ContainerHost {
       await this.start(spec.name)
       const entry = this.#entry(spec.name)
       if (entry.output.length > 0) await onOutput(textOf(entry))
+      while (this.#program(spec).floods && !signal.aborted) await onOutput('y\n')
+      signal.throwIfAborted()
       await Promise.race([entry.ended, new Promise(done => signal.addEventListener('abort', done, { once: true }))])
       signal.throwIfAborted()
       return { exitCode: entry.state.exitCode ?? 0, oom: entry.state.oom }

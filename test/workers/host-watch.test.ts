@@ -34,6 +34,7 @@ const container = (app: { id: string }, changes: Partial<ContainerState> = {}): 
   startedAt: new Date(),
   finishedAt: null,
   hostPort: 4000,
+  hostAddress: '127.0.0.1',
   ...changes,
 })
 

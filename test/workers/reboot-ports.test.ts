@@ -121,6 +121,10 @@ test('a port belongs to who was given it last: an older claim is void, and its r
   t.like((await apps.servingApps(db, a.id))[0], { host_port: 0 })
   t.like((await apps.servingApps(db, b.id))[0], { host_port: port })
   await t.throwsAsync(db('apps').where({ id: a.id }).update({ host_port: port }), { code: '23505' })
+  // At an address of its own the same number is another port.
+  await apps.recordStarted(db, a.id, { ...startedAt(port, 'boot-1'), hostAddress: '127.0.39.17' })
+  t.like((await apps.servingApps(db, a.id))[0], { address: '127.0.39.17', host_port: port })
+  t.like((await apps.servingApps(db, b.id))[0], { address: '127.0.0.1', host_port: port })
 })
 
 test('ports of an earlier boot are nobody’s, also one that is recorded late', async t => {
@@ -143,7 +147,8 @@ test('claims of one port that are there already are settled by the migration: th
   const { db } = await database
   const hostId = 'before'
   const [a, b, c] = [await webApp(hostId), await webApp(hostId), await webApp(hostId)]
-  const ports = await db.transaction(async trx => {
+  let ports: string[] = []
+  const migrating = db.transaction(async trx => {
     await trx.raw('drop index apps_host_port')
     await trx.raw('alter table hosts drop column boot_id, drop column routed_boot_id')
     const claim = (id: string, host_port: number, started_at: string | null) =>
@@ -152,7 +157,9 @@ test('claims of one port that are there already are settled by the migration: th
     await claim(b.id, 5000, '2026-01-02')
     await claim(c.id, 5000, null)
     await up(trx)
-    return trx('apps').where({ host_id: hostId, host_port: 5000 }).pluck('id')
+    ports = await trx('apps').where({ host_id: hostId, host_port: 5000 }).pluck('id')
+    throw new Error('seen')
   })
+  await t.throwsAsync(migrating, { message: 'seen' })
   t.deepEqual(ports, [b.id])
 })

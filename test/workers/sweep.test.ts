@@ -5,6 +5,8 @@ import type { ObjectStore } from '../../activities/object-store.ts'
 import { removeThrowAway, throwAwayFolder } from '../../cli/test-postgres.ts'
 import { removeApp } from '../../db/app-creation.ts'
 import * as segments from '../../db/segments.ts'
+import { usualPatience } from '../../policy/blob-upkeep.ts'
+import { strayTerms } from '../../policy/strays.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 import { sweep } from '../kit/sweep.ts'
@@ -77,6 +79,26 @@ test.serial(
   },
 )
 
+test.serial(
+  'a body of which the database of an earlier day knows only that it was to come is kept for 7 days',
+  async t => {
+    const { db } = await database
+    const store = await filesystemStore(folder)
+    const id = await segments.draw(db)
+    await store.put(id, Readable.from('made since'))
+    const drawn = (days: number) =>
+      db('segments')
+        .where({ id })
+        .update({ drawn_at: db.raw(`now() - make_interval(days => ?) + interval '1 hour'`, [days]) })
+    await drawn(strayTerms.keptDays)
+    t.is(await sweep({ db, store }), 0)
+    t.like(await store.head(id), { size: 10 })
+    await drawn(strayTerms.keptDays + 1)
+    t.is(await sweep({ db, store }), 1)
+    t.is(await store.head(id), null)
+  },
+)
+
 test.serial('a body that is used and let go between the look and its turn has its hour of grace', async t => {
   const { db } = await database
   const store = await filesystemStore(folder)
@@ -85,7 +107,7 @@ test.serial('a body that is used and let go between the look and its turn has it
     await store.put(id, Readable.from('body'))
     await db('segments')
       .where({ id })
-      .update({ drawn_at: new Date(Date.now() - (50 - n) * 3600_000) })
+      .update({ drawn_at: new Date(Date.now() - usualPatience.drawnSeconds * 1000 - (50 - n) * 3600_000) })
   }
   const last = ids.at(-1)!
   let used: Promise<void> | undefined
