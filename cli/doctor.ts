@@ -14,6 +14,7 @@ import { findProgram, isRoot } from './parts/system-packages.ts'
 import { hostProtections } from './protections.ts'
 import { storedBodies } from './stored-bodies.ts'
 import { columns } from './terminal.ts'
+import { databaseWire, temporalWire } from './wires.ts'
 
 const lowDiskGb = 5
 
@@ -39,6 +40,8 @@ export function doctorCommand(program: Command): void {
         ],
         ...(await portStates(installation)),
         ['names', namesState(installation)],
+        ['way to temporal', temporalWire(installation.config)],
+        ['way to the database', databaseWire(installation.config)],
         ['database login', await databaseLogin()],
         ['mail', await mailState(installation)],
         ['stored bodies', await bodyState(installation)],
