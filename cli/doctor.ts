@@ -17,6 +17,7 @@ import { hostProtections } from './protections.ts'
 import { routeState } from './route-state.ts'
 import { storedBodies } from './stored-bodies.ts'
 import { columns } from './terminal.ts'
+import { databaseWire, temporalWire } from './wires.ts'
 
 const lowDiskGb = 5
 
@@ -44,6 +45,8 @@ export function doctorCommand(program: Command): void {
         ['names', namesState(installation)],
         ['way to clients', wayState(installation.config)],
         ['routes', await routes()],
+        ['way to temporal', temporalWire(installation.config)],
+        ['way to the database', databaseWire(installation.config)],
         ['database login', await databaseLogin()],
         ['mail', await mailState(installation)],
         ['stored bodies', await bodyState(installation)],

@@ -71,7 +71,9 @@ async function startStores(installation: Installation, supervisor: Supervisor, s
     }
   }
   const temporal = async () => {
-    if (external.temporal) return namespaceAnswers(config.temporalAddress, config.temporalNamespace)
+    if (external.temporal) return namespaceAnswers(config, config.temporalNamespace)
+    if (config.temporalTls)
+      throw new Error('The TEMPORAL_TLS settings are for a Temporal of your own: give TEMPORAL_ADDRESS too.')
     const folder = join(installation.dataDir, 'temporal')
     await start(await temporalProcess({ folder, port: ports.TEMPORAL_PORT, uiPort: ports.TEMPORAL_UI_PORT }, say))
   }

@@ -6,6 +6,7 @@ import { absolute, type Environment, integer, list, number, oneOf, required, web
 import { type MailSettings, mailSettings } from './mail/settings.ts'
 import { type SealKeys, sealKeys } from './seal.ts'
 import { type SurfaceNames, surfaceNames } from './surface-names.ts'
+import { type TemporalSettings, temporalSettings } from './temporal-settings.ts'
 
 export type { Environment }
 
@@ -22,6 +23,8 @@ export interface Config {
   databasePool: number
   temporalAddress: string
   temporalNamespace: string
+  temporalTls: TemporalSettings['temporalTls']
+  temporalApiKey: TemporalSettings['temporalApiKey']
   /** Put before every task queue name, so that test runs share one Temporal without meeting. */
   queuePrefix: string
   temporalUiUrl: string | null
@@ -143,6 +146,7 @@ export function parseConfig(env: Environment, cwd: string): Config {
     databasePool: integer(env, 'DATABASE_POOL', 10),
     temporalAddress: env.TEMPORAL_ADDRESS ?? '127.0.0.1:7233',
     temporalNamespace: env.TEMPORAL_NAMESPACE ?? 'default',
+    ...temporalSettings(env),
     queuePrefix: env.QUEUE_PREFIX ?? '',
     temporalUiUrl: env.TEMPORAL_UI_URL ?? null,
     objectStore: objectStore(env, dataDir),

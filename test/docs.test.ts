@@ -5,7 +5,7 @@ import { portDefaults } from '../cli/ports.ts'
 const settings = readFileSync('docs/settings.md', 'utf8')
 
 test('every setting that the platform reads is documented', t => {
-  const source = ['policy/config.ts', 'policy/captcha.ts', 'policy/blob-settings.ts']
+  const source = ['policy/config.ts', 'policy/captcha.ts', 'policy/blob-settings.ts', 'policy/temporal-settings.ts']
     .map(path => readFileSync(path, 'utf8'))
     .join('\n')
   const read = [...source.matchAll(/\benv\.([A-Z][A-Z0-9_]*)|\benv, '([A-Z][A-Z0-9_]*)'/g)].map(

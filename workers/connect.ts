@@ -1,6 +1,7 @@
 import { Client, Connection } from '@temporalio/client'
 import { type Logger, pino } from 'pino'
 import type { Config } from '../policy/config.ts'
+import { temporalConnection } from './temporal-connection.ts'
 
 /** One JSON line per event on standard output; what may hold a secret is never logged. */
 export function openLog(config: Config, name: string): Logger {
@@ -9,7 +10,7 @@ export function openLog(config: Config, name: string): Logger {
 
 /** A client that connects when it is first used, so that a process starts while Temporal is still away. */
 export function openTemporal(config: Config): Client {
-  const connection = Connection.lazy({ address: config.temporalAddress })
+  const connection = Connection.lazy(temporalConnection(config))
   return new Client({ connection, namespace: config.temporalNamespace })
 }
 

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
-import { Connection } from '@temporalio/client'
 import { migrate, openDatabase } from '../db/database.ts'
 import { claimInstallation } from '../db/installation.ts'
 import { allowProcesses } from '../db/process-role.ts'
 import { openLog } from './connect.ts'
 import { processConfig } from './process-config.ts'
+import { connectTemporal } from './temporal-connection.ts'
 import { prepareNamespace } from './temporal-namespace.ts'
 
 /** Runs before the processes of an installation in containers and ends: schema, Temporal's namespace. Safe to repeat. */
@@ -24,7 +24,7 @@ await allowProcesses(db, config.databaseUrl)
 await db.destroy()
 log.info({}, 'the schema is up to date')
 
-const connection = await Connection.connect({ address: config.temporalAddress, connectTimeout: '60s' })
+const connection = await connectTemporal(config, 60_000)
 await prepareNamespace(connection, config.temporalNamespace)
 await connection.close()
 log.info({ namespace: config.temporalNamespace }, 'the namespace is ready')

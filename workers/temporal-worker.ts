@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { DefaultLogger, type LogEntry, NativeConnection, Runtime, Worker, type WorkerOptions } from '@temporalio/worker'
 import type { Logger } from 'pino'
 import type { Config } from '../policy/config.ts'
+import { temporalConnection, temporalRefusal } from './temporal-connection.ts'
 
 export interface RunningWorker {
   /** Rejects when the worker fails for good; the process should end then. */
@@ -26,7 +27,7 @@ function installRuntime(log: Logger): void {
   Runtime.install({ logger, telemetryOptions: { logging: { forward: {}, filter: 'ERROR' } } })
 }
 
-/** Starts a worker as soon as Temporal answers, however long that takes. */
+/** Starts a worker as soon as Temporal answers, however long that takes. Rejects when the two can never come to terms over TLS. */
 export async function startWorker(config: Config, log: Logger, options: WorkerOptions): Promise<RunningWorker> {
   installRuntime(log)
   const connection = await connect(config, log)
@@ -62,8 +63,10 @@ export function workflowCode(bundle?: string): Pick<WorkerOptions, 'workflowBund
 async function connect(config: Config, log: Logger): Promise<NativeConnection> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await NativeConnection.connect({ address: config.temporalAddress })
+      return await NativeConnection.connect(temporalConnection(config))
     } catch (error) {
+      const refusal = await temporalRefusal(config)
+      if (refusal) throw new Error(refusal)
       if (attempt % 10 === 1) log.warn({ err: error }, 'Temporal does not answer yet')
       await sleep(300)
     }

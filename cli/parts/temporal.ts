@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { Connection } from '@temporalio/client'
 import type { ProcessSpec } from '../../workers/supervised-process.ts'
+import { connectTemporal, type TemporalAccess } from '../../workers/temporal-connection.ts'
 import type { Say } from '../terminal.ts'
 import { temporalBinary } from './temporal-binary.ts'
 
@@ -64,7 +64,7 @@ export async function temporalProcess(options: TemporalOptions, say: Say): Promi
       args: temporalArguments(options),
       env: { PATH: process.env.PATH, HOME: process.env.HOME },
     }),
-    ready: () => namespaceAnswers(address, 'default'),
+    ready: () => namespaceAnswers(inTheClear(address), 'default'),
     readySeconds: 60,
     stopSignal: 'SIGTERM',
     graceSeconds: 10,
@@ -72,9 +72,15 @@ export async function temporalProcess(options: TemporalOptions, say: Say): Promi
   }
 }
 
+const inTheClear = (temporalAddress: string): TemporalAccess => ({
+  temporalAddress,
+  temporalTls: null,
+  temporalApiKey: null,
+})
+
 /** Rejects until the server serves this namespace. */
-export async function namespaceAnswers(address: string, namespace: string): Promise<void> {
-  const connection = await Connection.connect({ address, connectTimeout: 1000 })
+export async function namespaceAnswers(access: TemporalAccess, namespace: string): Promise<void> {
+  const connection = await connectTemporal(access, 1000)
   try {
     await connection.withDeadline(Date.now() + 1000, () => connection.workflowService.describeNamespace({ namespace }))
   } finally {
