@@ -4,7 +4,7 @@ import type { AppSnapshotActivities } from '../activities/app-snapshots.ts'
 import { inPlaces } from '../activities/host-places.ts'
 import { FairSlots } from '../lib/fair-slots.ts'
 import type { Config } from '../policy/config.ts'
-import { commandPlaces, gatePlaces, releasePlaces, tasksAtOnce } from '../policy/host-places.ts'
+import { buildPlaces, commandPlaces, gatePlaces, releasePlaces, tasksAtOnce } from '../policy/host-places.ts'
 import { buildsQueue, commandsQueue, hostQueue, snapshotPlacesQueue, snapshotsQueue } from './lanes.ts'
 import { type RunningWorker, startWorker } from './temporal-worker.ts'
 
@@ -25,6 +25,7 @@ export async function serveHostQueues(options: HostQueuesOptions): Promise<Runni
   const { queuePrefix, host } = config
   const long = longPlaces()
   const commands = new FairSlots(commandPlaces)
+  const builds = new FairSlots(buildPlaces(host.buildSlots))
   const workers = await Promise.all([
     startWorker(config, log, {
       taskQueue: commandsQueue(queuePrefix, hostId),
@@ -39,8 +40,8 @@ export async function serveHostQueues(options: HostQueuesOptions): Promise<Runni
     }),
     startWorker(config, log, {
       taskQueue: buildsQueue(queuePrefix, hostId),
-      activities,
-      maxConcurrentActivityTaskExecutions: host.buildSlots,
+      activities: inPlaces(activities, () => builds),
+      maxConcurrentActivityTaskExecutions: tasksAtOnce,
     }),
     startWorker(config, log, {
       taskQueue: snapshotPlacesQueue(queuePrefix, hostId),
