@@ -1,6 +1,7 @@
 import Docker from 'dockerode'
 import type { imagePulls } from '../policy/host-places.ts'
 import { applicationRange } from '../policy/networks.ts'
+import { readOutput } from './container-attach.docker.ts'
 import { call, engineSeconds, status, unless } from './container-calls.docker.ts'
 import { labelFilter, watch } from './container-events.docker.ts'
 import { followLogs } from './container-follow.docker.ts'
@@ -118,6 +119,7 @@ export function dockerHost({
     },
 
     followLogs: (name, options, onPiece, signal) => followLogs(docker, name, options, onPiece, signal),
+    readOutput: (name, onPiece, signal) => readOutput(docker, name, onPiece, signal),
     stats: name => readings.stats(name),
     runToEnd: (spec, onOutput, signal) => runToEnd(docker, host, spec, onOutput, signal),
     watch: (filter, onEvent, signal) => watch(docker, filter, onEvent, signal),

@@ -22,6 +22,8 @@ export interface ContainerSpec {
   workingDir: string
   memoryMb: number
   cpus: number
+  /** Weight when all processors are busy; after its memory when left out. */
+  cpuShares?: number
   pidsLimit: number
   network: string
   binds: { source: string; target: string; readOnly: boolean }[]
@@ -120,6 +122,11 @@ export interface ContainerHost {
    * stream breaks. A container that does not run gives what is asked for of its past.
    */
   followLogs(name: string, options: FollowOptions, onPiece: OnPiece, signal: AbortSignal): Promise<void>
+  /**
+   * Gives what a running container prints from now on, in pieces with the engine's marks between them, until it ends, the signal
+   * aborts or it is not there; rejects when the stream breaks. The program waits for whoever takes them.
+   */
+  readOutput(name: string, onPiece: (piece: Uint8Array) => Promise<void>, signal: AbortSignal): Promise<void>
   stats(name: string): Promise<ContainerStats | null>
   /** Runs a container to its end, gives its output as it comes, removes it, also when cancelled. */
   runToEnd(spec: ContainerSpec, onOutput: OnOutput, signal: AbortSignal): Promise<{ exitCode: number; oom: boolean }>

@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type Docker from 'dockerode'
+import { attached } from './container-attach.docker.ts'
 import { call, named, unless } from './container-calls.docker.ts'
 import type { ContainerHost, ContainerSpec, ContainerState, OnOutput } from './container-host.ts'
 import { OutputFrames } from './container-output.ts'
@@ -58,9 +59,7 @@ interface Following {
 /** Attached before the start, so that not a byte is missed. A listener that is slow sets the program's pace. */
 async function follow(container: Docker.Container, onOutput: OnOutput): Promise<Following> {
   const frames = new OutputFrames()
-  const stream = await call(abortSignal =>
-    container.attach({ stream: true, hijack: true, stdout: true, stderr: true, abortSignal }),
-  )
+  const stream = await attached(container)
   const read = async () => {
     for await (const chunk of stream) {
       const text = frames.push(chunk as Buffer)

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { deploymentLogs } from '../policy/deployment-logs.ts'
+import { outputCost } from '../policy/output-pace.ts'
 import { storable } from '../policy/storable-text.ts'
 import { newest } from './container-output.ts'
 
@@ -76,7 +77,7 @@ export function deploymentLog(append: AppendLog, limits = deploymentLogs): Deplo
         pendingBytes += bytes
       }
       if (pendingBytes >= limits.pieceBytes) await flush()
-      await keepPace(bytes)
+      await keepPace(outputCost(Buffer.from(text)))
     },
     async close() {
       clearInterval(timer)

@@ -13,6 +13,18 @@ export const gatePlaces: Places = { atOnce: 200, perSubject: 10 }
 /** Unpacking, placing and starting new versions: work for disk and engine, and what waits for an image. */
 export const releasePlaces: Places = { atOnce: 20, perSubject: 5 }
 
+/**
+ * Fetches and install steps, which may take many minutes: an account has all slots but one, so that those of others go on beside
+ * install steps that never end. The only slot of a host goes round.
+ */
+export const buildPlaces = (slots: number): Places => ({ atOnce: slots, perSubject: Math.max(1, slots - 1) })
+
+/** An install step is ended after so long. */
+export const installSeconds = 15 * 60
+
+/** Logs that are read for the API: the engine gives up to 10 MB of each, of which the host keeps the end. */
+export const logPlaces: Places = { atOnce: 6, perSubject: 2 }
+
 /** What one worker takes on; what has no place yet waits there and costs nothing. */
 export const tasksAtOnce = 1000
 

@@ -5,7 +5,7 @@ import type { AppSnapshotActivities } from '../activities/app-snapshots.ts'
 import { inPlaces } from '../activities/host-places.ts'
 import { FairSlots } from '../lib/fair-slots.ts'
 import type { Config } from '../policy/config.ts'
-import { commandPlaces, gatePlaces, releasePlaces, tasksAtOnce } from '../policy/host-places.ts'
+import { buildPlaces, commandPlaces, gatePlaces, releasePlaces, tasksAtOnce } from '../policy/host-places.ts'
 import { queuesOfHost } from './lanes.ts'
 import { type RunningWorker, startWorker } from './temporal-worker.ts'
 
@@ -26,6 +26,7 @@ export async function serveHostQueues(options: HostQueuesOptions): Promise<Runni
   const { queuePrefix, host } = config
   const long = longPlaces()
   const commands = new FairSlots(commandPlaces)
+  const builds = new FairSlots(buildPlaces(host.buildSlots))
   const queues = queuesOfHost(queuePrefix, hostId)
   type Serving = Pick<WorkerOptions, 'activities' | 'maxConcurrentActivityTaskExecutions'>
   const served: Record<keyof typeof queues, Serving> = {
@@ -38,7 +39,7 @@ export async function serveHostQueues(options: HostQueuesOptions): Promise<Runni
       activities: inPlaces(activities, name => long[name] ?? null),
       maxConcurrentActivityTaskExecutions: tasksAtOnce,
     },
-    builds: { activities, maxConcurrentActivityTaskExecutions: host.buildSlots },
+    builds: { activities: inPlaces(activities, () => builds), maxConcurrentActivityTaskExecutions: tasksAtOnce },
     snapshots: { activities: snapshots, maxConcurrentActivityTaskExecutions: 1 },
     snapshotPlaces: { activities: snapshots, maxConcurrentActivityTaskExecutions: 1 },
   }

@@ -5,14 +5,12 @@ import Koa from 'koa'
 import { fileRoutes } from './host-files.ts'
 import { liveRoute } from './host-live.ts'
 import { readRoutes } from './host-reads.ts'
-import type { HostRoute, HostServerOptions } from './host-route.ts'
-
-const routes: readonly HostRoute[] = [...readRoutes, ...fileRoutes]
+import type { HostServerOptions } from './host-route.ts'
 
 /** Serves what is read from a host, or written to its files, straight to the API; such calls never go through Temporal. */
 export async function serveHost(options: HostServerOptions): Promise<{ url: string; server: Server }> {
   const app = new Koa()
-  const served = [...routes, liveRoute()]
+  const served = [...readRoutes(), ...fileRoutes, liveRoute()]
   app.on('error', error => options.log.error({ err: error }, 'read server'))
   app.use(async ctx => {
     if (!matches(ctx.get('authorization'), `Bearer ${options.key}`)) {

@@ -15,6 +15,8 @@ export interface WatchOptions extends StrayOptions {
   everySeconds?: number
   /** Rejects when another process is this host now. */
   held?(): Promise<void>
+  /** Told in each round what there is. */
+  onContainers?(present: readonly ContainerState[]): void
 }
 
 const gatherMs = 100
@@ -48,6 +50,7 @@ export async function watchHost(options: WatchOptions, signal: AbortSignal): Pro
 export async function reconcile(options: WatchOptions): Promise<void> {
   const { db, engine, hostId, bootId } = options
   const present = await engine.list({ [labels.host]: hostId })
+  options.onContainers?.(present)
   await wakePaused(options, present)
   const containers = present.filter(container => container.labels[labels.role] !== 'build')
   const rows = await apps.listAppsOfHost(db, hostId)

@@ -4,6 +4,7 @@ import type { Logger } from 'pino'
 import { appHostActivities } from '../activities/app-host.ts'
 import { appSnapshotActivities } from '../activities/app-snapshots.ts'
 import { appTurns } from '../activities/app-turns.ts'
+import type { ContainerState } from '../activities/container-host.ts'
 import { routeGate } from '../activities/route-gate.ts'
 import { strayBook } from '../activities/stray-book.ts'
 import { beginBoot } from '../db/host-boots.ts'
@@ -17,6 +18,7 @@ import { type HostParts, hostFolder } from './host-parts.ts'
 import { serveHostQueues } from './host-queues.ts'
 import { serveHost } from './host-server.ts'
 import { watchHost } from './host-watch.ts'
+import { OutputReaders } from './output-readers.ts'
 
 const seenEveryMs = 1000
 
@@ -61,7 +63,11 @@ export async function startHost(parts: HostParts) {
 
   const acting = AbortSignal.any([ending.signal, lease.lost])
   const strays = strayBook(join(hostFolder(config), 'strays.json'))
-  const watched = { db, engine, volumes, turns, hostId, bootId: parts.bootId, log, strays, held: lease.held }
+  const readers = new OutputReaders({ engine, log }, acting)
+  const watched = {
+    ...{ db, engine, volumes, turns, hostId, bootId: parts.bootId, log, strays, held: lease.held },
+    onContainers: (present: readonly ContainerState[]) => readers.see(present),
+  }
   const loops = [
     stayVisible(parts, acting, log),
     watchHost(watched, acting),

@@ -91,14 +91,14 @@ export function hostOf(lane: LaneInput, { release }: LaneOperation) {
       startToCloseTimeout: '20m',
       retry: { initialInterval: '500ms', maximumInterval: '15s', maximumAttempts: 240 },
     }),
-    /** Takes one of the host's build slots, which are given to accounts in turn. */
+    /** Takes one of the host's build slots. It waits for its turn at the host, whose own limits end what takes too long there. */
     slot: proxyActivities<AppHostActivities>({
       taskQueue: `${taskQueue}/builds`,
       cancellationType,
       heartbeatTimeout,
       priority: { fairnessKey: release.ownerId },
       scheduleToStartTimeout: '2h',
-      startToCloseTimeout: '20m',
+      startToCloseTimeout: '140m',
       scheduleToCloseTimeout: '140m',
       retry: { initialInterval: '2s', backoffCoefficient: 2, maximumInterval: '60s', maximumAttempts: 12 },
     }),

@@ -1,8 +1,9 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
+import test, { type ExecutionContext } from 'ava'
 import type { AppHostOptions } from '../../activities/app-host-options.ts'
+import { buildContainerName } from '../../activities/container-spec.ts'
 import { installRelease } from '../../activities/install.ts'
 import type { Release } from '../../activities/release.ts'
 import { releaseFolders } from '../../activities/release-files.ts'
@@ -17,8 +18,8 @@ const docker = realDocker()
 test.before(() => docker.prepare())
 test.after.always(() => docker.clean(`berth-${docker.run}-tenant`))
 
-test('an install step that prints without end keeps this process small, and its log within its size', async t => {
-  t.timeout(110_000)
+/** A release with sources, on a volume that is taken away with the test. */
+async function releaseToInstall(t: ExecutionContext) {
   const { db } = await database
   const make = rows(db)
   await make.host(docker.run)
@@ -35,6 +36,12 @@ test('an install step that prints without end keeps this process small, and its 
     ...{ appId: app.id, ownerId: 'tenant', hostId: docker.run, number: 1, uid: 10_001, deploymentId: deployment.id },
     ...{ language: 'javascript', runtimeVersion: '22', ramMb: 256, cpus: 1 },
   } as Release
+  return { db, host, release, folders, deployment }
+}
+
+test('an install step that prints without end keeps this process small, and its log within its size', async t => {
+  t.timeout(110_000)
+  const { db, host, release, folders, deployment } = await releaseToInstall(t)
   const size = async () =>
     Number(
       (
@@ -53,4 +60,12 @@ test('an install step that prints without end keeps this process small, and its 
   t.true((await size()) <= deploymentLogs.wholeBytes, String(await size()))
   t.true(Buffer.byteLength(await readLog(db, deployment.id)) <= deploymentLogs.wholeBytes)
   t.true(process.memoryUsage().rss - before < 150 * 1024 ** 2)
+})
+
+test('an install step that never ends is ended in its time, and nothing of it is left', async t => {
+  t.timeout(110_000)
+  const { host, release, folders } = await releaseToInstall(t)
+  const install = installRelease(host, release, folders, 'sleep 3600', new AbortController().signal, 1)
+  await t.throwsAsync(install, { message: 'Installing the dependencies took longer than 1 s.' })
+  t.is(await docker.host.inspect(buildContainerName(release)), null)
 })

@@ -207,6 +207,22 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await host.remove(wanted.name)
   })
 
+  test(`${name}: output is read until the run or the signal ends it, and of no container at once`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('speaks')
+    const end = new AbortController()
+    const read = (signal: AbortSignal) => host.readOutput(wanted.name, async () => {}, signal)
+    await t.notThrowsAsync(read(end.signal), 'there is no such container')
+    await running(host, wanted)
+    const ended = read(end.signal)
+    end.abort()
+    await ended
+    const reading = read(new AbortController().signal)
+    await host.stop(wanted.name, 5)
+    await reading
+    await host.remove(wanted.name)
+  })
+
   test(`${name}: how a program ended is told`, async t => {
     const { host, spec } = subject()
     const wanted = spec('fails')

@@ -234,6 +234,10 @@ export class FakeContainerHost implements ContainerHost {
     this.follows.open--
   }
 
+  async readOutput(name: string, onPiece: (piece: Uint8Array) => Promise<void>, signal: AbortSignal) {
+    await this.followLogs(name, {}, (_, text) => onPiece(Buffer.from(`${text}\n`)), signal)
+  }
+
   async stats(name: string) {
     this.#answer()
     const entry = this.containers.get(name)

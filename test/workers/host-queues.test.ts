@@ -8,6 +8,7 @@ import { unpolled } from '../../workers/poller-health.ts'
 import { laneKit } from '../workflows/lane-kit.ts'
 
 const hangs = new Set<string>()
+const neverInstalls = new Set<string>()
 const inGate = new Set<string>()
 let most = 0
 let open = () => {}
@@ -15,7 +16,19 @@ const opened = new Promise<void>(resolve => {
   open = resolve
 })
 
-const kit = laneKit({
+const installing = new Set<string>()
+let endInstalls = () => {}
+const installsEnd = new Promise<void>(resolve => {
+  endInstalls = resolve
+})
+
+const script = {
+  prepareRelease: async () => ({ needsInstall: true }),
+  async installDependencies({ appId, ownerId }: Release) {
+    if (!neverInstalls.has(ownerId)) return
+    installing.add(appId)
+    await installsEnd
+  },
   async passHealthGate({ appId, ownerId }: Release) {
     if (!hangs.has(ownerId)) return null
     inGate.add(appId)
@@ -24,7 +37,8 @@ const kit = laneKit({
     inGate.delete(appId)
     return null
   },
-})
+}
+const kit = laneKit(script, { BUILD_SLOTS: '2' })
 
 test('every queue of a host is polled, and the check of its health looks at each', async t => {
   const { client, queuePrefix } = await kit
@@ -57,4 +71,24 @@ test('the gates of one account hang: commands and deploys of another on the same
   open()
   for (const { operationId } of many) t.is((await run.ended(operationId)).state, 'success')
   t.is(most, gatePlaces.perSubject)
+})
+
+test('install steps of one account never end: those of another on the same host are carried out', async t => {
+  t.timeout(200_000)
+  const { make, run, lanes } = await kit
+  const [hostile, neighbour] = [await make.user(), await make.user()]
+  neverInstalls.add(hostile.id)
+  const many = [await make.app(hostile.id), await make.app(hostile.id), await make.app(hostile.id)]
+  t.teardown(endInstalls)
+  for (const { app } of many) await lanes.wake(app.id, hostile.id)
+  while (installing.size === 0) await sleep(20)
+
+  for (let n = 0; n < 3; n++) {
+    const { app, operationId } = await make.app(neighbour.id)
+    await lanes.wake(app.id, neighbour.id)
+    t.is((await run.ended(operationId)).state, 'success')
+  }
+  t.is(installing.size, 1)
+  endInstalls()
+  for (const { operationId } of many) t.is((await run.ended(operationId)).state, 'success')
 })

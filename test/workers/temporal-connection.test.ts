@@ -9,7 +9,7 @@ import { namespaceAnswers } from '../../cli/parts/temporal.ts'
 import { databaseWire, temporalWire } from '../../cli/wires.ts'
 import { parseConfig } from '../../policy/config.ts'
 import { openTemporal } from '../../workers/connect.ts'
-import { isPolled } from '../../workers/poller-health.ts'
+import { unpolled } from '../../workers/poller-health.ts'
 import { connectTemporal, temporalRefusal } from '../../workers/temporal-connection.ts'
 import { startWorker } from '../../workers/temporal-worker.ts'
 import { certificates } from '../kit/certificates.ts'
@@ -73,7 +73,7 @@ test('clients, workers and commands reach a Temporal that wants certificates', a
   const worker = await startWorker(config, log, { taskQueue, activities: { nothing: async () => {} } })
   const asking = openTemporal(config)
   try {
-    await comesTrue(() => isPolled(asking, taskQueue))
+    await comesTrue(async () => (await unpolled(asking, [taskQueue])).length === 0)
     t.pass()
   } finally {
     await worker.stop()

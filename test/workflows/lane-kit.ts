@@ -32,13 +32,13 @@ const log = pino({ level: process.env.TEST_LOG ?? 'silent' })
  * Lanes on a real Temporal and a real Postgres; what a container host does is written by each test. Call it once at the top
  * level of a test file.
  */
-export function laneKit(script: Partial<HostActivities>) {
+export function laneKit(script: Partial<HostActivities>, settings: Record<string, string> = {}) {
   const closers: (() => Promise<unknown>)[] = []
   // Serial: a lane whose database goes away first would try again for ever, and its worker would never end.
   test.serial.after.always('stop the lane kit', async () => {
     for (const close of closers.reverse()) await close()
   })
-  const kit = start(script, testDatabase(), testTemporal(), closers)
+  const kit = start({ script, settings }, testDatabase(), testTemporal(), closers)
   test.before('start the lane kit', async () => {
     await kit
   })
@@ -46,7 +46,7 @@ export function laneKit(script: Partial<HostActivities>) {
 }
 
 async function start(
-  script: Partial<HostActivities>,
+  { script, settings }: { script: Partial<HostActivities>; settings: Record<string, string> },
   givenDatabase: Promise<TestDatabase>,
   givenTemporal: Promise<TestTemporal>,
   closers: (() => Promise<unknown>)[],
@@ -60,6 +60,7 @@ async function start(
     QUEUE_PREFIX: temporal.queuePrefix,
     BLOB_UPKEEP: 'off',
     BUILD_SLOTS: '100',
+    ...settings,
   }
   const config = parseConfig(env, process.cwd())
   const client = new Client({ connection: await Connection.connect({ address: temporal.address }) })
