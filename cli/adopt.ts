@@ -30,11 +30,14 @@ export async function adopt({ config, dataDir }: Pick<Installation, 'config' | '
 
 async function belongings({ config, dataDir }: Installation, db: Db): Promise<string> {
   const store = await openObjectStore(config.objectStore)
-  const words = (id: string | null | undefined) => id ?? 'none'
+  const ids = [(await readInstallation(db))?.id, await folderMark(dataDir), await storeMark(store)].map(
+    id => id ?? 'none',
+  )
+  const isOne = ids[0] !== 'none' && new Set(ids).size === 1
   return [
-    `installation of the database ${databaseName(config.databaseUrl)}: ${words((await readInstallation(db))?.id)}`,
-    `installation of the data folder ${dataDir}: ${words(await folderMark(dataDir))}`,
-    `installation of the object store: ${words(await storeMark(store))}`,
-    'To make all of them the database’s: berth adopt --yes',
+    `installation of the database ${databaseName(config.databaseUrl)}: ${ids[0]}`,
+    `installation of the data folder ${dataDir}: ${ids[1]}`,
+    `installation of the object store: ${ids[2]}`,
+    isOne ? 'They belong together: nothing needs to be done.' : 'To make all of them the database’s: berth adopt --yes',
   ].join('\n')
 }

@@ -8,8 +8,9 @@ export async function withInstallation<T>(work: (installation: Installation, db:
   try {
     return await work(installation, db)
   } catch (error) {
+    const start = installation.inContainers ? 'docker compose up --detach' : 'berth up'
     if (isUnavailable(error))
-      throw new NotRunning('The database does not answer. Is Berth running? Start it with: berth up')
+      throw new NotRunning(`The database does not answer. Is Berth running? Start it with: ${start}`)
     throw error
   } finally {
     await db.destroy()

@@ -1,146 +1,197 @@
 import { statfs } from 'node:fs/promises'
 import type { Command } from 'commander'
+import type { Db } from '../db/database.ts'
+import { findHost } from '../db/hosts.ts'
 import { countMails } from '../db/mails.ts'
-import { currentRole, type Role } from '../db/process-role.ts'
+import { currentRole } from '../db/process-role.ts'
 import { runProcess, systemEnvironment } from '../lib/child-process.ts'
-import type { Config } from '../policy/config.ts'
 import { mailWay } from '../policy/mail/settings.ts'
-import { plainHttpSettings } from '../policy/plain-http.ts'
-import { settingsWithinSite } from '../policy/registrable-domains.ts'
 import { livingProcesses } from '../workers/supervisor.ts'
+import { runningSupervisor } from '../workers/supervisor-lock.ts'
 import { withInstallation } from './database.ts'
+import {
+  addressFinding,
+  byCompose,
+  bySupervisor,
+  diskFinding,
+  type Finding,
+  loginFinding,
+  type Manner,
+  mailFinding,
+  nameFinding,
+  processFinding,
+  protectionFindings,
+  reportOf,
+} from './findings.ts'
 import { type Installation, loadInstallation } from './installation.ts'
-import { answers, defaultDockerHost } from './parts/docker.ts'
+import { engineVersion } from './parts/docker.ts'
 import { accepts } from './parts/proxy.ts'
 import { findProgram, isRoot } from './parts/system-packages.ts'
-import { hostProtections } from './protections.ts'
-import { routeState } from './route-state.ts'
+import { routeFinding } from './route-state.ts'
 import { storedBodies } from './stored-bodies.ts'
-import { columns } from './terminal.ts'
-import { databaseWire, temporalWire } from './wires.ts'
+import { clientWire, databaseWire, temporalWire } from './wires.ts'
 
-const lowDiskGb = 5
-
-type Finding = readonly [name: string, state: string]
+const help = `
+Each line says how one part stands; "!" marks what needs somebody, and the line beneath says what to do. The exit code is 1 then.
+In an installation with Docker Compose run it in the container that sees most:  docker compose exec host node dist/cli/main.js doctor`
 
 export function doctorCommand(program: Command): void {
   program
     .command('doctor')
-    .description('what is on and off: protections, parts, ports, disk, versions')
+    .description('what is on and off: protections, parts, ports, disk, versions; and what to do about it')
+    .addHelpText('after', help)
     .action(async () => {
       const installation = loadInstallation(process.env)
-      const findings: Finding[] = [
-        ['node', process.version],
-        ['nginx', await version('nginx', ['-v'])],
-        ['docker engine', await dockerState()],
-        ['running as', isRoot() ? 'root' : 'an ordinary user: loop-mounted quotas and firewall rules are off'],
-        ['disk', await diskState(installation.dataDir)],
-        [
-          'processes',
-          livingProcesses(installation.runFolder)
-            .map(({ name }) => name)
-            .join(', ') || 'none',
-        ],
-        ...(await portStates(installation)),
-        ['names', namesState(installation)],
-        ['way to clients', wayState(installation.config)],
-        ['routes', await routes()],
-        ['way to temporal', temporalWire(installation.config)],
-        ['way to the database', databaseWire(installation.config)],
-        ['database login', await databaseLogin()],
-        ['mail', await mailState(installation)],
-        ['stored bodies', await bodyState(installation)],
-        ...(await protections()),
-      ]
-      console.log(columns(findings, ''))
+      const findings = await look(installation, installation.inContainers ? byCompose : bySupervisor)
+      console.log(reportOf(findings))
+      if (findings.some(({ remedy }) => remedy)) process.exitCode = 1
     })
 }
 
-async function version(program: string, args: string[]): Promise<string> {
-  const path = findProgram(program, process.env.PATH)
-  if (!path) return 'missing'
-  const { stdout, stderr } = await runProcess(path, args, { env: systemEnvironment }).catch(error => ({
-    stdout: '',
+async function look(installation: Installation, manner: Manner): Promise<Finding[]> {
+  const { config, inContainers, dataDir, runFolder } = installation
+  const machine = [
+    { name: 'node', state: process.version },
+    ...(inContainers ? [] : [await nginxFinding(), rootFinding()]),
+    ...(await engineFinding(installation)),
+    diskFinding(dataDir, await freeBytes(dataDir)),
+    nameFinding(config),
+    clientWire(config),
+    temporalWire(config),
+    databaseWire(config),
+  ]
+  if (inContainers) return [...machine, ...(await partFindings(installation, manner))]
+  const isKept = runningSupervisor(runFolder) !== null
+  const processes = processFinding(livingNames(installation), installation.external, isKept)
+  // While all of it is stopped each part would say the same.
+  return [...machine, processes, ...(isKept ? await partFindings(installation, manner) : [])]
+}
+
+async function partFindings(installation: Installation, manner: Manner): Promise<Finding[]> {
+  return [
+    ...(await addressFindings(installation, manner)),
+    ...(await routeFindings(installation, manner)),
+    ...(await storedFindings(installation, manner)),
+  ]
+}
+
+const livingNames = ({ runFolder }: Installation) =>
+  livingProcesses(runFolder)
+    .map(({ name }) => name)
+    .sort()
+
+async function nginxFinding(): Promise<Finding> {
+  const path = findProgram('nginx', process.env.PATH)
+  if (!path) return { name: 'nginx', state: 'IS MISSING', remedy: `${bySupervisor.start} installs it, or says how` }
+  const said = await runProcess(path, ['-v'], { env: systemEnvironment }).catch(error => ({
     stderr: String(error.message),
   }))
-  return `${(stdout || stderr).trim().split('\n')[0]} (${path})`
+  return { name: 'nginx', state: `${said.stderr.trim().split('\n')[0]} (${path})` }
 }
 
-async function dockerState(): Promise<string> {
-  const address = process.env.DOCKER_HOST ?? defaultDockerHost
-  return `${(await answers(address)) ? 'answers' : 'DOES NOT ANSWER'} at ${address}`
+function rootFinding(): Finding {
+  if (isRoot()) return { name: 'running as', state: 'root' }
+  return { name: 'running as', state: 'an ordinary user: this command sees what that user sees' }
 }
 
-async function diskState(folder: string): Promise<string> {
-  const { bavail, bsize } = await statfs(folder)
-  const freeGb = (bavail * bsize) / 1e9
-  return `${freeGb.toFixed(1)} GB free at ${folder}${freeGb < lowDiskGb ? ' - LOW' : ''}`
+/** Docker asks for 28: before, other machines of the same network reach ports that containers publish on loopback. */
+const safeEngine = 28
+
+/** In containers only the host's has the socket. */
+async function engineFinding({ config, inContainers }: Installation): Promise<Finding[]> {
+  const address = config.host.dockerHost
+  const version = await engineVersion(address)
+  const name = 'docker engine'
+  if (version === null && inContainers && !isRoot()) return []
+  if (version === null)
+    return [
+      {
+        name,
+        state: `DOES NOT ANSWER at ${address}`,
+        remedy: 'start it: systemctl start docker (berth up starts one where none is set up)',
+      },
+    ]
+  const state = `${version} answers at ${address}`
+  if (!inContainers || Number.parseInt(version, 10) >= safeEngine) return [{ name, state }]
+  return [
+    { name, state, remedy: 'update it to 28 or newer: before, machines of the same network reach ports on loopback' },
+  ]
 }
 
-async function portStates({ ports, config }: Installation): Promise<Finding[]> {
-  const wanted = Object.entries(ports).filter(([name]) => name !== 'S3RVER_PORT' || config.objectStore.kind === 's3')
+function freeBytes(folder: string): Promise<number | null> {
+  return statfs(folder).then(
+    ({ bavail, bsize }) => bavail * bsize,
+    () => null,
+  )
+}
+
+/** Everything that listens, by the addresses that the others use for it. */
+function addressFindings({ config, inContainers }: Installation, manner: Manner): Promise<Finding[]> {
+  const { bind, ports, edge, objectStore, temporalUiUrl } = config
+  const url = (text: string, usual = text.startsWith('https:') ? 443 : 80) => {
+    const { hostname, port } = new URL(text)
+    return `${hostname}:${port || usual}`
+  }
+  const own = (address: string, port: number) =>
+    `${address === '0.0.0.0' || address === '::' ? '127.0.0.1' : address}:${port}`
+  const wanted: [name: string, addresses: string[], part: string][] = [
+    ['database', [url(config.databaseUrl, 5432)], 'postgres'],
+    ['temporal', [config.temporalAddress], 'temporal'],
+  ]
+  if (objectStore.kind === 's3')
+    wanted.push(['object store', [url(objectStore.endpoint)], inContainers ? 'objects' : 'object-store'])
+  // A further container host has neither API nor proxy.
+  if (config.host.address === '127.0.0.1') {
+    if (temporalUiUrl) wanted.push(['temporal ui', [url(temporalUiUrl)], inContainers ? 'temporal-ui' : 'temporal'])
+    wanted.push(['api', Object.values(ports).map(port => own(bind, port)), 'api'])
+    wanted.push(['proxy', [own(edge.bind, edge.port)], 'proxy'])
+  }
   return Promise.all(
-    wanted.map(async ([name, port]) => {
-      const open = await accepts('127.0.0.1', port).then(
-        () => 'open',
-        () => 'closed',
-      )
-      return [name.toLowerCase().replaceAll('_', ' '), `${port} ${open}`] as const
+    wanted.map(async ([name, addresses, part]) => {
+      const silent = await Promise.all(addresses.map(async address => ((await listens(address)) ? [] : [address])))
+      return addressFinding(name, { addresses, silent: silent.flat() }, part, manner)
     }),
   )
 }
 
-/** Whether pages of strangers are of another site than the API. */
-function namesState({ config }: Installation): string {
-  const within = settingsWithinSite(config)
-  if (within.length === 0) return 'applications and files are of another site than the API'
-  return `${within.join(', ')}: of one registrable domain with BASE_URL - SEE docs/installation.md`
-}
-
-/** Whether somebody between here and the clients can read along. */
-export function wayState(config: Config): string {
-  const plain = plainHttpSettings(config)
-  if (plain.length === 0) return 'https, or this machine alone'
-  return `PLAIN HTTP (${plain.join(', ')}): everybody on the way reads keys and codes - SEE docs/installation.md`
-}
-
-/** Whether the names of applications lead to them. */
-function routes(): Promise<string> {
-  return withInstallation(({ config }, db) => routeState(db, config)).catch(
-    error => `unknown: ${(error as Error).message}`,
+function listens(address: string): Promise<boolean> {
+  const { hostname, port } = new URL(`tcp://${address}`)
+  return accepts(hostname.replace(/^\[|\]$/g, ''), Number(port)).then(
+    () => true,
+    () => false,
   )
 }
 
-/** What the processes may do to the database, beyond rows. */
-function databaseLogin(): Promise<string> {
-  return withInstallation((_, db) => currentRole(db)).then(loginState, error => `unknown: ${(error as Error).message}`)
+/** Whether names lead to their applications; nothing where the proxy or the database is away, which has a line of its own. */
+function routeFindings({ config }: Installation, manner: Manner): Promise<Finding[]> {
+  return withInstallation(async (_, db) => [await routeFinding(db, manner, config)]).catch(() => [])
 }
 
-/** A login that may do more than the processes need is told, with what to do. */
-export function loginState({ name, superuser, owner }: Role): string {
-  if (!superuser && !owner) return `${name}: changes rows only`
-  const what = superuser ? 'IS A SUPERUSER' : 'OWNS THE SCHEMA'
-  return `${name} ${what}: whoever gets into a process has the whole server's rights. Give DATABASE_URL a plain login and DATABASE_OWNER_URL this one`
-}
-
-/** Where mail goes, and how much of it does not get there. */
-async function mailState({ config }: Installation): Promise<string> {
-  const held = await withInstallation((_, db) => countMails(db)).then(
-    ({ queued, failed }) => `${queued} waiting, ${failed} failed${failed ? ' - SEE berth mail list' : ''}`,
-    () => 'waiting mail unknown',
-  )
-  return `${mailWay(config.mail)}; ${held}`
+/** What the database knows. One line when it does not answer, since all of it would say the same. */
+function storedFindings({ config }: Installation, manner: Manner): Promise<Finding[]> {
+  const read = async (db: Db) => [
+    loginFinding(await currentRole(db)),
+    mailFinding(mailWay(config.mail), await countMails(db)),
+    await bodiesFinding(db, config.objectStore),
+    ...protectionFindings(await findHost(db, config.host.id), manner),
+  ]
+  return withInstallation((_, db) => read(db)).catch(error => [
+    {
+      name: 'what is stored',
+      state: `login, mail, bodies and protections are unknown: ${(error as Error).message}`,
+      remedy: `first see to the database: ${manner.logs('postgres')}`,
+    },
+  ])
 }
 
 /** Whether rows and bodies of the object store fit. */
-function bodyState({ config }: Installation): Promise<string> {
-  return withInstallation((_, db) => storedBodies(db, config.objectStore)).catch(
-    error => `unknown: ${(error as Error).message}`,
-  )
-}
-
-function protections(): Promise<Finding[]> {
-  return withInstallation((installation, db) => hostProtections(db, installation.config.host.id)).catch(error => [
-    ['protections', `unknown: ${(error as Error).message}`],
-  ])
+async function bodiesFinding(db: Db, store: Installation['config']['objectStore']): Promise<Finding> {
+  const name = 'stored bodies'
+  const state = await storedBodies(db, store).catch(error => `UNKNOWN: ${(error as Error).message}`)
+  if (/UNKNOWN/.test(state)) return { name, state, remedy: 'see to the object store' }
+  if (/MISSING/.test(state))
+    return { name, state, remedy: 'berth blob verify names them; bring them back from a backup' }
+  if (/NOBODY/.test(state))
+    return { name, state, remedy: 'berth blob verify names them; nothing removes them by itself' }
+  return { name, state }
 }

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Config, type Environment, parseConfig } from '../policy/config.ts'
@@ -24,6 +24,8 @@ export interface Installation {
   external: { postgres: boolean; temporal: boolean }
   /** Sentences for the summary. */
   notes: string[]
+  /** Its processes are containers, and every setting stands in the environment. */
+  inContainers?: boolean
   /** Folder and object store are made this database's, whoever's they were. */
   adopts?: boolean
 }
@@ -66,13 +68,13 @@ export async function openInstallation(env: Environment, { note, ...place }: Dat
   return { ...place, settings, config, ports, secrets, external, notes }
 }
 
-type SavedStart = Pick<Installation, 'settings' | 'external' | 'ports'>
+type SavedStart = Pick<Installation, 'settings' | 'external' | 'ports' | 'inContainers'>
 
 /** The installation as its last start fixed it, or as its containers' environment says. Throws `NotRunning` when there is neither. */
 export function loadInstallation(env: Environment): Installation {
   const dataDir = dataDirOf(env)
   const runFolder = join(dataDir, 'run')
-  const saved = readJson<SavedStart>(join(runFolder, 'settings.json')) ?? containerStart(env)
+  const saved = savedStart(join(runFolder, 'settings.json')) ?? containerStart(env)
   if (!saved) throw new NotRunning(`Berth has not been started with its data in ${dataDir}. Start it with: berth up`)
   const config = parseConfig({ ...env, ...saved.settings }, checkout)
   return {
@@ -86,10 +88,24 @@ export function loadInstallation(env: Environment): Installation {
   }
 }
 
+/** What the last start wrote down. Throws `NotRunning` when another user did. */
+function savedStart(path: string): SavedStart | null {
+  try {
+    accessSync(path, constants.R_OK)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EACCES') return null
+    throw new NotRunning(
+      `Berth was started by another user here, and ${path} is that user's: run this command as that user.`,
+    )
+  }
+  return readJson<SavedStart>(path)
+}
+
 /** In an installation in containers every setting stands in the environment, and nothing is chosen or saved. */
 function containerStart(env: Environment): SavedStart | null {
   if (!env.DATABASE_URL || !env.BERTH_MASTER_KEY) return null
-  return { settings: ownSettings(env), external: { postgres: true, temporal: true }, ports: portDefaults }
+  const settings = ownSettings(env)
+  return { settings, external: { postgres: true, temporal: true }, ports: portDefaults, inContainers: true }
 }
 
 /** Nothing is written there either: the folder may not be the container's to write to. */
@@ -128,7 +144,7 @@ function settingsFor(
 }
 
 const ownNames =
-  /^(API|BLOB|S3|FILES|PUBLIC|EDGE|HOST|TEMPORAL|DATABASE|OBJECT|BUILD|GIT|RATE|DISK|BERTH|SMTP|MAIL)_|^(BASE_URL|ALLOW_PLAIN_HTTP|DOCKER_HOST|APPS_DOMAIN|BIND_ADDRESS|LOG_LEVEL|QUEUE_PREFIX|APP_CONFIG_NAMES|PLANS_FILE|TRUSTED_PROXIES|CONTAINER_RUNTIME|HEALTH_GATE_SECONDS)$/
+  /^(API|BLOB|S3|FILES|PUBLIC|EDGE|HOST|TEMPORAL|DATABASE|OBJECT|BUILD|GIT|RATE|DISK|BERTH|SMTP|MAIL|CHUNKED|CAPTCHA|BLOCKED)_|^(BASE_URL|ALLOW_PLAIN_HTTP|DOCKER_HOST|APPS_DOMAIN|BIND_ADDRESS|LOG_LEVEL|QUEUE_PREFIX|APP_CONFIG_NAMES|PLANS_FILE|TRUSTED_PROXIES|CONTAINER_RUNTIME|HEALTH_GATE_SECONDS)$/
 
 /** The settings of Berth in an environment, kept so that later commands see what the start saw. */
 function ownSettings(env: Environment): Record<string, string> {

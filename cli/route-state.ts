@@ -3,16 +3,23 @@ import type { Edge } from '../activities/edge.ts'
 import type { Db } from '../db/database.ts'
 import type { Config } from '../policy/config.ts'
 import { namesAmiss } from '../workers/route-keeper.ts'
+import type { Finding, Manner } from './findings.ts'
 
-/** Whether the names of applications that run lead to them, in words. */
-export async function routeState(
+/** Whether the names of applications that run lead to them. */
+export async function routeFinding(
   db: Db,
+  manner: Manner,
   { edge: { controlSocket }, appsDomain }: Pick<Config, 'edge' | 'appsDomain'>,
   edge: Edge = nginxEdge(controlSocket),
-): Promise<string> {
+): Promise<Finding> {
+  const name = 'routes'
   const amiss = await namesAmiss({ db, edge, appsDomain })
   const [first] = amiss
   const many = `${(await edge.listRoutes()).length} in the proxy`
-  if (first === undefined) return `${many}; every application that runs has its own`
-  return `${many}; ${amiss.length} NOT AS THEY SHOULD BE, the first is ${first} - if that stays so, SEE berth logs worker`
+  if (first === undefined) return { name, state: `${many}; every application that runs has its own` }
+  return {
+    name,
+    state: `${many}; ${amiss.length} NOT AS THEY SHOULD BE, the first is ${first}`,
+    remedy: `they are tried again all the time; if that stays so: ${manner.logs('worker')}`,
+  }
 }

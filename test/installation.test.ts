@@ -63,6 +63,10 @@ test('nothing but the proxy is reachable from other machines', t => {
   t.false(/BIND_ADDRESS|HOST_ADDRESS/.test(compose), 'our own processes stay on loopback')
 })
 
+test('a new pair of the object store makes its container anew', t => {
+  t.regex(services.get('objects')!, /^ {4}labels: \{ berth\.account: "\$\{S3_STORE_ACCESS_KEY_ID:\?\}" \}$/m)
+})
+
 test('every process that is started exists', t => {
   const started = [...compose.matchAll(/dist\/(workers\/[a-z-]+)\.js/g)].map(([, path]) => path)
   t.true(started.includes('workers/proxy'))
@@ -155,7 +159,7 @@ test('every setting can be given to an installation, by those processes that rea
   t.deepEqual(holders('GIT_PROVIDER_PRIVATE_KEY'), ['api', 'host'])
   t.deepEqual(holders('HOST_MEMORY_MB'), ['host'])
   t.deepEqual(holders('EDGE_APP_BODY_MB'), ['proxy'])
-  t.deepEqual(holders('PLANS_FILE'), ['api', 'worker'])
+  t.deepEqual(holders('PLANS_FILE'), ['api', 'worker', 'host'], 'operators give their commands at the host')
 })
 
 test('each of our containers has a user, gives up what it does not need, and cannot write its own files', t => {

@@ -1,6 +1,7 @@
 import { closeSync, openSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { daemonArguments } from '../../activities/container-daemon.ts'
 import { networkVariables, ownVariables, startProcess, systemEnvironment } from '../../lib/child-process.ts'
@@ -80,17 +81,30 @@ async function answersWithin(address: string, seconds: number): Promise<boolean>
 }
 
 /** Whether an engine answers its ping within 2 s. */
-export function answers(address: string): Promise<boolean> {
+export async function answers(address: string): Promise<boolean> {
+  return (await ask(address, '/_ping')) !== null
+}
+
+/** The version of the engine that answers there, such as `28.5.1`; null when none does within 2 s. */
+export async function engineVersion(address: string): Promise<string | null> {
+  const said = await ask(address, '/version')
+  return said === null ? null : /"Version":"([^"]+)"/.exec(said)![1]!
+}
+
+/** What an engine answers with 200 within 2 s, else null. */
+function ask(address: string, path: string): Promise<string | null> {
   const url = new URL(address)
   const target =
     url.protocol === 'unix:' ? { socketPath: url.pathname } : { host: url.hostname, port: url.port || 2375 }
   return new Promise(resolve => {
-    const call = request({ ...target, path: '/_ping', timeout: 2000 }, response => {
-      response.resume()
-      resolve(response.statusCode === 200)
+    const call = request({ ...target, path, timeout: 2000 }, response => {
+      text(response).then(
+        said => resolve(response.statusCode === 200 ? said : null),
+        () => resolve(null),
+      )
     })
     call.once('timeout', () => call.destroy())
-    call.once('error', () => resolve(false))
+    call.once('error', () => resolve(null))
     call.end()
   })
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import test from 'ava'
-import { loginState } from '../../cli/doctor.ts'
+import { loginFinding } from '../../cli/findings.ts'
 import { recordAct } from '../../cli/operator.ts'
 import { latestAudit } from '../../db/audit.ts'
 import { type Db, migrate, openDatabase } from '../../db/database.ts'
@@ -105,7 +105,12 @@ test.serial('a new password replaces the old one, and who has one login for ever
 
 test('doctor tells a login that may too much', async t => {
   const { db } = await database
-  t.regex(loginState(await currentRole(db as Db)), /IS A SUPERUSER.*DATABASE_OWNER_URL/)
-  t.regex(loginState({ name: 'x', superuser: false, owner: true }), /OWNS THE SCHEMA/)
-  t.is(loginState({ name: 'berth_process', superuser: false, owner: false }), 'berth_process: changes rows only')
+  const found = loginFinding(await currentRole(db as Db))
+  t.regex(found.state, /IS A SUPERUSER/)
+  t.regex(found.remedy ?? '', /DATABASE_OWNER_URL/)
+  t.regex(loginFinding({ name: 'x', superuser: false, owner: true }).state, /OWNS THE SCHEMA/)
+  t.deepEqual(loginFinding({ name: 'berth_process', superuser: false, owner: false }), {
+    name: 'database login',
+    state: 'berth_process: changes rows only',
+  })
 })

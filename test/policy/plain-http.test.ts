@@ -1,5 +1,5 @@
 import test from 'ava'
-import { wayState } from '../../cli/doctor.ts'
+import { clientWire } from '../../cli/wires.ts'
 import { parseConfig } from '../../policy/config.ts'
 import { plainHttpSettings, refusePlainHttp } from '../../policy/plain-http.ts'
 
@@ -39,7 +39,7 @@ test('it is refused with what to do, unless somebody asked for it; berth doctor 
   })
   const allowed = parseConfig({ ...env, ALLOW_PLAIN_HTTP: 'on' }, '/')
   t.notThrows(() => refusePlainHttp(allowed))
-  t.regex(wayState(allowed), /^PLAIN HTTP \(BASE_URL=/)
+  t.regex(clientWire(allowed).state, /^PLAIN HTTP \(BASE_URL=/)
   t.throws(() => parseConfig({ ALLOW_PLAIN_HTTP: 'yes' }, '/'), { message: /ALLOW_PLAIN_HTTP/ })
-  t.is(wayState(parseConfig({}, '/')), 'https, or this machine alone')
+  t.deepEqual(clientWire(parseConfig({}, '/')), { name: 'way to clients', state: 'https, or this machine alone' })
 })

@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { pino } from 'pino'
 import { type Edge, type Route, RouteRefused } from '../../activities/edge.ts'
-import { routeState } from '../../cli/route-state.ts'
+import { bySupervisor } from '../../cli/findings.ts'
+import { routeFinding } from '../../cli/route-state.ts'
 import { removeApp } from '../../db/app-creation.ts'
 import * as apps from '../../db/apps.ts'
 import { beginBoot, isRouted } from '../../db/host-boots.ts'
@@ -126,7 +127,10 @@ test.serial('a route that the proxy refuses holds up no other, and is tried agai
   t.is(await portOf(edge, two.host), 4103)
   t.is(await portOf(edge, ofOthers.host), undefined, 'what comes after it in the round is done too')
   t.deepEqual(await namesAmiss(tables), [odd.host])
-  t.regex(await routeState(db, { edge: {} as never, appsDomain }, edge), new RegExp(`1 NOT AS .* ${odd.host} `))
+  t.regex(
+    (await routeFinding(db, bySupervisor, { edge: {} as never, appsDomain }, edge)).state,
+    new RegExp(`1 NOT AS .* ${odd.host} `),
+  )
   refusing = false
   t.deepEqual((await syncRoutes(tables)).refused, [])
   t.is(await portOf(edge, odd.host), 4102)

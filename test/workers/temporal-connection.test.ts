@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createServer } from 'node:tls'
 import test from 'ava'
+import type { Finding } from '../../cli/findings.ts'
 import { namespaceAnswers } from '../../cli/parts/temporal.ts'
 import { databaseWire, temporalWire } from '../../cli/wires.ts'
 import { parseConfig } from '../../policy/config.ts'
@@ -112,13 +113,14 @@ test('settings that contradict one another are named', t => {
 })
 
 test('the doctor warns of ways in clear text to other machines', t => {
+  const words = ({ state, remedy }: Finding) => (remedy ? `${state}: ${remedy}` : state)
   const wire = (temporalAddress: string, own = {}) =>
-    temporalWire(configOf({ TEMPORAL_ADDRESS: temporalAddress, ...own }))
+    words(temporalWire(configOf({ TEMPORAL_ADDRESS: temporalAddress, ...own })))
   for (const here of ['127.0.0.1:7233', 'localhost:7233', '[::1]:7233']) t.is(wire(here), 'this machine only')
-  t.regex(wire('10.0.0.5:7233'), /^IN CLEAR TEXT to 10\.0\.0\.5.*set TEMPORAL_TLS_CA/)
+  t.regex(wire('10.0.0.5:7233'), /^IN CLEAR TEXT to 10\.0\.0\.5.*: set TEMPORAL_TLS_CA/)
   t.regex(wire('10.0.0.5:7233', { TEMPORAL_TLS: 'on' }), /TLS to 10\.0\.0\.5, which asks nobody who they are/)
   t.is(wire('10.0.0.5:7233', right), 'TLS to 10.0.0.5')
-  const database = (databaseUrl: string) => databaseWire({ databaseUrl })
+  const database = (databaseUrl: string) => words(databaseWire({ databaseUrl }))
   t.is(database('postgres://berth@127.0.0.1:5432/berth'), 'this machine only')
   t.is(database('postgres:///berth?host=/run/postgresql'), 'this machine only')
   t.regex(database('postgres://berth@db.example:5432/berth'), /^IN CLEAR TEXT to db\.example: add sslmode=verify-full/)

@@ -1,0 +1,165 @@
+import type { Role } from '../db/process-role.ts'
+import type { Config } from '../policy/config.ts'
+import { settingsWithinSite } from '../policy/registrable-domains.ts'
+import { columns } from './terminal.ts'
+
+/** One thing that the doctor has looked at. */
+export interface Finding {
+  name: string
+  /** How it stands, in words. */
+  state: string
+  /** What to do about it; left out when it is well. */
+  remedy?: string | undefined
+}
+
+/** How an installation was started, and so how its parts are started and read about. */
+export interface Manner {
+  start: string
+  logs(part: string): string
+}
+
+/** One that `./berth up` has started. */
+export const bySupervisor: Manner = { start: 'berth up -d', logs: part => `berth logs ${part}` }
+
+/** One that docker-compose.yml has started. */
+export const byCompose: Manner = {
+  start: 'docker compose up --detach',
+  logs: part => `docker compose logs --tail 50 ${part}`,
+}
+
+/** The findings in lines, what to do beneath each, and how many need somebody at the end. */
+export function reportOf(findings: readonly Finding[]): string {
+  const lines = columns(
+    findings.map(({ name, state, remedy }) => [remedy ? '!' : ' ', name, state]),
+    '',
+  ).split('\n')
+  const indent = ' '.repeat(Math.max(...findings.map(({ name }) => name.length)) + 5)
+  const told = findings.flatMap(({ remedy }, n) => (remedy ? [lines[n]!, `${indent}-> ${remedy}`] : [lines[n]!]))
+  const open = findings.filter(({ remedy }) => remedy).length
+  const end = open === 0 ? 'Nothing needs to be done.' : `${open} of ${findings.length} need you: the lines with "!".`
+  return [...told, '', end].join('\n')
+}
+
+const ownProcesses = ['proxy', 'api', 'worker', 'host']
+
+/** Which processes live of those that the supervisor should keep. */
+export function processFinding(
+  living: readonly string[],
+  external: { postgres: boolean; temporal: boolean },
+  supervisor: boolean,
+): Finding {
+  const wanted = [
+    ...(external.postgres ? [] : ['postgres']),
+    ...(external.temporal ? [] : ['temporal']),
+    ...ownProcesses,
+  ]
+  const missing = wanted.filter(name => !living.includes(name))
+  const state = living.length ? `${living.join(', ')} run` : 'none runs'
+  if (!supervisor)
+    return {
+      name: 'processes',
+      state: `${state}; the supervisor does not`,
+      remedy: `start Berth: ${bySupervisor.start}`,
+    }
+  if (missing.length === 0) return { name: 'processes', state }
+  return {
+    name: 'processes',
+    state: `${state}; ${missing.join(', ')} ${missing.length === 1 ? 'does' : 'do'} not`,
+    remedy: `wait some seconds, it is started again; if it stays away: ${missing.map(bySupervisor.logs).join(', ')}`,
+  }
+}
+
+/** Something that listens at each of its addresses, or does not. `part` is the process or container behind it. */
+export function addressFinding(
+  name: string,
+  { addresses, silent }: { addresses: readonly string[]; silent: readonly string[] },
+  part: string,
+  manner: Manner,
+): Finding {
+  if (silent.length === 0) return { name, state: `answers at ${addresses.join(', ')}` }
+  const remedy = `${manner.start}; if that does not help: ${manner.logs(part)}`
+  return { name, state: `NOTHING ANSWERS at ${silent.join(', ')}`, remedy }
+}
+
+const lowDiskGb = 5
+
+/** Room in the data folder, in bytes; null when the folder is not there. */
+export function diskFinding(folder: string, freeBytes: number | null): Finding {
+  if (freeBytes === null)
+    return { name: 'disk', state: `${folder} is not there`, remedy: 'name the data folder with BERTH_DATA' }
+  const freeGb = freeBytes / 1e9
+  const state = `${freeGb.toFixed(1)} GB free at ${folder}`
+  if (freeGb >= lowDiskGb) return { name: 'disk', state }
+  return {
+    name: 'disk',
+    state: `${state} - LOW`,
+    remedy: 'make room, or move the data folder: databases and deploys stop when it is full',
+  }
+}
+
+/** Whether pages of strangers are of another site than the API. */
+export function nameFinding(config: Pick<Config, 'appsDomain' | 'urls'>): Finding {
+  const name = 'names'
+  const within = settingsWithinSite(config)
+  if (within.length === 0) return { name, state: 'applications and files are of another site than the API' }
+  return {
+    name,
+    state: `${within.join(', ')}: of one registrable domain with BASE_URL`,
+    remedy: 'where strangers have accounts, give them a domain of their own: docs/installation.md, "Names"',
+  }
+}
+
+/** What the processes may do to the database, beyond rows. */
+export function loginFinding({ name, superuser, owner }: Role): Finding {
+  if (!superuser && !owner) return { name: 'database login', state: `${name}: changes rows only` }
+  const what = superuser ? 'IS A SUPERUSER' : 'OWNS THE SCHEMA'
+  return {
+    name: 'database login',
+    state: `${name} ${what}: whoever gets into a process has the whole server's rights`,
+    remedy: 'give DATABASE_URL a plain login and DATABASE_OWNER_URL this one',
+  }
+}
+
+/** Mail that waits and mail that was given up. */
+export function mailFinding(way: string, { queued, failed }: { queued: number; failed: number }): Finding {
+  const state = `${way}; ${queued} waiting, ${failed} failed`
+  return {
+    name: 'mail',
+    state,
+    remedy: failed ? 'berth mail list tells why, berth mail retry <id> tries again' : undefined,
+  }
+}
+
+/** Protections of a host as it has reported them; the silence of a host makes all of them old. */
+export function protectionFindings(
+  host: { reachable: boolean; protections: Record<string, string> } | undefined,
+  manner: Manner,
+): Finding[] {
+  if (!host)
+    return [
+      { name: 'host', state: 'has not reported yet', remedy: `the process host does not work: ${manner.logs('host')}` },
+    ]
+  return [
+    host.reachable
+      ? { name: 'host', state: 'reports' }
+      : {
+          name: 'host',
+          state: 'is silent; what follows is how it was last seen',
+          remedy: `${manner.start}; then: ${manner.logs('host')}`,
+        },
+    ...Object.entries(host.protections).map(([name, state]) => ({
+      name: `Protection ${name}`,
+      state,
+      remedy: remedyOf(state),
+    })),
+  ]
+}
+
+/** The states that hosts write (`workers/host-parts.ts`, `workers/firewall-watch.ts`), by what helps against them. */
+function remedyOf(state: string): string | undefined {
+  if (/does not run as root/.test(state)) return 'run Berth as root where strangers have accounts'
+  if (/the setting \w+ is off/.test(state)) return 'take that setting out where strangers have accounts, and start anew'
+  if (/^(off|BROKEN|checked, not enforced)/.test(state))
+    return 'applications are less apart until this is mended; the host looks again by itself or at its next start'
+  return undefined
+}

@@ -1,0 +1,106 @@
+import test from 'ava'
+import {
+  addressFinding,
+  byCompose,
+  bySupervisor,
+  diskFinding,
+  mailFinding,
+  nameFinding,
+  processFinding,
+  protectionFindings,
+  reportOf,
+} from '../../cli/findings.ts'
+import { parseConfig } from '../../policy/config.ts'
+
+const all = ['api', 'host', 'postgres', 'proxy', 'temporal', 'worker']
+const ours = { postgres: false, temporal: false }
+
+test('the report marks what needs somebody, says what to do beneath, and counts at the end', t => {
+  const good = { name: 'node', state: 'v24' }
+  t.is(reportOf([good]), '   node  v24\n\nNothing needs to be done.')
+  t.is(
+    reportOf([good, { name: 'temporal', state: 'is away', remedy: 'start it' }]),
+    [
+      '   node      v24',
+      '!  temporal  is away',
+      '             -> start it',
+      '',
+      '1 of 2 need you: the lines with "!".',
+    ].join('\n'),
+  )
+})
+
+test('processes that should run and do not are named, with their logs', t => {
+  t.is(processFinding(all, ours, true).remedy, undefined)
+  t.is(processFinding(['api', 'host', 'proxy', 'worker'], { postgres: true, temporal: true }, true).remedy, undefined)
+  const one = processFinding(
+    all.filter(name => name !== 'host'),
+    ours,
+    true,
+  )
+  t.regex(one.state, /; host does not$/)
+  t.regex(one.remedy ?? '', /berth logs host$/)
+  const none = processFinding([], ours, false)
+  t.like(none, { state: 'none runs; the supervisor does not', remedy: 'start Berth: berth up -d' })
+})
+
+test('an address that does not answer is told with the way to start and to read, in each manner of starting', t => {
+  const addresses = ['127.0.0.1:4000', '127.0.0.1:4001']
+  t.deepEqual(addressFinding('api', { addresses, silent: [] }, 'api', byCompose), {
+    name: 'api',
+    state: 'answers at 127.0.0.1:4000, 127.0.0.1:4001',
+  })
+  const silent = addresses.slice(1)
+  t.is(addressFinding('api', { addresses, silent }, 'api', byCompose).state, 'NOTHING ANSWERS at 127.0.0.1:4001')
+  const remedyOf = (manner: typeof byCompose) => addressFinding('api', { addresses, silent }, 'api', manner).remedy
+  t.is(remedyOf(bySupervisor), 'berth up -d; if that does not help: berth logs api')
+  t.is(remedyOf(byCompose), 'docker compose up --detach; if that does not help: docker compose logs --tail 50 api')
+})
+
+test('a full disk, a folder that is not there and mail that was given up need somebody', t => {
+  t.is(diskFinding('/data', 6e9).remedy, undefined)
+  t.regex(diskFinding('/data', 4e9).state, /^4\.0 GB free at \/data - LOW$/)
+  t.truthy(diskFinding('/data', 4e9).remedy)
+  t.regex(diskFinding('/data', null).remedy ?? '', /BERTH_DATA/)
+  t.is(mailFinding('smtp', { queued: 3, failed: 0 }).remedy, undefined)
+  t.regex(mailFinding('smtp', { queued: 0, failed: 1 }).remedy ?? '', /berth mail list/)
+})
+
+test('one domain for strangers and the API needs somebody; a machine for itself does not', t => {
+  const finding = (appsDomain: string, base: string, other: string) =>
+    nameFinding(
+      parseConfig(
+        {
+          APPS_DOMAIN: appsDomain,
+          BASE_URL: base,
+          FILES_URL: `https://files.${other}`,
+          PUBLIC_URL: `https://public.${other}`,
+        },
+        '/',
+      ),
+    )
+  const shared = finding('apps.example.com', 'https://api.example.com', 'example.com')
+  t.truthy(shared.remedy)
+  t.regex(shared.state, /^APPS_DOMAIN, FILES_URL, PUBLIC_URL:/)
+  t.is(finding('example-apps.net', 'https://api.example.com', 'example-apps.net').remedy, undefined)
+  t.is(finding('apps.localhost', 'http://127.0.0.1:4000', 'localhost').remedy, undefined)
+})
+
+test('protections that are off need somebody, and so does a host that is silent', t => {
+  const on = { quota: 'enforced', users: 'one per application', firewall: 'on' }
+  const remedies = (protections: Record<string, string>, reachable = true) =>
+    protectionFindings({ reachable, protections }, bySupervisor).flatMap(({ name, remedy }) => (remedy ? [name] : []))
+  t.deepEqual(remedies(on), [])
+  t.deepEqual(remedies({ ...on, firewall: 'on; put in place again at 2026-01-01T00:00:00.000Z: rules' }), [])
+  t.deepEqual(remedies(on, false), ['host'])
+  t.deepEqual(
+    remedies({
+      quota: 'checked, not enforced: the kernel has no loop devices',
+      users: 'one for all: the host process does not run as root',
+      firewall: 'BROKEN: iptables ended with 4',
+    }),
+    ['Protection quota', 'Protection users', 'Protection firewall'],
+  )
+  t.deepEqual(remedies({ firewall: 'off: the setting HOST_FIREWALL is off' }), ['Protection firewall'])
+  t.truthy(protectionFindings(undefined, byCompose)[0]!.remedy)
+})
