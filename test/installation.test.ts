@@ -150,7 +150,8 @@ test('every setting can be given to an installation, by those processes that rea
         'S3RVER_PORT',
         'BIND_ADDRESS',
       ],
-      ...['TEMPORAL_NAMESPACE', 'QUEUE_PREFIX', 'DOCKER_HOST', 'OBJECT_STORE_FOLDER'],
+      ...['TEMPORAL_NAMESPACE', 'TEMPORAL_TLS', 'TEMPORAL_TLS_CA', 'TEMPORAL_TLS_CERT', 'TEMPORAL_TLS_KEY'],
+      ...['TEMPORAL_TLS_SERVER_NAME', 'TEMPORAL_API_KEY', 'QUEUE_PREFIX', 'DOCKER_HOST', 'OBJECT_STORE_FOLDER'],
       ...['EDGE_CONTROL_SOCKET', 'EDGE_ROUTES_FILE', 'HOST_ADDRESS'],
     ],
   )
