@@ -31,7 +31,7 @@ test.serial('a queue is healthy only while a worker polls it', async t => {
   const activities = { async nothing() {} }
   const worker = await Worker.create({ connection: native, namespace, taskQueue: 'somebody', activities })
   await worker.runUntil(async () => {
-    for (let attempt = 0; attempt < 100 && !(await isPolled(client, 'somebody')); attempt++)
+    for (let attempt = 0; attempt < 600 && !(await isPolled(client, 'somebody')); attempt++)
       await new Promise(resolve => setTimeout(resolve, 50))
     t.true(await isPolled(client, 'somebody'))
   })
