@@ -104,7 +104,11 @@ export async function removeFirewall(hostId: string): Promise<void> {
   await iptablesFirewall({ ...namesOf(hostId), resolvers: [], allowed: [] }).remove()
 }
 
-const namesOf = (hostId: string) => ({ name: chainName(hostId), bridges: `${bridgePrefix(hostId)}+` })
+/** What the firewall of a host is called, and which bridges it is for: no other host's. */
+export const namesOf = (hostId: string): { name: string; bridges: string } => ({
+  name: chainName(hostId),
+  bridges: `${bridgePrefix(hostId)}+`,
+})
 
 /** The firewall of this host where it runs as root and has the tool, and the setting lets it. */
 export async function openFirewall(

@@ -20,9 +20,17 @@ export async function isSwitching(db: Db, targetId: string): Promise<boolean> {
   return Boolean(row)
 }
 
-/** Whether the database has ever heard of this target: what it removed has left its operations. */
-export async function anyOf(db: Db, targetId: string): Promise<boolean> {
-  return Boolean(await db('operations').where({ target_type: 'app', target_id: targetId }).first('id'))
+/** Whether an application that is not there was removed on purpose: by its deletion, or because its creation failed. */
+export async function wasRemoved(db: Db, appId: string): Promise<boolean> {
+  const row = await db('operations')
+    .where({ target_type: 'app', target_id: appId })
+    .where(how =>
+      how
+        .where(deletion => deletion.where({ kind: 'delete' }).whereIn('state', ['running', 'success']))
+        .orWhere(creation => creation.where({ kind: 'create' }).whereIn('state', ['error', 'cancelled'])),
+    )
+    .first('id')
+  return Boolean(row)
 }
 
 /** Whether an operation of this target runs that makes another release serve. */

@@ -11,7 +11,7 @@ export {
   type OperationRow,
   type OperationState,
 } from './operation-kinds.ts'
-export { anyOf, changesRelease, failedCreation, isBusy, isSwitching } from './operation-lookups.ts'
+export { changesRelease, failedCreation, isBusy, isSwitching, wasRemoved } from './operation-lookups.ts'
 
 export interface NewOperation {
   targetId: string

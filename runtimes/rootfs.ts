@@ -10,6 +10,7 @@ import {
   systemEnvironment,
 } from '../lib/child-process.ts'
 import { packageSources, transportOptions } from './debian.ts'
+import { assertReleased } from './npm-packages.ts'
 import { type Recipe, recipes } from './recipes.ts'
 
 /** What fetches packages needs of our environment: how to reach the network, and where its own settings lie. */
@@ -64,6 +65,7 @@ async function make(
         cwd: work,
         env: fetching(),
       })
+      await assertReleased(work, recipe.npm)
     }
     await bootstrap(recipe, work, onProgress)
     await rename(`${work}/rootfs.tar`, tarball)

@@ -48,9 +48,26 @@ test('only one file starts processes: none inherits our environment unnoticed', 
   const start = `import { spawn } from 'node:child_process'`
   t.deepEqual(breachesOf('activities/x.ts', start), ['activities/x.ts imports node:child_process'])
   t.deepEqual(breachesOf('cli/parts/x.ts', `await import('child_process')`), ['cli/parts/x.ts imports child_process'])
+  for (const way of ['require', 'process.getBuiltinModule'])
+    t.deepEqual(breachesOf('cli/x.ts', `${way}('node:child_process')`), ['cli/x.ts imports node:child_process'])
   t.deepEqual(breachesOf('lib/child-process.ts', start), [])
   t.deepEqual(breachesOf('policy/x.ts', `import { a } from '../lib/child-process.ts'`), [])
   t.deepEqual(breachesOf('lib/x.ts', `import { a } from '../policy/y.ts'`), ['lib/x.ts imports ../policy/y.ts'])
+})
+
+/** Start processes of Berth itself, which read the settings; every other program is told which variables it gets. */
+const startOurOwn = ['cli/detached.ts', 'cli/platform.ts', 'cli/test.ts']
+
+test('our whole environment goes to processes of our own only', t => {
+  const whole = /\benv: *(\{[^}]*\.\.\.)?process\.env\b(?![.[])/
+  t.regex('env: process.env, cwd', whole)
+  t.regex('env: { A: a, ...process.env }', whole)
+  t.notRegex('env: { PATH: process.env.PATH }', whole)
+  const handing = sources.filter(({ path, text }) => !/^(test|bench)\//.test(path) && whole.test(text))
+  t.deepEqual(
+    handing.map(({ path }) => path),
+    startOurOwn,
+  )
 })
 
 /** Hands variables of the environment on to programs, by their names. */

@@ -85,10 +85,10 @@ export async function sweepStrays(
   if (remove.length > 0 || Object.keys(left).length !== Object.keys(notes).length) await strays.write(left)
 }
 
-/** Whether there is such an application, was one (its operations tell), or the database has never heard of it. */
+/** Whether there is such an application, was one that was removed on purpose, or there is no reason that it is not there. */
 async function sideOf(db: Db, id: string, rows: apps.AppRow[]): Promise<'known' | 'gone' | 'unknown'> {
   if (rows.some(app => app.id === id) || (await apps.loadApp(db, id))) return 'known'
-  return (await operations.anyOf(db, id)) ? 'gone' : 'unknown'
+  return (await operations.wasRemoved(db, id)) ? 'gone' : 'unknown'
 }
 
 async function setAside(

@@ -228,6 +228,28 @@ test('one account with many archives at the limit: another account’s is inspec
   for (const file of files) await file.close()
 })
 
+test.serial('of one account one archive is inspected at a time, also while nobody else waits', async t => {
+  const childrenNow = async () =>
+    (await readFile(`/proc/self/task/${process.pid}/children`, 'utf8')).split(' ').filter(Boolean).length
+  const before = await childrenNow()
+  const fair = archives({ atOnce: 2, waitMs: Number.POSITIVE_INFINITY, spareAfterMs: 60_000 })
+  const path = join(bench.base, 'of-one.zip')
+  await writeFile(path, heavy(8))
+  const files = await Promise.all([1, 2, 3].map(() => open(path)))
+  const options = { account: 'ana', configNames: [] as string[], config: 'optional' as const }
+  let left = files.length
+  const all = files.map(file => fair.inspect(file, options).finally(() => left--))
+  let most = 0
+  while (left > 0) {
+    most = Math.max(most, (await childrenNow()) - before)
+    await wait(5)
+  }
+  await Promise.all(all)
+  t.is(most, 1)
+  await fair.close()
+  for (const file of files) await file.close()
+})
+
 test('an archive that takes long lets everybody else go first', async t => {
   const pool = archives({ spareAfterMs: 60_000 })
   const inspecting = bench.inspect(heavy(80), pool)

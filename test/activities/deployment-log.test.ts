@@ -52,6 +52,8 @@ test('who prints waits for a database that is slow, and who does not wait is cut
     waited = false
   })
   for (let n = 0; n < 10_000; n++) void log.add('b'.repeat(100))
+  // Long enough for whoever does not wait to go on.
+  for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate)
   t.true(waited)
   t.is(written.length, 1, 'one is written at a time')
   answer(true)

@@ -1,11 +1,10 @@
 import test from 'ava'
-import { iptablesFirewall, openFirewall } from '../../activities/firewall.iptables.ts'
+import { iptablesFirewall, namesOf, openFirewall } from '../../activities/firewall.iptables.ts'
 import { type Firewall, firewallRules, nameServers, proxyAddress } from '../../activities/firewall.ts'
-import { bridgePrefix, chainName } from '../../activities/network-names.ts'
+import { bridgePrefix } from '../../activities/network-names.ts'
 import { namespace } from '../kit/network-namespace.ts'
 
-const ownNames = (hostId: string) => ({ name: chainName(hostId), bridges: `${bridgePrefix(hostId)}+` })
-const [one, two] = [ownNames('one'), ownNames('two')]
+const [one, two] = [namesOf('one'), namesOf('two')]
 const nothing = { resolvers: [], allowed: [] }
 
 test('answers come first, then name servers and what is allowed, then everything private is refused', t => {
@@ -134,6 +133,7 @@ if (process.getuid?.() === 0) {
     for (const { name, bridges } of [one, two]) {
       const ways = all.filter(line => line.includes(` -j ${name}`))
       t.is(ways.length, 2)
+      t.false(bridgePrefix(name === one.name ? 'two' : 'one').startsWith(bridges.slice(0, -1)))
       t.true(ways.every(line => line.includes(` -i ${bridges} `)))
     }
     await second.remove()

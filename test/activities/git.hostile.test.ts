@@ -208,12 +208,12 @@ async function scratchFiles(): Promise<Dirent[]> {
 test('while git runs, its token is in no argument, no environment and no file; cancelled, the whole group is gone', async t => {
   const repository = await server.repository({ private: true })
   const pushed = await repository.push({ 'a.bin': noise(200_000) })
-  server.behaviour.slow.set(repository.path, 20_000)
+  server.behaviour.slow.set(repository.path, 30_000)
   const cancel = new AbortController()
   const request = { url: repository.url, commit: pushed.commit, token: server.token, allowedHosts: [server.host] }
   const fetching = bench.fetch(git, request, cancel.signal)
   const ours = () => processesOf(repository.url)
-  for (let tries = 0; (await ours()).length < 3 && tries < 100; tries++) await wait(50)
+  for (let tries = 0; (await ours()).length < 3 && tries < 1000; tries++) await wait(50)
   const seen = await ours()
   t.true(seen.length >= 3, 'git, its http part and the packer')
   const secrets = [server.token, Buffer.from(`x-access-token:${server.token}`).toString('base64')]
@@ -227,7 +227,7 @@ test('while git runs, its token is in no argument, no environment and no file; c
   const from = Date.now()
   cancel.abort(new Error('cancelled'))
   const fetched = await fetching
-  t.true(Date.now() - from < 3000, 'ended, and not only done')
+  t.true(Date.now() - from < 20_000, 'ended, and not only done')
   t.is(fetched.error?.message, 'cancelled')
   t.deepEqual(await ours(), [])
   t.deepEqual(fetched.paths, [])

@@ -23,7 +23,7 @@ const { host, run, clean } = realDocker()
 const root = await mkdtemp(join(tmpdir(), 'berth-overlay-'))
 const volumes = loopVolumes(root)
 const uid = 20_011
-const appId = 'attacker'
+const appId = `attacker-${run}`
 const traits: HostTraits = { id: run, runtime: 'runc', configNames: [], buildProxy: null, caBundle: null }
 const release: Release = {
   appId,

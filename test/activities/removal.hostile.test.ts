@@ -1,4 +1,5 @@
 import { fork } from 'node:child_process'
+import { once } from 'node:events'
 import * as fs from 'node:fs'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
@@ -21,18 +22,17 @@ async function removing(
   lay(folders.build, {})
   lay(folders.files, {})
   if (uid !== null) for (const folder of [folders.root, folders.files]) give(folder, uid)
-  const precious = Object.fromEntries(Array.from({ length: 40 }, (_, index) => [`${index}`, 'precious']))
-  lay(outside, precious)
   const racer = fork(new URL('../kit/removal-racer.ts', import.meta.url), [folders[where], outside], {
     execArgv: ['--import', 'tsx'],
     ...(uid === null ? {} : { uid, gid: uid }),
   })
   t.teardown(() => racer.kill('SIGKILL'))
-  await new Promise(resolve => racer.once('message', resolve))
+  const [files] = (await once(racer, 'message')) as [number]
+  lay(outside, Object.fromEntries(Array.from({ length: files }, (_, index) => [`${index}`, 'precious'])))
   racer.send('go')
   await remove(root)
   racer.kill('SIGKILL')
-  t.is(fs.readdirSync(outside).length, 40)
+  t.is(fs.readdirSync(outside).length, files)
 }
 
 test.serial('a release that is begun anew', async t => {

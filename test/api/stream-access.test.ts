@@ -4,6 +4,7 @@ import test from 'ava'
 import { StreamAccess, type StreamEnd } from '../../api/stream-access.ts'
 import { revokeKey } from '../../db/accounts.ts'
 import { testApi } from '../kit/api.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 
 const api = testApi()
 
@@ -43,7 +44,7 @@ test('a flood of news is followed by few checks, of which the last sees what the
     else await sleep(20)
   }
   line.emit('notify', 'access', ana.id)
-  for (let n = 0; n < 100 && ends.length === 0; n++) await sleep(50)
+  await comesTrue(async () => ends.length > 0)
   t.deepEqual(ends, ['lost'])
   t.true(asked.length >= 2 && asked.length < 10, `${asked.length}`)
 })
@@ -53,11 +54,11 @@ test('a database that is away ends no stream; the answer is awaited', async t =>
   state.away = true
   await revokeKey(api().db, ana.keyId)
   line.emit('ready')
-  for (let n = 0; n < 100 && asked.length === 0; n++) await sleep(50)
+  await comesTrue(async () => asked.length > 0)
   await sleep(100)
   t.deepEqual(ends, [])
   state.away = false
-  for (let n = 0; n < 100 && ends.length === 0; n++) await sleep(50)
+  await comesTrue(async () => ends.length > 0)
   t.deepEqual(ends, ['lost'])
 })
 

@@ -3,7 +3,7 @@ import test from 'ava'
 import { listReceipts } from '../../db/blob-receipts.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import { lockNames } from '../../db/objects.ts'
-import type { Upkeep } from '../../policy/blob-upkeep.ts'
+import { type Upkeep, usualPatience } from '../../policy/blob-upkeep.ts'
 import { newId } from '../../policy/ids.ts'
 import { objectId } from '../../policy/object-names.ts'
 import { openTemporal } from '../../workers/connect.ts'
@@ -57,7 +57,7 @@ test.serial('a worker that is killed in the middle of every kind of run: all wen
   const expired = db('objects').where({ owner_id: ownerId, key: 'expired/00110' })
   await expired.update({ expires_at: new Date(Date.now() - 1000) })
   const drawn = db('segments').where({ id: bodies[110] })
-  await drawn.update({ drawn_at: new Date(Date.now() - 36 * 3600_000) })
+  await drawn.update({ drawn_at: new Date(Date.now() - usualPatience.drawnSeconds * 1000 - 36 * 3600_000) })
   const runs = await begin(removing)
   t.teardown(runs.close)
   const killed = startEntry('worker', base.settings)

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { surfaceTargets } from '../../edge/surfaces.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { ask, named, startOrigin } from '../kit/origin.ts'
 import { startProxy } from '../kit/proxy.ts'
 
@@ -66,7 +67,7 @@ test('files older than the limit are removed, and only ours', async t => {
   for (const name of [nameOf(1), nameOf(4), nameOf(24 * 300), 'notes.log']) await writeFile(join(folder, name), '{}\n')
   await proxy.kill('SIGQUIT')
   await proxy.start()
-  for (let attempt = 0; attempt < 100 && (await readdir(folder)).length > 2; attempt++) await sleep(20)
+  await comesTrue(async () => (await readdir(folder)).length <= 2)
   t.deepEqual((await readdir(folder)).sort(), [nameOf(1), 'notes.log'].sort())
 })
 
@@ -81,7 +82,7 @@ test('over the size the oldest goes first; an hour that fills it alone is no lon
   await writeFile(file(0), Buffer.alloc(400_000))
   await proxy.kill('SIGQUIT')
   await proxy.start()
-  for (let attempt = 0; attempt < 100 && (await readdir(folder)).length > 2; attempt++) await sleep(20)
+  await comesTrue(async () => (await readdir(folder)).length <= 2)
   await t.throwsAsync(access(file(2)))
   await t.notThrowsAsync(access(file(1)))
   await proxy.kill('SIGQUIT')

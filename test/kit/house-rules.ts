@@ -33,7 +33,7 @@ interface Import {
 /** Strings and comments stay: imports stand at the start of a line, which is all that is looked for. */
 function importsOf(text: string): Import[] {
   const statements = text.matchAll(/^(?:import|export)\s+(type\s)?(?:([^'"]*?)\sfrom\s)?['"]([^'"]+)['"]/gm)
-  const dynamic = text.matchAll(/\bimport\(\s*['"]([^'"]+)['"]/g)
+  const dynamic = text.matchAll(/\b(?:import|require|getBuiltinModule)\(\s*['"]([^'"]+)['"]/g)
   return [
     ...[...statements].map(([, type, names, from]) => ({
       from: from as string,

@@ -216,11 +216,14 @@ export class TestPlatform {
     return { ...this.base.settings, HOST_MEMORY_MB: '8192', ...own, HOST_NAME: this.hostId(name) }
   }
 
-  /** A host in this process. `bootId` plays another boot of the machine. */
-  async startHost(name: string, own: Record<string, string> = {}, bootId?: string): Promise<RunningHost> {
+  /** A host in this process. `changed` takes the place of parts of it, as a `bootId` that plays another boot of the machine. */
+  async startHost(
+    name: string,
+    own: Record<string, string> = {},
+    changed: Partial<HostParts> = {},
+  ): Promise<RunningHost> {
     const config = parseConfig({ ...process.env, ...this.hostSettings(name, own) }, '/')
-    const opened = await openHost(config, this.base.log)
-    const parts = bootId ? { ...opened, bootId } : opened
+    const parts = { ...(await openHost(config, this.base.log)), ...changed }
     const running = await startHost(parts)
     let stopped: Promise<void> | undefined
     const stop = () => {

@@ -1,27 +1,29 @@
-import { existsSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 
-// A program that goes on in its folder while the host removes it: folders become links to a place outside the moment that they were
-// looked at. It stands in its folder, so that renaming that one away does not keep it out.
+// A program that goes on in its folder while the host removes it: a folder becomes a link to a place outside the moment that the first
+// thing in it is gone, while most is still to be removed. It stands in its folder, so that renaming that one away does not keep it out.
 const [folder, outside] = process.argv.slice(2) as [string, string]
 process.chdir(folder)
-const names = Array.from({ length: 20 }, (_, index) => `d${index}`)
+const names = ['a', 'b']
+const filesOfEach = 1500
 for (const name of names) {
   mkdirSync(name)
-  for (let file = 0; file < 20; file++) writeFileSync(`${name}/${file}`, '')
+  for (let file = 0; file < filesOfEach; file++) writeFileSync(`${name}/${file}`, '')
 }
-symlinkSync(outside, 'link')
+const changedAt = (name: string) => statSync(name, { bigint: true, throwIfNoEntry: false })?.mtimeNs
+const before = new Map(names.map(name => [name, changedAt(name)]))
 
-process.send?.('racing')
+process.send?.(filesOfEach)
 process.once('message', () => {
-  for (const end = Date.now() + 5000; Date.now() < end; )
-    for (const name of names) {
-      if (!existsSync(`${name}/0`) || existsSync(`${name}/19`)) {
-        try {
-          renameSync(name, `${name}-aside`)
-          symlinkSync(outside, name)
-        } catch {
-          // the other side was faster
-        }
+  for (const end = Date.now() + 60_000; Date.now() < end && before.size > 0; )
+    for (const [name, at] of before) {
+      if (changedAt(name) === at) continue
+      before.delete(name)
+      try {
+        renameSync(name, `${name}-aside`)
+        symlinkSync(outside, name)
+      } catch {
+        // the other side was faster
       }
     }
 })

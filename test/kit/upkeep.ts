@@ -6,7 +6,7 @@ import * as segments from '../../db/segments.ts'
 import { storePart } from '../../db/upload-parts.ts'
 import { openUpload } from '../../db/uploads.ts'
 import type { RuleFields } from '../../policy/blob-rules.ts'
-import type { UpkeepPatience } from '../../policy/blob-upkeep.ts'
+import { type UpkeepPatience, usualPatience } from '../../policy/blob-upkeep.ts'
 import { newId } from '../../policy/ids.ts'
 import { drawnPart, put } from './objects.ts'
 import { rows } from './rows.ts'
@@ -54,7 +54,7 @@ export async function untidyAccount(db: Db, store: ObjectStore, count: number) {
   })
   await db('segments')
     .whereIn('id', bodies)
-    .update({ drawn_at: ago(2 * daySeconds) })
+    .update({ drawn_at: ago(usualPatience.drawnSeconds + 2 * daySeconds) })
   return { ownerId, name, uploads, bodies }
 }
 

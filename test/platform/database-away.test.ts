@@ -67,7 +67,7 @@ test.serial('Postgres is away for 20 s, idle and during a creation', async t => 
     await platform.until(async () => (await ask()).status === 200, 5, `served again, ${during}`)
     t.log(`${during}: served again after ${Date.now() - back} ms`)
     const reachable = async () => (await listHosts(platform.db))[0]?.reachable
-    await platform.until(reachable, 5, 'the host is seen again')
+    await platform.until(reachable, 30, 'the host is seen again')
   }
   t.is((await ask()).status, 200)
   await away('idle')

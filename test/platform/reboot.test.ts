@@ -45,7 +45,7 @@ test.serial('a reboot brings every application back to what was wanted of it', a
   for (const place of remains.mounts) execFileSync('umount', ['--lazy', place])
   t.is((await platform.remains()).mounts.length, 0)
 
-  await platform.startHost('a', {}, 'another-boot')
+  await platform.startHost('a', {}, { bootId: 'another-boot' })
   await platform.until(async () => (await platform.page(web.domain)).status === 200, 20, 'the web application is back')
   t.is((await platform.page(web.domain)).body, 'xx', 'with its files')
   const statusOf = async (id: string) => (await as.get(`/v2/apps/${id}/status`)).body.response

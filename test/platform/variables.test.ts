@@ -95,13 +95,13 @@ test.serial('a start gives the variables as they are; an unchanged set keeps the
   await set('POST', { GREETING: 'after the reboot' })
   await platform.hosts.get('a')?.stop()
   await bareDocker.getContainer(`berth-${app.id}-1`).kill()
-  await platform.startHost('a', {}, 'another-boot')
+  await platform.startHost('a', {}, { bootId: 'another-boot' })
   await platform.until(
     async () => (await inside().catch(() => null))?.GREETING === 'after the reboot',
     20,
     'it is back',
   )
-  await platform.until(async () => (await info()).current, 5, 'the start is recorded')
+  await platform.until(async () => (await info()).current, 30, 'the start is recorded')
 })
 
 test.serial('the largest set that is legal starts a program', async t => {

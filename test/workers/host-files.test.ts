@@ -82,7 +82,7 @@ test.serial('readers that leave in the middle leave nothing open', async t => {
       await reader.read()
       await reader.cancel()
     }
-  for (let waited = 0; open() > 0 && waited < 100; waited++) await sleep(20)
+  for (let waited = 0; open() > 0 && waited < 1500; waited++) await sleep(20)
   t.is(open(), 0)
 })
 

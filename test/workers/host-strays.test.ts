@@ -107,3 +107,25 @@ test('what was set aside is removed after 7 days, and what a deletion has left a
   t.is(host.containers(), 1)
   t.true(await host.runs(kept))
 })
+
+test('an application that lost its row without a deletion is set aside, whatever was done with it before', async t => {
+  const hostId = `h-${newAppId()}`
+  const kept = await remember(hostId)
+  const lost = newAppId()
+  const host = await hostWith([kept, lost], hostId)
+  const before = { target_id: lost, owner_id: 'o', actor: 'o' }
+  for (const [n, kind, state] of [
+    ['1', 'create', 'success'],
+    ['2', 'deploy', 'error'],
+    ['3', 'delete', 'error'],
+  ] as const)
+    await host.db('operations').insert({ ...before, id: n.repeat(8) + lost, kind, state })
+  await host.look()
+  t.is(await host.runs(lost), false)
+  t.is(host.containers(), 2)
+  t.deepEqual(await host.list(), [kept])
+  // Its creation had failed after all.
+  await host.db('operations').where({ target_id: lost, kind: 'create' }).update({ state: 'error' })
+  await host.look()
+  t.is(host.containers(), 1)
+})

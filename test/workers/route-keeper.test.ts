@@ -201,7 +201,7 @@ test.serial('a crash takes the route away at once, without waiting for the next 
   const keeping = keepRoutes({ db, edge, databaseUrl: url, appsDomain, log, everySeconds: 600 }, ending.signal)
   const has = async () => (await edge.listRoutes()).some(route => route.host === host)
   const until = async (wanted: boolean) => {
-    for (let i = 0; i < 100 && (await has()) !== wanted; i++) await sleep(20)
+    for (let i = 0; i < 1500 && (await has()) !== wanted; i++) await sleep(20)
     return has()
   }
   t.true(await until(true))

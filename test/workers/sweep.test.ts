@@ -30,7 +30,7 @@ test.serial('bodies that nobody refers to are removed, and only those', async t 
   await make.app(user.id, {}, { segmentId: used })
   const { app } = await make.app(user.id, {}, { segmentId: freed })
   await removeApp(db, app.id)
-  const longAgo = new Date(Date.now() - 25 * 3600_000)
+  const longAgo = new Date(Date.now() - usualPatience.drawnSeconds * 1000 - 3600_000)
   await db('segments').where({ id: forgotten }).update({ drawn_at: longAgo })
   await db('segments').where({ id: freed }).update({ zero_since: longAgo })
 

@@ -32,7 +32,7 @@ test.serial('a queue is healthy only while a worker polls it', async t => {
   const worker = await Worker.create({ connection: native, namespace, taskQueue: 'somebody', activities })
   await worker.runUntil(async () => {
     const silent = () => unpolled(client, ['nobody', 'somebody'])
-    for (let attempt = 0; attempt < 100 && (await silent()).length > 1; attempt++)
+    for (let attempt = 0; attempt < 600 && (await silent()).length > 1; attempt++)
       await new Promise(resolve => setTimeout(resolve, 50))
     t.deepEqual(await silent(), ['nobody'], 'it says which one')
   })

@@ -130,10 +130,9 @@ test('a deletion cancels the creation under way and gets its wish', async t => {
   behaviour.set(app.id, 'hangs')
   await lanes.wake(app.id, user.id)
   while ((await operations.find(db, operationId))?.state !== 'running') await sleep(20)
-  const begun = Date.now()
+  // The creation would hang for ever.
   const deletion = await run.command({ id: app.id, owner_id: user.id }, 'delete')
   t.is(deletion.state, 'success')
-  t.true(Date.now() - begun < 10_000)
   t.is((await run.ended(operationId)).state, 'cancelled')
   t.is(await loadApp(db, app.id), undefined)
   await keepHistory(client, 'create-cancelled', app.id)

@@ -67,7 +67,7 @@ test('the current deployment shows the webhook, and follows changes at once, in 
   const hook = await webhookOf(near, ana, app.id)
   t.is(new URL((await current()).webhook).pathname, hook)
   const seen = async () => {
-    for (let i = 0; i < 100 && !(await current(far)).webhook; i++) await sleep(20)
+    for (let i = 0; i < 1500 && !(await current(far)).webhook; i++) await sleep(20)
     return (await current(far)).webhook
   }
   t.is(new URL(await seen()).pathname, hook)

@@ -179,6 +179,6 @@ async function places(app: AppRow): Promise<number> {
 }
 
 async function emptied(what: () => boolean | Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + 5000; !(await what()); await new Promise(resolve => setTimeout(resolve, 10)))
-    if (Date.now() > end) throw new Error('not within 5 s')
+  for (const end = Date.now() + 30_000; !(await what()); await new Promise(resolve => setTimeout(resolve, 10)))
+    if (Date.now() > end) throw new Error('not within 30 s')
 }
