@@ -150,9 +150,11 @@ export function appHostActivities(host: AppHostOptions) {
     },
 
     /** Null when the program answers or stays alive; else why it is not let through, with its last lines in the log. */
-    async passHealthGate(release: Release, started: StartedContainer): Promise<Unhealthy | null> {
+    async passHealthGate(release: Release, { bootId, hostPort }: StartedContainer): Promise<Unhealthy | null> {
       const container = appContainerName(release)
-      const target = started.hostPort === null ? null : { address: release.hostAddress, port: started.hostPort }
+      // A machine that was started anew has ended the container, and may have given its port to another application.
+      const port = bootId === host.bootId ? hostPort : (await run(release, null)).hostPort
+      const target = port === null ? null : { address: release.hostAddress, port }
       const gate = { container, target, timeoutSeconds: host.healthGateSeconds, signal: cancellationSignal() }
       const unhealthy = await passGate(engine, gate)
       if (unhealthy && release.deploymentId) {

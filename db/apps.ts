@@ -1,5 +1,6 @@
 import type { Language } from '../policy/runtimes.ts'
 import { type Db, transaction } from './database.ts'
+import { bootOfApp } from './host-boots.ts'
 import { statement } from './statement.ts'
 
 export type AppStatus = 'created' | 'starting' | 'running' | 'restarting' | 'exited' | 'deleting'
@@ -85,6 +86,8 @@ export interface ServingApp {
   address: string
   /** 0 = no port is known of this boot of its host. */
   host_port: number
+  /** The boot that its host has told of last. */
+  boot_id: string | null
 }
 
 /** Every web application that runs, or only the one of `appId`. */
@@ -93,7 +96,7 @@ export async function servingApps(db: Db, appId?: string): Promise<ServingApp[]>
     .join('hosts', 'hosts.id', 'apps.host_id')
     .whereNotNull('apps.subdomain')
     .where('apps.status', 'running')
-    .select('apps.id', 'apps.subdomain', 'hosts.address')
+    .select('apps.id', 'apps.subdomain', 'hosts.address', 'hosts.boot_id')
     .select(
       db.raw(`case when hosts.boot_id is null or hosts.boot_id = apps.boot_id then coalesce(apps.host_port, 0)
         else 0 end as host_port`),
@@ -119,15 +122,18 @@ export interface Started {
   variablesVersion?: number
 }
 
-/** The container of a release runs. The exit of an earlier run is forgotten. */
+/** The container of a release runs. The exit of an earlier run is forgotten. A port of an earlier boot of the host claims nothing. */
 export async function recordStarted(db: Db, id: string, started: Started): Promise<void> {
   await transaction(db, async trx => {
-    if (started.hostPort !== null) await voidOlderClaims(trx, id, started.hostPort)
+    const host = await bootOfApp(trx, id)
+    const ofThisBoot = !host?.boot_id || host.boot_id === started.bootId
+    const hostPort = ofThisBoot ? started.hostPort : null
+    if (hostPort !== null) await voidOlderClaims(trx, id, hostPort)
     await trx('apps').where({ id }).whereNot('status', 'deleting').update({
       status: 'running',
       release: started.release,
       container_id: started.containerId,
-      host_port: started.hostPort,
+      host_port: hostPort,
       started_at: started.startedAt,
       boot_id: started.bootId,
       variables_running: started.variablesVersion,

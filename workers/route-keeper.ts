@@ -3,15 +3,18 @@ import type { Logger } from 'pino'
 import type { Edge, Route } from '../activities/edge.ts'
 import * as apps from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
-import { isOfEarlierBoot, recordRouted, unroutedBoots } from '../db/host-boots.ts'
+import { isBehind, isOfEarlierBoot, recordRouted, unroutedBoots } from '../db/host-boots.ts'
 import { Notifications } from '../db/notifications.ts'
 import * as operations from '../db/operations.ts'
+import type { Machine } from '../lib/machine.ts'
 
 export interface RouteKeeperOptions {
   db: Db
   edge: Edge
   databaseUrl: string
   appsDomain: string
+  /** Where the proxy runs, and with it this process. */
+  machine: Machine
   log: Logger
   everySeconds?: number
 }
@@ -49,21 +52,23 @@ async function syncBoots(tables: Tables): Promise<void> {
   await recordRouted(tables.db, boots)
 }
 
-type Tables = Pick<RouteKeeperOptions, 'db' | 'edge' | 'appsDomain'>
+type Tables = Pick<RouteKeeperOptions, 'db' | 'edge' | 'appsDomain' | 'machine'>
 
 /** Brings the route of one application in step. One that is gone altogether is left to its deletion and to the full comparison. */
-export async function syncRoute({ db, edge, appsDomain }: Tables, appId: string): Promise<void> {
+export async function syncRoute(tables: Tables, appId: string): Promise<void> {
+  const { db, edge, appsDomain } = tables
   const app = await apps.loadApp(db, appId)
   if (!app?.subdomain) return
   const [serving] = await apps.servingApps(db, appId)
-  if (serving) await setCurrent({ db, edge, appsDomain }, routeOf(serving, appsDomain))
+  if (serving) await setCurrent(tables, routeOf(serving, tables))
   else if (app.status === 'exited') await edge.removeRoute(`${app.subdomain}.${appsDomain}`)
 }
 
 /** Makes the proxy's table equal to the applications that run; resolves to the number of changes. */
-export async function syncRoutes({ db, edge, appsDomain }: Tables): Promise<number> {
+export async function syncRoutes(tables: Tables): Promise<number> {
+  const { db, edge } = tables
   const known = new Map((await edge.listRoutes()).map(route => [route.host, route]))
-  const wanted = (await apps.servingApps(db)).map(app => routeOf(app, appsDomain))
+  const wanted = (await apps.servingApps(db)).map(app => routeOf(app, tables))
   let changed = 0
   for (const route of wanted) {
     const old = known.get(route.host)
@@ -71,7 +76,7 @@ export async function syncRoutes({ db, edge, appsDomain }: Tables): Promise<numb
     if (old && same(old, route)) continue
     // A step has just given the application its next container's address, and records it in a moment.
     if (old && old.port !== 0 && route.port !== 0 && (await operations.isSwitching(db, route.appId))) continue
-    await setCurrent({ db, edge, appsDomain }, route)
+    await setCurrent(tables, route)
     changed++
   }
   for (const stale of known.values()) {
@@ -92,13 +97,14 @@ export async function syncRoutes({ db, edge, appsDomain }: Tables): Promise<numb
 async function setCurrent(tables: Tables, route: Route): Promise<void> {
   await tables.edge.setRoute(route)
   const [now] = await apps.servingApps(tables.db, route.appId)
-  if (now && same(routeOf(now, tables.appsDomain), route)) return
+  if (now && same(routeOf(now, tables), route)) return
   if (await apps.loadApp(tables.db, route.appId)) return syncRoute(tables, route.appId)
   await tables.edge.removeRoute(route.host)
 }
 
-function routeOf(app: apps.ServingApp, appsDomain: string): Route {
-  return { host: `${app.subdomain}.${appsDomain}`, appId: app.id, address: app.address, port: app.host_port }
+function routeOf(app: apps.ServingApp, { appsDomain, machine }: Tables): Route {
+  const port = isBehind(app, machine) ? 0 : app.host_port
+  return { host: `${app.subdomain}.${appsDomain}`, appId: app.id, address: app.address, port }
 }
 
 const same = (a: Route, b: Route): boolean => a.address === b.address && a.port === b.port && a.appId === b.appId

@@ -17,6 +17,7 @@ import { type AppRow, loadApp } from '../../db/apps.ts'
 import type { Db } from '../../db/database.ts'
 import * as operations from '../../db/operations.ts'
 import { SegmentIds } from '../../db/segment-ids.ts'
+import { thisMachine } from '../../lib/machine.ts'
 import { type Config, parseConfig } from '../../policy/config.ts'
 import { installationMark } from '../../policy/ids.ts'
 import { openTemporal } from '../../workers/connect.ts'
@@ -143,6 +144,8 @@ interface PlatformBase {
 export class TestPlatform {
   readonly base: PlatformBase
   readonly hosts = new Map<string, RunningHost>()
+  /** What the worker in this process takes for its machine. */
+  readonly machine = thisMachine()
   readonly #run = randomBytes(3).toString('hex')
   api!: TestApi
 
@@ -195,6 +198,7 @@ export class TestPlatform {
       lanes,
       edge: proxy.edge,
       store,
+      machine: this.machine,
       workflowBundle,
     })
     let stopped: Promise<void> | undefined
@@ -221,6 +225,7 @@ export class TestPlatform {
     const config = parseConfig({ ...process.env, ...this.hostSettings(name, own) }, '/')
     const opened = await openHost(config, this.base.log)
     const parts = bootId ? { ...opened, bootId } : opened
+    if (bootId) this.machine.bootId = bootId
     const running = await startHost(parts)
     let stopped: Promise<void> | undefined
     const stop = () => {

@@ -13,6 +13,7 @@ import { rows } from '../kit/rows.ts'
 
 const database = testDatabase()
 const appsDomain = 'apps.test'
+const machine = { bootId: 'b1', owns: () => true }
 const started = { release: 1, containerId: 'c1', hostPort: 4000, startedAt: new Date(), bootId: 'b1' }
 
 const portOf = async (edge: Edge, host: string) => (await edge.listRoutes()).find(route => route.host === host)?.port
@@ -30,14 +31,14 @@ test.serial('the table becomes what runs: set, moved, and removed when it ended'
   const { db, app, host } = await runningApp()
   const edge = fakeEdge()
   await edge.setRoute({ host: 'gone.apps.test', appId: 'f'.repeat(24), address: '127.0.0.1', port: 1 })
-  await syncRoutes({ db, edge, appsDomain })
+  await syncRoutes({ db, edge, appsDomain, machine })
   t.deepEqual(await edge.listRoutes(), [{ host, appId: app.id, address: '127.0.0.1', port: 4000 }])
-  t.is(await syncRoutes({ db, edge, appsDomain }), 0, 'a second look changes nothing')
+  t.is(await syncRoutes({ db, edge, appsDomain, machine }), 0, 'a second look changes nothing')
   await apps.recordStarted(db, app.id, { ...started, hostPort: 4001 })
-  await syncRoutes({ db, edge, appsDomain })
+  await syncRoutes({ db, edge, appsDomain, machine })
   t.is((await edge.listRoutes())[0]?.port, 4001)
   await apps.recordStopped(db, app.id, { code: 1, oom: false, at: new Date() })
-  await syncRoutes({ db, edge, appsDomain })
+  await syncRoutes({ db, edge, appsDomain, machine })
   t.deepEqual(await edge.listRoutes(), [])
 })
 
@@ -47,7 +48,7 @@ test.serial('a release that just passed its gate keeps the route that its row do
   const { app } = await make.app((await make.user()).id)
   const edge = fakeEdge()
   await edge.setRoute({ host: `${app.subdomain}.${appsDomain}`, appId: app.id, address: '127.0.0.1', port: 5000 })
-  await syncRoutes({ db, edge, appsDomain })
+  await syncRoutes({ db, edge, appsDomain, machine })
   t.is((await edge.listRoutes()).length, 1)
 })
 
@@ -62,10 +63,10 @@ test.serial('a route that a step has just switched is not set back before its ro
     actor: 'test',
   })
   await db('operations').where({ id }).update({ state: 'running' })
-  await syncRoutes({ db, edge, appsDomain })
+  await syncRoutes({ db, edge, appsDomain, machine })
   t.is(await portOf(edge, host), 4009)
   await operations.finish(db, id, { state: 'success' })
-  await syncRoutes({ db, edge, appsDomain })
+  await syncRoutes({ db, edge, appsDomain, machine })
   t.is(await portOf(edge, host), 4000)
 })
 
@@ -80,7 +81,7 @@ test.serial('a held route is set although an operation of its application runs',
     actor: 'test',
   })
   await db('operations').where({ id }).update({ state: 'running' })
-  await syncRoutes({ db, edge, appsDomain })
+  await syncRoutes({ db, edge, appsDomain, machine })
   t.is(await portOf(edge, host), 4000)
 })
 
@@ -89,11 +90,11 @@ test.serial('the name of an application that was restarting when its host reboot
   const edge = fakeEdge()
   await edge.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 4000 })
   await apps.recordStatus(db, app.id, 'restarting')
-  await syncRoutes({ db, edge, appsDomain })
+  await syncRoutes({ db, edge, appsDomain, machine })
   t.is(await portOf(edge, host), 4000)
   await beginBoot(db, 'h1', 'b2')
   t.teardown(() => db('hosts').where({ id: 'h1' }).update({ boot_id: null }))
-  await syncRoutes({ db, edge, appsDomain })
+  await syncRoutes({ db, edge, appsDomain, machine })
   t.is(await portOf(edge, host), 0)
 })
 
@@ -108,7 +109,7 @@ test.serial('an application that is deleted while its route is set does not keep
       await edge.setRoute(route)
     },
   }
-  await syncRoute({ db, edge: late, appsDomain }, app.id)
+  await syncRoute({ db, edge: late, appsDomain, machine }, app.id)
   t.deepEqual(await edge.listRoutes(), [])
 })
 
@@ -118,7 +119,7 @@ test.serial('a crash takes the route away at once, without waiting for the next 
   const edge = fakeEdge()
   const ending = new AbortController()
   const log = pino({ level: 'silent' })
-  const keeping = keepRoutes({ db, edge, databaseUrl: url, appsDomain, log, everySeconds: 600 }, ending.signal)
+  const keeping = keepRoutes({ db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 600 }, ending.signal)
   const has = async () => (await edge.listRoutes()).some(route => route.host === host)
   const until = async (wanted: boolean) => {
     for (let i = 0; i < 100 && (await has()) !== wanted; i++) await sleep(20)
