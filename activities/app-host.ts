@@ -93,7 +93,9 @@ export function appHostActivities(host: AppHostOptions) {
       })
       await volumes.ensure(release.appId, release.diskMb, ownerUid(release))
       const done = await readPrepared(folders)
-      if (done) return { needsInstall: done.install !== null }
+      if (done && done.deploymentId === release.deploymentId) return { needsInstall: done.install !== null }
+      // What has its name and was not prepared for it is of a time that the database has forgotten.
+      for (const name of [appContainerName, buildContainerName]) await engine.remove(name(release))
       await emptySource(folders, ownerOf(release))
       const configured = await bringSource(host, release, folders, ownerOf(release), cancellationSignal())
       const app = await apps.loadApp(db, release.appId)
@@ -101,7 +103,7 @@ export function appHostActivities(host: AppHostOptions) {
       const names = host.traits.configNames
       const where = { volume, app, owner: ownerOf(release), configNames: names, signal: cancellationSignal() }
       const prepared = await planInstall({ ...release, ...configured }, where)
-      await writePrepared(folders, prepared)
+      await writePrepared(folders, { ...prepared, deploymentId: release.deploymentId })
       return { needsInstall: prepared.install !== null }
     },
 
