@@ -94,7 +94,9 @@ export function appHostActivities(host: AppHostOptions) {
       })
       await volumes.ensure(release.appId, release.diskMb, ownerUid(release))
       const done = await readPrepared(folders)
-      if (done) return { needsInstall: done.install !== null }
+      if (done && done.deploymentId === release.deploymentId) return { needsInstall: done.install !== null }
+      // What has its name and was not prepared for it is of a time that the database has forgotten.
+      for (const name of [appContainerName, buildContainerName]) await engine.remove(name(release))
       await emptySource(folders, ownerOf(release))
       const configured = await bringSource(host, release, folders, ownerOf(release), cancellationSignal())
       const app = await apps.loadApp(db, release.appId)
@@ -102,7 +104,7 @@ export function appHostActivities(host: AppHostOptions) {
       const names = host.traits.configNames
       const where = { volume, app, owner: ownerOf(release), configNames: names, signal: cancellationSignal() }
       const prepared = await planInstall({ ...release, ...configured }, where)
-      await writePrepared(folders, prepared)
+      await writePrepared(folders, { ...prepared, deploymentId: release.deploymentId })
       return { needsInstall: prepared.install !== null }
     },
 
@@ -153,7 +155,9 @@ export function appHostActivities(host: AppHostOptions) {
     /** Null when the program answers or stays alive; else why it is not let through, with its last lines in the log. */
     async passHealthGate(release: Release, started: StartedContainer): Promise<Unhealthy | null> {
       const container = appContainerName(release)
-      const { hostPort: port, hostAddress: address } = started
+      // A machine that was started anew has ended the container, and may have given its port to another application.
+      const { hostPort: port, hostAddress: address } =
+        started.bootId === host.bootId ? started : await run(release, null)
       const target = port === null ? null : { address: address ?? release.hostAddress, port }
       const gate = { container, target, timeoutSeconds: host.healthGateSeconds, signal: cancellationSignal() }
       const unhealthy = await passGate(engine, gate)

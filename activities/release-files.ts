@@ -28,6 +28,8 @@ export interface Prepared {
   install: string | null
   /** Release whose installed dependencies serve this one too; null when it has its own or needs none. */
   dependenciesOf: number | null
+  /** The deployment that it was prepared for: after a step back to an older database, numbers of releases are given out once more. */
+  deploymentId?: string | null
 }
 
 /** An empty `source` folder owned by the application; what a killed attempt left is thrown away. */
@@ -81,7 +83,8 @@ export async function dependenciesOf(volume: string, release: number): Promise<s
 export async function lendDependencies(volume: string, to: number, from: number): Promise<void> {
   const lender = (await readPrepared(releaseFolders(volume, from)))?.dependenciesOf ?? from
   if (!(await dependenciesOf(volume, from)) || lender === to) return
-  await writePrepared(releaseFolders(volume, to), { install: null, dependenciesOf: lender })
+  const lent = { ...(await readPrepared(releaseFolders(volume, to))), install: null, dependenciesOf: lender }
+  await writePrepared(releaseFolders(volume, to), lent)
 }
 
 export async function exists(path: string): Promise<boolean> {

@@ -4,6 +4,7 @@ import { openObjectStore } from '../activities/object-store.select.ts'
 import { type Db, transaction } from '../db/database.ts'
 import { readInstallation } from '../db/installation.ts'
 import { databaseName } from '../policy/installation.ts'
+import { withCrashPoints } from '../workers/crash-points.ts'
 import { withInstallation } from './database.ts'
 import type { Installation } from './installation.ts'
 import { recordAct } from './operator.ts'
@@ -23,7 +24,8 @@ export function adoptCommand(program: Command): void {
 
 /** Does it, with an entry in the audit record. Resolves to the installation's id. */
 export async function adopt({ config, dataDir }: Pick<Installation, 'config' | 'dataDir'>, db: Db): Promise<string> {
-  const id = await adoptParts(db, dataDir, await openObjectStore(config.objectStore))
+  const store = withCrashPoints('store', await openObjectStore(config.objectStore))
+  const id = await adoptParts(withCrashPoints('db', db), dataDir, store)
   await transaction(db, trx => recordAct(trx, { action: 'installation.adopt', accountId: null, resource: id }))
   return id
 }

@@ -1,6 +1,7 @@
 import { nginxEdge } from '../activities/edge.nginx.ts'
 import type { Edge } from '../activities/edge.ts'
 import type { Db } from '../db/database.ts'
+import { thisMachine } from '../lib/machine.ts'
 import type { Config } from '../policy/config.ts'
 import { namesAmiss } from '../workers/route-keeper.ts'
 import type { Finding, Manner } from './findings.ts'
@@ -13,7 +14,7 @@ export async function routeFinding(
   edge: Edge = nginxEdge(controlSocket),
 ): Promise<Finding> {
   const name = 'routes'
-  const amiss = await namesAmiss({ db, edge, appsDomain })
+  const amiss = await namesAmiss({ db, edge, appsDomain, machine: thisMachine() })
   const [first] = amiss
   const many = `${(await edge.listRoutes()).length} in the proxy`
   if (first === undefined) return { name, state: `${many}; every application that runs has its own` }

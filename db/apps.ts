@@ -1,5 +1,6 @@
 import type { Language } from '../policy/runtimes.ts'
 import { type Db, transaction } from './database.ts'
+import { bootOfApp } from './host-boots.ts'
 import { statement } from './statement.ts'
 
 export type AppStatus = 'created' | 'starting' | 'running' | 'restarting' | 'exited' | 'deleting'
@@ -87,6 +88,8 @@ export interface ServingApp {
   address: string
   /** 0 = no port is known of this boot of its host. */
   host_port: number
+  /** The boot that its host has told of last. */
+  boot_id: string | null
 }
 
 /** Every web application that runs, or only the one of `appId`. */
@@ -95,7 +98,7 @@ export async function servingApps(db: Db, appId?: string): Promise<ServingApp[]>
     .join('hosts', 'hosts.id', 'apps.host_id')
     .whereNotNull('apps.subdomain')
     .where('apps.status', 'running')
-    .select('apps.id', 'apps.subdomain')
+    .select('apps.id', 'apps.subdomain', 'hosts.boot_id')
     .select(
       db.raw('coalesce(apps.host_address, hosts.address) as address'),
       db.raw(`case when hosts.boot_id is null or hosts.boot_id = apps.boot_id then coalesce(apps.host_port, 0)
@@ -124,10 +127,13 @@ export interface Started {
   variablesVersion?: number
 }
 
-/** The container of a release runs. The exit of an earlier run is forgotten. */
+/** The container of a release runs. The exit of an earlier run is forgotten. A port of an earlier boot of the host claims nothing. */
 export async function recordStarted(db: Db, id: string, started: Started): Promise<void> {
   await transaction(db, async trx => {
-    if (started.hostPort !== null) await voidOlderClaims(trx, id, started.hostPort, started.hostAddress)
+    const host = await bootOfApp(trx, id)
+    const ofThisBoot = !host?.boot_id || host.boot_id === started.bootId
+    const hostPort = ofThisBoot ? started.hostPort : null
+    if (hostPort !== null) await voidOlderClaims(trx, id, hostPort, started.hostAddress)
     await trx('apps')
       .where({ id })
       .whereNot('status', 'deleting')
@@ -135,7 +141,7 @@ export async function recordStarted(db: Db, id: string, started: Started): Promi
         status: 'running',
         release: started.release,
         container_id: started.containerId,
-        host_port: started.hostPort,
+        host_port: hostPort,
         host_address: started.hostAddress ?? null,
         started_at: started.startedAt,
         boot_id: started.bootId,

@@ -1,3 +1,4 @@
+import type { Machine } from '../lib/machine.ts'
 import { type Db, transaction } from './database.ts'
 
 /**
@@ -43,6 +44,29 @@ export async function hostsOf(db: Db, appIds: readonly string[]): Promise<Set<st
 /** Whether no route leads to a port that was given out before this boot. */
 export async function isRouted(db: Db, hostId: string, bootId: string): Promise<boolean> {
   return Boolean(await db('hosts').where({ id: hostId, boot_id: bootId, routed_boot_id: bootId }).first('id'))
+}
+
+export interface HostBoot {
+  address: string
+  /** The boot that the host has told of last; null = none yet. */
+  boot_id: string | null
+}
+
+/** The boot of the host that an application is on, as its host has told it. */
+export async function bootOfApp(db: Db, appId: string): Promise<HostBoot | undefined> {
+  return db('apps')
+    .join('hosts', 'hosts.id', 'apps.host_id')
+    .where('apps.id', appId)
+    .first('hosts.address', 'hosts.boot_id')
+}
+
+/**
+ * Whether a host has not told yet of the boot that it is in: the machine that asks is the host's, and was started anew since. Ports
+ * that were claimed before may be anybody's.
+ */
+export function isBehind(host: HostBoot, machine: Machine): boolean {
+  if (host.boot_id === null || machine.bootId === null || host.boot_id === machine.bootId) return false
+  return machine.owns(host.address)
 }
 
 /** Whether an application was last seen running in an earlier boot of its host. */

@@ -27,7 +27,7 @@ export function verdict(
   if (busy || desired === 'deleted') return 'nothing'
   if (container?.running) {
     if (desired === 'stopped') return 'bring-down'
-    const known = status === 'running' && hostPort === container.hostPort
+    const known = status === 'running' && hostPort === container.hostPort && !rebooted
     return known ? 'nothing' : 'record-start'
   }
   if (status !== 'running') return 'nothing'

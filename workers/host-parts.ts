@@ -1,4 +1,4 @@
-import { mkdir, readFile, statfs } from 'node:fs/promises'
+import { mkdir, statfs } from 'node:fs/promises'
 import { homedir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
@@ -21,6 +21,7 @@ import type { Snapshots } from '../activities/snapshots.ts'
 import type { Volumes } from '../activities/volume.ts'
 import { openVolumes } from '../activities/volume-choice.ts'
 import { type Db, openDatabase } from '../db/database.ts'
+import { thisMachine } from '../lib/machine.ts'
 import { configNames } from '../policy/app-config.ts'
 import type { Config } from '../policy/config.ts'
 import { rootfsMaker } from '../runtimes/rootfs.ts'
@@ -108,7 +109,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
       firewall: look ? firewallState(look) : `off: ${firewallNotice}`,
       users: uid === 0 ? 'one per application' : 'one for all: the host process does not run as root',
     },
-    bootId: (await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => 'unknown')).trim(),
+    bootId: thisMachine().bootId ?? 'unknown',
     placement: placement(),
     snapshots: snapshots(),
     git: gitCli({ caBundle: config.host.caBundle }),

@@ -7,7 +7,7 @@ import type { Volumes } from '../activities/volume.ts'
 import * as apps from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import * as operations from '../db/operations.ts'
-import { currentNotes, decideStrays, type StrayNote } from '../policy/strays.ts'
+import { currentNotes, decideStrays, type StrayNote, strayTerms } from '../policy/strays.ts'
 
 export interface StrayOptions {
   db: Db
@@ -67,7 +67,10 @@ export async function sweepStrays(
     now(),
   )
   if (wrongDatabase)
-    log.error({ applications: ids.size }, 'strays: the database knows nothing of this host; nothing is touched')
+    log.error(
+      { applications: ids.size },
+      'strays: the database knows none of the applications of this host, so it is taken for the wrong one and nothing is touched. Start with the right DATABASE_URL, or restore the database (docs/decisions/one-installation.md)',
+    )
 
   for (const id of aside) notes[id] = { since: now() }
   // Noted before it is touched: only what is noted is brought back.
@@ -91,6 +94,9 @@ async function sideOf(db: Db, id: string, rows: apps.AppRow[]): Promise<'known' 
   return (await operations.wasRemoved(db, id)) ? 'gone' : 'unknown'
 }
 
+/** For whoever wonders where an application went. */
+const wayBack = `It is removed after ${strayTerms.keptDays} days, and comes back when the database knows it again (docs/decisions/one-installation.md).`
+
 async function setAside(
   { engine, volumes, turns, log }: StrayOptions,
   id: string,
@@ -99,11 +105,11 @@ async function setAside(
 ): Promise<void> {
   for (const { name, running } of containers.filter(of(id))) {
     if (!running) continue
-    log.warn({ container: name }, 'strays: a container of no application is stopped')
+    log.warn({ container: name }, `strays: a container that the database has never heard of is stopped. ${wayBack}`)
     await turns(id, () => engine.stop(name, stopGraceSeconds))
   }
   if (!present.includes(id)) return
-  log.warn({ appId: id }, 'strays: the volume of no application is set aside')
+  log.warn({ appId: id }, `strays: a volume that the database has never heard of is set aside. ${wayBack}`)
   await turns(id, () => volumes.setAside(id))
 }
 

@@ -59,13 +59,21 @@ export async function startHost(parts: HostParts) {
   const reads = await serveHost({ engine, volumes, hostId, turns, key, address, port, log })
   await hosts.registerHost(db, { id: hostId, address, readUrl: reads.url, protections, ...parts.capacity })
 
-  await beginBoot(db, hostId, parts.bootId)
+  await beginBoot(withCrashPoints('boot', db), hostId, parts.bootId)
 
   const acting = AbortSignal.any([ending.signal, lease.lost])
   const strays = strayBook(join(hostFolder(config), 'strays.json'))
   const readers = new OutputReaders({ engine, log }, acting)
   const watched = {
-    ...{ db, engine, volumes, turns, hostId, bootId: parts.bootId, log, strays, held: lease.held },
+    db: withCrashPoints('watch', db),
+    engine: withCrashPoints('watch', engine),
+    volumes: withCrashPoints('watch', volumes),
+    strays: withCrashPoints('watch', strays),
+    turns,
+    hostId,
+    bootId: parts.bootId,
+    log,
+    held: lease.held,
     onContainers: (present: readonly ContainerState[]) => readers.see(present),
   }
   const loops = [

@@ -9,6 +9,7 @@ import { openMailer } from '../activities/mailer.select.ts'
 import type { ObjectStore } from '../activities/object-store.ts'
 import { recordActivities } from '../activities/records.ts'
 import type { Db } from '../db/database.ts'
+import { type Machine, thisMachine } from '../lib/machine.ts'
 import { type UpkeepPatience, usualPatience } from '../policy/blob-upkeep.ts'
 import type { Config } from '../policy/config.ts'
 import { takeAutomaticSnapshots } from './automatic-snapshots.ts'
@@ -33,6 +34,7 @@ export interface PlatformParts {
   lanes: Lanes
   edge: Edge
   store: ObjectStore
+  machine?: Machine
   /** Path of a built workflow bundle; the one beside the compiled code when left out. */
   workflowBundle?: string
   /** How long upkeep of blob storage leaves things alone. */
@@ -48,6 +50,7 @@ export async function startPlatformWorker({
   lanes,
   edge,
   store,
+  machine = thisMachine(),
   workflowBundle,
   patience = usualPatience,
 }: PlatformParts) {
@@ -60,7 +63,10 @@ export async function startPlatformWorker({
     runSweep({ db, log, keys: config.sealKeys }, ending.signal),
     keepSchedules({ client, queuePrefix: config.queuePrefix, wanted: config.blob.upkeep, log }, ending.signal),
     takeAutomaticSnapshots({ db, lanes, plans, log }, ending.signal),
-    keepRoutes({ db, edge, databaseUrl: config.databaseUrl, appsDomain: config.appsDomain, log }, ending.signal),
+    keepRoutes(
+      { db, edge, databaseUrl: config.databaseUrl, appsDomain: config.appsDomain, machine, log },
+      ending.signal,
+    ),
     sendMails(
       {
         db,
@@ -86,7 +92,7 @@ export async function startPlatformWorker({
       ...withCrashPoints('records', records),
       ...downgradeRecords(db, plans),
       ...hosted(withCrashPoints('upkeep', blobUpkeep(db, withCrashPoints('store', store), patience))),
-      ...edgeActivities(edge, db),
+      ...edgeActivities(edge, db, machine),
     },
     maxCachedWorkflows: 200,
   })

@@ -3,15 +3,18 @@ import type { Logger } from 'pino'
 import { type Edge, type Route, RouteRefused } from '../activities/edge.ts'
 import * as apps from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
-import { hostsOf, isOfEarlierBoot, recordRouted, unroutedBoots } from '../db/host-boots.ts'
+import { hostsOf, isBehind, isOfEarlierBoot, recordRouted, unroutedBoots } from '../db/host-boots.ts'
 import { Notifications } from '../db/notifications.ts'
 import * as operations from '../db/operations.ts'
+import type { Machine } from '../lib/machine.ts'
 
 export interface RouteKeeperOptions {
   db: Db
   edge: Edge
   databaseUrl: string
   appsDomain: string
+  /** Where the proxy runs, and with it this process. */
+  machine: Machine
   log: Logger
   everySeconds?: number
 }
@@ -77,7 +80,7 @@ function refusals(log: Logger): (refused: readonly Refusal[]) => void {
   }
 }
 
-type Tables = Pick<RouteKeeperOptions, 'db' | 'edge' | 'appsDomain'>
+type Tables = Pick<RouteKeeperOptions, 'db' | 'edge' | 'appsDomain' | 'machine'>
 
 /** A route that the proxy would not have. */
 export interface Refusal {
@@ -94,18 +97,20 @@ export interface Round {
 }
 
 /** Brings the route of one application in step. One that is gone altogether is left to its deletion and to the full comparison. */
-export async function syncRoute({ db, edge, appsDomain }: Tables, appId: string): Promise<void> {
+export async function syncRoute(tables: Tables, appId: string): Promise<void> {
+  const { db, edge, appsDomain } = tables
   const app = await apps.loadApp(db, appId)
   if (!app?.subdomain) return
   const [serving] = await apps.servingApps(db, appId)
-  if (serving) await setCurrent({ db, edge, appsDomain }, routeOf(serving, appsDomain))
+  if (serving) await setCurrent(tables, routeOf(serving, tables))
   else if (app.status === 'exited') await edge.removeRoute(`${app.subdomain}.${appsDomain}`)
 }
 
 /** Makes the proxy's table equal to the applications that run. What the proxy refuses is left out, and holds up nothing else. */
-export async function syncRoutes({ db, edge, appsDomain }: Tables): Promise<Round> {
+export async function syncRoutes(tables: Tables): Promise<Round> {
+  const { db, edge } = tables
   const known = new Map((await edge.listRoutes()).map(route => [route.host, route]))
-  const wanted = (await apps.servingApps(db)).map(app => routeOf(app, appsDomain))
+  const wanted = (await apps.servingApps(db)).map(app => routeOf(app, tables))
   const round: Round = { changed: 0, refused: [] }
 
   async function change({ host, appId }: Route, old: Route | undefined, work: () => Promise<void>): Promise<void> {
@@ -124,7 +129,7 @@ export async function syncRoutes({ db, edge, appsDomain }: Tables): Promise<Roun
     if (old && same(old, route)) continue
     // A step has just given the application its next container's address, and records it in a moment.
     if (old && old.port !== 0 && route.port !== 0 && (await operations.isSwitching(db, route.appId))) continue
-    await change(route, old, () => setCurrent({ db, edge, appsDomain }, route))
+    await change(route, old, () => setCurrent(tables, route))
   }
   for (const stale of known.values()) {
     // A release that just passed its gate has its route a moment before its row says so.
@@ -150,9 +155,10 @@ async function held(edge: Edge, old: Route): Promise<boolean> {
 }
 
 /** Names of applications that run and whose route in the proxy is another one, or is not there. */
-export async function namesAmiss({ db, edge, appsDomain }: Tables): Promise<string[]> {
+export async function namesAmiss(tables: Tables): Promise<string[]> {
+  const { db, edge } = tables
   const known = new Map((await edge.listRoutes()).map(route => [route.host, route]))
-  const wanted = (await apps.servingApps(db)).map(app => routeOf(app, appsDomain))
+  const wanted = (await apps.servingApps(db)).map(app => routeOf(app, tables))
   return wanted
     .filter(route => {
       const has = known.get(route.host)
@@ -165,13 +171,14 @@ export async function namesAmiss({ db, edge, appsDomain }: Tables): Promise<stri
 async function setCurrent(tables: Tables, route: Route): Promise<void> {
   await tables.edge.setRoute(route)
   const [now] = await apps.servingApps(tables.db, route.appId)
-  if (now && same(routeOf(now, tables.appsDomain), route)) return
+  if (now && same(routeOf(now, tables), route)) return
   if (await apps.loadApp(tables.db, route.appId)) return syncRoute(tables, route.appId)
   await tables.edge.removeRoute(route.host)
 }
 
-function routeOf(app: apps.ServingApp, appsDomain: string): Route {
-  return { host: `${app.subdomain}.${appsDomain}`, appId: app.id, address: app.address, port: app.host_port }
+function routeOf(app: apps.ServingApp, { appsDomain, machine }: Tables): Route {
+  const port = isBehind(app, machine) ? 0 : app.host_port
+  return { host: `${app.subdomain}.${appsDomain}`, appId: app.id, address: app.address, port }
 }
 
 const same = (a: Route, b: Route): boolean => a.address === b.address && a.port === b.port && a.appId === b.appId

@@ -1,7 +1,8 @@
 -- The routes of applications: a shared dictionary that every nginx worker reads, and a file of JSON lines that outlives
 -- the proxy. A line says one change; later lines win, so a change is one short append. Every line is preceded by its
 -- line break: a line torn by a full disk then never swallows the next one. The first line names the boot of the machine:
--- ports are dealt anew in each, so routes of another boot are held (port 0) until they are set again.
+-- ports are dealt anew in each, so routes of another boot are held (port 0) until they are set again. A change that cannot be
+-- written holds in the dictionary all the same, and the file then names no boot.
 local dict = ngx.shared.routes
 local meta = ngx.shared.routes_meta
 
@@ -52,7 +53,10 @@ local function rewrite()
     if value then lines[#lines + 1] = record(host, value) end
   end
   local ok, failure = write(file .. '.new', 'w', table.concat(lines, '\n'))
-  if not ok then return nil, failure end
+  if not ok then
+    os.remove(file .. '.new') -- half of it, on a disk that is full
+    return nil, failure
+  end
   local renamed, rename_failure = os.rename(file .. '.new', file)
   if not renamed then return nil, rename_failure end
   meta:set('lines', #lines - 1)
@@ -68,6 +72,17 @@ local function append(line)
   local lines = meta:incr('lines', 1, 0)
   -- The change is safe already; a failed rewrite is tried again with the next change.
   if lines > 1000 + 2 * (meta:get('kept') or 0) then rewrite() end
+  return true
+end
+
+-- The file is behind the dictionary: a proxy that starts from it holds its routes. One byte in place needs no room on the disk.
+local function disown()
+  if meta:get('other_boot') then return true end
+  local handle = io.open(file, 'r+')
+  if not handle then return false end
+  local written = handle:write('#')
+  if not handle:close() or not written then return false end
+  meta:set('other_boot', true)
   return true
 end
 
@@ -106,8 +121,9 @@ function M.change(line)
     local ok, reason = put(host, value)
     if not ok then return nil, reason end
     ok, reason = append(line)
-    if not ok then put(host, old) end
-    return ok, reason
+    if ok or disown() then return true end
+    put(host, old)
+    return nil, reason
   end)
 end
 
@@ -129,12 +145,15 @@ function M.replace(text)
         if not ok then return nil, failure end
       end
     end
-    return rewrite()
+    local ok, failure = rewrite()
+    if ok or disown() then return true end
+    return nil, failure
   end)
 end
 
--- The whole table as JSON lines.
+-- The whole table as JSON lines. Who asks comes regularly: a file that is behind is tried again.
 function M.list()
+  if meta:get('other_boot') then exclusively(rewrite) end
   local lines = {}
   for _, host in ipairs(dict:get_keys(0)) do
     local value = dict:get(host)

@@ -17,6 +17,7 @@ import { type AppRow, loadApp } from '../../db/apps.ts'
 import type { Db } from '../../db/database.ts'
 import * as operations from '../../db/operations.ts'
 import { SegmentIds } from '../../db/segment-ids.ts'
+import { thisMachine } from '../../lib/machine.ts'
 import { type Config, parseConfig } from '../../policy/config.ts'
 import { installationMark } from '../../policy/ids.ts'
 import { openTemporal } from '../../workers/connect.ts'
@@ -143,6 +144,8 @@ interface PlatformBase {
 export class TestPlatform {
   readonly base: PlatformBase
   readonly hosts = new Map<string, RunningHost>()
+  /** What the worker in this process takes for its machine. */
+  readonly machine = thisMachine()
   readonly #run = randomBytes(3).toString('hex')
   api!: TestApi
 
@@ -195,6 +198,7 @@ export class TestPlatform {
       lanes,
       edge: proxy.edge,
       store,
+      machine: this.machine,
       workflowBundle,
     })
     let stopped: Promise<void> | undefined
@@ -224,6 +228,7 @@ export class TestPlatform {
   ): Promise<RunningHost> {
     const config = parseConfig({ ...process.env, ...this.hostSettings(name, own) }, '/')
     const parts = { ...(await openHost(config, this.base.log)), ...changed }
+    if (changed.bootId) this.machine.bootId = changed.bootId
     const running = await startHost(parts)
     let stopped: Promise<void> | undefined
     const stop = () => {

@@ -15,6 +15,7 @@ const table: [what: string, observed: Observation, circumstances: Circumstances,
   ['an exit that was seen is final', ended, calm, 'record-exit'],
   ['after a reboot what ran is brought back', ended, { ...calm, rebooted: true }, 'bring-back'],
   ['a container that the engine lost is made again', { ...running, container: null }, calm, 'bring-back'],
+  ['what was started by hand after a reboot is recorded', running, { ...calm, rebooted: true }, 'record-start'],
   [
     'what was stopped on purpose stays so after a reboot',
     { ...ended, status: 'exited', desired: 'stopped' },

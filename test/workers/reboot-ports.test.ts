@@ -6,7 +6,7 @@ import { routeGate } from '../../activities/route-gate.ts'
 import * as apps from '../../db/apps.ts'
 import { beginBoot, isRouted } from '../../db/host-boots.ts'
 import { up } from '../../db/migrations/015-host-boots.ts'
-import { keepRoutes } from '../../workers/route-keeper.ts'
+import { keepRoutes, syncRoutes } from '../../workers/route-keeper.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
 import { ask, startOrigin } from '../kit/origin.ts'
@@ -15,6 +15,8 @@ import { rows } from '../kit/rows.ts'
 
 const database = testDatabase()
 const appsDomain = 'apps.localhost'
+/** The machine of the hosts and the proxy, in one of its boots. */
+const machineIn = (bootId: string) => ({ bootId, owns: () => true })
 const log = pino({ level: 'silent' })
 
 /** A web application of an owner of its own on this host. */
@@ -50,8 +52,11 @@ test('a machine that comes back deals ports anew: no name ever answers with anot
   const [a, b] = [await webApp(hostId), await webApp(hostId)]
   const proxy = await startProxy()
   t.teardown(() => proxy.stop())
-  const keeper = (signal: AbortSignal) =>
-    keepRoutes({ db, edge: proxy.edge, databaseUrl: url, appsDomain, log, everySeconds: 1 }, signal)
+  const keeper = (bootId: string, { signal }: AbortController) =>
+    keepRoutes(
+      { db, edge: proxy.edge, databaseUrl: url, appsDomain, machine: machineIn(bootId), log, everySeconds: 1 },
+      signal,
+    )
   const page = (host: string) => ask(proxy.port, host).catch(error => ({ status: 0, body: String(error) }))
 
   await beginBoot(db, hostId, 'boot-1')
@@ -62,7 +67,7 @@ test('a machine that comes back deals ports anew: no name ever answers with anot
   await apps.recordStarted(db, a.id, startedAt(one.port, 'boot-1'))
   await apps.recordStarted(db, b.id, startedAt(two.port, 'boot-1'))
   const first = new AbortController()
-  const kept = keeper(first.signal)
+  const kept = keeper('boot-1', first)
   await comesTrue(async () => (await page(a.host)).body === 'A' && (await page(b.host)).body === 'B')
 
   // The machine goes down with everything on it, and comes back: first the proxy, with what it remembers.
@@ -86,12 +91,18 @@ test('a machine that comes back deals ports anew: no name ever answers with anot
   const { headers } = await ask(proxy.port, a.host)
   t.truthy(headers['retry-after'])
 
+  // A keeper that is there before the host does not believe its rows, whatever listens on their ports by now.
+  one.says = 'B'
+  await syncRoutes({ db, edge: proxy.edge, appsDomain, machine: machineIn('boot-2') })
+  t.is((await page(a.host)).status, 503)
+  one.says = null
+
   // Then the host, while nobody tells the proxy anything yet: nothing with a port is started.
   await beginBoot(db, hostId, 'boot-2')
   const opens = routeGate(db, hostId, 'boot-2', 20)(new AbortController().signal)
   t.is(await Promise.race([opens, sleep(300, 'waits')]), 'waits')
   const second = new AbortController()
-  const keeping = keeper(second.signal)
+  const keeping = keeper('boot-2', second)
   await opens
 
   // B's container is first, and gets the port that A had.
@@ -138,28 +149,33 @@ test('ports of an earlier boot are nobody’s, also one that is recorded late', 
   t.like((await apps.servingApps(db, app.id))[0], { host_port: 0 })
   await apps.recordStarted(db, app.id, startedAt(2, 'boot-2'))
   t.like((await apps.servingApps(db, app.id))[0], { host_port: 2 })
+  await apps.recordStarted(db, (await webApp(hostId)).id, startedAt(2, 'boot-1'))
+  t.like((await apps.servingApps(db, app.id))[0], { host_port: 2 }, 'what comes late takes no port from anybody')
   t.false(await isRouted(db, hostId, 'boot-2'))
   await beginBoot(db, hostId, 'boot-2')
   t.like(await apps.loadApp(db, app.id), { host_port: 2 }, 'a host process that starts anew changes nothing')
 })
 
-test('claims of one port that are there already are settled by the migration: the newest start is believed', async t => {
-  const { db } = await database
-  const hostId = 'before'
-  const [a, b, c] = [await webApp(hostId), await webApp(hostId), await webApp(hostId)]
-  let ports: string[] = []
-  const migrating = db.transaction(async trx => {
-    await trx.raw('drop index apps_host_port')
-    await trx.raw('alter table hosts drop column boot_id, drop column routed_boot_id')
-    const claim = (id: string, host_port: number, started_at: string | null) =>
-      trx('apps').where({ id }).update({ host_port, started_at })
-    await claim(a.id, 5000, '2026-01-01')
-    await claim(b.id, 5000, '2026-01-02')
-    await claim(c.id, 5000, null)
-    await up(trx)
-    ports = await trx('apps').where({ host_id: hostId, host_port: 5000 }).pluck('id')
-    throw new Error('seen')
-  })
-  await t.throwsAsync(migrating, { message: 'seen' })
-  t.deepEqual(ports, [b.id])
-})
+test.serial(
+  'claims of one port that are there already are settled by the migration: the newest start is believed',
+  async t => {
+    const { db } = await database
+    const hostId = 'before'
+    const [a, b, c] = [await webApp(hostId), await webApp(hostId), await webApp(hostId)]
+    let ports: string[] = []
+    const migrating = db.transaction(async trx => {
+      await trx.raw('drop index apps_host_port')
+      await trx.raw('alter table hosts drop column boot_id, drop column routed_boot_id')
+      const claim = (id: string, host_port: number, started_at: string | null) =>
+        trx('apps').where({ id }).update({ host_port, started_at })
+      await claim(a.id, 5000, '2026-01-01')
+      await claim(b.id, 5000, '2026-01-02')
+      await claim(c.id, 5000, null)
+      await up(trx)
+      ports = await trx('apps').where({ host_id: hostId, host_port: 5000 }).pluck('id')
+      throw new Error('seen')
+    })
+    await t.throwsAsync(migrating, { message: 'seen' })
+    t.deepEqual(ports, [b.id])
+  },
+)

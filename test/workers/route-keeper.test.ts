@@ -16,6 +16,7 @@ import { rows } from '../kit/rows.ts'
 
 const database = testDatabase()
 const appsDomain = 'apps.test'
+const machine = { bootId: 'b1', owns: () => true }
 const started = { release: 1, containerId: 'c1', hostPort: 4000, startedAt: new Date(), bootId: 'b1' }
 
 const portOf = async (edge: Edge, host: string) => (await edge.listRoutes()).find(route => route.host === host)?.port
@@ -33,14 +34,18 @@ test.serial('the table becomes what runs: set, moved, and removed when it ended'
   const { db, app, host } = await runningApp()
   const edge = fakeEdge()
   await edge.setRoute({ host: 'gone.apps.test', appId: 'f'.repeat(24), address: '127.0.0.1', port: 1 })
-  await syncRoutes({ db, edge, appsDomain })
+  await syncRoutes({ db, edge, appsDomain, machine })
   t.deepEqual(await edge.listRoutes(), [{ host, appId: app.id, address: '127.0.0.1', port: 4000 }])
-  t.deepEqual(await syncRoutes({ db, edge, appsDomain }), { changed: 0, refused: [] }, 'a second look changes nothing')
+  t.deepEqual(
+    await syncRoutes({ db, edge, appsDomain, machine }),
+    { changed: 0, refused: [] },
+    'a second look changes nothing',
+  )
   await apps.recordStarted(db, app.id, { ...started, hostPort: 4001 })
-  await syncRoutes({ db, edge, appsDomain })
+  await syncRoutes({ db, edge, appsDomain, machine })
   t.is((await edge.listRoutes())[0]?.port, 4001)
   await apps.recordStopped(db, app.id, { code: 1, oom: false, at: new Date() })
-  await syncRoutes({ db, edge, appsDomain })
+  await syncRoutes({ db, edge, appsDomain, machine })
   t.deepEqual(await edge.listRoutes(), [])
 })
 
@@ -50,7 +55,7 @@ test.serial('a release that just passed its gate keeps the route that its row do
   const { app } = await make.app((await make.user()).id)
   const edge = fakeEdge()
   await edge.setRoute({ host: `${app.subdomain}.${appsDomain}`, appId: app.id, address: '127.0.0.1', port: 5000 })
-  await syncRoutes({ db, edge, appsDomain })
+  await syncRoutes({ db, edge, appsDomain, machine })
   t.is((await edge.listRoutes()).length, 1)
 })
 
@@ -65,10 +70,10 @@ test.serial('a route that a step has just switched is not set back before its ro
     actor: 'test',
   })
   await db('operations').where({ id }).update({ state: 'running' })
-  await syncRoutes({ db, edge, appsDomain })
+  await syncRoutes({ db, edge, appsDomain, machine })
   t.is(await portOf(edge, host), 4009)
   await operations.finish(db, id, { state: 'success' })
-  await syncRoutes({ db, edge, appsDomain })
+  await syncRoutes({ db, edge, appsDomain, machine })
   t.is(await portOf(edge, host), 4000)
 })
 
@@ -83,7 +88,7 @@ test.serial('a held route is set although an operation of its application runs',
     actor: 'test',
   })
   await db('operations').where({ id }).update({ state: 'running' })
-  await syncRoutes({ db, edge, appsDomain })
+  await syncRoutes({ db, edge, appsDomain, machine })
   t.is(await portOf(edge, host), 4000)
 })
 
@@ -92,11 +97,11 @@ test.serial('the name of an application that was restarting when its host reboot
   const edge = fakeEdge()
   await edge.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 4000 })
   await apps.recordStatus(db, app.id, 'restarting')
-  await syncRoutes({ db, edge, appsDomain })
+  await syncRoutes({ db, edge, appsDomain, machine })
   t.is(await portOf(edge, host), 4000)
   await beginBoot(db, 'h1', 'b2')
   t.teardown(() => db('hosts').where({ id: 'h1' }).update({ boot_id: null }))
-  await syncRoutes({ db, edge, appsDomain })
+  await syncRoutes({ db, edge, appsDomain, machine })
   t.is(await portOf(edge, host), 0)
 })
 
@@ -119,7 +124,7 @@ test.serial('a route that the proxy refuses holds up no other, and is tried agai
   const edge = choosy(({ host }) => refusing && host === odd.host)
   const ofOthers = { host: 'gone.apps.test', appId: 'f'.repeat(24), address: '127.0.0.1', port: 1 }
   await edge.setRoute(ofOthers)
-  const tables = { db, edge, appsDomain }
+  const tables = { db, edge, appsDomain, machine }
   t.deepEqual((await syncRoutes(tables)).refused, [
     { host: odd.host, appId: odd.app.id, why: 'not this one', leads: false },
   ])
@@ -141,7 +146,7 @@ test.serial('a refused change of a route leaves its name nowhere, not where the 
   const { db, host } = await runningApp(4111)
   const edge = choosy(({ port }) => port === 4111)
   await edge.setRoute({ host, appId: 'e'.repeat(24), address: '127.0.0.1', port: 1 })
-  t.like((await syncRoutes({ db, edge, appsDomain })).refused, [{ host, leads: false }])
+  t.like((await syncRoutes({ db, edge, appsDomain, machine })).refused, [{ host, leads: false }])
   t.is(await portOf(edge, host), 0)
 })
 
@@ -163,7 +168,10 @@ test.serial(
     await beginBoot(db, 'h2', 'b3')
     t.teardown(() => db('hosts').update({ boot_id: null }))
     const ending = new AbortController()
-    const keeping = keepRoutes({ db, edge, databaseUrl: url, appsDomain, log, everySeconds: 0.05 }, ending.signal)
+    const keeping = keepRoutes(
+      { db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 0.05 },
+      ending.signal,
+    )
     await comesTrue(() => isRouted(db, 'h2', 'b3'))
     t.false(await isRouted(db, 'h1', 'b3'))
     await comesTrue(async () => told().length > 0)
@@ -188,7 +196,7 @@ test.serial('an application that is deleted while its route is set does not keep
       await edge.setRoute(route)
     },
   }
-  await syncRoute({ db, edge: late, appsDomain }, app.id)
+  await syncRoute({ db, edge: late, appsDomain, machine }, app.id)
   t.deepEqual(await edge.listRoutes(), [])
 })
 
@@ -198,7 +206,7 @@ test.serial('a crash takes the route away at once, without waiting for the next 
   const edge = fakeEdge()
   const ending = new AbortController()
   const log = pino({ level: 'silent' })
-  const keeping = keepRoutes({ db, edge, databaseUrl: url, appsDomain, log, everySeconds: 600 }, ending.signal)
+  const keeping = keepRoutes({ db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 600 }, ending.signal)
   const has = async () => (await edge.listRoutes()).some(route => route.host === host)
   const until = async (wanted: boolean) => {
     for (let i = 0; i < 1500 && (await has()) !== wanted; i++) await sleep(20)

@@ -1,0 +1,102 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import test from 'ava'
+import { diesAt } from '../crash/crash-kit.ts'
+import { startEntry } from '../kit/entry.ts'
+import { bareDocker } from '../kit/host-remains.ts'
+import { named } from '../kit/origin.ts'
+import { type Deployed, testPlatform } from '../kit/platform.ts'
+import { nodeProgram } from '../kit/programs.ts'
+import { workflowBundle } from '../kit/workflow-bundle.ts'
+
+const started = testPlatform({ worker: false })
+
+const containerOf = ({ id }: Deployed) => bareDocker.getContainer(`berth-${id}-1`)
+
+async function portOf(app: Deployed): Promise<number> {
+  const { NetworkSettings } = await containerOf(app).inspect()
+  const [binding] = Object.values(NetworkSettings.Ports).flat()
+  return Number(binding!.HostPort)
+}
+
+/** The same container, made by hand so that the engine gives it this port. */
+async function makeOn(port: number, app: Deployed): Promise<void> {
+  const { Name, Config, HostConfig } = await containerOf(app).inspect()
+  await containerOf(app).remove({ force: true })
+  const bindings = Object.keys(HostConfig.PortBindings).map(exposed => [
+    exposed,
+    [{ HostIp: '127.0.0.1', HostPort: String(port) }],
+  ])
+  await bareDocker.createContainer({
+    ...Config,
+    name: Name.slice(1),
+    HostConfig: { ...HostConfig, PortBindings: Object.fromEntries(bindings) },
+  })
+}
+
+test('after a reboot that deals the ports of several owners anew, no name is ever answered by another one’s program', async t => {
+  t.timeout(240_000)
+  const platform = await started
+  const { base, db, api } = platform
+  const worker = await platform.startWorker()
+  const say = (name: string) => `this is ${name}`
+  const deployed = async (name: string) =>
+    platform.deploy(await api.makeUser(), nodeProgram(say(name)), { MEMORY: '512' })
+  const [a, b, e] = await Promise.all([deployed('a'), deployed('b'), deployed('e')])
+  await worker.stop()
+
+  // The power goes while another one's creation is under way: its program is healthy, its address not known to the proxy yet.
+  base.settings.WORKFLOW_BUNDLE = await workflowBundle(base.folder)
+  const armed = startEntry('worker', { ...base.settings, CRASH_POINT: 'edge.setRoute:before' })
+  await armed.ready
+  const d = await platform.upload(await api.makeUser(), nodeProgram(say('d')), { MEMORY: '512' })
+  t.is(d.status, 200, d.text)
+  await diesAt(t, armed, 'edge.setRoute:before')
+  const apps = { a, b, d, e }
+  await platform.hosts.get('a')?.stop()
+  await base.proxy.kill('SIGKILL')
+  const [portA, portD, portE] = await Promise.all([a, d, e].map(portOf))
+  await Promise.all(Object.values(apps).map(app => containerOf(app).kill()))
+
+  // Each gets the port of another one, and the last one a port that it can never have.
+  const taken = await named('somebody else')
+  t.teardown(() => taken.stop())
+  await makeOn(portA!, b)
+  await makeOn(portD!, a)
+  await makeOn(portE!, d)
+  await makeOn(taken.port, e)
+
+  const file = base.proxy.config.edge.routesFile
+  writeFileSync(file, readFileSync(file, 'utf8').replace(/"boot":"[^"]+"/, '"boot":"of-before"'))
+  await base.proxy.start()
+  const seen: Record<string, Set<string>> = { a: new Set(), b: new Set(), d: new Set(), e: new Set() }
+  let over = false
+  const asking = Object.entries(apps).map(async ([name, { domain }]) => {
+    while (!over) {
+      const { status, body } = await platform.page(domain).catch(error => ({ status: 0, body: String(error) }))
+      seen[name]!.add(status === 200 ? body : String(status))
+    }
+  })
+  const statuses = () => Promise.all(Object.values(apps).map(async app => (await platform.page(app.domain)).status))
+
+  // Somebody starts containers by hand, and the worker is there before the host: what the rows say is of before.
+  await Promise.all([a, b, d].map(app => containerOf(app).start()))
+  platform.machine.bootId = 'another-boot'
+  await platform.startWorker()
+  t.like(await platform.ended(d.operationId), { state: 'success', code: null })
+  t.deepEqual(await statuses(), [503, 503, 503, 503])
+
+  await platform.startHost('a', {}, { bootId: 'another-boot' })
+  for (const [name, app] of Object.entries({ a, b, d })) await platform.serves(app.domain, say(name), 60)
+  const refused = () => db('operations').where({ target_id: e.id, actor: 'host-watch', state: 'error' }).first('id')
+  await platform.until(refused, 60, 'the last one does not start')
+  t.deepEqual(await statuses(), [200, 200, 200, 503])
+  over = true
+  await Promise.all(asking)
+  for (const name of ['a', 'b', 'd'])
+    t.deepEqual(
+      [...seen[name]!].filter(text => !/^\d+$/.test(text)),
+      [say(name)],
+      name,
+    )
+  t.deepEqual([...seen.e!], ['503'])
+})
