@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import type { AppHostOptions } from '../../activities/app-host-options.ts'
+import { buildNetwork } from '../../activities/container-spec.ts'
 import { installRelease } from '../../activities/install.ts'
 import type { Release } from '../../activities/release.ts'
 import { releaseFolders } from '../../activities/release-files.ts'
@@ -15,7 +16,7 @@ import { rows } from '../kit/rows.ts'
 const database = testDatabase()
 const docker = realDocker()
 test.before(() => docker.prepare())
-test.after.always(() => docker.clean(`berth-${docker.run}-tenant`))
+test.after.always(() => docker.clean(buildNetwork(docker.run).name))
 
 test('an install step that prints without end keeps this process small, and its log within its size', async t => {
   t.timeout(110_000)
