@@ -1,7 +1,7 @@
 import type { Db } from '../db/database.ts'
 import type { AppTurns } from './app-turns.ts'
 import type { Archives } from './archive.ts'
-import type { ContainerHost } from './container-host.ts'
+import type { ContainerHost, DiskLimits } from './container-host.ts'
 import type { HostTraits } from './container-spec.ts'
 import type { FetchRequest, Git } from './git.ts'
 import type { ObjectStore } from './object-store.ts'
@@ -25,6 +25,8 @@ export interface AppHostOptions {
   store: ObjectStore
   traits: HostTraits
   healthGateSeconds: number
+  /** What each container of an application may ask of the disks; left out = anything. */
+  disk?: (appId: string) => Promise<DiskLimits | null>
   placement: Placement
   snapshots: Snapshots
   /** Turns on each application of this host, shared with its reads and its watch: a paused container cannot be stopped. */

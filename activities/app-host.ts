@@ -69,9 +69,9 @@ export function appHostActivities(host: AppHostOptions) {
     const { version, values } = await host.variables(release)
     await volumes.ensure(release.appId, release.diskMb, uid)
     const dependencies = await dependenciesOf(volumes.path(release.appId), release.number)
-    const spec = fingerprinted(
-      appContainer({ ...release, uid }, { files: folders.files, dependencies }, values, host.traits),
-    )
+    const disk = await host.disk?.(release.appId)
+    const places = { files: folders.files, dependencies }
+    const spec = fingerprinted({ ...appContainer({ ...release, uid }, places, values, host.traits), disk })
     await engine.ensureNetwork(networkOf(release))
     await imageWithin(engine, spec.image, { seconds: imageSeconds, signal: cancellationSignal() })
     if (spec.publish) await host.routed?.(cancellationSignal())

@@ -32,6 +32,18 @@ export interface ContainerSpec {
   stopTimeoutSeconds: number
   runtime: 'runc' | 'runsc'
   tmpMb: number
+  /** Left out or null: nothing holds it. */
+  disk?: DiskLimits | null
+}
+
+/** What one container may ask of disks, in MB and operations a second each way; 0 = no limit. */
+export interface DiskLimits {
+  mbps: number
+  iops: number
+  /** Device of the application's own file system, read and written within the limits. */
+  own: string | null
+  /** The disk that the images lie on, read within the limits: what is held up while it writes there could hold up others. */
+  host: string | null
 }
 
 export interface ContainerState {

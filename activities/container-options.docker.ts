@@ -1,6 +1,6 @@
 import type { ContainerCreateOptions } from 'dockerode'
 import { cpuSharesFor, openFilesFor } from '../policy/sizes.ts'
-import type { ContainerSpec } from './container-host.ts'
+import type { ContainerSpec, DiskLimits } from './container-host.ts'
 
 /** The hardening that no container of Berth is without; the reasons stand in docs/decisions/containers.md. */
 const hardened = {
@@ -44,7 +44,8 @@ export function createOptions(spec: ContainerSpec): ContainerCreateOptions {
       Memory: memory,
       MemorySwap: memory,
       NanoCpus: Math.round(spec.cpus * 1e9),
-      // No weight for disks: where the kernel has none, the engine then starts no container at all.
+      // Limits and no weight for disks: where the kernel has no weights, the engine then starts no container at all.
+      ...(spec.disk ? diskOptions(spec.disk) : {}),
       CpuShares: cpuSharesFor(spec.memoryMb),
       PidsLimit: spec.pidsLimit,
       Ulimits: [
@@ -66,6 +67,20 @@ export function createOptions(spec: ContainerSpec): ContainerCreateOptions {
         ? { [`${spec.publish.port}/tcp`]: [{ HostIp: spec.publish.address, HostPort: '' }] }
         : {},
     },
+  }
+}
+
+const megabyte = 1024 * 1024
+
+/** An engine whose kernel cannot limit says so in a warning, and starts the container without. */
+function diskOptions({ mbps, iops, own, host }: DiskLimits): ContainerCreateOptions['HostConfig'] {
+  const rates = (devices: (string | null)[], Rate: number) =>
+    Rate === 0 ? [] : devices.flatMap(Path => (Path ? [{ Path, Rate }] : []))
+  return {
+    BlkioDeviceReadBps: rates([own, host], mbps * megabyte),
+    BlkioDeviceReadIOps: rates([own, host], iops),
+    BlkioDeviceWriteBps: rates([own], mbps * megabyte),
+    BlkioDeviceWriteIOps: rates([own], iops),
   }
 }
 

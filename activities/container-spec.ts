@@ -39,6 +39,14 @@ export function tenantNetwork(ownerId: string, hostId: string): NetworkSpec {
   return { name: `berth-${hostId}-${ownerId}`, labels: { [labels.host]: hostId, [labels.owner]: ownerId } }
 }
 
+/**
+ * The one network of all builds on a host, apart from every application's: what is open to builds, such as their proxy, is told by the
+ * bridge. Containers in it cannot talk to each other either. It stays, as builds come and go: one range, however many owners.
+ */
+export function buildNetwork(hostId: string): NetworkSpec {
+  return { name: `berth-${hostId}-builds`, labels: { [labels.host]: hostId, [labels.role]: 'build' } }
+}
+
 /** The container that runs a release. `env` are the application's own variables. The port the platform gives always wins. */
 export function appContainer(
   release: Release,
@@ -55,6 +63,7 @@ export function appContainer(
       : []
   return {
     ...common(release, host),
+    network: tenantNetwork(release.ownerId, host.id).name,
     name: appContainerName(release),
     image: runtime.image(release.runtimeVersion),
     command: ['sh', '-c', start],
@@ -74,6 +83,7 @@ export function buildContainer(release: Release, source: string, install: string
   const ca = host.caBundle === null ? [] : [{ source: host.caBundle, target: build.caFile, readOnly: true }]
   return {
     ...common(release, host),
+    network: buildNetwork(host.id).name,
     name: buildContainerName(release),
     image: runtimes[release.language].buildImage(release.runtimeVersion),
     command: ['sh', '-c', install],
@@ -98,7 +108,6 @@ function common(release: Release, host: HostTraits) {
   return {
     user: `${release.uid}:${release.uid}`,
     workingDir: '/app',
-    network: tenantNetwork(release.ownerId, host.id).name,
     stopTimeoutSeconds: stopGraceSeconds,
     runtime: host.runtime,
   }

@@ -9,10 +9,10 @@ import {
   type OpenedFirewall,
 } from './firewall.ts'
 import { forwardParent, jumpsTo, planFirewall, rulesOf, type WantedChain } from './firewall-plan.ts'
-import { bridgePrefix, chainName } from './network-names.ts'
+import { bridgePrefix, buildBridgePrefix, chainName } from './network-names.ts'
 
 export interface IptablesOptions extends Omit<FirewallTraits, 'counter'> {
-  /** Bridges the rules are for; a trailing + stands for any ending. */
+  /** Bridges of applications; a trailing + stands for any ending. */
   bridges: string
   /** Beginning of the names of our chains. */
   name: string
@@ -27,6 +27,7 @@ type Tool = 'iptables' | 'ip6tables'
 /** Chains of our own, filled in one commit and reached by jumps that stand first, so that applying and removing can be repeated. */
 export function iptablesFirewall(options: IptablesOptions): Firewall {
   const { bridges, name, olderBridges = async () => [], through = [], ...traits } = options
+  const own = [bridges, traits.builds.bridges]
   const input = `${name}-INPUT`
   const forward = `${name}-FORWARD`
   const run = (program: string, args: string[], text = '') => start([...through, program, ...args], text)
@@ -64,8 +65,8 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
     }
     const chains = [wanted(input, 'INPUT'), wanted(forward, tool === 'iptables' ? forwardParent(present) : 'FORWARD')]
     const plan = planFirewall(present, chains, [
-      bridges,
-      ...(older ?? jumpsTo(present, input).filter(b => b !== bridges)),
+      ...own,
+      ...(older ?? jumpsTo(present, input).filter(bridge => !own.includes(bridge))),
     ])
     if (plan.faults.length === 0) return []
     await commit(tool, plan).catch(async error => {
@@ -101,20 +102,21 @@ export function iptablesFirewall(options: IptablesOptions): Firewall {
 /** Takes away what a host put in place; nothing there, or not being root, is success. */
 export async function removeFirewall(hostId: string): Promise<void> {
   if (process.getuid?.() !== 0) return
-  await iptablesFirewall({ ...namesOf(hostId), resolvers: [], allowed: [] }).remove()
+  await iptablesFirewall({ ...namesOf(hostId, []), resolvers: [] }).remove()
 }
 
 /** What the firewall of a host is called, and which bridges it is for: no other host's. */
-export const namesOf = (hostId: string): { name: string; bridges: string } => ({
+export const namesOf = (hostId: string, proxies: FirewallTraits['builds']['proxies'] = []) => ({
   name: chainName(hostId),
   bridges: `${bridgePrefix(hostId)}+`,
+  builds: { bridges: `${buildBridgePrefix(hostId)}+`, proxies },
 })
 
 /** The firewall of this host where it runs as root and has the tool, and the setting lets it. */
 export async function openFirewall(
   mode: 'auto' | 'off',
   hostId: string,
-  allowed: FirewallTraits['allowed'] = [],
+  proxies: FirewallTraits['builds']['proxies'] = [],
   networks: () => Promise<readonly { bridge: string | null }[]> = async () => [],
 ): Promise<OpenedFirewall> {
   if (mode === 'off') return { firewall: null, notice: 'the setting HOST_FIREWALL is off' }
@@ -124,7 +126,7 @@ export async function openFirewall(
   const olderBridges = async () =>
     (await networks()).flatMap(({ bridge }) => (bridge?.startsWith('berth') ? [bridge] : []))
   const resolvers = await systemResolvers()
-  return { firewall: iptablesFirewall({ ...namesOf(hostId), resolvers, allowed, olderBridges }), notice: null }
+  return { firewall: iptablesFirewall({ ...namesOf(hostId, proxies), resolvers, olderBridges }), notice: null }
 }
 
 /** The name servers the engine hands on: the machine's, and those behind a local resolver. */

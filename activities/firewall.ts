@@ -28,8 +28,8 @@ export interface OpenedFirewall {
 export interface FirewallTraits {
   /** Name servers that containers may ask although they lie in a private range. IPv4 addresses. */
   resolvers: readonly string[]
-  /** Other private addresses that containers may reach, such as a build proxy. */
-  allowed: readonly { address: string; port: number }[]
+  /** Bridges of builds (a trailing + stands for any ending), and the proxies that those reach and no application does. */
+  builds: { bridges: string; proxies: readonly { address: string; port: number }[] }
   /** Name of the table that counts new connections; null = they are not counted, for kernels that cannot. */
   counter: string | null
 }
@@ -48,14 +48,18 @@ export const refusedRanges = [
 ] as const
 
 /** The rules of both chains, in order; each list ends where the chain returns to the host's own rules. */
-export function firewallRules({ resolvers, allowed, counter }: FirewallTraits): { input: string[]; forward: string[] } {
+export function firewallRules({ resolvers, builds, counter }: FirewallTraits): { input: string[]; forward: string[] } {
   // First, or the answers to the proxy's own connections would be refused too.
   const answers = '-m conntrack --ctstate ESTABLISHED,RELATED -j RETURN'
   const open = [
     ...resolvers.flatMap(address =>
       ['udp', 'tcp'].map(protocol => `-d ${address} -p ${protocol} --dport 53 -j RETURN`),
     ),
-    ...allowed.map(({ address, port }) => `-d ${address} -p tcp --dport ${port} -j RETURN`),
+    ...builds.proxies.flatMap(({ address, port }) => {
+      const proxy = `-d ${address} -p tcp --dport ${port}`
+      // For the others it is closed also where its address is a public one.
+      return [`-i ${builds.bridges} ${proxy} -j RETURN`, `${proxy} -j REJECT --reject-with tcp-reset`]
+    }),
   ]
   const refused = (range: string) => [
     `${range}-p tcp -j REJECT --reject-with tcp-reset`,
@@ -87,7 +91,7 @@ export function nameServers(resolvConf: string): string[] {
     .filter(address => !address.startsWith('127.'))
 }
 
-/** The address of a proxy that containers may reach although it may be private; empty when there is none or it has a name only. */
+/** The address of a proxy that builds may reach although it may be private; empty when there is none or it has a name only. */
 export function proxyAddress(url: string | null): { address: string; port: number }[] {
   if (url === null || !URL.canParse(url)) return []
   const { hostname, port, protocol } = new URL(url)

@@ -2,7 +2,7 @@ import * as deployments from '../db/deployments.ts'
 import { installSeconds } from '../policy/host-places.ts'
 import { runtimes } from '../policy/runtimes.ts'
 import type { AppHostOptions } from './app-host-options.ts'
-import { buildContainer, tenantNetwork } from './container-spec.ts'
+import { buildContainer, buildNetwork } from './container-spec.ts'
 import { deploymentLog } from './deployment-log.ts'
 import { refusal } from './failures.ts'
 import { installFolder } from './install-plan.ts'
@@ -24,9 +24,10 @@ export async function installRelease(
     release.deploymentId ? deployments.appendLog(db, release.deploymentId, text, mostBytes) : true,
   )
   const owned = { ...release, uid: host.sharedUid ?? release.uid }
-  const spec = buildContainer(owned, await installFolder(folders), install, host.traits)
+  const disk = await host.disk?.(release.appId)
+  const spec = { ...buildContainer(owned, await installFolder(folders), install, host.traits), disk }
   try {
-    await engine.ensureNetwork(tenantNetwork(release.ownerId, host.traits.id))
+    await engine.ensureNetwork(buildNetwork(host.traits.id))
     await engine.ensureImage(spec.image, line => void log.add(`${line}\n`))
     await engine.remove(spec.name) // what a killed attempt left
     const { exitCode, oom } = await withinTime(seconds, signal, until =>

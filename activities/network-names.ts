@@ -6,12 +6,15 @@ import { labels, type NetworkSpec } from './container-host.ts'
  * place neither filters nor removes what is another's.
  */
 
-/** How the bridges of one host begin. Seven characters. */
+/** How the bridges of one host's applications begin. Seven characters. */
 export const bridgePrefix = (hostId: string): string => `bt${letters(hostId, 5)}`
 
+/** How the bridge of one host's builds begins. Seven characters. */
+export const buildBridgePrefix = (hostId: string): string => `bb${letters(hostId, 5)}`
+
 /** Name of a network's bridge: the kernel allows 15 characters. */
-export function bridgeName({ name, labels: { [labels.host]: hostId = '' } }: NetworkSpec): string {
-  return bridgePrefix(hostId) + letters(name, 8)
+export function bridgeName({ name, labels: { [labels.host]: hostId = '', [labels.role]: role } }: NetworkSpec): string {
+  return (role === 'build' ? buildBridgePrefix(hostId) : bridgePrefix(hostId)) + letters(name, 8)
 }
 
 /** How the firewall chains of one host begin; a chain's name takes 28 characters. */

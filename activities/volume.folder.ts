@@ -36,6 +36,7 @@ export function folderVolumes(root: string): Volumes {
     },
 
     async unmountAll() {},
+    device: async () => null,
     async usedBytes(appId) {
       // It walks by descriptor and follows no links: whatever a program lays, the number is all that it can change.
       const { stdout } = await runProcess('du', ['-sk', path(appId)], { env: systemEnvironment }).catch(() => ({

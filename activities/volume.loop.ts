@@ -91,6 +91,10 @@ export function loopVolumes(root: string): Volumes {
       if (failures.length > 0) throw new AggregateError(failures, `${failures.length} volumes could not be mounted.`)
     },
 
+    async device(appId) {
+      return (await devices(path(appId)))[0] ?? null
+    },
+
     async usedBytes(appId) {
       if ((await devices(path(appId))).length === 0) return 0
       const { blocks, bfree, bsize } = await statfs(path(appId))

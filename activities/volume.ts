@@ -20,6 +20,8 @@ export interface Volumes {
   remountAll(): Promise<void>
   /** Unmounts everything that no container holds, so that the data folder can be moved or removed; the data stays. */
   unmountAll(): Promise<void>
+  /** The block device of a volume that is mounted and has one of its own, as `/dev/<name>`; else null. */
+  device(appId: string): Promise<string | null>
   /** Bytes used by the application's files and releases. */
   usedBytes(appId: string): Promise<number>
   list(): Promise<string[]>

@@ -45,6 +45,8 @@ export interface Config {
     memoryMb: number | null
     streamPort: number
     diskMbPer256Mb: number
+    /** What one container may read, and write, of the disks in a second; 0 = no limit. */
+    disk: { mbps: number; iops: number }
     quota: 'auto' | 'off'
     firewall: 'auto' | 'off'
     healthGateSeconds: number
@@ -185,6 +187,7 @@ export function parseConfig(env: Environment, cwd: string): Config {
       memoryMb: env.HOST_MEMORY_MB === undefined ? null : integer(env, 'HOST_MEMORY_MB', 0),
       streamPort: integer(env, 'HOST_STREAM_PORT', 0),
       diskMbPer256Mb: integer(env, 'DISK_MB_PER_256MB', 1024),
+      disk: { mbps: integer(env, 'HOST_DISK_MBPS', 100), iops: integer(env, 'HOST_DISK_IOPS', 2000) },
       quota: oneOf(env, 'HOST_QUOTA', ['auto', 'off']),
       firewall: oneOf(env, 'HOST_FIREWALL', ['auto', 'off']),
       healthGateSeconds: integer(env, 'HEALTH_GATE_SECONDS', 60),

@@ -5,6 +5,7 @@ import { appHostActivities } from '../activities/app-host.ts'
 import { appSnapshotActivities } from '../activities/app-snapshots.ts'
 import { appTurns } from '../activities/app-turns.ts'
 import type { ContainerState } from '../activities/container-host.ts'
+import { diskLimits } from '../activities/disk-limits.ts'
 import { routeGate } from '../activities/route-gate.ts'
 import { strayBook } from '../activities/stray-book.ts'
 import { beginBoot } from '../db/host-boots.ts'
@@ -101,6 +102,7 @@ export async function startHost(parts: HostParts) {
     credentials: parts.credentials,
     variables: parts.variables,
     healthGateSeconds: config.host.healthGateSeconds,
+    disk: (appId: string) => diskLimits(appId, { ...config.host.disk, volumes, folder: hostFolder(config) }),
   }
   const activities = withCrashPoints('host', leased(lease, appHostActivities(options)))
   const snapshots = withCrashPoints('host', leased(lease, appSnapshotActivities(options)))

@@ -2,9 +2,15 @@ import test from 'ava'
 import { daemonArguments } from '../../activities/container-daemon.ts'
 import { createOptions } from '../../activities/container-options.docker.ts'
 import { newest, OutputFrames } from '../../activities/container-output.ts'
-import { appContainer, buildContainer, type HostTraits, tenantNetwork } from '../../activities/container-spec.ts'
+import {
+  appContainer,
+  buildContainer,
+  buildNetwork,
+  type HostTraits,
+  tenantNetwork,
+} from '../../activities/container-spec.ts'
 import { statsBetween } from '../../activities/container-stats.ts'
-import { bridgeName, bridgePrefix } from '../../activities/network-names.ts'
+import { bridgeName, bridgePrefix, buildBridgePrefix } from '../../activities/network-names.ts'
 import type { Release } from '../../activities/release.ts'
 import { freeSubnets, overlaps, parseSubnet, subnetText } from '../../activities/subnets.ts'
 
@@ -87,7 +93,7 @@ test('the build has the same walls, more memory, and none of the application’s
     memoryMb: 2048,
     publish: null,
     user: '10007:10007',
-    network: 'berth-one-123456789012345678',
+    network: 'berth-one-builds',
   })
   t.deepEqual(spec.labels, { ...labels, 'berth.role': 'build' })
   t.like(spec.env, {
@@ -145,6 +151,14 @@ test('a tenant has one network on each host, whose bridge the kernel and the fir
   t.regex(bridgeName(network), /^bt[0-9a-z]{13}$/)
   t.true(bridgeName(network).startsWith(bridgePrefix('one')))
   t.false(bridgeName(tenantNetwork('123456789012345678', 'two')).startsWith(bridgePrefix('one')))
+})
+
+test('builds of all owners have one network on each host, told from those of applications by its bridge', t => {
+  const network = buildNetwork('one')
+  t.deepEqual(network, { name: 'berth-one-builds', labels: { 'berth.host': 'one', 'berth.role': 'build' } })
+  t.regex(bridgeName(network), /^bb[0-9a-z]{13}$/)
+  t.true(bridgeName(network).startsWith(buildBridgePrefix('one')))
+  t.false(bridgeName(buildNetwork('two')).startsWith(buildBridgePrefix('one')))
 })
 
 test('output frames may be cut anywhere, also inside a character', t => {

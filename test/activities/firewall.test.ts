@@ -5,19 +5,22 @@ import { bridgePrefix } from '../../activities/network-names.ts'
 import { namespace } from '../kit/network-namespace.ts'
 
 const [one, two] = [namesOf('one'), namesOf('two')]
-const nothing = { resolvers: [], allowed: [] }
+const nothing = { resolvers: [] }
+/** In the order of the jumps. */
+const bridgesOf = ({ bridges, builds }: typeof one) => [builds.bridges, bridges]
 
-test('answers come first, then name servers and what is allowed, then everything private is refused', t => {
+test('answers come first, then name servers and the proxy of builds, then everything private is refused', t => {
   const { input, forward } = firewallRules({
     resolvers: ['10.255.255.53'],
-    allowed: [{ address: '10.1.1.1', port: 3128 }],
+    builds: { bridges: 'bbone+', proxies: [{ address: '10.1.1.1', port: 3128 }] },
     counter: null,
   })
   const answers = '-m conntrack --ctstate ESTABLISHED,RELATED -j RETURN'
   const open = [
     '-d 10.255.255.53 -p udp --dport 53 -j RETURN',
     '-d 10.255.255.53 -p tcp --dport 53 -j RETURN',
-    '-d 10.1.1.1 -p tcp --dport 3128 -j RETURN',
+    '-i bbone+ -d 10.1.1.1 -p tcp --dport 3128 -j RETURN',
+    '-d 10.1.1.1 -p tcp --dport 3128 -j REJECT --reject-with tcp-reset',
   ]
   t.deepEqual(input, [
     answers,
@@ -25,8 +28,8 @@ test('answers come first, then name servers and what is allowed, then everything
     '-p tcp -j REJECT --reject-with tcp-reset',
     '-j REJECT --reject-with icmp-port-unreachable',
   ])
-  t.deepEqual(forward.slice(0, 5), [answers, '-p tcp --dport 25 -j REJECT --reject-with tcp-reset', ...open])
-  t.is(forward[5], '-d 169.254.0.0/16 -p tcp -j REJECT --reject-with tcp-reset')
+  t.deepEqual(forward.slice(0, 6), [answers, '-p tcp --dport 25 -j REJECT --reject-with tcp-reset', ...open])
+  t.is(forward[6], '-d 169.254.0.0/16 -p tcp -j REJECT --reject-with tcp-reset')
   for (const range of ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10']) {
     t.true(forward.includes(`-d ${range} -j REJECT --reject-with icmp-port-unreachable`), range)
   }
@@ -45,7 +48,7 @@ test('a build proxy by address is let through', t => {
 })
 
 test('connections of one container are counted where the kernel can', t => {
-  const { input, forward } = firewallRules({ ...nothing, counter: 'btone' })
+  const { input, forward } = firewallRules({ ...nothing, ...one, counter: 'btone' })
   const limits = forward.filter(rule => /connlimit|hashlimit/.test(rule))
   t.deepEqual(limits, [
     '-m connlimit --connlimit-above 2000 --connlimit-saddr --connlimit-mask 32 -j REJECT',
@@ -58,13 +61,18 @@ if (process.getuid?.() === 0) {
   test('applying is repeatable, replaces what was there, and removing leaves nothing', async t => {
     const net = await namespace(t)
     const before = await net.rules()
-    const traits = { resolvers: ['10.255.255.53'], allowed: [{ address: '10.1.1.1', port: 3128 }] }
-    const firewall = iptablesFirewall({ ...one, ...traits, through: net.through })
+    const resolvers = ['10.255.255.53']
+    const firewall = iptablesFirewall({
+      ...namesOf('one', [{ address: '10.1.1.1', port: 3128 }]),
+      resolvers,
+      through: net.through,
+    })
     t.true((await firewall.apply()).repaired.length > 0)
     const applied = await net.rules()
-    t.is(applied.filter(line => line === `-A INPUT -i ${one.bridges} -j ${one.name}-INPUT`).length, 1)
-    t.is(applied.filter(line => line === `-A FORWARD -i ${one.bridges} -j ${one.name}-FORWARD`).length, 1)
-    t.is((await net.rules('ip6tables')).filter(line => line.includes(one.name)).length, 6)
+    for (const bridges of bridgesOf(one))
+      for (const parent of ['INPUT', 'FORWARD'])
+        t.is(applied.filter(line => line === `-A ${parent} -i ${bridges} -j ${one.name}-${parent}`).length, 1)
+    t.is((await net.rules('ip6tables')).filter(line => line.includes(one.name)).length, 8)
     t.deepEqual((await firewall.apply()).repaired, [])
     t.deepEqual(await net.rules(), applied)
 
@@ -82,6 +90,8 @@ if (process.getuid?.() === 0) {
     const firewall = iptablesFirewall({ ...one, ...nothing, through: net.through })
     await firewall.apply()
     const whole = await net.rules()
+    const ways = (parent: string) =>
+      bridgesOf(one).map(bridges => `-A ${parent} -i ${bridges} -j ${one.name}-${parent}`)
     const repairs: [string[], RegExp][] = [
       [['-F'], /rules of .*-INPUT.*from INPUT.*rules of .*-FORWARD.*from FORWARD/],
       [['-F', `${one.name}-FORWARD`], /^the rules of \S+-FORWARD$/],
@@ -99,13 +109,15 @@ if (process.getuid?.() === 0) {
       await net.run('iptables', '-w', '-I', parent, '1', '-j', 'ACCEPT')
       t.regex((await firewall.apply()).repaired.join(), new RegExp(`^the way from ${parent}`))
       const rules = (await net.rules()).filter(line => line.startsWith(`-A ${parent} `))
-      t.deepEqual(rules, [`-A ${parent} -i ${one.bridges} -j ${one.name}-${parent}`, `-A ${parent} -j ACCEPT`])
+      t.deepEqual(rules, [...ways(parent), `-A ${parent} -j ACCEPT`])
     }
   })
 
   test("the engine's own chain is asked as long as the kernel's asks it first", async t => {
     const net = await namespace(t)
     const firewall = iptablesFirewall({ ...one, ...nothing, through: net.through })
+    const through = (parent: string) =>
+      bridgesOf(one).map(bridges => `-A ${parent} -i ${bridges} -j ${one.name}-FORWARD`)
     const jumps = async () => (await net.rules()).filter(line => line.endsWith(`-j ${one.name}-FORWARD`))
     await firewall.apply()
     await net.run('iptables', '-w', '-N', 'DOCKER-USER')
@@ -113,10 +125,10 @@ if (process.getuid?.() === 0) {
     t.deepEqual((await firewall.apply()).repaired, [], 'nobody comes by there yet')
     await net.run('iptables', '-w', '-I', 'FORWARD', '1', '-j', 'DOCKER-USER')
     await firewall.apply()
-    t.deepEqual(await jumps(), [`-A DOCKER-USER -i ${one.bridges} -j ${one.name}-FORWARD`])
+    t.deepEqual(await jumps(), through('DOCKER-USER'))
     await net.run('iptables', '-w', '-F', 'FORWARD')
     await firewall.apply()
-    t.deepEqual(await jumps(), [`-A FORWARD -i ${one.bridges} -j ${one.name}-FORWARD`])
+    t.deepEqual(await jumps(), through('FORWARD'))
   })
 
   test('two installations on one machine leave each other alone', async t => {
@@ -130,11 +142,11 @@ if (process.getuid?.() === 0) {
     await second.apply()
     for (const of of [first, second]) t.deepEqual((await of.apply()).repaired, [], 'both stand first enough')
     const all = await net.rules()
-    for (const { name, bridges } of [one, two]) {
-      const ways = all.filter(line => line.includes(` -j ${name}`))
-      t.is(ways.length, 2)
-      t.false(bridgePrefix(name === one.name ? 'two' : 'one').startsWith(bridges.slice(0, -1)))
-      t.true(ways.every(line => line.includes(` -i ${bridges} `)))
+    for (const of of [one, two]) {
+      const ways = all.filter(line => line.includes(` -j ${of.name}`))
+      t.is(ways.length, 4)
+      t.false(bridgePrefix(of === one ? 'two' : 'one').startsWith(of.bridges.slice(0, -1)))
+      for (const bridges of bridgesOf(of)) t.is(ways.filter(line => line.includes(` -i ${bridges} `)).length, 2)
     }
     await second.remove()
     t.deepEqual(await net.rules(), alone)
@@ -152,13 +164,13 @@ if (process.getuid?.() === 0) {
     const ways = async () =>
       (await net.rules()).flatMap(line => (line.endsWith(`-j ${chain}`) ? [/-i (\S+)/.exec(line)?.[1]] : [])).sort()
     await firewall.apply()
-    t.deepEqual(await ways(), ['berth+', one.bridges].sort(), 'what is not known is not taken away')
+    t.deepEqual(await ways(), ['berth+', ...bridgesOf(one)].sort(), 'what is not known is not taken away')
     older = ['berth0123456789']
     await firewall.apply()
-    t.deepEqual(await ways(), ['berth0123456789', one.bridges].sort())
+    t.deepEqual(await ways(), ['berth0123456789', ...bridgesOf(one)].sort())
     older = []
     await firewall.apply()
-    t.deepEqual(await ways(), [one.bridges])
+    t.deepEqual(await ways(), bridgesOf(one))
   })
 }
 

@@ -43,8 +43,9 @@ const attacker = release('attacker', 'tenant-a', 20_001)
 const sibling = release('sibling', 'tenant-a', 20_002)
 const stranger = release('stranger', 'tenant-b', 20_003)
 const networks = ['tenant-a', 'tenant-b'].map(owner => tenantNetwork(owner, run))
+const noBuilds = { bridges: 'bb-none', proxies: [] }
 const firewalls = networks.map((network, n) =>
-  iptablesFirewall({ name: `T${run.slice(-8)}${n}`, bridges: bridgeName(network), resolvers: [], allowed: [] }),
+  iptablesFirewall({ name: `T${run.slice(-8)}${n}`, bridges: bridgeName(network), builds: noBuilds, resolvers: [] }),
 )
 let attempts = 0
 let neighbour = ''

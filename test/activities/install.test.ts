@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import type { AppHostOptions } from '../../activities/app-host-options.ts'
-import { buildContainerName } from '../../activities/container-spec.ts'
+import { buildContainerName, buildNetwork } from '../../activities/container-spec.ts'
 import { installRelease } from '../../activities/install.ts'
 import type { Release } from '../../activities/release.ts'
 import { releaseFolders } from '../../activities/release-files.ts'
@@ -16,7 +16,7 @@ import { rows } from '../kit/rows.ts'
 const database = testDatabase()
 const docker = realDocker()
 test.before(() => docker.prepare())
-test.after.always(() => docker.clean(`berth-${docker.run}-tenant`))
+test.after.always(() => docker.clean(buildNetwork(docker.run).name))
 
 /** A release with sources, on a volume that is taken away with the test. */
 async function releaseToInstall(t: ExecutionContext) {

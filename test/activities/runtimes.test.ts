@@ -6,7 +6,13 @@ import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { ZipFile } from 'yazl'
-import { appContainer, buildContainer, type HostTraits, tenantNetwork } from '../../activities/container-spec.ts'
+import {
+  appContainer,
+  buildContainer,
+  buildNetwork,
+  type HostTraits,
+  tenantNetwork,
+} from '../../activities/container-spec.ts'
 import type { Release } from '../../activities/release.ts'
 import { type Language, runtimes } from '../../policy/runtimes.ts'
 import { realDocker } from '../kit/docker.ts'
@@ -15,15 +21,15 @@ import { realDocker } from '../kit/docker.ts'
 const { host, run, clean } = realDocker()
 const root = await mkdtemp(`${tmpdir()}/berth-runtimes-`)
 const traits: HostTraits = { id: run, runtime: 'runc', configNames: ['other.config'], buildProxy: null, caBundle: null }
-const network = tenantNetwork('tenant', run)
+const networks = [tenantNetwork('tenant', run), buildNetwork(run)]
 const uid = 20_101
 
 test.before(async () => {
   await chmod(root, 0o755)
-  await host.ensureNetwork(network)
+  for (const network of networks) await host.ensureNetwork(network)
 })
 test.after.always(async () => {
-  await clean(network.name)
+  await clean(...networks.map(({ name }) => name))
   await rm(root, { recursive: true, force: true })
 })
 

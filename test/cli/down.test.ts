@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
 import { labels } from '../../activities/container-host.ts'
+import { buildNetwork } from '../../activities/container-spec.ts'
 import { downCommand } from '../../cli/down.ts'
 import { openDataPlace, openInstallation } from '../../cli/installation.ts'
 import { realDocker } from '../kit/docker.ts'
@@ -11,7 +12,7 @@ import { operatorHere } from '../kit/operator-command.ts'
 const [mine, theirs] = [realDocker(), realDocker()]
 
 test.after.always('remove what is left in the engine', async () => {
-  for (const { clean } of [mine, theirs]) await clean()
+  for (const { clean, run } of [mine, theirs]) await clean(buildNetwork(run).name)
 })
 
 test.serial('what one installation has in the engine is forgotten, what another has stays', async t => {
@@ -36,6 +37,7 @@ test.serial('what one installation has in the engine is forgotten, what another 
   const other = theirs.spec('exec sleep 600')
   for (const [of, specs] of [[mine, [running, ended]] as const, [theirs, [other]] as const]) {
     await of.prepare()
+    await of.host.ensureNetwork(buildNetwork(of.run))
     for (const spec of specs) {
       await of.host.create(spec)
       await of.host.start(spec.name)
@@ -49,8 +51,11 @@ test.serial('what one installation has in the engine is forgotten, what another 
   const { code, stdout, stderr } = await down('--apps', '--forget', '--yes', '--json')
   t.is(code, 0, stderr)
   const said = JSON.parse(stdout)
-  t.deepEqual([said.containers.sort(), said.networks], [[running.name, ended.name].sort(), [mine.network]])
+  const networksOf = ({ network, run }: typeof mine) => [network, buildNetwork(run).name].sort()
+  t.deepEqual(said.containers.sort(), [running.name, ended.name].sort())
+  t.deepEqual(said.networks.sort(), networksOf(mine))
   t.deepEqual(await left(mine), [[], []])
-  t.deepEqual(await left(theirs), [[other.name], [theirs.network]])
+  const [containers, networks] = await left(theirs)
+  t.deepEqual([containers, networks?.sort()], [[other.name], networksOf(theirs)])
   t.regex((await down('--apps', '--forget', '--yes')).stdout, /Took away 0 containers\.\nTook away 0 networks\./)
 })

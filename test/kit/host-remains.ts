@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import Docker from 'dockerode'
 import { dockerHost } from '../../activities/container-host.docker.ts'
 import { labels } from '../../activities/container-host.ts'
+import { buildNetwork } from '../../activities/container-spec.ts'
 import { folderVolumes } from '../../activities/volume.folder.ts'
 import { loopVolumes } from '../../activities/volume.loop.ts'
 import type { Volumes } from '../../activities/volume.ts'
@@ -14,14 +15,14 @@ const engine = dockerHost({ dockerHost: dockerAddress, makeRootfs: () => Promise
 const volumesOf = (root: string): Volumes =>
   process.getuid?.() === 0 ? loopVolumes(root) : folderVolumes(`${root}/folders`)
 
-/** Everything a container host has on this machine, by name. Empty lists = nothing is left. */
+/** Everything a container host has on this machine for applications, by name. Empty lists = nothing is left. The network of builds is the host's. */
 export async function remainsOf(root: string, hostId: string) {
   const volumes = volumesOf(`${root}/hosts/${hostId}`)
-  const networks = await docker.listNetworks({ filters: { label: [`${labels.host}=${hostId}`] } })
+  const networks = await engine.listNetworks({ [labels.host]: hostId })
   const mounts = (await readFile('/proc/self/mounts', 'utf8')).split('\n').map(line => line.split(' ')[1] ?? '')
   return {
     containers: (await engine.list({ [labels.host]: hostId })).map(({ name }) => name),
-    networks: networks.map(({ Name }) => Name),
+    networks: networks.map(({ name }) => name).filter(name => name !== buildNetwork(hostId).name),
     volumes: await volumes.list(),
     mounts: mounts.filter(place => place.startsWith(`${root}/hosts/${hostId}/`)),
   }
@@ -32,7 +33,7 @@ export async function clearHost(root: string, hostId: string): Promise<void> {
   const volumes = volumesOf(`${root}/hosts/${hostId}`)
   const { containers, networks } = await remainsOf(root, hostId)
   await Promise.all(containers.map(name => engine.remove(name)))
-  for (const name of networks) await engine.removeNetwork(name)
+  for (const name of [...networks, buildNetwork(hostId).name]) await engine.removeNetwork(name)
   for (const appId of await volumes.list()) await volumes.remove(appId)
 }
 

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import test from 'ava'
 import { labels } from '../../activities/container-host.ts'
-import { buildContainer, tenantNetwork } from '../../activities/container-spec.ts'
+import { buildContainer, buildNetwork, tenantNetwork } from '../../activities/container-spec.ts'
 import type { Release } from '../../activities/release.ts'
 import { newAppId, newId } from '../../policy/ids.ts'
 import { bareDocker } from '../kit/host-remains.ts'
@@ -84,9 +84,14 @@ test.serial(
     } as Release
     const network = tenantNetwork(ownerId, id)
     const foreign = { ...buildContainer(release, '/tmp', 'sleep 300', parts.traits), name: `berth-foreign-${id}` }
-    await parts.engine.ensureNetwork(network)
+    for (const of of [network, buildNetwork(id)]) await parts.engine.ensureNetwork(of)
     const build = buildContainer(release, '/tmp', 'sleep 300', parts.traits)
-    const app = { ...build, name: `berth-${release.appId}-1`, labels: { ...build.labels, [labels.role]: 'app' } }
+    const app = {
+      ...build,
+      name: `berth-${release.appId}-1`,
+      labels: { ...build.labels, [labels.role]: 'app' },
+      network: network.name,
+    }
     const untouched = { ...foreign, labels: { 'some.label': 'of-somebody' }, network: 'none' }
     t.teardown(() => parts.engine.remove(untouched.name))
     for (const spec of [untouched, build, app]) {
