@@ -38,7 +38,7 @@ export type AppHostActivities = ReturnType<typeof appHostActivities>
 /** What a container host does for one application. Every effect is named by ids, so that doing it twice is doing it once. */
 export function appHostActivities(host: AppHostOptions) {
   const { db, engine, volumes, placement } = host
-  const { mine, turn, lateTurn } = stepTurns(host)
+  const { mine, mineOrGone, turn, lateTurn } = stepTurns(host)
   const foldersOf = (release: Release) => releaseFolders(volumes.path(release.appId), release.number)
   const networkOf = (release: Release) => tenantNetwork(release.ownerId, host.traits.id)
 
@@ -208,7 +208,7 @@ export function appHostActivities(host: AppHostOptions) {
 
     /** Removes the application's volume with everything in it, and its owner's network when nothing else uses it. */
     async removeFiles(release: Release): Promise<void> {
-      await mine(release)
+      await mineOrGone(release)
       await volumes.remove(release.appId)
       const others = await engine.list({ [labels.host]: host.traits.id, [labels.owner]: release.ownerId })
       if (others.length === 0) await engine.removeNetwork(networkOf(release).name).catch(() => {})

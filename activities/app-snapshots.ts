@@ -11,7 +11,7 @@ import { fenced } from './claims.ts'
 import { hosted, refusal } from './failures.ts'
 import type { Release } from './release.ts'
 import { releaseFolders } from './release-files.ts'
-import { awaitPlace, holdingPlace } from './snapshot-place.ts'
+import { snapshotPlaces } from './snapshot-place.ts'
 import { type MadeSnapshot, SnapshotCorrupt, type SnapshotFacts } from './snapshots.ts'
 
 export type AppSnapshotActivities = ReturnType<typeof appSnapshotActivities>
@@ -27,6 +27,7 @@ const drawAgainMs = 5 * 60_000
 /** What a container host does for the snapshots of its applications. */
 export function appSnapshotActivities(host: AppSnapshotOptions) {
   const { db, store, snapshots, volumes } = host
+  const places = snapshotPlaces(db)
 
   /** Copies the application's files into the object store. */
   async function copy(release: Release, facts: SnapshotFacts, segmentId: string, signal: AbortSignal) {
@@ -57,41 +58,43 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
     }
   }
 
+  /** One attempt, from what the archive is to say to the archive that was read back. */
+  async function take(release: Release, operationId: string, signal: AbortSignal): Promise<StoredSnapshot> {
+    const [app, row] = await Promise.all([loadApp(db, release.appId), findByOperation(db, operationId)])
+    if (!app || !row) throw refusal('SNAPSHOT_FAILED', 'The application was deleted.')
+    const mine = fenced(db)
+    const belongings = { config: configOf(app), variablesVersion: app.variables_version }
+    await mine(operationId, trx => recordBelongings(trx, row.id, belongings))
+    await volumes.ensure(release.appId, release.diskMb, host.sharedUid ?? release.uid)
+    const segmentId = await segments.draw(db)
+    const fresh = setInterval(() => void segments.stillDrawn(db, segmentId).catch(() => {}), drawAgainMs)
+    try {
+      await mine(operationId, trx => recordStep(trx, operationId, 'copying files'))
+      const { stored, told } = await copy(release, factsOf(row, belongings), segmentId, signal)
+      await mine(operationId, trx => recordStep(trx, operationId, 'reading the archive back'))
+      await readBack(segmentId, told, signal)
+      return { segmentId, size: stored.size, sha256: stored.sha256, digest: told.digest }
+    } catch (error) {
+      await segments.condemn(db, segmentId).catch(() => {}) // the sweep finds it by its age then
+      throw error
+    } finally {
+      clearInterval(fresh)
+    }
+  }
+
   return hosted({
     /** Ends when its host's place for snapshots is this operation's. */
     async awaitSnapshotPlace(release: Release, operationId: string): Promise<void> {
-      await awaitPlace(db, { hostId: release.hostId, operationId }, cancellationSignal())
+      await places.wait({ hostId: release.hostId, operationId }, cancellationSignal())
     },
 
     /**
      * Makes the archive of an application's files and reads it back. Each attempt has a body of its own in the object store; those
-     * that nothing refers to in the end are swept.
+     * that nothing refers to in the end are swept. Whoever has lost the host's place ends with PlaceLost (policy/claims.ts).
      */
     async takeSnapshot(release: Release, operationId: string): Promise<StoredSnapshot> {
-      const signal = cancellationSignal()
-      const [app, row] = await Promise.all([loadApp(db, release.appId), findByOperation(db, operationId)])
-      if (!app || !row) throw refusal('SNAPSHOT_FAILED', 'The application was deleted.')
-      const mine = fenced(db)
-      const belongings = { config: configOf(app), variablesVersion: app.variables_version }
-      await mine(operationId, trx => recordBelongings(trx, row.id, belongings))
-      await volumes.ensure(release.appId, release.diskMb, host.sharedUid ?? release.uid)
-      const segmentId = await segments.draw(db)
-      const fresh = setInterval(() => void segments.stillDrawn(db, segmentId).catch(() => {}), drawAgainMs)
-      try {
-        await mine(operationId, trx => recordStep(trx, operationId, 'copying files'))
-        const place = { hostId: release.hostId, operationId }
-        return await holdingPlace(db, place, async () => {
-          const { stored, told } = await copy(release, factsOf(row, belongings), segmentId, signal)
-          await mine(operationId, trx => recordStep(trx, operationId, 'reading the archive back'))
-          await readBack(segmentId, told, signal)
-          return { segmentId, size: stored.size, sha256: stored.sha256, digest: told.digest }
-        })
-      } catch (error) {
-        await segments.condemn(db, segmentId).catch(() => {}) // the sweep finds it by its age then
-        throw error
-      } finally {
-        clearInterval(fresh)
-      }
+      const place = { hostId: release.hostId, operationId }
+      return places.holding(place, cancellationSignal(), signal => take(release, operationId, signal))
     },
   })
 }

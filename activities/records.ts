@@ -216,9 +216,12 @@ export function recordActivities(options: RecordsOptions) {
       await fence(id, trx => apps.recordStopped(trx, release.appId, endOf(exit)))
     },
 
-    /** The point of no return of a deletion: what is left at the host is only rubbish from here. */
+    /** The point of no return of a deletion, which has succeeded with it: what is left at the host is only rubbish from here. */
     async appDeleted({ id, release }: LaneOperation): Promise<void> {
-      await fence(id, trx => removeApp(trx, release.appId))
+      await fence(id, async trx => {
+        await removeApp(trx, release.appId)
+        await operations.finish(trx, id, { state: 'success' })
+      })
     },
 
     /** The last word of a lane on an operation; one that it has lost, or that has ended, stays as it is. */

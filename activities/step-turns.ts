@@ -1,4 +1,5 @@
 import { cancellationSignal } from '@temporalio/activity'
+import { loadApp } from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import type { AppTurns } from './app-turns.ts'
 import { assertMine } from './claims.ts'
@@ -21,6 +22,12 @@ export function stepTurns({ db, turns, confirm }: StepTurnsOptions) {
 
   return {
     mine,
+
+    /** For what takes away the rest of an application: once its row is gone, by an operation that has ended with it, nobody has it back. */
+    async mineOrGone(release: Release): Promise<void> {
+      if (await loadApp(db, release.appId)) await mine(release)
+      else await confirm?.()
+    },
 
     /** For a step of an operation that still goes on. */
     turn<T>(release: Release, work: () => Promise<T>): Promise<T> {

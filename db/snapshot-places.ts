@@ -1,11 +1,14 @@
 import type { Db } from './database.ts'
 
 /** So long a host's place is held unless it is asked for again, in seconds: longer than the pause between two attempts. */
-const heldSeconds = 120
+export const heldSeconds = 120
 
 const subjectOf = (hostId: string) => `snapshot/${hostId}`
 
-/** Takes the one place that a host has for snapshots, or holds it on; false while another operation has it. */
+/**
+ * Takes the one place that a host has for snapshots, or holds it on; false while another operation has it. Also brings back what a
+ * crash of the database has emptied: the table is not logged.
+ */
 export async function holdSnapshotPlace(db: Db, hostId: string, operationId: string): Promise<boolean> {
   const { rowCount } = await db.raw(
     `insert into blob_leases as l (subject, place, holder, expires_at)

@@ -1,5 +1,5 @@
 import { ActivityFailure, ApplicationFailure, isCancellation, TimeoutFailure } from '@temporalio/workflow'
-import { claimLost } from '../policy/claims.ts'
+import { claimLost, placeLost } from '../policy/claims.ts'
 
 /** Why a step failed, in the catalogue's words. Timeouts of a host's queue mean that the host does not answer. */
 export function failureOf(error: unknown): { code: string; message: string } {
@@ -15,9 +15,14 @@ export function failureOf(error: unknown): { code: string; message: string } {
 }
 
 /** Whether a step was refused because its operation is another run's of this lane by now, or has ended. */
-export function isClaimLost(error: unknown): boolean {
+export const isClaimLost = (error: unknown): boolean => isOfType(error, claimLost)
+
+/** Whether a snapshot was ended because its host's place is another one's by now. */
+export const isPlaceLost = (error: unknown): boolean => isOfType(error, placeLost)
+
+function isOfType(error: unknown, type: string): boolean {
   const cause = error instanceof ActivityFailure ? error.cause : error
-  return cause instanceof ApplicationFailure && cause.type === claimLost
+  return cause instanceof ApplicationFailure && cause.type === type
 }
 
 function catalogueCode(type: string | null | undefined): string {

@@ -7,6 +7,7 @@ import { appTurns } from '../../activities/app-turns.ts'
 import { labels } from '../../activities/container-host.ts'
 import { appContainerName } from '../../activities/container-spec.ts'
 import type { Release } from '../../activities/release.ts'
+import { removeApp } from '../../db/app-creation.ts'
 import type { Db } from '../../db/database.ts'
 import { claimNextFor, holdClaim } from '../../db/operation-claims.ts'
 import { enqueue, finish, type OperationKind } from '../../db/operations.ts'
@@ -60,6 +61,7 @@ async function scene() {
   await db('operations').where({ id: operationId }).update({ state: 'success' })
   const engine = new SlowEngine()
   const unused = {} as never
+  const removed: string[] = []
   const activities = appHostActivities({
     ...{
       db,
@@ -71,7 +73,11 @@ async function scene() {
       git: unused,
       gitLimits: unused,
     },
-    volumes: { path: () => folder, ensure: async () => {} } as never,
+    volumes: {
+      path: () => folder,
+      ensure: async () => {},
+      remove: async (id: string) => void removed.push(id),
+    } as never,
     traits: { id: 'h1', runtime: 'runc', configNames: [], buildProxy: null, caBundle: null },
     healthGateSeconds: 1,
     turns: appTurns(),
@@ -99,12 +105,24 @@ async function scene() {
     await enqueue(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
     return (await claimNextFor(db, app.id, { run: 'lane', step }, []))!.id
   }
-  return { db, engine, activities, releaseOf, begin }
+  return { db, app, engine, activities, releaseOf, begin, removed }
 }
 
 const comesTrue = async (ask: () => boolean) => {
   while (!ask()) await new Promise(resolve => setTimeout(resolve, 5))
 }
+
+test('what a deletion has left is removed after its operation has ended, and nothing of an application that is there', async t => {
+  const { db, app, activities, releaseOf, begin, removed } = await scene()
+  const id = await begin('delete', 1)
+  const remove = (step: number) => asActivity({ run: 'lane', step }, () => activities.removeFiles(releaseOf(1, id)))
+  await fails(db, id)
+  await t.throwsAsync(remove(2), { message: /not worked on/ })
+  t.deepEqual(removed, [])
+  await removeApp(db, app.id)
+  await remove(3)
+  t.deepEqual(removed, [app.id])
+})
 
 const fails = (db: Db, id: string) => finish(db, id, { state: 'error', code: 'ACTION_FAILED' })
 

@@ -49,12 +49,11 @@ class Plan {
 
   constructor(readonly behaviour: Behaviour) {}
 
-  async pass(step: string): Promise<void> {
+  async pass(step: string, signal = cancellationSignal()): Promise<void> {
     const [name = ''] = step.split(' ')
     if (this.behaviour.lostIn?.has(name) && activityInfo().attempt === 1) throw new HostUnreachable('no engine')
     if (this.behaviour.pauseAt !== step) return
     this.reach()
-    const signal = cancellationSignal()
     const cancelled = new Promise(resolve => signal.addEventListener('abort', () => resolve(true), { once: true }))
     if (!(await Promise.race([this.opened, cancelled]))) return
     await sleep(this.behaviour.confirmMs ?? 0)
@@ -68,7 +67,9 @@ export function deployKit() {
   const plans = new Map<string, Plan>()
   const started = new Map<string, Release[]>()
   const usual = { containerId: 'c1', code: 0, oom: false }
-  const pass = async (name: string, release: Release) => plans.get(release.appId)?.pass(`${name} ${release.number}`)
+  const pass = async (name: string, release: Release, signal?: AbortSignal) =>
+    plans.get(release.appId)?.pass(`${name} ${release.number}`, signal)
+  const copies = { now: 0, most: 0 }
   const startedNow = ({ number, hostname, appId }: Release, release: Release) => {
     started.set(appId, [...(started.get(appId) ?? []), release])
     const hostPort = hostname ? portOf(appId, number) : null
@@ -114,12 +115,16 @@ export function deployKit() {
       if (plans.get(release.appId)?.behaviour.startFails) throw refusal('ACTION_FAILED', 'no image')
       return startedNow(release, release)
     },
-    async takeSnapshot(release) {
-      await pass('takeSnapshot', release)
-      const behaviour = plans.get(release.appId)?.behaviour
-      if (behaviour?.copy === 'fails') throw refusal('SNAPSHOT_FAILED', 'the disk is full')
-      const segmentId = await segments.draw((await kit).db)
-      return { segmentId, size: 10, sha256: 'a'.repeat(64), digest: behaviour?.digest ?? newId() }
+    async takeSnapshot(release, operationId) {
+      const { db, places } = await kit
+      return places.holding({ hostId: release.hostId, operationId }, cancellationSignal(), async signal => {
+        copies.most = Math.max(copies.most, ++copies.now)
+        await pass('takeSnapshot', release, signal).finally(() => copies.now--)
+        const behaviour = plans.get(release.appId)?.behaviour
+        if (behaviour?.copy === 'fails') throw refusal('SNAPSHOT_FAILED', 'the disk is full')
+        const segmentId = await segments.draw(db)
+        return { segmentId, size: 10, sha256: 'a'.repeat(64), digest: behaviour?.digest ?? newId() }
+      })
     },
   })
 
@@ -208,6 +213,8 @@ export function deployKit() {
         for (const end = Date.now() + 30_000; done().length < count && Date.now() < end; ) await sleep(20)
         return done()
       },
+      /** How many snapshots are being copied, and were at most. */
+      copies,
       programs: (app: App) => started.get(app.id) ?? [],
       events: async ({ id }: DeploymentRow): Promise<string[]> =>
         (await db('deployment_events').where({ deployment_id: id }).orderBy('id')).map(event => event.state),

@@ -7,7 +7,7 @@ import type { AppHostActivities } from '../../activities/app-host.ts'
 import type { AppSnapshotActivities } from '../../activities/app-snapshots.ts'
 import { hosted } from '../../activities/failures.ts'
 import type { Release } from '../../activities/release.ts'
-import { awaitPlace } from '../../activities/snapshot-place.ts'
+import { type SnapshotPlaces, snapshotPlaces } from '../../activities/snapshot-place.ts'
 import type { Db } from '../../db/database.ts'
 import * as hosts from '../../db/hosts.ts'
 import * as operations from '../../db/operations.ts'
@@ -71,7 +71,8 @@ async function start(
   const platform = await startPlatformWorker({ config, log, db, client, lanes, edge, store, workflowBundle })
   const calls: string[] = []
   const steps = new Map<string, string[]>()
-  const activities = hosted(recorded(db, script, calls, steps))
+  const places = snapshotPlaces(db, { lookEveryMs: 20, holdEveryMs: 50 })
+  const activities = hosted(recorded({ db, places }, script, calls, steps))
   const host = await serveHostQueues({ config, log, hostId: 'h1', activities, snapshots: activities })
   await hosts.registerHost(db, {
     id: 'h1',
@@ -94,6 +95,8 @@ async function start(
     lanes,
     edge,
     calls,
+    /** What a script that copies holds. */
+    places,
     /** What the host did for one application, in order, as `<activity> <release>`. */
     steps: (appId: string) => steps.get(appId) ?? [],
     queuePrefix: temporal.queuePrefix,
@@ -104,7 +107,7 @@ async function start(
 
 /** What every container host does unless a test says otherwise. */
 function recorded(
-  db: Db,
+  { db, places }: { db: Db; places: SnapshotPlaces },
   script: Partial<HostActivities>,
   calls: string[],
   steps: Map<string, string[]>,
@@ -132,7 +135,7 @@ function recorded(
     stopApp: async () => exit,
     removeContainers: async () => {},
     removeFiles: async () => {},
-    awaitSnapshotPlace: ({ hostId }, operationId) => awaitPlace(db, { hostId, operationId }, cancellationSignal()),
+    awaitSnapshotPlace: ({ hostId }, operationId) => places.wait({ hostId, operationId }, cancellationSignal()),
     takeSnapshot: async () => ({
       segmentId: await segments.draw(db),
       size: 10,

@@ -1,0 +1,77 @@
+import test from 'ava'
+import * as operations from '../../db/operations.ts'
+import { comesTrue } from '../kit/comes-true.ts'
+import { deployKit } from './deploy-kit.ts'
+
+const kit = deployKit()
+const place = { subject: 'snapshot/h1' }
+
+async function placeKit() {
+  const base = await kit
+  const leases = () => base.db('blob_leases').where(place)
+  const step = async (id: string) => (await operations.find(base.db, id))?.step ?? ''
+  return {
+    ...base,
+    leases,
+    holder: async () => (await leases().first('holder'))?.holder as string | undefined,
+    waits: (id: string) => comesTrue(async () => /waiting for its host/.test(await step(id))),
+    /** Somebody else has the place from here on, however it came to that. Resolves when nobody copies any more. */
+    async takeAway() {
+      await leases().update({ holder: 'somebody', expires_at: new Date(Date.now() + 600_000) })
+      await comesTrue(async () => base.copies.now === 0)
+    },
+  }
+}
+
+test.serial(
+  'a place that is lost in the middle of a copy: the files are given back, and copied again in turn',
+  async t => {
+    const { running, snapshot, push, behave, steps, takeAway, leases, copies } = await placeKit()
+    const app = await running()
+    const plan = behave(app, { pauseAt: 'takeSnapshot 1' })
+    const { end } = await snapshot(app)
+    await plan.reached
+    await takeAway()
+    t.is((await (await push(app)).end()).state, 'success', 'a deploy of the application that waits')
+    plan.open()
+    await leases().delete()
+    t.like(await end(), { state: 'success', code: null })
+    t.is((await steps(app, 0)).filter(step => step.startsWith('takeSnapshot')).length, 2)
+    t.is(copies.most, 1)
+  },
+)
+
+test.serial('a crash of the database empties the places: who copies goes on, and who waits holds no files', async t => {
+  const { running, snapshot, push, behave, db, holder, waits, copies } = await placeKit()
+  const [one, two] = [await running(), await running()]
+  const plan = behave(one, { pauseAt: 'takeSnapshot 1' })
+  t.teardown(() => plan.open())
+  const copied = await snapshot(one)
+  await plan.reached
+  const queued = await snapshot(two)
+  await waits(queued.operationId)
+  await db.raw('truncate blob_leases')
+  await comesTrue(async () => (await holder()) !== undefined)
+  t.is((await (await push(two)).end()).state, 'success', 'a deploy of the application that waits')
+  t.is(await holder(), copied.operationId)
+  plan.open()
+  t.is((await copied.end()).state, 'success')
+  t.is((await queued.end()).state, 'success')
+  t.is(copies.most, 1)
+})
+
+test.serial('a snapshot that loses its place again and again gives up', async t => {
+  const { running, snapshot, behave, steps, takeAway, leases, holder } = await placeKit()
+  const app = await running()
+  behave(app, { pauseAt: 'takeSnapshot 1' })
+  const { end, row, operationId } = await snapshot(app)
+  for (let copy = 1; copy <= 3; copy++) {
+    t.is((await steps(app, copy)).length, copy)
+    await comesTrue(async () => (await holder()) === operationId)
+    await takeAway()
+    await leases().delete()
+  }
+  t.like(await end(), { state: 'error', code: 'SNAPSHOT_FAILED' })
+  t.is((await row()).state, 'failed')
+  t.is((await steps(app, 3)).length, 3)
+})
