@@ -69,6 +69,11 @@ export function recordActivities(options: RecordsOptions) {
       return operations.toEnd(db, appId)
     },
 
+    /** Seconds before the caller of an operation is answered; null where nobody waits for so long only. */
+    async secondsLeft(operationId: string): Promise<number | null> {
+      return operations.secondsLeft(db, operationId)
+    },
+
     async recordStep(operationId: string, words: string): Promise<void> {
       await fence(operationId, trx => operations.recordStep(trx, operationId, words))
     },

@@ -16,7 +16,7 @@ import type { Parts } from './parts.ts'
 export interface Patience {
   /** A waiting operation is claimed within this, or never runs. */
   claimMs: number
-  /** A running one is waited for this long in all; it ends by itself 60 s after it was claimed. */
+  /** A running one is waited for this long in all; what is left of it by then begins nothing more (policy/command-times.ts). */
   holdMs: number
   /** What goes on without its caller, claimed or not, is waited for this long. */
   backgroundMs: number
@@ -39,9 +39,9 @@ export interface Command {
 export async function runCommand({ app, caller, exchange }: AppCall, parts: Parts, command: Command): Promise<void> {
   const write = command.kind === 'delete' ? enqueueDeletion : enqueue
   const wish = { targetId: app.id, kind: command.kind, ownerId: app.owner_id, actor: caller.user.id }
-  const claimWithinMs = parts.patience.claimMs
+  const { claimMs: claimWithinMs, holdMs: endWithinMs } = parts.patience
   const { operationId } = await accept(parts, async trx => {
-    const { id } = await write(trx, { ...wish, claimWithinMs, accepting: true })
+    const { id } = await write(trx, { ...wish, claimWithinMs, endWithinMs, accepting: true })
     return { operationId: id }
   })
   exchange.headers['X-Operation-Id'] = operationId

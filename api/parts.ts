@@ -7,6 +7,7 @@ import type { SegmentIds } from '../db/segment-ids.ts'
 import type { SnapshotRow } from '../db/snapshots.ts'
 import type { StorageQuota } from '../db/storage-quota.ts'
 import type { MonthUsage } from '../db/usage-upkeep.ts'
+import type { FairSlots } from '../lib/fair-slots.ts'
 import type { Config } from '../policy/config.ts'
 import type { MetricPoint } from '../policy/metrics.ts'
 import type { Plans } from '../policy/plans.ts'
@@ -62,6 +63,8 @@ export interface Parts {
   outcomes: Outcomes
   /** New states and output of deployments, by their ids. */
   deploymentNews: News
+  /** The turns of accounts that read whole logs of deployments. */
+  logTurns: FairSlots
   patience: Patience
   hosts: HostReader
   files: HostFiles

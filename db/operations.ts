@@ -24,6 +24,8 @@ export interface NewOperation {
   accepting?: boolean
   /** In milliseconds: nobody begins it later. */
   claimWithinMs?: number
+  /** In milliseconds: its caller is answered then. No step begins later that the answer would not be true of. */
+  endWithinMs?: number
 }
 
 /** Writes an operation down; once committed it is in the queue. */
@@ -37,12 +39,14 @@ export async function enqueue(db: Db, operation: NewOperation): Promise<{ id: st
     actor: operation.actor,
     input: JSON.stringify(operation.input ?? {}),
     state: operation.accepting ? 'accepting' : 'queued',
-    claim_before: operation.claimWithinMs
-      ? db.raw('now() + make_interval(secs => ?)', [operation.claimWithinMs / 1000])
-      : null,
+    claim_before: fromNow(db, operation.claimWithinMs),
+    end_before: fromNow(db, operation.endWithinMs),
   })
   return { id }
 }
+
+const fromNow = (db: Db, ms: number | undefined) =>
+  ms === undefined ? null : db.raw('now() + make_interval(secs => ?)', [ms / 1000])
 
 /**
  * Queues a deletion, unless a restore waits or runs (specification 4.2). Both are written under the application's row, so that
@@ -120,6 +124,14 @@ export async function toEnd(db: Db, targetId: string): Promise<string[]> {
   const running = mine().where({ state: 'running' })
   const rows = await (deletion ? running : running.whereNotNull('cancel_requested_at')).select('id')
   return rows.map((row: { id: string }) => row.id)
+}
+
+/** Seconds before the caller of an operation is answered, less than 0 once that has happened; null where nobody waits like this. */
+export async function secondsLeft(db: Db, id: string): Promise<number | null> {
+  const row = await db('operations')
+    .where({ id })
+    .first(db.raw('extract(epoch from end_before - clock_timestamp())::float8 as seconds'))
+  return row?.seconds ?? null
 }
 
 /** What the operation does now, in words for operators. */

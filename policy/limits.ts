@@ -111,6 +111,12 @@ export const linkVisits = {
 /** Live streams that may be open at the same time (contract 4). */
 export const realtimeConnections = { perUser: 5, perApp: 30 } as const
 
+/** Logs of deployments that an account may follow at the same time, over all processes. */
+export const followedLogs = { perUser: 10 } as const
+
+/** Whole logs of deployments that one API process sends at the same time. Others wait for their turn, so many seconds at most. */
+export const wholeLogs = { atOnce: 1000, perSubject: 10, waitSeconds: 30 } as const
+
 /** Applications that may be shared in one workspace, whatever the plan (contract 12). */
 export const workspaceApplications = 100
 

@@ -38,7 +38,9 @@ import { Notifications } from '../db/notifications.ts'
 import { sweepLeases } from '../db/realtime-listeners.ts'
 import { SegmentIds } from '../db/segment-ids.ts'
 import { StorageQuota } from '../db/storage-quota.ts'
+import { FairSlots } from '../lib/fair-slots.ts'
 import type { Config } from '../policy/config.ts'
+import { wholeLogs } from '../policy/limits.ts'
 import { applicationRange } from '../policy/networks.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'
@@ -95,6 +97,7 @@ export async function serveApi(config: Config): Promise<void> {
     downgrades: temporalDowngrades(client, config),
     outcomes: new Outcomes(notifications),
     deploymentNews: new News(notifications, 'deployments'),
+    logTurns: new FairSlots(wholeLogs),
     patience: heldCall,
     hosts: httpHostReader(db, askHost),
     files: httpHostFiles(askHost),

@@ -4,6 +4,7 @@ import type { AppSnapshotActivities } from '../activities/app-snapshots.ts'
 import type { EdgeActivities } from '../activities/edge-routes.ts'
 import type { Records } from '../activities/records.ts'
 import type { LaneOperation } from '../activities/release.ts'
+import { commandSeconds } from '../policy/command-times.ts'
 import { oneAtATime } from './turns.ts'
 
 export interface LaneInput {
@@ -45,6 +46,16 @@ export const { switchRoute, removeRoute } = inTurn(
   }),
 )
 
+/** The same while a caller waits: the route keeper goes on with what takes longer. */
+export const quickly = inTurn(
+  proxyLocalActivities<Pick<EdgeActivities, 'switchRoute' | 'removeRoute'>>({
+    cancellationType,
+    startToCloseTimeout: '3s',
+    scheduleToCloseTimeout: `${commandSeconds.route}s`,
+    retry: { initialInterval: '200ms', maximumInterval: '2s' },
+  }),
+)
+
 /** For who tries again in a way of its own: other steps get their turn in between. */
 export const { routeStands } = inTurn(
   proxyLocalActivities<EdgeActivities>({
@@ -62,17 +73,21 @@ const heartbeatTimeout = '15s'
 export function hostOf(lane: LaneInput, { release }: LaneOperation) {
   const taskQueue = `${lane.queuePrefix}host/${release.hostId}`
   const commands = patched('commands-apart') ? `${taskQueue}/commands` : taskQueue
-  return {
-    /** A person waits. */
-    command: proxyActivities<AppHostActivities>({
+  const commandWithin = (seconds: number) =>
+    proxyActivities<AppHostActivities>({
       taskQueue: commands,
       cancellationType,
       heartbeatTimeout,
       scheduleToStartTimeout: '8s',
       startToCloseTimeout: '40s',
-      scheduleToCloseTimeout: '55s',
+      scheduleToCloseTimeout: seconds * 1000,
       retry: { initialInterval: '300ms', maximumAttempts: 3 },
-    }),
+    })
+  return {
+    /** A person waits. */
+    command: commandWithin(commandSeconds.step),
+    /** A person waits, and is answered soon. */
+    commandWithin,
     /** A deployment may wait for its host. */
     build: proxyActivities<AppHostActivities>({
       taskQueue,

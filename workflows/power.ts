@@ -1,13 +1,15 @@
-import { patched } from '@temporalio/workflow'
+import { ApplicationFailure, patched } from '@temporalio/workflow'
 import type { ContainerExit, LaneOperation } from '../activities/release.ts'
+import { commandSeconds } from '../policy/command-times.ts'
 import { failureOf } from './failures.ts'
-import { type Host, records, removeRoute, switchRoute } from './lane-steps.ts'
+import { type Host, quickly, records } from './lane-steps.ts'
 import { leftToKeeper } from './route-copy.ts'
 
 /** The container of the release that serves runs again, and has its address. One that a failed start has left is taken over. */
-export async function start(operation: LaneOperation, { command }: Host): Promise<void> {
+export async function start(operation: LaneOperation, host: Host): Promise<void> {
+  const command = host.commandWithin(await secondsFor(operation))
   const started = await command.startApp(operation.release, { mustStand: operation.wasRunning })
-  await switchRoute(operation.release, started).catch(leftToKeeper)
+  await quickly.switchRoute(operation.release, started).catch(leftToKeeper)
   await records.appStarted(operation, started)
 }
 
@@ -22,30 +24,31 @@ export async function stop(operation: LaneOperation, { command }: Host): Promise
     if (!stopped && operation.wasDesired === 'running') await records.recordDesired(operation, 'running')
     throw error
   }
-  await removeRoute(operation.release).catch(leftToKeeper)
+  await quickly.removeRoute(operation.release).catch(leftToKeeper)
   await records.appStopped(operation, exit)
 }
 
 /** One end and one start, with nothing in between. */
-export async function restart(operation: LaneOperation, { command }: Host): Promise<void> {
+export async function restart(operation: LaneOperation, host: Host): Promise<void> {
   const { release, id } = operation
   await records.recordStatus(release.appId, 'restarting', { operationId: id, words: 'stopping the container' })
-  const exit = await command.stopApp(release, { mustRun: false }).catch(async error => {
+  const exit = await host.command.stopApp(release, { mustRun: false }).catch(async error => {
     const before = operation.wasRunning ? 'running' : 'exited'
     await records.recordStatus(release.appId, before, { operationId: id, words: 'the container was not stopped' })
     throw error
   })
   try {
+    const command = host.commandWithin(await secondsFor(operation))
     const started = await command.startApp(release, { mustStand: false })
-    await switchRoute(release, started).catch(leftToKeeper)
+    await quickly.switchRoute(release, started).catch(leftToKeeper)
     await records.appStarted(operation, started)
   } catch (error) {
     // Whatever the proxy does: until the row says so, the application is shown as restarting.
     if (patched('stopped-before-route')) {
       await records.recordStopped(operation, exit)
-      await removeRoute(release).catch(leftToKeeper)
+      await quickly.removeRoute(release).catch(leftToKeeper)
     } else {
-      await removeRoute(release)
+      await quickly.removeRoute(release)
       await records.recordStopped(operation, exit)
     }
     throw error
@@ -53,11 +56,27 @@ export async function restart(operation: LaneOperation, { command }: Host): Prom
 }
 
 /** The container goes first: until it is gone the deletion can fail and nothing is lost; after the row is gone it is final. */
-export async function remove(operation: LaneOperation, { command, build }: Host): Promise<void> {
+export async function remove(operation: LaneOperation, host: Host): Promise<void> {
   const { release, id } = operation
+  const command = host.commandWithin(await secondsFor(operation))
   await command.removeContainers(release)
-  await removeRoute(release).catch(leftToKeeper)
+  await quickly.removeRoute(release).catch(leftToKeeper)
   await records.appDeleted(operation)
-  await build.removeFiles(release).catch(() => {}) // the host sweeps folders of applications that are gone
-  await records.finish(id, { state: 'success' })
+  // Nobody waits for this any more, and the host sweeps folders of applications that are gone.
+  await host.build.removeFiles(release).catch(() => {})
+  if (!patched('deletion-is-one-commit')) await records.finish(id, { state: 'success' })
+}
+
+/**
+ * How many seconds a step at the host may take, so that it ends while the caller is still there to hear of it. Throws ACTION_FAILED
+ * when too little time is left: what was answered as a failure is not to succeed later.
+ */
+async function secondsFor({ id }: LaneOperation): Promise<number> {
+  if (!patched('command-ends')) return commandSeconds.step
+  const left = await records.secondsLeft(id)
+  if (left === null) return commandSeconds.step
+  const seconds = Math.floor(left) - commandSeconds.route - commandSeconds.outcome
+  if (seconds < commandSeconds.least)
+    throw ApplicationFailure.nonRetryable('There was not enough time left to do it.', 'ACTION_FAILED')
+  return Math.min(commandSeconds.step, seconds)
 }

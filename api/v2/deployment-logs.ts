@@ -1,14 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
+import { takeBlobLease } from '../../db/blob-leases.ts'
 import { isUnavailable } from '../../db/database.ts'
-import { deploymentState, logAfter } from '../../db/deployment-history.ts'
-import { readLog } from '../../db/deployments.ts'
+import { deploymentState, type LogPiece, logAfter } from '../../db/deployment-history.ts'
+import { deploymentLogs } from '../../policy/deployment-logs.ts'
 import { ApiError } from '../../policy/errors.ts'
+import { followedLogs, wholeLogs } from '../../policy/limits.ts'
+import { inPlace } from '../blob-leases.ts'
 import type { Exchange } from '../call.ts'
 import { type Call, endpoint } from '../endpoint.ts'
 import { EventStream, wantsStream } from '../event-stream.ts'
 import type { Parts } from '../parts.ts'
 import { streamed } from '../respond.ts'
+import { streamSuccess } from '../streamed-answer.ts'
 
 type AppCall = Pick<Call<{ scope: null; permission: 'read' }>, 'app' | 'caller' | 'exchange'>
 
@@ -25,24 +29,55 @@ export const appsDeploymentLogs = endpoint({
   summary: 'Read or follow the log of a deployment',
   auth: { scope: 'apps:read', permission: 'read' },
   response: z.object({ logs: z.string() }),
-  errors: ['DEPLOYMENT_NOT_FOUND', 'REALTIME_MAX_CONNECTIONS', 'REALTIME_MAX_CONNECTIONS_APP'],
+  errors: ['DEPLOYMENT_NOT_FOUND'],
   async handle(call, parts) {
     const { app, exchange } = call
     const id = exchange.path.deploymentId ?? ''
     const state = /^[0-9a-f]{32}$/.test(id) ? await deploymentState(parts.db, app.id, id) : undefined
     if (!state) throw new ApiError('DEPLOYMENT_NOT_FOUND')
-    if (!wantsStream(exchange)) return { logs: await readLog(parts.db, id) }
-    // A stream like any other live one: it has one of their places.
-    const lease = await parts.leases.take(call.caller.user.id, app.id)
-    try {
-      await follow(call, id, parts)
-    } finally {
-      await parts.leases.release(lease)
-    }
+    if (!wantsStream(exchange)) return whole(call, id, parts)
+    const { perUser } = followedLogs
+    const most = Math.max(1, Math.floor(perUser * parts.config.rateLimitScale))
+    const lease = await takeBlobLease(parts.db, `followed-log/${call.caller.user.id}`, most)
+    if (!lease) throw new ApiError('KEEP_CALM', `An account can follow ${most} logs at the same time.`)
+    await inPlace(parts, lease, () => follow(call, id, parts))
     // Written already; the envelope is for the other form.
     return streamed as never
   },
 })
+
+/** The log as it is now, in pieces: a slow reader costs one of them and what its connection holds. */
+async function whole({ caller, exchange }: AppCall, id: string, { db, logTurns }: Parts): Promise<never> {
+  const patience = AbortSignal.any([exchange.gone, AbortSignal.timeout(wholeLogs.waitSeconds * 1000)])
+  const leave = await logTurns.enterUntil(caller.user.id, patience).catch(() => {
+    throw new ApiError('KEEP_CALM', `An account can read ${wholeLogs.perSubject} logs at the same time.`)
+  })
+  try {
+    const after = (seq: number) => logAfter(db, id, seq, bytesAtOnce)
+    // Before the answer begins: a database that is away is told by its status.
+    return await streamSuccess(exchange, wholeJson(await after(0), after))
+  } finally {
+    leave()
+  }
+}
+
+/** `{"logs": ...}` in pieces of JSON text; at most `deploymentLogs.wholeBytes` of a log that grows meanwhile. */
+async function* wholeJson(
+  first: readonly LogPiece[],
+  after: (seq: number) => Promise<readonly LogPiece[]>,
+): AsyncGenerator<string> {
+  yield '{"logs":"'
+  let left: number = deploymentLogs.wholeBytes
+  for (let pieces = first; pieces.length > 0; pieces = left > 0 ? await after(pieces.at(-1)!.seq) : []) {
+    let text = ''
+    for (const piece of pieces) {
+      left -= Buffer.byteLength(piece.text)
+      if (left >= 0) text += piece.text
+    }
+    yield JSON.stringify(text).slice(1, -1)
+  }
+  yield '"}'
+}
 
 /** Sends what is new until the deployment has ended, the client is gone, the right is lost or 10 minutes have passed. */
 async function follow(call: AppCall, id: string, { db, access, deploymentNews, leases }: Parts): Promise<void> {

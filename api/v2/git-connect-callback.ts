@@ -34,7 +34,7 @@ export const gitConnectCallback = endpoint({
   }),
   async handle({ exchange, query }, parts) {
     const { gitProvider, config, db } = parts
-    if (!gitProvider) return notSetUp
+    if (!gitProvider) return notSetUp(exchange)
     const browser = connectCookieIn(config.urls.base, exchange.request.headers.cookie)
     const connection = await readConnection(config.masterKey, query.state ?? '', browser)
     const user = connection && (await findUser(db, connection.userId))

@@ -2,12 +2,15 @@ import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { ApiError } from '../../policy/errors.ts'
 import { connectionSeconds, signConnection } from '../../policy/git-connection.ts'
+import { localeAccepted } from '../../policy/locales.ts'
+import { gitBeginText } from '../../policy/pages/git-begin.ts'
 import { checkScope } from '../access.ts'
+import type { Exchange } from '../call.ts'
 import { checkCaptcha } from '../captcha.ts'
 import { endpoint } from '../endpoint.ts'
 import { connectCookie } from '../git-connect-cookie.ts'
-import { sessionName } from '../page-script.ts'
-import { page } from '../pages.ts'
+import { pageScript, saidPlace } from '../page-script.ts'
+import { escaped, page } from '../pages.ts'
 import type { Parts } from '../parts.ts'
 import type { Reply } from '../respond.ts'
 
@@ -21,8 +24,8 @@ export const gitConnect = endpoint({
   envelope: false,
   errors: ['ACCESS_DENIED', 'CAPTCHA_REQUIRED'],
   async handle({ exchange }, parts) {
-    if (!parts.gitProvider) return notSetUp
-    if (exchange.request.headers.authorization === undefined) return askSession
+    if (!parts.gitProvider) return notSetUp(exchange)
+    if (exchange.request.headers.authorization === undefined) return askSession(exchange)
     const caller = await parts.authenticate(exchange.request, exchange.address)
     checkScope(caller, 'session')
     await checkCaptcha(parts, caller, exchange.address)
@@ -65,29 +68,41 @@ async function begin(
   return { url, cookie: connectCookie(config.urls.base, browser, connectionSeconds) }
 }
 
-export const notSetUp: Reply = page({
-  status: 403,
-  title: 'No git provider',
-  text: ['The operator of this platform has set up no git provider.', 'Code: GITHUB_NOT_CONNECTED'],
-})
+/** What every page of this says where the operator has set up no provider. */
+export function notSetUp({ request }: Exchange): Reply {
+  const language = localeAccepted(request.headers['accept-language'])
+  const { noneTitle, none } = gitBeginText[language]
+  return page({
+    status: 403,
+    language,
+    title: noneTitle,
+    text: [none, 'GITHUB_NOT_CONNECTED'],
+    headers: { Vary: 'Accept-Language' },
+  })
+}
 
-const askSession: Reply = page({
-  title: 'Connect the git provider',
-  text: [
-    'Repositories that you choose at the git provider can then be linked to your applications: every push is deployed.',
-    'Your session token stays in this browser and goes to this platform only.',
-  ],
-  form: `<form><input id="session" type="password" autocomplete="off" placeholder="Session token" required>
-<button name="install">Choose repositories</button> <button name="installed">They are chosen already</button></form><p id="said" role="alert"></p>`,
-  // The page that the provider sends people back to asks for the session once more, which this tab has kept by then.
-  script: `document.getElementById('session').value=sessionStorage.getItem('${sessionName}')??''
-document.querySelector('form').onsubmit=async event=>{
+function askSession({ request }: Exchange): Reply {
+  const language = localeAccepted(request.headers['accept-language'])
+  const { title, intro, kept, session, choose, chosen, wrong } = gitBeginText[language]
+  return page({
+    language,
+    title,
+    text: [intro, kept],
+    form: `<form id="begin"><label>${escaped(session)}<input id="session" type="password" autocomplete="off" required></label>
+<div class="row"><button name="install">${escaped(choose)}</button><button name="installed" class="second">${escaped(chosen)}</button></div></form>${saidPlace}`,
+    script: pageScript({ language, widget: undefined, text: {}, refusals: { ACCESS_DENIED: wrong }, script }),
+    headers: { Vary: 'Accept-Language' },
+  })
+}
+
+// The page that the provider sends people back to asks for the session once more, which this tab has kept by then.
+const script = `const field=at('session')
+field.value=sessionStorage.getItem(session)??''
+at('begin').onsubmit=async event=>{
 event.preventDefault()
-const token=document.getElementById('session').value.trim()
-const headers={authorization:token}
-const body=JSON.stringify({installed:event.submitter.name==='installed'})
-const answer=await fetch(location.pathname,{method:'POST',headers,body}).then(r=>r.json(),()=>({message:'The platform does not answer.'}))
-if(answer.response){sessionStorage.setItem('${sessionName}',token);location.assign(answer.response.url)}
-else document.getElementById('said').textContent=answer.message
-}`,
-})
+const token=field.value.trim()
+const answer=await ask('POST',location.pathname,{installed:event.submitter.name==='installed'},token)
+if(!answer.response)return failed(answer)
+sessionStorage.setItem(session,token)
+location.assign(answer.response.url)
+}`

@@ -75,6 +75,7 @@ const unfencedSteps: Partial<Record<keyof Records, string>> = {
   claimNext: 'takes the claim',
   decideAgain: 'only reads',
   toEnd: 'only reads',
+  secondsLeft: 'only reads',
   keepSnapshotPlace: 'a place carries its operation, and runs out by time',
   leaveSnapshotPlace: 'gives back the place of its own operation only',
   finish: 'is fenced, and keeps silent: it is the last word of a lane, and has nobody to tell',

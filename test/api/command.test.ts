@@ -33,6 +33,12 @@ test.serial('what was claimed in time is waited for beyond that, and no longer t
   const answer = await api().as(ana).post(`/v2/apps/${app.id}/stop`)
   t.is(answer.body.code, 'ACTION_FAILED')
   t.true(performance.now() - begun < 2500)
+  // Its lane begins nothing more by then (test/workflows/command-ends.test.ts).
+  const { rows } = await api().db.raw(
+    `select extract(epoch from end_before - created_at)::float8 as seconds from operations where id = ?`,
+    [answer.headers.get('x-operation-id')],
+  )
+  t.deepEqual(rows, [{ seconds: 1.5 }])
 })
 
 test.serial('an operation that is stored and not confirmed yet has not ended', async t => {

@@ -1,5 +1,6 @@
 import test from 'ava'
 import { installationsOf } from '../../db/git-links.ts'
+import { gitBeginText } from '../../policy/pages/git-begin.ts'
 import { gitConnectText } from '../../policy/pages/git-connect.ts'
 import type { TestUser } from '../kit/api.ts'
 import { testBrowser, type Visitor } from '../kit/browser.ts'
@@ -63,6 +64,19 @@ test.serial('a tab without a session asks for it, in the language of the visitor
     await visitor.reads(connected)
     t.deepEqual(await bound(ana), [installation.id], language)
     t.deepEqual(visitor.complaints, [], language)
+  }
+})
+
+test.serial('the first page speaks the language of the visitor, and says what is wrong in it', async t => {
+  for (const language of ['pt-BR', 'ja-JP'] as const) {
+    const visitor = await browser().visit(`${api().url}/git/connect`, { language })
+    const { title, intro, kept, session, choose, chosen, wrong } = gitBeginText[language]
+    const page = await visitor.reads(title)
+    for (const part of [intro, kept, session, choose, chosen]) t.true(page.includes(part), `${language}: ${part}`)
+    t.is(await visitor.page.evaluate('document.documentElement.lang'), language)
+    await visitor.page.locator('#session').fill('not-a-session')
+    await visitor.page.locator('button[name=install]').click()
+    await visitor.reads(wrong)
   }
 })
 

@@ -41,9 +41,11 @@ import { claimNext, finish, type OperationRow, type Outcome } from '../../db/ope
 import { SegmentIds } from '../../db/segment-ids.ts'
 import * as segments from '../../db/segments.ts'
 import { StorageQuota } from '../../db/storage-quota.ts'
+import { FairSlots } from '../../lib/fair-slots.ts'
 import type { AppConfigFile } from '../../policy/app-config.ts'
 import { type Config, parseConfig } from '../../policy/config.ts'
 import { ApiError } from '../../policy/errors.ts'
+import { wholeLogs } from '../../policy/limits.ts'
 import { defaultPlans } from '../../policy/plans.ts'
 import type { Scope } from '../../policy/scopes.ts'
 import { sealKeys } from '../../policy/seal.ts'
@@ -228,6 +230,7 @@ export async function openApiFor(
     downgrades: { wake: async userId => void (await settleDowngrade(db, defaultPlans, userId)) },
     outcomes: new Outcomes(notifications),
     deploymentNews: new News(notifications, 'deployments'),
+    logTurns: new FairSlots(wholeLogs),
     patience: heldCall,
     rates,
     live: new LiveFeeds((app, signal) => made.hosts.live(app, signal), rates),

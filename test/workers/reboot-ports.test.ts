@@ -121,6 +121,40 @@ test('a machine that comes back deals ports anew: no name ever answers with anot
   await keeping
 })
 
+test('the file of a version that named no boot is held, until the first round of the keeper', async t => {
+  t.timeout(60_000)
+  const { db, url } = await database
+  const app = await webApp('upgraded')
+  const place = await portOfHost()
+  place.says = 'still here'
+  const proxy = await startProxy()
+  t.teardown(() => Promise.all([proxy.stop(), place.stop()]))
+  await beginBoot(db, 'upgraded', 'boot-1')
+  await apps.recordStarted(db, app.id, startedAt(place.port, 'boot-1'))
+  await proxy.edge.setRoute({ host: app.host, appId: app.id, address: '127.0.0.1', port: place.port })
+  t.is((await ask(proxy.port, app.host)).body, 'still here')
+  await proxy.kill('SIGKILL')
+  const file = proxy.config.edge.routesFile
+  const lines = readFileSync(file, 'utf8').split('\n')
+  writeFileSync(file, lines.filter(line => !line.startsWith('{"boot"')).join('\n'))
+  await proxy.start()
+  t.is((await ask(proxy.port, app.host)).status, 503)
+
+  const begun = performance.now()
+  const ending = new AbortController()
+  const keeping = keepRoutes(
+    { db, edge: proxy.edge, databaseUrl: url, appsDomain, machine: machineIn('boot-1'), log },
+    ending.signal,
+  )
+  await comesTrue(async () => (await ask(proxy.port, app.host)).body === 'still here')
+  t.log(`the keeper needs ${Math.round(performance.now() - begun)} ms`)
+  ending.abort()
+  await keeping
+  await proxy.kill('SIGKILL')
+  await proxy.start()
+  t.is((await ask(proxy.port, app.host)).body, 'still here', 'from here on the file names its boot')
+})
+
 test('a port belongs to who was given it last: an older claim is void, and its route is held', async t => {
   const { db } = await database
   const hostId = 'claims'

@@ -1,10 +1,12 @@
+import { get, type IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { transaction } from '../../../db/database.ts'
 import { appendLog, record } from '../../../db/deployments.ts'
 import { queueDeploy } from '../../../db/deploys.ts'
-import { realtimeConnections } from '../../../policy/limits.ts'
+import { followedLogs, realtimeConnections, wholeLogs } from '../../../policy/limits.ts'
 import { type TestUser, testApi } from '../../kit/api.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { EventReader } from '../../kit/event-stream.ts'
 
 /** With the limits of an installation as it comes. */
@@ -26,23 +28,75 @@ async function deployed(user: TestUser): Promise<{ appId: string; id: string }> 
   return { appId: app.id, id: queued!.deploymentId }
 }
 
-test('who follows a log has a place of the live streams, and gives it back', async t => {
+test('an account follows so many logs at once, beside its live streams, and gives their places back', async t => {
   const ana = await api().makeUser()
   const { appId, id } = await deployed(ana)
   const path = `/v2/apps/${appId}/deployments/${id}/logs`
+  for (let n = 0; n < realtimeConnections.perUser; n++) await api().parts.leases.take(ana.id, appId)
   const open = () => new EventReader(`${api().url}${path}`, ana.key)
-  const streams = Array.from({ length: realtimeConnections.perUser }, open)
+  const streams = Array.from({ length: followedLogs.perUser }, open)
   for (const stream of streams) t.is((await stream.begun).statusCode, 200)
   const refused = open()
   t.is((await refused.begun).statusCode, 429)
   await refused.ended
-  t.is(JSON.parse(refused.text).code, 'REALTIME_MAX_CONNECTIONS')
+  t.is(JSON.parse(refused.text).code, 'KEEP_CALM')
   t.is((await api().as(ana).get(path)).status, 200, 'reading it whole takes no place')
+  const bob = await api().makeUser()
+  const other = await deployed(bob)
+  const beside = new EventReader(`${api().url}/v2/apps/${other.appId}/deployments/${other.id}/logs`, bob.key)
+  t.is((await beside.begun).statusCode, 200, 'another account has places of its own')
+  beside.leave()
   await record(api().db, id, { state: 'success' })
   for (const stream of streams) t.is((await stream.ended).at(-1)?.event, 'end')
-  const held = () => api().db('realtime_listeners').where({ user_id: ana.id })
-  for (let i = 0; i < 600 && (await held()).length > 0; i++) await sleep(50)
-  t.deepEqual(await held(), [])
+  const held = () =>
+    api()
+      .db('blob_leases')
+      .where({ subject: `followed-log/${ana.id}` })
+  await comesTrue(async () => (await held()).length === 0)
+})
+
+/** Reads nothing of an answer before it is told to. */
+function reluctant(path: string, key: string) {
+  const call = get(`${api().url}${path}`, { agent: false, headers: { authorization: key } })
+  const answer = new Promise<IncomingMessage>((resolve, reject) => call.once('response', resolve).once('error', reject))
+  return { begun: answer.then(response => response.statusCode), answer }
+}
+
+test('readers of whole logs that take nothing hold a piece each, and so many of an account at once', async t => {
+  t.timeout(120_000)
+  const [ana, bob] = [await api().makeUser(), await api().makeUser()]
+  const [slow, quick] = [await deployed(ana), await deployed(bob)]
+  const path = `/v2/apps/${slow.appId}/deployments/${slow.id}/logs`
+  // Six times as long on the wire, so that no kernel takes all of it.
+  const line = '\u001b'.repeat(64 * 1024)
+  const pieces = 64
+  for (let n = 0; n < pieces; n++) await appendLog(api().db, slow.id, line)
+  await appendLog(api().db, quick.id, 'done')
+  let looks = 0
+  const count = ({ sql, bindings }: { sql: string; bindings?: unknown[] }) => {
+    if (/deployment_logs/.test(sql) && bindings?.includes(slow.id)) looks++
+  }
+  api().db.on('query', count)
+  t.teardown(() => api().db.off('query', count))
+  const readers = Array.from({ length: wholeLogs.perSubject }, () => reluctant(path, ana.key))
+  for (const { begun } of readers) t.is(await begun, 200)
+  let answered = false
+  const next = reluctant(path, ana.key)
+  void next.begun.then(() => {
+    answered = true
+  })
+  const quickPath = `/v2/apps/${quick.appId}/deployments/${quick.id}/logs`
+  for (let n = 0; n < 3; n++) t.is((await api().as(bob).get(quickPath)).body.response.logs, 'done')
+  t.false(answered, 'it waits for its turn')
+  const all = readers.length * (pieces / 4 + 1)
+  t.true(looks < all, `${looks} looks of ${all}`)
+  ;(await readers[0]!.answer).destroy()
+  t.is(await next.begun, 200)
+  for (const { answer } of readers.slice(2)) (await answer).destroy()
+  const chunks: Buffer[] = []
+  for await (const chunk of await readers[1]!.answer) chunks.push(chunk)
+  t.true(JSON.parse(Buffer.concat(chunks).toString()).response.logs === line.repeat(pieces))
+  ;(await next.answer).destroy()
 })
 
 test('a log that says nothing costs next to no statements', async t => {

@@ -3,6 +3,8 @@ import { SignJWT } from 'jose'
 import { setBlocked } from '../../../db/accounts.ts'
 import { installationsOf } from '../../../db/git-links.ts'
 import { deriveKey } from '../../../policy/keys.ts'
+import { mailLocales } from '../../../policy/mail/template.ts'
+import { gitBeginText } from '../../../policy/pages/git-begin.ts'
 import { type Answer, masterKey, type TestUser } from '../../kit/api.ts'
 import { testProviderApi } from '../../kit/connected.ts'
 
@@ -89,6 +91,12 @@ test.serial('the page begins with a session in a header, and signing in binds wh
   const asked = await api().as(undefined).get('/git/connect')
   t.is(asked.status, 200)
   t.true(asked.text.includes('Session token'))
+  for (const language of mailLocales) {
+    const { text, headers } = await api().as(undefined).get('/git/connect', { 'accept-language': language })
+    t.true(text.includes(`<html lang="${language}">`), language)
+    t.true(text.includes(`<h1>${gitBeginText[language].title}</h1>`), language)
+    t.is(headers.get('vary'), 'Accept-Language')
+  }
   const begun = await api().as(user.session).post('/git/connect', '{"installed":true}')
   const url = new URL(begun.body.response.url)
   t.is(url.pathname, '/login/oauth/authorize')

@@ -1,0 +1,76 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { cancellationSignal } from '@temporalio/activity'
+import test from 'ava'
+import { loadApp } from '../../db/apps.ts'
+import * as operations from '../../db/operations.ts'
+import { laneKit } from './lane-kit.ts'
+
+/** What a host waits for before it has stopped an application. */
+const stops = new Map<string, Promise<void>>()
+/** Applications whose host never gets to their files. */
+const filesStay = new Set<string>()
+
+const kit = laneKit({
+  async stopApp({ appId }) {
+    await stops.get(appId)
+    return { containerId: 'c1', code: 0, oom: false, at: new Date().toISOString() }
+  },
+  async removeFiles({ appId }) {
+    if (!filesStay.has(appId)) return
+    const signal = cancellationSignal()
+    await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))
+  },
+})
+
+async function commands() {
+  const base = await kit
+  const { db, make, run, lanes } = base
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  await lanes.wake(app.id, user.id)
+  await run.ended(operationId)
+  /** A command whose caller is answered in so many seconds. */
+  async function ask(kind: operations.OperationKind, seconds: number) {
+    const wish = { targetId: app.id, kind, ownerId: user.id, actor: user.id, endWithinMs: seconds * 1000 }
+    const { id } = await operations.enqueue(db, wish)
+    await lanes.wake(app.id, user.id)
+    return id
+  }
+  return { ...base, app, ask }
+}
+
+test('a restart whose caller has been answered meanwhile starts nothing', async t => {
+  const { app, ask, db, run, steps, edge } = await commands()
+  const before = steps(app.id).length
+  let open = () => {}
+  stops.set(app.id, new Promise(resolve => (open = resolve)))
+  const id = await ask('restart', 95)
+  while (!steps(app.id).includes('stopApp 1')) await sleep(20)
+  await db('operations').where({ id }).update({ end_before: db.fn.now() })
+  open()
+  t.like(await run.ended(id), { state: 'error', code: 'ACTION_FAILED' })
+  t.deepEqual(steps(app.id).slice(before), ['stopApp 1'])
+  t.like(await loadApp(db, app.id), { status: 'exited', host_port: null })
+  while ((await edge.listRoutes()).some(route => route.appId === app.id)) await sleep(20)
+  t.is((await run.command(app, 'start')).state, 'success', 'and can be started')
+})
+
+test('a command has its time, and begins nothing past it', async t => {
+  const { app, ask, db, run, steps } = await commands()
+  t.is((await run.ended(await ask('restart', 95))).state, 'success')
+  t.is((await run.ended(await ask('stop', 95))).state, 'success')
+  const before = steps(app.id).length
+  t.like(await run.ended(await ask('start', 1)), { state: 'error', code: 'ACTION_FAILED' })
+  t.like(await run.ended(await ask('delete', 1)), { state: 'error', code: 'ACTION_FAILED' })
+  t.deepEqual(steps(app.id).slice(before), [])
+  t.like(await loadApp(db, app.id), { status: 'exited' }, 'a deletion that was refused deletes nothing')
+  t.is((await run.ended(await ask('start', 95))).state, 'success')
+})
+
+test('a deletion has succeeded once it is final, whatever becomes of the files', async t => {
+  const { app, ask, db, run, steps } = await commands()
+  filesStay.add(app.id)
+  t.is((await run.ended(await ask('delete', 95))).state, 'success')
+  t.is(await loadApp(db, app.id), undefined)
+  while (!steps(app.id).includes('removeFiles 1')) await sleep(20)
+})
