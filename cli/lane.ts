@@ -1,6 +1,6 @@
 import type { Config } from '../policy/config.ts'
 import { openTemporal } from '../workers/connect.ts'
-import { laneId, temporalLanes } from '../workers/lanes.ts'
+import { laneId, laneRun, temporalLanes } from '../workers/lanes.ts'
 import type { LaneState } from './ops-explanation.ts'
 
 const deadlineMs = 3000
@@ -12,14 +12,13 @@ export async function laneState(config: Config, appId: string): Promise<LaneStat
   const url =
     temporalUiUrl && `${temporalUiUrl}/namespaces/${temporalNamespace}/workflows/${encodeURIComponent(workflowId)}`
   const client = openTemporal(config)
-  const status = await client
-    .withDeadline(Date.now() + deadlineMs, () => client.workflow.getHandle(workflowId).describe())
+  const lane = await laneRun(client, appId)
     .then(
-      description => description.status.name as string,
-      error => (error.name === 'WorkflowNotFoundError' ? 'none' : 'unknown'),
+      run => ({ status: run?.status ?? 'none', failedTasks: run?.failedTasks ?? 0 }),
+      () => ({ status: 'unknown', failedTasks: 0 }),
     )
     .finally(() => client.connection.close())
-  return { workflowId, status, url }
+  return { workflowId, url, ...lane }
 }
 
 /** False when Temporal does not answer: the relay wakes the lane then, a moment later. */

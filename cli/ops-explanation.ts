@@ -2,6 +2,7 @@ import type { DeploymentState } from '../db/deployments.ts'
 import type { OperationKind } from '../db/operations.ts'
 import type { OperationStory } from '../db/operator.ts'
 import type { SnapshotRow } from '../db/snapshots.ts'
+import { relay } from '../policy/relay.ts'
 import { aligned, clock, lineOf, since, sourceOf } from './ops-words.ts'
 import { oneLine } from './printable.ts'
 
@@ -13,6 +14,8 @@ export interface LaneState {
   workflowId: string
   /** RUNNING, COMPLETED, ... , `none` when it never ran here, `unknown` when Temporal does not answer. */
   status: string
+  /** How often its workflow task was tried in vain. */
+  failedTasks: number
   /** Its page in the web UI, where there is one. */
   url: string | null
 }
@@ -121,6 +124,10 @@ export function holds(
   const age = (now.getTime() - operation.created_at.getTime()) / 1000
   if (lane.status === 'unknown')
     reasons.push('Temporal does not answer; nothing is lost, and nothing moves until it does.')
+  else if (lane.failedTasks > 0)
+    reasons.push(
+      `Its lane is stuck: its workflow task failed ${lane.failedTasks} times. After ${relay.stuckTasks} the worker begins it anew; see: berth logs worker`,
+    )
   else if (lane.status !== 'RUNNING' && age > claimSeconds)
     reasons.push(`Its lane does not run (${lane.status}). The worker wakes lanes; see: berth ps, berth logs worker`)
   else if (operation.state === 'queued' && before.length === 0 && age > claimSeconds)

@@ -1,5 +1,6 @@
 import { type MetricPoint, metricRules } from '../policy/metrics.ts'
 import type { Db } from './database.ts'
+import { deleteExpired } from './expired-rows.ts'
 
 /** Keeps points. The first of an interval stays; applications that are gone have none. */
 export async function savePoints(db: Db, points: readonly MetricPoint[]): Promise<void> {
@@ -29,6 +30,7 @@ export async function listPoints(db: Db, appId: string): Promise<MetricPoint[]> 
 }
 
 /** Removes points that nobody is shown any more. */
-export async function sweepPoints(db: Db): Promise<void> {
-  await db.raw('delete from app_metrics where at < now() - make_interval(hours => ?)', [metricRules.keptHours])
+export function sweepPoints(db: Db): Promise<number> {
+  const values = { hours: metricRules.keptHours }
+  return deleteExpired(db, { table: 'app_metrics', when: 'old.at < now() - make_interval(hours => :hours)', values })
 }

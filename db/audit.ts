@@ -1,4 +1,5 @@
 import type { Db } from './database.ts'
+import { deleteExpired } from './expired-rows.ts'
 import { gathered } from './gathered.ts'
 import { statement } from './statement.ts'
 
@@ -77,6 +78,7 @@ export async function latestAudit(db: Db, limit: number): Promise<AuditRow[]> {
   return db('audit').orderBy('id', 'desc').limit(limit)
 }
 
-export async function sweepAudit(db: Db): Promise<void> {
-  await db.raw(`delete from audit where at < now() - make_interval(days => ?)`, [auditDays])
+export function sweepAudit(db: Db): Promise<number> {
+  const values = { days: auditDays }
+  return deleteExpired(db, { table: 'audit', when: 'old.at < now() - make_interval(days => :days)', values })
 }

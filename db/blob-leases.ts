@@ -1,5 +1,6 @@
 import { newId } from '../policy/ids.ts'
 import type { Db } from './database.ts'
+import { deleteExpired } from './expired-rows.ts'
 import { statement } from './statement.ts'
 
 /** One of the places that a subject, such as the parts of an account, has for what is under way. */
@@ -89,6 +90,6 @@ export async function endBlobLease(db: Db, { subject, place, holder }: BlobLease
 }
 
 /** Drops the places of processes that ended without a word. */
-export async function sweepBlobLeases(db: Db): Promise<void> {
-  await db('blob_leases').where('expires_at', '<', db.fn.now()).delete()
+export function sweepBlobLeases(db: Db): Promise<number> {
+  return deleteExpired(db, { table: 'blob_leases', when: 'old.expires_at < now()' })
 }

@@ -1,5 +1,6 @@
 import { idleReceiptDays, receiptDays, type Upkeep } from '../policy/blob-upkeep.ts'
 import type { Db } from './database.ts'
+import { deleteExpired } from './expired-rows.ts'
 
 /** One thing that a run removed or put right. */
 export interface ReceiptLine {
@@ -126,11 +127,19 @@ export async function linesOf(db: Db, receiptId: string, limit: number): Promise
 }
 
 /** Drops old receipts, and sooner those of runs that found nothing to do. */
-export async function sweepReceipts(db: Db): Promise<void> {
-  await db.raw(
-    `delete from blob_receipts r where began_at < now() - make_interval(days => ?)
-        or (began_at < now() - make_interval(days => ?) and failure is null and ended_at is not null
-            and not exists (select from blob_receipt_lines l where l.receipt_id = r.id))`,
-    [receiptDays, idleReceiptDays],
-  )
+export async function sweepReceipts(db: Db): Promise<number> {
+  const lines = await deleteExpired(db, {
+    table: 'blob_receipt_lines',
+    when: `exists (select from blob_receipts r
+                    where r.id = old.receipt_id and r.began_at < now() - make_interval(days => :days))`,
+    values: { days: receiptDays },
+  })
+  if (lines > 0) return lines
+  return deleteExpired(db, {
+    table: 'blob_receipts',
+    when: `old.began_at < now() - make_interval(days => :days)
+        or (old.began_at < now() - make_interval(days => :idleDays) and old.failure is null and old.ended_at is not null
+            and not exists (select from blob_receipt_lines l where l.receipt_id = old.id))`,
+    values: { days: receiptDays, idleDays: idleReceiptDays },
+  })
 }

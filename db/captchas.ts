@@ -1,5 +1,6 @@
 import { captchaSeconds } from '../policy/captcha.ts'
 import type { Db } from './database.ts'
+import { deleteExpired } from './expired-rows.ts'
 
 export interface SolvedCaptcha {
   answerHash: Buffer
@@ -38,8 +39,10 @@ export async function hasSolvedCaptcha(db: Db, sessionId: string, address: strin
 }
 
 /** Those of a session go with it; the others are kept until their provider no longer takes them for fresh, twice over. */
-export async function sweepCaptchas(db: Db): Promise<void> {
-  await db.raw(
-    `delete from captchas where session_id is null and solved_at < now() - make_interval(secs => ${2 * captchaSeconds})`,
-  )
+export function sweepCaptchas(db: Db): Promise<number> {
+  return deleteExpired(db, {
+    table: 'captchas',
+    when: 'old.session_id is null and old.solved_at < now() - make_interval(secs => :seconds)',
+    values: { seconds: 2 * captchaSeconds },
+  })
 }

@@ -5,6 +5,7 @@ import type { Push } from '../policy/webhooks/pushes.ts'
 import { queuedReply, type WebhookReply } from '../policy/webhooks/replies.ts'
 import type { Db } from './database.ts'
 import { lockForDeploy, queueLocked } from './deploys.ts'
+import { deleteExpired } from './expired-rows.ts'
 import { takeOne } from './limits.ts'
 import { statement } from './statement.ts'
 
@@ -117,8 +118,13 @@ export async function listDeliveries(db: Db, appId: string): Promise<DeliveryRow
 }
 
 /** Forgets what is older than 7 days, seen delivery ids included. */
-export async function sweepDeliveries(db: Db): Promise<void> {
-  await db('webhook_deliveries').whereRaw('received_at < now() - make_interval(days => ?)', [rememberDays]).delete()
+export function sweepDeliveries(db: Db): Promise<number> {
+  const values = { days: rememberDays }
+  return deleteExpired(db, {
+    table: 'webhook_deliveries',
+    when: 'old.received_at < now() - make_interval(days => :days)',
+    values,
+  })
 }
 
 interface Seen {

@@ -5,6 +5,7 @@ import { type Plans, planOf } from '../policy/plans.ts'
 import type { UserRow } from './accounts.ts'
 import { usedMemoryMb } from './apps.ts'
 import { type Db, transaction } from './database.ts'
+import { deleteExpired } from './expired-rows.ts'
 import { queueMail } from './mails.ts'
 import { announce } from './operations.ts'
 
@@ -109,8 +110,8 @@ export async function overdueDowngrades(db: Db, seconds: number): Promise<string
   return rows.map((row: { user_id: string }) => row.user_id)
 }
 
-export async function sweepDowngrades(db: Db): Promise<void> {
-  await db.raw(`delete from downgrades where ended_at < now() - interval '30 days'`)
+export function sweepDowngrades(db: Db): Promise<number> {
+  return deleteExpired(db, { table: 'downgrades', when: `old.ended_at < now() - interval '30 days'` })
 }
 
 /** Locks the account, for memory and workspaces are taken under the same lock. Throws DOWNGRADE_NOT_ALLOWED with the reason. */

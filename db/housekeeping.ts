@@ -1,37 +1,74 @@
+import type { Retention } from '../policy/retention.ts'
 import { sweepPoints } from './app-metrics.ts'
 import { sweepAudit } from './audit.ts'
 import { sweepBlobLeases } from './blob-leases.ts'
 import { sweepReceipts } from './blob-receipts.ts'
 import { sweepCaptchas } from './captchas.ts'
 import { type Db, isMine } from './database.ts'
+import { sweepDeliveries } from './deliveries.ts'
 import { sweepDowngrades } from './downgrades.ts'
+import { sweepArchives, sweepDeploymentLogs, sweepDeployments, sweepOperations } from './history-retention.ts'
+import { sweepIdempotency } from './idempotency.ts'
+import { sweepCounters } from './limits.ts'
 import { sweepMails } from './mails.ts'
+import { sweepLeases } from './realtime-listeners.ts'
 import { sweepShares } from './shares.ts'
-import { sweepSignIns } from './sign-ins.ts'
+import { sweepAuthorizations, sweepSessions, sweepSignIns } from './sign-ins.ts'
 import { sweepSnapshots } from './snapshot-retention.ts'
 import { sweepUploads } from './upload-ends.ts'
 import { sweepUploadTokens } from './upload-tokens.ts'
 
+/** One kind of row that expires. `sweep` deletes some of them and resolves to how many: 0 when there are no more. */
+export interface Chore {
+  name: string
+  sweep(db: Db): Promise<number>
+}
+
+/** Everything that expires by itself in Postgres, but for bodies, which the upkeep of blob storage removes. */
+export function chores({ historyDays, deploymentLogDays, archiveDays }: Retention): Chore[] {
+  return [
+    { name: 'sessions', sweep: sweepSessions },
+    { name: 'sign-ins', sweep: sweepSignIns },
+    { name: 'authorizations', sweep: sweepAuthorizations },
+    { name: 'captchas', sweep: sweepCaptchas },
+    { name: 'audit record', sweep: sweepAudit },
+    { name: 'metrics', sweep: sweepPoints },
+    { name: 'mails', sweep: sweepMails },
+    { name: 'snapshots', sweep: sweepSnapshots },
+    { name: 'steps to a lower plan', sweep: sweepDowngrades },
+    { name: 'chunked uploads', sweep: sweepUploads },
+    { name: 'upload tokens', sweep: sweepUploadTokens },
+    { name: 'blob leases', sweep: sweepBlobLeases },
+    { name: 'blob receipts', sweep: sweepReceipts },
+    { name: 'shares', sweep: sweepShares },
+    { name: 'live streams', sweep: sweepLeases },
+    { name: 'rate limits', sweep: sweepCounters },
+    { name: 'idempotency keys', sweep: sweepIdempotency },
+    { name: 'webhook deliveries', sweep: sweepDeliveries },
+    { name: 'archives', sweep: db => sweepArchives(db, archiveDays) },
+    { name: 'deployment logs', sweep: db => sweepDeploymentLogs(db, deploymentLogDays) },
+    { name: 'deployments', sweep: db => sweepDeployments(db, historyDays) },
+    { name: 'operations', sweep: db => sweepOperations(db, historyDays) },
+  ]
+}
+
+/** Batches of one chore in a round: what is left of a large backlog comes in the next rounds, after the turn of the others. */
+const batchesAtOnce = 20
+
 /**
- * Removes what is over: sessions, audit entries that nobody may see any more, points of metrics, old mail, snapshots, uploads and
- * receipts (the API sweeps its own counters and keys). False when another process is at it.
+ * One round of all chores. Each batch is a transaction of its own, and a chore that fails is told to `failed` and keeps nobody
+ * else from their turn. What another process is at is left to it.
  */
-export async function tidyRows(db: Db): Promise<boolean> {
-  return db.transaction(async trx => {
-    if (!(await isMine(trx, 'sweep'))) return false
-    await trx.raw(`delete from sessions where expires_at < now() - interval '1 day'`)
-    await sweepAudit(trx)
-    await sweepSignIns(trx)
-    await sweepCaptchas(trx)
-    await sweepPoints(trx)
-    await sweepMails(trx)
-    await sweepSnapshots(trx)
-    await sweepDowngrades(trx)
-    await sweepUploads(trx)
-    await sweepUploadTokens(trx)
-    await sweepBlobLeases(trx)
-    await sweepReceipts(trx)
-    await sweepShares(trx)
-    return true
-  })
+export async function tidyRows(db: Db, all: Chore[], failed: (chore: string, error: unknown) => void): Promise<void> {
+  for (const { name, sweep } of all) {
+    try {
+      for (let batch = 0; batch < batchesAtOnce && (await once(db, name, sweep)) > 0; batch++);
+    } catch (error) {
+      failed(name, error)
+    }
+  }
+}
+
+function once(db: Db, name: string, sweep: Chore['sweep']): Promise<number> {
+  return db.transaction(async trx => ((await isMine(trx, `sweep.${name}`)) ? sweep(trx) : 0))
 }

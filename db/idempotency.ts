@@ -1,5 +1,6 @@
 import { newId } from '../policy/ids.ts'
 import type { Db } from './database.ts'
+import { deleteExpired } from './expired-rows.ts'
 
 /** A first request that has not ended after this is given up, in minutes. */
 const givenUpMinutes = 5
@@ -86,6 +87,6 @@ export async function release(db: Db, { userId, key, claim }: KeyedRequest): Pro
     .delete()
 }
 
-export async function sweepIdempotency(db: Db): Promise<void> {
-  await db('idempotency_keys').whereRaw(`created_at < now() - interval '24 hours'`).delete()
+export function sweepIdempotency(db: Db): Promise<number> {
+  return deleteExpired(db, { table: 'idempotency_keys', when: `old.created_at < now() - interval '24 hours'` })
 }

@@ -1,5 +1,6 @@
 import type { Bucket, Counter } from '../policy/limits.ts'
 import type { Db } from './database.ts'
+import { deleteExpired } from './expired-rows.ts'
 import { gathered } from './gathered.ts'
 import { statement } from './statement.ts'
 
@@ -84,9 +85,7 @@ export async function takeOne(db: Db, key: string, { burst, everySeconds }: Buck
 }
 
 /** Drops counters that no longer say anything. */
-export async function sweepCounters(db: Db): Promise<void> {
-  await db('rate_limits')
-    .where('window_ends_at', '<', db.fn.now())
-    .andWhere(row => row.whereNull('blocked_until').orWhere('blocked_until', '<', db.fn.now()))
-    .delete()
+export function sweepCounters(db: Db): Promise<number> {
+  const when = 'old.window_ends_at < now() and (old.blocked_until is null or old.blocked_until < now())'
+  return deleteExpired(db, { table: 'rate_limits', when })
 }

@@ -3,6 +3,7 @@ import { type MailTries, mailsKeptDays } from '../policy/mail/delivery.ts'
 import type { MailFields } from '../policy/mail/template.ts'
 import type { QueuedFields, TemplateName } from '../policy/mail/templates.ts'
 import type { Db } from './database.ts'
+import { deleteExpired } from './expired-rows.ts'
 
 export interface NewMail<T extends TemplateName> {
   userId: string
@@ -143,8 +144,10 @@ export async function retryMails(db: Db, start: string): Promise<string[]> {
 }
 
 /** Removes what was sent or has failed a month ago. */
-export async function sweepMails(db: Db): Promise<void> {
-  await db.raw(`delete from mails where state <> 'queued' and created_at < now() - make_interval(days => ?)`, [
-    mailsKeptDays,
-  ])
+export function sweepMails(db: Db): Promise<number> {
+  return deleteExpired(db, {
+    table: 'mails',
+    when: `old.state <> 'queued' and old.created_at < now() - make_interval(days => :days)`,
+    values: { days: mailsKeptDays },
+  })
 }

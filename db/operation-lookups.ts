@@ -4,7 +4,7 @@ import { besides, changingVersions, type OperationRow } from './operation-kinds.
 /** Whether an operation of this target waits or runs that may start or end its containers. */
 export async function isBusy(db: Db, targetId: string): Promise<boolean> {
   const row = await db('operations')
-    .where({ target_id: targetId })
+    .where({ target_type: 'app', target_id: targetId })
     .whereIn('state', ['queued', 'running'])
     .where(where => where.whereNotIn('kind', besides.flat()).orWhere('step', 'like', `${changingVersions}%`))
     .first('id')
@@ -14,7 +14,7 @@ export async function isBusy(db: Db, targetId: string): Promise<boolean> {
 /** Whether an operation of this target runs that may have switched its containers a moment ago. */
 export async function isSwitching(db: Db, targetId: string): Promise<boolean> {
   const row = await db('operations')
-    .where({ target_id: targetId, state: 'running' })
+    .where({ target_type: 'app', target_id: targetId, state: 'running' })
     .where(where => where.whereNotIn('kind', besides.flat()).orWhere('step', 'like', `${changingVersions}%`))
     .first('id')
   return Boolean(row)
@@ -36,7 +36,7 @@ export async function wasRemoved(db: Db, appId: string): Promise<boolean> {
 /** Whether an operation of this target runs that makes another release serve. */
 export async function changesRelease(db: Db, targetId: string): Promise<boolean> {
   const row = await db('operations')
-    .where({ target_id: targetId, state: 'running' })
+    .where({ target_type: 'app', target_id: targetId, state: 'running' })
     .whereIn('kind', ['create', 'deploy', 'restore'])
     .first('id')
   return Boolean(row)
@@ -45,7 +45,7 @@ export async function changesRelease(db: Db, targetId: string): Promise<boolean>
 /** How the creation of this owner's application failed, when that is why it is gone. */
 export async function failedCreation(db: Db, ownerId: string, appId: string): Promise<OperationRow | undefined> {
   const [creation, deletion]: OperationRow[] = await db('operations')
-    .where({ target_id: appId, owner_id: ownerId })
+    .where({ target_type: 'app', target_id: appId, owner_id: ownerId })
     .where(where => where.where({ kind: 'create', state: 'error' }).orWhere({ kind: 'delete', state: 'success' }))
     .orderBy('seq')
     .limit(2)

@@ -96,10 +96,13 @@ export async function claimNext(
 ): Promise<OperationRow | undefined> {
   const barred = besides.filter(group => group.some(kind => underWay.includes(kind))).flat()
   const mine = () => db('operations').whereNotIn('kind', barred)
-  const running = await mine().where({ target_id: targetId, state: 'running' }).orderBy('seq').first()
+  const running = await mine()
+    .where({ target_type: 'app', target_id: targetId, state: 'running' })
+    .orderBy('seq')
+    .first()
   if (running) return running
   const next = mine()
-    .where({ target_id: targetId, state: 'queued' })
+    .where({ target_type: 'app', target_id: targetId, state: 'queued' })
     .whereRaw(inTime)
     .orderByRaw(`kind = 'delete' desc, seq`)
     .limit(1)
@@ -119,7 +122,7 @@ const inTime = '(claim_before is null or claim_before > now())'
 
 /** Ids of what runs for a target and shall end: all of it when a deletion waits behind it, else what somebody asked to cancel. */
 export async function toEnd(db: Db, targetId: string): Promise<string[]> {
-  const mine = () => db('operations').where({ target_id: targetId })
+  const mine = () => db('operations').where({ target_type: 'app', target_id: targetId })
   const deletion = await mine().where({ kind: 'delete', state: 'queued' }).whereRaw(inTime).first('id')
   const running = mine().where({ state: 'running' })
   const rows = await (deletion ? running : running.whereNotNull('cancel_requested_at')).select('id')
@@ -167,7 +170,7 @@ export async function endQueued(db: Db, targetId: string): Promise<void> {
         set state = case when kind = 'delete' then 'success' else 'cancelled' end,
             code = case when kind = 'delete' then null else 'APP_NOT_FOUND' end,
             finished_at = now()
-      where target_id = ? and state in ('accepting', 'queued') returning id`,
+      where target_type = 'app' and target_id = ? and state in ('accepting', 'queued') returning id`,
     [targetId],
   )
   for (const row of rows) await announce(db, row.id)
@@ -183,18 +186,33 @@ export interface Waiting {
   owner_id: string
   /** Whether an operation of this target is under way; its lane must be alive then. */
   running: boolean
+  /** Age of the oldest of them. */
+  seconds: number
 }
 
-/** Targets whose lane may need a wake-up: something waits for over `queuedSeconds`, or runs for over `runningSeconds`. */
-export async function waitingTargets(db: Db, queuedSeconds: number, runningSeconds: number): Promise<Waiting[]> {
+export interface WaitingFor {
+  /** Targets that something waits for this long, */
+  queuedSeconds: number
+  /** or on which something runs for this long, */
+  runningSeconds: number
+  /** but none of these. */
+  except: readonly string[]
+}
+
+/** Targets whose lane may need a wake-up: those on which nothing runs first, then by age; 500 at most. */
+export async function waitingTargets(
+  db: Db,
+  { queuedSeconds, runningSeconds, except }: WaitingFor,
+): Promise<Waiting[]> {
   const { rows } = await db.raw(
-    `select target_id, min(owner_id) as owner_id, bool_or(state = 'running') as running
-       from operations where state in ('queued', 'running')
+    `select target_id, min(owner_id) as owner_id, bool_or(state = 'running') as running,
+            extract(epoch from now() - min(created_at))::float8 as seconds
+       from operations where state in ('queued', 'running') and target_id <> all(:except::text[])
       group by target_id
-     having bool_or(state = 'queued' and created_at < now() - make_interval(secs => ?))
-         or bool_or(state = 'running' and started_at < now() - make_interval(secs => ?))
-      limit 500`,
-    [queuedSeconds, runningSeconds],
+     having bool_or(state = 'queued' and created_at < now() - make_interval(secs => :queuedSeconds))
+         or bool_or(state = 'running' and started_at < now() - make_interval(secs => :runningSeconds))
+      order by bool_or(state = 'running'), min(seq) limit 500`,
+    { queuedSeconds, runningSeconds, except },
   )
   return rows
 }

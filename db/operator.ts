@@ -41,7 +41,7 @@ export interface OperationFilter {
 export async function listOperations(db: Db, { appId, state, limit }: OperationFilter): Promise<OperationLine[]> {
   return lines(db)
     .where(where => {
-      if (appId) where.where('operations.target_id', appId)
+      if (appId) where.where({ 'operations.target_type': 'app', 'operations.target_id': appId })
       if (state) where.where('operations.state', state)
     })
     .orderBy('operations.seq', 'desc')
@@ -98,7 +98,10 @@ export async function storyOf(db: Db, id: string, logLines: number): Promise<Ope
     .first()
   const app = await loadApp(db, operation.target_id)
   const host = app && (await findHost(db, app.host_id))
-  const ofApp = () => lines(db).where('operations.target_id', operation.target_id).whereNot('operations.id', id)
+  const ofApp = () =>
+    lines(db)
+      .where({ 'operations.target_type': operation.target_type, 'operations.target_id': operation.target_id })
+      .whereNot('operations.id', id)
   const waits = ['queued', 'running'].includes(operation.state)
   return {
     operation,

@@ -62,7 +62,7 @@ export async function stopSuspended(trx: Db, plans: Plans, retrySeconds: number)
       where u.plan_ends_at <= now() and a.desired_state = 'running'
         and (select sum(b.ram_mb) from apps b where b.owner_id = u.id) > :freeMb
         and not exists (select from operations o
-                         where o.target_id = a.id
+                         where o.target_type = 'app' and o.target_id = a.id
                            and (o.state in ('queued', 'running') and o.kind in ('create', 'stop', 'delete')
                                 or o.actor = :actor and o.created_at > now() - make_interval(secs => :retrySeconds)))
       limit :most`,

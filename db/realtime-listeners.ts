@@ -1,4 +1,5 @@
 import { type Db, transaction } from './database.ts'
+import { deleteExpired } from './expired-rows.ts'
 
 /** The place of one open stream, kept by the process that serves it. */
 export interface Lease {
@@ -60,6 +61,6 @@ export async function endLease(db: Db, id: string): Promise<void> {
 }
 
 /** Drops the leases of processes that ended without a word. */
-export async function sweepLeases(db: Db): Promise<void> {
-  await db('realtime_listeners').where('expires_at', '<', db.fn.now()).delete()
+export function sweepLeases(db: Db): Promise<number> {
+  return deleteExpired(db, { table: 'realtime_listeners', when: 'old.expires_at < now()' })
 }

@@ -2,6 +2,7 @@ import { ApiError } from '../policy/errors.ts'
 import { newShareId } from '../policy/ids.ts'
 import type { Bucket } from '../policy/object-names.ts'
 import type { Db } from './database.ts'
+import { deleteExpired } from './expired-rows.ts'
 import { isLive, type ObjectRow } from './object-rows.ts'
 import { statement } from './statement.ts'
 
@@ -114,6 +115,9 @@ const revoke = statement<ShareRow>(
 export const revokeShare = async (db: Db, id: string): Promise<boolean> => (await revoke(db, [id])).length === 1
 
 /** Forgets shares a day after they ended. */
-export async function sweepShares(db: Db): Promise<void> {
-  await db.raw(`delete from shares where least(expires_at, revoked_at) < now() - interval '1 day'`)
+export function sweepShares(db: Db): Promise<number> {
+  return deleteExpired(db, {
+    table: 'shares',
+    when: `least(old.expires_at, old.revoked_at) < now() - interval '1 day'`,
+  })
 }

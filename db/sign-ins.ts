@@ -1,6 +1,7 @@
 import { newId } from '../policy/ids.ts'
 import { type SentLately, signInMail, signInSeconds } from '../policy/sign-in-mails.ts'
 import { type Db, transaction } from './database.ts'
+import { deleteExpired } from './expired-rows.ts'
 import { queueMailIf } from './mails.ts'
 
 /** Wrong codes that one sign-in takes. */
@@ -86,7 +87,18 @@ export async function renewSession(db: Db, id: string, lifeSeconds: number): Pro
   return rows[0]?.expires_at
 }
 
-export async function sweepSignIns(db: Db): Promise<void> {
-  await db.raw(`delete from sign_ins where expires_at < now() - interval '1 day'`)
-  await db.raw(`delete from authorizations where expires_at < now() - interval '1 day'`)
+export function sweepSignIns(db: Db): Promise<number> {
+  return deleteExpired(db, { table: 'sign_ins', when: overForADay })
 }
+
+/** Removes grants of browser sign-in that ended a day ago. */
+export function sweepAuthorizations(db: Db): Promise<number> {
+  return deleteExpired(db, { table: 'authorizations', when: overForADay })
+}
+
+/** Removes sessions that ended a day ago. */
+export function sweepSessions(db: Db): Promise<number> {
+  return deleteExpired(db, { table: 'sessions', when: overForADay })
+}
+
+const overForADay = `old.expires_at < now() - interval '1 day'`

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { UploadPart } from '../policy/chunked.ts'
 import type { Db } from './database.ts'
+import { deleteExpired } from './expired-rows.ts'
 import { type Charge, type Stored, storeObject } from './objects.ts'
 import { dropParts, partsOf } from './upload-parts.ts'
 import { lockOpenUpload, type UploadRow } from './uploads.ts'
@@ -95,6 +96,9 @@ async function endUpload(trx: Db, id: string, end: { state: 'completed' | 'abort
 }
 
 /** Drops the rows of uploads that ended more than a week ago. */
-export async function sweepUploads(db: Db): Promise<void> {
-  await db.raw(`delete from uploads where state <> 'open' and ended_at < now() - interval '7 days'`)
+export function sweepUploads(db: Db): Promise<number> {
+  return deleteExpired(db, {
+    table: 'uploads',
+    when: `old.state <> 'open' and old.ended_at < now() - interval '7 days'`,
+  })
 }

@@ -1,6 +1,7 @@
 import type { UploadPins } from '../policy/upload-tokens.ts'
 import type { CredentialRow } from './accounts.ts'
 import type { Db } from './database.ts'
+import { deleteExpired } from './expired-rows.ts'
 import { statement } from './statement.ts'
 
 /** What a live upload token fixes, and how far it was used. */
@@ -78,6 +79,6 @@ export async function unuseUploadToken(db: Db, id: string): Promise<void> {
 }
 
 /** Drops tokens that ended more than a day ago. */
-export async function sweepUploadTokens(db: Db): Promise<void> {
-  await db.raw(`delete from upload_tokens where expires_at < now() - interval '1 day'`)
+export function sweepUploadTokens(db: Db): Promise<number> {
+  return deleteExpired(db, { table: 'upload_tokens', when: `old.expires_at < now() - interval '1 day'` })
 }

@@ -4,6 +4,7 @@ import { countryCodes } from './countries.ts'
 import { earlierKeyChecks } from './credentials.ts'
 import { absolute, type Environment, integer, list, number, oneOf, required, webAddress } from './environment.ts'
 import { type MailSettings, mailSettings } from './mail/settings.ts'
+import { type Retention, retentionSettings } from './retention.ts'
 import { type SealKeys, sealKeys } from './seal.ts'
 import { type SurfaceNames, surfaceNames } from './surface-names.ts'
 import { type TemporalSettings, temporalSettings } from './temporal-settings.ts'
@@ -62,6 +63,7 @@ export interface Config {
   gitProvider: GitProviderSettings | null
   mail: MailSettings
   blob: BlobSettings
+  retention: Retention
   appConfigNames: string[]
   /** Two-letter codes of countries that are refused. */
   blockedCountries: string[]
@@ -204,6 +206,7 @@ export function parseConfig(env: Environment, cwd: string): Config {
     gitProvider: gitProvider(env),
     mail: mailSettings({ url: env.SMTP_URL, from: env.MAIL_FROM }, `${dataDir}/mail`, domain),
     blob: blobSettings(env),
+    retention: retentionSettings(env),
     appConfigNames: list(env.APP_CONFIG_NAMES),
     blockedCountries: countryCodes('BLOCKED_COUNTRIES', list(env.BLOCKED_COUNTRIES)),
     captcha: captchaSettings(env),

@@ -29,13 +29,9 @@ import { blobStatsSeconds } from '../api/v1/blob-stats.ts'
 import { accountSnapshotsSeconds } from '../api/v2/account-snapshots.ts'
 import { metricsSeconds } from '../api/v2/metrics.ts'
 import { openDatabase } from '../db/database.ts'
-import { sweepDeliveries } from '../db/deliveries.ts'
 import { deploySources } from '../db/deploy-sources.ts'
 import { listHosts } from '../db/hosts.ts'
-import { sweepIdempotency } from '../db/idempotency.ts'
-import { sweepCounters } from '../db/limits.ts'
 import { Notifications } from '../db/notifications.ts'
-import { sweepLeases } from '../db/realtime-listeners.ts'
 import { SegmentIds } from '../db/segment-ids.ts'
 import { StorageQuota } from '../db/storage-quota.ts'
 import { FairSlots } from '../lib/fair-slots.ts'
@@ -123,12 +119,6 @@ export async function serveApi(config: Config): Promise<void> {
     inside = new AddressSet([...platform, ...(await listHosts(db)).map(host => host.address)])
   })
   repeat(20, () => parts.leases.renew())
-  repeat(600, async () => {
-    await sweepLeases(db)
-    await sweepCounters(db)
-    await sweepIdempotency(db)
-    await sweepDeliveries(db)
-  })
 
   const apps = surfaces(parts)
   const limits = {

@@ -60,15 +60,24 @@ export function temporalLanes(
   }
 }
 
-/** Whether the lane of an application is running now; false also when this Temporal never knew it. */
-export async function laneRuns(client: Client, appId: string): Promise<boolean> {
+export interface LaneRun {
+  runId: string
+  /** RUNNING, COMPLETED, ... */
+  status: string
+  /** How often its workflow task was tried in vain. A lane that nobody works on has not failed. */
+  failedTasks: number
+}
+
+/** How the lane of an application stands; undefined when this Temporal never knew it. */
+export async function laneRun(client: Client, appId: string): Promise<LaneRun | undefined> {
   try {
-    const description = await client.withDeadline(Date.now() + 3000, () =>
+    const { runId, status, raw } = await client.withDeadline(Date.now() + 3000, () =>
       client.workflow.getHandle(laneId(appId)).describe(),
     )
-    return description.status.name === 'RUNNING'
+    const attempt = raw.pendingWorkflowTask?.attempt ?? 1
+    return { runId, status: status.name, failedTasks: attempt - 1 }
   } catch (error) {
-    if ((error as Error).name === 'WorkflowNotFoundError') return false
+    if ((error as Error).name === 'WorkflowNotFoundError') return undefined
     throw error
   }
 }

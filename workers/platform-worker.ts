@@ -60,7 +60,7 @@ export async function startPlatformWorker({
   const loops = [
     runRelay({ db, client, lanes, downgrades, log }, ending.signal),
     actOnPlanEnds({ db, lanes, plans, log }, ending.signal),
-    runSweep({ db, log, keys: config.sealKeys }, ending.signal),
+    runSweep({ db, log, keys: config.sealKeys, retention: config.retention }, ending.signal),
     keepSchedules({ client, queuePrefix: config.queuePrefix, wanted: config.blob.upkeep, log }, ending.signal),
     takeAutomaticSnapshots({ db, lanes, plans, log }, ending.signal),
     keepRoutes(

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Db } from '../db/database.ts'
-import * as housekeeping from '../db/housekeeping.ts'
+import { chores, tidyRows } from '../db/housekeeping.ts'
+import type { Retention } from '../policy/retention.ts'
 import type { SealKeys } from '../policy/seal.ts'
 import { resealOnce } from './reseal.ts'
 
@@ -9,14 +10,15 @@ export interface SweepOptions {
   db: Db
   log: Logger
   keys: SealKeys
+  retention: Retention
   everySeconds?: number
 }
 
 /** Removes rows that are over, and renews what an old key has sealed, until the signal aborts. */
 export async function runSweep(options: SweepOptions, signal: AbortSignal): Promise<void> {
-  const { db, log, everySeconds = 60 } = options
+  const { db, log, retention, everySeconds = 60 } = options
   while (!signal.aborted) {
-    await housekeeping.tidyRows(db).catch(error => log.warn({ err: error }, 'sweep: will try again'))
+    await tidyRows(db, chores(retention), (chore, error) => log.warn({ err: error, chore }, 'sweep: will try again'))
     await resealOnce(options, signal).catch(error => log.warn({ err: error }, 'reseal: will try again'))
     await sleep(everySeconds * 1000, undefined, { signal }).catch(() => {})
   }

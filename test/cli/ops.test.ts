@@ -21,7 +21,7 @@ import { operatorCommand } from '../kit/operator-command.ts'
 import { rows } from '../kit/rows.ts'
 
 const database = testDatabase()
-const running: LaneState = { workflowId: 'app/x', status: 'RUNNING', url: 'http://ui/app%2Fx' }
+const running: LaneState = { workflowId: 'app/x', status: 'RUNNING', failedTasks: 0, url: 'http://ui/app%2Fx' }
 const actor = 'operator:noor'
 
 /** An application that serves, and pushes to it. */

@@ -4,7 +4,8 @@ import { type ContainerHost, type ContainerStats, labels } from '../../activitie
 import { removeApp } from '../../db/app-creation.ts'
 import { listPoints } from '../../db/app-metrics.ts'
 import { recordStarted } from '../../db/apps.ts'
-import { tidyRows } from '../../db/housekeeping.ts'
+import { chores, tidyRows } from '../../db/housekeeping.ts'
+import { retentionSettings } from '../../policy/retention.ts'
 import { HostMetrics } from '../../workers/host-metrics.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
@@ -176,7 +177,7 @@ test('points of more than a day, and mail of more than a month, are swept', asyn
     created_at: new Date(Date.now() - days * 86_400_000),
   })
   await db('mails').insert([mail('sent', 29), mail('sent', 31), mail('failed', 31), mail('queued', 31)])
-  t.true(await tidyRows(db))
+  await tidyRows(db, chores(retentionSettings({})), chore => t.fail(chore))
   t.is((await db('app_metrics').where({ app_id: id })).length, 1)
   const left = await db('mails').where({ user_id: user.id }).pluck('id')
   t.deepEqual(left.sort(), ['queued-31', 'sent-29'])

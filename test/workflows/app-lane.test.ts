@@ -2,12 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { cancellationSignal } from '@temporalio/activity'
 import { CancelledFailure } from '@temporalio/common'
 import test from 'ava'
+import { pino } from 'pino'
 import { refusal } from '../../activities/failures.ts'
 import type { Release } from '../../activities/release.ts'
 import { loadApp, usedMemoryMb } from '../../db/apps.ts'
 import { findByOperation } from '../../db/deployments.ts'
 import * as operations from '../../db/operations.ts'
-import { relayOnce } from '../../workers/relay.ts'
+import { LaneRelay } from '../../workers/relay.ts'
 import { keepHistory } from '../kit/histories.ts'
 import { laneKit } from './lane-kit.ts'
 import { portOf } from './ports.ts'
@@ -252,7 +253,7 @@ test('a lost wake-up is healed, also for an operation that a lost Temporal had b
   await db('operations')
     .where({ id: begun.operationId })
     .update({ state: 'running', started_at: new Date(Date.now() - 60_000) })
-  await relayOnce({ db, client, lanes, log: { info() {}, warn() {} } as never })
+  await new LaneRelay({ db, client, lanes, log: pino({ level: 'silent' }) }).round()
   t.is((await run.ended(queued.operationId)).state, 'success')
   t.is((await run.ended(begun.operationId)).state, 'success')
 })

@@ -1,0 +1,25 @@
+import type { Db } from './database.ts'
+
+/** Rows that one statement deletes at most: it stays far below the statement timeout, and never holds many locks. */
+export const rowsAtOnce = 2000
+
+export interface Expired {
+  table: string
+  /** A condition on `old`, the alias of the table, with named values. */
+  when: string
+  values?: Record<string, number>
+  limit?: number
+}
+
+/** Deletes some of a table's expired rows; rows that somebody else holds wait for the next round. Resolves to their number. */
+export async function deleteExpired(
+  db: Db,
+  { table, when, values = {}, limit = rowsAtOnce }: Expired,
+): Promise<number> {
+  const { rowCount } = await db.raw(
+    `delete from ${table} where ctid = any(array(
+       select ctid from ${table} old where ${when} limit :limit for update skip locked))`,
+    { ...values, limit },
+  )
+  return rowCount
+}

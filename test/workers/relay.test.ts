@@ -1,0 +1,106 @@
+import { fileURLToPath } from 'node:url'
+import { Client, Connection } from '@temporalio/client'
+import { NativeConnection, Worker } from '@temporalio/worker'
+import test from 'ava'
+import { pino } from 'pino'
+import { relay } from '../../policy/relay.ts'
+import { type Lanes, laneRun, platformQueue, temporalLanes } from '../../workers/lanes.ts'
+import { Patience } from '../../workers/patience.ts'
+import { LaneRelay } from '../../workers/relay.ts'
+import { comesTrue } from '../kit/comes-true.ts'
+import { testDatabase } from '../kit/database.ts'
+import { rows } from '../kit/rows.ts'
+import { testTemporal } from '../kit/temporal.ts'
+
+const database = testDatabase()
+const temporal = testTemporal()
+
+/** A relay whose lanes are woken as `wake` says, with what it logs. */
+async function relayOf(client: Client, wake: Lanes['wake']) {
+  const { db } = await database
+  const logged: { level: number; appId?: string; msg: string }[] = []
+  const log = pino({ level: 'info' }, { write: line => logged.push(JSON.parse(line)) })
+  return { relay: new LaneRelay({ db, client, lanes: { wake }, log }), logged }
+}
+
+async function applications(count: number) {
+  const { db } = await database
+  const make = rows(db)
+  await make.host('h')
+  const user = await make.user('enterprise-1')
+  const made = []
+  for (let n = 0; n < count; n++) made.push(await make.app(user.id, { memoryMb: 256 }))
+  await db('operations').update({ created_at: new Date(Date.now() - 60_000) })
+  return made.map(({ app }) => app.id)
+}
+
+const clientOf = async () => new Client({ connection: await Connection.connect({ address: (await temporal).address }) })
+
+test.serial('a lane that cannot be woken keeps nobody else waiting, and waits longer each time', async t => {
+  const [broken, ...others] = await applications(4)
+  const tried: string[] = []
+  const { relay, logged } = await relayOf(await clientOf(), async appId => {
+    tried.push(appId)
+    if (appId === broken) throw new Error('exceeded the limit of signals')
+  })
+  t.is(await relay.round(), 3)
+  t.deepEqual(tried.toSorted(), [broken!, ...others].toSorted())
+  t.deepEqual(
+    logged.filter(({ level }) => level === 40).map(({ appId }) => appId),
+    [broken],
+  )
+  t.is(await relay.round(), 0, 'all of them have some time now')
+  t.is(tried.length, 4)
+})
+
+test.serial('while Temporal is away a round ends early', async t => {
+  await applications(8)
+  let tried = 0
+  const { relay: lanes } = await relayOf(await clientOf(), async () => {
+    tried++
+    throw new Error('unavailable')
+  })
+  t.is(await lanes.round(), 0)
+  t.is(tried, relay.failuresInARow)
+})
+
+test.serial('a lane whose workflow task fails is begun anew, and told', async t => {
+  t.timeout(180_000)
+  const { db } = await database
+  await db('operations').update({ state: 'success' })
+  const [appId] = await applications(1)
+  const { address, queuePrefix } = await temporal
+  const worker = await Worker.create({
+    connection: await NativeConnection.connect({ address }),
+    taskQueue: platformQueue(queuePrefix),
+    workflowsPath: fileURLToPath(new URL('./stuck-lane.workflow.ts', import.meta.url)),
+  })
+  await worker.runUntil(async () => {
+    const client = await clientOf()
+    const lanes = temporalLanes(client, { queuePrefix })
+    await lanes.wake(appId!, 'nobody')
+    const first = await laneRun(client, appId!)
+    await comesTrue(async () => ((await laneRun(client, appId!))?.failedTasks ?? 0) >= relay.stuckTasks)
+    const { relay: healing, logged } = await relayOf(client, lanes.wake)
+    t.is(await healing.round(), 1)
+    const second = await laneRun(client, appId!)
+    t.is(second?.status, 'RUNNING')
+    t.not(second?.runId, first?.runId)
+    t.true(logged.some(({ level, appId: of }) => level === 50 && of === appId))
+  })
+})
+
+test('who is looked at again waits twice as long each time, to a maximum; who was gone begins anew', t => {
+  let now = 0
+  const patience = new Patience({ firstSeconds: 2, maxSeconds: 8, now: () => now })
+  const waits = () => {
+    patience.seen('a')
+    const from = now
+    while (patience.waiting().includes('a')) now += 1000
+    patience.forgetOthers(['a'])
+    return (now - from) / 1000
+  }
+  t.deepEqual([waits(), waits(), waits(), waits()], [2, 4, 8, 8])
+  patience.forgetOthers([])
+  t.is(waits(), 2)
+})

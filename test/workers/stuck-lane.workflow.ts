@@ -1,0 +1,4 @@
+/** A lane whose workflow task fails, as after an installation of code that does not fit its history. */
+export async function appLane(): Promise<void> {
+  throw new Error('this code does not fit the history')
+}

@@ -1,0 +1,36 @@
+export interface PatienceOptions {
+  firstSeconds: number
+  maxSeconds: number
+  now?: () => number
+}
+
+/** Which of many targets a loop looks at again, and when: after a delay that doubles each time that it finds one still there. */
+export class Patience {
+  private readonly targets = new Map<string, { until: number; seconds: number }>()
+  private readonly options: Required<PatienceOptions>
+
+  constructor(options: PatienceOptions) {
+    this.options = { now: () => performance.now(), ...options }
+  }
+
+  /** The targets whose time has not come. */
+  waiting(): string[] {
+    const now = this.options.now()
+    return [...this.targets].filter(([, { until }]) => until > now).map(([target]) => target)
+  }
+
+  /** The target was looked at now. */
+  seen(target: string): void {
+    const { firstSeconds, maxSeconds, now } = this.options
+    const before = this.targets.get(target)?.seconds
+    const seconds = before === undefined ? firstSeconds : Math.min(maxSeconds, before * 2)
+    this.targets.set(target, { until: now() + seconds * 1000, seconds })
+  }
+
+  /** Targets whose time has come and that were not found again begin anew. */
+  forgetOthers(found: readonly string[]): void {
+    const now = this.options.now()
+    const still = new Set(found)
+    for (const [target, { until }] of this.targets) if (until <= now && !still.has(target)) this.targets.delete(target)
+  }
+}
