@@ -1,8 +1,8 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { SignJWT } from 'jose'
 import { z } from 'zod'
-import type { GitProviderSettings } from '../policy/config.ts'
 import { ApiError } from '../policy/errors.ts'
+import type { GitProviderSettings } from '../policy/git-provider-settings.ts'
 import type { GitProvider, Installation } from './git-provider.ts'
 import { type Ask, type ProviderAnswer, providerClient } from './git-provider-client.ts'
 

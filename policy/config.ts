@@ -2,7 +2,8 @@ import { type BlobSettings, blobSettings } from './blob-settings.ts'
 import { type CaptchaSettings, captchaSettings } from './captcha.ts'
 import { countryCodes } from './countries.ts'
 import { earlierKeyChecks } from './credentials.ts'
-import { absolute, type Environment, integer, list, number, oneOf, required, webAddress } from './environment.ts'
+import { absolute, type Environment, integer, list, number, oneOf, required } from './environment.ts'
+import { type GitProviderSettings, gitProviderSettings } from './git-provider-settings.ts'
 import { type MailSettings, mailSettings } from './mail/settings.ts'
 import { type Retention, retentionSettings } from './retention.ts'
 import { type SealKeys, sealKeys } from './seal.ts'
@@ -87,21 +88,6 @@ export interface GitSettings {
   timeoutSeconds: number
   /** Servers (`host:port`) that are fetched from although their addresses are private. */
   allowedHosts: string[]
-}
-
-/** The platform's app at a git provider with a GitHub-compatible API. */
-export interface GitProviderSettings {
-  apiUrl: string
-  /** Where people install the app and sign in. */
-  webUrl: string
-  appId: string
-  appSlug: string
-  /** PEM, or the path of a file that holds it. */
-  privateKey: string
-  webhookSecret: string
-  /** With these a person who connects proves who they are at the provider. */
-  clientId: string
-  clientSecret: string
 }
 
 export interface EdgeSettings {
@@ -203,7 +189,7 @@ export function parseConfig(env: Environment, cwd: string): Config {
       timeoutSeconds: integer(env, 'GIT_TIMEOUT_SECONDS', 120),
       allowedHosts: list(env.GIT_ALLOWED_HOSTS),
     },
-    gitProvider: gitProvider(env),
+    gitProvider: gitProviderSettings(env),
     mail: mailSettings({ url: env.SMTP_URL, from: env.MAIL_FROM }, `${dataDir}/mail`, domain),
     blob: blobSettings(env),
     retention: retentionSettings(env),
@@ -230,21 +216,5 @@ function objectStore(env: Environment, dataDir: string): ObjectStoreConfig {
     region: env.S3_STORE_REGION ?? 'us-east-1',
     accessKeyId: required(env, 'S3_STORE_ACCESS_KEY_ID'),
     secretAccessKey: required(env, 'S3_STORE_SECRET_ACCESS_KEY'),
-  }
-}
-
-/** All of them or none: half an app would only fail later. */
-function gitProvider(env: Environment): GitProviderSettings | null {
-  const names = Object.keys(env).filter(name => name.startsWith('GIT_PROVIDER_') && env[name])
-  if (names.length === 0) return null
-  return {
-    apiUrl: webAddress(env, 'GIT_PROVIDER_API_URL'),
-    webUrl: webAddress(env, 'GIT_PROVIDER_WEB_URL'),
-    appId: required(env, 'GIT_PROVIDER_APP_ID'),
-    appSlug: required(env, 'GIT_PROVIDER_APP_SLUG'),
-    privateKey: required(env, 'GIT_PROVIDER_PRIVATE_KEY'),
-    webhookSecret: required(env, 'GIT_PROVIDER_WEBHOOK_SECRET'),
-    clientId: required(env, 'GIT_PROVIDER_CLIENT_ID'),
-    clientSecret: required(env, 'GIT_PROVIDER_CLIENT_SECRET'),
   }
 }

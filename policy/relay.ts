@@ -10,5 +10,5 @@ export const relay = {
   /** Something that waits this long may have a lane that is stuck. */
   stuckSeconds: 30,
   /** A lane whose workflow task failed this often in a row is begun anew: the service tries again for hours, with growing delays. */
-  stuckTasks: 5,
+  stuckTasks: 3,
 }
