@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from '
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Config, type Environment, parseConfig } from '../policy/config.ts'
+import { valuesInPlace } from '../policy/outside-secrets.ts'
 import { dataFolder, makeDataFolder } from './data-folder.ts'
 import { postgresUrl, processUrl } from './parts/postgres.ts'
 import { choosePorts, type PortName, type Ports, portDefaults } from './ports.ts'
@@ -58,7 +59,8 @@ export async function openInstallation(env: Environment, { note, ...place }: Dat
   const secrets = secretsForStart(dataDir)
   const ports = await choosePorts(env, readJson(join(runFolder, 'ports.json')) ?? {})
   const external = { postgres: Boolean(env.DATABASE_URL), temporal: Boolean(env.TEMPORAL_ADDRESS) }
-  const settings = settingsFor(env, dataDir, ports, secrets)
+  const own = settingsFor(env, dataDir, ports, secrets)
+  const settings = { ...own, ...valuesInPlace({ ...env, ...own }, secrets.outside) }
   const notes = [note, movedPorts(env, ports)].filter(sentence => sentence !== null)
   const config = parseConfig({ ...env, ...settings }, checkout)
   writeJson(join(runFolder, 'ports.json'), ports)
@@ -74,14 +76,18 @@ export function loadInstallation(env: Environment): Installation {
   const runFolder = join(dataDir, 'run')
   const saved = readJson<SavedStart>(join(runFolder, 'settings.json')) ?? containerStart(env)
   if (!saved) throw new NotRunning(`Berth has not been started with its data in ${dataDir}. Start it with: berth up`)
-  const config = parseConfig({ ...env, ...saved.settings }, checkout)
+  const secrets = existsSync(join(runFolder, 'settings.json')) ? openSecrets(dataDir) : containerSecrets(env)
+  const said = { ...env, ...saved.settings }
+  const settings = { ...saved.settings, ...valuesInPlace(said, secrets.outside) }
+  const config = parseConfig({ ...env, ...settings }, checkout)
   return {
     ...saved,
+    settings,
     dataDir,
     runFolder,
     logFolder: join(dataDir, 'logs'),
     config,
-    secrets: existsSync(join(runFolder, 'settings.json')) ? openSecrets(dataDir) : containerSecrets(env),
+    secrets,
     notes: [],
   }
 }
@@ -128,7 +134,7 @@ function settingsFor(
 }
 
 const ownNames =
-  /^(API|BLOB|S3|FILES|PUBLIC|EDGE|HOST|TEMPORAL|DATABASE|OBJECT|BUILD|GIT|RATE|DISK|BERTH|SMTP|MAIL)_|^(BASE_URL|ALLOW_PLAIN_HTTP|DOCKER_HOST|APPS_DOMAIN|BIND_ADDRESS|LOG_LEVEL|QUEUE_PREFIX|APP_CONFIG_NAMES|PLANS_FILE|TRUSTED_PROXIES|CONTAINER_RUNTIME|HEALTH_GATE_SECONDS)$/
+  /^(API|BLOB|S3|FILES|PUBLIC|EDGE|HOST|TEMPORAL|DATABASE|OBJECT|BUILD|GIT|RATE|DISK|BERTH|SMTP|MAIL|CAPTCHA)_|^(BASE_URL|ALLOW_PLAIN_HTTP|DOCKER_HOST|APPS_DOMAIN|BIND_ADDRESS|LOG_LEVEL|QUEUE_PREFIX|APP_CONFIG_NAMES|PLANS_FILE|TRUSTED_PROXIES|CONTAINER_RUNTIME|HEALTH_GATE_SECONDS)$/
 
 /** The settings of Berth in an environment, kept so that later commands see what the start saw. */
 function ownSettings(env: Environment): Record<string, string> {
