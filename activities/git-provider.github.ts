@@ -25,6 +25,21 @@ export function githubProvider(settings: GitProviderSettings, pem: string): GitP
     signInPage: (state, returnUrl) =>
       page('/login/oauth/authorize', { client_id: settings.clientId, redirect_uri: returnUrl, state }),
 
+    async knowsApp(deadline) {
+      const answer = await ask('/app', { token: await asApp(), deadline })
+      return answer.status !== 401 && String(read(answer, z.object({ id: z.int() })).id) === settings.appId
+    },
+
+    async knowsClient(deadline) {
+      const { clientId: client_id, clientSecret: client_secret } = settings
+      const form = { client_id, client_secret, code: 'nobody-was-given-this' }
+      const { status, body } = await askWeb('/login/oauth/access_token', { deadline, body: form })
+      const answer = { status: status === 400 || status === 401 ? 200 : status, body }
+      const { error } = read(answer, z.object({ error: z.string() }))
+      if (error === 'bad_verification_code' || error === 'invalid_grant') return true
+      return error === 'incorrect_client_credentials' || error === 'invalid_client' ? false : null
+    },
+
     async visitor(code, returnUrl, deadline) {
       const form = { client_id: settings.clientId, client_secret: settings.clientSecret, code, redirect_uri: returnUrl }
       const answer = await askWeb('/login/oauth/access_token', { deadline, body: form })

@@ -35,6 +35,10 @@ export interface Membership {
  * sense. Repository names are checked ones (`isRepositoryName`).
  */
 export interface GitProvider {
+  /** Whether the provider takes what the app's key signs, and knows the app by it. */
+  knowsApp(deadline: AbortSignal): Promise<boolean>
+  /** Whether it takes the client's secret; null when it does not say. */
+  knowsClient(deadline: AbortSignal): Promise<boolean | null>
   /** Where a person installs the app; the provider sends them back with `state`. */
   installPage(state: string): string
   /** Where a person says who they are; the provider sends them back to `returnUrl` with `state` and a code. */

@@ -18,7 +18,36 @@ const loopback = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/
  * Speaks SMTP: one connection for each mail, none of which outlives its signal. Credentials go to other machines encrypted only,
  * and to none whose certificate is not good; on the own machine nobody listens, and certificates are rarely meant.
  */
-export function smtpMailer({ host, port, secure, credentials }: SmtpServer): Mailer {
+export function smtpMailer(server: SmtpServer): Mailer {
+  return {
+    async send(mail, signal) {
+      const message = mailMessage(mail)
+      const envelope = { from: mail.from.address, to: [mail.to], size: Buffer.byteLength(message) }
+      try {
+        await talk(server, signal, connection => step(done => connection.send(envelope, message, done)))
+      } catch (error) {
+        throw refusal(error) ?? error
+      }
+    },
+  }
+}
+
+/** Signs in and leaves again. Rejects with what the server said; `loginRefused` tells whether it was about the credentials. */
+export const smtpLogin = (server: SmtpServer, signal: AbortSignal): Promise<void> =>
+  talk(server, signal, async () => {})
+
+/** Whether the server has answered, and does not take these credentials. */
+export function loginRefused(error: unknown): boolean {
+  const { responseCode, command } = error as { responseCode?: number; command?: string }
+  return responseCode !== undefined && responseCode >= 500 && (command ?? '').startsWith('AUTH')
+}
+
+/** One connection, signed in where there are credentials, for what is said in between. */
+async function talk(
+  { host, port, secure, credentials }: SmtpServer,
+  signal: AbortSignal,
+  say: (connection: SmtpConnection) => Promise<void>,
+): Promise<void> {
   const near = loopback.test(host)
   const options = {
     host,
@@ -31,31 +60,25 @@ export function smtpMailer({ host, port, secure, credentials }: SmtpServer): Mai
     socketTimeout: silenceMs,
     socketCloseTimeout: 1000,
   }
-  return {
-    async send(mail, signal) {
-      const message = mailMessage(mail)
-      signal.throwIfAborted()
-      const connection = new SmtpConnection(options)
-      const broken = new Promise<never>((_, reject) => {
-        connection.on('error', reject)
-        // What the server said before it hung up is told by the step that waits for it.
-        connection.once('end', () => setImmediate(() => reject(new Error('The mail server ended the connection.'))))
-        signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-      })
-      const dialogue = async () => {
-        await step(done => connection.connect(done))
-        if (credentials) await step(done => connection.login({ credentials }, done))
-        const envelope = { from: mail.from.address, to: [mail.to], size: Buffer.byteLength(message) }
-        await step(done => connection.send(envelope, message, done))
-      }
-      try {
-        await Promise.race([dialogue(), broken])
-        connection.quit()
-      } catch (error) {
-        connection.close()
-        throw refusal(error) ?? error
-      }
-    },
+  signal.throwIfAborted()
+  const connection = new SmtpConnection(options)
+  const broken = new Promise<never>((_, reject) => {
+    connection.on('error', reject)
+    // What the server said before it hung up is told by the step that waits for it.
+    connection.once('end', () => setImmediate(() => reject(new Error('The mail server ended the connection.'))))
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+  })
+  const dialogue = async () => {
+    await step(done => connection.connect(done))
+    if (credentials) await step(done => connection.login({ credentials }, done))
+    await say(connection)
+  }
+  try {
+    await Promise.race([dialogue(), broken])
+    connection.quit()
+  } catch (error) {
+    connection.close()
+    throw error
   }
 }
 

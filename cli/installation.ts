@@ -2,6 +2,7 @@ import { accessSync, constants, existsSync, mkdirSync, readFileSync, renameSync,
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Config, type Environment, parseConfig } from '../policy/config.ts'
+import { valuesInPlace } from '../policy/outside-secrets.ts'
 import { dataFolder, makeDataFolder } from './data-folder.ts'
 import { postgresUrl, processUrl } from './parts/postgres.ts'
 import { choosePorts, type PortName, type Ports, portDefaults } from './ports.ts'
@@ -60,7 +61,8 @@ export async function openInstallation(env: Environment, { note, ...place }: Dat
   const secrets = secretsForStart(dataDir)
   const ports = await choosePorts(env, readJson(join(runFolder, 'ports.json')) ?? {})
   const external = { postgres: Boolean(env.DATABASE_URL), temporal: Boolean(env.TEMPORAL_ADDRESS) }
-  const settings = settingsFor(env, dataDir, ports, secrets)
+  const own = settingsFor(env, dataDir, ports, secrets)
+  const settings = { ...own, ...valuesInPlace({ ...env, ...own }, secrets.outside) }
   const notes = [note, movedPorts(env, ports)].filter(sentence => sentence !== null)
   const config = parseConfig({ ...env, ...settings }, checkout)
   writeJson(join(runFolder, 'ports.json'), ports)
@@ -76,14 +78,18 @@ export function loadInstallation(env: Environment): Installation {
   const runFolder = join(dataDir, 'run')
   const saved = savedStart(join(runFolder, 'settings.json')) ?? containerStart(env)
   if (!saved) throw new NotRunning(`Berth has not been started with its data in ${dataDir}. Start it with: berth up`)
-  const config = parseConfig({ ...env, ...saved.settings }, checkout)
+  const secrets = existsSync(join(runFolder, 'settings.json')) ? openSecrets(dataDir) : containerSecrets(env)
+  const said = { ...env, ...saved.settings }
+  const settings = { ...saved.settings, ...valuesInPlace(said, secrets.outside) }
+  const config = parseConfig({ ...env, ...settings }, checkout)
   return {
     ...saved,
+    settings,
     dataDir,
     runFolder,
     logFolder: join(dataDir, 'logs'),
     config,
-    secrets: existsSync(join(runFolder, 'settings.json')) ? openSecrets(dataDir) : containerSecrets(env),
+    secrets,
     notes: [],
   }
 }

@@ -4,11 +4,14 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import { type Db, transaction } from '../db/database.ts'
 import { countSealed } from '../db/sealed-values.ts'
+import { type OutsideSystem, outsideSystems } from '../policy/outside-secrets.ts'
 import { firstKeyId, sealKeys } from '../policy/seal.ts'
 import { confirm } from './confirm.ts'
 import { withInstallation } from './database.ts'
 import { type Installation, loadInstallation } from './installation.ts'
 import { recordAct } from './operator.ts'
+import { newValues, outsideWords, rotateOutside } from './outside-rotation.ts'
+import { accepted, checkSystem, verdictLines } from './outside-verdicts.ts'
 import { endsWithMaster, type Rotation, rotations, withNewMaster, withNewPasswords } from './root-rotation.ts'
 import { openSecrets, type Secrets, saveSecrets, sealKeysText } from './secrets.ts'
 import { columns } from './terminal.ts'
@@ -25,7 +28,8 @@ const help = `
 A rotation: berth secrets rotate, berth down, berth up, and once status shows no values of the old key: berth secrets drop <key>.
 Hosts on other machines need the same BERTH_SEAL_KEYS before the platform starts again. Key ${firstKeyId} derives from the root secret and stays.
 After somebody may have read the environment of a process: all of this, and then berth secrets rotate --master --database, berth down, berth up.
-What stands in the environment (S3_STORE_..., SMTP_URL, GIT_PROVIDER_..., DATABASE_URL) is made anew where it comes from: docs/installation.md.`
+What outside systems give out (object store, mail, git provider, captcha): make it anew there, then berth secrets rotate --store, and so on.
+DATABASE_URL of a database of your own is changed there and in the environment: docs/installation.md.`
 
 export function secretsCommand(program: Command): void {
   const secrets = program
@@ -37,9 +41,23 @@ export function secretsCommand(program: Command): void {
     .description('add a new key; it encrypts from the next start on, and what there is then follows within minutes')
     .option('--master', 'the root secret in its place; API keys and what is stored go on, sessions and links end')
     .option('--database', 'the passwords of the embedded Postgres in its place')
+    .option('--store', "in its place: the object store's pair, given out anew there")
+    .option('--mail', 'in its place: SMTP_URL with new credentials')
+    .option('--git', "in its place: the git provider's key and secrets")
+    .option('--captcha', "in its place: the captcha provider's secret")
+    .option('--from <file>', 'with these four: lines NAME=value, - for standard input; otherwise you are asked')
     .option('--yes', 'with --master: do not ask')
     .option('--json', 'as one JSON object')
-    .action(async ({ master, database, yes, json }: RotateOptions) => {
+    .action(async ({ master, database, yes, json, from, ...chosen }: RotateOptions) => {
+      const [system, ...more] = outsideSystems.filter(name => chosen[name])
+      if (system) {
+        if (more.length > 0 || master || database)
+          throw new Error('One at a time: --store, --mail, --git or --captcha.')
+        const done = await rotateOutside(system, await newValues(system, from))
+        console.log(json ? JSON.stringify(done) : outsideWords(done))
+        return
+      }
+      if (from !== undefined) throw new Error('--from goes with --store, --mail, --git or --captcha.')
       const { dataDir } = installationWithKeys()
       if (master || database) {
         if (master) await confirm(`Rotate the root secret? ${endsWithMaster}`, yes)
@@ -54,6 +72,19 @@ export function secretsCommand(program: Command): void {
           ? JSON.stringify({ key })
           : `Key ${key} is in ${join(dataDir, 'secrets.json')}: back it up. It is used from the next start on: berth down, berth up.`,
       )
+    })
+  secrets
+    .command('check')
+    .description(
+      'ask the object store, mail server, git provider and captcha whether they take the secrets that are used',
+    )
+    .option('--json', 'as a JSON array')
+    .action(async ({ json }: { json?: boolean }) => {
+      const verdicts = await withInstallation(async ({ config }, db) =>
+        (await Promise.all(outsideSystems.map(system => checkSystem(system, config, null, db)))).flat(),
+      )
+      console.log(json ? JSON.stringify(verdicts) : verdictLines(verdicts) || 'No outside system is set up.')
+      if (!verdicts.every(accepted)) throw new Error('Not every secret is accepted.')
     })
   secrets
     .command('status')
@@ -80,7 +111,8 @@ export function secretsCommand(program: Command): void {
     })
 }
 
-interface RotateOptions {
+interface RotateOptions extends Partial<Record<OutsideSystem, boolean>> {
+  from?: string
   master?: boolean
   database?: boolean
   yes?: boolean

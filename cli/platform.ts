@@ -4,13 +4,14 @@ import { migrate, openDatabase } from '../db/database.ts'
 import { allowProcesses } from '../db/process-role.ts'
 import { surfaceTargets } from '../edge/surfaces.ts'
 import { databaseName } from '../policy/installation.ts'
+import { valuesInPlace } from '../policy/outside-secrets.ts'
 import { heapFlags } from '../workers/heap.ts'
 import type { ProcessSpec } from '../workers/supervised-process.ts'
 import type { Supervisor } from '../workers/supervisor.ts'
 import { threadPool } from '../workers/thread-pool.ts'
 import { adopt } from './adopt.ts'
 import { ensureFirstAccount } from './first-account.ts'
-import { checkout, type Installation, ownerSetting, ownerUrl } from './installation.ts'
+import { checkout, dataDirOf, type Installation, ownerSetting, ownerUrl } from './installation.ts'
 import { ensureDocker } from './parts/docker.ts'
 import { ensureGit } from './parts/git.ts'
 import { s3rverProcess } from './parts/object-store.ts'
@@ -18,6 +19,7 @@ import { ensureDatabase, postgresProcess, postgresUrl, setOwnerPassword } from '
 import { nginxBinary, proxyProcess } from './parts/proxy.ts'
 import { namespaceAnswers, temporalProcess } from './parts/temporal.ts'
 import { adoptDatabasePassword } from './root-rotation.ts'
+import { outsideValues } from './secrets.ts'
 import type { Say } from './terminal.ts'
 
 /** Starts every part and every process, as much side by side as their needs allow. Resolves when all answer. */
@@ -103,6 +105,11 @@ export function dockerOptions({ runFolder, logFolder }: Installation) {
   return { dockerHost: process.env.DOCKER_HOST, runFolder, logFolder }
 }
 
+/** What outside systems have given out anew since this start. */
+function rotatedSince(settings: Record<string, string>): Record<string, string> {
+  return valuesInPlace({ ...process.env, ...settings }, outsideValues(dataDirOf(settings)))
+}
+
 /** One of our own compiled processes. It gets the caller's environment: certificates and proxies are needed there too. */
 export function ourProcess(
   name: string,
@@ -119,7 +126,7 @@ export function ourProcess(
         '--enable-source-maps',
         join(checkout, 'dist/workers', `${script}.js`),
       ],
-      env: { ...threadPool, ...process.env, [ownerSetting]: '', ...settings },
+      env: { ...threadPool, ...process.env, [ownerSetting]: '', ...settings, ...rotatedSince(settings) },
       cwd: checkout,
     }),
     ready: 'ipc',

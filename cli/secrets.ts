@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { KeptValues } from '../policy/outside-secrets.ts'
 
 /** What an installation must never lose and never show: one file of mode 0600 in the data folder. */
 export interface Secrets {
@@ -10,6 +11,8 @@ export interface Secrets {
   sealKeys?: Record<string, string>
   /** What is left of root secrets that were rotated out: enough to know their API keys, too little to make anything. */
   earlierKeyChecks?: string[]
+  /** What outside systems have given out anew, by setting. */
+  outside?: KeptValues
   /** Takes the place of the next one at the next start. */
   nextDatabasePassword?: string
   /** Of the login that owns the embedded Postgres, for set-up alone. */
@@ -52,6 +55,11 @@ export function saveSecrets(dataDir: string, secrets: Secrets): void {
   const path = join(dataDir, fileName)
   writeFileSync(`${path}.new`, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600, flush: true })
   renameSync(`${path}.new`, path)
+}
+
+/** Values that rotations brought of outside systems; none where there are no secrets, as on a further host. */
+export function outsideValues(dataDir: string): KeptValues {
+  return existsSync(join(dataDir, fileName)) ? (openSecrets(dataDir).outside ?? {}) : {}
 }
 
 /** The further keys in the form of the setting BERTH_SEAL_KEYS. */

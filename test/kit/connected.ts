@@ -14,6 +14,9 @@ export interface Connected {
   installation: ReturnType<GitProviderServer['install']>
 }
 
+/** What takes the place of the secret of the provider's deliveries: both count meanwhile. */
+export const laterWebhookSecret = 'the-one-that-comes-next'
+
 /** The API with a git provider. Call it once at the top level of a test file. */
 export async function testProviderApi(options: TestApiOptions = {}) {
   const provider = await GitProviderServer.start()
@@ -21,7 +24,10 @@ export async function testProviderApi(options: TestApiOptions = {}) {
   const { settings } = provider
   const api = testApi({
     ...options,
-    config: { ...options.config, gitProvider: settings },
+    config: {
+      ...options.config,
+      gitProvider: { ...settings, webhookSecret: `${laterWebhookSecret} ${settings.webhookSecret}` },
+    },
     parts: parts => ({ gitProvider: githubProvider(settings, provider.pem), ...options.parts?.(parts) }),
   })
 

@@ -50,9 +50,12 @@ export class GitProviderServer {
   stop: () => Promise<void> = async () => {}
 
   readonly #key = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  #keys = [this.#key.publicKey]
   readonly pem = this.#key.privateKey.export({ type: 'pkcs1', format: 'pem' }) as string
   readonly appId = '4242'
   readonly clientSecret = randomBytes(20).toString('hex')
+  /** What it takes now; during a rotation the earlier ones too. */
+  clientSecrets = [this.clientSecret]
   readonly webhookSecret = randomBytes(20).toString('hex')
   readonly #people = new Map<number, Person>()
   readonly #codes = new Map<string, number>()
@@ -81,6 +84,15 @@ export class GitProviderServer {
       clientId: 'Iv1.client',
       clientSecret: this.clientSecret,
     }
+  }
+
+  /** A further key of the app and a further secret of its client, beside those that there are. */
+  renew(): { pem: string; clientSecret: string } {
+    const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+    const clientSecret = randomBytes(20).toString('hex')
+    this.#keys = [...this.#keys, publicKey]
+    this.clientSecrets = [...this.clientSecrets, clientSecret]
+    return { pem: privateKey.export({ type: 'pkcs1', format: 'pem' }) as string, clientSecret }
   }
 
   person(login: string = `p-${randomUUID().slice(0, 8)}`): Person {
@@ -138,11 +150,12 @@ export class GitProviderServer {
     if (path === '/login/oauth/access_token') return this.#exchange(body)
     const { pathname, searchParams } = new URL(path.replace(/^\/api/, ''), this.url)
     const bearer = /^Bearer (.+)$/.exec(authorization)?.[1] ?? ''
+    if (pathname === '/app') return (await this.#signed(bearer)) ? [200, { id: Number(this.appId) }] : undecoded
     const asApp =
       /^\/app\/installations\/(\d+)\/access_tokens$/.exec(pathname) ??
       /^\/repos\/([^/]+\/[^/]+)\/installation$/.exec(pathname)
     if (asApp) {
-      if (!(await this.#signed(bearer))) return [401, { message: 'A JSON web token could not be decoded' }]
+      if (!(await this.#signed(bearer))) return undecoded
       return asApp[0].startsWith('/app') ? this.#token(Number(asApp[1]), body) : this.#covering(asApp[1]!)
     }
     const grant = this.#grants.get(bearer)
@@ -172,8 +185,9 @@ export class GitProviderServer {
   #exchange({ client_id, client_secret, code }: Record<string, unknown>): Answered {
     const person = this.#codes.get(String(code))
     this.#codes.delete(String(code))
-    if (client_id !== this.settings.clientId || client_secret !== this.clientSecret || person === undefined)
-      return [200, { error: 'bad_verification_code' }]
+    if (client_id !== this.settings.clientId || !this.clientSecrets.includes(String(client_secret)))
+      return [200, { error: 'incorrect_client_credentials' }]
+    if (person === undefined) return [200, { error: 'bad_verification_code' }]
     return [200, { access_token: this.#issue('ghu_', { kind: 'person', person }), token_type: 'bearer' }]
   }
 
@@ -221,11 +235,13 @@ export class GitProviderServer {
   /** As the provider does: RS256 by this app, begun, and good for at most 10 minutes. */
   async #signed(token: string): Promise<boolean> {
     const options = { algorithms: ['RS256'], issuer: this.appId, requiredClaims: ['iat', 'exp'] }
-    const read = await jwtVerify(token, this.#key.publicKey, options).catch(() => null)
+    const tried = await Promise.all(this.#keys.map(key => jwtVerify(token, key, options).catch(() => null)))
+    const read = tried.find(Boolean)
     if (!read) return false
     const now = Date.now() / 1000
     return read.payload.iat! <= now && read.payload.exp! <= now + 600
   }
 }
 
+const undecoded: Answered = [401, { message: 'A JSON web token could not be decoded' }]
 const notFound: Answered = [404, { message: 'Not Found' }]

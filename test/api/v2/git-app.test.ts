@@ -1,7 +1,7 @@
 import test from 'ava'
 import { setBlocked } from '../../../db/accounts.ts'
 import { installationsOf } from '../../../db/git-links.ts'
-import { type Connected, link, testProviderApi } from '../../kit/connected.ts'
+import { type Connected, laterWebhookSecret, link, testProviderApi } from '../../kit/connected.ts'
 import { named, newCommit } from '../../kit/deliveries.ts'
 import { appEvent, appPush } from '../../kit/git-app-events.ts'
 
@@ -64,6 +64,14 @@ test.serial('a webhook and a link of one application live side by side', async t
     webhook: set.body.response.webhook,
   })
   t.is((await push(made)).status, 200)
+})
+
+test.serial('while one secret takes the place of another, deliveries signed with either are taken', async t => {
+  const made = await linked()
+  t.is((await push(made)).status, 200)
+  t.is((await push(made, { secret: laterWebhookSecret })).status, 200)
+  t.is((await push(made, { secret: `${laterWebhookSecret} ${provider.webhookSecret}` })).status, 401)
+  t.is((await deployments(made.app.id)).length, 2)
 })
 
 test.serial('without a good signature nothing is read, and nothing happens', async t => {

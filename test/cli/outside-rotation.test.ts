@@ -1,0 +1,220 @@
+import { generateKeyPairSync } from 'node:crypto'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test, { type ExecutionContext } from 'ava'
+import { storeMark } from '../../activities/installation.ts'
+import { s3Store } from '../../activities/object-store.s3.ts'
+import { loadInstallation, openDataPlace, openInstallation } from '../../cli/installation.ts'
+import { secretsCommand } from '../../cli/key-rotation.ts'
+import { restartHolders } from '../../cli/outside-rotation.ts'
+import { ourProcess } from '../../cli/platform.ts'
+import { openSecrets } from '../../cli/secrets.ts'
+import { latestAudit } from '../../db/audit.ts'
+import { readValues } from '../../policy/outside-secrets.ts'
+import { readRecord } from '../../workers/process-record.ts'
+import { Supervisor } from '../../workers/supervisor.ts'
+import { CaptchaProviderServer } from '../kit/captcha-provider.ts'
+import { testDatabase } from '../kit/database.ts'
+import { GitProviderServer } from '../kit/git-provider.ts'
+import { startMailServer } from '../kit/mail-server.ts'
+import { operatorHere } from '../kit/operator-command.ts'
+import { startS3 } from '../kit/s3.ts'
+
+const database = testDatabase()
+const { DUMMY_ACCOUNT: account } = createRequire(import.meta.url)('s3rver/lib/models/account.js')
+
+/** An installation whose environment says `own`, and its commands; nothing that was given may come out of them. */
+async function installation(t: ExecutionContext, own: Record<string, string>) {
+  const folder = mkdtempSync(join(tmpdir(), 'berth-outside-'))
+  chmodSync(folder, 0o711)
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const { db, url } = await database
+  const env = { BERTH_DATA: join(folder, 'data'), DATABASE_URL: url, TEMPORAL_ADDRESS: '127.0.0.1:9', ...own }
+  const start = async (change: Record<string, string> = {}) =>
+    (await openInstallation({ ...env, ...change }, openDataPlace(env))).config
+  const run = (...args: string[]) =>
+    operatorHere([secretsCommand], { ...env, BERTH_MASTER_KEY: '' }, 'secrets', ...args)
+  await start()
+  return {
+    db,
+    env,
+    start,
+    run,
+    /** Gives new values by a file; resolves to what was said. */
+    async rotate(system: string, values: Record<string, string>): Promise<string> {
+      const file = join(folder, 'values')
+      writeFileSync(file, ['# new', ...Object.entries(values).map(pair => pair.join('='))].join('\n'), { mode: 0o600 })
+      const { stdout, stderr } = await run('rotate', `--${system}`, '--from', file)
+      for (const value of Object.values(values)) t.false(`${stdout}${stderr}`.includes(value), 'no value is shown')
+      return stdout + stderr
+    },
+    config: () => loadInstallation(env).config,
+    check: async () => JSON.parse((await run('check', '--json')).stdout.split('\n')[0]!) as { state: string }[],
+    kept: () => openSecrets(env.BERTH_DATA).outside,
+  }
+}
+
+test.serial(
+  'a new pair of the object store is tried against the old one before anything changes, and used from then on',
+  async t => {
+    t.timeout(120_000)
+    const { config: store, close } = await startS3()
+    t.teardown(close)
+    const of = await installation(t, {
+      OBJECT_STORE: 's3',
+      S3_STORE_ENDPOINT: store.endpoint,
+      S3_STORE_ACCESS_KEY_ID: store.accessKeyId,
+      S3_STORE_SECRET_ACCESS_KEY: store.secretAccessKey,
+    })
+    const pair = (id: string, secret: string) => ({ S3_STORE_ACCESS_KEY_ID: id, S3_STORE_SECRET_ACCESS_KEY: secret })
+    t.regex(await of.rotate('store', pair('unknown-id', 'unknown-secret')), /Nothing was changed.*REFUSED/s)
+    t.is(of.kept(), undefined)
+    t.regex(await of.rotate('mail', { SMTP_URL: 'smtp://a:hidden@127.0.0.1:9' }), /MAIL_FROM is missing/)
+    t.regex(await of.rotate('captcha', { CAPTCHA_SECRET_KEY: 'hidden' }), /uses no such system/)
+    t.is((await latestAudit(of.db, 5)).length, 0)
+
+    account.createKeyPair('second-id', 'second-secret')
+    t.teardown(() => account.revokeAccessKey('second-id'))
+    t.regex(await of.rotate('store', pair('second-id', 'second-secret')), /Accepted, and written to secrets\.json/)
+    t.like(of.config().objectStore, { accessKeyId: 'second-id', secretAccessKey: 'second-secret' })
+    const { env } = await ourProcess('api', 'api', [], { BERTH_DATA: of.env.BERTH_DATA }).command()
+    t.is(env.S3_STORE_SECRET_ACCESS_KEY, 'second-secret', 'also for what the supervisor starts before the next start')
+    t.like(
+      (await of.start()).objectStore,
+      { accessKeyId: 'second-id' },
+      'although the environment still says the old one',
+    )
+    t.is(statSync(join(of.env.BERTH_DATA, 'secrets.json')).mode & 0o777, 0o600)
+    const [act] = await latestAudit(of.db, 1)
+    t.is(`${act?.action} ${act?.resource}`, 'secrets.rotate S3_STORE_ACCESS_KEY_ID, S3_STORE_SECRET_ACCESS_KEY')
+    t.deepEqual(
+      (await of.check()).map(({ state }) => state),
+      ['accepted'],
+    )
+
+    const changed = pair('by-hand', 'by-hand-secret')
+    t.like((await of.start(changed)).objectStore, { accessKeyId: 'by-hand' }, 'who changes the environment later wins')
+    await of.start()
+
+    account.createKeyPair('third-id', 'third-secret')
+    t.teardown(() => account.revokeAccessKey('third-id'))
+    account.revokeAccessKey('second-id')
+    t.deepEqual(
+      (await of.check()).map(({ state }) => state),
+      ['REFUSED'],
+    )
+    t.regex(await of.rotate('store', pair('third-id', 'third-secret')), /Accepted/, 'also when the old pair is dead')
+    t.like((await of.start()).objectStore, { accessKeyId: 'third-id' })
+    const open = await s3Store({ ...store, accessKeyId: 'third-id', secretAccessKey: 'third-secret' }, tmpdir())
+    t.is(await storeMark(open), null, 'nothing was marked')
+  },
+)
+
+test.serial('a password that the mail server refuses is not taken, and a login sends no mail', async t => {
+  const server = await startMailServer()
+  t.teardown(() => server.stop())
+  const url = (pass: string) => server.url.replace('//', `//berth:${pass}@`)
+  const of = await installation(t, { SMTP_URL: url('old-pass'), MAIL_FROM: 'berth@example.org' })
+  server.script.login = [535]
+  t.regex(await of.rotate('mail', { SMTP_URL: url('wrong-pass') }), /Nothing was changed.*SMTP_URL +REFUSED/s)
+  server.script.login = ['cut']
+  t.regex(await of.rotate('mail', { SMTP_URL: url('new-pass') }), /Nothing was changed.*SMTP_URL +away/s)
+  t.is(of.config().mail.smtp?.credentials?.pass, 'old-pass')
+  t.regex(await of.rotate('mail', { SMTP_URL: url('new-pass') }), /Accepted/)
+  t.is(of.config().mail.smtp?.credentials?.pass, 'new-pass')
+  t.deepEqual(
+    server.logins.map(({ pass }) => pass),
+    ['wrong-pass', 'new-pass', 'new-pass'],
+  )
+  t.deepEqual(server.received, [])
+})
+
+test.serial('the git provider is asked for the new key and the new secret', async t => {
+  t.timeout(60_000)
+  const provider = await GitProviderServer.start()
+  t.teardown(() => provider.stop())
+  const { settings } = provider
+  const line = (pem: string) => pem.trim().replaceAll('\n', '\\n')
+  const of = await installation(t, {
+    GIT_PROVIDER_API_URL: settings.apiUrl,
+    GIT_PROVIDER_WEB_URL: settings.webUrl,
+    GIT_PROVIDER_APP_ID: settings.appId,
+    GIT_PROVIDER_APP_SLUG: settings.appSlug,
+    GIT_PROVIDER_PRIVATE_KEY: line(settings.privateKey),
+    GIT_PROVIDER_CLIENT_ID: settings.clientId,
+    GIT_PROVIDER_CLIENT_SECRET: settings.clientSecret,
+    GIT_PROVIDER_WEBHOOK_SECRET: settings.webhookSecret,
+  })
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const stranger = line(privateKey.export({ type: 'pkcs1', format: 'pem' }) as string)
+  t.regex(
+    await of.rotate('git', { GIT_PROVIDER_PRIVATE_KEY: stranger }),
+    /PRIVATE_KEY +REFUSED\n.*CLIENT_SECRET +accepted/,
+  )
+  t.regex(
+    await of.rotate('git', { GIT_PROVIDER_CLIENT_SECRET: 'made-up' }),
+    /PRIVATE_KEY +accepted\n.*CLIENT_SECRET +REFUSED/,
+  )
+  const { pem, clientSecret } = provider.renew()
+  const both = `another-secret ${settings.webhookSecret}`
+  const next = { GIT_PROVIDER_CLIENT_SECRET: clientSecret, GIT_PROVIDER_WEBHOOK_SECRET: both }
+  t.regex(await of.rotate('git', { GIT_PROVIDER_PRIVATE_KEY: line(pem), ...next }), /Accepted/)
+  t.like(of.config().gitProvider, { privateKey: line(pem), clientSecret, webhookSecret: both })
+  t.deepEqual(
+    (await of.check()).map(({ state }) => state),
+    ['accepted', 'accepted', 'cannot be asked'],
+  )
+})
+
+test.serial('the captcha provider is asked with an answer that nobody has given', async t => {
+  const provider = await CaptchaProviderServer.start()
+  t.teardown(() => provider.stop())
+  const of = await installation(t, {
+    CAPTCHA_COUNTRIES: 'BR',
+    CAPTCHA_PROVIDER: 'turnstile',
+    CAPTCHA_SITE_KEY: provider.siteKey,
+    CAPTCHA_SECRET_KEY: 'of-before',
+    CAPTCHA_VERIFY_URL: `${provider.url}/siteverify`,
+  })
+  t.regex(await of.rotate('captcha', { CAPTCHA_SECRET_KEY: 'made-up' }), /REFUSED/)
+  t.regex(await of.rotate('captcha', { CAPTCHA_SECRET_KEY: provider.secretKey }), /Accepted/)
+  t.is(of.config().captcha?.secretKey, provider.secretKey)
+  t.regex((await of.run('check')).stdout, /CAPTCHA_SECRET_KEY +accepted/)
+})
+
+test('what holds a secret is ended politely and started anew; what does not run is left alone', async t => {
+  const folder = mkdtempSync(join(tmpdir(), 'berth-restart-'))
+  const around = { runFolder: join(folder, 'run'), logFolder: join(folder, 'logs'), say: () => {} }
+  for (const path of [around.runFolder, around.logFolder]) mkdirSync(path)
+  const supervisor = new Supervisor(around)
+  t.teardown(async () => {
+    await supervisor.stop()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  await supervisor.start({
+    name: 'worker',
+    command: async () => ({
+      command: process.execPath,
+      args: ['-e', 'process.send({ ready: true }); setInterval(() => {}, 1000)'],
+      env: { PATH: process.env.PATH },
+    }),
+    ready: 'ipc',
+    readySeconds: 60,
+    stopSignal: 'SIGTERM',
+    graceSeconds: 10,
+    needs: [],
+  })
+  const before = readRecord(around.runFolder, 'worker')?.pid
+  t.deepEqual(await restartHolders(around, 'store'), ['worker'])
+  const after = readRecord(around.runFolder, 'worker')?.pid
+  t.true(after !== undefined && after !== before)
+})
+
+test('new values are lines of known names; a refusal shows none of them', t => {
+  const wrong = ['S3_STORE_BUCKET=geheim', 'geheim', 'S3_STORE_ACCESS_KEY_ID=', '# nothing']
+  for (const text of wrong) t.notRegex(t.throws(() => readValues('store', text))!.message, /geheim/)
+  const text = '\n# of today\nS3_STORE_ACCESS_KEY_ID = a\nS3_STORE_SECRET_ACCESS_KEY="b = c"\n'
+  t.deepEqual(readValues('store', text), { S3_STORE_ACCESS_KEY_ID: 'a', S3_STORE_SECRET_ACCESS_KEY: 'b = c' })
+})
