@@ -108,7 +108,7 @@ async function engineFinding({ config, inContainers }: Installation): Promise<Fi
       {
         name,
         state: `DOES NOT ANSWER at ${address}`,
-        remedy: 'start it: systemctl start docker (berth up starts one where none is set up)',
+        remedy: 'start it: sudo systemctl start docker; or let this user in: sudo usermod -aG docker $USER',
       },
     ]
   const state = `${version} answers at ${address}`

@@ -54,7 +54,9 @@ async function downloaded(folder: string, say: Say): Promise<string | null> {
     })
   } catch (error) {
     const cause = (error as { cause?: Error }).cause
-    say(`  The download did not work (${cause?.message ?? (error as Error).message}).`)
+    const proxy = ['HTTPS_PROXY', 'https_proxy'].some(name => process.env[name])
+    const words = `${cause?.message ?? (error as Error).message}${proxy ? '; it uses no proxy' : ''}`
+    say(`  The download did not work (${words}).`)
     return null
   }
 }
