@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { confirm, isStored, undo } from '../db/acceptance.ts'
-import { type Db, isUnavailable, transaction } from '../db/database.ts'
+import { attempted, type Db, isUnavailable } from '../db/database.ts'
 import { acceptance } from '../policy/acceptance.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { Parts } from './parts.ts'
@@ -63,7 +63,7 @@ async function commit<T extends Stored>(
   let committing: T | undefined
   let over = false
   try {
-    const committed = transaction(db, async trx => {
+    const committed = attempted(db, async trx => {
       committing = undefined
       const stored = await work(trx)
       if (over) throw new Late('not in time')

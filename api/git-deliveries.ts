@@ -1,6 +1,7 @@
 import { confirmPush } from '../db/acceptance.ts'
 import { type Db, isUnavailable } from '../db/database.ts'
 import { type DeliverySource, noteDelivery, seenDeployment, storePush } from '../db/deliveries.ts'
+import { acceptance } from '../policy/acceptance.ts'
 import { freeBodyBytes, largestDelivery } from '../policy/body-budgets.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { ReadDelivery } from '../policy/webhooks/deliveries.ts'
@@ -20,13 +21,6 @@ import { wakeLane } from './command.ts'
 import type { Parts } from './parts.ts'
 import { failure, type Reply } from './respond.ts'
 import { UnsignedSenders } from './unsigned-senders.ts'
-
-/** Providers hang up after 10 s; beside the time that the body took to arrive, it takes at most this. */
-const answerWithinMs = 5000
-/** The last moment for a commit, so that its answer still arrives in time. */
-const commitWithinMs = 4000
-/** The last moment to hear that it is confirmed; there is time left to ask whether another attempt got through. */
-const confirmWithinMs = 4700
 
 const unsignedSenders = new UnsignedSenders()
 
@@ -72,12 +66,13 @@ export async function receive<T>(
 export async function note(source: DeliverySource, delivery: ReadDelivery, { db, log }: Parts): Promise<WebhookReply> {
   const { kind, status, reason } = delivery.verdict as Exclude<ReadDelivery['verdict'], { kind: 'push' }>
   const reply = verdictReply(kind, status, reason)
-  const kept = await within(noteDelivery(db, source, delivery, reply), performance.now() + answerWithinMs).catch(
-    err => {
-      log.warn({ err, app: source.appId }, 'a delivery that deployed nothing was not kept')
-      return true
-    },
-  )
+  const kept = await within(
+    noteDelivery(db, source, delivery, reply),
+    performance.now() + acceptance.push.answerMs,
+  ).catch(err => {
+    log.warn({ err, app: source.appId }, 'a delivery that deployed nothing was not kept')
+    return true
+  })
   if (!kept) throw tooMany()
   return reply
 }
@@ -93,8 +88,8 @@ export async function queue(
   const begun = performance.now() - spentMs
   const push = { ...source, delivery, push: delivery.verdict, restart }
   const terms = {
-    commitBy: begun + commitWithinMs,
-    answerBy: begun + confirmWithinMs,
+    commitBy: begun + acceptance.push.commitMs,
+    answerBy: begun + acceptance.push.confirmMs,
     confirm: (db: Db, operationId: string) => confirmPush(db, source.appId, operationId),
   }
   try {
@@ -108,7 +103,7 @@ export async function queue(
     parts.log.error({ err, app: source.appId }, 'a push could not be stored')
     if (!isUnavailable(err)) return unavailableReply
     // Another attempt got through: there is time left to ask for the truth.
-    const seen = within(seenDeployment(parts.db, source, delivery.deliveryId), begun + answerWithinMs)
+    const seen = within(seenDeployment(parts.db, source, delivery.deliveryId), begun + acceptance.push.answerMs)
     const deploymentId = await seen.catch(() => undefined)
     return deploymentId ? duplicateReply(deploymentId) : unavailableReply
   }

@@ -15,16 +15,20 @@ interface Described {
   wire?: Wire
 }
 
+/** What a client has to know beyond the list of codes. */
+const unavailable =
+  'DATABASE_UNAVAILABLE: nothing was done and nothing will be, unless the message says that this is not known.'
+
 const managementApi: Described = {
   path: '/v2/openapi.json',
   version: '10.3.3',
-  description: 'Applications from a zip: create, control, watch.',
+  description: `Applications from a zip: create, control, watch. ${unavailable}`,
 }
 
 export const blobApi: Described = {
   path: '/v1/openapi.json',
   version: '1.0.0',
-  description: 'Files: store, list, change, share.',
+  description: `Files: store, list, change, share. ${unavailable}`,
   wire: 'blob',
 }
 

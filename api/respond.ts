@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http'
+import { CommitInDoubt } from '../db/commits-in-doubt.ts'
 import { isUnavailable, sqlState } from '../db/database.ts'
 import { ApiError, spoken, type Wire } from '../policy/errors.ts'
 
@@ -36,9 +37,13 @@ export function failure(error: ApiError, look: { status?: number; terse?: boolea
   return { status, headers, body: JSON.stringify({ status: 'error', code: said.code, message }) }
 }
 
+/** The one answer of a command that does not tell what became of it. */
+const inDoubt = 'The database did not say whether this was done. Look before you try again.'
+
 /** Whatever was thrown, as a refusal with a code of the table; the cause of a 500 is never on the wire. */
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown
+  if (thrown instanceof CommitInDoubt) return new ApiError('DATABASE_UNAVAILABLE', inDoubt, 2)
   if (isUnavailable(thrown)) return new ApiError('DATABASE_UNAVAILABLE', undefined, 2)
   // A NUL, a lone surrogate or an impossible date that no schema caught: Postgres refuses the text, and so do we.
   if (['22021', '22P05', '22P02', '22007', '22008'].includes(sqlState(thrown))) return new ApiError('INVALID_INPUT')

@@ -2,7 +2,7 @@ import { newApiKey } from '../policy/credentials.ts'
 import { newId, newUserId } from '../policy/ids.ts'
 import type { Scope } from '../policy/scopes.ts'
 import { sessionSkewSeconds, signSession } from '../policy/sessions.ts'
-import type { Db } from './database.ts'
+import { type Db, transaction } from './database.ts'
 import { statement } from './statement.ts'
 
 export interface UserRow {
@@ -98,11 +98,13 @@ export async function setPlan(db: Db, userId: string, plan: string, endsAt: Date
 
 /** A blocked account's credentials answer 401; its applications run on. */
 export async function setBlocked(db: Db, userId: string, blocked: boolean): Promise<boolean> {
-  const changed = await db('users')
-    .where({ id: userId })
-    .update({ blocked_at: blocked ? db.fn.now() : null })
-  await announceAccess(db, userId)
-  return changed === 1
+  return transaction(db, async trx => {
+    const changed = await trx('users')
+      .where({ id: userId })
+      .update({ blocked_at: blocked ? trx.fn.now() : null })
+    await announceAccess(trx, userId)
+    return changed === 1
+  })
 }
 
 /** Tells every process that this account may see less than before: open streams are looked at again. */
@@ -177,7 +179,9 @@ export async function revokeSession(db: Db, id: string): Promise<string | undefi
 }
 
 async function revoke(db: Db, table: 'api_keys' | 'sessions', id: string): Promise<string | undefined> {
-  const [revoked] = await db(table).where({ id, revoked_at: null }).update({ revoked_at: db.fn.now() }, ['user_id'])
-  if (revoked) await announceAccess(db, revoked.user_id)
-  return revoked?.user_id
+  return transaction(db, async trx => {
+    const [revoked] = await trx(table).where({ id, revoked_at: null }).update({ revoked_at: trx.fn.now() }, ['user_id'])
+    if (revoked) await announceAccess(trx, revoked.user_id)
+    return revoked?.user_id
+  })
 }

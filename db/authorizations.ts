@@ -50,11 +50,13 @@ export async function decideAuthorization(
   userId: string,
   decision: 'granted' | 'denied',
 ): Promise<AuthorizationRow | undefined> {
-  const [row] = await db('authorizations')
-    .where({ code_hash: codeHash, decision: null })
-    .whereRaw('expires_at > now()')
-    .update({ user_id: userId, decision })
-    .returning('*')
+  const [row] = await transaction(db, trx =>
+    trx('authorizations')
+      .where({ code_hash: codeHash, decision: null })
+      .whereRaw('expires_at > now()')
+      .update({ user_id: userId, decision })
+      .returning('*'),
+  )
   return row
 }
 

@@ -1,3 +1,4 @@
+import { namedBegin, type TransactionName } from './commits-in-doubt.ts'
 import { isUnavailable } from './unavailable.ts'
 
 /** What is asked of a connection of the pool. */
@@ -6,8 +7,17 @@ export interface Connection {
   __knex__disposed?: unknown
   openedAt?: number
   pool?: Silence
+  /** The one that it began last. */
+  transaction?: TransactionName
+  /** Of the process that serves it. */
+  processID?: number
   query(config: { name: string; text: string; values: unknown[]; query_timeout: number }): Promise<{ rows: unknown[] }>
   end(done: () => void): void
+}
+
+/** An error that tells which server process was asked, where one was. */
+export interface Unanswered {
+  processID?: number
 }
 
 type Answered = (error: unknown, result: unknown) => void
@@ -23,7 +33,9 @@ interface Silence {
  * nothing.
  */
 export function endIfSilent(connection: Connection, error: unknown): void {
-  if (!isUnavailable(error) || (error as { severity?: unknown }).severity !== undefined) return
+  if (!isUnavailable(error)) return
+  ;(error as Unanswered).processID = connection.processID
+  if ((error as { severity?: unknown }).severity !== undefined) return
   if (connection.__knex__disposed) return
   connection.__knex__disposed = error
   if (connection.pool) connection.pool.since = performance.now()
@@ -43,8 +55,13 @@ export function answeringPool() {
       connection.query = (...given: unknown[]) => {
         const answered = given.at(-1)
         if (typeof answered !== 'function') return query.apply(connection, given)
+        const begins = (given[0] as { text?: string }).text === 'BEGIN;'
+        if (begins) given[0] = { text: namedBegin }
         given[given.length - 1] = (error: unknown, result: unknown) => {
           if (error) endIfSilent(connection, error)
+          // It began, and could not be named: nobody would end it.
+          if (error && begins) connection.__knex__disposed ??= error
+          else if (begins) connection.transaction = (result as { rows: TransactionName[] }[])[1]?.rows[0]
           ;(answered as Answered)(error, result)
         }
         return query.apply(connection, given)

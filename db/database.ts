@@ -2,6 +2,7 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import knexFactory, { type Knex } from 'knex'
+import { CommitInDoubt, isCommitted, nameOf, type TransactionName } from './commits-in-doubt.ts'
 import { answeringPool } from './connection.ts'
 import { isUnavailable, sqlState } from './unavailable.ts'
 
@@ -59,8 +60,32 @@ const migrationSource: Knex.MigrationSource<string> = {
 
 const retryable = new Set(['40001', '40P01'])
 
-/** Runs `work` in one transaction; serialization failures and deadlocks are tried again, 3 times. */
+/**
+ * Runs `work` in one transaction; serialization failures and deadlocks are tried again, 3 times. When the answer to its COMMIT is lost
+ * or late, Postgres is asked what became of it: resolves when it is committed, rejects when it never will be, and with CommitInDoubt
+ * when that cannot be found out within 2 s.
+ */
 export async function transaction<T>(db: Db, work: (trx: Knex.Transaction) => Promise<T>): Promise<T> {
+  if (db.isTransaction) return attempted(db, work) // who began it has its COMMIT
+  let committing: { name: TransactionName | undefined; value: T } | undefined
+  try {
+    return await attempted(db, async trx => {
+      committing = undefined
+      const value = await work(trx)
+      committing = { name: await nameOf(trx), value }
+      return value
+    })
+  } catch (error) {
+    if (!committing || !isUnavailable(error)) throw error
+    const { name, value } = committing
+    if (!name) throw new CommitInDoubt(error)
+    if (await isCommitted(db, name, error)) return value
+    throw error
+  }
+}
+
+/** As `transaction`, for who finds out in another way what became of it: rejects as soon as the answer to its COMMIT is lost. */
+export async function attempted<T>(db: Db, work: (trx: Knex.Transaction) => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await db.transaction(work)

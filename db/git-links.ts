@@ -1,4 +1,4 @@
-import { type Db, sqlState } from './database.ts'
+import { type Db, sqlState, transaction } from './database.ts'
 import { deployingRoles } from './deploy-rights.ts'
 import { statement } from './statement.ts'
 import { announceSources } from './webhooks.ts'
@@ -32,7 +32,9 @@ export async function bindInstallations(
     member: member.login,
     member_id: member.id,
   }))
-  await db('git_installations').insert(rows).onConflict(['user_id', 'id']).merge(['account', 'member', 'member_id'])
+  await transaction(db, trx =>
+    trx('git_installations').insert(rows).onConflict(['user_id', 'id']).merge(['account', 'member', 'member_id']),
+  )
 }
 
 export async function installationsOf(db: Db, userId: string): Promise<BoundInstallation[]> {
@@ -49,19 +51,23 @@ export async function installationsOf(db: Db, userId: string): Promise<BoundInst
  * the ids of the applications that were linked.
  */
 export async function forgetInstallation(db: Db, installationId: number): Promise<string[]> {
-  const links = await db('git_links').where({ installation_id: installationId }).select('app_id')
-  await db('git_installations').where({ id: installationId }).delete()
-  return unlinked(db, links)
+  return transaction(db, async trx => {
+    const links = await trx('git_links').where({ installation_id: installationId }).select('app_id')
+    await trx('git_installations').where({ id: installationId }).delete()
+    return unlinked(trx, links)
+  })
 }
 
 /** An installation covers these repositories no longer; resolves as `forgetInstallation`. */
 export async function unlinkRepositories(db: Db, installationId: number, repositoryIds: number[]): Promise<string[]> {
-  const links = await db('git_links')
-    .where({ installation_id: installationId })
-    .whereIn('repository_id', repositoryIds)
-    .delete()
-    .returning('app_id')
-  return unlinked(db, links)
+  return transaction(db, async trx => {
+    const links = await trx('git_links')
+      .where({ installation_id: installationId })
+      .whereIn('repository_id', repositoryIds)
+      .delete()
+      .returning('app_id')
+    return unlinked(trx, links)
+  })
 }
 
 async function unlinked(db: Db, links: { app_id: string }[]): Promise<string[]> {
@@ -90,27 +96,29 @@ export type Linking =
 export async function linkRepository(db: Db, link: NewLink): Promise<Linking> {
   const { appId, userId, installationId, repository, branch } = link
   try {
-    const [made] = await db('git_links')
-      .insert({
-        app_id: appId,
-        user_id: userId,
-        installation_id: installationId,
-        repository_id: repository.id,
-        full_name: repository.fullName,
-        branch,
-        clone_url: repository.cloneUrl,
-      })
-      .onConflict()
-      .ignore()
-      .returning('app_id')
-    if (!made) return await whyNot(db, link)
+    const made = await transaction(db, async trx => {
+      const [row] = await trx('git_links')
+        .insert({
+          app_id: appId,
+          user_id: userId,
+          installation_id: installationId,
+          repository_id: repository.id,
+          full_name: repository.fullName,
+          branch,
+          clone_url: repository.cloneUrl,
+        })
+        .onConflict()
+        .ignore()
+        .returning('app_id')
+      if (row) await announceSources(trx, appId)
+      return row !== undefined
+    })
+    return made ? { kind: 'linked' } : await whyNot(db, link)
   } catch (error) {
     const { constraint = '' } = error as { constraint?: string }
     if (sqlState(error) === '23503') return { kind: 'gone', what: constraint.includes('app') ? 'app' : 'installation' }
     throw error
   }
-  await announceSources(db, appId)
-  return { kind: 'linked' }
 }
 
 async function whyNot(db: Db, link: NewLink): Promise<Linking> {
@@ -130,9 +138,11 @@ export async function isLinked(db: Db, appId: string): Promise<boolean> {
 
 /** False when there was no link. */
 export async function unlinkRepository(db: Db, appId: string): Promise<boolean> {
-  const removed = await db('git_links').where({ app_id: appId }).delete()
-  if (removed > 0) await announceSources(db, appId)
-  return removed > 0
+  return transaction(db, async trx => {
+    const removed = await trx('git_links').where({ app_id: appId }).delete()
+    if (removed > 0) await announceSources(trx, appId)
+    return removed > 0
+  })
 }
 
 const pushed = statement<{ id: string; owner_id: string }>(

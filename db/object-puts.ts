@@ -1,5 +1,7 @@
 import { auditRow } from './audit.ts'
-import { type Db, transaction } from './database.ts'
+import { hasEnded } from './commits-in-doubt.ts'
+import type { Unanswered } from './connection.ts'
+import { type Db, isUnavailable, transaction } from './database.ts'
 import { gathered } from './gathered.ts'
 import { isFree, type ObjectRow } from './object-rows.ts'
 import {
@@ -23,7 +25,9 @@ interface Put {
   ending: Ending | undefined
 }
 
-const insertNew = statement<Pick<ObjectRow, 'generation' | 'created_at'>>(
+type Placed = Pick<ObjectRow, 'generation' | 'created_at'>
+
+const insertNew = statement<Placed>(
   'objects.insert',
   `with asked as materialized (
      select * from json_to_recordset($1) as a (owner_id text, bucket text, key text, generation text, birth text, size bigint,
@@ -92,7 +96,9 @@ const insertTogether = gathered<Put, ObjectRow | undefined>(
         ...(ending && auditRow(ending.entry)),
       }
     })
-    const placed = await insertNew(db, [JSON.stringify(asked), Buffer.concat(bodies)])
+    const placed = await insertNew(db, [JSON.stringify(asked), Buffer.concat(bodies)]).catch(error =>
+      storedAfter(db, error, rows),
+    )
     const times = new Map(placed.map(({ generation, created_at }) => [generation, created_at]))
     return rows.map(row => {
       const created_at = times.get(row.generation)
@@ -101,6 +107,15 @@ const insertTogether = gathered<Put, ObjectRow | undefined>(
   },
   { most: 8, width: 1 },
 )
+
+/** Those of `rows` that are there after a statement whose answer got lost; the others it stored not, and never will. */
+async function storedAfter(db: Db, error: unknown, rows: readonly { generation: string }[]): Promise<Placed[]> {
+  const { processID } = error as Unanswered
+  if (!isUnavailable(error) || processID === undefined) throw error
+  await hasEnded(db, processID, error)
+  const generations = rows.map(({ generation }) => generation)
+  return db('objects').whereIn('generation', generations).select('generation', 'created_at')
+}
 
 /**
  * Makes a body an object: where the name is new, as it mostly is, in one statement and one commit with what else the account stores at

@@ -1,7 +1,7 @@
 import { ApiError } from '../policy/errors.ts'
 import { newShareId } from '../policy/ids.ts'
 import type { Bucket } from '../policy/object-names.ts'
-import type { Db } from './database.ts'
+import { type Db, transaction } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
 import { isLive, type ObjectRow } from './object-rows.ts'
 import { statement } from './statement.ts'
@@ -112,7 +112,8 @@ const revoke = statement<ShareRow>(
 )
 
 /** Ends a share; false when it has ended already. */
-export const revokeShare = async (db: Db, id: string): Promise<boolean> => (await revoke(db, [id])).length === 1
+export const revokeShare = async (db: Db, id: string): Promise<boolean> =>
+  transaction(db, async trx => (await revoke(trx, [id])).length === 1)
 
 /** Forgets shares a day after they ended. */
 export function sweepShares(db: Db): Promise<number> {

@@ -78,11 +78,13 @@ const sessionDays = 30
 
 /** Lets a live session go on; undefined when it ended, was revoked, or has lived as long as one may. */
 export async function renewSession(db: Db, id: string, lifeSeconds: number): Promise<Date | undefined> {
-  const { rows } = await db.raw(
-    `update sessions set expires_at = least(now() + make_interval(secs => :life), created_at + make_interval(days => :days))
-      where id = :id and revoked_at is null and expires_at > now() and created_at > now() - make_interval(days => :days)
-      returning expires_at`,
-    { id, life: lifeSeconds, days: sessionDays },
+  const { rows } = await transaction(db, trx =>
+    trx.raw(
+      `update sessions set expires_at = least(now() + make_interval(secs => :life), created_at + make_interval(days => :days))
+        where id = :id and revoked_at is null and expires_at > now() and created_at > now() - make_interval(days => :days)
+        returning expires_at`,
+      { id, life: lifeSeconds, days: sessionDays },
+    ),
   )
   return rows[0]?.expires_at
 }

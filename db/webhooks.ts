@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { credentialHash } from '../policy/credentials.ts'
 import { newId } from '../policy/ids.ts'
 import { type SealKeys, seal, unseal } from '../policy/seal.ts'
-import type { Db } from './database.ts'
+import { type Db, transaction } from './database.ts'
 import { statement } from './statement.ts'
 
 /** Which secret of a webhook a sealed text is; bound to the application, which has at most one webhook. */
@@ -28,24 +28,27 @@ export async function setWebhook(
   keys: SealKeys,
   { appId, address, token, secret }: WebhookSettings,
 ): Promise<string> {
-  const [row] = await db('git_webhooks')
-    .insert({
-      id: newId(),
-      app_id: appId,
-      address_hash: credentialHash(address),
-      address_sealed: seal(keys, address, webhookRow(appId, 'address')),
-      token_sealed: seal(keys, token, webhookRow(appId, 'token')),
-      secret_sealed: secret === null ? null : seal(keys, secret, webhookRow(appId, 'secret')),
-    })
-    .onConflict('app_id')
-    .merge({
-      token_sealed: db.raw('excluded.token_sealed'),
-      secret_sealed: db.raw('excluded.secret_sealed'),
-      updated_at: db.fn.now(),
-    })
-    .returning('address_sealed')
-  await announceSources(db, appId)
-  return unseal(keys, row.address_sealed, webhookRow(appId, 'address'))
+  const sealed = await transaction(db, async trx => {
+    const [row] = await trx('git_webhooks')
+      .insert({
+        id: newId(),
+        app_id: appId,
+        address_hash: credentialHash(address),
+        address_sealed: seal(keys, address, webhookRow(appId, 'address')),
+        token_sealed: seal(keys, token, webhookRow(appId, 'token')),
+        secret_sealed: secret === null ? null : seal(keys, secret, webhookRow(appId, 'secret')),
+      })
+      .onConflict('app_id')
+      .merge({
+        token_sealed: trx.raw('excluded.token_sealed'),
+        secret_sealed: trx.raw('excluded.secret_sealed'),
+        updated_at: trx.fn.now(),
+      })
+      .returning('address_sealed')
+    await announceSources(trx, appId)
+    return row.address_sealed
+  })
+  return unseal(keys, sealed, webhookRow(appId, 'address'))
 }
 
 /** A new address, and a new secret where there was one: nobody knows them yet. False when the application has no webhook. */
@@ -66,8 +69,10 @@ export async function renewWebhook(trx: Db, keys: SealKeys, appId: string, addre
 
 /** Removes webhook, token and secret; none is success. */
 export async function removeWebhook(db: Db, appId: string): Promise<void> {
-  await db('git_webhooks').where({ app_id: appId }).delete()
-  await announceSources(db, appId)
+  await transaction(db, async trx => {
+    await trx('git_webhooks').where({ app_id: appId }).delete()
+    await announceSources(trx, appId)
+  })
 }
 
 /** Tells every process that what an application is deployed from has changed: its webhook, or its link. */

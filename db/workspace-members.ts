@@ -10,10 +10,12 @@ import { lockOwnWorkspace, type WorkspaceRow } from './workspaces.ts'
 /** A code of 32 hex characters by which an owner may add this account, once, within 5 minutes. It replaces an earlier one. */
 export async function issueInvite(db: Db, userId: string): Promise<string> {
   const code = newId()
-  await db.raw(
-    `insert into workspace_invites (user_id, hash, expires_at) values (:userId, :hash, now() + make_interval(secs => :seconds))
-     on conflict (user_id) do update set hash = excluded.hash, expires_at = excluded.expires_at`,
-    { userId, hash: credentialHash(code), seconds: inviteCodeSeconds },
+  await transaction(db, trx =>
+    trx.raw(
+      `insert into workspace_invites (user_id, hash, expires_at) values (:userId, :hash, now() + make_interval(secs => :seconds))
+       on conflict (user_id) do update set hash = excluded.hash, expires_at = excluded.expires_at`,
+      { userId, hash: credentialHash(code), seconds: inviteCodeSeconds },
+    ),
   )
   return code
 }

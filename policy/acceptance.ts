@@ -15,4 +15,12 @@ export const acceptance = {
   undoAfterMs: [0, 2000, 10_000],
   /** What nobody confirmed is undone after this, by the clock of Postgres. */
   forgottenSeconds: 600,
+  push: {
+    /** Providers hang up after 10 s; beside the time that the body took to arrive, an answer takes at most this. */
+    answerMs: 5000,
+    /** The last moment for a commit, so that its answer still arrives in time. */
+    commitMs: 4000,
+    /** The last moment to hear that it is confirmed; there is time left to ask whether another attempt got through. */
+    confirmMs: 4700,
+  },
 } as const

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { transaction } from '../../db/database.ts'
 import { captchaErrors, checkedAnswer, spend } from '../captcha.ts'
 import { endpoint } from '../endpoint.ts'
 
@@ -17,6 +18,6 @@ export const accountCaptcha = endpoint({
   errors: ['INVALID_REQUEST', ...captchaErrors],
   async handle({ caller, body, exchange: { address } }, parts) {
     const solved = await checkedAnswer(parts, body.answer, address)
-    await spend(parts.db, { ...solved, sessionId: caller.user.credential_id })
+    await transaction(parts.db, trx => spend(trx, { ...solved, sessionId: caller.user.credential_id }))
   },
 })

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { createSession, revokeSession } from '../../db/accounts.ts'
 import { passCaptchaOn } from '../../db/captchas.ts'
+import { transaction } from '../../db/database.ts'
 import { beginSignIn, endSignIn, renewSession } from '../../db/sign-ins.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { isMailedCode } from '../../policy/mailed-codes.ts'
@@ -57,16 +58,18 @@ export const signInEnd = endpoint({
   response: session,
   errors: ['INVALID_REQUEST', 'INVALID_GRANT'],
   async handle({ body: { id, code }, exchange }, { db, config: { masterKey } }) {
-    const userId = await endSignIn(db, id, codeOf => isMailedCode(masterKey, 'sign-in', codeOf, code))
-    if (!userId) throw new ApiError('INVALID_GRANT', 'The code is wrong, was used, or is too old. Ask for a new one.')
-    exchange.actor = userId
-    const {
-      id: sessionId,
-      token,
-      expiresAt,
-    } = await createSession(db, masterKey, { userId, lifeSeconds: sessionSeconds })
-    await passCaptchaOn(db, { signInId: id, sessionId, address: exchange.address })
-    return { token, expires_at: expiresAt.toISOString() }
+    const isRight = (codeOf: string) => isMailedCode(masterKey, 'sign-in', codeOf, code)
+    // A code is spent for a session that its person hears of, or not at all; a wrong one is an attempt, which is committed.
+    const begun = await transaction(db, async trx => {
+      const userId = await endSignIn(trx, id, isRight)
+      if (!userId) return undefined
+      const made = await createSession(trx, masterKey, { userId, lifeSeconds: sessionSeconds })
+      await passCaptchaOn(trx, { signInId: id, sessionId: made.id, address: exchange.address })
+      return { ...made, userId }
+    })
+    if (!begun) throw new ApiError('INVALID_GRANT', 'The code is wrong, was used, or is too old. Ask for a new one.')
+    exchange.actor = begun.userId
+    return { token: begun.token, expires_at: begun.expiresAt.toISOString() }
   },
 })
 

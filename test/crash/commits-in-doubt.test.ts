@@ -1,4 +1,5 @@
 import test, { type ExecutionContext } from 'ava'
+import { acceptance } from '../../policy/acceptance.ts'
 import type { Answer } from '../kit/api.ts'
 import { testDatabase } from '../kit/database.ts'
 import type { Trap } from '../kit/postgres-line.ts'
@@ -29,6 +30,13 @@ async function everyKind(t: ExecutionContext, story: (wish: Wish) => Promise<voi
   await story(last)
 }
 
+/** What must be 200 may take long on a slow machine; what must be 503 is said by the deadlines of the product. */
+const patient = { lookMs: 30_000, tryMs: 10_000, confirmMs: 30_000 }
+const patientPush = { answerMs: 60_000, commitMs: 60_000, confirmMs: 60_000 }
+const product = { ...acceptance }
+
+test.serial.afterEach.always('the deadlines of the product', () => void Object.assign(acceptance, product))
+
 /** Asks, and springs a trap on the way. */
 async function trapped(t: ExecutionContext, wish: Wish, trap: Trap): Promise<Answer> {
   let sprung = false
@@ -52,6 +60,7 @@ for (const [manner, loss, status] of fates) {
   const how = `${manner} ${loss === 'lost' ? 'before' : 'after'} the server has it`
   test.serial(`a commit that is ${how} is answered ${status}, and that is the truth`, t =>
     everyKind(t, async wish => {
+      if (status === 200) Object.assign(acceptance, patient, { push: patientPush })
       const answer = await trapped(t, wish, { ...storing, manner, loss })
       t.is(answer.status, status, `${wish.kind}: ${answer.text}`)
       // What was held arrives now, when the answer is long given.
@@ -62,6 +71,7 @@ for (const [manner, loss, status] of fates) {
 
   test.serial(`what lets it begin is ${how}: it is said again, and the answer is 200`, t =>
     everyKind(t, async wish => {
+      Object.assign(acceptance, patient, { push: patientPush })
       const answer = await trapped(t, wish, { ...confirming(wish.kind), manner, loss })
       t.is(answer.status, 200, `${wish.kind}: ${answer.text}`)
       await wish.line.release()
@@ -69,3 +79,55 @@ for (const [manner, loss, status] of fates) {
     }),
   )
 }
+
+/** Asks, and cuts a line that then admits nothing until the answer has come: longer than anybody waits for it. */
+async function alone(t: ExecutionContext, wish: Wish, trap: Pick<Trap, 'at' | 'after'>): Promise<Answer> {
+  void wish.line.trap({ ...trap, manner: 'cut', loss: 'answered' }).then(() => wish.line.admit(false))
+  const relay = setInterval(() => wish.wake(), 500)
+  const answer = await wish.ask().finally(() => clearInterval(relay))
+  t.log(wish.kind, answer.status)
+  return answer
+}
+
+/** What is answered at once; a command waits for its end, which nobody can tell it of while there is no line. */
+const told = ['push', 'commit', 'creation', 'creation with a key']
+
+test.serial('a commit whose answer is lost, and nobody to ask what became of it: 503, and nothing ever happens', t =>
+  everyKind(t, async wish => {
+    const answer = await alone(t, wish, storing)
+    t.is(answer.status, 503, `${wish.kind}: ${answer.text}`)
+    t.is((await wish.operations())[0]?.state, 'accepting', 'it is stored')
+    wish.line.admit(true)
+    await wish.undone(t)
+  }),
+)
+
+test.serial('what lets it begin is lost, and nobody hears it for long: 200, and it begins when somebody does', t =>
+  everyKind(t, async wish => {
+    if (!told.includes(wish.kind)) return
+    Object.assign(acceptance, { push: { ...patientPush, confirmMs: product.push.confirmMs } })
+    const answer = await alone(t, wish, { ...confirming(wish.kind) })
+    t.is(answer.status, 200, `${wish.kind}: ${answer.text}`)
+    wish.line.admit(true)
+    await wish.confirmed()
+    await wish.done(t)
+  }),
+)
+
+test.serial('both are cut, the commit after and what lets it begin before the server has it: 200, and it is done', t =>
+  everyKind(t, async wish => {
+    Object.assign(acceptance, patient, { push: patientPush })
+    const second = wish.line
+      .trap({ ...storing, manner: 'cut', loss: 'answered' })
+      .then(() => wish.line.trap({ ...confirming(wish.kind), manner: 'cut', loss: 'lost' }))
+    let sprung = false
+    void second.then(() => {
+      sprung = true
+    })
+    const relay = setInterval(() => wish.wake(), 500)
+    const answer = await wish.ask().finally(() => clearInterval(relay))
+    t.true(sprung, `${wish.kind}: ${answer.text}`)
+    t.is(answer.status, 200, `${wish.kind}: ${answer.text}`)
+    await wish.done(t)
+  }),
+)

@@ -1,0 +1,101 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { acceptance } from '../policy/acceptance.ts'
+import type { Connection } from './connection.ts'
+import type { Db } from './database.ts'
+import { isUnavailable } from './unavailable.ts'
+
+/** What Postgres calls a transaction, and the history that it is a part of: both are read with BEGIN. */
+export interface TransactionName {
+  xid: string
+  timeline: string
+}
+
+/** SQLSTATE `transaction_resolution_unknown`: whether it was committed could not be found out. Whoever hears it looks again. */
+export class CommitInDoubt extends Error {
+  override name = 'CommitInDoubt'
+  readonly code = '08007'
+
+  constructor(cause: unknown) {
+    super('whether the transaction was committed is not known', { cause })
+  }
+}
+
+/** Takes the place of BEGIN, in the same message: a transaction whose COMMIT gets lost can be asked for by this name. */
+export const namedBegin =
+  'BEGIN; select pg_current_xact_id()::text as xid, left(pg_walfile_name(pg_current_wal_lsn()), 8) as timeline'
+
+/** The name of the transaction that a connection is in. */
+export async function nameOf(trx: Db): Promise<TransactionName | undefined> {
+  const connection: Connection = await trx.client.acquireConnection()
+  return connection.transaction
+}
+
+/**
+ * Finds out what became of a transaction whose COMMIT was sent and not answered: true when it is committed, false when it is not and
+ * never will be. Throws CommitInDoubt when Postgres does not say within 2 s, as when it is away, or waits for a standby itself.
+ */
+export async function isCommitted(
+  db: Db,
+  { xid, timeline }: TransactionName,
+  cause: unknown,
+  by = performance.now() + acceptance.lookMs,
+): Promise<boolean> {
+  for (;;) {
+    const status = await inTime(() => statusOf(db, xid, timeline), by)
+    if (status === 'committed') return true
+    if (status === 'aborted') return false
+    if (performance.now() + acceptance.againMs > by) throw new CommitInDoubt(cause)
+    await sleep(acceptance.againMs)
+  }
+}
+
+/**
+ * Waits until a server process has ended whose client has given it up: what it was sent is committed then, or never will be. Throws
+ * CommitInDoubt after 2 s.
+ */
+export async function hasEnded(
+  db: Db,
+  pid: number,
+  cause: unknown,
+  by = performance.now() + acceptance.lookMs,
+): Promise<void> {
+  for (;;) {
+    const left = await inTime(() => endIdle(db, `pid = ?`, pid), by)
+    if (left === 0) return
+    if (performance.now() + acceptance.againMs > by) throw new CommitInDoubt(cause)
+    await sleep(acceptance.againMs)
+  }
+}
+
+/** After a promotion the same number may be another transaction: nothing is known of ours. */
+async function statusOf(db: Db, xid: string, timeline: string): Promise<string | null> {
+  await endIdle(db, `backend_xid = ?::xid8::xid`, xid)
+  const { rows } = await db.raw(
+    `select pg_xact_status(?::xid8) as status where left(pg_walfile_name(pg_current_wal_lsn()), 8) = ?`,
+    [xid, timeline],
+  )
+  return rows[0]?.status ?? null
+}
+
+/**
+ * Ends a server process that waits for a message which may come much later, or never; one that is at work is left to it. Resolves to
+ * how many there are.
+ */
+async function endIdle(db: Db, which: string, value: string | number): Promise<number> {
+  const { rows } = await db.raw(
+    `select case when state <> 'active' then pg_terminate_backend(pid) end from pg_stat_activity
+      where ${which} and usename = current_user and datname = current_database() and pid <> pg_backend_pid()`,
+    [value],
+  )
+  return rows.length
+}
+
+/** Undefined when Postgres does not answer, or not by then: the next question has another connection. */
+async function inTime<T>(question: () => Promise<T>, by: number): Promise<T | undefined> {
+  const ms = Math.max(0, Math.min(by - performance.now(), acceptance.tryMs))
+  const asked = question().catch(error => {
+    if (!isUnavailable(error)) throw error
+    return undefined
+  })
+  return Promise.race([asked, sleep(ms, undefined)])
+}

@@ -1,0 +1,44 @@
+import test from 'ava'
+import { actors, ScriptedLanes } from '../kit/api.ts'
+import { testPlatform } from '../kit/platform.ts'
+import { type Loss, postgresLine } from '../kit/postgres-line.ts'
+import { rows } from '../kit/rows.ts'
+import { confirming, type Kind, storing, Wish } from './commit-kit.ts'
+
+const started = testPlatform({ hosts: {}, worker: false })
+
+const deaths: [what: 'the commit' | 'what lets it begin', loss: Loss, kind: Kind][] = [
+  ['the commit', 'lost', 'push'],
+  ['the commit', 'answered', 'creation with a key'],
+  ['what lets it begin', 'lost', 'creation with a key'],
+  ['what lets it begin', 'answered', 'push'],
+]
+
+test('an API that is killed while a commit is under way: what begins has been confirmed, all else is undone', async t => {
+  t.timeout(240_000)
+  const platform = await started
+  await rows(platform.db).host('h1', { memoryMb: 1_000_000 })
+  await platform.db('hosts').update({ last_seen_at: '2100-01-01' })
+  // Each has a process of its own, and creations take turns on the rows of the hosts.
+  for (const [what, loss, kind] of deaths) {
+    const line = await postgresLine(platform.base.url)
+    const { api: entry, url } = await platform.startApiProcess({ DATABASE_URL: line.url })
+    t.teardown(async () => {
+      await entry.kill('SIGKILL')
+      await line.close()
+    })
+    const api = { ...platform.api, ...actors(url), url, lanes: new ScriptedLanes(platform.db) }
+    const wish = await new Wish(kind, line, api).begin()
+    const trap = what === 'the commit' ? storing : confirming(kind)
+    const sprung = line.trap({ ...trap, manner: 'held', loss })
+    const asked = t.throwsAsync(wish.ask(), undefined, `${kind}: nobody answers`)
+    await sprung
+    await entry.kill('SIGKILL')
+    await asked
+    // What it had sent arrives now.
+    await line.release()
+    Object.assign(api, actors(platform.api.url), { url: platform.api.url })
+    if (what === 'the commit') await wish.undone(t)
+    else await wish.done(t)
+  }
+})

@@ -1,0 +1,124 @@
+import test from 'ava'
+import { endpoints } from '../../api/app.ts'
+import { blobEndpoints } from '../../api/v1/endpoints.ts'
+import { type Db, openDatabase } from '../../db/database.ts'
+import { openApiFor, type TestApi } from '../kit/api.ts'
+import { testDatabase } from '../kit/database.ts'
+import { type Loss, type Manner, type PostgresLine, postgresLine } from '../kit/postgres-line.ts'
+import { rows } from '../kit/rows.ts'
+import { changes } from './change-kit.ts'
+
+/** What the list leaves out, and why. */
+const others: Record<string, string> = {
+  'account.authorize.start': 'what it makes is known to nobody when its answer is lost, and ends by itself',
+  'account.captcha': 'as account.session.end; a captcha that was spent may be solved again',
+  'account.audit': 'reads',
+  'apps.create': 'accepted: commits-in-doubt.test.ts',
+  'apps.delete': 'accepted: commits-in-doubt.test.ts',
+  'apps.start': 'accepted: commits-in-doubt.test.ts',
+  'apps.stop': 'accepted: commits-in-doubt.test.ts',
+  'apps.restart': 'accepted: commits-in-doubt.test.ts',
+  'apps.commit': 'accepted: commits-in-doubt.test.ts',
+  'apps.snapshots.create': 'accepted: commits-in-doubt.test.ts',
+  'apps.snapshots.restore': 'accepted: commits-in-doubt.test.ts',
+  'git.webhook': 'accepted: commits-in-doubt.test.ts',
+  'git.app': 'accepted: commits-in-doubt.test.ts',
+  'apps.envs.remove': 'as apps.envs.merge, by the same function',
+  'apps.files.write': 'on the disk of a host; the configuration file is accepted',
+  'apps.files.move': 'on the disk of a host',
+  'apps.files.delete': 'on the disk of a host',
+  'apps.link': 'asks the git provider first; as apps.unlink',
+  'git.connect.begin': 'writes nothing',
+  'git.connect.confirm': 'asks the git provider first; may be repeated',
+}
+
+const database = testDatabase()
+const undo: (() => Promise<unknown>)[] = []
+let api: TestApi
+let line: PostgresLine
+
+test.before('an API with a line of its own', async () => {
+  const { db: near, url } = await database
+  await rows(near).host('h1', { memoryMb: 1_000_000 })
+  await near('hosts').update({ last_seen_at: '2100-01-01' })
+  line = await postgresLine(url)
+  const db = openDatabase({ url: line.url, pool: 5, statementTimeoutMs: 1000 })
+  undo.push(
+    () => line.close(),
+    () => db.destroy(),
+  )
+  api = await openApiFor(await database, { parts: () => ({ db }) }, undo)
+})
+test.serial.after.always('end them', async t => {
+  for (const step of undo.reverse()) await step()
+  t.deepEqual(api?.breaches ?? [], [])
+})
+
+/** Counters, leases and what is swept: these change with a request that does nothing, too. */
+const aside = ['rate_limits', 'audit', 'blob_leases', 'quota_leases', 'blob_usage', 'usage_deltas', 'segments', 'hosts']
+
+/** Everything that is stored, table by table. */
+async function stored(db: Db): Promise<Record<string, string[]>> {
+  const { rows: tables } = await db.raw(`select tablename as name from pg_tables where schemaname = 'public'`)
+  const told = tables
+    .map(({ name }: { name: string }) => name)
+    .filter((name: string) => !aside.includes(name))
+    .map(async (name: string) => {
+      // A wrong try is counted whether the command is done or not.
+      const line = `(to_jsonb(t) - 'attempts')::text as line`
+      const { rows: lines } = await db.raw(`select ${line} from ?? t order by 1`, [name])
+      return [name, lines.map((row: { line: string }) => row.line)]
+    })
+  return Object.fromEntries(await Promise.all(told))
+}
+
+test('every endpoint that changes something is in the list, or says why not', t => {
+  const changing = [...endpoints, ...blobEndpoints].filter(({ method, changes }) => method !== 'GET' || changes)
+  const known = [...Object.keys(changes).map(name => name.split(' ')[0]!), ...Object.keys(others)]
+  t.deepEqual(
+    changing.map(({ name }) => name).filter(name => !known.includes(name)),
+    [],
+  )
+})
+
+/** Those whose commit says more than one thing, or is a statement by itself. */
+const manifold = ['account.sign-in.end', 'account.downgrade confirmed', 'objects.upload large', 'objects.upload small']
+
+const cases = Object.keys(changes).flatMap((name): (readonly [name: string, manner: Manner, loss: Loss])[] => [
+  [name, 'cut', 'answered'],
+  ...(manifold.includes(name) ? ([[name, 'cut', 'lost']] as const) : []),
+  ...(name.startsWith('objects.upload')
+    ? ([
+        [name, 'held', 'lost'],
+        [name, 'held', 'answered'],
+      ] as const)
+    : []),
+])
+
+for (const [name, manner, loss] of cases) {
+  const when = loss === 'lost' ? 'before' : 'after'
+  test.serial(`${name}: its commit is ${manner} ${when} the server has it, and the answer is the truth`, async t => {
+    const ask = await changes[name]!(api, await api.makeUser())
+    const before = await stored(api.db)
+    let sprung = false
+    const at = name.startsWith('objects.upload') ? /objects\.insert/ : /COMMIT;/
+    void line.trap({ at, loss, manner }).then(() => {
+      sprung = true
+    })
+    const answer = await ask()
+    t.true(sprung, answer.text)
+    // What was held arrives now, when the answer is long given.
+    await line.release()
+    const [result] = answer.body.response?.results ?? []
+    const isDone = answer.status < 300 && result?.ok !== false
+    const after = await stored(api.db)
+    if (isDone) t.notDeepEqual(after, before, answer.text)
+    else t.deepEqual(after, before, answer.text)
+    // What the server has is done, so nothing less is the truth.
+    if (loss === 'answered') t.true(isDone, answer.text)
+    if (isDone) return
+    const again = await ask()
+    t.true(again.status < 300, `asked again: ${again.text}`)
+    t.notDeepEqual(await stored(api.db), before)
+  })
+}
