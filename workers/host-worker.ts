@@ -87,6 +87,8 @@ export async function startHost(parts: HostParts) {
     credentials: parts.credentials,
     variables: parts.variables,
     healthGateSeconds: config.host.healthGateSeconds,
+    appsDomain: config.appsDomain,
+    diskMbPer256Mb: config.host.diskMbPer256Mb,
   }
   const activities = withCrashPoints('host', leased(lease, appHostActivities(options)))
   const snapshots = withCrashPoints('host', leased(lease, appSnapshotActivities(options)))

@@ -20,7 +20,7 @@ export async function create(operation: LaneOperation, { build, command, patient
       await build.placeFiles(release)
       undo(() => command.removeContainers(release))
       const started = await build.startRelease(release)
-      const unhealthy = await build.passHealthGate(release, started)
+      const unhealthy = await build.passHealthGate(release)
       if (unhealthy) return keepStopped(operation, patched('stopped-in-time') ? patient : command, unhealthy)
       undo(() => removeRoute(release))
       await switchRoute(release, started).catch(leftToKeeper)

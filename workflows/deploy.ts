@@ -84,7 +84,7 @@ async function changePrograms(
   if (before.running && !release.hostname) await command.stopApp(before.release, { mustRun: false })
   undo(() => patient.removeContainer(release))
   const started = await build.startRelease(release)
-  const unhealthy = await build.passHealthGate(release, started)
+  const unhealthy = await build.passHealthGate(release)
   if (unhealthy) throw ApplicationFailure.nonRetryable(unhealthy.reason, 'HEALTH_CHECK_FAILED')
   undo(() => routeBack(before))
   const routed = await switchRoute(release, started).then(() => true, leftToKeeper)

@@ -8,6 +8,7 @@ import { labels } from '../../activities/container-host.ts'
 import { appContainerName } from '../../activities/container-spec.ts'
 import type { Release } from '../../activities/release.ts'
 import type { Db } from '../../db/database.ts'
+import { open as openDeployment } from '../../db/deployments.ts'
 import { claimNextFor, holdClaim } from '../../db/operation-claims.ts'
 import { enqueue, finish, type OperationKind } from '../../db/operations.ts'
 import { asActivity } from '../kit/activity-context.ts'
@@ -58,6 +59,7 @@ async function scene() {
   const user = await make.user()
   const { app, operationId } = await make.app(user.id, { subdomain: null })
   await db('operations').where({ id: operationId }).update({ state: 'success' })
+  await db('apps').where({ id: app.id }).update({ release: 1 })
   const engine = new SlowEngine()
   const unused = {} as never
   const activities = appHostActivities({
@@ -79,6 +81,8 @@ async function scene() {
     variables: async () => ({ version: 0, values: {} }),
     sharedUid: 1000,
     bootId: 'boot',
+    appsDomain: 'apps.test',
+    diskMbPer256Mb: 10,
   })
   const releaseOf = (number: number, id?: string): Release => ({
     ...{
@@ -96,7 +100,16 @@ async function scene() {
   })
   /** The operation of this kind runs from step `step` of its lane on. */
   const begin = async (kind: OperationKind, step: number) => {
-    await enqueue(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
+    const { id } = await enqueue(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
+    const deployment = {
+      appId: app.id,
+      operationId: id,
+      release: 2,
+      source: 'upload',
+      revision: '',
+      segmentId: null,
+    } as const
+    if (kind === 'deploy') await openDeployment(db, deployment)
     return (await claimNextFor(db, app.id, { run: 'lane', step }, []))!.id
   }
   return { db, engine, activities, releaseOf, begin }
