@@ -7,6 +7,7 @@ import type { FetchRequest, Git } from './git.ts'
 import type { ObjectStore } from './object-store.ts'
 import type { Placement } from './placement.ts'
 import type { Release } from './release.ts'
+import type { DecisionOptions } from './release-decision.ts'
 import type { RouteGate } from './route-gate.ts'
 import type { Snapshots } from './snapshots.ts'
 import type { StepTurnsOptions } from './step-turns.ts'
@@ -17,7 +18,7 @@ export interface AppVariables {
   values: Readonly<Record<string, string>>
 }
 
-export interface AppHostOptions {
+export interface AppHostOptions extends DecisionOptions {
   db: Db
   engine: ContainerHost
   volumes: Volumes

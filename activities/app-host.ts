@@ -20,7 +20,7 @@ import { imageWithin } from './image-wait.ts'
 import { installRelease } from './install.ts'
 import { planInstall } from './install-plan.ts'
 import type { PlaceRequest } from './placement.ts'
-import type { ContainerExit, Release, StartedContainer } from './release.ts'
+import type { ContainerExit, Release, StartedContainer, StepOf } from './release.ts'
 import {
   dependenciesOf,
   emptySource,
@@ -38,9 +38,8 @@ export type AppHostActivities = ReturnType<typeof appHostActivities>
 /** What a container host does for one application. Every effect is named by ids, so that doing it twice is doing it once. */
 export function appHostActivities(host: AppHostOptions) {
   const { db, engine, volumes, placement } = host
-  const { mine, mineOrGone, turn, lateTurn } = stepTurns(host)
+  const { mine, begin, beginLate, turn, lateTurn } = stepTurns(host)
   const foldersOf = (release: Release) => releaseFolders(volumes.path(release.appId), release.number)
-  const networkOf = (release: Release) => tenantNetwork(release.ownerId, host.traits.id)
 
   const ownerUid = (release: Release) => host.sharedUid ?? release.uid
   const ownerOf = (release: Release): Owner => (host.sharedUid === null ? { uid: release.uid, gid: release.uid } : null)
@@ -63,7 +62,11 @@ export function appHostActivities(host: AppHostOptions) {
   }
 
   /** Starts a release; a command waits for its image for so many seconds only. */
-  async function run(release: Release, imageSeconds: number | null): Promise<StartedContainer> {
+  async function run(
+    name: 'startRelease' | 'startApp',
+    release: Release,
+    imageSeconds: number | null,
+  ): Promise<StartedContainer> {
     const folders = foldersOf(release)
     const uid = ownerUid(release)
     const { version, values } = await host.variables(release)
@@ -72,11 +75,11 @@ export function appHostActivities(host: AppHostOptions) {
     const disk = await host.disk?.(release.appId)
     const places = { files: folders.files, dependencies }
     const spec = fingerprinted({ ...appContainer({ ...release, uid }, places, values, host.traits), disk })
-    await engine.ensureNetwork(networkOf(release))
+    await engine.ensureNetwork(tenantNetwork(release.ownerId, host.traits.id))
     await imageWithin(engine, spec.image, { seconds: imageSeconds, signal: cancellationSignal() })
     if (spec.publish) await host.routed?.(cancellationSignal())
     const alone = release.hostname === null
-    const started = await turn(release, () => startContainer(engine, spec, { alone, mine: () => mine(release) }))
+    const started = await turn(name, release, step => startContainer(engine, spec, { alone, mine: () => mine(step) }))
     const { hostPort, hostAddress } = started
     if (hostPort !== null) await apps.voidOlderClaims(db, release.appId, hostPort, hostAddress)
     return { ...started, bootId: host.bootId, variablesVersion: version }
@@ -84,9 +87,9 @@ export function appHostActivities(host: AppHostOptions) {
 
   return hosted({
     /** Brings the files of a release beside the ones that serve, and says whether something has to be installed. */
-    async prepareRelease(release: Release): Promise<{ needsInstall: boolean }> {
+    async prepareRelease(asked: StepOf): Promise<{ needsInstall: boolean }> {
+      const release = (await begin('prepareRelease', asked)).brought()
       const folders = foldersOf(release)
-      await mine(release)
       if (release.source?.kind === 'git') await building(release)
       await reached(release, {
         state: 'clone',
@@ -109,56 +112,63 @@ export function appHostActivities(host: AppHostOptions) {
     },
 
     /** Runs the install step in a limited build container; its output is the deployment's log. */
-    async installDependencies(release: Release): Promise<void> {
+    async installDependencies(asked: StepOf): Promise<void> {
+      const release = (await begin('installDependencies', asked)).brought()
       const folders = foldersOf(release)
       const prepared = await readPrepared(folders)
       if (!prepared?.install) return
-      await mine(release)
       await building(release)
       await installRelease(host, release, folders, prepared.install, cancellationSignal())
     },
 
     /** Puts the files of a release where the application finds them, with a journal that `restoreFiles` goes back by. */
-    async placeFiles(release: Release): Promise<void> {
-      const files = await turn(release, () => placement.place(placeOf(release)))
+    async placeFiles(asked: StepOf): Promise<void> {
+      const { release, files } = await turn('placeFiles', asked, async step => {
+        const release = step.brought()
+        return { release, files: await placement.place(placeOf(release)) }
+      })
       await reached(release, { state: 'commit', files })
     },
 
     /** Puts back what `placeFiles` replaced. Nothing placed is success. */
-    async restoreFiles(release: Release): Promise<void> {
-      await turn(release, () => placement.restore(placeOf(release)))
+    async restoreFiles(asked: StepOf): Promise<void> {
+      await turn('restoreFiles', asked, step => placement.restore(placeOf(step.brought())))
     },
 
     /** Throws away what is only needed to go back, once the release serves. */
-    async settleFiles(release: Release): Promise<void> {
-      await lateTurn(release, () => placement.settle(placeOf(release)))
+    async settleFiles(asked: StepOf): Promise<void> {
+      await lateTurn('settleFiles', asked, step => placement.settle(placeOf(step.brought())))
     },
 
     /** The release that serves goes on, and takes what a later one has installed from its next start on. */
-    async lendDependencies(release: Release, serving: Release): Promise<void> {
-      await mine(release)
-      await lendDependencies(volumes.path(release.appId), serving.number, release.number)
+    async lendDependencies(asked: StepOf, askedServing: Pick<Release, 'number'>): Promise<void> {
+      const step = await begin('lendDependencies', asked)
+      const serving = step.serving(askedServing.number)
+      await lendDependencies(volumes.path(step.appId), serving.number, step.brought().number)
     },
 
     /** Removes what a release that never served has left at its host. */
-    async discardRelease(release: Release): Promise<void> {
-      await engine.remove(buildContainerName(release))
-      await lateTurn(release, () => placement.discard(placeOf(release)))
+    async discardRelease(asked: StepOf): Promise<void> {
+      await lateTurn('discardRelease', asked, async step => {
+        await engine.remove(buildContainerName(step.spent()))
+        if (!step.gone) await placement.discard(placeOf(step.brought()))
+      })
     },
 
-    async startRelease(release: Release): Promise<StartedContainer> {
-      await mine(release)
+    async startRelease(asked: StepOf): Promise<StartedContainer> {
+      const release = (await begin('startRelease', asked)).brought()
       await reached(release, { state: 'restarting' })
-      return run(release, null)
+      return run('startRelease', release, null)
     },
 
     /** Null when the program answers or stays alive; else why it is not let through, with its last lines in the log. */
-    async passHealthGate(release: Release, started: StartedContainer): Promise<Unhealthy | null> {
+    async passHealthGate(asked: StepOf, { bootId }: Pick<StartedContainer, 'bootId'>): Promise<Unhealthy | null> {
+      const release = (await begin('passHealthGate', asked)).brought()
       const container = appContainerName(release)
       // A machine that was started anew has ended the container, and may have given its port to another application.
-      const { hostPort: port, hostAddress: address } =
-        started.bootId === host.bootId ? started : await run(release, null)
-      const target = port === null ? null : { address: address ?? release.hostAddress, port }
+      if (bootId !== host.bootId) await run('startRelease', release, null)
+      const { hostPort: port, hostAddress: address } = (await engine.inspect(container)) ?? {}
+      const target = port ? { address: address ?? release.hostAddress, port } : null
       const gate = { container, target, timeoutSeconds: host.healthGateSeconds, signal: cancellationSignal() }
       const unhealthy = await passGate(engine, gate)
       if (unhealthy && release.deploymentId) {
@@ -173,20 +183,21 @@ export function appHostActivities(host: AppHostOptions) {
      * Starts the container of the release that serves; one that the engine has lost is made again, one that runs serves.
      * `mustStand` refuses to start what runs.
      */
-    async startApp(release: Release, { mustStand }: { mustStand: boolean }): Promise<StartedContainer> {
+    async startApp(asked: StepOf, { mustStand }: { mustStand: boolean }): Promise<StartedContainer> {
+      const release = (await begin('startApp', asked)).serving()
       const state = await engine.inspect(appContainerName(release))
       if (mustStand && state?.running && firstAttempt())
         throw refusal('CONTAINER_ALREADY_STARTED', 'The application runs already.')
-      return run(release, commandImageSeconds)
+      return run('startApp', release, commandImageSeconds)
     },
 
     /** Ends the container and tells how it ended. `mustRun` refuses to stop what does not run. */
-    async stopApp(release: Release, { mustRun }: { mustRun: boolean }): Promise<ContainerExit> {
-      const name = appContainerName(release)
-      const state = await lateTurn(release, async () => {
-        const found = await engine.inspect(name)
-        if (found?.running) await engine.stop(name, stopGraceSeconds)
-        return found
+    async stopApp(asked: StepOf, { mustRun }: { mustRun: boolean }): Promise<ContainerExit> {
+      const { name, state } = await lateTurn('stopApp', asked, async step => {
+        const name = appContainerName(step.spent())
+        const state = await engine.inspect(name)
+        if (state?.running) await engine.stop(name, stopGraceSeconds)
+        return { name, state }
       })
       if (mustRun && !state?.running && firstAttempt())
         throw refusal('CONTAINER_ALREADY_STOPPED', 'The application is stopped already.')
@@ -194,24 +205,26 @@ export function appHostActivities(host: AppHostOptions) {
     },
 
     /** Removes the container of one release. */
-    async removeContainer(release: Release): Promise<void> {
-      await lateTurn(release, () => engine.remove(appContainerName(release)))
+    async removeContainer(asked: StepOf): Promise<void> {
+      await lateTurn('removeContainer', asked, step => engine.remove(appContainerName(step.spent())))
     },
 
     /** Removes every container of the application, whatever its release or role. */
-    async removeContainers(release: Release): Promise<void> {
-      await turn(release, async () => {
-        const containers: ContainerState[] = await engine.list({ [labels.app]: release.appId })
+    async removeContainers(asked: StepOf): Promise<void> {
+      await turn('removeContainers', asked, async ({ appId }) => {
+        const containers: ContainerState[] = await engine.list({ [labels.app]: appId })
         await Promise.all(containers.map(container => engine.remove(container.name)))
       })
     },
 
     /** Removes the application's volume with everything in it, and its owner's network when nothing else uses it. */
-    async removeFiles(release: Release): Promise<void> {
-      await mineOrGone(release)
-      await volumes.remove(release.appId)
-      const others = await engine.list({ [labels.host]: host.traits.id, [labels.owner]: release.ownerId })
-      if (others.length === 0) await engine.removeNetwork(networkOf(release).name).catch(() => {})
+    async removeFiles(asked: StepOf): Promise<void> {
+      const { appId, ownerId, kind, gone, running } = await beginLate('removeFiles', asked)
+      if (!gone && !(running && kind === 'create'))
+        throw refusal('ACTION_FAILED', `The application ${appId} is not deleted yet.`)
+      await volumes.remove(appId)
+      const others = await engine.list({ [labels.host]: host.traits.id, [labels.owner]: ownerId })
+      if (others.length === 0) await engine.removeNetwork(tenantNetwork(ownerId, host.traits.id).name).catch(() => {})
     },
   })
 }

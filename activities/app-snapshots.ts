@@ -9,16 +9,27 @@ import type { AppHostOptions } from './app-host-options.ts'
 import { standstill } from './app-standstill.ts'
 import { fenced } from './claims.ts'
 import { hosted, refusal } from './failures.ts'
-import type { Release } from './release.ts'
+import type { Release, StepOf } from './release.ts'
+import type { DecisionOptions } from './release-decision.ts'
 import { releaseFolders } from './release-files.ts'
 import { snapshotPlaces } from './snapshot-place.ts'
 import { type MadeSnapshot, SnapshotCorrupt, type SnapshotFacts } from './snapshots.ts'
+import { stepTurns } from './step-turns.ts'
 
 export type AppSnapshotActivities = ReturnType<typeof appSnapshotActivities>
 
 export type AppSnapshotOptions = Pick<
   AppHostOptions,
-  'db' | 'engine' | 'volumes' | 'store' | 'snapshots' | 'turns' | 'traits' | 'sharedUid'
+  | 'db'
+  | 'engine'
+  | 'volumes'
+  | 'store'
+  | 'snapshots'
+  | 'turns'
+  | 'traits'
+  | 'sharedUid'
+  | 'confirm'
+  | keyof DecisionOptions
 >
 
 /** Until the archive is recorded, the sweep is told that it is still wanted. */
@@ -28,11 +39,13 @@ const drawAgainMs = 5 * 60_000
 export function appSnapshotActivities(host: AppSnapshotOptions) {
   const { db, store, snapshots, volumes } = host
   const places = snapshotPlaces(db)
+  const { begin } = stepTurns(host)
+  const hostId = host.traits.id
 
   /** Copies the application's files into the object store. */
-  async function copy(release: Release, facts: SnapshotFacts, segmentId: string, signal: AbortSignal) {
-    const { files } = releaseFolders(volumes.path(release.appId), release.number)
-    const still = standstill({ engine: host.engine, turns: host.turns, hostId: host.traits.id }, release.appId)
+  async function copy(facts: SnapshotFacts, release: number, segmentId: string, signal: AbortSignal) {
+    const { files } = releaseFolders(volumes.path(facts.appId), release)
+    const still = standstill({ engine: host.engine, turns: host.turns, hostId }, facts.appId)
     const { body, made } = snapshots.make({ files, facts, ...still, signal })
     const ends = [store.put(segmentId, body, { signal }), made] as const
     try {
@@ -70,7 +83,7 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
     const fresh = setInterval(() => void segments.stillDrawn(db, segmentId).catch(() => {}), drawAgainMs)
     try {
       await mine(operationId, trx => recordStep(trx, operationId, 'copying files'))
-      const { stored, told } = await copy(release, factsOf(row, belongings), segmentId, signal)
+      const { stored, told } = await copy(factsOf(row, belongings), release.number, segmentId, signal)
       await mine(operationId, trx => recordStep(trx, operationId, 'reading the archive back'))
       await readBack(segmentId, told, signal)
       return { segmentId, size: stored.size, sha256: stored.sha256, digest: told.digest }
@@ -84,16 +97,18 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
 
   return hosted({
     /** Ends when its host's place for snapshots is this operation's. */
-    async awaitSnapshotPlace(release: Release, operationId: string): Promise<void> {
-      await places.wait({ hostId: release.hostId, operationId }, cancellationSignal())
+    async awaitSnapshotPlace(asked: StepOf, operationId: string): Promise<void> {
+      await begin('awaitSnapshotPlace', { ...asked, operationId })
+      await places.wait({ hostId, operationId }, cancellationSignal())
     },
 
     /**
      * Makes the archive of an application's files and reads it back. Each attempt has a body of its own in the object store; those
      * that nothing refers to in the end are swept. Whoever has lost the host's place ends with PlaceLost (policy/claims.ts).
      */
-    async takeSnapshot(release: Release, operationId: string): Promise<StoredSnapshot> {
-      const place = { hostId: release.hostId, operationId }
+    async takeSnapshot(asked: StepOf, operationId: string): Promise<StoredSnapshot> {
+      const release = (await begin('takeSnapshot', { ...asked, operationId })).serving()
+      const place = { hostId, operationId }
       return places.holding(place, cancellationSignal(), signal => take(release, operationId, signal))
     },
   })

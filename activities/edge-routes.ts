@@ -1,20 +1,33 @@
 import { servingApps } from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import { bootOfApp, isBehind } from '../db/host-boots.ts'
+import type { AppFacts } from '../db/operation-facts.ts'
 import type { Machine } from '../lib/machine.ts'
-import { goesOn } from './claims.ts'
+import { ownAddress } from '../policy/own-address.ts'
 import type { Edge, Route } from './edge.ts'
-import type { Release, StartedContainer } from './release.ts'
+import type { StartedContainer, StepOf } from './release.ts'
+import { factsOfStep } from './step-facts.ts'
 
 export type EdgeActivities = ReturnType<typeof edgeActivities>
 
 type Switched = Pick<StartedContainer, 'hostPort' | 'hostAddress'> & Partial<Pick<StartedContainer, 'bootId'>>
 type Place = Pick<Route, 'address' | 'port'>
 
-/** The address of an application follows its container, while the operation that moves it goes on. Programs without a port have none. */
-export function edgeActivities(edge: Edge, db: Db, machine: Machine) {
+/**
+ * The address of an application follows its container, while the operation that moves it goes on. Programs without a port have none.
+ * Host names and addresses are those of the rows, whatever the input says.
+ */
+export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { appsDomain: string; machine: Machine }) {
+  const hostOf = (subdomain: string) => `${subdomain}.${appsDomain}`
+
+  /** Null when there is nothing to route: no address, the application is gone, or its operation has ended. Rejects with ClaimLost. */
+  async function routed(asked: StepOf): Promise<AppFacts | null> {
+    const { app, running } = await factsOfStep(db, asked)
+    return running ? app : null
+  }
+
   /** Looks again after it: a boot that has begun meanwhile has held the route, which must not be undone. */
-  async function setRoute(host: string, { appId }: Release, placeNow: () => Promise<Place>) {
+  async function setRoute(host: string, appId: string, placeNow: () => Promise<Place>) {
     let set: Place | null = null
     for (let place = await placeNow(); !same(place, set); place = await placeNow()) {
       await edge.setRoute({ host, appId, ...place })
@@ -23,35 +36,49 @@ export function edgeActivities(edge: Edge, db: Db, machine: Machine) {
   }
 
   /** Port 0 = nowhere: the lane may have been told of this port before its host was started anew, and now it may be anybody's. */
-  async function placeOf(release: Release, { hostPort, hostAddress, bootId }: Switched): Promise<Place> {
-    const address = hostAddress ?? release.hostAddress
-    const nowhere = { address, port: 0 }
-    const host = await bootOfApp(db, release.appId)
-    if (host && isBehind(host, machine)) return nowhere
-    if (bootId !== undefined)
-      return !host?.boot_id || host.boot_id === bootId ? { address, port: hostPort ?? 0 } : nowhere
-    const [serving] = await servingApps(db, release.appId)
-    return serving ? { address: serving.address, port: serving.host_port } : nowhere
+  async function placeOf(appId: string, app: AppFacts, started: Switched): Promise<Place> {
+    const address = addressOf(app, started)
+    const host = await bootOfApp(db, appId)
+    if (host && isBehind(host, machine)) return { address, port: 0 }
+    if (started.bootId === undefined) return servingPlace(appId, address)
+    return { address, port: !host?.boot_id || host.boot_id === started.bootId ? (started.hostPort ?? 0) : 0 }
+  }
+
+  async function servingPlace(appId: string, otherwise: string): Promise<Place> {
+    const [serving] = await servingApps(db, appId)
+    return serving ? { address: serving.address, port: serving.host_port } : { address: otherwise, port: 0 }
   }
 
   return {
     /** Sends requests to a container that was started; where no boot is told, to the version that its row says serves. */
-    async switchRoute(release: Release, started: Switched): Promise<void> {
-      if (!release.hostname || started.hostPort === null) return
-      if (!(await goesOn(db, release))) return
-      await setRoute(release.hostname, release, () => placeOf(release, started))
+    async switchRoute(asked: StepOf, started: Switched): Promise<void> {
+      if (started.hostPort === null) return
+      const app = await routed(asked)
+      if (app?.subdomain) await setRoute(hostOf(app.subdomain), asked.appId, () => placeOf(asked.appId, app, started))
     },
 
     /** Sends requests to what its row says serves, also after the operation has ended. An application that is gone is success. */
-    async routeStands(release: Release): Promise<void> {
-      if (!release.hostname || !(await servingApps(db, release.appId))[0]) return
-      await setRoute(release.hostname, release, () => placeOf(release, { hostPort: null }))
+    async routeStands({ appId }: StepOf): Promise<void> {
+      const [serving] = await servingApps(db, appId)
+      if (!serving) return
+      await setRoute(hostOf(serving.subdomain), appId, async () => {
+        const host = await bootOfApp(db, appId)
+        if (host && isBehind(host, machine)) return { address: serving.address, port: 0 }
+        return servingPlace(appId, serving.address)
+      })
     },
 
-    async removeRoute(release: Release): Promise<void> {
-      if (release.hostname && (await goesOn(db, release))) await edge.removeRoute(release.hostname)
+    async removeRoute(asked: StepOf): Promise<void> {
+      const app = await routed(asked)
+      if (app?.subdomain) await edge.removeRoute(hostOf(app.subdomain))
     },
   }
+}
+
+/** Where a host has published a container: at the application's own address, or at its one for all, as older versions did. */
+function addressOf({ hostAddress, uid }: AppFacts, started: Switched): string {
+  const own = ownAddress(hostAddress, uid)
+  return started.hostAddress === own ? own : hostAddress
 }
 
 const same = (a: Place, b: Place | null): boolean => a.address === b?.address && a.port === b.port

@@ -37,7 +37,7 @@ export function recordActivities(options: RecordsOptions) {
       const operation = await claimNextFor(db, appId, claim(), underWay)
       if (!operation) return null
       if (await endSuspended(db, plans, fence, operation)) continue
-      const decided = await decide(db, options, operation)
+      const decided = await decide(db, options, operation.id)
       if (decided) return decided
       // The application went away while this waited: true for the caller, and final.
       const outcome = { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' } as const
@@ -58,8 +58,7 @@ export function recordActivities(options: RecordsOptions) {
 
     /** The operation with decisions made anew, after its deployment brought a configuration. */
     async decideAgain(operationId: string): Promise<LaneOperation> {
-      const operation = await operations.find(db, operationId)
-      const decided = operation && (await decide(db, options, operation))
+      const decided = await decide(db, options, operationId)
       if (!decided) throw refusal('APP_NOT_FOUND', 'The application was deleted.')
       return decided
     },
@@ -79,8 +78,8 @@ export function recordActivities(options: RecordsOptions) {
     },
 
     /** The next step needs one of the host's build slots. */
-    async waitForSlot({ id, release }: LaneOperation): Promise<void> {
-      await fence(id, trx => waitForSlot(trx, id, release.hostId))
+    async waitForSlot(operation: LaneOperation): Promise<void> {
+      await fence(operation, (trx, { id, release }) => waitForSlot(trx, id, release.hostId))
     },
 
     /** From here on the host leaves the application's containers to this deploy. */
@@ -89,42 +88,47 @@ export function recordActivities(options: RecordsOptions) {
     },
 
     /** The deploy has failed, and what it changed is taken back. */
-    async recordReturn({ id, release }: LaneOperation): Promise<void> {
-      await fence(id, trx => operations.recordStep(trx, id, operations.goingBack(release.hostId)))
+    async recordReturn(operation: LaneOperation): Promise<void> {
+      await fence(operation, (trx, { id, release }) =>
+        operations.recordStep(trx, id, operations.goingBack(release.hostId)),
+      )
     },
 
     /** The release that serves before a deploy. What an attempt that lost its Temporal has adopted is taken back first. */
-    async serving({ id, release }: LaneOperation): Promise<Serving> {
-      const { deploymentId } = release
-      await fence(id, async trx => deploymentId && revertConfig(trx, deploymentId))
-      const serving = await decideServing(db, options, release.appId, id)
+    async serving(operation: LaneOperation): Promise<Serving> {
+      const { deploymentId } = operation.release
+      await fence(operation, async trx => deploymentId && revertConfig(trx, deploymentId))
+      const serving = await decideServing(db, options, operation.id)
       if (!serving) throw refusal('APP_NOT_FOUND', 'The application was deleted.')
       return serving
     },
 
-    async adoptConfig({ id, release }: LaneOperation): Promise<void> {
-      const { deploymentId } = release
+    async adoptConfig(operation: LaneOperation): Promise<void> {
+      const { deploymentId } = operation.release
       const adopt = async (trx: Db) => deploymentId && adoptConfig(trx, { deploymentId, plans, diskMbPer256Mb })
-      await fence(id, adopt).catch(error => {
+      await fence(operation, adopt).catch(error => {
         throw error instanceof ApiError ? refusal(error.code, error.message) : error
       })
     },
 
-    async revertConfig({ id, release }: LaneOperation): Promise<void> {
-      await fence(id, async trx => release.deploymentId && revertConfig(trx, release.deploymentId))
+    async revertConfig(operation: LaneOperation): Promise<void> {
+      await fence(
+        operation,
+        async (trx, { release }) => release.deploymentId && revertConfig(trx, release.deploymentId),
+      )
     },
 
     /** The files are in place and nothing was to be restarted. */
-    async filesServe({ id, release }: LaneOperation): Promise<void> {
-      await fence(id, async trx => {
+    async filesServe(operation: LaneOperation): Promise<void> {
+      await fence(operation, async (trx, { id, release }) => {
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'success' })
         await operations.finish(trx, id, { state: 'success' })
       })
     },
 
     /** The version before serves on. */
-    async deployFailed({ id, release }: LaneOperation, reason: Failure): Promise<void> {
-      await fence(id, async trx => {
+    async deployFailed(operation: LaneOperation, reason: Failure): Promise<void> {
+      await fence(operation, async (trx, { id, release }) => {
         const failure = await withLastLines(trx, release.deploymentId, await inWords(trx, id, reason))
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'error', ...failure })
         await operations.finish(trx, id, failed(failure))
@@ -136,15 +140,15 @@ export function recordActivities(options: RecordsOptions) {
       status: apps.AppStatus,
       step: { operationId: string; words: string },
     ): Promise<void> {
-      await fence(step.operationId, async trx => {
+      await fence({ id: step.operationId, appId }, async trx => {
         await apps.recordStatus(trx, appId, status)
         await operations.recordStep(trx, step.operationId, step.words)
       })
     },
 
     /** The release serves: the application runs, its deployment succeeded, and whoever waits is told. */
-    async releaseServes({ id, release }: LaneOperation, started: StartedContainer): Promise<void> {
-      await fence(id, async trx => {
+    async releaseServes(operation: LaneOperation, started: StartedContainer): Promise<void> {
+      await fence(operation, async (trx, { id, release }) => {
         await apps.recordStarted(trx, release.appId, {
           ...started,
           release: release.number,
@@ -161,8 +165,8 @@ export function recordActivities(options: RecordsOptions) {
     },
 
     /** The program is in place but does not stay up: the application stays, stopped, so that its logs can be read. */
-    async releaseFailed({ id, release }: LaneOperation, exit: ContainerExit, failure: Failure): Promise<void> {
-      await fence(id, async trx => {
+    async releaseFailed(operation: LaneOperation, exit: ContainerExit, failure: Failure): Promise<void> {
+      await fence(operation, async (trx, { id, release }) => {
         await trx('apps')
           .where({ id: release.appId })
           .update({ release: release.number, container_id: exit.containerId, provisioned_at: trx.fn.now() })
@@ -173,8 +177,8 @@ export function recordActivities(options: RecordsOptions) {
     },
 
     /** Nothing of the application is left at its host: memory, name and archive are free again, the reason stays. */
-    async provisioningFailed({ id, release }: LaneOperation, reason: Failure): Promise<void> {
-      await fence(id, async trx => {
+    async provisioningFailed(operation: LaneOperation, reason: Failure): Promise<void> {
+      await fence(operation, async (trx, { id, release }) => {
         const failure = await withLastLines(trx, release.deploymentId, reason)
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'error', ...failure })
         await operations.finish(trx, id, failed(failure))
@@ -183,12 +187,12 @@ export function recordActivities(options: RecordsOptions) {
     },
 
     /** What a stop or start on purpose wants from now on. */
-    async recordDesired({ id, release }: LaneOperation, desired: 'running' | 'stopped'): Promise<void> {
-      await fence(id, trx => apps.recordDesired(trx, release.appId, desired))
+    async recordDesired(operation: LaneOperation, desired: 'running' | 'stopped'): Promise<void> {
+      await fence(operation, (trx, { release }) => apps.recordDesired(trx, release.appId, desired))
     },
 
-    async appStarted({ id, release }: LaneOperation, started: StartedContainer): Promise<void> {
-      await fence(id, async trx => {
+    async appStarted(operation: LaneOperation, started: StartedContainer): Promise<void> {
+      await fence(operation, async (trx, { id, release }) => {
         await apps.recordDesired(trx, release.appId, 'running')
         await apps.recordStarted(trx, release.appId, {
           ...started,
@@ -199,31 +203,27 @@ export function recordActivities(options: RecordsOptions) {
       })
     },
 
-    async appStopped({ id, release }: LaneOperation, exit: ContainerExit): Promise<void> {
-      await fence(id, async trx => {
+    async appStopped(operation: LaneOperation, exit: ContainerExit): Promise<void> {
+      await fence(operation, async (trx, { id, release }) => {
         await apps.recordStopped(trx, release.appId, endOf(exit))
         await operations.finish(trx, id, { state: 'success' })
       })
     },
 
     /** A version that was ended for a newer one runs again. */
-    async recordStarted(
-      { id, release: { appId } }: LaneOperation,
-      release: number,
-      started: StartedContainer,
-    ): Promise<void> {
-      const at = { ...started, release, startedAt: new Date(started.startedAt) }
-      await fence(id, trx => apps.recordStarted(trx, appId, at))
+    async recordStarted(operation: LaneOperation, number: number, started: StartedContainer): Promise<void> {
+      const at = { ...started, release: number, startedAt: new Date(started.startedAt) }
+      await fence(operation, (trx, { release }) => apps.recordStarted(trx, release.appId, at))
     },
 
     /** The container is gone although the operation wanted it to run. */
-    async recordStopped({ id, release }: LaneOperation, exit: ContainerExit): Promise<void> {
-      await fence(id, trx => apps.recordStopped(trx, release.appId, endOf(exit)))
+    async recordStopped(operation: LaneOperation, exit: ContainerExit): Promise<void> {
+      await fence(operation, (trx, { release }) => apps.recordStopped(trx, release.appId, endOf(exit)))
     },
 
     /** The point of no return of a deletion, which has succeeded with it: what is left at the host is only rubbish from here. */
-    async appDeleted({ id, release }: LaneOperation): Promise<void> {
-      await fence(id, async trx => {
+    async appDeleted(operation: LaneOperation): Promise<void> {
+      await fence(operation, async (trx, { id, release }) => {
         await removeApp(trx, release.appId)
         await operations.finish(trx, id, { state: 'success' })
       })

@@ -27,13 +27,15 @@ export async function bringSource(
   signal: AbortSignal,
 ): Promise<Configured> {
   const { source } = release
-  if (!source) throw refusal('DEPLOY_FAILED', 'What the deployment brings is no longer stored.')
+  const notStored = () => refusal('DEPLOY_FAILED', 'What the deployment brings is no longer stored.')
+  if (!source) throw notStored()
   if (source.kind === 'git') return fetchSource(host, release, source, folders, owner, signal)
   if (source.kind === 'file') {
     await copyFile(host, source, folders, owner)
     return {}
   }
   if (source.kind === 'snapshot') {
+    if (source.segmentId === null) throw notStored()
     await unpackSnapshot(host, source.segmentId, folders, owner, signal)
     return {}
   }

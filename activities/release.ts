@@ -32,12 +32,19 @@ export interface Release {
   operationId?: string
 }
 
+/**
+ * What a host believes of the input of a step: of which operation it is, and which release it means. Everything else it reads anew
+ * from Postgres, because whoever reaches Temporal can ask for a step.
+ */
+export type StepOf = Pick<Release, 'appId' | 'number' | 'deploymentId' | 'operationId'>
+
 /** Where the files of a release come from. */
 export type Source =
   | { kind: 'archive'; segmentId: string }
   | { kind: 'file'; segmentId: string; filename: string }
   | { kind: 'git'; cloneUrl: string; branch: string; commit: string }
-  | { kind: 'snapshot'; segmentId: string }
+  /** Null when its archive is gone: what was begun with it can still be taken back. */
+  | { kind: 'snapshot'; segmentId: string | null }
 
 /** What serves before a deploy. */
 export interface Serving {

@@ -21,8 +21,8 @@ export function snapshotRecords(db: Db, fence: Fence) {
     },
 
     /** The archive was read back and is good. */
-    async snapshotTaken({ id }: LaneOperation, stored: StoredSnapshot): Promise<void> {
-      await fence(id, async trx => {
+    async snapshotTaken(operation: LaneOperation, stored: StoredSnapshot): Promise<void> {
+      await fence(operation, async (trx, { id }) => {
         if (!(await markGood(trx, id, stored)))
           throw refusal('SNAPSHOT_FAILED', 'The archive was no longer in the object store when it was to be recorded.')
         await operations.finish(trx, id, { state: 'success' })
@@ -30,16 +30,16 @@ export function snapshotRecords(db: Db, fence: Fence) {
     },
 
     /** Nothing of it is left but the reason. */
-    async snapshotFailed({ id }: LaneOperation, reason: Failure): Promise<void> {
-      await fence(id, async trx => {
+    async snapshotFailed(operation: LaneOperation, reason: Failure): Promise<void> {
+      await fence(operation, async (trx, { id }) => {
         await markFailed(trx, id)
         await operations.finish(trx, id, failed(await inWords(trx, id, reason)))
       })
     },
 
     /** The release is in place, and its application stays stopped as it was. */
-    async releaseStands({ id, release }: LaneOperation): Promise<void> {
-      await fence(id, async trx => {
+    async releaseStands(operation: LaneOperation): Promise<void> {
+      await fence(operation, async (trx, { id, release }) => {
         await trx('apps').where({ id: release.appId }).update({ release: release.number, container_id: null })
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'success' })
         await operations.finish(trx, id, { state: 'success' })

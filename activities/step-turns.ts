@@ -1,49 +1,118 @@
 import { cancellationSignal } from '@temporalio/activity'
-import { loadApp } from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
+import type { OperationFacts } from '../db/operation-facts.ts'
+import type { OperationKind } from '../db/operation-kinds.ts'
+import { type StepName, stepKinds } from '../policy/step-kinds.ts'
 import type { AppTurns } from './app-turns.ts'
-import { assertMine } from './claims.ts'
-import type { Release } from './release.ts'
+import { assertMine, claimOfActivity, lostClaim } from './claims.ts'
+import { refusal } from './failures.ts'
+import type { Release, StepOf } from './release.ts'
+import { type DecisionOptions, releaseBrought, releaseServing } from './release-decision.ts'
+import { factsOfStep } from './step-facts.ts'
 
-export interface StepTurnsOptions {
+export interface StepTurnsOptions extends DecisionOptions {
   db: Db
   turns: AppTurns
+  traits: { id: string }
   /** Rejects when another process is this host by now, as Postgres tells it. */
   confirm?(): Promise<void>
 }
 
-/** Turns on applications for steps of operations. A step that was given up waits for its turn like others, and then does nothing. */
-export function stepTurns({ db, turns, confirm }: StepTurnsOptions) {
-  /** Asked just before something is done: who gave this step up has told of its failure, and something else was asked for since. */
-  async function mine(release: Release): Promise<void> {
-    await assertMine(db, release)
+/** A step of an operation as Postgres tells it: of its input only ids were believed, and they fit. */
+export interface Step {
+  operationId: string
+  kind: OperationKind
+  appId: string
+  ownerId: string
+  /** Whether the operation still goes on. */
+  running: boolean
+  /** The application is deleted: there is nothing of it but what lies at its host. */
+  gone: boolean
+  /** The release that the operation brings. Rejects when it brings none, or the step names another. */
+  brought(): Release
+  /** The release that serves. Rejects when the step, or `number`, names another. */
+  serving(number?: number): Release
+  /** The named release, to be ended or thrown away. Rejects when its operation has ended, and this is what serves since then. */
+  spent(): Pick<Release, 'appId' | 'number'>
+}
+
+type Asked = 'now' | 'late'
+
+/**
+ * Steps of operations at their host, and turns on their applications. Nothing of a step's input is believed but ids, and those only
+ * when its run of a lane works on this operation, of a kind that has such a step, of an application of this host: whoever reaches
+ * Temporal can ask for any step, with any input. A step that was given up waits for its turn like others, and then does nothing.
+ */
+export function stepTurns(options: StepTurnsOptions) {
+  const { db, turns, confirm, traits } = options
+
+  /** Asked again just before an effect: who gave this step up has told of its failure, and something else was asked for since. */
+  async function mine({ operationId }: Pick<Step, 'operationId'>): Promise<void> {
+    await assertMine(db, operationId)
     await confirm?.()
+  }
+
+  async function looked(name: StepName, asked: StepOf, when: Asked): Promise<Step> {
+    cancellationSignal().throwIfAborted()
+    const facts = await factsOfStep(db, asked)
+    const { step } = claimOfActivity()
+    if (when === 'now' && !(facts.running && facts.claimStep <= step)) throw lostClaim()
+    const kinds: readonly string[] = stepKinds[name]
+    if (!kinds.includes(facts.kind)) throw misplaced(`No ${facts.kind} has the step ${name}.`)
+    if (facts.app && facts.app.hostId !== traits.id)
+      throw misplaced(`The application ${asked.appId} is not on the host ${traits.id}.`)
+    if (when === 'now') await confirm?.()
+    return stepOf(facts, asked)
+  }
+
+  function stepOf(facts: OperationFacts, { number }: StepOf): Step {
+    const { id, kind, appId, ownerId, running, app } = facts
+    const named = (release: Release | null, wanted: number): Release => {
+      if (release?.number !== wanted)
+        throw misplaced(`Release ${wanted} is not the one of application ${appId} that this step is for.`)
+      return release
+    }
+    return {
+      operationId: id,
+      kind,
+      appId,
+      ownerId,
+      running,
+      gone: app === null,
+      brought: () => named(releaseBrought(facts, options), number),
+      serving: (wanted = number) => named(releaseServing(facts, options), wanted),
+      spent() {
+        if (!running && app?.release === number) throw misplaced(`Release ${number} of application ${appId} serves.`)
+        return { appId, number }
+      },
+    }
   }
 
   return {
     mine,
 
-    /** For what takes away the rest of an application: once its row is gone, by an operation that has ended with it, nobody has it back. */
-    async mineOrGone(release: Release): Promise<void> {
-      if (await loadApp(db, release.appId)) await mine(release)
-      else await confirm?.()
+    /** A step of an operation that goes on. Rejects with ClaimLost, or ACTION_FAILED for what no lane of ours asks for. */
+    begin: (name: StepName, asked: StepOf): Promise<Step> => looked(name, asked, 'now'),
+
+    /** `begin`, for a step that may come after its operation has ended. */
+    async beginLate(name: StepName, asked: StepOf): Promise<Step> {
+      const step = await looked(name, asked, 'late')
+      await confirm?.()
+      return step
     },
 
-    /** For a step of an operation that still goes on. */
-    turn<T>(release: Release, work: () => Promise<T>): Promise<T> {
-      return turns(release.appId, async () => {
-        await mine(release)
-        return work()
-      })
+    /** Does the work of a step of an operation that goes on in its application's turn. */
+    turn<T>(name: StepName, asked: StepOf, work: (step: Step) => Promise<T>): Promise<T> {
+      return turns(asked.appId, async () => work(await looked(name, asked, 'now')))
     },
 
-    /** For a step that may come after its operation has ended. */
-    lateTurn<T>(release: Release, work: () => Promise<T>): Promise<T> {
-      const signal = cancellationSignal()
-      return turns(release.appId, async () => {
-        signal.throwIfAborted()
-        return work()
-      })
+    /** `turn`, for a step that may come after its operation has ended. */
+    lateTurn<T>(name: StepName, asked: StepOf, work: (step: Step) => Promise<T>): Promise<T> {
+      return turns(asked.appId, async () => work(await looked(name, asked, 'late')))
     },
   }
+}
+
+function misplaced(message: string) {
+  return refusal('ACTION_FAILED', message)
 }

@@ -8,6 +8,14 @@ export interface Claim {
   step: number
 }
 
+/** What an operation is taken to be by who writes about it. */
+export interface Subject {
+  appId?: string
+  kind?: OperationKind
+  /** The deployment that it brings, and the number of its release. */
+  deployment?: { id: string; release: number }
+}
+
 /**
  * `held`: it may write. `ended`: this run has ended the operation already, and repeats what it did before, as a lane does after its
  * worker died. `lost`: the operation is another run's.
@@ -15,29 +23,38 @@ export interface Claim {
 export type Holding = 'held' | 'ended' | 'lost'
 
 /**
- * Whether an operation runs and is still this run's. To be called first in the transaction of whatever is written: the row is locked
- * until its end. One that runs without a claim, begun by an older version, becomes this run's.
+ * Whether an operation runs and is still this run's; one that is not what `subject` takes it for is lost. To be called first in the
+ * transaction of whatever is written: the row is locked until its end. One that runs without a claim, begun by an older version,
+ * becomes this run's.
  */
-export async function holdClaim(trx: Db, operationId: string, { run, step }: Claim): Promise<Holding> {
-  return (await hold(trx, [operationId, run, step])).length === 1 ? 'held' : lookAtClaim(trx, operationId, run)
-}
-
-const hold = statement(
-  'operation-claims.hold',
-  `update operations set claim = $2, claim_step = greatest(claim_step, $3::int)
-    where id = $1 and state = 'running' and (claim is null or claim = $2) returning 1`,
-)
-
-/** `holdClaim` without writing. */
-export async function lookAtClaim(db: Db, operationId: string, run: string): Promise<Holding> {
-  const [row] = await look(db, [operationId, run])
+export async function holdClaim(
+  trx: Db,
+  operationId: string,
+  { run, step }: Claim,
+  subject: Subject = {},
+): Promise<Holding> {
+  const { appId = null, kind = null, deployment } = subject
+  const known = [operationId, run, appId, kind, deployment?.id ?? null, deployment?.release ?? null]
+  if ((await hold(trx, [...known, step])).length === 1) return 'held'
+  const [row] = await look(trx, known)
   if (!row) return 'lost'
   return row.running ? 'held' : 'ended'
 }
 
+const isIt = `id = $1 and (claim is null or claim = $2)
+  and ($3::text is null or (target_type = 'app' and target_id = $3)) and ($4::text is null or kind = $4)
+  and ($5::text is null
+    or exists (select 1 from deployments d where d.id = $5 and d.operation_id = operations.id and d.release = $6::int))`
+
+const hold = statement(
+  'operation-claims.hold',
+  `update operations set claim = $2, claim_step = greatest(claim_step, $7::int)
+    where ${isIt} and state = 'running' returning 1`,
+)
+
 const look = statement<{ running: boolean }>(
   'operation-claims.look',
-  `select state = 'running' as running from operations where id = $1 and (claim is null or claim = $2)`,
+  `select state = 'running' as running from operations where ${isIt}`,
 )
 
 /**

@@ -103,6 +103,8 @@ export async function startHost(parts: HostParts) {
     variables: parts.variables,
     healthGateSeconds: config.host.healthGateSeconds,
     disk: (appId: string) => diskLimits(appId, { ...config.host.disk, volumes, folder: hostFolder(config) }),
+    appsDomain: config.appsDomain,
+    diskMbPer256Mb: config.host.diskMbPer256Mb,
   }
   const activities = withCrashPoints('host', leased(lease, appHostActivities(options)))
   const snapshots = withCrashPoints('host', leased(lease, appSnapshotActivities(options)))

@@ -5,6 +5,7 @@ import { downgradeRecords } from '../activities/downgrade-records.ts'
 import type { Edge } from '../activities/edge.ts'
 import { edgeActivities } from '../activities/edge-routes.ts'
 import { hosted } from '../activities/failures.ts'
+import { localSteps } from '../activities/local-steps.ts'
 import { openMailer } from '../activities/mailer.select.ts'
 import type { ObjectStore } from '../activities/object-store.ts'
 import { recordActivities } from '../activities/records.ts'
@@ -89,10 +90,12 @@ export async function startPlatformWorker({
     ...workflowCode(workflowBundle),
     taskQueue: platformQueue(config.queuePrefix),
     activities: {
-      ...withCrashPoints('records', records),
-      ...downgradeRecords(db, plans),
+      ...localSteps({
+        ...withCrashPoints('records', records),
+        ...downgradeRecords(db, plans),
+        ...edgeActivities(edge, db, { appsDomain: config.appsDomain, machine }),
+      }),
       ...hosted(withCrashPoints('upkeep', blobUpkeep(db, withCrashPoints('store', store), patience))),
-      ...edgeActivities(edge, db, machine),
     },
     maxCachedWorkflows: 200,
   })

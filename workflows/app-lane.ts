@@ -73,7 +73,7 @@ export async function appLane(lane: LaneInput): Promise<void> {
     if (!operation) return false
     const { id, kind } = operation
     const scope = new CancellationScope()
-    const host = hostOf(lane, operation)
+    const host = hostOf(operation)
     if (kind === 'deploy' || kind === 'restore' || kind === 'snapshot') {
       const story = kind === 'snapshot' ? () => snapshot(operation, host, files) : () => deploy(operation, host, change)
       endable.set(id, scope)

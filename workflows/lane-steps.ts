@@ -1,4 +1,10 @@
-import { ActivityCancellationType, patched, proxyActivities, proxyLocalActivities } from '@temporalio/workflow'
+import {
+  ActivityCancellationType,
+  patched,
+  proxyActivities,
+  proxyLocalActivities,
+  workflowInfo,
+} from '@temporalio/workflow'
 import type { AppHostActivities } from '../activities/app-host.ts'
 import type { AppSnapshotActivities } from '../activities/app-snapshots.ts'
 import type { EdgeActivities } from '../activities/edge-routes.ts'
@@ -11,6 +17,7 @@ export interface LaneInput {
   appId: string
   /** How long an idle lane stays, in seconds. */
   idleSeconds: number
+  /** For workers of an older version; today’s go by the queue that they serve. */
   queuePrefix: string
 }
 
@@ -69,9 +76,12 @@ export type Host = ReturnType<typeof hostOf>
 
 const heartbeatTimeout = '15s'
 
+/** Told by the queue that this lane is worked on from, and not by its input: whoever reaches Temporal can start a lane. */
+const queuePrefix = () => workflowInfo().taskQueue.replace(/platform$/, '')
+
 /** The activities of the operation's host, with the deadlines of those who wait for them. */
-export function hostOf(lane: LaneInput, { release }: LaneOperation) {
-  const taskQueue = `${lane.queuePrefix}host/${release.hostId}`
+export function hostOf({ release }: LaneOperation) {
+  const taskQueue = `${queuePrefix()}host/${release.hostId}`
   const commands = patched('commands-apart') ? `${taskQueue}/commands` : taskQueue
   const commandWithin = (seconds: number) =>
     proxyActivities<AppHostActivities>({

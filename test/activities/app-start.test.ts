@@ -9,6 +9,7 @@ import { appContainerName } from '../../activities/container-spec.ts'
 import type { Release } from '../../activities/release.ts'
 import { removeApp } from '../../db/app-creation.ts'
 import type { Db } from '../../db/database.ts'
+import { open as openDeployment } from '../../db/deployments.ts'
 import { claimNextFor, holdClaim } from '../../db/operation-claims.ts'
 import { enqueue, finish, type OperationKind } from '../../db/operations.ts'
 import { asActivity } from '../kit/activity-context.ts'
@@ -59,6 +60,7 @@ async function scene() {
   const user = await make.user()
   const { app, operationId } = await make.app(user.id, { subdomain: null })
   await db('operations').where({ id: operationId }).update({ state: 'success' })
+  await db('apps').where({ id: app.id }).update({ release: 1 })
   const engine = new SlowEngine()
   const unused = {} as never
   const removed: string[] = []
@@ -85,6 +87,8 @@ async function scene() {
     variables: async () => ({ version: 0, values: {} }),
     sharedUid: 1000,
     bootId: 'boot',
+    appsDomain: 'apps.test',
+    diskMbPer256Mb: 10,
   })
   const releaseOf = (number: number, id?: string): Release => ({
     ...{
@@ -102,7 +106,16 @@ async function scene() {
   })
   /** The operation of this kind runs from step `step` of its lane on. */
   const begin = async (kind: OperationKind, step: number) => {
-    await enqueue(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
+    const { id } = await enqueue(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
+    const deployment = {
+      appId: app.id,
+      operationId: id,
+      release: 2,
+      source: 'upload',
+      revision: '',
+      segmentId: null,
+    } as const
+    if (kind === 'deploy') await openDeployment(db, deployment)
     return (await claimNextFor(db, app.id, { run: 'lane', step }, []))!.id
   }
   return { db, app, engine, activities, releaseOf, begin, removed }

@@ -23,8 +23,14 @@ import { rows } from '../kit/rows.ts'
 import { type TestTemporal, testTemporal } from '../kit/temporal.ts'
 import { portOf } from './ports.ts'
 
-/** Everything that a container host does. */
-export type HostActivities = AppHostActivities & AppSnapshotActivities
+type Served = AppHostActivities & AppSnapshotActivities
+
+/** Everything that a container host does, told with all that lanes send: real hosts believe only ids of it. */
+export type HostActivities = {
+  [Name in keyof Served]: (release: Release, ...rest: Tail<Parameters<Served[Name]>>) => ReturnType<Served[Name]>
+}
+
+type Tail<All extends unknown[]> = All extends [unknown, ...infer Rest] ? Rest : []
 
 const log = pino({ level: process.env.TEST_LOG ?? 'silent' })
 
@@ -91,6 +97,7 @@ async function start(
   )
   return {
     db,
+    config,
     client,
     lanes,
     edge,
@@ -111,7 +118,7 @@ function recorded(
   script: Partial<HostActivities>,
   calls: string[],
   steps: Map<string, string[]>,
-): HostActivities {
+): Served {
   const exit = { containerId: 'c1', code: 143, oom: false, at: new Date().toISOString() }
   const started = async ({ appId }: Release) => ({
     containerId: 'c1',

@@ -1,0 +1,172 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ApplicationFailure } from '@temporalio/common'
+import test from 'ava'
+import { appContainerName } from '../../activities/container-spec.ts'
+import { recordActivities } from '../../activities/records.ts'
+import type { LaneOperation, Release } from '../../activities/release.ts'
+import { decide, decideServing } from '../../activities/release-decision.ts'
+import { loadApp } from '../../db/apps.ts'
+import { open as openDeployment } from '../../db/deployments.ts'
+import { claimNextFor } from '../../db/operation-claims.ts'
+import { enqueue, finish, type OperationKind } from '../../db/operations.ts'
+import { claimLost } from '../../policy/claims.ts'
+import { ownAddress } from '../../policy/own-address.ts'
+import { defaultPlans } from '../../policy/plans.ts'
+import { asActivity } from '../kit/activity-context.ts'
+import { testDatabase } from '../kit/database.ts'
+import { hostSteps } from '../kit/host-steps.ts'
+import { rows } from '../kit/rows.ts'
+
+const database = testDatabase()
+const folder = mkdtempSync(join(tmpdir(), 'berth-host-steps-'))
+test.after.always('remove the folder', () => rmSync(folder, { recursive: true, force: true }))
+test.before('a host that answers however long this takes', async () => {
+  const { db } = await database
+  await rows(db).host('h1', { memoryMb: 1_000_000 })
+  await db('hosts').update({ last_seen_at: '2100-01-01' })
+})
+
+/** An application whose release 1 serves, and an operation of this kind, which run `lane` works on; a deploy brings release 2. */
+async function scene(kind: OperationKind, hostId = 'h1') {
+  const { db } = await database
+  const make = rows(db)
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id, { start: 'node index.js' })
+  await db('operations').where({ id: operationId }).update({ state: 'success' })
+  await db('apps').where({ id: app.id }).update({ release: 1 })
+  const { id } = await enqueue(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
+  const deployment = { appId: app.id, operationId: id, release: 2, revision: '', segmentId: null }
+  if (kind === 'deploy') await openDeployment(db, { ...deployment, source: 'upload' })
+  await claimNextFor(db, app.id, { run: 'lane', step: 1 }, [])
+  const options = { appsDomain: 'x.test', diskMbPer256Mb: 10 }
+  const { release } = (await decide(db, options, id))!
+  const before = (await decideServing(db, options, id))!.release
+  const host = hostSteps(db, hostId, folder)
+  const step = <T>(work: (activities: typeof host.activities) => Promise<T>) =>
+    asActivity({ run: 'lane', step: 5 }, () => work(host.activities))
+  return { db, ...host, app, user, id, release, before, step }
+}
+
+const refused = (message: RegExp) => ({ instanceOf: ApplicationFailure, message })
+const forged = { uid: 0, ownerId: '0', start: 'env', ramMb: 9999, cpus: 64, language: 'php', main: '/etc/passwd' }
+
+test('a container is made from the rows of its application, whatever its lane says', async t => {
+  const { engine, step, release, app, user } = await scene('deploy')
+  const said = { ...release, ...forged, hostname: null, hostAddress: '127.0.0.9', deploymentId: 'x' } as Release
+  const started = await step(({ startRelease }) => startRelease(said))
+  const { spec } = engine.containers.get(appContainerName(release))!
+  t.like(spec, { user: `${app.uid}:${app.uid}`, command: ['sh', '-c', 'node index.js'], memoryMb: 512, cpus: 1 })
+  t.deepEqual(spec.publish, { port: spec.publish!.port, address: ownAddress('127.0.0.1', app.uid) })
+  t.true(spec.network.endsWith(user.id))
+  t.is(await step(({ passHealthGate }) => passHealthGate(said, started)), null)
+  t.truthy(started.hostPort)
+})
+
+test('an application of another host, another release, and a step that its operation does not have are refused', async t => {
+  const { calls, step, release, before } = await scene('deploy')
+  const elsewhere = await scene('deploy', 'h9')
+  for (const name of ['prepareRelease', 'startRelease', 'placeFiles', 'removeContainer'] as const)
+    await t.throwsAsync(
+      elsewhere.step<unknown>(activities => activities[name](elsewhere.release)),
+      refused(/is not on the host h9/),
+    )
+  await t.throwsAsync(
+    step(({ startRelease }) => startRelease({ ...release, number: 7 })),
+    refused(/Release 7/),
+  )
+  await t.throwsAsync(
+    step(({ startApp }) => startApp(release, { mustStand: false })),
+    refused(/Release 2/),
+  )
+  await t.throwsAsync(
+    step(({ removeFiles }) => removeFiles(release)),
+    refused(/No deploy has the step removeFiles/),
+  )
+  await t.throwsAsync(
+    step(({ removeContainers }) => removeContainers(before)),
+    refused(/No deploy has the step/),
+  )
+  t.deepEqual([...calls, ...elsewhere.calls], [])
+})
+
+test('files are removed once their application is deleted, and not before', async t => {
+  const { db, app, step, release, calls } = await scene('delete')
+  await t.throwsAsync(
+    step(({ removeFiles }) => removeFiles(release)),
+    refused(/not deleted yet/),
+  )
+  t.deepEqual(calls, [])
+  await db('apps').where({ id: app.id }).delete()
+  await step(({ removeFiles }) => removeFiles(release))
+  t.deepEqual(calls, ['volumes.remove', 'engine.removeNetwork'])
+})
+
+test('after a deploy has ended, its lane retires the release before, and cannot end the one that serves', async t => {
+  const { db, app, id, step, release, before, engine, calls } = await scene('deploy')
+  await step(({ startApp }) => startApp(before, { mustStand: false }))
+  await step(({ startRelease }) => startRelease(release))
+  await db('apps').where({ id: app.id }).update({ release: 2 })
+  await finish(db, id, { state: 'success' })
+  calls.length = 0
+  for (const name of ['stopApp', 'removeContainer', 'discardRelease'] as const)
+    await t.throwsAsync(
+      step<unknown>(activities => activities[name](release, { mustRun: false })),
+      refused(/Release 2 of application .* serves/),
+    )
+  await t.throwsAsync(
+    step(({ startRelease }) => startRelease(release)),
+    { message: /not worked on/ },
+  )
+  t.deepEqual(calls, [])
+  await step(({ stopApp }) => stopApp(before, { mustRun: false }))
+  await step(({ removeContainer }) => removeContainer(before))
+  await step(({ settleFiles }) => settleFiles(release))
+  t.deepEqual(calls, ['engine.stop', 'engine.remove', 'placement.settle'])
+  t.deepEqual([...engine.containers.keys()], [appContainerName(release)])
+})
+
+test('a lane of an older version names no operation: the one that its run works on is meant', async t => {
+  const { db, app, id, step, release, before, calls, activities } = await scene('deploy')
+  const old = ({ operationId: _, ...nameless }: Release): Release => nameless
+  await step(({ startRelease }) => startRelease(old(release)))
+  await step(({ stopApp }) => stopApp(old(before), { mustRun: false }))
+  await db('apps').where({ id: app.id }).update({ release: 2 })
+  await finish(db, id, { state: 'success' })
+  await step(({ removeContainer }) => removeContainer(old(before)))
+  t.true(calls.includes('engine.start') && calls.includes('engine.remove'))
+  const other = asActivity({ run: 'another', step: 9 }, () => activities.removeContainer(old(before)))
+  t.is(await other.catch(error => error.type), claimLost)
+})
+
+test('a record of an operation that is taken for another application’s, kind’s or release’s writes nothing', async t => {
+  const { db, id, release, app } = await scene('deploy')
+  const victim = await scene('deploy')
+  const claim = () => ({ run: 'lane', step: 6 })
+  const records = recordActivities({ db, plans: defaultPlans, appsDomain: 'x.test', diskMbPer256Mb: 10, claim })
+  const rowsNow = () =>
+    Promise.all(
+      [app.id, victim.app.id].flatMap(appId => [
+        db('apps').where({ id: appId }),
+        db('operations').where({ target_id: appId }),
+      ]),
+    )
+  const right: LaneOperation = { id, kind: 'deploy', wasDesired: 'running', wasRunning: true, release }
+  const forged: LaneOperation[] = [
+    { ...right, release: { ...release, appId: victim.app.id } },
+    { ...right, kind: 'delete' },
+    { ...right, release: { ...release, deploymentId: victim.release.deploymentId } },
+    { ...right, release: { ...release, number: 7 } },
+  ]
+  const before = await rowsNow()
+  for (const one of forged) {
+    await t.throwsAsync(records.appDeleted(one), { message: /not worked on/ })
+    await t.throwsAsync(records.recordDesired(one, 'stopped'), { message: /not worked on/ })
+  }
+  const step = { operationId: id, words: 'forged' }
+  await t.throwsAsync(records.recordStatus(victim.app.id, 'exited', step), { message: /not worked on/ })
+  t.deepEqual(await rowsNow(), before)
+  await records.recordDesired(right, 'stopped')
+  t.like(await loadApp(db, app.id), { desired_state: 'stopped' })
+})
