@@ -45,7 +45,7 @@ export function createOptions(spec: ContainerSpec): ContainerCreateOptions {
       MemorySwap: memory,
       NanoCpus: Math.round(spec.cpus * 1e9),
       // No weight for disks: where the kernel has none, the engine then starts no container at all.
-      CpuShares: cpuSharesFor(spec.memoryMb),
+      CpuShares: spec.cpuShares ?? cpuSharesFor(spec.memoryMb),
       PidsLimit: spec.pidsLimit,
       Ulimits: [
         { Name: 'nofile', Soft: openFiles, Hard: openFiles },
