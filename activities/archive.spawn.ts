@@ -1,9 +1,7 @@
-import { readdirSync } from 'node:fs'
-import { setPriority } from 'node:os'
 import type { ChildProcess, StdioOptions } from '../lib/child-process.ts'
 import type { ArchiveJob, ArchiveReady, ArchiveReply } from './archive.job.ts'
 import { MemoryGroup, residentBytes, watchResident } from './archive.memory.ts'
-import { startChild } from './child-program.ts'
+import { giveWayLater, startChild } from './child-program.ts'
 
 /** Why a child ended without a reply. */
 export class ChildEnded extends Error {
@@ -27,10 +25,6 @@ export const inheritedArchive = 4
 
 /** Left to itself, the young generation takes up to 48 MB for the short-lived pieces of a long archive. */
 export const smallYoungGeneration = ['--max-semi-space-size=1'] as const
-
-/** A small archive is read by then. What takes longer lets requests and programs go first from there on. */
-const giveWayAfterMs = 250
-const niceness = 5
 
 /** One child process for one job. It holds nothing of ours: empty environment, no descriptors but the archive's. */
 export class ArchiveChild {
@@ -69,7 +63,7 @@ export class ArchiveChild {
     // Written pages count in a group too, and a slow disk must not look like a hungry archive: a group for reading only.
     if (job.kind === 'inspect') this.#group?.limit(limit)
     const unwatch = watchResident(this.#process.pid!, limit, memory)
-    const giveWay = setTimeout(() => makeNice(this.#process.pid!), giveWayAfterMs)
+    const stopWaiting = giveWayLater(this.#process)
     const deadline = setTimeout(() => this.#end('deadline', `it took over ${limits.seconds} s`), limits.seconds * 1000)
     try {
       const reply = this.#next<ArchiveReply>()
@@ -77,7 +71,7 @@ export class ArchiveChild {
       return await reply
     } finally {
       unwatch()
-      clearTimeout(giveWay)
+      stopWaiting()
       clearTimeout(deadline)
       await this.#ended
     }
@@ -108,14 +102,5 @@ export class ArchiveChild {
       throw this.#over ?? new ChildEnded(how === 'SIGKILL' ? 'memory' : 'crash', `it ended by ${how}`)
     })
     return Promise.race([message, ended])
-  }
-}
-
-/** All its threads: each has a priority of its own, and most of the work is not done by the first. */
-function makeNice(pid: number): void {
-  try {
-    for (const thread of readdirSync(`/proc/${pid}/task`)) setPriority(Number(thread), niceness)
-  } catch {
-    // It has ended, or the system shows no threads.
   }
 }

@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { setPriority } from 'node:os'
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
@@ -11,6 +13,44 @@ const loader = extension === '.ts' ? ['--import', import.meta.resolve('tsx')] : 
 export function startChild(name: string, stdio: StdioOptions, nodeArguments: readonly string[] = []): ChildProcess {
   const program = fileURLToPath(new URL(`./${name}.child${extension}`, import.meta.url))
   return startProcess(process.execPath, [...nodeArguments, ...loader, program], { cwd: '/', stdio })
+}
+
+/** Small work takes less of a processor. What takes more lets requests, and the small work of others, go first from there on. */
+const giveWayAfterMs = 500
+const lookEveryMs = 250
+const niceness = 5
+
+/** Makes a child give way to others once it has computed for long; the returned function ends the watch. */
+export function giveWayLater({ pid }: ChildProcess): () => void {
+  const timer = setInterval(() => {
+    if (pid === undefined || computedMs(pid) < giveWayAfterMs) return
+    clearInterval(timer)
+    makeNice(pid)
+  }, lookEveryMs).unref()
+  return () => clearInterval(timer)
+}
+
+/** Fields 14 and 15 of its line in /proc, in hundredths of a second. 0 when it has ended, or the system shows no processes. */
+function computedMs(pid: number): number {
+  try {
+    const line = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    const [user, system] = line
+      .slice(line.lastIndexOf(')') + 2)
+      .split(' ')
+      .slice(11, 13)
+    return (Number(user) + Number(system)) * 10
+  } catch {
+    return 0
+  }
+}
+
+/** All its threads: each has a priority of its own, and most of the work is not done by the first. */
+function makeNice(pid: number): void {
+  try {
+    for (const thread of readdirSync(`/proc/${pid}/task`)) setPriority(Number(thread), niceness)
+  } catch {
+    // It has ended, or the system shows no threads.
+  }
 }
 
 /**

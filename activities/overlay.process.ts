@@ -1,6 +1,6 @@
 import { type OverlayLimits, overlayLimits } from '../policy/overlay.ts'
 import { watchResident } from './archive.memory.ts'
-import { startChild } from './child-program.ts'
+import { giveWayLater, startChild } from './child-program.ts'
 import { NoSpaceLeft } from './container-host.ts'
 import { type Overlaid, OverlayRefused, type OverlayReply, type OverlayRequest } from './overlay.ts'
 import { folderPath } from './placement.process.ts'
@@ -18,6 +18,7 @@ export function layReleaseOver(
   return new Promise((resolve, reject) => {
     signal.throwIfAborted()
     const child = startChild('overlay', ['ignore', 'ignore', 'inherit', 'ipc'])
+    const stopWaiting = giveWayLater(child)
     let reply: OverlayReply | null = null
     let why: unknown
     const end = (reason: unknown) => {
@@ -40,6 +41,7 @@ export function layReleaseOver(
     })
     // Not at 'exit': its last message may still be on the way then.
     child.once('close', (code, killed) => {
+      stopWaiting()
       clearTimeout(deadline)
       unwatch()
       signal.removeEventListener('abort', cancel)

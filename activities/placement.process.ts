@@ -1,7 +1,7 @@
 import { rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { entryPath } from '../policy/archive-names.ts'
-import { startChild } from './child-program.ts'
+import { giveWayLater, startChild } from './child-program.ts'
 import { NoSpaceLeft } from './container-host.ts'
 import { placeFirst, restoreFirst } from './placement.first.ts'
 import type { PlacementJob, PlacementReply } from './placement.job.ts'
@@ -44,6 +44,7 @@ export function folderPath(path: string): string {
 function ask(job: PlacementJob, seconds: number): Promise<PlacementReply> {
   return new Promise((resolve, reject) => {
     const child = startChild('placement', ['ignore', 'ignore', 'inherit', 'ipc'])
+    const stopWaiting = giveWayLater(child)
     const deadline = setTimeout(() => child.kill('SIGKILL'), seconds * 1000)
     let reply: PlacementReply | null = null
     child.once('error', reject)
@@ -52,6 +53,7 @@ function ask(job: PlacementJob, seconds: number): Promise<PlacementReply> {
     })
     // Not at 'exit': its last message may still be on the way then.
     child.once('close', (code, signal) => {
+      stopWaiting()
       clearTimeout(deadline)
       if (reply) resolve(reply)
       else reject(new Error(`Placing the files was cut off by ${signal ?? `exit code ${code}`}.`))

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import type { ChildProcess } from '../lib/child-process.ts'
 import { watchResident } from './archive.memory.ts'
 import { smallYoungGeneration } from './archive.spawn.ts'
-import { startChild } from './child-program.ts'
+import { giveWayLater, startChild } from './child-program.ts'
 import { NoSpaceLeft } from './container-host.ts'
 import { archiveDescriptor, type SnapshotJob, type SnapshotReply, type SnapshotWish } from './snapshots.job.ts'
 import { type MadeSnapshot, SnapshotCorrupt } from './snapshots.ts'
@@ -34,6 +34,7 @@ export class SnapshotChild {
     signal.throwIfAborted()
     const stdio = ['ignore', 'ignore', 'inherit', 'ipc', archive ?? 'pipe'] as const
     this.#process = startChild('snapshots', [...stdio], thrifty)
+    const stopWaiting = giveWayLater(this.#process)
     const cancel = () => this.end(signal.reason)
     signal.addEventListener('abort', cancel, { once: true })
     const unwatch = watchResident(this.#process.pid!, memoryBytes, () =>
@@ -41,6 +42,7 @@ export class SnapshotChild {
     )
     this.done = this.#reply(options).finally(() => {
       unwatch()
+      stopWaiting()
       signal.removeEventListener('abort', cancel)
     })
     this.done.catch(() => {}) // told to whoever asks

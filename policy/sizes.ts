@@ -8,9 +8,12 @@ export function cpusFor(ramMb: number): number {
   return Math.min(8, Math.max(1, Math.floor(ramMb / 2048)))
 }
 
-/** Weight in the share of processors when all are busy, after memory as everything is: 1 for every MB, 2 to 262144 (what the kernel takes). */
+/**
+ * Weight in the share of processors when all are busy, after memory as everything is: 1 for every 16 MB, 2 to 262144 (what the kernel
+ * takes). One of our own processes has 1024, as whoever names no weight: applications of 16 GB together weigh no more than it.
+ */
 export function cpuSharesFor(ramMb: number): number {
-  return Math.min(262_144, Math.max(2, ramMb))
+  return Math.min(262_144, Math.max(2, Math.floor(ramMb / 16)))
 }
 
 /** Processes and threads together: one for every 4 MB, 64 to 512. */

@@ -91,6 +91,7 @@ test('the build has the same walls, more memory, and none of the application’s
   t.like(spec, {
     name: `berth-${release.appId}-3-build`,
     memoryMb: 2048,
+    cpuShares: 32,
     publish: null,
     user: '10007:10007',
     network: 'berth-one-builds',
@@ -125,7 +126,7 @@ test('what the engine is asked for carries the whole hardening table', t => {
     Memory: 512 * 1024 * 1024,
     MemorySwap: 512 * 1024 * 1024,
     NanoCpus: 1e9,
-    CpuShares: 512,
+    CpuShares: 32,
     PidsLimit: 128,
     Ulimits: [
       { Name: 'nofile', Soft: 1024, Hard: 1024 },
