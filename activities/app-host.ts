@@ -162,11 +162,11 @@ export function appHostActivities(host: AppHostOptions) {
     },
 
     /** Null when the program answers or stays alive; else why it is not let through, with its last lines in the log. */
-    async passHealthGate(asked: StepOf, { bootId }: Pick<StartedContainer, 'bootId'>): Promise<Unhealthy | null> {
+    async passHealthGate(asked: StepOf, started: Pick<StartedContainer, 'bootId'>): Promise<Unhealthy | null> {
       const release = (await begin('passHealthGate', asked)).brought()
       const container = appContainerName(release)
       // A machine that was started anew has ended the container, and may have given its port to another application.
-      if (bootId !== host.bootId) await run('startRelease', release, null)
+      if (started.bootId !== host.bootId) await run('startRelease', release, null)
       const { hostPort: port, hostAddress: address } = (await engine.inspect(container)) ?? {}
       const target = port ? { address: address ?? release.hostAddress, port } : null
       const gate = { container, target, timeoutSeconds: host.healthGateSeconds, signal: cancellationSignal() }

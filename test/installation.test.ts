@@ -105,7 +105,9 @@ function filled(name: string, own: Record<string, string> = {}): Record<string, 
 }
 
 test('every setting that the processes get is one that Berth reads', t => {
-  const known = ['config', 'captcha', 'blob-settings', 'retention', 'git-provider-settings'].map(name => text(`policy/${name}.ts`)).join('\n')
+  const known = ['config', 'captcha', 'blob-settings', 'retention', 'git-provider-settings']
+    .map(name => text(`policy/${name}.ts`))
+    .join('\n')
   for (const name of ours) for (const key of environmentOf(name).keys()) t.true(known.includes(key), `${name}: ${key}`)
   t.true(environmentOf('worker').size > 20)
   const config = parseConfig(filled('worker'), '/')
