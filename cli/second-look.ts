@@ -13,17 +13,6 @@ export function filesOfSecondLook(files: string[], first: ReadonlyMap<string, Te
   return files.filter(file => !first.has(file) || failed.includes(file))
 }
 
-/**
- * What a whole run counts. A failure stays one whatever the second look gave, which only tells where to search; of a file that was
- * never reached it is the first.
- */
-export function countedFiles(
-  first: ReadonlyMap<string, TestCount>,
-  second: ReadonlyMap<string, TestCount>,
-): ReadonlyMap<string, TestCount> {
-  return new Map([...second, ...first])
-}
-
 /** The files that failed beside others and passed alone. */
 export function unstableFiles(first: ReadonlyMap<string, TestCount>, second: ReadonlyMap<string, TestCount>): string[] {
   return [...second].filter(([file, { failed }]) => failed === 0 && first.get(file)?.failed).map(([file]) => file)

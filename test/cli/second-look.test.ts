@@ -1,6 +1,5 @@
 import test from 'ava'
-import { sumOf } from '../../cli/ava-output.ts'
-import { countedFiles, filesOfSecondLook, unstableFiles } from '../../cli/second-look.ts'
+import { filesOfSecondLook, unstableFiles } from '../../cli/second-look.ts'
 
 const passed = { passed: 2, failed: 0 }
 const failed = { passed: 1, failed: 1 }
@@ -49,16 +48,4 @@ test('a file is unstable when it failed first and passed alone', t => {
     ),
     ['a'],
   )
-})
-
-test('a failure counts although the file passes alone; what was never reached counts as it ends', t => {
-  const first = new Map([
-    ['a', failed],
-    ['b', passed],
-  ])
-  const second = new Map([
-    ['a', passed],
-    ['c', passed],
-  ])
-  t.deepEqual(sumOf(countedFiles(first, second).values()), { passed: 5, failed: 1 })
 })
