@@ -95,6 +95,7 @@ test('a snapshot whose place is lost ends its child and its upload at once, and 
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
   await db('operations').where({ id: operationId }).update({ state: 'success' })
+  await db('apps').where({ id: app.id }).update({ release: 1 })
   const wish = { appId: app.id, ownerId: user.id, actor: user.id, origin: 'manual', plans: defaultPlans } as const
   await queueSnapshot(db, wish)
   const claim = { run: 'lane', step: 1 }
