@@ -24,6 +24,7 @@ import type { ContainerExit, Release, StartedContainer, StepOf } from './release
 import {
   dependenciesOf,
   emptySource,
+  isPreparedFor,
   lendDependencies,
   readPrepared,
   releaseFolders,
@@ -97,7 +98,8 @@ export function appHostActivities(host: AppHostOptions) {
       })
       await volumes.ensure(release.appId, release.diskMb, ownerUid(release))
       const done = await readPrepared(folders)
-      if (done && done.deploymentId === release.deploymentId) return { needsInstall: done.install !== null }
+      if (done && (await isPreparedFor(folders, done, release.deploymentId)))
+        return { needsInstall: done.install !== null }
       // What has its name and was not prepared for it is of a time that the database has forgotten.
       for (const name of [appContainerName, buildContainerName]) await engine.remove(name(release))
       await emptySource(folders, ownerOf(release))

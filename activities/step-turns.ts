@@ -32,6 +32,8 @@ export interface Step {
   brought(): Release
   /** The release that serves. Rejects when the step, or `number`, names another. */
   serving(number?: number): Release
+  /** The release that serves now, whichever served when the step was asked for. Rejects when the application is gone. */
+  served(): Release
   /** The named release, to be ended or thrown away. Rejects when its operation has ended, and this is what serves since then. */
   spent(): Pick<Release, 'appId' | 'number'>
 }
@@ -83,6 +85,11 @@ export function stepTurns(options: StepTurnsOptions) {
       gone: app === null,
       brought: () => named(releaseBrought(facts, options), number),
       serving: (wanted = number) => named(releaseServing(facts, options), wanted),
+      served() {
+        const serving = releaseServing(facts, options)
+        if (!serving) throw misplaced(`The application ${appId} is deleted.`)
+        return serving
+      },
       spent() {
         if (!running && app?.release === number) throw misplaced(`Release ${number} of application ${appId} serves.`)
         return { appId, number }

@@ -100,6 +100,8 @@ test('a snapshot whose place is lost ends its child and its upload at once, and 
   await queueSnapshot(db, wish)
   const claim = { run: 'lane', step: 1 }
   const { id } = (await claimNextFor(db, app.id, claim, []))!
+  // It waited for its place, and a deploy of its application did not wait for it.
+  await db('apps').where({ id: app.id }).update({ release: 2 })
   const ended: string[] = []
   const endless = (name: string, signal: AbortSignal) =>
     once(signal, 'abort').then(() => {
