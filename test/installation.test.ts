@@ -127,8 +127,18 @@ test('plain http is refused by every process unless .env asks for it', t => {
   for (const name of ['setup', 'api', 'worker', 'host', 'proxy']) {
     t.throws(() => start(name, {}), { message: /plain http/ }, name)
     t.notThrows(() => start(name, { ALLOW_PLAIN_HTTP: 'on' }), name)
-    t.notThrows(() => start(name, { BERTH_SCHEME: 'https' }), name)
+    t.throws(() => start(name, { BERTH_SCHEME: 'https' }), { message: /no EDGE_TRUSTED_PROXIES/ }, name)
+    t.notThrows(() => start(name, { BERTH_SCHEME: 'https', EDGE_TRUSTED_PROXIES: '10.0.0.9' }), name)
+    t.notThrows(() => start(name, { BERTH_SCHEME: 'https', EDGE_BIND: '127.0.0.1' }), name)
   }
+  const own = Object.fromEntries(
+    [...example.matchAll(/^([A-Z0-9_]+)=(.+)$/gm)].map(([, name, value]) => [name!, value!]),
+  )
+  t.throws(
+    () => start('api', own),
+    { message: /no EDGE_TRUSTED_PROXIES/ },
+    'the example as it is names nobody who ends TLS',
+  )
   t.regex(example, /^BERTH_SCHEME=https$/m)
   t.regex(example, /^ALLOW_PLAIN_HTTP=$/m)
 })
