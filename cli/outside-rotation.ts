@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline/promises'
+import { createInterface } from 'node:readline'
+import { Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { transaction } from '../db/database.ts'
 import { parseConfig } from '../policy/config.ts'
@@ -30,18 +31,21 @@ export async function newValues(system: OutsideSystem, from: string | undefined)
   return readValues(system, lines.join('\n'))
 }
 
-/** What is typed is not shown. */
+/** What is typed is not shown. Throws an Error when the person leaves (Ctrl+C, Ctrl+D) or the terminal goes away. */
 async function askHidden(question: string): Promise<string> {
-  const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: true })
-  const answer = lines.question(question)
-  // The question is out; what the keyboard sends from here on is not echoed.
-  Object.assign(lines, { _writeToOutput: () => {} })
-  return (
-    await answer.finally(() => {
-      lines.close()
-      process.stderr.write('\n')
+  // In raw mode the terminal echoes nothing itself; what readline would show of the line is dropped.
+  const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
+  const lines = createInterface({ input: process.stdin, output: nowhere, terminal: true })
+  try {
+    return await new Promise<string>((resolve, reject) => {
+      lines.once('close', () => reject(new Error('Nothing was changed: no value was given.')))
+      lines.question('', answer => resolve(answer.trim()))
+      process.stderr.write(question)
     })
-  ).trim()
+  } finally {
+    lines.close()
+    process.stderr.write('\n')
+  }
 }
 
 export interface OutsideRotation {

@@ -21,6 +21,7 @@ import { GitProviderServer } from '../kit/git-provider.ts'
 import { startMailServer } from '../kit/mail-server.ts'
 import { operatorHere } from '../kit/operator-command.ts'
 import { startS3 } from '../kit/s3.ts'
+import { atTerminal } from '../kit/terminal.ts'
 
 const database = testDatabase()
 const { DUMMY_ACCOUNT: account } = createRequire(import.meta.url)('s3rver/lib/models/account.js')
@@ -130,6 +131,27 @@ test.serial('a password that the mail server refuses is not taken, and a login s
   )
   t.deepEqual(server.received, [])
 })
+
+test.serial(
+  'a secret that is typed at a terminal is taken and never shown; who leaves the question changes nothing',
+  async t => {
+    t.timeout(120_000)
+    const server = await startMailServer()
+    t.teardown(() => server.stop())
+    const url = (pass: string) => server.url.replace('//', `//berth:${pass}@`)
+    const of = await installation(t, { SMTP_URL: url('old-pass'), MAIL_FROM: 'berth@example.org' })
+    const at = (typed: string) => atTerminal(['secrets', 'rotate', '--mail'], of.env, [['SMTP_URL (empty', typed]])
+    const left = await at('smtp://half\u0004\u0003')
+    t.is(left.code, 1, left.shown)
+    t.regex(left.shown, /Nothing was changed/)
+    t.is(of.kept(), undefined)
+    const { shown, code } = await at(`${url('typed-pass')}\r`)
+    t.is(code, 0, shown)
+    t.regex(shown, /Accepted/)
+    t.is(of.config().mail.smtp?.credentials?.pass, 'typed-pass')
+    t.notRegex(left.shown + shown, /half|typed-pass/)
+  },
+)
 
 test.serial('the git provider is asked for the new key and the new secret', async t => {
   t.timeout(60_000)
