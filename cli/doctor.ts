@@ -22,6 +22,7 @@ import {
 } from './findings.ts'
 import { type Installation, loadInstallation } from './installation.ts'
 import { bySupervisor, isElsewhere, isFurtherHost, type Manner, mannerOf } from './manner.ts'
+import { askedElsewhere } from './outside-verdicts.ts'
 import { engineVersion } from './parts/docker.ts'
 import { accepts } from './parts/proxy.ts'
 import { findProgram, isRoot } from './parts/system-packages.ts'
@@ -169,10 +170,13 @@ function routeFindings({ config }: Installation, manner: Manner): Promise<Findin
 }
 
 /** What the database knows. One line when it does not answer, since all of it would say the same. */
-function storedFindings({ config }: Installation, manner: Manner): Promise<Finding[]> {
+function storedFindings(installation: Installation, manner: Manner): Promise<Finding[]> {
+  const { config } = installation
+  const asked = askedElsewhere('mail', installation)
+  const way = asked === null ? mailWay(config.mail) : `by which server: ${asked}`
   const read = async (db: Db) => [
     loginFinding(await currentRole(db)),
-    mailFinding(mailWay(config.mail), await countMails(db)),
+    mailFinding(way, await countMails(db)),
     await bodiesFinding(db, config.objectStore),
     ...protectionFindings(await findHost(db, config.host.id), manner),
   ]

@@ -10,7 +10,7 @@ import { endRecorded, isAlive, readRecord } from '../workers/process-record.ts'
 import { withInstallation } from './database.ts'
 import { checkout, type Installation, loadInstallation } from './installation.ts'
 import { recordAct } from './operator.ts'
-import { accepted, checkSystem, verdictLines } from './outside-verdicts.ts'
+import { accepted, askedElsewhere, checkSystem, verdictLines } from './outside-verdicts.ts'
 import { openSecrets, saveSecrets } from './secrets.ts'
 
 const restartSeconds = 90
@@ -46,6 +46,12 @@ async function askHidden(question: string): Promise<string> {
     lines.close()
     process.stderr.write('\n')
   }
+}
+
+/** Before anybody is asked for new values. Throws an Error that names the container where the system is known. */
+export function demandPlace(system: OutsideSystem): void {
+  const where = askedElsewhere(system, loadInstallation(process.env))
+  if (where) throw new Error(`This container is not told of that system (--${system}): ${where}.`)
 }
 
 export interface OutsideRotation {

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { parseConfig } from '../policy/config.ts'
+import { outsideSecrets } from '../policy/outside-secrets.ts'
 import { refusePlainHttp } from '../policy/plain-http.ts'
 import { heapFlags } from '../workers/heap.ts'
 
@@ -19,6 +20,7 @@ const services = new Map(
 )
 const oneShot = ['temporal-schema', 'folders', 'setup']
 const ours = ['folders', 'setup', 'api', 'worker', 'host', 'proxy']
+const byOurs = (a: string, b: string) => ours.indexOf(a) - ours.indexOf(b)
 
 test('every part of an installation is there', t => {
   t.deepEqual(
@@ -169,6 +171,12 @@ test('every setting can be given to an installation, by those processes that rea
   const holders = (name: string) => ours.filter(service => environmentOf(service).has(name))
   t.deepEqual(holders('CAPTCHA_SECRET_KEY'), ['api'])
   t.deepEqual(holders('GIT_PROVIDER_PRIVATE_KEY'), ['api', 'host'])
+  for (const { settings, processes } of Object.values(outsideSecrets)) {
+    // A command takes a system for known where one of its settings is given, empty or not.
+    const told = ours.filter(service => settings.some(name => name in filled(service)))
+    t.deepEqual(told, [...processes].sort(byOurs), settings.join())
+    for (const name of settings) t.deepEqual(holders(name), told, name)
+  }
   t.deepEqual(holders('HOST_MEMORY_MB'), ['host'])
   t.deepEqual(
     holders('DISK_MB_PER_256MB'),

@@ -41,7 +41,7 @@ const result = z.union([
 ])
 type Result = z.input<typeof result>
 
-/** Specification 4.6: always 200 once the body is valid, with one result per object, in its order. */
+/** Specification 4.6: 200 once the body is valid, with one result per object, in its order; 503 where one of them is in doubt. */
 export const objectsUpdate = blobEndpoint({
   name: 'objects.update',
   method: 'PATCH',
