@@ -111,7 +111,7 @@ async function engineFinding({ config, inContainers }: Installation): Promise<Fi
       },
     ]
   const state = `${version} answers at ${address}`
-  if (!inContainers || Number.parseInt(version, 10) >= safeEngine) return [{ name, state }]
+  if (Number.parseInt(version, 10) >= safeEngine) return [{ name, state }]
   return [
     { name, state, remedy: 'update it to 28 or newer: before, machines of the same network reach ports on loopback' },
   ]

@@ -63,7 +63,7 @@ export interface OutsideRotation {
 }
 
 /**
- * Has the outside system accept the new values, writes them down beside the audit record, and starts anew, one after the other,
+ * Has the outside system accept the new values. Where settings stand in an environment that is all. Elsewhere it writes them down beside the audit record, and starts anew, one after the other,
  * what holds them. Throws an Error, and has changed nothing, when a value is refused or nobody answers.
  */
 export async function rotateOutside(system: OutsideSystem, values: Record<string, string>): Promise<OutsideRotation> {
@@ -75,9 +75,10 @@ export async function rotateOutside(system: OutsideSystem, values: Record<string
     const verdicts = await checkSystem(system, next, installation.config, db)
     if (verdicts.length === 0) throw new Error(`This installation uses no such system (--${system}).`)
     if (!verdicts.every(accepted)) throw new Error(`Nothing was changed:\n${verdictLines(verdicts)}`)
+    // Only tried: whoever writes them into the environment rotates, and nobody here sees that.
+    if (!inFolder) return
     await transaction(db, async trx => {
       await recordAct(trx, { action: 'secrets.rotate', accountId: null, resource: Object.keys(values).join(', ') })
-      if (!inFolder) return
       const secrets = openSecrets(installation.dataDir)
       saveSecrets(installation.dataDir, { ...secrets, outside: withValues(secrets.outside ?? {}, env, values) })
     })

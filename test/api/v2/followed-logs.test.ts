@@ -42,6 +42,7 @@ async function deployed(user: TestUser, at: TestApi = api()): Promise<{ appId: s
 }
 
 test('an account follows so many logs at once, beside its live streams, and gives their places back', async t => {
+  t.is(followedLogs.perUser, 10)
   const ana = await api().makeUser()
   const { appId, id } = await deployed(ana)
   const path = `/v2/apps/${appId}/deployments/${id}/logs`
@@ -79,6 +80,7 @@ function reluctant(path: string, key: string) {
 
 test('readers of whole logs that take nothing hold a piece each, and so many of an account at once', async t => {
   t.timeout(120_000)
+  t.is(wholeLogs.perSubject, 10)
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   const [slow, quick] = [await deployed(ana), await deployed(bob)]
   const path = `/v2/apps/${slow.appId}/deployments/${slow.id}/logs`
