@@ -25,7 +25,7 @@ export function startChild(
 /** Small work takes less of a processor. What takes more lets requests, and the small work of others, go first from there on. */
 const giveWayAfterMs = 500
 const lookEveryMs = 250
-const niceness = 10
+const niceness = 5
 
 /** Makes a child give way to others once it has computed for long; the returned function ends the watch. */
 export function giveWayLater({ pid }: ChildProcess): () => void {
