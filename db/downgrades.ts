@@ -54,6 +54,8 @@ export async function confirmDowngrade(
   userId: string,
   isRight: (id: string) => boolean,
 ): Promise<string> {
+  // Before the code is looked at: where nothing can be confirmed, no code is right.
+  await transaction(db, trx => allowedStep(trx, plans, userId))
   const [tried] = await db('downgrades')
     .where({ user_id: userId, state: 'pending' })
     .where('attempts', '<', mostAttempts)

@@ -15,13 +15,13 @@ export interface WebhookSettings {
   address: string
   /** Access token of any git provider. */
   token: string
-  /** What deliveries are signed with; null = they are not looked at. */
-  secret: string | null
+  /** What deliveries are signed with; null = signatures are not looked at; left out = as before. */
+  secret?: string | null | undefined
 }
 
 /**
- * Gives an application its webhook and resolves to the address, 64 hex. Set again it replaces token and secret and keeps the
- * address, and also the server that the token may go to.
+ * Gives an application its webhook and resolves to the address, 64 hex. Set again it replaces the token, and the secret where one is
+ * given; it keeps the address, and also the server that the token may go to.
  */
 export async function setWebhook(
   db: Db,
@@ -36,12 +36,12 @@ export async function setWebhook(
         address_hash: credentialHash(address),
         address_sealed: seal(keys, address, webhookRow(appId, 'address')),
         token_sealed: seal(keys, token, webhookRow(appId, 'token')),
-        secret_sealed: secret === null ? null : seal(keys, secret, webhookRow(appId, 'secret')),
+        secret_sealed: secret == null ? null : seal(keys, secret, webhookRow(appId, 'secret')),
       })
       .onConflict('app_id')
       .merge({
         token_sealed: trx.raw('excluded.token_sealed'),
-        secret_sealed: trx.raw('excluded.secret_sealed'),
+        ...(secret === undefined ? {} : { secret_sealed: trx.raw('excluded.secret_sealed') }),
         updated_at: trx.fn.now(),
       })
       .returning('address_sealed')

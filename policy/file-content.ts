@@ -12,9 +12,11 @@ export const fileTooLarge = () => new ApiError('FILE_TOO_LARGE', 'A file that is
  */
 export function fileContent({ content, buffer, encoding }: Record<string, unknown>): Uint8Array<ArrayBuffer> {
   const given = content ?? buffer
-  if (encoding !== undefined && encoding !== null) return fromBase64(given, encoding)
-  if (typeof given === 'string') return fromText(given)
   const list = Array.isArray(given) ? given : listOf(given)
+  // Empty content is an empty file, also as a list that is said to be base64.
+  const empty = encoding === 'base64' && list?.length === 0
+  if (encoding !== undefined && encoding !== null && !empty) return fromBase64(given, encoding)
+  if (typeof given === 'string') return fromText(given)
   if (!list) throw new ApiError('INVALID_CONTENT')
   return fromList(list)
 }

@@ -19,7 +19,12 @@ export const appsWebhook = endpoint({
     access_token: z
       .string({ error: 'INVALID_ACCESS_TOKEN' })
       .regex(/^[^\u0000-\u001f\u007f-\u009f\ud800-\udfff]{1,1024}$/, 'INVALID_ACCESS_TOKEN'),
-    secret: z.string().min(8).max(255).optional(),
+    secret: z
+      .string()
+      .min(8)
+      .max(255)
+      .nullish()
+      .describe('Deliveries have to be signed with it. Left out, it stays as it is; null removes it.'),
   }),
   response: z.object({ webhook: z.string() }).optional(),
   errors: ['INVALID_ACCESS_TOKEN'],
@@ -32,7 +37,7 @@ export const appsWebhook = endpoint({
     if (body.access_token.trim() === '' || (await isRefused(body.access_token, gitProvider)))
       throw new ApiError('INVALID_ACCESS_TOKEN')
     const fresh = newWebhookAddress(config.masterKey)
-    const settings = { appId: app.id, address: fresh, token: body.access_token, secret: body.secret ?? null }
+    const settings = { appId: app.id, address: fresh, token: body.access_token, secret: body.secret }
     const address = await setWebhook(db, config.sealKeys, settings)
     sources.drop(app.id)
     return { webhook: webhookUrl(config.urls.base, address) }

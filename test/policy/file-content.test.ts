@@ -19,6 +19,8 @@ test('a text, base64, a list and a Buffer become bytes; buffer is another name o
 test('empty content is an empty file, missing content is none', t => {
   for (const content of ['', [], { type: 'Buffer', data: [] }]) t.is(fileContent({ content }).length, 0)
   t.is(fileContent({ content: '', encoding: 'base64' }).length, 0)
+  for (const content of [[], { type: 'Buffer', data: [] }])
+    t.is(fileContent({ content, encoding: 'base64' }).length, 0, JSON.stringify(content))
   for (const content of [undefined, null]) t.throws(() => fileContent({ content }), { code: 'INVALID_CONTENT' })
 })
 

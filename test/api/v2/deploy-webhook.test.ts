@@ -33,6 +33,20 @@ test('the address is 64 hex below the base address; set again it stays, after a 
   t.not((await send({ access_token: 'ghp_one' })).body.response.webhook, answer.body.response.webhook)
 })
 
+test('set again without a secret, deliveries have to be signed as before; null ends that', async t => {
+  const secret = 'long enough'
+  const { ana, path, answer } = await set({ access_token: 'one', secret })
+  const webhook = new URL(answer.body.response.webhook).pathname
+  const setAgain = (body: object) => api().as(ana).post(path, JSON.stringify(body))
+  const unsigned = async () => (await deliver(api(), webhook)).status
+  t.is(await unsigned(), 401)
+  t.deepEqual((await setAgain({ access_token: 'two' })).body, answer.body)
+  t.is(await unsigned(), 401)
+  t.is((await deliver(api(), webhook, { secret })).status, 200)
+  t.is((await setAgain({ access_token: 'three', secret: null })).status, 200)
+  t.is(await unsigned(), 200)
+})
+
 test('tokens of any form are taken, malformed ones refused', async t => {
   const good = ['x', 'x'.repeat(1024), 'ATBB/with+odd=chars', 'ünï']
   const bad = [undefined, '', ' ', 'x'.repeat(1025), 'a\nb', 'a\0b', 5, '\ud800']

@@ -110,8 +110,8 @@ test('no plan, the lowest one and one that has ended lead nowhere', async t => {
     await api().makeUser({ plan: 'pro-12', planEndsAt: new Date(Date.now() - 1000) }),
   ]
   for (const user of cases) {
-    const answer = await downgrade(user)
-    t.deepEqual([answer.status, answer.body.code], [403, 'DOWNGRADE_NOT_ALLOWED'])
+    for (const answer of [await downgrade(user), await downgrade(user, { confirmCode: '123456' })])
+      t.deepEqual([answer.status, answer.body.code], [403, 'DOWNGRADE_NOT_ALLOWED'])
     t.is(await api().db('mails').where({ user_id: user.id, template: 'downgrade-code' }).first(), undefined)
   }
 })
