@@ -47,11 +47,12 @@ export function toApiError(thrown: unknown): ApiError {
   return new ApiError('INTERNAL_SERVER_ERROR')
 }
 
-/** Writes a reply. Does nothing when the client is gone. */
+/** Writes a reply, which nobody may keep unless it says so: answers carry keys, variables and links. Does nothing when the client is gone. */
 export function send(response: ServerResponse, reply: Reply, requestId: string): void {
   if (response.headersSent || response.destroyed) return
   const { status, headers, body } = reply
   response.writeHead(status, {
+    'Cache-Control': 'no-store',
     ...headers,
     'Content-Length': body === undefined ? 0 : Buffer.byteLength(body),
     'X-Request-Id': requestId,

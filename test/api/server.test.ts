@@ -108,6 +108,26 @@ test('the public surface answers OK, never cached', async t => {
   t.is((await fetch(`${api().publicUrl}/other`)).status, 404)
 })
 
+test('answers of the management and the blob API are kept by nobody: keys, variables and links are in them', async t => {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana)
+  const headers = { authorization: ana.key }
+  const { url, blobUrl } = api()
+  const answers = [
+    [200, `${url}/v2/users/me`],
+    [200, `${url}/v2/apps/${app.id}/envs`],
+    [404, `${url}/v2/nothing`],
+    [200, `${blobUrl}/v1/objects`],
+    [404, `${blobUrl}/v1/nothing`],
+  ] as const
+  for (const [status, address] of answers) {
+    const answer = await fetch(address, { headers })
+    t.deepEqual([answer.status, answer.headers.get('cache-control')], [status, 'no-store'], address)
+  }
+  const document = await fetch(`${url}/v2/openapi.json`)
+  t.is(document.headers.get('cache-control'), 'public, max-age=300', 'and what is the same for everyone by everybody')
+})
+
 test('what a surface does not have is not found in its own words', async t => {
   const { surfaces } = await import('../../api/app.ts')
   const { createServer } = await import('node:http')
