@@ -1,12 +1,17 @@
-// Makes test/histories again from real runs of every path: `node scripts/record-histories.mjs`. Only after a change of the
-// workflows that running lanes need not survive; otherwise the old runs have to stay replayable.
+// Records real runs of every path into test/histories: `node scripts/record-histories.mjs <generation>`. A new generation stands beside the
+// old ones, which have to stay replayable as long as somebody may run their code. Name it in test/workflows/replay.test.ts.
 import { spawnSync } from 'node:child_process'
-import { rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const checkout = fileURLToPath(new URL('..', import.meta.url))
-const folder = `${checkout}test/histories`
-rmSync(folder, { recursive: true, force: true })
+const generation = process.argv[2]
+if (!/^\d+$/.test(generation ?? '')) {
+  console.error('Say the number of the generation: node scripts/record-histories.mjs 3')
+  process.exit(2)
+}
+const folder = mkdtempSync(`${checkout}test/histories/recording-`)
 const runs = ['app-lane', 'deploy', 'snapshots', 'downgrade', 'blob-upkeep'].map(
   name => `test/workflows/${name}.test.ts`,
 )
@@ -15,4 +20,7 @@ const { status } = spawnSync('npx', ['ava', '--serial', ...runs], {
   stdio: 'inherit',
   env: { ...process.env, RECORD_HISTORIES: folder },
 })
+for (const file of status === 0 ? readdirSync(folder) : [])
+  renameSync(join(folder, file), join(folder, '..', file.replace('.json', `.${generation}.json`)))
+rmSync(folder, { recursive: true, force: true })
 process.exit(status ?? 1)
