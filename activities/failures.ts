@@ -5,7 +5,7 @@ import { HostUnreachable, ImageUnavailable, NoSpaceLeft } from './container-host
 import { ImageOnItsWay } from './image-wait.ts'
 import { BodyNotFound } from './object-store.ts'
 import { OverlayRefused } from './overlay.ts'
-import { SnapshotCorrupt } from './snapshots.ts'
+import { SnapshotCorrupt, SnapshotRefused } from './snapshots.ts'
 
 /** A failure with a catalogue code that trying again cannot mend. */
 export function refusal(code: string, message: string): ApplicationFailure {
@@ -16,6 +16,7 @@ export function refusal(code: string, message: string): ApplicationFailure {
 export function withCode(error: unknown): unknown {
   if (error instanceof ApplicationFailure) return error
   if (error instanceof ArchiveRefused) return refusal(error.code, error.message)
+  if (error instanceof SnapshotRefused) return refusal('ACTION_FAILED', error.message)
   if (error instanceof SnapshotCorrupt) return refusal('SNAPSHOT_CORRUPT', error.message)
   if (error instanceof NoSpaceLeft) return refusal('CONTAINER_INSUFFICIENT_DISK_SPACE', error.message)
   if (error instanceof OverlayRefused) return refusal('DEPLOY_FAILED', error.message)

@@ -5,7 +5,7 @@ import { archiveDescriptor, type SnapshotJob, type SnapshotReply, type SnapshotW
 import { makeSnapshot } from './snapshots.make.ts'
 import { ArchiveOutput } from './snapshots.output.ts'
 import { readSnapshot } from './snapshots.read.ts'
-import { type MadeSnapshot, SnapshotCorrupt } from './snapshots.ts'
+import { type MadeSnapshot, SnapshotCorrupt, SnapshotRefused } from './snapshots.ts'
 import { clearFolder, unpackSnapshot } from './snapshots.unpack.ts'
 
 // The process that makes or reads one snapshot. Where the host is root it reads as root, for programs may close files to
@@ -35,9 +35,10 @@ async function drain(content: AsyncIterable<Buffer>): Promise<void> {
   for await (const _ of content);
 }
 
-function problem(error: unknown): { kind: 'corrupt' | 'failed'; code: string | null; message: string } {
+function problem(error: unknown): { kind: 'corrupt' | 'refused' | 'failed'; code: string | null; message: string } {
   const { code, message } = error as NodeJS.ErrnoException
-  return { kind: error instanceof SnapshotCorrupt ? 'corrupt' : 'failed', code: code ?? null, message }
+  const lasting = error instanceof SnapshotCorrupt ? 'corrupt' : error instanceof SnapshotRefused && 'refused'
+  return { kind: lasting || 'failed', code: code ?? null, message }
 }
 
 process.once('disconnect', () => process.exit(1))

@@ -1,6 +1,6 @@
 import * as fs from 'node:fs'
 import { constants, type Stats } from 'node:fs'
-import { codeOf } from './disk-names.ts'
+import { codeOf, textOf } from './disk-names.ts'
 import type { Tree } from './placement.tree.ts'
 import type { ManifestLine } from './snapshots.manifest.ts'
 import type { ArchiveOutput } from './snapshots.output.ts'
@@ -14,6 +14,7 @@ import {
   storeStream,
   wholeBytes,
 } from './snapshots.pack.ts'
+import { SnapshotRefused } from './snapshots.ts'
 import { gone, toldClosed, walk } from './snapshots.walk.ts'
 import { dataDescriptor, localHeader, wideFromBytes, type ZipEntry } from './snapshots.zip.ts'
 
@@ -38,11 +39,15 @@ export class TreeCopy {
   readonly copied = new Map<string, Copied>()
   readonly #tree: Tree
   readonly #out: ArchiveOutput
+  readonly #maxBytes: number
   #pass = 0
+  #read = 0
 
-  constructor(tree: Tree, out: ArchiveOutput) {
+  /** Reads at most so many bytes in a pass: a file of one block may claim terabytes, and is zeros all the way. */
+  constructor(tree: Tree, out: ArchiveOutput, maxBytes: number) {
     this.#tree = tree
     this.#out = out
+    this.#maxBytes = maxBytes
   }
 
   /**
@@ -52,6 +57,7 @@ export class TreeCopy {
   async pass({ since, level }: { since: number; level: number }): Promise<number> {
     const begun = this.#out.position
     this.#pass++
+    this.#read = 0
     for (const [path, stats] of walk(this.#tree)) {
       const known = this.copied.get(path)
       if (known && isUnchanged(known, stats)) known.pass = this.#pass
@@ -79,6 +85,8 @@ export class TreeCopy {
     try {
       const stats = fs.fstatSync(fd)
       if (!stats.isFile()) return
+      this.#read += stats.size
+      if (this.#read > this.#maxBytes) throw tooMuch(path)
       const draft = this.#draft(stats, 'file', unsafeFrom)
       if (stats.size <= wholeBytes) await this.#keepWhole(path, draft, packWhole(readAt(fd, 0, stats.size), level))
       else
@@ -118,6 +126,12 @@ export class TreeCopy {
     const known = { kind, mode: mode & 0o777, mtime, ino, ctime, pass: this.#pass, offset: this.#out.position }
     return { ...known, deflated: false, described: false, wide: false, crc: 0, size: 0, packed: 0, sha256: '' }
   }
+}
+
+function tooMuch(path: string): SnapshotRefused {
+  return new SnapshotRefused(
+    `With ${textOf(path)} the files hold more than twice what their disk does: holes and names of one file count whole in a snapshot.`,
+  )
 }
 
 /** A copied path as the archive's directory tells it. */

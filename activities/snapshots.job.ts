@@ -18,6 +18,7 @@ export interface SnapshotWish {
 export type SnapshotReply = { peakBytes: number } & (
   | { kind: 'done'; snapshot: MadeSnapshot | null }
   | { kind: 'corrupt'; message: string }
+  | { kind: 'refused'; message: string }
   | { kind: 'failed'; code: string | null; message: string }
 )
 

@@ -1,3 +1,4 @@
+import { statfsSync } from 'node:fs'
 import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 import { Tree } from './placement.tree.ts'
 import { type Copied, TreeCopy, zipEntry } from './snapshots.copy.ts'
@@ -21,13 +22,17 @@ export interface Making {
 const fewBytes = 32 * 1024 ** 2
 const furtherPasses = 3
 
+/** Files with holes, and files of several names, hold more than their disk does. */
+const timesOfDisk = 2
+
 /** Of the deflate levels the one that `zip` takes, and the quickest, while a program waits. */
 const levels = { running: 6, paused: 1 } as const
 
 /** Writes the whole archive. What changed while it was copied is copied again, at last while the program stands still. */
 export async function makeSnapshot({ files, facts, out, pause, resume }: Making): Promise<MadeSnapshot> {
   const tree = new Tree(files, { readOnly: true })
-  const copy = new TreeCopy(tree, out)
+  const disk = statfsSync(files)
+  const copy = new TreeCopy(tree, out, timesOfDisk * disk.blocks * disk.bsize)
   const pass = async () => copy.pass({ since: await cleanPages(files), level: levels.running })
   let last = await pass()
   for (let more = furtherPasses; more > 0 && last > fewBytes; more--) {

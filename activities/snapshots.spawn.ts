@@ -5,7 +5,7 @@ import { smallYoungGeneration } from './archive.spawn.ts'
 import { giveWayLater, startChild } from './child-program.ts'
 import { NoSpaceLeft } from './container-host.ts'
 import { archiveDescriptor, type SnapshotJob, type SnapshotReply, type SnapshotWish } from './snapshots.job.ts'
-import { type MadeSnapshot, SnapshotCorrupt } from './snapshots.ts'
+import { type MadeSnapshot, SnapshotCorrupt, SnapshotRefused } from './snapshots.ts'
 
 export interface ChildOptions {
   /** The archive to read; null for a pipe that one is written to. */
@@ -86,6 +86,7 @@ export class SnapshotChild {
 }
 
 function problem(reply: Exclude<SnapshotReply, { kind: 'done' }>): Error {
+  if (reply.kind === 'refused') return new SnapshotRefused(reply.message)
   if (reply.kind === 'corrupt') return new SnapshotCorrupt(reply.message)
   if (reply.code === 'ENOSPC' || reply.code === 'EDQUOT')
     return new NoSpaceLeft('The application has no disk space left to unpack the snapshot beside its files.')

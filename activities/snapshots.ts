@@ -36,7 +36,7 @@ export interface MadeSnapshot {
 export interface Snapshots {
   /**
    * The archive as a stream, with the manifest as its last entry. `made` resolves after the stream's last byte was read; both fail
-   * together. Links are kept as links; sockets, pipes and devices are left out.
+   * together, with `SnapshotRefused` when trying again is of no use. Links are kept as links; sockets, pipes and devices are left out.
    */
   make(request: SnapshotRequest): { body: Readable; made: Promise<MadeSnapshot> }
   /** Reads a whole archive back and compares every file with the manifest. Rejects with `SnapshotCorrupt`. */
@@ -51,6 +51,11 @@ export interface Snapshots {
     owner: { uid: number; gid: number } | null,
     signal: AbortSignal,
   ): Promise<MadeSnapshot>
+}
+
+/** The files cannot be an archive, however often it is tried; the message says which and why. */
+export class SnapshotRefused extends Error {
+  override name = 'SnapshotRefused'
 }
 
 export class SnapshotCorrupt extends Error {

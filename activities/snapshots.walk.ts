@@ -2,6 +2,7 @@ import type { Stats } from 'node:fs'
 import { codeOf, textOf } from './disk-names.ts'
 import type { Tree } from './placement.tree.ts'
 import { manifestName } from './snapshots.job.ts'
+import { SnapshotRefused } from './snapshots.ts'
 
 /** A zip's names have 65,535 bytes at most, and every folder on the way is held open. */
 const deepest = 250
@@ -11,7 +12,8 @@ const deepest = 250
  * when its turn comes is left out. Sockets, pipes and devices are left out too.
  */
 export function* walk(tree: Tree, folder = '', depth = 1): Generator<[path: string, stats: Stats]> {
-  if (depth > deepest) throw new Error(`${textOf(folder)} lies over ${deepest} folders deep, so it cannot be copied.`)
+  if (depth > deepest)
+    throw new SnapshotRefused(`${textOf(folder)} lies over ${deepest} folders deep, so it cannot be copied.`)
   for (const name of names(tree, folder)) {
     const path = folder === '' ? name : `${folder}/${name}`
     if (path === manifestName) continue
@@ -35,7 +37,7 @@ function names(tree: Tree, folder: string): string[] {
 /** A host that is not root cannot copy what an application has closed to itself: better no snapshot than one without it. */
 export function toldClosed(error: unknown, path: string): unknown {
   return codeOf(error) === 'EACCES'
-    ? new Error(`${textOf(path)} is closed to its own user, so it cannot be copied.`)
+    ? new SnapshotRefused(`${textOf(path)} is closed to its own user, so it cannot be copied.`)
     : error
 }
 

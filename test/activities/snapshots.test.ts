@@ -7,9 +7,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import test, { type ExecutionContext } from 'ava'
 import { NoSpaceLeft } from '../../activities/container-host.ts'
+import { withCode } from '../../activities/failures.ts'
 import { snapshots } from '../../activities/snapshots.process.ts'
 import { readSnapshot } from '../../activities/snapshots.read.ts'
-import { SnapshotCorrupt } from '../../activities/snapshots.ts'
+import { SnapshotCorrupt, SnapshotRefused } from '../../activities/snapshots.ts'
 import { lay, ownFolder, seen } from '../kit/folders.ts'
 import { facts, opened, requestOf, snapshotTo } from '../kit/snapshots.ts'
 
@@ -127,6 +128,16 @@ test('a folder deeper than an archive can tell has no snapshot, and the reason s
   const { files, archive } = places(t)
   fs.mkdirSync(join(files, 'd/'.repeat(250)), { recursive: true })
   await t.throwsAsync(snapshotTo(archive, port, requestOf(files)), { message: /over 250 folders deep/ })
+})
+
+test('files that claim more than twice their disk are refused, with the file that was too much', async t => {
+  const { files, archive } = places(t)
+  const { blocks, bsize } = fs.statfsSync(files)
+  for (const name of ['a', 'b', 'c', 'd']) fs.writeFileSync(join(files, name), '')
+  fs.truncateSync(join(files, 'd'), Math.min(2 * blocks * bsize + 1, 15 * 1024 ** 4))
+  const refused = { instanceOf: SnapshotRefused, message: /^With d the files hold more than twice/ }
+  await t.throwsAsync(snapshotTo(archive, port, requestOf(files)), refused)
+  t.like(withCode(new SnapshotRefused('x')), { type: 'ACTION_FAILED', nonRetryable: true })
 })
 
 test('an empty folder is a snapshot too', async t => {
