@@ -14,12 +14,13 @@ export interface GateOptions {
   /** Published address of a web application; null for a program without a port. */
   target: { address: string; port: number } | null
   timeoutSeconds: number
+  /** A probe that has no answer after this is over, however much has come: a server may trickle for ever. 2 s when left out. */
+  probeMs?: number
   signal: AbortSignal
 }
 
 const pollMs = 50
-/** A probe that has no answer after this is over, however much has come: a server may trickle for ever. */
-const probeMs = 2000
+const defaultProbeMs = 2000
 const inspectMs = 500
 /** A program without a port has to stay up this long. */
 const aliveSeconds = 3
@@ -29,12 +30,14 @@ const aliveSeconds = 3
  * the gate and of one probe more; rejects as soon as the signal aborts.
  */
 export async function passGate(engine: ContainerHost, gate: GateOptions): Promise<Unhealthy | null> {
+  const { probeMs = defaultProbeMs } = gate
   const begun = Date.now()
   const waited = () => (Date.now() - begun) / 1000
   let inspectedAt = 0
   for (;;) {
     gate.signal.throwIfAborted()
-    if (gate.target && (await answers(gate.target, gate.signal))) return null
+    if (gate.target && (await answers(gate.target, AbortSignal.any([gate.signal, AbortSignal.timeout(probeMs)]))))
+      return null
     if (Date.now() - inspectedAt >= inspectMs || (!gate.target && waited() >= aliveSeconds)) {
       inspectedAt = Date.now()
       const state = await engine.inspect(gate.container)
@@ -65,7 +68,7 @@ function endedReason(state: ContainerState | null): string {
   return `The program ended with exit code ${state?.exitCode ?? 'unknown'} right after its start; the logs say why.`
 }
 
-/** Resolves within `probeMs`, or as soon as the signal aborts. */
+/** Whether anything answers HTTP there; false as soon as the signal aborts. */
 function answers({ address, port }: { address: string; port: number }, signal: AbortSignal): Promise<boolean> {
   return new Promise(resolve => {
     const probe = request({
@@ -74,7 +77,7 @@ function answers({ address, port }: { address: string; port: number }, signal: A
       path: '/',
       agent: false,
       headers: { 'user-agent': 'berth-health' },
-      signal: AbortSignal.any([signal, AbortSignal.timeout(probeMs)]),
+      signal,
     })
     probe.on('response', response => {
       response.destroy()

@@ -15,6 +15,8 @@ export interface EdgeConfigOptions {
   /** System user of nginx's workers; null when nginx itself runs unprivileged. */
   user: string | null
   targets: SurfaceTargets
+  /** Whether other machines that are no trusted proxy may speak plain http although TLS ends before this proxy. */
+  allowPlainHttp: boolean
   /** Multiplies the connections per address. */
   limitScale: number
 }
@@ -44,7 +46,7 @@ function httpLines(options: EdgeConfigOptions): string[] {
   return [
     ...luaLines(options),
     ...connectionLines(options),
-    ...trustLines(options.settings.trustedProxies),
+    ...trustLines(options),
     ...proxyLines(),
     ...logFormats(),
     'open_log_file_cache max=8 inactive=60s valid=10s;',
@@ -103,7 +105,8 @@ function connectionLines({ folder, settings, limitScale }: EdgeConfigOptions): s
   ]
 }
 
-function trustLines(trusted: string[]): string[] {
+function trustLines(options: EdgeConfigOptions): string[] {
+  const trusted = options.settings.trustedProxies
   for (const network of trusted)
     if (!/^[0-9a-fA-F.:]+(\/\d+)?$/.test(network))
       throw new Error(`EDGE_TRUSTED_PROXIES holds "${network}"; it takes addresses and networks.`)
@@ -112,8 +115,18 @@ function trustLines(trusted: string[]): string[] {
     ...(trusted.length ? ['real_ip_header X-Forwarded-For;', 'real_ip_recursive on;'] : []),
     ...block('geo $realip_remote_addr $from_trusted', ['default 0;', ...trusted.map(network => `${network} 1;`)]),
     'map "$from_trusted:$http_x_forwarded_proto" $client_scheme { "1:https" https; default $scheme; }',
+    ...(takesHttpsOnly(options) ? block('geo $realip_remote_addr $in_the_clear', inTheClear(trusted)) : []),
   ]
 }
+
+/** TLS ends before this proxy: whoever comes another way across a network is read by everybody on it. */
+export const takesHttpsOnly = ({ settings, allowPlainHttp }: EdgeConfigOptions): boolean =>
+  settings.trustedProxies.length > 0 && !allowPlainHttp
+
+const inTheClear = (trusted: string[]): string[] => [
+  'default 1;',
+  ...[...new Set(['127.0.0.0/8', '::1', ...trusted])].map(network => `${network} 0;`),
+]
 
 function proxyLines(): string[] {
   return [

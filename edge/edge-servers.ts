@@ -1,5 +1,5 @@
 import type { EdgeSettings } from '../policy/config.ts'
-import type { EdgeConfigOptions } from './edge-config.ts'
+import { type EdgeConfigOptions, takesHttpsOnly } from './edge-config.ts'
 import { block, quoted } from './nginx-text.ts'
 import type { Surface } from './surfaces.ts'
 
@@ -23,6 +23,7 @@ export function applicationServer(options: EdgeConfigOptions): string[] {
       `${listen(settings)} default_server${settings.bind.includes(':') ? ' ipv6only=off' : ''};`,
       'server_name _;',
       ...logLines(options, 'application'),
+      ...httpsOnly(options),
       `client_max_body_size ${settings.appBodyMb}m;`,
       'error_page 400 404 413 429 502 503 504 @page;',
       // An unknown transfer coding is nginx's 501; for the client it is a malformed request like the others.
@@ -50,6 +51,7 @@ export function surfaceServers(options: EdgeConfigOptions): string[] {
       `${listen(settings)};`,
       `server_name ${namesOf(surface, settings).join(' ')};`,
       ...logLines(options, 'surface'),
+      ...httpsOnly(options),
       'client_max_body_size 0;',
       'error_page 400 429 503 504 @failed;',
       'error_page 501 =400 @failed;',
@@ -75,6 +77,10 @@ export function controlServer(settings: EdgeSettings): string[] {
     'location / { return 404; }',
   ])
 }
+
+/** Not redirected: a client that sends its key by plain http has to fail where that is seen, and not go on doing it. */
+const httpsOnly = (options: EdgeConfigOptions): string[] =>
+  takesHttpsOnly(options) ? ['if ($in_the_clear) { return 400; }'] : []
 
 function namesOf(surface: Surface, { domain, names }: EdgeSettings): string[] {
   const all = [...new Set([`${surface}.${domain}`, names[surface] ?? `${surface}.${domain}`])]

@@ -41,6 +41,7 @@ export async function prepareEdge(
     modules: await findModules(nginx),
     user: owner?.name ?? null,
     targets: options.targets ?? surfaceTargets(config.bind, [config.ports]),
+    allowPlainHttp: config.allowPlainHttp,
     limitScale: config.rateLimitScale,
   })
   await makeFolders(config, folder, owner)

@@ -11,6 +11,7 @@ local PAGES = {
   [503] = { 'The application is not reachable', 'The application at %s exists, but cannot take requests right now. Try again in a moment.' },
   [504] = { 'The application takes too long', 'The application at %s accepted the request, but did not answer in time.' },
 }
+local HTTPS_ONLY = { 'This address takes https only', 'Others can read on the way what is sent by plain http, so nothing was passed on. Use https://%s instead.' }
 local FRAME = [[<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>%s</title>
 <style>body{font:16px/1.6 system-ui,sans-serif;max-width:34em;margin:20vh auto;padding:0 1.5em;color:#222}h1{font-size:1.4em}small{color:#777}@media(prefers-color-scheme:dark){body{background:#161616;color:#ddd}}</style>
@@ -24,6 +25,8 @@ local CODES = {
   [504] = { 'CLUSTER_TIMEOUT', 'The platform did not answer in time.' },
 }
 
+local HTTPS_ONLY_CODE = { 'INVALID_INPUT', 'This platform takes https only: others can read on the way what is sent by plain http. Make credentials that were sent anew.' }
+
 local function uncached()
   ngx.header['Cache-Control'] = 'no-store'
   ngx.header['X-Request-Id'] = ngx.var.request_id
@@ -33,7 +36,7 @@ end
 -- For a host of applications: a small page in plain words.
 function M.application()
   uncached()
-  local page = PAGES[ngx.status] or DEFAULT
+  local page = ngx.var.in_the_clear == '1' and HTTPS_ONLY or PAGES[ngx.status] or DEFAULT
   local host = ngx.var.host:gsub('[^%w.-]', '')
   local text = page[2]:format(host)
   ngx.header['Content-Type'] = 'text/html; charset=utf-8'
@@ -43,7 +46,7 @@ end
 -- For a surface of the platform: the envelope of its errors.
 function M.surface()
   uncached()
-  local code = CODES[ngx.status] or CODES[503]
+  local code = ngx.var.in_the_clear == '1' and HTTPS_ONLY_CODE or CODES[ngx.status] or CODES[503]
   ngx.header['Content-Type'] = 'application/json'
   ngx.print(('{"status":"error","code":"%s","message":"%s"}'):format(code[1], code[2]))
 end

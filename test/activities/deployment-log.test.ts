@@ -1,6 +1,14 @@
 import test from 'ava'
 import { deploymentLog } from '../../activities/deployment-log.ts'
+import { logAfter } from '../../db/deployment-history.ts'
+import { appendLog, readLog } from '../../db/deployments.ts'
+import { deploymentLogs } from '../../policy/deployment-logs.ts'
+import { newId } from '../../policy/ids.ts'
 import { until } from '../contracts/container-host.ts'
+import { testDatabase } from '../kit/database.ts'
+import { rows as makeRows } from '../kit/rows.ts'
+
+const database = testDatabase()
 
 const limits = {
   flushMs: 5,
@@ -84,4 +92,50 @@ test('a database that refuses makes nothing grow and nobody fail; it is tried ag
   t.true(longest <= 2500, String(longest))
   t.true(rows.join('').length <= 6000)
   t.regex(rows.join(''), /the end\ufffd\n/)
+})
+
+async function deployment() {
+  const { db } = await database
+  const make = makeRows(db)
+  await make.host(`host-${newId()}`)
+  const { app } = await make.app((await make.user()).id)
+  const { id }: { id: string } = await db('deployments').where({ app_id: app.id }).first()
+  const bytes = async () => {
+    const sum = db('deployment_logs')
+      .where({ deployment_id: id })
+      .sum({ bytes: db.raw('octet_length(text)') })
+    return Number((await sum.first())?.bytes)
+  }
+  return { db, id, bytes }
+}
+
+test('what the database keeps of a deployment ends at its size in bytes, over all attempts of a step', async t => {
+  const { db, id, bytes } = await deployment()
+  // Two bytes for each sign: the size is not one of characters.
+  const line = `${'é'.repeat(49)}\n`
+  for (let attempt = 1; attempt <= 3; attempt++) {
+    const log = deploymentLog((text, most) => appendLog(db, id, text, most), limits)
+    for (let n = 0; n < 200; n++) await log.add(line)
+    await log.add(`the end of attempt ${attempt}\n`)
+    await log.close()
+    t.true((await bytes()) <= 6000, `${await bytes()} bytes`)
+    if (attempt === 1)
+      t.regex(await readLog(db, id), /é\n\n\[\d+ bytes of output are left out.*\n(.*\n)*the end of attempt 1\n$/)
+  }
+  t.true((await bytes()) > 4000)
+  t.true(await appendLog(db, id, 'x'.repeat(10), (await bytes()) + 10), 'what just fits is added')
+  t.false(await appendLog(db, id, 'x', await bytes()))
+  t.true((await readLog(db, id)).endsWith('xxxxxxxxxx'))
+})
+
+test('a piece of an older version that is larger than a log may be is read by nobody', async t => {
+  const { db, id } = await deployment()
+  const add = (seq: number, text: string) => db('deployment_logs').insert({ deployment_id: id, seq, text })
+  await add(1, 'begun\n')
+  await add(2, 'x'.repeat(deploymentLogs.wholeBytes + 1))
+  t.is(await readLog(db, id), 'begun\n')
+  t.deepEqual(
+    (await logAfter(db, id, 0, 10_000_000)).map(({ text }) => text),
+    ['begun\n'],
+  )
 })

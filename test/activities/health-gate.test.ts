@@ -49,7 +49,9 @@ test('a gate that is cancelled ends at once, also in the middle of a probe', asy
   t.timeout(60_000)
   const { asked, target } = await trickling(t, pieces['informational responses'])
   const cancel = new AbortController()
-  const gate = passGate(engine, { container: 'c', target, timeoutSeconds: 3600, signal: cancel.signal })
+  // A probe that would last an hour: only the cancellation can end it.
+  const options = { container: 'c', target, timeoutSeconds: 3600, probeMs: 3600_000 }
+  const gate = passGate(engine, { ...options, signal: cancel.signal })
   while (asked.count === 0) await new Promise(setImmediate)
   cancel.abort(new Error('no longer wanted'))
   await t.throwsAsync(gate, { message: 'no longer wanted' })

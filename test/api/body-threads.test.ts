@@ -3,6 +3,7 @@ import test from 'ava'
 import type { BodyForm } from '../../api/body.ts'
 import { measureBody } from '../../api/body-measure.ts'
 import { parseAside } from '../../api/body-threads.ts'
+import { parsingThreads } from '../kit/parsing-threads.ts'
 
 const bytesOf = (text: string) => new Uint8Array(Buffer.from(text))
 let accounts = 0
@@ -66,6 +67,17 @@ test('bodies of one account at their worst leave a thread to others', async t =>
   // In the order of asking the two would come last.
   t.true(ended.filter(account => account === 'ana').length < 5, ended.join(' '))
   await Promise.all(all)
+})
+
+test.serial('of one account one body is parsed at a time, also while nobody else waits; of several two', async t => {
+  const body = () => bytesOf(`{"content":[${'120,'.repeat(100_000)}120]}`)
+  const parse = (account: string) => parseAside(body(), { file: true }, account)
+  const own = parsingThreads(t)
+  await Promise.all(['ana', 'ana', 'ana', 'ana'].map(parse))
+  t.deepEqual(own(), { begun: 4, most: 1 })
+  const all = parsingThreads(t)
+  await Promise.all(['ana', 'bob', 'carl', 'dora', 'eve', 'ana'].map(parse))
+  t.deepEqual(all(), { begun: 6, most: 2 })
 })
 
 test.serial('other work goes on while a list of ten million numbers is read', async t => {

@@ -10,6 +10,7 @@ import { UnsignedSenders } from '../../api/unsigned-senders.ts'
 import { bodyBudgets, freeBodyBytes, unsignedDeliveries } from '../../policy/body-budgets.ts'
 import { type TestUser, testApi } from '../kit/api.ts'
 import { openBody } from '../kit/open-body.ts'
+import { parsingThreads } from '../kit/parsing-threads.ts'
 
 const megabyte = 1024 * 1024
 const maxBodyBytes = 64 * megabyte
@@ -70,6 +71,17 @@ test.serial('what was read counts until it was acted upon', async t => {
   writes.emit('go')
   t.is((await first).status, 200)
   t.is((await put(ana, 40 * megabyte)).status, 200)
+})
+
+test.serial('a body of over 1 MB is parsed aside, those of one account one at a time', async t => {
+  const ana = await api().makeUser()
+  const threads = parsingThreads(t)
+  const answers = await Promise.all([2, 2, 2, 0.5].map(size => put(ana, size * megabyte)))
+  t.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 200, 200, 200],
+  )
+  t.deepEqual(threads(), { begun: 3, most: 1 })
 })
 
 test('a budget has an end, and a share for each; what is given back can be had again', t => {

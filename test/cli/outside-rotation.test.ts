@@ -106,6 +106,7 @@ test.serial(
       (await of.check()).map(({ state }) => state),
       ['REFUSED'],
     )
+    t.like(await of.run('check'), { code: 1, stderr: 'Not every secret is accepted.' })
     t.regex(await of.rotate('store', pair('third-id', 'third-secret')), /Accepted/, 'also when the old pair is dead')
     t.like((await of.start()).objectStore, { accessKeyId: 'third-id' })
     const open = await s3Store({ ...store, accessKeyId: 'third-id', secretAccessKey: 'third-secret' }, tmpdir())
@@ -118,12 +119,16 @@ test.serial('a password that the mail server refuses is not taken, and a login s
   t.teardown(() => server.stop())
   const url = (pass: string) => server.url.replace('//', `//berth:${pass}@`)
   const of = await installation(t, { SMTP_URL: url('old-pass'), MAIL_FROM: 'berth@example.org' })
+  const pid = await runningWorker(t, of.env.BERTH_DATA)
+  const before = pid()
   server.script.login = [535]
   t.regex(await of.rotate('mail', { SMTP_URL: url('wrong-pass') }), /Nothing was changed.*SMTP_URL +REFUSED/s)
   server.script.login = ['cut']
   t.regex(await of.rotate('mail', { SMTP_URL: url('new-pass') }), /Nothing was changed.*SMTP_URL +away/s)
   t.is(of.config().mail.smtp?.credentials?.pass, 'old-pass')
-  t.regex(await of.rotate('mail', { SMTP_URL: url('new-pass') }), /Accepted/)
+  t.is(pid(), before)
+  t.regex(await of.rotate('mail', { SMTP_URL: url('new-pass') }), /Accepted.*In use by worker, started anew/s)
+  t.not(pid(), before, 'what holds the old one is gone')
   t.is(of.config().mail.smtp?.credentials?.pass, 'new-pass')
   t.deepEqual(
     server.logins.map(({ pass }) => pass),
@@ -132,13 +137,13 @@ test.serial('a password that the mail server refuses is not taken, and a login s
   t.deepEqual(server.received, [])
 
   const acts = async () => (await latestAudit(of.db, 50)).length
-  const before = await acts()
+  const recorded = await acts()
   const file = join(of.env.BERTH_DATA, 'values')
   writeFileSync(file, `SMTP_URL=${url('next-pass')}`)
   const inContainers = { ...of.env, BERTH_DATA: join(of.env.BERTH_DATA, 'of-a-container') }
   const tried = await operatorHere([secretsCommand], inContainers, 'secrets', 'rotate', '--mail', '--from', file)
   t.regex(tried.stdout, /write SMTP_URL into \.env/, tried.stderr)
-  t.is(await acts(), before, 'what was only tried is no rotation')
+  t.is(await acts(), recorded, 'what was only tried is no rotation')
 })
 
 test.serial(
@@ -213,17 +218,15 @@ test.serial('the captcha provider is asked with an answer that nobody has given'
   t.regex(await of.rotate('captcha', { CAPTCHA_SECRET_KEY: provider.secretKey }), /Accepted/)
   t.is(of.config().captcha?.secretKey, provider.secretKey)
   t.regex((await of.run('check')).stdout, /CAPTCHA_SECRET_KEY +accepted/)
+  t.is((await of.run('check')).code, 0)
 })
 
-test('what holds a secret is ended politely and started anew; what does not run is left alone', async t => {
-  const folder = mkdtempSync(join(tmpdir(), 'berth-restart-'))
+/** Something that runs as the process `worker` of an installation, under its supervisor; resolves to how to learn its pid. */
+async function runningWorker(t: ExecutionContext, folder: string): Promise<() => number | undefined> {
   const around = { runFolder: join(folder, 'run'), logFolder: join(folder, 'logs'), say: () => {} }
-  for (const path of [around.runFolder, around.logFolder]) mkdirSync(path)
+  for (const path of [around.runFolder, around.logFolder]) mkdirSync(path, { recursive: true })
   const supervisor = new Supervisor(around)
-  t.teardown(async () => {
-    await supervisor.stop()
-    rmSync(folder, { recursive: true, force: true })
-  })
+  t.teardown(() => supervisor.stop())
   await supervisor.start({
     name: 'worker',
     command: async () => ({
@@ -237,10 +240,16 @@ test('what holds a secret is ended politely and started anew; what does not run 
     graceSeconds: 10,
     needs: [],
   })
-  const before = readRecord(around.runFolder, 'worker')?.pid
-  t.deepEqual(await restartHolders(around, 'store'), ['worker'])
-  const after = readRecord(around.runFolder, 'worker')?.pid
-  t.true(after !== undefined && after !== before)
+  return () => readRecord(around.runFolder, 'worker')?.pid
+}
+
+test('what holds a secret is ended politely and started anew; what does not run is left alone', async t => {
+  const folder = mkdtempSync(join(tmpdir(), 'berth-restart-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const pid = await runningWorker(t, folder)
+  const before = pid()
+  t.deepEqual(await restartHolders({ runFolder: join(folder, 'run') }, 'store'), ['worker'])
+  t.true(pid() !== undefined && pid() !== before)
 })
 
 test('new values are lines of known names; a refusal shows none of them', t => {

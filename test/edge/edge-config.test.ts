@@ -24,6 +24,7 @@ function options(env: Record<string, string> = {}, more: Partial<EdgeConfigOptio
     modules: '/modules',
     user: null,
     targets: surfaceTargets(config.bind, [config.ports]),
+    allowPlainHttp: config.allowPlainHttp,
     limitScale: 1,
     ...more,
   }

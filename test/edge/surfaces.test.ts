@@ -89,4 +89,6 @@ test('the client is read from a proxy before ours only when that one is trusted'
   await trusting.edge.setRoute({ host: 'a.localhost', appId: 'a1', address: '127.0.0.1', port: origin.port })
   const headers = { 'x-forwarded-for': '6.6.6.6, 203.0.113.9', 'x-forwarded-proto': 'https' }
   t.is((await ask(trusting.port, 'a.localhost', { headers })).body, '203.0.113.9 https')
+  const further = { ...headers, 'x-forwarded-for': '6.6.6.6, 203.0.113.9, 10.0.0.1' }
+  t.is((await ask(trusting.port, 'a.localhost', { headers: further })).body, '203.0.113.9 https', 'behind two of ours')
 })

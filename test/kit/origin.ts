@@ -35,13 +35,16 @@ export interface Call {
   path?: string
   headers?: Record<string, string>
   body?: string | Buffer
+  /** An address of this machine from which to ask. */
+  from?: string
 }
 
 /** One request to the proxy under a host name, on a connection of its own. */
 export function ask(port: number, host: string, call: Call = {}): Promise<Seen> {
   return new Promise((resolve, reject) => {
     const { method = 'GET', path = '/', body } = call
-    const sent = request({ port, host: '127.0.0.1', method, path, agent: false, headers: { host, ...call.headers } })
+    const headers = { host, ...call.headers }
+    const sent = request({ port, host: '127.0.0.1', localAddress: call.from, method, path, agent: false, headers })
     sent.on('error', reject)
     sent.on('response', async answer => {
       const chunks: Buffer[] = []

@@ -1,10 +1,23 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import test from 'ava'
+import test, { type ExecutionContext } from 'ava'
+import { engineFact } from '../kit/docker.ts'
 import { testPlatform } from '../kit/platform.ts'
 import { nodeProgram } from '../kit/programs.ts'
 
-const started = testPlatform()
+const started = testPlatform({ hosts: { a: { HOST_DISK_MBPS: '37', HOST_DISK_IOPS: '1900' } } })
+/** Of a container with volumes of their own, its limits on the application's disk as the settings have them. */
+async function assertDiskLimits(t: ExecutionContext, container: string): Promise<void> {
+  const { HostConfig } = await engineFact(`/containers/${container}/json`)
+  const rates = (name: string) =>
+    (HostConfig[name] ?? [])
+      .filter(({ Path }: { Path: string }) => /^\/dev\/loop\d+$/.test(Path))
+      .map(({ Rate }: { Rate: number }) => Rate)
+  for (const way of ['Read', 'Write']) {
+    t.deepEqual(rates(`BlkioDevice${way}Bps`), [37 * 1024 * 1024], container)
+    t.deepEqual(rates(`BlkioDevice${way}IOps`), [1900], container)
+  }
+}
 const empty = { containers: [], networks: [], volumes: [], mounts: [] }
 
 test.serial(
@@ -17,6 +30,7 @@ test.serial(
     const app = await platform.deploy(ana, nodeProgram('at your service'), { MEMORY: '1024' })
     t.like(app.operation, { state: 'success' })
     await platform.serves(app.domain, 'at your service')
+    if (process.getuid?.() === 0) await assertDiskLimits(t, `berth-${app.id}-1`)
     const bodies = await platform.storedBodies()
     t.is(bodies.length, 1)
 
@@ -83,6 +97,7 @@ test.serial('a deletion does not wait for the deployment that is under way', asy
     60,
     'it is being built',
   )
+  if (process.getuid?.() === 0) await assertDiskLimits(t, `berth-${app.id}-1-build`)
   t.is((await platform.api.as(ana).delete(`/v2/apps/${app.id}`)).status, 200)
   t.like(await platform.ended(app.operationId), { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
   await platform.until(async () => (await platform.remains()).networks.length === 0, 10, 'the network is removed')

@@ -41,7 +41,7 @@ test('bodies that were declared and never come hold up no delivery', async t => 
     ),
   ])
   for (const body of open) await body.send(10)
-  const signed = await send(push(made, 2 * megabyte))
+  const signed = await send(push(made, 8 * megabyte))
   t.is(signed.status, 200, signed.text)
   const other = await linked()
   const delivered = await deliver(api(), await webhookOf(api(), other.user, other.app.id))
@@ -71,6 +71,23 @@ test('one account holds no more than its share of what webhooks have', async t =
   void Promise.all(open.map(body => body.send(bodyBudgets.webhooks.share * 0.7)))
   t.is(await Promise.race(open.map(body => body.status)), 503)
   t.is((await deliver(api(), await webhookOf(api(), bob.user, bob.app.id))).status, 200)
+  for (const body of open) body.close()
+})
+
+test('one network holds no more than its share of what webhooks have, whoever owns them', async t => {
+  const [ana, bob] = [await linked(), await linked()]
+  const hooks = [await webhookOf(api(), ana.user, ana.app.id), await webhookOf(api(), bob.user, bob.app.id)]
+  const open = await Promise.all(
+    hooks.map((hook, n) =>
+      openBody(api().url + hook, {
+        headers: { 'x-forwarded-for': `2001:db8:0:7::${n + 1}` },
+        declared: largestDelivery,
+      }),
+    ),
+  )
+  void Promise.all(open.map(body => body.send(bodyBudgets.webhooks.share * 0.7)))
+  t.is(await Promise.race(open.map(body => body.status)), 503)
+  t.is((await deliver(api(), hooks[0]!)).status, 200)
   for (const body of open) body.close()
 })
 

@@ -1,0 +1,17 @@
+import type { Worker } from 'node:worker_threads'
+import type { ExecutionContext } from 'ava'
+
+/** Counts the threads that parse bodies in this process from now on: how many began, and how many were at work at once at most. */
+export function parsingThreads(t: ExecutionContext): () => { begun: number; most: number } {
+  const seen = { begun: 0, most: 0 }
+  let now = 0
+  const count = (worker: Worker) => {
+    seen.begun++
+    seen.most = Math.max(seen.most, ++now)
+    // Its work is done with its answer; the next one may begin before it has ended.
+    worker.once('message', () => now--)
+  }
+  process.on('worker', count)
+  t.teardown(() => process.off('worker', count))
+  return () => seen
+}
