@@ -29,6 +29,18 @@ const timelineNow = `left(pg_walfile_name(pg_current_wal_lsn()), 8) || ' ' || (s
 /** Takes the place of BEGIN, in the same message: a transaction whose COMMIT gets lost can be asked for by this name. */
 export const namedBegin = `BEGIN; select pg_current_xact_id()::text as xid, ${timelineNow} as timeline`
 
+/**
+ * A process of the server. After a restart, in a container above all, its number may be another one's: the two together are given out
+ * once.
+ */
+export interface ServerProcess {
+  pid: number
+  startedAt: string
+}
+
+/** Asked of each connection as soon as it is open. */
+export const serverProcess = `select pid, backend_start::text as "startedAt" from pg_stat_activity where pid = pg_backend_pid()`
+
 /** The name of the transaction that a connection is in. */
 export async function nameOf(trx: Db): Promise<TransactionName | undefined> {
   const connection: Connection = await trx.client.acquireConnection()
@@ -60,12 +72,12 @@ export async function isCommitted(
  */
 export async function hasEnded(
   db: Db,
-  pid: number,
+  { pid, startedAt }: ServerProcess,
   cause: unknown,
   by = performance.now() + acceptance.lookMs,
 ): Promise<void> {
   for (;;) {
-    const left = await inTime(() => endIdle(db, `pid = ?`, [pid]), by)
+    const left = await inTime(() => endIdle(db, `pid = ? and backend_start = ?::timestamptz`, [pid, startedAt]), by)
     if (left === 0) return
     if (performance.now() + acceptance.againMs > by) throw new CommitInDoubt(cause)
     await sleep(acceptance.againMs)

@@ -1,4 +1,4 @@
-import { namedBegin, type TransactionName } from './commits-in-doubt.ts'
+import { namedBegin, type ServerProcess, serverProcess, type TransactionName } from './commits-in-doubt.ts'
 import { isUnavailable } from './unavailable.ts'
 
 /** What is asked of a connection of the pool. */
@@ -9,15 +9,14 @@ export interface Connection {
   pool?: Silence
   /** The one that it began last. */
   transaction?: TransactionName
-  /** Of the process that serves it. */
-  processID?: number
+  servedBy?: ServerProcess
   query(config: { name: string; text: string; values: unknown[]; query_timeout: number }): Promise<{ rows: unknown[] }>
   end(done: () => void): void
 }
 
 /** An error that tells which server process was asked, where one was. */
 export interface Unanswered {
-  processID?: number
+  servedBy?: ServerProcess
 }
 
 type Answered = (error: unknown, result: unknown) => void
@@ -34,7 +33,7 @@ interface Silence {
  */
 export function endIfSilent(connection: Connection, error: unknown): void {
   if (!isUnavailable(error)) return
-  ;(error as Unanswered).processID = connection.processID
+  ;(error as Unanswered).servedBy = connection.servedBy
   if ((error as { severity?: unknown }).severity !== undefined) return
   if (connection.__knex__disposed) return
   connection.__knex__disposed = error
@@ -47,7 +46,7 @@ export function endIfSilent(connection: Connection, error: unknown): void {
 export function answeringPool() {
   const silence: Silence = { since: Number.NEGATIVE_INFINITY }
   return {
-    afterCreate(connection: Connection, done: () => void) {
+    afterCreate(connection: Connection, done: (error?: unknown) => void) {
       connection.pool = silence
       connection.openedAt = performance.now()
       const query = connection.query as (...given: unknown[]) => Promise<{ rows: unknown[] }>
@@ -66,7 +65,12 @@ export function answeringPool() {
         }
         return query.apply(connection, given)
       }
-      done()
+      const served: Answered = (error, result) => {
+        connection.servedBy = (result as { rows: ServerProcess[] } | undefined)?.rows[0]
+        if (error) connection.end(() => {})
+        done(error)
+      }
+      query.call(connection, serverProcess, served)
     },
     validate: (connection: Connection) => (connection.openedAt ?? 0) > silence.since,
   }

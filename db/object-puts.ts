@@ -110,9 +110,9 @@ const insertTogether = gathered<Put, ObjectRow | undefined>(
 
 /** Those of `rows` that are there after a statement whose answer got lost; the others it stored not, and never will. */
 async function storedAfter(db: Db, error: unknown, rows: readonly { generation: string }[]): Promise<Placed[]> {
-  const { processID } = error as Unanswered
-  if (!isUnavailable(error) || processID === undefined) throw error
-  await hasEnded(db, processID, error)
+  const { servedBy } = error as Unanswered
+  if (!isUnavailable(error) || !servedBy) throw error
+  await hasEnded(db, servedBy, error)
   const generations = rows.map(({ generation }) => generation)
   return db('objects').whereIn('generation', generations).select('generation', 'created_at')
 }

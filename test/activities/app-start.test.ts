@@ -181,6 +181,32 @@ test('a start that was given up in the very moment it was made does not run besi
   t.false((await engine.inspect(appContainerName(releaseOf(1))))?.running)
 })
 
+for (const [verb, made] of [
+  ['stop', []],
+  ['create', ['create 1']],
+] as const)
+  test.serial(`a start that is given up while the engine is busy with its ${verb} goes no further`, async t => {
+    const { db, engine, activities, releaseOf, begin } = await scene()
+    engine.let()
+    // A version that came to nothing runs on.
+    const deploy = await begin('deploy', 1)
+    await asActivity({ run: 'lane', step: 2 }, () => activities.startRelease(releaseOf(2, deploy)))
+    await fails(db, deploy)
+    engine.calls.length = 0
+    const start = await begin('start', 4)
+    const now = engine[verb].bind(engine) as (...args: unknown[]) => Promise<never>
+    engine[verb] = async (...args: unknown[]) => {
+      const done = await now(...args)
+      await fails(db, start)
+      return done
+    }
+    const old = asActivity({ run: 'lane', step: 5 }, () =>
+      activities.startApp(releaseOf(1, start), { mustStand: true }),
+    )
+    await t.throwsAsync(old, { message: /not worked on/ })
+    t.deepEqual(engine.calls, [...made])
+  })
+
 test('a step of a run that has lost its operation does nothing at the host, whatever it was', async t => {
   const { db, engine, activities, releaseOf, begin } = await scene()
   engine.let()

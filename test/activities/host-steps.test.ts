@@ -1,13 +1,17 @@
+import { EventEmitter, once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ApplicationFailure } from '@temporalio/common'
 import test from 'ava'
+import type { AppHostOptions } from '../../activities/app-host-options.ts'
 import { appContainerName } from '../../activities/container-spec.ts'
 import { recordActivities } from '../../activities/records.ts'
 import type { LaneOperation, Release } from '../../activities/release.ts'
 import { decide, decideServing } from '../../activities/release-decision.ts'
-import { loadApp } from '../../db/apps.ts'
+import { readPrepared, releaseFolders, writePrepared } from '../../activities/release-files.ts'
+import { loadApp, recordStarted } from '../../db/apps.ts'
 import { open as openDeployment } from '../../db/deployments.ts'
 import { claimNextFor } from '../../db/operation-claims.ts'
 import { enqueue, finish, type OperationKind } from '../../db/operations.ts'
@@ -29,7 +33,7 @@ test.before('a host that answers however long this takes', async () => {
 })
 
 /** An application whose release 1 serves, and an operation of this kind, which run `lane` works on; a deploy brings release 2. */
-async function scene(kind: OperationKind, hostId = 'h1') {
+async function scene(kind: OperationKind, hostId = 'h1', own: Partial<AppHostOptions> = {}) {
   const { db } = await database
   const make = rows(db)
   const user = await make.user()
@@ -43,7 +47,7 @@ async function scene(kind: OperationKind, hostId = 'h1') {
   const options = { appsDomain: 'x.test', diskMbPer256Mb: 10 }
   const { release } = (await decide(db, options, id))!
   const before = (await decideServing(db, options, id))!.release
-  const host = hostSteps(db, hostId, folder)
+  const host = hostSteps(db, hostId, folder, own)
   const step = <T>(work: (activities: typeof host.activities) => Promise<T>) =>
     asActivity({ run: 'lane', step: 5 }, () => work(host.activities))
   return { db, ...host, app, user, id, release, before, step }
@@ -63,6 +67,76 @@ test('a container is made from the rows of its application, whatever its lane sa
   t.is(await step(({ passHealthGate }) => passHealthGate(said, started)), null)
   t.truthy(started.hostPort)
 })
+
+test.serial(
+  'nothing with a port is made before no route leads to ports of an earlier boot; what has none does not wait',
+  async t => {
+    const gate = new EventEmitter()
+    const [asked, opened] = [once(gate, 'asked'), once(gate, 'opened')]
+    const routed = async () => {
+      gate.emit('asked')
+      await opened
+    }
+    const { db, step, release, calls } = await scene('deploy', 'h1', { routed })
+    const made = () => calls.filter(call => ['engine.create', 'engine.start'].includes(call))
+    const starting = step(({ startRelease }) => startRelease(release))
+    t.is(await Promise.race([asked.then(() => 'it waits'), starting.then(() => 'it was started')]), 'it waits')
+    t.deepEqual(made(), [])
+    gate.emit('opened')
+    t.truthy((await starting).hostPort)
+    t.deepEqual(made(), ['engine.create', 'engine.start'])
+
+    const never = await scene('deploy', 'h1', { routed: () => Promise.reject(new Error('it has no port')) })
+    await db('apps').where({ id: never.app.id }).update({ subdomain: null })
+    t.is((await never.step(({ startRelease }) => startRelease(never.release))).hostPort, null)
+  },
+)
+
+test.serial(
+  'the port of a new container is no other application’s from its start on, before anything of it is on record',
+  async t => {
+    const { db, step, release } = await scene('deploy')
+    const { hostPort, hostAddress } = await step(({ startRelease }) => startRelease(release))
+    const { app: before } = await scene('deploy')
+    const claim = { release: 1, containerId: 'c1', hostPort, hostAddress, startedAt: new Date(), bootId: 'boot' }
+    await recordStarted(db, before.id, claim)
+    t.like(await loadApp(db, before.id), { host_port: hostPort })
+    // Done again, as after a lost answer: the engine says whose port it is.
+    await step(({ startRelease }) => startRelease(release))
+    t.like(await loadApp(db, before.id), { status: 'running', host_port: null })
+  },
+)
+
+test.serial(
+  'a container that ended with its machine is started anew before it is looked at: its port may be another one’s',
+  async t => {
+    const { step, release, engine } = await scene('deploy')
+    const started = await step(({ startRelease }) => startRelease(release))
+    await engine.stop(appContainerName(release), 0)
+    t.truthy(await step(({ passHealthGate }) => passHealthGate(release, started)), 'within one boot it has failed')
+    t.is(await step(({ passHealthGate }) => passHealthGate(release, { bootId: 'an earlier one' })), null)
+    t.true((await engine.inspect(appContainerName(release)))?.running)
+  },
+)
+
+test.serial(
+  'files under the number of a release count only for the deployment that they were prepared for',
+  async t => {
+    const { step, release, calls } = await scene('deploy')
+    const folders = releaseFolders(`${folder}/${release.appId}`, release.number)
+    await mkdir(folders.root, { recursive: true })
+    const marked = (deploymentId: string) =>
+      writePrepared(folders, { install: null, dependenciesOf: null, deploymentId })
+    const prepare = () => step(({ prepareRelease }) => prepareRelease(release))
+    await marked(release.deploymentId!)
+    t.deepEqual(await prepare(), { needsInstall: false })
+    t.false(calls.includes('engine.remove'))
+    await marked('of a time that the database has forgotten')
+    await prepare().catch(() => {}) // what it brings is not there
+    t.true(calls.includes('engine.remove'))
+    t.is(await readPrepared(folders), null)
+  },
+)
 
 test('an application of another host, another release, and a step that its operation does not have are refused', async t => {
   const { calls, step, release, before } = await scene('deploy')

@@ -1,8 +1,16 @@
 import { randomBytes } from 'node:crypto'
 import test, { type ExecutionContext } from 'ava'
-import { CommitInDoubt, isCommitted, nameOf } from '../../db/commits-in-doubt.ts'
+import {
+  CommitInDoubt,
+  hasEnded,
+  isCommitted,
+  nameOf,
+  type ServerProcess,
+  serverProcess,
+} from '../../db/commits-in-doubt.ts'
 import { type Db, openDatabase, transaction } from '../../db/database.ts'
 import { allowProcesses } from '../../db/process-role.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
 import { postgresLine } from '../kit/postgres-line.ts'
 
@@ -72,4 +80,52 @@ test.serial('what was rolled back is not asked for', async t => {
   })
   await t.throwsAsync(failing, { message: 'no' })
   t.false(await isThere(owner, name))
+})
+
+test.serial(
+  'a transaction that began and could not be named fails, and nobody has its connection after it',
+  async t => {
+    const { owner, line, db } = await lined(t)
+    const name = `doubt-${++written}`
+    await write(db, name)
+    const opened = line.opened()
+    // BEGIN itself succeeds, and the server then refuses what tells its name.
+    await owner.raw('revoke execute on function pg_walfile_name(pg_lsn) from public')
+    try {
+      await t.throwsAsync(write(db, `${name}-unnamed`), { code: '42501' })
+    } finally {
+      await owner.raw('grant execute on function pg_walfile_name(pg_lsn) to public')
+    }
+    await write(db, `${name}-again`)
+    t.false(await isThere(owner, `${name}-unnamed`))
+    t.is(line.opened(), opened + 1)
+  },
+)
+
+test.serial('a server process with the number of an earlier one is another one, and is left alone', async t => {
+  const { db } = await lined(t)
+  const idle = await db.transaction()
+  t.teardown(() => idle.rollback().catch(() => {}))
+  const [mine]: ServerProcess[] = (await idle.raw(serverProcess)).rows
+  await hasEnded(db, { ...mine!, startedAt: '2000-01-01 00:00:00+00' }, undefined)
+  await t.notThrowsAsync(async () => idle.raw('select 1'))
+  await hasEnded(db, mine!, undefined)
+  await t.throwsAsync(async () => idle.raw('select 1'), undefined, 'it was ended by its whole name')
+})
+
+test.serial('a server process at work is left to it, and not taken for one that has ended', async t => {
+  const { db: owner } = await database
+  const lock = await owner.transaction()
+  t.teardown(() => lock.rollback().catch(() => {}))
+  await lock.raw('select pg_advisory_xact_lock(4711)')
+  const busy = await owner.transaction()
+  t.teardown(() => busy.rollback().catch(() => {}))
+  const [mine]: ServerProcess[] = (await busy.raw(serverProcess)).rows
+  const work = Promise.resolve(busy.raw('set local statement_timeout = 0; select pg_advisory_xact_lock(4711)'))
+  const isAtWork = () => owner('pg_stat_activity').where({ pid: mine!.pid, wait_event_type: 'Lock' }).first('pid')
+  await comesTrue(async () => Boolean(await isAtWork()))
+  const doubt = hasEnded(owner, mine!, undefined, performance.now() + 300)
+  await t.throwsAsync(doubt, { instanceOf: CommitInDoubt })
+  await lock.rollback()
+  await t.notThrowsAsync(work)
 })

@@ -49,6 +49,9 @@ test('an error of the server leaves the connection in the pool', async t => {
   await db.raw('select 1')
   const before = line.opened()
   await t.throwsAsync(async () => db.raw('select 1/0'))
+  // One that it ended for its time has no result, and an answer all the same.
+  const cancelled = `do $$ begin raise exception 'canceling statement' using errcode = '57014'; end $$`
+  await t.throwsAsync(async () => db.raw(cancelled), { code: '57014' })
   await db.raw('select 1')
   t.is(line.opened(), before)
 })

@@ -5,8 +5,11 @@ import { appTurns } from '../../activities/app-turns.ts'
 import type { Db } from '../../db/database.ts'
 import { FakeContainerHost } from './container-host.fake.ts'
 
-/** The activities of a host whose parts tell what is asked of them. Only the engine answers as a real one; `folder` is its volumes'. */
-export function hostSteps(db: Db, hostId: string, folder: string) {
+/**
+ * The activities of a host whose parts tell what is asked of them. Only the engine answers as a real one; `folder` is its volumes'.
+ * `own` takes the place of other parts.
+ */
+export function hostSteps(db: Db, hostId: string, folder: string, own: Partial<AppHostOptions> = {}) {
   const calls: string[] = []
   const engine = new FakeContainerHost()
   const options: AppHostOptions = {
@@ -28,6 +31,7 @@ export function hostSteps(db: Db, hostId: string, folder: string) {
     bootId: 'boot',
     appsDomain: 'apps.test',
     diskMbPer256Mb: 10,
+    ...own,
   }
   return { calls, engine, activities: appHostActivities(options), snapshots: appSnapshotActivities(options) }
 }

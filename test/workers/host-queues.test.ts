@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { activityInfo } from '@temporalio/activity'
 import test from 'ava'
 import type { Release } from '../../activities/release.ts'
 import { loadApp } from '../../db/apps.ts'
@@ -22,14 +23,32 @@ const installsEnd = new Promise<void>(resolve => {
   endInstalls = resolve
 })
 
+/** On which queue each activity came. */
+const cameOn = new Map<string, string>()
+const came = () => cameOn.set(activityInfo().activityType, activityInfo().taskQueue)
+const at = new Date().toISOString()
+
 const script = {
   prepareRelease: async () => ({ needsInstall: true }),
+  async startApp() {
+    came()
+    return { containerId: 'c1', hostPort: null, startedAt: at, bootId: 'b1', variablesVersion: 0 }
+  },
+  async stopApp() {
+    came()
+    return { containerId: 'c1', code: 143, oom: false, at }
+  },
+  async removeContainers() {
+    came()
+  },
   async installDependencies({ appId, ownerId }: Release) {
+    came()
     if (!neverInstalls.has(ownerId)) return
     installing.add(appId)
     await installsEnd
   },
   async passHealthGate({ appId, ownerId }: Release) {
+    came()
     if (!hangs.has(ownerId)) return null
     inGate.add(appId)
     most = Math.max(most, inGate.size)
@@ -51,7 +70,7 @@ test('every queue of a host is polled, and the check of its health looks at each
 
 test('the gates of one account hang: commands and deploys of another on the same host go through', async t => {
   t.timeout(200_000)
-  const { db, make, run, lanes } = await kit
+  const { db, make, run, lanes, queuePrefix } = await kit
   const [hostile, neighbour] = [await make.user(), await make.user()]
   hangs.add(hostile.id)
   const many: Awaited<ReturnType<typeof make.app>>[] = []
@@ -66,6 +85,11 @@ test('the gates of one account hang: commands and deploys of another on the same
   t.is((await run.command(app, 'stop')).state, 'success')
   t.is((await run.command(app, 'start')).state, 'success')
   t.like(await loadApp(db, app.id), { status: 'running' })
+  t.is((await run.command(app, 'delete')).state, 'success')
+  // Nothing that may be long comes where commands do, however many places there are.
+  const { commands, deploys, builds } = queuesOfHost(queuePrefix, 'h1')
+  const expected = { startApp: commands, stopApp: commands, removeContainers: commands }
+  t.deepEqual(Object.fromEntries(cameOn), { ...expected, passHealthGate: deploys, installDependencies: builds })
 
   t.is(inGate.size, gatePlaces.perSubject)
   open()

@@ -181,8 +181,12 @@ test('ports of an earlier boot are nobody’s, also one that is recorded late', 
   const app = await webApp(hostId)
   await apps.recordStarted(db, app.id, startedAt(1, 'boot-1'))
   await beginBoot(db, hostId, 'boot-2')
+  t.like(await apps.loadApp(db, app.id), { host_port: null }, 'its claim is void')
   t.like((await apps.servingApps(db, app.id))[0], { host_port: 0 })
   await apps.recordStarted(db, app.id, startedAt(1, 'boot-1'))
+  t.like((await apps.servingApps(db, app.id))[0], { host_port: 0 })
+  // An older version that writes late compares no boots.
+  await db('apps').where({ id: app.id }).update({ host_port: 1, boot_id: 'boot-1' })
   t.like((await apps.servingApps(db, app.id))[0], { host_port: 0 })
   await apps.recordStarted(db, app.id, startedAt(2, 'boot-2'))
   t.like((await apps.servingApps(db, app.id))[0], { host_port: 2 })

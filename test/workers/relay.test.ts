@@ -4,10 +4,12 @@ import { Client, Connection } from '@temporalio/client'
 import { NativeConnection, Worker } from '@temporalio/worker'
 import test from 'ava'
 import { pino } from 'pino'
+import { acceptance } from '../../policy/acceptance.ts'
 import { relay } from '../../policy/relay.ts'
 import { Backoff } from '../../workers/backoff.ts'
 import { type Lanes, laneRun, platformQueue, temporalLanes } from '../../workers/lanes.ts'
-import { LaneRelay } from '../../workers/relay.ts'
+import { LaneRelay, runRelay } from '../../workers/relay.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 import { testTemporal } from '../kit/temporal.ts'
@@ -89,6 +91,28 @@ test.serial('a lane whose workflow task fails is begun anew, and told', async t 
     t.not(second?.runId, first?.runId)
     t.true(logged.some(({ level, appId: of }) => level === 50 && of === appId))
   })
+})
+
+test.serial('what nobody confirmed is undone by the relay after its time, and no sooner', async t => {
+  const { db } = await database
+  const make = rows(db)
+  await make.host('h')
+  const wish = async (secondsAgo: number) => {
+    const { operationId } = await make.app((await make.user()).id, {}, { accepting: true })
+    const created_at = db.raw('now() - make_interval(secs => ?)', [secondsAgo])
+    await db('operations').where({ id: operationId }).update({ created_at })
+    return async () => (await db('operations').where({ id: operationId }).first('state'))?.state
+  }
+  const late = await wish(acceptance.forgottenSeconds + 1)
+  const young = await wish(acceptance.forgottenSeconds / 2)
+  const ending = new AbortController()
+  const options = { db, client: await clientOf(), lanes: { wake: async () => {} }, log: pino({ level: 'silent' }) }
+  const downgrades = { wake: async () => {} } as never
+  const relaying = runRelay({ ...options, downgrades, everySeconds: 0.05 }, ending.signal)
+  await comesTrue(async () => (await late()) === undefined)
+  ending.abort()
+  await relaying
+  t.is(await young(), 'accepting')
 })
 
 test('who is looked at again waits twice as long each time, to a maximum; who was gone begins anew', t => {

@@ -219,3 +219,18 @@ test.serial('a crash takes the route away at once, without waiting for the next 
   ending.abort()
   await keeping
 })
+
+test.serial('a port that goes to another application holds the route of the one that had it at once', async t => {
+  const { db, url } = await database
+  const [one, two] = [await runningApp(4131), await runningApp(4132)]
+  const edge = fakeEdge()
+  const ending = new AbortController()
+  const log = pino({ level: 'silent' })
+  const keeping = keepRoutes({ db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 600 }, ending.signal)
+  await comesTrue(async () => (await portOf(edge, one.host)) === 4131 && (await portOf(edge, two.host)) === 4132)
+  await apps.recordStarted(db, two.app.id, { ...started, hostPort: 4131 })
+  await comesTrue(async () => (await portOf(edge, two.host)) === 4131 && (await portOf(edge, one.host)) === 0)
+  ending.abort()
+  await keeping
+  t.like(await apps.loadApp(db, one.app.id), { status: 'running', host_port: null })
+})

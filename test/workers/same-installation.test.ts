@@ -147,6 +147,47 @@ test('a process that is started with the wrong DATABASE_URL ends and says what t
   t.is(JSON.parse(readFileSync(join(folder, 'installation.json'), 'utf8')).id, id)
 })
 
+/** A data folder of this installation, and what its processes are started with. */
+async function rightFolder() {
+  const { url, db } = await another
+  const folder = newFolder()
+  await confirmFolder(db, folder, 'another')
+  const settings = {
+    ...{ BERTH_DATA: folder, DATABASE_URL: url, BERTH_MASTER_KEY: masterKey, TEMPORAL_ADDRESS: '127.0.0.1:1' },
+    ...{ HOST_NAME: 'right', HOST_FIREWALL: 'off', HOST_QUOTA: 'off' },
+  }
+  return { db, folder, settings }
+}
+
+test('a process whose object store is another installation’s ends and says what to do', async t => {
+  t.timeout(120_000)
+  const { db, folder, settings } = await rightFolder()
+  const store = await filesystemStore(join(folder, 'objects'))
+  await store.put(installationMark, Readable.from([Buffer.from('{"id":"of-before"}')], { objectMode: false }))
+  for (const name of ['api', 'worker', 'host'] as const) {
+    const entry = startEntry(name, settings)
+    const end = await Promise.race([entry.ended, entry.ready.then(() => 'it is ready')])
+    await entry.kill('SIGKILL')
+    t.is(end, 1, entry.output())
+    t.regex(entry.output(), /The object store belongs to installation of-before, .+ berth adopt --yes/)
+  }
+  t.is(await db('hosts').where({ id: 'right' }).first(), undefined, 'nothing was written')
+})
+
+test('a host whose own folder is another installation’s ends and says what to do', async t => {
+  t.timeout(120_000)
+  const { db, folder, settings } = await rightFolder()
+  const own = join(folder, 'hosts/right')
+  mkdirSync(own, { recursive: true })
+  writeFileSync(join(own, 'installation.json'), '{"id":"of-before"}')
+  const entry = startEntry('host', settings)
+  const end = await Promise.race([entry.ended, entry.ready.then(() => 'it is ready')])
+  await entry.kill('SIGKILL')
+  t.is(end, 1, entry.output())
+  t.true(entry.output().includes(`The data folder ${own} belongs to installation of-before`), entry.output())
+  t.is(await db('hosts').where({ id: 'right' }).first(), undefined, 'nothing was written')
+})
+
 test('the API does not wait for a database that is away', async t => {
   const db = openDatabase({ url: 'postgres://nobody@127.0.0.1:1/none', pool: 1 })
   const config = parseConfig({ BERTH_DATA: root }, '/')

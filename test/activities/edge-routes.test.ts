@@ -1,0 +1,81 @@
+import test from 'ava'
+import { edgeActivities } from '../../activities/edge-routes.ts'
+import { recordStarted } from '../../db/apps.ts'
+import { beginBoot } from '../../db/host-boots.ts'
+import { claimNextFor } from '../../db/operation-claims.ts'
+import { enqueue } from '../../db/operations.ts'
+import { asActivity } from '../kit/activity-context.ts'
+import { testDatabase } from '../kit/database.ts'
+import { fakeEdge } from '../kit/edge.fake.ts'
+import { rows } from '../kit/rows.ts'
+
+const database = testDatabase()
+
+/** A web application of a host of its own, which run `lane` starts, on a machine that is in boot `now`. */
+async function scene(hostId: string) {
+  const { db } = await database
+  const make = rows(db)
+  await make.host(hostId)
+  const { app, operationId } = await make.app((await make.user()).id)
+  await db('operations').where({ id: operationId }).update({ state: 'success' })
+  await db('apps').where({ id: app.id }).update({ release: 1, host_id: hostId })
+  const { id } = await enqueue(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: 'test' })
+  await claimNextFor(db, app.id, { run: 'lane', step: 1 }, [])
+  const edge = fakeEdge()
+  const activities = edgeActivities(edge, db, {
+    appsDomain: 'apps.test',
+    machine: { bootId: 'now', owns: () => true },
+  })
+  const release = { appId: app.id, number: 1, operationId: id } as never
+  const step = <T>(work: () => Promise<T>) => asActivity({ run: 'lane', step: 5 }, work)
+  const told = { hostPort: 4000, hostAddress: '127.0.0.1' }
+  return {
+    ...{ db, edge },
+    switchRoute: (bootId?: string) => step(() => activities.switchRoute(release, { ...told, bootId })),
+    routeStands: () => step(() => activities.routeStands(release)),
+    started: (bootId: string) =>
+      recordStarted(db, app.id, { ...told, release: 1, containerId: 'c1', startedAt: new Date(), bootId }),
+    port: async () => (await edge.listRoutes())[0]?.port,
+  }
+}
+
+test('a lane that was told of a port of an earlier boot sends nobody there', async t => {
+  const { db, switchRoute, port } = await scene('told')
+  await beginBoot(db, 'told', 'now')
+  await switchRoute('before')
+  t.is(await port(), 0)
+  await switchRoute('now')
+  t.is(await port(), 4000)
+  await switchRoute('before')
+  t.is(await port(), 0)
+})
+
+test('before a host has told of the boot that its machine is in, none of its ports is believed', async t => {
+  const { db, started, switchRoute, routeStands, port } = await scene('behind')
+  await beginBoot(db, 'behind', 'before')
+  await started('before')
+  for (const bootId of ['before', 'now', undefined]) {
+    await switchRoute(bootId)
+    t.is(await port(), 0, bootId)
+  }
+  await routeStands()
+  t.is(await port(), 0, 'what its row says')
+  await beginBoot(db, 'behind', 'now')
+  await started('now')
+  await routeStands()
+  t.is(await port(), 4000)
+})
+
+test('a boot that begins while a route is set is seen after it', async t => {
+  const { db, edge, switchRoute, port } = await scene('meanwhile')
+  await beginBoot(db, 'meanwhile', 'now')
+  const { setRoute } = edge
+  edge.setRoute = async route => {
+    edge.setRoute = setRoute
+    await setRoute(route)
+    t.is(await port(), 4000)
+    await beginBoot(db, 'meanwhile', 'next')
+  }
+  await switchRoute('now')
+  t.is(await port(), 0)
+})
