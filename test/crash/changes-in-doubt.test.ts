@@ -1,13 +1,13 @@
 import test from 'ava'
 import { endpoints } from '../../api/app.ts'
 import { blobEndpoints } from '../../api/v1/endpoints.ts'
-import { type Db, openDatabase } from '../../db/database.ts'
+import { openDatabase } from '../../db/database.ts'
 import { inDoubt } from '../../policy/errors.ts'
 import { openApiFor, type TestApi } from '../kit/api.ts'
 import { testDatabase } from '../kit/database.ts'
 import { type Loss, type Manner, type PostgresLine, postgresLine } from '../kit/postgres-line.ts'
 import { rows } from '../kit/rows.ts'
-import { changes } from './change-kit.ts'
+import { changes, stored } from './change-kit.ts'
 
 /** What the list leaves out, and why. */
 const others: Record<string, string> = {
@@ -54,24 +54,6 @@ test.serial.after.always('end them', async t => {
   for (const step of undo.reverse()) await step()
   t.deepEqual(api?.breaches ?? [], [])
 })
-
-/** Counters, leases and what is swept: these change with a request that does nothing, too. */
-const aside = ['rate_limits', 'audit', 'blob_leases', 'quota_leases', 'blob_usage', 'usage_deltas', 'segments', 'hosts']
-
-/** Everything that is stored, table by table. */
-async function stored(db: Db): Promise<Record<string, string[]>> {
-  const { rows: tables } = await db.raw(`select tablename as name from pg_tables where schemaname = 'public'`)
-  const told = tables
-    .map(({ name }: { name: string }) => name)
-    .filter((name: string) => !aside.includes(name))
-    .map(async (name: string) => {
-      // A wrong try is counted whether the command is done or not.
-      const line = `(to_jsonb(t) - 'attempts')::text as line`
-      const { rows: lines } = await db.raw(`select ${line} from ?? t order by 1`, [name])
-      return [name, lines.map((row: { line: string }) => row.line)]
-    })
-  return Object.fromEntries(await Promise.all(told))
-}
 
 test('every endpoint that changes something is in the list, or says why not', t => {
   const changing = [...endpoints, ...blobEndpoints].filter(({ method, changes }) => method !== 'GET' || changes)

@@ -35,6 +35,9 @@ export const storing: Pick<Trap, 'at' | 'after'> = { at: /COMMIT;/, after: /inse
 export const confirming = (kind: Kind): Pick<Trap, 'at' | 'after'> =>
   kind === 'push' ? { at: /COMMIT;/, after: /deploys\.settle/ } : { at: /acceptance\.confirm/ }
 
+/** What is answered at once; a command waits for its end, which nobody can tell it of while there is no line. */
+export const told: readonly Kind[] = ['push', 'commit', 'creation', 'creation with a key']
+
 const operationOf = {
   push: 'deploy',
   commit: 'deploy',
@@ -177,6 +180,7 @@ export class Wish {
 /** A snapshot that can be restored. */
 async function goodSnapshot(db: Db, appId: string, ownerId: string) {
   const { id } = await operations.enqueue(db, { targetId: appId, kind: 'snapshot', ownerId, actor: ownerId })
+  await operations.claimNext(db, appId)
   await operations.finish(db, id, { state: 'success' })
   const snapshot = {
     id: newVersionId(),
@@ -195,11 +199,15 @@ async function goodSnapshot(db: Db, appId: string, ownerId: string) {
   return { snapshotId: snapshot.name, versionId: snapshot.id }
 }
 
-/** An API of its own for each kind, so that each has its own line. */
-export async function apisOfKinds(database: TestDatabase, undo: (() => Promise<unknown>)[]) {
+/** An API of its own for each kind, so that each has its own line; in Postgres it goes by the name of the kind. */
+export async function apisOfKinds(
+  database: TestDatabase,
+  undo: (() => Promise<unknown>)[],
+  { statementTimeoutMs = 1000, pool = 5 } = {},
+) {
   const made = kinds.map(async kind => {
     const line = await postgresLine(database.url)
-    const db = openDatabase({ url: line.url, pool: 5, statementTimeoutMs: 1000 })
+    const db = openDatabase({ url: line.url, pool, statementTimeoutMs, applicationName: kind })
     undo.push(
       () => line.close(),
       () => db.destroy(),

@@ -4,7 +4,7 @@ import type { Answer } from '../kit/api.ts'
 import { testDatabase } from '../kit/database.ts'
 import type { Trap } from '../kit/postgres-line.ts'
 import { rows } from '../kit/rows.ts'
-import { apisOfKinds, confirming, storing, Wish } from './commit-kit.ts'
+import { apisOfKinds, confirming, storing, told, Wish } from './commit-kit.ts'
 
 const database = testDatabase()
 const undo: (() => Promise<unknown>)[] = []
@@ -88,9 +88,6 @@ async function alone(t: ExecutionContext, wish: Wish, trap: Pick<Trap, 'at' | 'a
   t.log(wish.kind, answer.status)
   return answer
 }
-
-/** What is answered at once; a command waits for its end, which nobody can tell it of while there is no line. */
-const told = ['push', 'commit', 'creation', 'creation with a key']
 
 test.serial('a commit whose answer is lost, and nobody to ask what became of it: 503, and nothing ever happens', t =>
   everyKind(t, async wish => {

@@ -9,14 +9,26 @@ import { type Entry, startEntry } from '../kit/entry.ts'
 import { startGitServer } from '../kit/git-server.ts'
 import { type TestPlatform, testPlatform } from '../kit/platform.ts'
 import { nodeProgram, slowProgram } from '../kit/programs.ts'
-import { type Relay, relayTo } from '../kit/relay.ts'
+import { type Relay, type RelayMode, relayTo } from '../kit/relay.ts'
 import { testTemporal } from '../kit/temporal.ts'
 import { workflowBundle } from '../kit/workflow-bundle.ts'
 import { zipOf } from '../kit/zips.ts'
 import { type Linked, linked } from './deploy-crash-kit.ts'
 
-export const services = ['Postgres', 'Temporal', 'Docker'] as const
-export type Service = (typeof services)[number]
+const services = ['Postgres', 'Temporal', 'Docker'] as const
+type Service = (typeof services)[number]
+
+/** What can be away: one service; or all at once, as Postgres hangs, Temporal is cut off and the host process stands still. */
+export const outages = [...services, 'everything at once'] as const
+type Outages = (typeof outages)[number]
+
+interface Fault {
+  name: Outages
+  /** What people and providers are answered meanwhile. */
+  answer: 200 | 503
+  begin(): Promise<void>
+  end(): Promise<void>
+}
 
 /**
  * A platform of processes, each of which reaches Postgres, Temporal and the engine over lines that can be cut: to them a service
@@ -61,11 +73,39 @@ export async function outageKit() {
     await rm(folder, { recursive: true, force: true })
   })
 
-  return async (t: ExecutionContext, service: Service, seconds: number): Promise<void> => {
+  const mode = (service: Service, next: RelayMode) => (lines.get(service) as Relay).mode(next)
+  const one = (name: Service): Fault => ({
+    name,
+    answer: name === 'Postgres' ? 503 : 200,
+    begin: () => mode(name, 'cut'),
+    end: () => mode(name, 'pass'),
+  })
+  const three: Fault = {
+    name: outages[3],
+    answer: 503,
+    async begin() {
+      hostProcess().child.kill('SIGSTOP')
+      await mode('Temporal', 'cut')
+      await mode('Postgres', 'hang')
+    },
+    // The host wakes first: nobody can tell it whether it still is the host.
+    async end() {
+      const { child, output } = hostProcess()
+      const said = output().length
+      child.kill('SIGCONT')
+      const unsure = async () => output().slice(said).includes('the lease of the host was not renewed')
+      await (await started).until(unsure, 60, 'the host asks for its lease')
+      await mode('Temporal', 'pass')
+      await mode('Postgres', 'pass')
+    },
+  }
+  const hostProcess = () => processes[1]!.current()
+
+  return async (t: ExecutionContext, name: Outages, seconds: number): Promise<void> => {
     const platform = await started
     const app = await linked(platform, git)
     const outage = new Outage(t, platform, app, url)
-    await outage.survive(service, seconds, lines.get(service) as Relay)
+    await outage.survive(name === three.name ? three : one(name as Service), seconds)
     t.log(`started again: ${processes.map(process => process.restarts()).join(', ')}`)
   }
 }
@@ -86,6 +126,7 @@ function kept(start: () => Entry) {
   })()
   return {
     ready: entry.ready,
+    current: () => entry,
     restarts: () => restarts,
     async end() {
       ending = true
@@ -95,7 +136,7 @@ function kept(start: () => Entry) {
   }
 }
 
-/** One service that is stopped in the middle of a deploy, with a push and a commit meanwhile. */
+/** Something that is away in the middle of a deploy, with a push and a commit meanwhile. */
 class Outage {
   constructor(
     readonly t: ExecutionContext,
@@ -107,17 +148,16 @@ class Outage {
     repository.hook = { url: url + hook, provider: 'github' }
   }
 
-  async survive(service: Service, seconds: number, line: Relay): Promise<void> {
+  async survive({ name, answer: away, begin, end }: Fault, seconds: number): Promise<void> {
     const { t, platform, app } = this
     const begun = await app.repository.push(slowProgram('begun before', 5).files)
     t.is(begun.reply?.status, 200, begun.reply?.text)
     const building = async () => (await platform.remains()).containers.includes(`berth-${app.id}-2-build`)
     await platform.until(building, 60, 'it is being built')
 
-    await line.mode('cut')
+    await begin()
     const back = Date.now() + seconds * 1000
-    const away = service === 'Postgres' ? 503 : 200
-    app.repository.hook = { url: this.url + app.hook, provider: 'github', deliveryId: `while ${service} is away` }
+    app.repository.hook = { url: this.url + app.hook, provider: 'github', deliveryId: `while ${name} is away` }
     const { reply } = await app.repository.push(nodeProgram('pushed meanwhile').files)
     t.is(reply?.status, away, reply?.text)
     t.is((await this.commit()).status, away)
@@ -127,15 +167,15 @@ class Outage {
       t.is((await this.deployments({ state: 'success' })).length, 0, 'nothing is told to be done')
       await sleep(1000)
     }
-    const stored = service === 'Postgres' ? 1 : 3
+    const stored = away === 503 ? 1 : 3
     t.is((await this.deployments()).length, stored, 'a 503 has left no trace, a 200 is a deployment')
 
-    await line.mode('pass')
+    await end()
     const served = async () => (await this.ask('GET', '/deployments')).status === 200
     await platform.until(served, 30, 'the API answers again')
     const again = await app.repository.deliver()
-    t.regex(again.text, service === 'Postgres' ? /^queued:/ : /^duplicate:/)
-    if (service === 'Postgres') t.is((await this.commit()).status, 200)
+    t.regex(again.text, away === 503 ? /^queued:/ : /^duplicate:/)
+    if (away === 503) t.is((await this.commit()).status, 200)
     await this.deployedOnce()
   }
 

@@ -1,31 +1,24 @@
-import test from 'ava'
+import test, { type ExecutionContext } from 'ava'
+import { heldCall } from '../../api/command.ts'
 import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../../cli/test-postgres.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
+import { acceptance } from '../../policy/acceptance.ts'
+import { inDoubt } from '../../policy/errors.ts'
 import { Supervisor } from '../../workers/supervisor.ts'
 import { openApiFor } from '../kit/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { postgresLine } from '../kit/postgres-line.ts'
 import { rows } from '../kit/rows.ts'
-import { Wish } from './commit-kit.ts'
+import { changes, stored } from './change-kit.ts'
+import { apisOfKinds, storing, told, Wish } from './commit-kit.ts'
 
 const undo: (() => Promise<unknown>)[] = []
-test.after.always('end everything', async () => {
-  for (const step of undo.reverse()) await step()
-})
+/** Its commits wait for nobody. */
+let db: Db
+/** As the product’s: its commits wait for the standby. */
+let url: string
 
-/** Whether a commit waits for the standby now. */
-async function stalled(db: Db): Promise<boolean> {
-  const { rows } = await db.raw(`select 1 from pg_stat_activity where wait_event = 'SyncRep'`)
-  return rows.length > 0
-}
-
-async function standbys(db: Db, names: string): Promise<void> {
-  await db.raw(`alter system set synchronous_standby_names = '${names}'`)
-  await db.raw('select pg_reload_conf()')
-}
-
-test('a synchronous standby that is away: a push is answered 503, and is nothing when the standby is back', async t => {
-  t.timeout(180_000)
+test.serial.before('a cluster of its own, whose standby can be away', async t => {
+  t.timeout(120_000)
   const folder = throwAwayFolder()
   const supervisor = new Supervisor({ runFolder: `${folder}/run`, logFolder: `${folder}/logs`, say: () => {} })
   process.once('exit', () => supervisor.kill())
@@ -33,38 +26,176 @@ test('a synchronous standby that is away: a push is answered 503, and is nothing
     await supervisor.stop()
     removeThrowAway(folder)
   })
-  const url = new URL((await startTestPostgres(supervisor, folder, () => {})).adminUrl)
-  url.pathname = `/${templateDatabase}`
-  // The commits of the test itself wait for nobody.
-  const opened = (commit: string) => {
-    const with_ = new URL(url)
-    with_.searchParams.set('options', `-c synchronous_commit=${commit}`)
-    const db = openDatabase({ url: with_.href, pool: 4, statementTimeoutMs: 2500 })
-    undo.push(() => db.destroy())
-    return { db, url: with_.href }
+  const { adminUrl } = await startTestPostgres(supervisor, folder, () => {})
+  const committing = (how: string) => {
+    const own = new URL(adminUrl)
+    own.pathname = `/${templateDatabase}`
+    own.searchParams.set('options', `-c synchronous_commit=${how}`)
+    return own.href
   }
-  const near = opened('local')
-  const { db } = near
+  url = committing('on')
+  db = opened({ url: committing('local'), pool: 20 })
   await rows(db).host('h1', { memoryMb: 1_000_000 })
   await db('hosts').update({ last_seen_at: '2100-01-01' })
-  const line = await postgresLine(url.href)
-  undo.push(() => line.close())
-  const api = await openApiFor(near, { parts: () => ({ db: opened('on').db }) }, undo)
-  const wish = await new Wish('push', line, api).begin()
-
-  await standbys(db, 'away')
-  const probe = opened('on').db
-  await comesTrue(async () => {
-    void probe
-      .raw(`insert into settings (name, value) values ('probe', '1') on conflict (name) do update set value = '2'`)
-      .catch(() => {})
-    return stalled(db)
-  })
-  const answer = await wish.ask()
-  t.is(answer.status, 503, answer.text)
-  t.true(await stalled(db), 'it is on its way')
-
-  await standbys(db, '')
-  await comesTrue(async () => !(await stalled(db)))
-  await wish.undone(t)
 })
+test.after.always('end everything', async () => {
+  for (const step of undo.reverse()) await step()
+})
+
+const product = { ...acceptance }
+test.serial.afterEach.always('the standby is back, with the deadlines of the product', async () => {
+  Object.assign(acceptance, product)
+  await back()
+})
+
+function opened(options: Parameters<typeof openDatabase>[0]): Db {
+  const made = openDatabase(options)
+  undo.push(() => made.destroy())
+  return made
+}
+
+/** Who waits for the standby now. */
+async function waiting(): Promise<string[]> {
+  return (await db('pg_stat_activity').where({ wait_event: 'SyncRep' }).pluck('application_name')).toSorted()
+}
+
+async function standbys(names: string): Promise<void> {
+  await db.raw(`alter system set synchronous_standby_names = '${names}'`)
+  await db.raw('select pg_reload_conf()')
+}
+
+/** From here on every commit waits. */
+async function away(): Promise<void> {
+  await standbys('away')
+  const probe = openDatabase({ url, pool: 1, statementTimeoutMs: 500, applicationName: 'probe' })
+  const commit = `insert into settings (name, value) values ('probe', '1') on conflict (name) do update set value = '2'`
+  await comesTrue(async () => {
+    void probe.raw(commit).catch(() => {})
+    return (await waiting()).includes('probe')
+  })
+  await probe.destroy()
+}
+
+async function back(): Promise<void> {
+  await standbys('')
+  // One that waits no more is seen a moment later, when it has let go of its number.
+  const open = db('pg_stat_activity').where({ wait_event: 'SyncRep' }).orWhereNotNull('backend_xid')
+  await comesTrue(async () => (await open.clone().pluck('pid')).length === 0)
+}
+
+/** One after the other, as each makes an application on the only host. */
+async function begun(apis: Awaited<ReturnType<typeof apisOfKinds>>): Promise<Wish[]> {
+  const wishes: Wish[] = []
+  for (const { kind, line, api } of apis) wishes.push(await new Wish(kind, line, api).begin())
+  return wishes
+}
+
+/** Resolves when something of each waits for the standby. */
+async function onTheirWay(wishes: Wish[]): Promise<void> {
+  await comesTrue(async () => {
+    const names = await waiting()
+    return wishes.every(({ kind }) => names.includes(kind))
+  })
+}
+
+async function refusedAndNothing(t: ExecutionContext, wishes: Wish[]): Promise<void> {
+  await away()
+  const answers = await Promise.all(wishes.map(wish => wish.ask()))
+  for (const [n, { kind }] of wishes.entries()) t.is(answers[n]!.status, 503, `${kind}: ${answers[n]!.text}`)
+  await onTheirWay(wishes)
+  await back()
+  await Promise.all(wishes.map(wish => wish.undone(t)))
+}
+
+test.serial(
+  'a synchronous standby that is away: what is asked for is answered 503, and is nothing when the standby is back',
+  async t => {
+    t.timeout(240_000)
+    const wishes = await begun(await apisOfKinds({ db, url }, undo, { statementTimeoutMs: 2500 }))
+    const last = wishes.pop() as Wish // no two creations at once: one that waits has the rows of the hosts
+    await refusedAndNothing(t, wishes)
+    await refusedAndNothing(t, [last])
+  },
+)
+
+test.serial(
+  'a standby that goes away once a commit is answered: what is answered 200 is done once when the standby is back',
+  async t => {
+    t.timeout(240_000)
+    // An answer that is held here for long is not missed: the standby is away by the time that it comes.
+    const patient = { statementTimeoutMs: 60_000, pool: 10 }
+    const apis = await apisOfKinds({ db, url }, undo, patient)
+    for (const { api } of apis)
+      Object.assign(api.parts, { patience: { ...heldCall, claimMs: 150_000, holdMs: 150_000 } })
+    const wishes = await begun(apis)
+    Object.assign(acceptance, { push: { ...product.push, answerMs: 60_000, commitMs: 60_000 } })
+    const held = wishes.map(({ line }) => line.trap({ ...storing, manner: 'held', loss: 'answered' }))
+    const asked = wishes.map(wish => wish.ask())
+    await Promise.all(held)
+    await away()
+    await Promise.all(wishes.map(({ line }) => line.release()))
+    const relay = setInterval(() => wishes.forEach(wish => void wish.wake()), 500)
+    t.teardown(() => clearInterval(relay))
+
+    const answered = async (kind: string, n: number) => {
+      const answer = await asked[n]!
+      t.is(answer.status, 200, `${kind}: ${answer.text}`)
+    }
+    const some = [...wishes.entries()].filter(([, { kind }]) => told.includes(kind))
+    await Promise.all(some.map(([n, { kind }]) => answered(kind, n)))
+    await onTheirWay(wishes)
+    for (const wish of wishes) t.is((await wish.operations())[0]?.state, 'accepting', wish.kind)
+    await back()
+    await Promise.all(wishes.map(({ kind }, n) => answered(kind, n)))
+    for (const wish of wishes) await wish.confirmed()
+    await Promise.all(wishes.map(wish => wish.done(t)))
+  },
+)
+
+/** One of each wire, and of each way in which something is written; and where what they write is. */
+const plain = [
+  'apps.envs.merge',
+  'workspaces.create',
+  'shares.create',
+  'objects.update',
+  'objects.upload small',
+  'rules.save',
+]
+const tables = ['app_variables', 'apps', 'blob_rules', 'object_parts', 'objects', 'shares', 'workspaces']
+
+for (const [patience, statementTimeoutMs, status] of [
+  ['longer than anybody waits', 2500, 503],
+  ['for a moment', 60_000, 200],
+] as const)
+  test.serial(
+    `a synchronous standby that is away ${patience}: a change is answered ${status}, and is there when it is back`,
+    async t => {
+      t.timeout(120_000)
+      const own = opened({ url, pool: 30, statementTimeoutMs, applicationName: 'changes' })
+      const api = await openApiFor({ db, url }, { parts: () => ({ db: own }) }, undo)
+      const asks = []
+      for (const name of plain) asks.push(await changes[name]!(api, await api.makeUser()))
+      const before = await stored(db)
+      await away()
+      let answered = 0
+      const asked = asks.map(ask => ask().finally(() => answered++))
+      await comesTrue(async () => (await waiting()).filter(name => name === 'changes').length >= plain.length)
+      if (status === 503)
+        for (const [n, name] of plain.entries()) {
+          const answer = await asked[n]!
+          t.is(answer.status, 503, `${name}: ${answer.text}`)
+          t.is(answer.body.message, inDoubt, name)
+        }
+      t.deepEqual(await stored(db), before, 'nothing is seen of it yet')
+      if (status === 200) t.is(answered, 0, 'and nobody is told that it is done')
+      await back()
+      if (status === 200)
+        for (const [n, name] of plain.entries()) {
+          const answer = await asked[n]!
+          t.true(answer.status < 300, `${name}: ${answer.text}`)
+        }
+      const after = await stored(db)
+      const changed = Object.keys(after).filter(table => after[table]!.join() !== before[table]!.join())
+      t.deepEqual(changed.toSorted(), tables, 'all of it is there, and nothing else')
+    },
+  )
