@@ -72,7 +72,7 @@ export function appHostActivities(host: AppHostOptions) {
     const folders = foldersOf(release)
     const uid = ownerUid(release)
     const { version, values } = await host.variables(release)
-    await volumes.ensure(release.appId, release.diskMb, uid)
+    await volumes.ensure(release.appId, release.diskMb, uid, 'before')
     const dependencies = await dependenciesOf(volumes.path(release.appId), release.number)
     const disk = await host.disk?.(release.appId)
     const places = { files: folders.files, dependencies }

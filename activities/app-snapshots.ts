@@ -78,7 +78,7 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
     const mine = fenced(db)
     const belongings = { config: configOf(app), variablesVersion: app.variables_version }
     await mine(operationId, trx => recordBelongings(trx, row.id, belongings))
-    await volumes.ensure(release.appId, release.diskMb, host.sharedUid ?? release.uid)
+    await volumes.ensure(release.appId, release.diskMb, host.sharedUid ?? release.uid, 'before')
     const segmentId = await segments.draw(db)
     const fresh = setInterval(() => void segments.stillDrawn(db, segmentId).catch(() => {}), drawAgainMs)
     try {

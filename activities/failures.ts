@@ -6,6 +6,7 @@ import { ImageOnItsWay } from './image-wait.ts'
 import { BodyNotFound } from './object-store.ts'
 import { OverlayRefused } from './overlay.ts'
 import { SnapshotCorrupt, SnapshotRefused } from './snapshots.ts'
+import { VolumeLost } from './volume.ts'
 
 /** A failure with a catalogue code that trying again cannot mend. */
 export function refusal(code: string, message: string): ApplicationFailure {
@@ -19,6 +20,7 @@ export function withCode(error: unknown): unknown {
   if (error instanceof SnapshotRefused) return refusal('ACTION_FAILED', error.message)
   if (error instanceof SnapshotCorrupt) return refusal('SNAPSHOT_CORRUPT', error.message)
   if (error instanceof NoSpaceLeft) return refusal('CONTAINER_INSUFFICIENT_DISK_SPACE', error.message)
+  if (error instanceof VolumeLost) return refusal('ACTION_FAILED', error.message)
   if (error instanceof OverlayRefused) return refusal('DEPLOY_FAILED', error.message)
   if (error instanceof ImageUnavailable) return refusal('DEPLOY_FAILED', error.message)
   if (error instanceof BodyNotFound)

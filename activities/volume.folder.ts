@@ -2,7 +2,7 @@ import { chmod, chown, lstat, mkdir, readdir, rename, stat, statfs } from 'node:
 import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 import { removeVolume } from './app-trash.ts'
 import { NoSpaceLeft } from './container-host.ts'
-import type { Volumes } from './volume.ts'
+import { VolumeLost, type Volumes } from './volume.ts'
 
 /** Free space in MB that a host keeps whatever is asked of it. */
 const keepFreeMb = 64
@@ -15,10 +15,11 @@ export function folderVolumes(root: string): Volumes {
   return {
     quota: 'checked',
     path,
-    async ensure(appId, _sizeMb, uid) {
+    async ensure(appId, _sizeMb, uid, made = 'now') {
       await makeRoot(root)
       await moveUnless(aside(appId), path(appId))
       const present = await stat(path(appId)).catch(() => null)
+      if (!present && made === 'before') throw new VolumeLost(appId)
       if (!present) await demandSpace(root)
       await layOut(path(appId), uid)
     },

@@ -2,7 +2,7 @@ import { access, mkdir, open, readdir, readFile, rename, rm, rmdir, stat, statfs
 import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 import { NoSpaceLeft } from './container-host.ts'
 import { checkedId, demandSpace, keepToItself, layOut, makeRoot, moveUnless } from './volume.folder.ts'
-import type { Volumes } from './volume.ts'
+import { VolumeLost, type Volumes } from './volume.ts'
 
 const suffix = '.ext4'
 const megabyte = 1024 * 1024
@@ -18,6 +18,8 @@ export function loopVolumes(root: string): Volumes {
   const aside = (appId: string) => `${root}/strays/${checkedId(appId)}${suffix}`
 
   async function mountImage(appId: string): Promise<void> {
+    // Somebody has removed the file below a mount, or put another in its place: that one counts.
+    for (const device of await devices(path(appId))) if (await isRemoved(device)) await unmount(path(appId))
     if ((await devices(path(appId))).length > 0) return
     await makeRoot(`${root}/mounts`)
     await mkdir(path(appId), { recursive: true, mode: 0o700 })
@@ -41,10 +43,12 @@ export function loopVolumes(root: string): Volumes {
     path,
     list,
 
-    async ensure(appId, sizeMb, uid) {
+    async ensure(appId, sizeMb, uid, made = 'now') {
       await mkdir(`${root}/images`, { recursive: true, mode: 0o700 })
       await moveUnless(aside(appId), image(appId))
       const present = await stat(image(appId)).catch(() => null)
+      // A mount of a file that was removed still has its files: they can be saved as long as it stands.
+      if (!present && made === 'before') throw new VolumeLost(appId)
       // What is there already starts also on a full disk.
       if (!present) {
         await demandSpace(root)
@@ -173,6 +177,12 @@ async function devices(mountPoint: string): Promise<string[]> {
     .map(line => line.split(' '))
     .filter(fields => fields[1] === place)
     .map(fields => fields[0] ?? '')
+}
+
+/** Whether the file behind a loop device has no name any more. */
+async function isRemoved(device: string): Promise<boolean> {
+  const file = await readFile(`/sys/block/${device.replace('/dev/', '')}/loop/backing_file`, 'utf8').catch(() => '')
+  return file.trimEnd().endsWith(' (deleted)')
 }
 
 async function command(program: string, args: string[]): Promise<void> {

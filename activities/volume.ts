@@ -1,3 +1,17 @@
+/** A disk that should hold an application's files is not at its host. */
+export class VolumeLost extends Error {
+  override name = 'VolumeLost'
+  constructor(appId: string, options?: ErrorOptions) {
+    super(
+      `The files of application ${appId} are not at its host any more. Bring its disk back, or restore a snapshot.`,
+      options,
+    )
+  }
+}
+
+/** `before`: it holds files that a deploy has brought, so an empty one in its place would be a loss that nobody is told of. */
+export type Made = 'now' | 'before'
+
 /**
  * The disk space of one application on one host: a folder that, where the host can, is a file system of its own with a
  * fixed size (a sparse file, loop-mounted). Layout inside: `files/` is mounted at /app, `releases/<n>/` holds what a release
@@ -8,8 +22,11 @@ export interface Volumes {
   readonly quota: 'enforced' | 'checked'
   /** Root folder of the application; the same for the same id, always. */
   path(appId: string): string
-  /** Creates or adopts, also what was set aside; mounted on return. `uid` owns `files/`. Rejects with NoSpaceLeft (container-host.ts). */
-  ensure(appId: string, sizeMb: number, uid: number): Promise<void>
+  /**
+   * Creates or adopts, also what was set aside; mounted on return. `uid` owns `files/`.
+   * Rejects with NoSpaceLeft (container-host.ts), and with VolumeLost when one that was `made` before is not there.
+   */
+  ensure(appId: string, sizeMb: number, uid: number, made?: Made): Promise<void>
   /** Unmounts it and puts it where `list` does not see it, whole, until it is brought back or removed; missing is success. */
   setAside(appId: string): Promise<void>
   /** Mounted on return when it was set aside; otherwise nothing is done. */

@@ -1,11 +1,13 @@
 import { Client, Connection } from '@temporalio/client'
 import { type Logger, pino } from 'pino'
 import type { Config } from '../policy/config.ts'
+import { logOutput } from './log-output.ts'
 import { temporalConnection } from './temporal-connection.ts'
 
 /** One JSON line per event on standard output; what may hold a secret is never logged. */
-export function openLog(config: Config, name: string): Logger {
-  return pino({ name, level: config.logLevel, base: { name }, timestamp: pino.stdTimeFunctions.isoTime })
+export function openLog(config: Pick<Config, 'logLevel'>, name: string): Logger {
+  const options = { name, level: config.logLevel, base: { name }, timestamp: pino.stdTimeFunctions.isoTime }
+  return pino(options, logOutput(1))
 }
 
 /** A client that connects when it is first used, so that a process starts while Temporal is still away. */

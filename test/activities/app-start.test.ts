@@ -7,6 +7,7 @@ import { appTurns } from '../../activities/app-turns.ts'
 import { labels } from '../../activities/container-host.ts'
 import { appContainerName } from '../../activities/container-spec.ts'
 import type { Release } from '../../activities/release.ts'
+import { VolumeLost, type Volumes } from '../../activities/volume.ts'
 import { removeApp } from '../../db/app-creation.ts'
 import type { Db } from '../../db/database.ts'
 import { open as openDeployment } from '../../db/deployments.ts'
@@ -64,6 +65,7 @@ async function scene() {
   const engine = new SlowEngine()
   const unused = {} as never
   const removed: string[] = []
+  const disk = { isLost: false }
   const activities = appHostActivities({
     ...{
       db,
@@ -77,7 +79,9 @@ async function scene() {
     },
     volumes: {
       path: () => folder,
-      ensure: async () => {},
+      ensure: async (...[id, , , made]: Parameters<Volumes['ensure']>) => {
+        if (disk.isLost && made === 'before') throw new VolumeLost(id)
+      },
       remove: async (id: string) => void removed.push(id),
     } as never,
     traits: { id: 'h1', runtime: 'runc', configNames: [], buildProxy: null, caBundle: null },
@@ -118,7 +122,7 @@ async function scene() {
     if (kind === 'deploy') await openDeployment(db, deployment)
     return (await claimNextFor(db, app.id, { run: 'lane', step }, []))!.id
   }
-  return { db, app, engine, activities, releaseOf, begin, removed }
+  return { db, app, engine, activities, releaseOf, begin, removed, disk }
 }
 
 const comesTrue = async (ask: () => boolean) => {
@@ -135,6 +139,16 @@ test('what a deletion has left is removed after its operation has ended, and not
   await removeApp(db, app.id)
   await remove(3)
   t.deepEqual(removed, [app.id])
+})
+
+test('an application whose disk is gone is not started with an empty one', async t => {
+  const { engine, activities, releaseOf, begin, disk } = await scene()
+  engine.let()
+  disk.isLost = true
+  const id = await begin('start', 1)
+  const start = asActivity({ run: 'lane', step: 2 }, () => activities.startApp(releaseOf(1, id), { mustStand: true }))
+  await t.throwsAsync(start, { message: /are not at its host any more/ })
+  t.deepEqual(engine.calls, [])
 })
 
 const fails = (db: Db, id: string) => finish(db, id, { state: 'error', code: 'ACTION_FAILED' })

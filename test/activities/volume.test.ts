@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process'
-import { chmod, mkdir, mkdtemp, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises'
+import { chmod, copyFile, mkdir, mkdtemp, readdir, rename, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { promisify } from 'node:util'
 import test from 'ava'
 import { NoSpaceLeft } from '../../activities/container-host.ts'
 import { folderVolumes } from '../../activities/volume.folder.ts'
 import { loopVolumes } from '../../activities/volume.loop.ts'
+import { VolumeLost } from '../../activities/volume.ts'
 import { openVolumes } from '../../activities/volume-choice.ts'
 import { volumesContract } from '../contracts/volumes.ts'
 
@@ -75,6 +76,30 @@ test.serial('a volume beyond repair does not keep the others down', async t => {
   await volumes.remove('bad')
   await volumes.remove('good')
 })
+
+test.serial(
+  'a file that was removed below its mount is not replaced while it stands, and counts once it is back',
+  async t => {
+    const volumes = loopVolumes(`${root}/loop`)
+    const image = `${root}/loop/images/pulled.ext4`
+    await volumes.ensure('pulled', 16, 10_001)
+    await writeFile(`${volumes.path('pulled')}/files/note`, 'kept')
+    await run('sync', ['-f', volumes.path('pulled')])
+    await copyFile(image, `${root}/copy.ext4`)
+    await rm(image)
+    await t.throwsAsync(volumes.ensure('pulled', 16, 10_001, 'before'), { instanceOf: VolumeLost })
+    t.is((await stat(`${volumes.path('pulled')}/files/note`)).size, 4, 'what is mounted can still be saved')
+    await rename(`${root}/copy.ext4`, image)
+    await volumes.ensure('pulled', 16, 10_001, 'before')
+    t.is((await stat(`${volumes.path('pulled')}/files/note`)).size, 4)
+    t.deepEqual(
+      (await loops()).filter(line => line.includes('pulled')),
+      [image],
+      'and the file that has a name is mounted',
+    )
+    await volumes.remove('pulled')
+  },
+)
 
 test.serial('what a killed attempt left is adopted or made anew', async t => {
   const volumes = loopVolumes(`${root}/loop`)

@@ -3,7 +3,7 @@ import { chmod, mkdir, stat, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
 import type { SerialFn } from 'ava'
-import type { Volumes } from '../../activities/volume.ts'
+import { VolumeLost, type Volumes } from '../../activities/volume.ts'
 
 const run = promisify(execFile)
 
@@ -26,6 +26,18 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
     t.true((await again.list()).includes(app))
     await again.remove(app)
     t.false((await again.list()).includes(app))
+  })
+
+  test(`${name}: one that was made before is adopted, and never replaced by an empty one`, async t => {
+    const app = id()
+    const volumes = await open()
+    await t.throwsAsync(volumes.ensure(app, 16, 10_001, 'before'), { instanceOf: VolumeLost })
+    t.false((await volumes.list()).includes(app))
+    await volumes.ensure(app, 16, 10_001)
+    await volumes.ensure(app, 16, 10_001, 'before')
+    await volumes.setAside(app)
+    await volumes.ensure(app, 16, 10_001, 'before')
+    await volumes.remove(app)
   })
 
   test(`${name}: what runs on the host with the user of one application reads nothing of another's`, async t => {
