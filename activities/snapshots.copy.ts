@@ -38,11 +38,16 @@ export class TreeCopy {
   readonly copied = new Map<string, Copied>()
   readonly #tree: Tree
   readonly #out: ArchiveOutput
+  readonly #mostBytes: number
   #pass = 0
+  /** What this pass may still read. */
+  #leftBytes = 0
 
-  constructor(tree: Tree, out: ArchiveOutput) {
+  /** `mostBytes` is what one pass may read of files; past it `pass` rejects. */
+  constructor(tree: Tree, out: ArchiveOutput, mostBytes: number) {
     this.#tree = tree
     this.#out = out
+    this.#mostBytes = mostBytes
   }
 
   /**
@@ -52,6 +57,7 @@ export class TreeCopy {
   async pass({ since, level }: { since: number; level: number }): Promise<number> {
     const begun = this.#out.position
     this.#pass++
+    this.#leftBytes = this.#mostBytes
     for (const [path, stats] of walk(this.#tree)) {
       const known = this.copied.get(path)
       if (known && isUnchanged(known, stats)) known.pass = this.#pass
@@ -79,6 +85,9 @@ export class TreeCopy {
     try {
       const stats = fs.fstatSync(fd)
       if (!stats.isFile()) return
+      this.#leftBytes -= stats.size
+      if (this.#leftBytes < 0)
+        throw new Error(`The files come to over ${this.#mostBytes} bytes, with their holes and further names.`)
       const draft = this.#draft(stats, 'file', unsafeFrom)
       if (stats.size <= wholeBytes) await this.#keepWhole(path, draft, packWhole(readAt(fd, 0, stats.size), level))
       else

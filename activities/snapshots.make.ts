@@ -1,4 +1,6 @@
+import { statfsSync } from 'node:fs'
 import { runProcess, systemEnvironment } from '../lib/child-process.ts'
+import { snapshotReserveBytes } from '../policy/snapshot-size.ts'
 import { Tree } from './placement.tree.ts'
 import { type Copied, TreeCopy, zipEntry } from './snapshots.copy.ts'
 import { manifestName } from './snapshots.job.ts'
@@ -27,7 +29,8 @@ const levels = { running: 6, paused: 1 } as const
 /** Writes the whole archive. What changed while it was copied is copied again, at last while the program stands still. */
 export async function makeSnapshot({ files, facts, out, pause, resume }: Making): Promise<MadeSnapshot> {
   const tree = new Tree(files, { readOnly: true })
-  const copy = new TreeCopy(tree, out)
+  const { blocks, bsize } = statfsSync(files)
+  const copy = new TreeCopy(tree, out, blocks * bsize + snapshotReserveBytes)
   const pass = async () => copy.pass({ since: await cleanPages(files), level: levels.running })
   let last = await pass()
   for (let more = furtherPasses; more > 0 && last > fewBytes; more--) {

@@ -129,6 +129,14 @@ test('a folder deeper than an archive can tell has no snapshot, and the reason s
   await t.throwsAsync(snapshotTo(archive, port, requestOf(files)), { message: /over 250 folders deep/ })
 })
 
+test('files that come to far more than their disk holds have no snapshot, and the reason says so', async t => {
+  const { files, archive } = places(t)
+  fs.writeFileSync(join(files, 'hole'), '')
+  const { blocks, bsize } = fs.statfsSync(files)
+  fs.truncateSync(join(files, 'hole'), blocks * bsize + 32 * 1024 ** 3)
+  await t.throwsAsync(snapshotTo(archive, port, requestOf(files)), { message: /come to over \d+ bytes/ })
+})
+
 test('an empty folder is a snapshot too', async t => {
   const { files, target, archive } = places(t)
   t.like(await snapshotTo(archive, port, requestOf(files)), { files: 0, bytes: 0 })
