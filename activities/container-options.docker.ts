@@ -17,6 +17,15 @@ const hardened = {
   LogConfig: { Type: 'json-file', Config: { 'max-size': '5m', 'max-file': '2' } },
   // A container has no network of anyone else, so this opens port 80 to a program without root and nothing more.
   Sysctls: { 'net.ipv4.ip_unprivileged_port_start': '0' },
+  MaskedPaths: [
+    // What engines hide when nothing is said: a list of ours takes the place of theirs.
+    ...['acpi', 'asound', 'interrupts', 'kcore', 'keys', 'latency_stats', 'sched_debug', 'scsi', 'timer_list'].map(
+      name => `/proc/${name}`,
+    ),
+    ...['/proc/timer_stats', '/sys/firmware', '/sys/devices/virtual/powercap'],
+    // Names the file behind every loop device of the machine, and with it the applications of all accounts.
+    '/sys/devices/virtual/block',
+  ],
 } as const
 
 /** What an engine with this driver of control groups is asked for. Pure: the test compares the value. */

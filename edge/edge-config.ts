@@ -136,6 +136,9 @@ function proxyLines(): string[] {
     'proxy_http_version 1.1;',
     'proxy_request_buffering off;',
     'proxy_buffering off;',
+    // Programs of strangers answer: these headers would switch buffering on, into files on our disk, or lead the request elsewhere.
+    'proxy_ignore_headers X-Accel-Redirect X-Accel-Expires X-Accel-Limit-Rate X-Accel-Buffering X-Accel-Charset;',
+    'proxy_max_temp_file_size 0;',
     'proxy_buffer_size 16k;',
     'proxy_buffers 4 16k;',
     'proxy_redirect off;',

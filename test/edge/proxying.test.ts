@@ -1,6 +1,9 @@
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, request } from 'node:http'
+import { stat } from 'node:fs/promises'
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { WebSocket, WebSocketServer } from 'ws'
 import { unusedPort } from '../../cli/ports.ts'
@@ -91,6 +94,35 @@ test("an application's own errors pass untouched", async t => {
   })
   t.teardown(origin.stop)
   t.like(await ask(proxy.port, await routed('own', origin.port)), { status: 502, body: 'mine' })
+})
+
+test('an answer gives the proxy no orders: it is neither led elsewhere nor collected in files', async t => {
+  const bytes = 64 * 1024 ** 2
+  let answered: ServerResponse | undefined
+  const origin = await startOrigin((incoming, answer) => {
+    answered = answer
+    if (incoming.url === '/led') return void answer.setHeader('X-Accel-Redirect', '@page').end('the answer')
+    answer.setHeader('X-Accel-Buffering', 'yes').end(Buffer.alloc(bytes))
+  })
+  t.teardown(origin.stop)
+  const host = await routed('orders', origin.port)
+  t.like(await ask(proxy.port, host, { path: '/led' }), { status: 200, body: 'the answer' })
+
+  const temporary = join(proxy.config.dataDir, 'proxy/temporary/proxy')
+  const { mtimeMs } = await stat(temporary)
+  const asked = request({ port: proxy.port, host: address, agent: false, headers: { host } }).end()
+  const [reply] = await once(asked, 'response')
+  // Nobody reads: the proxy has taken everything by then, or takes no more.
+  for (let before = -1; ; ) {
+    const taken = answered?.socket?.bytesWritten ?? 0
+    if (taken === before || answered?.writableFinished) break
+    before = taken
+    await sleep(200)
+  }
+  let read = 0
+  for await (const chunk of reply) read += chunk.length
+  t.is(read, bytes)
+  t.is((await stat(temporary)).mtimeMs, mtimeMs, 'a file was made, and be it for a moment')
 })
 
 test('a WebSocket echoes through the proxy, both ways and in both kinds', async t => {
