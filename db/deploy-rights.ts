@@ -33,10 +33,17 @@ export async function withdrawingDeploys(
   change: () => Promise<unknown>,
 ): Promise<string[]> {
   // Changes of one workspace take turns; whoever is not in it locks nothing.
-  await trx.raw(`select from workspaces w where w.id = :id and ${within} for update`, {
+  const { rows } = await trx.raw(`select w.id from workspaces w where w.id = :id and ${within} for update`, {
     id: workspaceId,
     userId: actor,
   })
+  // As do those of workspaces that share an application: each would else take the other's right for one that stays.
+  if (rows.length > 0)
+    await trx('apps')
+      .whereIn('id', trx('workspace_apps').where({ workspace_id: workspaceId }).select('app_id'))
+      .orderBy('id')
+      .forNoKeyUpdate()
+      .select('id')
   const before = await deployersOf(trx, workspaceId)
   await change()
   const kept = new Set((await stillDeploying(trx, before)).map(keyOf))

@@ -1,18 +1,23 @@
 import test from 'ava'
 import { SignJWT } from 'jose'
+import { githubProvider } from '../../../activities/git-provider.github.ts'
 import { setBlocked } from '../../../db/accounts.ts'
 import { installationsOf } from '../../../db/git-links.ts'
+import { parseConfig } from '../../../policy/config.ts'
 import { deriveKey } from '../../../policy/keys.ts'
 import { mailLocales } from '../../../policy/mail/template.ts'
 import { gitBeginText } from '../../../policy/pages/git-begin.ts'
-import { type Answer, masterKey, type TestUser } from '../../kit/api.ts'
+import { type Answer, masterKey, openApiFor, type TestUser } from '../../kit/api.ts'
 import { testProviderApi } from '../../kit/connected.ts'
+import { testDatabase } from '../../kit/database.ts'
 
 const logged: unknown[] = []
 const keep = (fields: object, message: string) => void logged.push(fields, message)
 const { api, provider } = await testProviderApi({
   parts: () => ({ log: { info: keep, warn: keep, error: keep } }),
 })
+
+const database = testDatabase()
 
 test.afterEach(() => {
   provider.takeOver = () => false
@@ -240,4 +245,42 @@ test.serial('a browser that carries the cookie twice is one where somebody slipp
     `${hers.cookie}; ${hers.cookie}`,
   ])
     for (const state of [hers.state, his.state]) t.is((await comeBack({ state, cookie }, { code: 'any' })).status, 400)
+})
+
+test.serial('with https no other host can have set the cookie, on the way there, back, and with the click', async t => {
+  const undo: (() => Promise<unknown>)[] = []
+  t.teardown(async () => {
+    for (const step of undo.reverse()) await step()
+  })
+  // As it is reached by https; its certificate is the business of what stands before it.
+  const { settings, pem } = provider
+  const { urls } = parseConfig({ BASE_URL: 'https://api.example.com' }, '/')
+  const parts = () => ({ gitProvider: githubProvider(settings, pem) })
+  const secure = await openApiFor(await database, { config: { gitProvider: settings, urls }, parts }, undo)
+  const user = await secure.makeUser()
+  const person = provider.person()
+  const installation = provider.install(person.login, [], person)
+  const begun = await secure.as(user.session).post('/git/connect', '{"installed":true}')
+  const set = begun.headers.get('set-cookie') ?? ''
+  t.regex(set, /^__Host-berth_git_connect=[\w-]+; Path=\/; Secure; /)
+  const own = set.split(';')[0]!
+  const slipped = own.replace('__Host-', '')
+  const state = new URL(begun.body.response.url).searchParams.get('state')!
+  const back = (cookie: string) => {
+    const query = new URLSearchParams({ state, code: provider.code(person) })
+    return secure.as(undefined).get(`/git/connect/callback?${query}`, { cookie })
+  }
+  t.is((await back(slipped)).status, 400)
+  const page = await back(`berth_git_connect=other; ${own}`)
+  t.is(page.status, 200)
+  const click = (cookie: string) =>
+    secure.as(user.session).post('/git/connect/callback', JSON.stringify({ offer: offerIn(page) }), { cookie })
+  t.is((await click(slipped)).body.code, 'INVALID_GRANT')
+  const agreed = await click(own)
+  t.is(agreed.status, 200)
+  t.regex(agreed.headers.get('set-cookie') ?? '', /^__Host-berth_git_connect=; Path=\/; Secure; Max-Age=0/)
+  t.deepEqual(
+    (await installationsOf(secure.db, user.id)).map(({ id }) => id),
+    [installation.id],
+  )
 })

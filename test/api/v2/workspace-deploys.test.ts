@@ -1,8 +1,12 @@
 import test from 'ava'
+import { changeMembers } from '../../../api/workspace-changes.ts'
 import { setBlocked } from '../../../db/accounts.ts'
+import { type Db, transaction } from '../../../db/database.ts'
+import { withdrawingDeploys } from '../../../db/deploy-rights.ts'
 import { bindInstallations } from '../../../db/git-links.ts'
 import type { MemberRole } from '../../../policy/permissions.ts'
 import type { TestUser } from '../../kit/api.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { link, testProviderApi } from '../../kit/connected.ts'
 import { deliver, newCommit } from '../../kit/deliveries.ts'
 import { appEvent, appPush } from '../../kit/git-app-events.ts'
@@ -106,6 +110,46 @@ test.serial('who keeps the right elsewhere, or never had it, changes nothing by 
   t.is((await mails()).length, 0)
   t.is((await send(ana, 'DELETE', '/members', { workspaceId: other.id, memberId: bob.id })).status, 200)
   t.is((await deliver(api(), hook)).status, 404)
+  t.is((await mails()).length, 1)
+})
+
+test.serial('who loses the right in two workspaces at the same moment has lost it', async t => {
+  const made = await shared()
+  const { ana, bob, app, hook, current, mails } = made
+  const other = await makeWorkspace(api().db, ana, { members: [[bob, 'admin']], apps: [app] })
+  const { db, parts } = api()
+  let go = () => {}
+  const mayEnd = new Promise<void>(resolve => {
+    go = resolve
+  })
+  let removed = () => {}
+  const first = new Promise<void>(resolve => {
+    removed = resolve
+  })
+  const remove = (workspaceId: string, trx: Db) =>
+    trx('workspace_members').where({ workspace_id: workspaceId, user_id: bob.id }).delete()
+  // The first one is made, and not committed before the second one has ended, or waits for it.
+  const slow = transaction(db, async trx => {
+    const terms = { keys: parts.config.sealKeys, newAddress: () => 'e'.repeat(64), actor: ana.id }
+    await withdrawingDeploys(trx, { ...terms, workspaceId: made.workspaceId }, () => remove(made.workspaceId, trx))
+    removed()
+    await mayEnd
+  })
+  await first
+  let over = false
+  const quick = changeMembers(parts, { user: ana } as never, other.id, trx => remove(other.id, trx)).then(() => {
+    over = true
+  })
+  await comesTrue(async () => {
+    const { rows } = await db.raw(
+      `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+    )
+    return over || rows.length > 0
+  })
+  go()
+  await Promise.all([slow, quick])
+  t.is((await deliver(api(), hook)).status, 404)
+  t.is((await current()).app, undefined)
   t.is((await mails()).length, 1)
 })
 
