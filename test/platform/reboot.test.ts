@@ -21,7 +21,7 @@ require('node:http').createServer((_, answer) => answer.end(fs.readFileSync('sta
 }
 
 test.serial('a reboot brings every application back to what was wanted of it', async t => {
-  t.timeout(120_000)
+  t.timeout(180_000)
   const platform = await started
   const ana = await platform.api.makeUser()
   const as = platform.api.as(ana)
@@ -45,20 +45,27 @@ test.serial('a reboot brings every application back to what was wanted of it', a
   for (const place of remains.mounts) execFileSync('umount', ['--lazy', place])
   t.is((await platform.remains()).mounts.length, 0)
 
+  // The proxy is away and may remember ports of before: until it has been told, only what has no port is started.
+  const { proxy } = platform.base
+  await proxy.kill('SIGKILL')
   await platform.startHost('a', {}, { bootId: 'another-boot' })
-  await platform.until(async () => (await platform.page(web.domain)).status === 200, 20, 'the web application is back')
-  t.is((await platform.page(web.domain)).body, 'xx', 'with its files')
   const statusOf = async (id: string) => (await as.get(`/v2/apps/${id}/status`)).body.response
-  await platform.until(async () => (await statusOf(background.id)).running, 20, 'so is the one without a port')
+  await platform.until(async () => (await statusOf(background.id)).running, 60, 'the one without a port is back')
+  const queued = platform.db('operations').where({ actor: 'host-watch', target_id: web.id })
+  t.true((await queued).length > 0)
+  const other = await platform.deploy(await platform.api.makeUser(), worker, { SUBDOMAIN: null, MEMORY: '256' })
+  t.false((await bareDocker.getContainer(`berth-${web.id}-1`).inspect()).State.Running)
+  await proxy.start()
+  await platform.until(async () => (await platform.page(web.domain)).status === 200, 60, 'the web application is back')
+  t.is((await platform.page(web.domain)).body, 'xx', 'with its files')
   t.like(await statusOf(background.id), { status: 'running', exit: undefined })
   t.like(await statusOf(stopped.id), { status: 'exited', running: false })
   t.is((await platform.page(stopped.domain)).status, 404)
-  t.deepEqual((await platform.remains()).containers.sort(), remains.containers.sort())
-  const operations = await platform.db('operations').where({ actor: 'host-watch' }).select('kind', 'state')
-  t.deepEqual(operations, [
-    { kind: 'start', state: 'success' },
-    { kind: 'start', state: 'success' },
-  ])
+  t.deepEqual((await platform.remains()).containers.sort(), [...remains.containers, `berth-${other.id}-1`].sort())
+  // One that waited for the proxy for longer than a command may take was begun again.
+  const done = () => platform.db('operations').where({ actor: 'host-watch', state: 'success' }).pluck('kind')
+  await platform.until(async () => (await done()).length >= 2, 30, 'both starts have succeeded')
+  t.deepEqual(await done(), ['start', 'start'])
 })
 
 test.serial(
@@ -67,7 +74,12 @@ test.serial(
     t.timeout(90_000)
     const platform = await started
     const { parts, id } = platform.hosts.get('a')!
-    const before = await platform.remains()
+    // The engine lists networks in an order of its own.
+    const remains = async () => {
+      const { networks, ...others } = await platform.remains()
+      return { ...others, networks: networks.toSorted() }
+    }
+    const before = await remains()
     const ownerId = '1'.repeat(18)
     const release = {
       ...{
@@ -116,9 +128,9 @@ test.serial(
       40,
       'what a deletion left is removed, with its network',
     )
-    t.deepEqual(await platform.remains(), before)
+    t.deepEqual(await remains(), before)
     await parts.volumes.bringBack(release.appId)
-    t.deepEqual(await platform.remains(), before, 'nothing is left aside')
+    t.deepEqual(await remains(), before, 'nothing is left aside')
     t.true(await runs(untouched.name))
   },
 )
