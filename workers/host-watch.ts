@@ -24,6 +24,9 @@ export interface WatchOptions extends StrayOptions {
 
 const gatherMs = 100
 
+/** After so many it is the engine or the database that is away, and the round ends. */
+const failuresInARow = 3
+
 /** Records what happens to containers without an operation, until the signal aborts: exits, reboots, strays. */
 export async function watchHost(options: WatchOptions, signal: AbortSignal): Promise<void> {
   const { engine, hostId, log, everySeconds = 5 } = options
@@ -51,30 +54,44 @@ export async function watchHost(options: WatchOptions, signal: AbortSignal): Pro
 
 /** One comparison of rows and containers. Containers are listed first: one without a row then is a stray for certain. */
 export async function reconcile(options: WatchOptions): Promise<void> {
-  const { db, engine, hostId, bootId } = options
+  const { db, engine, hostId } = options
   const present = await engine.list({ [labels.host]: hostId })
   options.onContainers?.(present)
   await wakePaused(options, present)
   const containers = present.filter(container => container.labels[labels.role] !== 'build')
   const rows = await apps.listAppsOfHost(db, hostId)
   await bringBackStrays(options, containers, rows)
+  // One application that the engine cannot tell of, or not end, keeps none of the others waiting.
+  let failures = 0
   for (const app of rows) {
-    const rebooted = app.boot_id !== bootId
-    const container = containers.find(
-      c => c.labels[labels.app] === app.id && c.labels[labels.release] === String(app.release),
-    )
-    if (container?.running) options.returns?.forget(app.id)
-    if (verdict(observe(app, container ?? null), { rebooted, busy: false }) === 'nothing') continue
-    if (await operations.isBusy(db, app.id)) continue
-    // The list may be older than the row: what is acted upon was seen after the row.
-    const fresh = container ? await engine.inspect(container.name) : null
-    await act(options, app, fresh, verdict(observe(app, fresh), { rebooted, busy: false }))
+    // One application that the engine cannot tell of, or not end, keeps none of the others waiting.
+    try {
+      await lookAt(options, app, containers)
+      failures = 0
+    } catch (error) {
+      if (++failures === failuresInARow) throw error
+      options.log.warn({ err: error, appId: app.id }, 'watch: will look at this application again')
+    }
   }
   for (const container of containers) {
     const app = rows.find(row => row.id === container.labels[labels.app])
     if (app && String(app.release) !== container.labels[labels.release]) await removeRetired(options, container, app.id)
   }
   await sweepStrays(options, present, rows)
+}
+
+async function lookAt(options: WatchOptions, app: apps.AppRow, containers: ContainerState[]): Promise<void> {
+  const { db, engine, bootId } = options
+  const rebooted = app.boot_id !== bootId
+  const container = containers.find(
+    c => c.labels[labels.app] === app.id && c.labels[labels.release] === String(app.release),
+  )
+  if (container?.running) options.returns?.forget(app.id)
+  if (verdict(observe(app, container ?? null), { rebooted, busy: false }) === 'nothing') return
+  if (await operations.isBusy(db, app.id)) return
+  // The list may be older than the row: what is acted upon was seen after the row.
+  const fresh = container ? await engine.inspect(container.name) : null
+  await act(options, app, fresh, verdict(observe(app, fresh), { rebooted, busy: false }))
 }
 
 /** So long a container of an old release stays. The proxy may not know yet that it does not serve. */
