@@ -24,6 +24,9 @@ export interface WatchOptions extends StrayOptions {
 
 const gatherMs = 100
 
+/** After so many it is the engine or the database that is away, and the round ends. */
+const failuresInARow = 3
+
 /** Records what happens to containers without an operation, until the signal aborts: exits, reboots, strays. */
 export async function watchHost(options: WatchOptions, signal: AbortSignal): Promise<void> {
   const { engine, hostId, log, everySeconds = 5 } = options
@@ -58,11 +61,24 @@ export async function reconcile(options: WatchOptions): Promise<void> {
   const containers = present.filter(container => container.labels[labels.role] !== 'build')
   const rows = await apps.listAppsOfHost(db, hostId)
   await bringBackStrays(options, containers, rows)
+  // One application that the engine cannot tell of, or not end, keeps none of the others waiting.
+  let failures = 0
   for (const app of rows) {
+<<<<<<< HEAD
     const container = containers.find(
       c => c.labels[labels.app] === app.id && c.labels[labels.release] === String(app.release),
     )
     await apart(options, app.id, () => look(options, app, container))
+=======
+    // One application that the engine cannot tell of, or not end, keeps none of the others waiting.
+    try {
+      await lookAt(options, app, containers)
+      failures = 0
+    } catch (error) {
+      if (++failures === failuresInARow) throw error
+      options.log.warn({ err: error, appId: app.id }, 'watch: will look at this application again')
+    }
+>>>>>>> s-f
   }
   for (const container of containers) {
     const app = rows.find(row => row.id === container.labels[labels.app])
@@ -72,6 +88,7 @@ export async function reconcile(options: WatchOptions): Promise<void> {
   await sweepStrays(options, present, rows)
 }
 
+<<<<<<< HEAD
 /** What fails for one application holds up no other: it is looked at again in the next round. Rejects when Postgres or the engine is away. */
 async function apart({ log }: WatchOptions, appId: string, act: () => Promise<void>): Promise<void> {
   await act().catch(error => {
@@ -84,6 +101,15 @@ async function look(options: WatchOptions, app: apps.AppRow, container: Containe
   const { db, engine, bootId, returns } = options
   const rebooted = app.boot_id !== bootId
   if (container?.running) returns?.forget(app.id)
+=======
+async function lookAt(options: WatchOptions, app: apps.AppRow, containers: ContainerState[]): Promise<void> {
+  const { db, engine, bootId } = options
+  const rebooted = app.boot_id !== bootId
+  const container = containers.find(
+    c => c.labels[labels.app] === app.id && c.labels[labels.release] === String(app.release),
+  )
+  if (container?.running) options.returns?.forget(app.id)
+>>>>>>> s-f
   if (verdict(observe(app, container ?? null), { rebooted, busy: false }) === 'nothing') return
   if (await operations.isBusy(db, app.id)) return
   // The list may be older than the row: what is acted upon was seen after the row.

@@ -133,7 +133,12 @@ export class SupervisedProcess {
       child.once('exit', (code, by) => resolve(`ended (${by ?? `exit code ${code}`})`))
     })
     if (child.pid) {
-      writeRecord(this.around.runFolder, { name, pid: child.pid, stopSignal, graceSeconds })
+      try {
+        writeRecord(this.around.runFolder, { name, pid: child.pid, stopSignal, graceSeconds })
+      } catch (error) {
+        // It runs: on a full disk a second one beside it would help nobody.
+        this.around.say(`${name} runs, but other commands do not see it: ${(error as Error).message}`)
+      }
       this.awaitReady(child, ended, onReady)
     }
     const end = await ended

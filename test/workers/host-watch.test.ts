@@ -135,6 +135,30 @@ test('a container that the engine lost is made again', async t => {
   t.deepEqual(await queued(), [{ kind: 'start', actor: 'host-watch' }])
 })
 
+test('an application that the engine cannot tell of keeps none of the others waiting', async t => {
+  const { db, app, hostId } = await running()
+  const make = rows(db)
+  const { app: other } = await make.app(app.owner_id, { subdomain: null })
+  await db('apps').where({ id: other.id }).update({ host_id: hostId })
+  await db('operations').where({ target_id: other.id }).update({ state: 'success' })
+  const startedAt = new Date()
+  await apps.recordStarted(db, other.id, { release: 1, containerId: 'c2', hostPort: null, bootId: 'boot-1', startedAt })
+  const ended = [app, other].map(one => container(one, { ...crashed, exitCode: 1 }))
+  // Whichever of the two comes first, the other one's end is recorded.
+  for (const mute of [app, other]) {
+    const engine = engineWith(ended)
+    const inspect = engine.inspect.bind(engine)
+    engine.inspect = async name => {
+      if (name.includes(mute.id)) throw new Error('the engine does not tell')
+      return inspect(name)
+    }
+    const options = { db, hostId, bootId: 'boot-1', log, engine, turns: appTurns() }
+    await reconcile({ ...options, volumes: { list: async () => [] } as never })
+    t.is((await apps.loadApp(db, mute === app ? other.id : app.id))!.status, 'exited')
+    await db('apps').whereIn('id', [app.id, other.id]).update({ status: 'running' })
+  }
+})
+
 test('a start that happens while the host is looked at is not taken back', async t => {
   const { db, app, hostId, row } = await running()
   const old = container(app, { ...crashed, exitCode: 1 })

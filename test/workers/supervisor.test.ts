@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -57,6 +57,16 @@ async function until<T>(probe: () => T | null | undefined | false, seconds = 10)
   }
   throw new Error('it did not happen in time')
 }
+
+test('a process that could not be written down, as on a full disk, runs once and is kept', async t => {
+  const { folder, supervisor, spec, said } = makeSupervisor(t)
+  mkdirSync(`${folder}/run/one.json.new`) // where the record is written first
+  await supervisor.start(spec('one', note('one') + ready))
+  t.is(readFileSync(`${folder}/order`, 'utf8'), 'one\n')
+  t.regex(said.join('\n'), /^one runs, but other commands do not see it: /)
+  await supervisor.stop()
+  t.is(readFileSync(`${folder}/order`, 'utf8'), 'one\n-one\n')
+})
 
 test('processes start after what they need, and stop before it', async t => {
   const { folder, supervisor, spec } = makeSupervisor(t)
