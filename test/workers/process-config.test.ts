@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, readFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 
@@ -19,6 +21,38 @@ for (const name of ['setup', 'proxy'])
     t.is(code, 1)
     t.regex(said, /by plain http \(FILES_URL=http:\/\/files\.example\.com\)/)
   })
+
+test('berth up refuses it before it starts anything', async t => {
+  const folder = mkdtempSync(join(tmpdir(), 'berth-plain-'))
+  chmodSync(folder, 0o711)
+  const nobody = { DATABASE_URL: 'postgres://a@127.0.0.1:9/a', TEMPORAL_ADDRESS: '127.0.0.1:9' }
+  const env = {
+    PATH: process.env.PATH,
+    BERTH_DATA: join(folder, 'data'),
+    FILES_URL: 'http://files.example.com',
+    ...nobody,
+  }
+  const child = spawn(process.execPath, ['--import=tsx', program('../cli/main'), 'up'], {
+    env,
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  t.teardown(async () => {
+    if (child.exitCode === null && child.signalCode === null) {
+      child.kill('SIGTERM')
+      await once(child, 'close')
+    }
+    rmSync(folder, { recursive: true, force: true })
+  })
+  let said = ''
+  const begun = new Promise(resolve =>
+    child.stderr.on('data', chunk => {
+      said += chunk
+      if (said.includes('Starting Berth')) resolve('begun')
+    }),
+  )
+  t.deepEqual(await Promise.race([once(child, 'close'), begun]), [1, null], said)
+  t.regex(said, /by plain http \(FILES_URL=http:\/\/files\.example\.com\)/)
+})
 
 test('no program reads its settings past that check, but the one that asks for health', t => {
   const folder = fileURLToPath(new URL('../../workers/', import.meta.url))
