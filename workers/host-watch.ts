@@ -64,21 +64,12 @@ export async function reconcile(options: WatchOptions): Promise<void> {
   // One application that the engine cannot tell of, or not end, keeps none of the others waiting.
   let failures = 0
   for (const app of rows) {
-<<<<<<< HEAD
     const container = containers.find(
       c => c.labels[labels.app] === app.id && c.labels[labels.release] === String(app.release),
     )
-    await apart(options, app.id, () => look(options, app, container))
-=======
-    // One application that the engine cannot tell of, or not end, keeps none of the others waiting.
-    try {
-      await lookAt(options, app, containers)
-      failures = 0
-    } catch (error) {
-      if (++failures === failuresInARow) throw error
-      options.log.warn({ err: error, appId: app.id }, 'watch: will look at this application again')
-    }
->>>>>>> s-f
+    const done = await apart(options, app.id, () => look(options, app, container))
+    failures = done ? 0 : failures + 1
+    if (failures === failuresInARow) throw new Error('The engine does not answer for one application after another.')
   }
   for (const container of containers) {
     const app = rows.find(row => row.id === container.labels[labels.app])
@@ -88,28 +79,22 @@ export async function reconcile(options: WatchOptions): Promise<void> {
   await sweepStrays(options, present, rows)
 }
 
-<<<<<<< HEAD
-/** What fails for one application holds up no other: it is looked at again in the next round. Rejects when Postgres or the engine is away. */
-async function apart({ log }: WatchOptions, appId: string, act: () => Promise<void>): Promise<void> {
-  await act().catch(error => {
+/** What fails for one application holds up no other; false then. Rejects when Postgres or the engine is away. */
+async function apart({ log }: WatchOptions, appId: string, act: () => Promise<void>): Promise<boolean> {
+  try {
+    await act()
+    return true
+  } catch (error) {
     if (isUnavailable(error)) throw error
     log.warn({ err: error, appId }, 'watch: will look at this application again')
-  })
+    return false
+  }
 }
 
 async function look(options: WatchOptions, app: apps.AppRow, container: ContainerState | undefined): Promise<void> {
   const { db, engine, bootId, returns } = options
   const rebooted = app.boot_id !== bootId
   if (container?.running) returns?.forget(app.id)
-=======
-async function lookAt(options: WatchOptions, app: apps.AppRow, containers: ContainerState[]): Promise<void> {
-  const { db, engine, bootId } = options
-  const rebooted = app.boot_id !== bootId
-  const container = containers.find(
-    c => c.labels[labels.app] === app.id && c.labels[labels.release] === String(app.release),
-  )
-  if (container?.running) options.returns?.forget(app.id)
->>>>>>> s-f
   if (verdict(observe(app, container ?? null), { rebooted, busy: false }) === 'nothing') return
   if (await operations.isBusy(db, app.id)) return
   // The list may be older than the row: what is acted upon was seen after the row.
