@@ -24,6 +24,7 @@ import type { ContainerExit, Release, StartedContainer, StepOf } from './release
 import {
   dependenciesOf,
   emptySource,
+  isPreparedFor,
   lendDependencies,
   readPrepared,
   releaseFolders,
@@ -38,7 +39,7 @@ export type AppHostActivities = ReturnType<typeof appHostActivities>
 /** What a container host does for one application. Every effect is named by ids, so that doing it twice is doing it once. */
 export function appHostActivities(host: AppHostOptions) {
   const { db, engine, volumes, placement } = host
-  const { mine, begin, beginLate, turn, lateTurn } = stepTurns(host)
+  const { mine, begin, beginAfter, turn, lateTurn } = stepTurns(host)
   const foldersOf = (release: Release) => releaseFolders(volumes.path(release.appId), release.number)
 
   const ownerUid = (release: Release) => host.sharedUid ?? release.uid
@@ -97,7 +98,8 @@ export function appHostActivities(host: AppHostOptions) {
       })
       await volumes.ensure(release.appId, release.diskMb, ownerUid(release))
       const done = await readPrepared(folders)
-      if (done && done.deploymentId === release.deploymentId) return { needsInstall: done.install !== null }
+      if (done && (await isPreparedFor(folders, done, release.deploymentId)))
+        return { needsInstall: done.install !== null }
       // What has its name and was not prepared for it is of a time that the database has forgotten.
       for (const name of [appContainerName, buildContainerName]) await engine.remove(name(release))
       await emptySource(folders, ownerOf(release))
@@ -219,7 +221,7 @@ export function appHostActivities(host: AppHostOptions) {
 
     /** Removes the application's volume with everything in it, and its owner's network when nothing else uses it. */
     async removeFiles(asked: StepOf): Promise<void> {
-      const { appId, ownerId, kind, gone, running } = await beginLate('removeFiles', asked)
+      const { appId, ownerId, kind, gone, running } = await beginAfter('removeFiles', asked)
       if (!gone && !(running && kind === 'create'))
         throw refusal('ACTION_FAILED', `The application ${appId} is not deleted yet.`)
       await volumes.remove(appId)

@@ -107,7 +107,7 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
      * that nothing refers to in the end are swept. Whoever has lost the host's place ends with PlaceLost (policy/claims.ts).
      */
     async takeSnapshot(asked: StepOf, operationId: string): Promise<StoredSnapshot> {
-      const release = (await begin('takeSnapshot', { ...asked, operationId })).serving()
+      const release = (await begin('takeSnapshot', { ...asked, operationId })).served()
       const place = { hostId, operationId }
       return places.holding(place, cancellationSignal(), signal => take(release, operationId, signal))
     },

@@ -39,8 +39,9 @@ export function recordActivities(options: RecordsOptions) {
       if (await endSuspended(db, plans, fence, operation)) continue
       const decided = await decide(db, options, operation.id)
       if (decided) return decided
-      // The application went away while this waited: true for the caller, and final.
-      const outcome = { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' } as const
+      // The application went away while this waited: true for the caller, and final. A deletion got its wish.
+      const gone = { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' } as const
+      const outcome = operation.kind === 'delete' ? ({ state: 'success' } as const) : gone
       await fence(operation.id, trx => operations.finish(trx, operation.id, outcome))
     }
   }

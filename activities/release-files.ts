@@ -1,6 +1,7 @@
 import { access, chown, lstat, mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { removeWhole } from './app-trash.ts'
+import { recordNames } from './placement.job.ts'
 
 /** Where the files of one release lie inside its application's volume. */
 export function releaseFolders(volume: string, release: number) {
@@ -47,6 +48,22 @@ export async function readPrepared(folders: ReleaseFolders): Promise<Prepared | 
   } catch {
     return null
   }
+}
+
+/**
+ * Whether a release was prepared for this deployment. An older version has not named the one that it prepared for: where files were
+ * replaced already, the way back to them lies there too and must not be lost.
+ */
+export async function isPreparedFor(
+  folders: ReleaseFolders,
+  { deploymentId }: Prepared,
+  wanted: string | null,
+): Promise<boolean> {
+  if (deploymentId !== undefined) return deploymentId === wanted
+  const begun = [recordNames.journal, recordNames.before, recordNames.first].map(name =>
+    exists(join(folders.root, name)),
+  )
+  return (await Promise.all(begun)).includes(true)
 }
 
 /** The marker is renamed into place: a torn one is never read. */

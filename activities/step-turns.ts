@@ -32,11 +32,14 @@ export interface Step {
   brought(): Release
   /** The release that serves. Rejects when the step, or `number`, names another. */
   serving(number?: number): Release
+  /** The release that serves now, whichever served when the step was asked for. Rejects when the application is gone. */
+  served(): Release
   /** The named release, to be ended or thrown away. Rejects when its operation has ended, and this is what serves since then. */
   spent(): Pick<Release, 'appId' | 'number'>
 }
 
-type Asked = 'now' | 'late'
+/** While the operation goes on; then or when it has ended; or also for a step that was given up. */
+type Asked = 'now' | 'after' | 'late'
 
 /**
  * Steps of operations at their host, and turns on their applications. Nothing of a step's input is believed but ids, and those only
@@ -56,12 +59,13 @@ export function stepTurns(options: StepTurnsOptions) {
     cancellationSignal().throwIfAborted()
     const facts = await factsOfStep(db, asked)
     const { step } = claimOfActivity()
-    if (when === 'now' && !(facts.running && facts.claimStep <= step)) throw lostClaim()
+    const current = facts.running && facts.claimStep <= step
+    if (!current && (when === 'now' || (when === 'after' && facts.running))) throw lostClaim()
     const kinds: readonly string[] = stepKinds[name]
     if (!kinds.includes(facts.kind)) throw misplaced(`No ${facts.kind} has the step ${name}.`)
     if (facts.app && facts.app.hostId !== traits.id)
       throw misplaced(`The application ${asked.appId} is not on the host ${traits.id}.`)
-    if (when === 'now') await confirm?.()
+    if (when !== 'late') await confirm?.()
     return stepOf(facts, asked)
   }
 
@@ -81,6 +85,11 @@ export function stepTurns(options: StepTurnsOptions) {
       gone: app === null,
       brought: () => named(releaseBrought(facts, options), number),
       serving: (wanted = number) => named(releaseServing(facts, options), wanted),
+      served() {
+        const serving = releaseServing(facts, options)
+        if (!serving) throw misplaced(`The application ${appId} is deleted.`)
+        return serving
+      },
       spent() {
         if (!running && app?.release === number) throw misplaced(`Release ${number} of application ${appId} serves.`)
         return { appId, number }
@@ -94,12 +103,8 @@ export function stepTurns(options: StepTurnsOptions) {
     /** A step of an operation that goes on. Rejects with ClaimLost, or ACTION_FAILED for what no lane of ours asks for. */
     begin: (name: StepName, asked: StepOf): Promise<Step> => looked(name, asked, 'now'),
 
-    /** `begin`, for a step that may come after its operation has ended. */
-    async beginLate(name: StepName, asked: StepOf): Promise<Step> {
-      const step = await looked(name, asked, 'late')
-      await confirm?.()
-      return step
-    },
+    /** `begin`, for a step that may also come when its operation has ended. */
+    beginAfter: (name: StepName, asked: StepOf): Promise<Step> => looked(name, asked, 'after'),
 
     /** Does the work of a step of an operation that goes on in its application's turn. */
     turn<T>(name: StepName, asked: StepOf, work: (step: Step) => Promise<T>): Promise<T> {

@@ -13,6 +13,18 @@ export function filesOfSecondLook(files: string[], first: ReadonlyMap<string, Te
   return files.filter(file => !first.has(file) || failed.includes(file))
 }
 
+/**
+ * What a whole run counts. A failure stays one when its file passes alone, unless unstable files are allowed; of a file that was never
+ * reached the second look counts.
+ */
+export function countedFiles(
+  first: ReadonlyMap<string, TestCount>,
+  second: ReadonlyMap<string, TestCount>,
+  allowUnstable: boolean,
+): ReadonlyMap<string, TestCount> {
+  return allowUnstable ? new Map([...first, ...second]) : new Map([...second, ...first])
+}
+
 /** The files that failed beside others and passed alone. */
 export function unstableFiles(first: ReadonlyMap<string, TestCount>, second: ReadonlyMap<string, TestCount>): string[] {
   return [...second].filter(([file, { failed }]) => failed === 0 && first.get(file)?.failed).map(([file]) => file)

@@ -133,23 +133,21 @@ export async function recordStarted(db: Db, id: string, started: Started): Promi
     const host = await bootOfApp(trx, id)
     const ofThisBoot = !host?.boot_id || host.boot_id === started.bootId
     const hostPort = ofThisBoot ? started.hostPort : null
-    if (hostPort !== null) await voidOlderClaims(trx, id, hostPort, started.hostAddress)
-    await trx('apps')
-      .where({ id })
-      .whereNot('status', 'deleting')
-      .update({
-        status: 'running',
-        release: started.release,
-        container_id: started.containerId,
-        host_port: hostPort,
-        host_address: started.hostAddress ?? null,
-        started_at: started.startedAt,
-        boot_id: started.bootId,
-        variables_running: started.variablesVersion,
-        exit_code: null,
-        exit_oom: null,
-        exit_at: null,
-      })
+    const hostAddress = started.hostAddress ?? host?.address ?? null // an older host does not tell it
+    if (hostPort !== null) await voidOlderClaims(trx, id, hostPort, hostAddress)
+    await trx('apps').where({ id }).whereNot('status', 'deleting').update({
+      status: 'running',
+      release: started.release,
+      container_id: started.containerId,
+      host_port: hostPort,
+      host_address: hostAddress,
+      started_at: started.startedAt,
+      boot_id: started.bootId,
+      variables_running: started.variablesVersion,
+      exit_code: null,
+      exit_oom: null,
+      exit_at: null,
+    })
     await announce(trx, id)
   })
 }

@@ -20,9 +20,14 @@ export class CommitInDoubt extends Error {
   }
 }
 
+/**
+ * The history in which a number of a transaction means one transaction. A promotion begins another one, and so does a crash, after
+ * which Postgres may give out numbers again that nothing on disk speaks of: it discards its statistics then, as nothing else does.
+ */
+const timelineNow = `left(pg_walfile_name(pg_current_wal_lsn()), 8) || ' ' || (select stats_reset from pg_stat_bgwriter)`
+
 /** Takes the place of BEGIN, in the same message: a transaction whose COMMIT gets lost can be asked for by this name. */
-export const namedBegin =
-  'BEGIN; select pg_current_xact_id()::text as xid, left(pg_walfile_name(pg_current_wal_lsn()), 8) as timeline'
+export const namedBegin = `BEGIN; select pg_current_xact_id()::text as xid, ${timelineNow} as timeline`
 
 /** The name of the transaction that a connection is in. */
 export async function nameOf(trx: Db): Promise<TransactionName | undefined> {
@@ -60,18 +65,18 @@ export async function hasEnded(
   by = performance.now() + acceptance.lookMs,
 ): Promise<void> {
   for (;;) {
-    const left = await inTime(() => endIdle(db, `pid = ?`, pid), by)
+    const left = await inTime(() => endIdle(db, `pid = ?`, [pid]), by)
     if (left === 0) return
     if (performance.now() + acceptance.againMs > by) throw new CommitInDoubt(cause)
     await sleep(acceptance.againMs)
   }
 }
 
-/** After a promotion the same number may be another transaction: nothing is known of ours. */
+/** After a promotion or a crash the same number may be another transaction: nothing is known of ours. */
 async function statusOf(db: Db, xid: string, timeline: string): Promise<string | null> {
-  await endIdle(db, `backend_xid = ?::xid8::xid`, xid)
+  await endIdle(db, `backend_xid = ?::xid8::xid and ${timelineNow} = ?`, [xid, timeline])
   const { rows } = await db.raw(
-    `select pg_xact_status(?::xid8) as status where left(pg_walfile_name(pg_current_wal_lsn()), 8) = ?`,
+    `select pg_xact_status(?::xid8) as status where ${timelineNow} = ?`,
     [xid, timeline],
   )
   return rows[0]?.status ?? null
@@ -81,11 +86,11 @@ async function statusOf(db: Db, xid: string, timeline: string): Promise<string |
  * Ends a server process that waits for a message which may come much later, or never; one that is at work is left to it. Resolves to
  * how many there are.
  */
-async function endIdle(db: Db, which: string, value: string | number): Promise<number> {
+async function endIdle(db: Db, which: string, values: (string | number)[]): Promise<number> {
   const { rows } = await db.raw(
     `select case when state <> 'active' then pg_terminate_backend(pid) end from pg_stat_activity
       where ${which} and usename = current_user and datname = current_database() and pid <> pg_backend_pid()`,
-    [value],
+    values,
   )
   return rows.length
 }

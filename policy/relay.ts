@@ -4,7 +4,7 @@ export const relay = {
   queuedSeconds: 1,
   runningSeconds: 5,
   /** How long until a target is looked at again that still waits, at first and at most. */
-  patience: { firstSeconds: 2, maxSeconds: 16 },
+  backoff: { firstSeconds: 2, maxSeconds: 16 },
   /** After so many targets in a row that could not be woken the others wait for the next round. */
   failuresInARow: 3,
   /** Something that waits this long may have a lane that is stuck. */

@@ -1,12 +1,13 @@
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { portDefaults } from '../cli/ports.ts'
 
 const settings = readFileSync('docs/settings.md', 'utf8')
 
 test('every setting that the platform reads is documented', t => {
-  const source = ['policy/config.ts', 'policy/captcha.ts', 'policy/blob-settings.ts', 'policy/temporal-settings.ts']
-    .map(path => readFileSync(path, 'utf8'))
+  const source = readdirSync('policy')
+    .filter(name => name.endsWith('.ts'))
+    .map(name => readFileSync(`policy/${name}`, 'utf8'))
     .join('\n')
   const read = [...source.matchAll(/\benv\.([A-Z][A-Z0-9_]*)|\benv, '([A-Z][A-Z0-9_]*)'/g)].map(
     ([, dotted, quoted]) => (dotted ?? quoted) as string,

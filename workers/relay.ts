@@ -6,9 +6,9 @@ import { type Db, isMine } from '../db/database.ts'
 import * as operations from '../db/operations.ts'
 import { acceptance } from '../policy/acceptance.ts'
 import { relay } from '../policy/relay.ts'
+import { Backoff } from './backoff.ts'
 import { type Downgrades, healDowngrades } from './downgrades.ts'
 import { type Lanes, laneId, laneRun } from './lanes.ts'
-import { Patience } from './patience.ts'
 
 export interface RelayOptions {
   db: Db
@@ -40,7 +40,7 @@ export async function runRelay(
 
 /** Wakes lanes. A target that was looked at comes again after a while that grows, so that none of them keeps the others waiting. */
 export class LaneRelay {
-  private readonly patience = new Patience(relay.patience)
+  private readonly backoff = new Backoff(relay.backoff)
   private readonly options: Omit<RelayOptions, 'downgrades' | 'everySeconds'>
 
   constructor(options: Omit<RelayOptions, 'downgrades' | 'everySeconds'>) {
@@ -54,14 +54,14 @@ export class LaneRelay {
     // Two workers may both do it now and then: a lane that is woken twice is woken once.
     const waiting = await db.transaction(async trx =>
       (await isMine(trx, 'relay'))
-        ? operations.waitingTargets(trx, { queuedSeconds, runningSeconds, except: this.patience.waiting() })
+        ? operations.waitingTargets(trx, { queuedSeconds, runningSeconds, except: this.backoff.waiting() })
         : [],
     )
-    this.patience.forgetOthers(waiting.map(({ target_id }) => target_id))
+    this.backoff.forgetOthers(waiting.map(({ target_id }) => target_id))
     let woken = 0
     let failures = 0
     for (const target of waiting) {
-      this.patience.seen(target.target_id)
+      this.backoff.seen(target.target_id)
       try {
         if (await this.heal(target)) woken++
         failures = 0

@@ -14,7 +14,8 @@ export async function start(operation: LaneOperation, host: Host): Promise<void>
 }
 
 /** The container ends and is wanted so. */
-export async function stop(operation: LaneOperation, { command }: Host): Promise<void> {
+export async function stop(operation: LaneOperation, host: Host): Promise<void> {
+  const command = host.commandWithin(await secondsFor(operation))
   await records.recordDesired(operation, 'stopped') // before the container ends, so that its end is not taken for a crash
   let exit: ContainerExit
   try {
@@ -31,8 +32,9 @@ export async function stop(operation: LaneOperation, { command }: Host): Promise
 /** One end and one start, with nothing in between. */
 export async function restart(operation: LaneOperation, host: Host): Promise<void> {
   const { release, id } = operation
+  const ending = host.commandWithin(await secondsFor(operation))
   await records.recordStatus(release.appId, 'restarting', { operationId: id, words: 'stopping the container' })
-  const exit = await host.command.stopApp(release, { mustRun: false }).catch(async error => {
+  const exit = await ending.stopApp(release, { mustRun: false }).catch(async error => {
     const before = operation.wasRunning ? 'running' : 'exited'
     await records.recordStatus(release.appId, before, { operationId: id, words: 'the container was not stopped' })
     throw error
@@ -61,10 +63,11 @@ export async function remove(operation: LaneOperation, host: Host): Promise<void
   const command = host.commandWithin(await secondsFor(operation))
   await command.removeContainers(release)
   await quickly.removeRoute(release).catch(leftToKeeper)
+  const oneCommit = patched('deletion-is-one-commit')
   await records.appDeleted(operation)
   // Nobody waits for this any more, and the host sweeps folders of applications that are gone.
   await host.build.removeFiles(release).catch(() => {})
-  if (!patched('deletion-is-one-commit')) await records.finish(id, { state: 'success' })
+  if (!oneCommit) await records.finish(id, { state: 'success' })
 }
 
 /**

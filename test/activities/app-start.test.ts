@@ -130,7 +130,7 @@ test('what a deletion has left is removed after its operation has ended, and not
   const id = await begin('delete', 1)
   const remove = (step: number) => asActivity({ run: 'lane', step }, () => activities.removeFiles(releaseOf(1, id)))
   await fails(db, id)
-  await t.throwsAsync(remove(2), { message: /not worked on/ })
+  await t.throwsAsync(remove(2), { message: /is not deleted yet/ })
   t.deepEqual(removed, [])
   await removeApp(db, app.id)
   await remove(3)

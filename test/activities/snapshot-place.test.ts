@@ -95,10 +95,13 @@ test('a snapshot whose place is lost ends its child and its upload at once, and 
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
   await db('operations').where({ id: operationId }).update({ state: 'success' })
+  await db('apps').where({ id: app.id }).update({ release: 1 })
   const wish = { appId: app.id, ownerId: user.id, actor: user.id, origin: 'manual', plans: defaultPlans } as const
   await queueSnapshot(db, wish)
   const claim = { run: 'lane', step: 1 }
   const { id } = (await claimNextFor(db, app.id, claim, []))!
+  // It waited for its place, and a deploy of its application did not wait for it.
+  await db('apps').where({ id: app.id }).update({ release: 2 })
   const ended: string[] = []
   const endless = (name: string, signal: AbortSignal) =>
     once(signal, 'abort').then(() => {

@@ -64,7 +64,7 @@ test('headers over 16 KB are 431', async t => {
 
 test('half a header for 10 s ends the connection', async t => {
   const { ms } = await raw('GET /v2/users/me HTTP/1.1\r\nHost: x\r\nA: ', { waitMs: 60_000 })
-  t.true(ms > 8000 && ms < 60_000, String(ms))
+  t.true(ms > 8000 && ms < 20_000, String(ms))
 })
 
 test('whoever sends a large body that is refused still reads why', async t => {

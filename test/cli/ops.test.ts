@@ -122,6 +122,8 @@ test.serial('a silent host, a lane that does not run and a Temporal that is away
   t.regex(asleep.holds.join('\n'), /Its lane does not run \(COMPLETED\)/)
   const away = await told(deploy.operationId, { ...running, status: 'unknown' })
   t.regex(away.holds.join('\n'), /Temporal does not answer; nothing is lost/)
+  const failing = await told(deploy.operationId, { ...running, failedTasks: 2 })
+  t.regex(failing.holds.join('\n'), /Its lane is stuck: its workflow task failed 2 times/)
   const stuck = await told(deploy.operationId)
   t.regex(stuck.holds.join('\n'), /Nothing stands before it, yet its lane has not taken it/)
 })

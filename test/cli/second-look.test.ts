@@ -1,5 +1,6 @@
 import test from 'ava'
-import { filesOfSecondLook, unstableFiles } from '../../cli/second-look.ts'
+import { sumOf } from '../../cli/ava-output.ts'
+import { countedFiles, filesOfSecondLook, unstableFiles } from '../../cli/second-look.ts'
 
 const passed = { passed: 2, failed: 0 }
 const failed = { passed: 1, failed: 1 }
@@ -48,4 +49,17 @@ test('a file is unstable when it failed first and passed alone', t => {
     ),
     ['a'],
   )
+})
+
+test('a failure counts although the file passes alone, unless that is allowed; what was never reached counts as it ends', t => {
+  const first = new Map([
+    ['a', failed],
+    ['b', passed],
+  ])
+  const second = new Map([
+    ['a', passed],
+    ['c', passed],
+  ])
+  t.deepEqual(sumOf(countedFiles(first, second, false).values()), { passed: 5, failed: 1 })
+  t.deepEqual(sumOf(countedFiles(first, second, true).values()), { passed: 6, failed: 0 })
 })

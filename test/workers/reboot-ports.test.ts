@@ -170,6 +170,9 @@ test('a port belongs to who was given it last: an older claim is void, and its r
   await apps.recordStarted(db, a.id, { ...startedAt(port, 'boot-1'), hostAddress: '127.0.39.17' })
   t.like((await apps.servingApps(db, a.id))[0], { address: '127.0.39.17', host_port: port })
   t.like((await apps.servingApps(db, b.id))[0], { address: '127.0.0.1', host_port: port })
+  // An older host does not tell the address: it is its own.
+  await apps.recordStarted(db, a.id, { ...startedAt(port, 'boot-1'), hostAddress: '127.0.0.1' })
+  t.like((await apps.servingApps(db, b.id))[0], { host_port: 0 })
 })
 
 test('ports of an earlier boot are nobody’s, also one that is recorded late', async t => {

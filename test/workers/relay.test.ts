@@ -5,8 +5,8 @@ import { NativeConnection, Worker } from '@temporalio/worker'
 import test from 'ava'
 import { pino } from 'pino'
 import { relay } from '../../policy/relay.ts'
+import { Backoff } from '../../workers/backoff.ts'
 import { type Lanes, laneRun, platformQueue, temporalLanes } from '../../workers/lanes.ts'
-import { Patience } from '../../workers/patience.ts'
 import { LaneRelay } from '../../workers/relay.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
@@ -93,15 +93,15 @@ test.serial('a lane whose workflow task fails is begun anew, and told', async t 
 
 test('who is looked at again waits twice as long each time, to a maximum; who was gone begins anew', t => {
   let now = 0
-  const patience = new Patience({ firstSeconds: 2, maxSeconds: 8, now: () => now })
+  const backoff = new Backoff({ firstSeconds: 2, maxSeconds: 8, now: () => now })
   const waits = () => {
-    patience.seen('a')
+    backoff.seen('a')
     const from = now
-    while (patience.waiting().includes('a')) now += 1000
-    patience.forgetOthers(['a'])
+    while (backoff.waiting().includes('a')) now += 1000
+    backoff.forgetOthers(['a'])
     return (now - from) / 1000
   }
   t.deepEqual([waits(), waits(), waits(), waits()], [2, 4, 8, 8])
-  patience.forgetOthers([])
+  backoff.forgetOthers([])
   t.is(waits(), 2)
 })

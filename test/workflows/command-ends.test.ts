@@ -58,6 +58,11 @@ test('a restart whose caller has been answered meanwhile starts nothing', async 
 test('a command has its time, and begins nothing past it', async t => {
   const { app, ask, db, run, steps } = await commands()
   t.is((await run.ended(await ask('restart', 95))).state, 'success')
+  const running = steps(app.id).length
+  t.like(await run.ended(await ask('restart', 1)), { state: 'error', code: 'ACTION_FAILED' })
+  t.like(await run.ended(await ask('stop', 1)), { state: 'error', code: 'ACTION_FAILED' })
+  t.deepEqual(steps(app.id).slice(running), [])
+  t.like(await loadApp(db, app.id), { status: 'running', desired_state: 'running' }, 'nothing ended it')
   t.is((await run.ended(await ask('stop', 95))).state, 'success')
   const before = steps(app.id).length
   t.like(await run.ended(await ask('start', 1)), { state: 'error', code: 'ACTION_FAILED' })
@@ -73,4 +78,14 @@ test('a deletion has succeeded once it is final, whatever becomes of the files',
   t.is((await run.ended(await ask('delete', 95))).state, 'success')
   t.is(await loadApp(db, app.id), undefined)
   while (!steps(app.id).includes('removeFiles 1')) await sleep(20)
+})
+
+test('a deletion that was final when its lane ended has succeeded', async t => {
+  const { app, ask, db, run, lanes } = await commands()
+  const id = await ask('delete', 95)
+  await run.ended(id)
+  // A worker of an older version wrote both one after the other, and was ended in between.
+  await db('operations').where({ id }).update({ state: 'running', finished_at: null, claim: null })
+  await lanes.wake(app.id, app.owner_id)
+  t.like(await run.ended(id), { state: 'success', code: null })
 })

@@ -1,15 +1,15 @@
-export interface PatienceOptions {
+export interface BackoffOptions {
   firstSeconds: number
   maxSeconds: number
   now?: () => number
 }
 
 /** Which of many targets a loop looks at again, and when: after a delay that doubles each time that it finds one still there. */
-export class Patience {
+export class Backoff {
   private readonly targets = new Map<string, { until: number; seconds: number }>()
-  private readonly options: Required<PatienceOptions>
+  private readonly options: Required<BackoffOptions>
 
-  constructor(options: PatienceOptions) {
+  constructor(options: BackoffOptions) {
     this.options = { now: () => performance.now(), ...options }
   }
 

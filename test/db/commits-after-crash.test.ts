@@ -1,0 +1,36 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import { removeThrowAway, startTestPostgres, throwAwayFolder } from '../../cli/test-postgres.ts'
+import { CommitInDoubt, isCommitted, nameOf } from '../../db/commits-in-doubt.ts'
+import { openDatabase, transaction } from '../../db/database.ts'
+import { Supervisor } from '../../workers/supervisor.ts'
+
+test('after a crash of Postgres nothing is said of a transaction of before: its number may be another one’s', async t => {
+  t.timeout(120_000)
+  const folder = throwAwayFolder()
+  const supervisor = new Supervisor({ runFolder: `${folder}/run`, logFolder: `${folder}/logs`, say: () => {} })
+  t.teardown(async () => {
+    await supervisor.stop()
+    removeThrowAway(folder)
+  })
+  const { adminUrl } = await startTestPostgres(supervisor, folder, () => {})
+  const db = openDatabase({ url: adminUrl, pool: 3 })
+  t.teardown(() => db.destroy())
+  const name = (await transaction(db, trx => nameOf(trx)))!
+  t.true(await isCommitted(db, name, undefined))
+  const checkpointer = (): Promise<number | undefined> =>
+    db.raw(`select pid from pg_stat_activity where backend_type = 'checkpointer'`).then(
+      ({ rows }) => rows[0]?.pid,
+      () => undefined,
+    )
+  const before = await checkpointer()
+  // A server process that dies by a signal takes all of the server down, which recovers from its log.
+  const { rows } = await db.raw('select pg_backend_pid() as pid')
+  process.kill(rows[0].pid, 'SIGKILL')
+  for (let now = before; now === undefined || now === before; now = await checkpointer()) await sleep(50)
+  await t.throwsAsync(isCommitted(db, name, undefined, performance.now() + 200), { instanceOf: CommitInDoubt })
+  t.true(
+    await isCommitted(db, (await transaction(db, trx => nameOf(trx)))!, undefined),
+    'and of those after it as ever',
+  )
+})
