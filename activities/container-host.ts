@@ -22,8 +22,6 @@ export interface ContainerSpec {
   workingDir: string
   memoryMb: number
   cpus: number
-  /** Weight when all processors are busy; after its memory when left out. */
-  cpuShares?: number
   pidsLimit: number
   network: string
   binds: { source: string; target: string; readOnly: boolean }[]

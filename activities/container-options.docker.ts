@@ -46,7 +46,7 @@ export function createOptions(spec: ContainerSpec): ContainerCreateOptions {
       NanoCpus: Math.round(spec.cpus * 1e9),
       // Limits and no weight for disks: where the kernel has no weights, the engine then starts no container at all.
       ...(spec.disk ? diskOptions(spec.disk) : {}),
-      CpuShares: spec.cpuShares ?? cpuSharesFor(spec.memoryMb),
+      CpuShares: cpuSharesFor(spec.memoryMb),
       PidsLimit: spec.pidsLimit,
       Ulimits: [
         { Name: 'nofile', Soft: openFiles, Hard: openFiles },

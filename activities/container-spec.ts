@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { runtimes } from '../policy/runtimes.ts'
-import { cpuSharesFor, pidsFor } from '../policy/sizes.ts'
+import { pidsFor } from '../policy/sizes.ts'
 import { type ContainerSpec, labels, type NetworkSpec } from './container-host.ts'
 import type { Release } from './release.ts'
 
@@ -91,8 +91,6 @@ export function buildContainer(release: Release, source: string, install: string
     labels: containerLabels(release, host, 'build'),
     memoryMb: Math.max(build.memoryMb, release.ramMb),
     cpus: build.cpus,
-    // Nobody's requests wait for it, so it weighs what the application does, whatever its own memory.
-    cpuShares: cpuSharesFor(release.ramMb),
     pidsLimit: build.pidsLimit,
     binds: [{ source, target: '/app', readOnly: false }, ...ca],
     publish: null,

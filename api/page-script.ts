@@ -1,4 +1,5 @@
 import type { CaptchaWidget } from '../policy/captcha.ts'
+import { inDoubt } from '../policy/errors.ts'
 import type { MailLocale } from '../policy/mail/template.ts'
 import { refusalText } from '../policy/pages/refusals.ts'
 import { inScript } from './pages.ts'
@@ -8,7 +9,7 @@ interface ScriptedPage {
   widget: CaptchaWidget | undefined
   /** What this page says, by name; `text` in its script. */
   text: Record<string, string>
-  /** What it says about codes that mean something of its own here. */
+  /** What it says about codes that mean something of its own here. A sentence of the API counts before its code. */
   refusals: Partial<Record<string, string>>
   script: string
 }
@@ -22,11 +23,12 @@ export const saidPlace = '<p id="said" role="alert"></p>'
 
 /** The script of a page that talks to this platform: asks with JSON, speaks the visitor's language, and shows the captcha. */
 export function pageScript({ language, widget, text, refusals, script }: ScriptedPage): string {
-  const { away, calm, captcha, captchaAway } = refusalText[language]
+  const { away, calm, captcha, captchaAway, unknown } = refusalText[language]
   const known = {
     KEEP_CALM: calm,
     RATE_LIMIT: calm,
     DATABASE_UNAVAILABLE: away,
+    [inDoubt]: unknown,
     CAPTCHA_REQUIRED: captcha,
     FAILED_TO_FETCH: captchaAway,
     VALIDATION_FAILED: captchaAway,
@@ -51,7 +53,7 @@ return await answer.json()
 }catch{return {message:text.away}}
 finally{for(const button of buttons)button.disabled=false}
 }
-const failed=({code,message})=>regret(refusals[code]??message)
+const failed=({code,message})=>regret(refusals[message]??refusals[code]??message)
 let captchaId
 const showCaptcha=solved=>{
 if(!widget)return

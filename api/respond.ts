@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { CommitInDoubt } from '../db/commits-in-doubt.ts'
 import { isUnavailable, sqlState } from '../db/database.ts'
-import { ApiError, spoken, type Wire } from '../policy/errors.ts'
+import { ApiError, inDoubt, spoken, type Wire } from '../policy/errors.ts'
 
 export interface Reply {
   status: number
@@ -36,9 +36,6 @@ export function failure(error: ApiError, look: { status?: number; terse?: boolea
   const message = terse ? undefined : said.message
   return { status, headers, body: JSON.stringify({ status: 'error', code: said.code, message }) }
 }
-
-/** The one answer of a command that does not tell what became of it. */
-const inDoubt = 'The database did not say whether this was done. Look before you try again.'
 
 /** Whatever was thrown, as a refusal with a code of the table; the cause of a 500 is never on the wire. */
 export function toApiError(thrown: unknown): ApiError {

@@ -1,5 +1,6 @@
 import { type Db, isUnavailable, openDatabase } from '../db/database.ts'
 import { type Installation, loadInstallation, NotRunning } from './installation.ts'
+import { isFurtherHost, mannerOf } from './manner.ts'
 
 /** Runs an operator's command on the installation's database. Throws `NotRunning` when it does not answer. */
 export async function withInstallation<T>(work: (installation: Installation, db: Db) => Promise<T>): Promise<T> {
@@ -8,11 +9,14 @@ export async function withInstallation<T>(work: (installation: Installation, db:
   try {
     return await work(installation, db)
   } catch (error) {
-    const start = installation.inContainers ? 'docker compose up --detach' : 'berth up'
-    if (isUnavailable(error))
-      throw new NotRunning(`The database does not answer. Is Berth running? Start it with: ${start}`)
+    if (isUnavailable(error)) throw new NotRunning(`The database does not answer. ${whatToDo(installation)}`)
     throw error
   } finally {
     await db.destroy()
   }
+}
+
+function whatToDo(installation: Installation): string {
+  if (isFurtherHost(installation)) return 'It is on another machine: see to it there.'
+  return `Is Berth running? Start it with: ${mannerOf(installation).start}`
 }

@@ -11,12 +11,9 @@ import { runningSupervisor } from '../workers/supervisor-lock.ts'
 import { withInstallation } from './database.ts'
 import {
   addressFinding,
-  byCompose,
-  bySupervisor,
   diskFinding,
   type Finding,
   loginFinding,
-  type Manner,
   mailFinding,
   nameFinding,
   processFinding,
@@ -24,6 +21,8 @@ import {
   reportOf,
 } from './findings.ts'
 import { type Installation, loadInstallation } from './installation.ts'
+import { bySupervisor, isElsewhere, isFurtherHost, type Manner, mannerOf } from './manner.ts'
+import { askedElsewhere } from './outside-verdicts.ts'
 import { engineVersion } from './parts/docker.ts'
 import { accepts } from './parts/proxy.ts'
 import { findProgram, isRoot } from './parts/system-packages.ts'
@@ -42,7 +41,7 @@ export function doctorCommand(program: Command): void {
     .addHelpText('after', help)
     .action(async () => {
       const installation = loadInstallation(process.env)
-      const findings = await look(installation, installation.inContainers ? byCompose : bySupervisor)
+      const findings = await look(installation, mannerOf(installation))
       console.log(reportOf(findings))
       if (findings.some(({ remedy }) => remedy)) process.exitCode = 1
     })
@@ -112,7 +111,7 @@ async function engineFinding({ config, inContainers }: Installation): Promise<Fi
       },
     ]
   const state = `${version} answers at ${address}`
-  if (!inContainers || Number.parseInt(version, 10) >= safeEngine) return [{ name, state }]
+  if (Number.parseInt(version, 10) >= safeEngine) return [{ name, state }]
   return [
     { name, state, remedy: 'update it to 28 or newer: before, machines of the same network reach ports on loopback' },
   ]
@@ -128,30 +127,33 @@ function freeBytes(folder: string): Promise<number | null> {
 /** Everything that listens, by the addresses that the others use for it. */
 function addressFindings({ config, inContainers }: Installation, manner: Manner): Promise<Finding[]> {
   const { bind, ports, edge, objectStore, temporalUiUrl } = config
-  const url = (text: string, usual = text.startsWith('https:') ? 443 : 80) => {
-    const { hostname, port } = new URL(text)
-    return `${hostname}:${port || usual}`
-  }
   const own = (address: string, port: number) =>
     `${address === '0.0.0.0' || address === '::' ? '127.0.0.1' : address}:${port}`
   const wanted: [name: string, addresses: string[], part: string][] = [
-    ['database', [url(config.databaseUrl, 5432)], 'postgres'],
+    ['database', [hostAndPort(config.databaseUrl, 5432)], 'postgres'],
     ['temporal', [config.temporalAddress], 'temporal'],
   ]
   if (objectStore.kind === 's3')
-    wanted.push(['object store', [url(objectStore.endpoint)], inContainers ? 'objects' : 'object-store'])
-  // A further container host has neither API nor proxy.
-  if (config.host.address === '127.0.0.1') {
-    if (temporalUiUrl) wanted.push(['temporal ui', [url(temporalUiUrl)], inContainers ? 'temporal-ui' : 'temporal'])
+    wanted.push(['object store', [hostAndPort(objectStore.endpoint)], inContainers ? 'objects' : 'object-store'])
+  // It has neither API nor proxy.
+  if (!isFurtherHost({ config })) {
+    if (temporalUiUrl)
+      wanted.push(['temporal ui', [hostAndPort(temporalUiUrl)], inContainers ? 'temporal-ui' : 'temporal'])
     wanted.push(['api', Object.values(ports).map(port => own(bind, port)), 'api'])
     wanted.push(['proxy', [own(edge.bind, edge.port)], 'proxy'])
   }
   return Promise.all(
     wanted.map(async ([name, addresses, part]) => {
-      const silent = await Promise.all(addresses.map(async address => ((await listens(address)) ? [] : [address])))
-      return addressFinding(name, { addresses, silent: silent.flat() }, part, manner)
+      const looks = await Promise.all(addresses.map(async address => ((await listens(address)) ? [] : [address])))
+      const silent = looks.flat()
+      return addressFinding(name, { addresses, silent, elsewhere: silent.filter(isElsewhere) }, part, manner)
     }),
   )
+}
+
+function hostAndPort(url: string, usual = url.startsWith('https:') ? 443 : 80): string {
+  const { hostname, port } = new URL(url)
+  return `${hostname}:${port || usual}`
 }
 
 function listens(address: string): Promise<boolean> {
@@ -168,18 +170,22 @@ function routeFindings({ config }: Installation, manner: Manner): Promise<Findin
 }
 
 /** What the database knows. One line when it does not answer, since all of it would say the same. */
-function storedFindings({ config }: Installation, manner: Manner): Promise<Finding[]> {
+function storedFindings(installation: Installation, manner: Manner): Promise<Finding[]> {
+  const { config } = installation
+  const asked = askedElsewhere('mail', installation)
+  const way = asked === null ? mailWay(config.mail) : `by which server: ${asked}`
   const read = async (db: Db) => [
     loginFinding(await currentRole(db)),
-    mailFinding(mailWay(config.mail), await countMails(db)),
+    mailFinding(way, await countMails(db)),
     await bodiesFinding(db, config.objectStore),
     ...protectionFindings(await findHost(db, config.host.id), manner),
   ]
+  const at = hostAndPort(config.databaseUrl, 5432)
   return withInstallation((_, db) => read(db)).catch(error => [
     {
       name: 'what is stored',
       state: `login, mail, bodies and protections are unknown: ${(error as Error).message}`,
-      remedy: `first see to the database: ${manner.logs('postgres')}`,
+      remedy: `first see to the database: ${isElsewhere(at) ? at : manner.logs('postgres')}`,
     },
   ])
 }

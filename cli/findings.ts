@@ -1,6 +1,7 @@
 import type { Role } from '../db/process-role.ts'
 import type { Config } from '../policy/config.ts'
 import { settingsWithinSite } from '../policy/registrable-domains.ts'
+import { bySupervisor, type Manner } from './manner.ts'
 import { columns } from './terminal.ts'
 
 /** One thing that the doctor has looked at. */
@@ -10,21 +11,6 @@ export interface Finding {
   state: string
   /** What to do about it; left out when it is well. */
   remedy?: string | undefined
-}
-
-/** How an installation was started, and so how its parts are started and read about. */
-export interface Manner {
-  start: string
-  logs(part: string): string
-}
-
-/** One that `./berth up` has started. */
-export const bySupervisor: Manner = { start: 'berth up -d', logs: part => `berth logs ${part}` }
-
-/** One that docker-compose.yml has started. */
-export const byCompose: Manner = {
-  start: 'docker compose up --detach',
-  logs: part => `docker compose logs --tail 50 ${part}`,
 }
 
 /** The findings in lines, what to do beneath each, and how many need somebody at the end. */
@@ -69,15 +55,22 @@ export function processFinding(
   }
 }
 
-/** Something that listens at each of its addresses, or does not. `part` is the process or container behind it. */
+/**
+ * Something that listens at each of its addresses, or does not. `part` is the process or container behind it; of those that are
+ * silent, `elsewhere` are on other machines, where nothing can be started from here.
+ */
 export function addressFinding(
   name: string,
-  { addresses, silent }: { addresses: readonly string[]; silent: readonly string[] },
+  { addresses, silent, elsewhere }: Record<'addresses' | 'silent' | 'elsewhere', readonly string[]>,
   part: string,
   manner: Manner,
 ): Finding {
   if (silent.length === 0) return { name, state: `answers at ${addresses.join(', ')}` }
-  const remedy = `${manner.start}; if that does not help: ${manner.logs(part)}`
+  const here = silent.some(address => !elsewhere.includes(address))
+  const remedy = [
+    ...(elsewhere.length > 0 ? [`see to ${elsewhere.join(', ')}`] : []),
+    ...(here ? [`${manner.start}; if that does not help: ${manner.logs(part)}`] : []),
+  ].join('; ')
   return { name, state: `NOTHING ANSWERS at ${silent.join(', ')}`, remedy }
 }
 
@@ -150,16 +143,23 @@ export function protectionFindings(
     ...Object.entries(host.protections).map(([name, state]) => ({
       name: `Protection ${name}`,
       state,
-      remedy: remedyOf(state),
+      remedy: remedyOf(name, state, manner),
     })),
   ]
 }
 
 /** The states that hosts write (`workers/host-parts.ts`, `workers/firewall-watch.ts`), by what helps against them. */
-function remedyOf(state: string): string | undefined {
+function remedyOf(name: string, state: string, manner: Manner): string | undefined {
   if (/does not run as root/.test(state)) return 'run Berth as root where strangers have accounts'
   if (/the setting \w+ is off/.test(state)) return 'take that setting out where strangers have accounts, and start anew'
-  if (/^(off|BROKEN|checked, not enforced)/.test(state))
-    return 'applications are less apart until this is mended; the host looks again by itself or at its next start'
-  return undefined
+  if (!/^(off|BROKEN|checked, not enforced)/.test(state)) return undefined
+  const log = manner.logs('host')
+  if (name === 'quota')
+    return `load the kernel module loop (modprobe loop) and see that mkfs.ext4 is there, then: ${manner.anew('host')}; ${log}`
+  if (name !== 'firewall') return `see the log of the host: ${log}`
+  const needed = '`iptables -S` has to work as root: install iptables'
+  // What has worked once is tried again; what was not there at the start is looked for at the next.
+  return state.startsWith('BROKEN')
+    ? `${needed}, or mend what it says; the host tries again every 10 s: ${log}`
+    : `${needed}, then: ${manner.anew('host')}; ${log}`
 }

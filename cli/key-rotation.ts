@@ -10,8 +10,8 @@ import { confirm } from './confirm.ts'
 import { withInstallation } from './database.ts'
 import { type Installation, loadInstallation } from './installation.ts'
 import { recordAct } from './operator.ts'
-import { newValues, outsideWords, rotateOutside } from './outside-rotation.ts'
-import { accepted, checkSystem, verdictLines } from './outside-verdicts.ts'
+import { demandPlace, newValues, outsideWords, rotateOutside } from './outside-rotation.ts'
+import { accepted, checkAll, verdictLines } from './outside-verdicts.ts'
 import { endsWithMaster, type Rotation, rotations, withNewMaster, withNewPasswords } from './root-rotation.ts'
 import { openSecrets, type Secrets, saveSecrets, sealKeysText } from './secrets.ts'
 import { columns } from './terminal.ts'
@@ -53,6 +53,7 @@ export function secretsCommand(program: Command): void {
       if (system) {
         if (more.length > 0 || master || database)
           throw new Error('One at a time: --store, --mail, --git or --captcha.')
+        demandPlace(system)
         const done = await rotateOutside(system, await newValues(system, from))
         console.log(json ? JSON.stringify(done) : outsideWords(done))
         return
@@ -80,9 +81,7 @@ export function secretsCommand(program: Command): void {
     )
     .option('--json', 'as a JSON array')
     .action(async ({ json }: { json?: boolean }) => {
-      const verdicts = await withInstallation(async ({ config }, db) =>
-        (await Promise.all(outsideSystems.map(system => checkSystem(system, config, null, db)))).flat(),
-      )
+      const verdicts = await withInstallation(checkAll)
       console.log(json ? JSON.stringify(verdicts) : verdictLines(verdicts) || 'No outside system is set up.')
       if (!verdicts.every(accepted)) throw new Error('Not every secret is accepted.')
     })

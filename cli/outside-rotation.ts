@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline/promises'
+import { createInterface } from 'node:readline'
+import { Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { transaction } from '../db/database.ts'
 import { parseConfig } from '../policy/config.ts'
@@ -9,7 +10,7 @@ import { endRecorded, isAlive, readRecord } from '../workers/process-record.ts'
 import { withInstallation } from './database.ts'
 import { checkout, type Installation, loadInstallation } from './installation.ts'
 import { recordAct } from './operator.ts'
-import { accepted, checkSystem, verdictLines } from './outside-verdicts.ts'
+import { accepted, askedElsewhere, checkSystem, verdictLines } from './outside-verdicts.ts'
 import { openSecrets, saveSecrets } from './secrets.ts'
 
 const restartSeconds = 90
@@ -30,18 +31,27 @@ export async function newValues(system: OutsideSystem, from: string | undefined)
   return readValues(system, lines.join('\n'))
 }
 
-/** What is typed is not shown. */
+/** What is typed is not shown. Throws an Error when the person leaves (Ctrl+C, Ctrl+D) or the terminal goes away. */
 async function askHidden(question: string): Promise<string> {
-  const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: true })
-  const answer = lines.question(question)
-  // The question is out; what the keyboard sends from here on is not echoed.
-  Object.assign(lines, { _writeToOutput: () => {} })
-  return (
-    await answer.finally(() => {
-      lines.close()
-      process.stderr.write('\n')
+  // In raw mode the terminal echoes nothing itself; what readline would show of the line is dropped.
+  const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
+  const lines = createInterface({ input: process.stdin, output: nowhere, terminal: true })
+  try {
+    return await new Promise<string>((resolve, reject) => {
+      lines.once('close', () => reject(new Error('Nothing was changed: no value was given.')))
+      lines.question('', answer => resolve(answer.trim()))
+      process.stderr.write(question)
     })
-  ).trim()
+  } finally {
+    lines.close()
+    process.stderr.write('\n')
+  }
+}
+
+/** Before anybody is asked for new values. Throws an Error that names the container where the system is known. */
+export function demandPlace(system: OutsideSystem): void {
+  const where = askedElsewhere(system, loadInstallation(process.env))
+  if (where) throw new Error(`This container is not told of that system (--${system}): ${where}.`)
 }
 
 export interface OutsideRotation {
@@ -53,7 +63,7 @@ export interface OutsideRotation {
 }
 
 /**
- * Has the outside system accept the new values, writes them down beside the audit record, and starts anew, one after the other,
+ * Has the outside system accept the new values. Where settings stand in an environment that is all. Elsewhere it writes them down beside the audit record, and starts anew, one after the other,
  * what holds them. Throws an Error, and has changed nothing, when a value is refused or nobody answers.
  */
 export async function rotateOutside(system: OutsideSystem, values: Record<string, string>): Promise<OutsideRotation> {
@@ -65,9 +75,10 @@ export async function rotateOutside(system: OutsideSystem, values: Record<string
     const verdicts = await checkSystem(system, next, installation.config, db)
     if (verdicts.length === 0) throw new Error(`This installation uses no such system (--${system}).`)
     if (!verdicts.every(accepted)) throw new Error(`Nothing was changed:\n${verdictLines(verdicts)}`)
+    // Only tried: whoever writes them into the environment rotates, and nobody here sees that.
+    if (!inFolder) return
     await transaction(db, async trx => {
       await recordAct(trx, { action: 'secrets.rotate', accountId: null, resource: Object.keys(values).join(', ') })
-      if (!inFolder) return
       const secrets = openSecrets(installation.dataDir)
       saveSecrets(installation.dataDir, { ...secrets, outside: withValues(secrets.outside ?? {}, env, values) })
     })

@@ -4,7 +4,8 @@ import type { Db } from '../db/database.ts'
 import { thisMachine } from '../lib/machine.ts'
 import type { Config } from '../policy/config.ts'
 import { namesAmiss } from '../workers/route-keeper.ts'
-import type { Finding, Manner } from './findings.ts'
+import type { Finding } from './findings.ts'
+import type { Manner } from './manner.ts'
 
 /** Whether the names of applications that run lead to them. */
 export async function routeFinding(

@@ -1,15 +1,18 @@
 import type { Db } from '../db/database.ts'
+import { findHost } from '../db/hosts.ts'
 import { mailWay } from '../policy/mail/settings.ts'
 import { localTarget, portOf } from './deploy.ts'
+import { protectionFindings } from './findings.ts'
 import { firstKey } from './first-account.ts'
 import type { Installation } from './installation.ts'
-import { hostProtections } from './protections.ts'
+import { bySupervisor } from './manner.ts'
 import { columns } from './terminal.ts'
 
 /** What a person needs to know once everything answers. */
 export async function summary(installation: Installation, db: Db, exampleUrl: string | null): Promise<string> {
   const { config, dataDir, notes } = installation
   const apiKey = await firstKey(installation, db)
+  const protections = protectionFindings(await findHost(db, config.host.id), bySupervisor)
   const rows = columns([
     ...(exampleUrl ? [['Example', exampleUrl] as const] : []),
     ['Applications', `http://<subdomain>.${config.appsDomain}${portOf(localTarget(installation))}`],
@@ -19,7 +22,7 @@ export async function summary(installation: Installation, db: Db, exampleUrl: st
     ['Temporal', config.temporalUiUrl ?? config.temporalAddress],
     ['Data', dataDir],
     ...(config.mail.smtp ? [] : [['Mail', mailWay(config.mail)] as const]),
-    ...(await hostProtections(db, config.host.id)),
+    ...protections.map(({ name, state }) => [name, state] as const),
   ])
   return [
     '',

@@ -1,19 +1,20 @@
 import { isIP } from 'node:net'
 import type { Config } from '../policy/config.ts'
-import { plainHttpSettings } from '../policy/plain-http.ts'
+import { plainHttpSettings, type Reached } from '../policy/plain-http.ts'
 import type { Finding } from './findings.ts'
 
 const inTheClear = 'IN CLEAR TEXT'
 
 /** How clients reach the platform, with what to do when others can listen in. */
-export function clientWire(config: Pick<Config, 'urls' | 'edge' | 'allowPlainHttp'>): Finding {
+export function clientWire(config: Reached): Finding {
   const name = 'way to clients'
   const plain = plainHttpSettings(config)
   if (plain.length === 0) return { name, state: 'https, or this machine alone' }
   return {
     name,
     state: `PLAIN HTTP (${plain.join(', ')}): everybody on the way reads keys and codes`,
-    remedy: 'end TLS before the proxy and use https addresses: docs/installation.md, "What is open"',
+    remedy:
+      'end TLS before the proxy, name what ends it in EDGE_TRUSTED_PROXIES and use https addresses: docs/installation.md, "What is open"',
   }
 }
 

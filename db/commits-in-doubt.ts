@@ -75,10 +75,7 @@ export async function hasEnded(
 /** After a promotion or a crash the same number may be another transaction: nothing is known of ours. */
 async function statusOf(db: Db, xid: string, timeline: string): Promise<string | null> {
   await endIdle(db, `backend_xid = ?::xid8::xid and ${timelineNow} = ?`, [xid, timeline])
-  const { rows } = await db.raw(
-    `select pg_xact_status(?::xid8) as status where ${timelineNow} = ?`,
-    [xid, timeline],
-  )
+  const { rows } = await db.raw(`select pg_xact_status(?::xid8) as status where ${timelineNow} = ?`, [xid, timeline])
   return rows[0]?.status ?? null
 }
 

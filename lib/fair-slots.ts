@@ -41,6 +41,11 @@ export class FairSlots {
     })
   }
 
+  /** True when the subject has as many inside as it may: it waits for itself, and not for others. */
+  isFull(subject: string): boolean {
+    return (this.#inside.get(subject) ?? 0) >= this.#perSubject
+  }
+
   /** As `enter`, for as long as the signal has not aborted; rejects with its reason. */
   enterUntil(subject: string, signal: AbortSignal): Promise<() => void> {
     return new Promise((resolve, reject) => {

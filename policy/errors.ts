@@ -195,6 +195,9 @@ const blobNames: Partial<Record<ErrorCode, ErrorCode>> = {
 /** The name that a code has on a wire. */
 export const codeOn = (wire: Wire, code: ErrorCode): ErrorCode => (wire === 'blob' ? (blobNames[code] ?? code) : code)
 
+/** What DATABASE_UNAVAILABLE says of a change that may have been made: nobody should try again without a look. Pages know it by this sentence. */
+export const inDoubt = 'The database did not say whether this was done. Look before you try again.'
+
 /** An error as a wire says it: with its own name, status and, unless more was said, sentence. */
 export function spoken(error: ApiError, wire: Wire): { code: ErrorCode; status: number; message: string } {
   const code = codeOn(wire, error.code)

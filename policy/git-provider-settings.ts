@@ -9,11 +9,14 @@ export interface GitProviderSettings {
   appSlug: string
   /** PEM, or the path of a file that holds it. */
   privateKey: string
+  /** As the setting says it; `webhookSecrets` reads it. */
   webhookSecret: string
   /** With these a person who connects proves who they are at the provider. */
   clientId: string
   clientSecret: string
 }
+
+const webhook = 'GIT_PROVIDER_WEBHOOK_SECRET'
 
 /** All of them or none (null): half an app would only fail later. Throws an Error that names the setting that is missing. */
 export function gitProviderSettings(env: Environment): GitProviderSettings | null {
@@ -25,8 +28,11 @@ export function gitProviderSettings(env: Environment): GitProviderSettings | nul
     appId: required(env, 'GIT_PROVIDER_APP_ID'),
     appSlug: required(env, 'GIT_PROVIDER_APP_SLUG'),
     privateKey: required(env, 'GIT_PROVIDER_PRIVATE_KEY'),
-    webhookSecret: required(env, 'GIT_PROVIDER_WEBHOOK_SECRET'),
+    webhookSecret: required({ ...env, [webhook]: env[webhook]?.trim() }, webhook),
     clientId: required(env, 'GIT_PROVIDER_CLIENT_ID'),
     clientSecret: required(env, 'GIT_PROVIDER_CLIENT_SECRET'),
   }
 }
+
+/** Secrets that deliveries may be signed with: two, separated by blanks, while one takes the other's place. Never an empty one. */
+export const webhookSecrets = (text: string): string[] => text.split(/\s+/).filter(Boolean)

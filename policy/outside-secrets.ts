@@ -18,19 +18,22 @@ export const outsideSecrets = {
 export type OutsideSystem = keyof typeof outsideSecrets
 export const outsideSystems = Object.keys(outsideSecrets) as OutsideSystem[]
 
-/** A value that a rotation brought, and digests of what it took the place of: who changes the environment later wins again. */
+/**
+ * A value that a rotation brought, and digests of what it took the place of, which is the empty text where the environment said nothing:
+ * who changes the environment later, or takes a setting out of it, wins again.
+ */
 export interface KeptValue {
   value: string
   replaces: string[]
 }
 export type KeptValues = Readonly<Record<string, KeptValue>>
 
-/** Of kept values those that count beside this environment: where it says nothing, or what they took the place of. */
+/** Of kept values those that count beside this environment: where it says them, or what they took the place of. */
 export function valuesInPlace(env: Environment, kept: KeptValues = {}): Record<string, string> {
   return Object.fromEntries(
     Object.entries(kept).flatMap(([name, { value, replaces }]) => {
-      const said = env[name]
-      return !said || said === value || replaces.includes(digest(said)) ? [[name, value]] : []
+      const said = env[name] ?? ''
+      return said === value || replaces.includes(digest(said)) ? [[name, value]] : []
     }),
   )
 }
@@ -38,11 +41,8 @@ export function valuesInPlace(env: Environment, kept: KeptValues = {}): Record<s
 /** The kept values with new ones in the place of what `env` says. */
 export function withValues(kept: KeptValues, env: Environment, values: Record<string, string>): KeptValues {
   const added = Object.entries(values).map(([name, value]): [string, KeptValue] => {
-    const said = env[name]
-    const before = [
-      ...(kept[name]?.replaces ?? []),
-      ...[kept[name]?.value, said].flatMap(old => (old ? [digest(old)] : [])),
-    ]
+    const { replaces = [], value: last } = kept[name] ?? {}
+    const before = [...replaces, ...[last, env[name] ?? ''].flatMap(old => (old === undefined ? [] : [digest(old)]))]
     return [name, { value, replaces: [...new Set(before)] }]
   })
   return { ...kept, ...Object.fromEntries<KeptValue>(added) }

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { parseConfig } from '../policy/config.ts'
+import { outsideSecrets } from '../policy/outside-secrets.ts'
 import { refusePlainHttp } from '../policy/plain-http.ts'
 import { heapFlags } from '../workers/heap.ts'
 
@@ -19,6 +20,7 @@ const services = new Map(
 )
 const oneShot = ['temporal-schema', 'folders', 'setup']
 const ours = ['folders', 'setup', 'api', 'worker', 'host', 'proxy']
+const byOurs = (a: string, b: string) => ours.indexOf(a) - ours.indexOf(b)
 
 test('every part of an installation is there', t => {
   t.deepEqual(
@@ -105,7 +107,7 @@ function filled(name: string, own: Record<string, string> = {}): Record<string, 
 }
 
 test('every setting that the processes get is one that Berth reads', t => {
-  const known = ['config', 'captcha', 'blob-settings', 'retention', 'git-provider-settings']
+  const known = ['config', 'captcha', 'blob-settings', 'retention', 'git-provider-settings', 'temporal-settings']
     .map(name => text(`policy/${name}.ts`))
     .join('\n')
   for (const name of ours) for (const key of environmentOf(name).keys()) t.true(known.includes(key), `${name}: ${key}`)
@@ -127,8 +129,18 @@ test('plain http is refused by every process unless .env asks for it', t => {
   for (const name of ['setup', 'api', 'worker', 'host', 'proxy']) {
     t.throws(() => start(name, {}), { message: /plain http/ }, name)
     t.notThrows(() => start(name, { ALLOW_PLAIN_HTTP: 'on' }), name)
-    t.notThrows(() => start(name, { BERTH_SCHEME: 'https' }), name)
+    t.throws(() => start(name, { BERTH_SCHEME: 'https' }), { message: /no EDGE_TRUSTED_PROXIES/ }, name)
+    t.notThrows(() => start(name, { BERTH_SCHEME: 'https', EDGE_TRUSTED_PROXIES: '10.0.0.9' }), name)
+    t.notThrows(() => start(name, { BERTH_SCHEME: 'https', EDGE_BIND: '127.0.0.1' }), name)
   }
+  const own = Object.fromEntries(
+    [...example.matchAll(/^([A-Z0-9_]+)=(.+)$/gm)].map(([, name, value]) => [name!, value!]),
+  )
+  t.throws(
+    () => start('api', own),
+    { message: /no EDGE_TRUSTED_PROXIES/ },
+    'the example as it is names nobody who ends TLS',
+  )
   t.regex(example, /^BERTH_SCHEME=https$/m)
   t.regex(example, /^ALLOW_PLAIN_HTTP=$/m)
 })
@@ -152,15 +164,26 @@ test('every setting can be given to an installation, by those processes that rea
         'S3RVER_PORT',
         'BIND_ADDRESS',
       ],
-      ...['TEMPORAL_NAMESPACE', 'TEMPORAL_TLS', 'TEMPORAL_TLS_CA', 'TEMPORAL_TLS_CERT', 'TEMPORAL_TLS_KEY'],
-      ...['TEMPORAL_TLS_SERVER_NAME', 'TEMPORAL_API_KEY', 'QUEUE_PREFIX', 'DOCKER_HOST', 'OBJECT_STORE_FOLDER'],
+      ...['TEMPORAL_NAMESPACE', 'QUEUE_PREFIX', 'DOCKER_HOST', 'OBJECT_STORE_FOLDER'],
       ...['EDGE_CONTROL_SOCKET', 'EDGE_ROUTES_FILE', 'HOST_ADDRESS'],
     ],
   )
   const holders = (name: string) => ours.filter(service => environmentOf(service).has(name))
   t.deepEqual(holders('CAPTCHA_SECRET_KEY'), ['api'])
   t.deepEqual(holders('GIT_PROVIDER_PRIVATE_KEY'), ['api', 'host'])
+  for (const { settings, processes } of Object.values(outsideSecrets)) {
+    // A command takes a system for known where one of its settings is given, empty or not.
+    const told = ours.filter(service => settings.some(name => name in filled(service)))
+    t.deepEqual(told, [...processes].sort(byOurs), settings.join())
+    for (const name of settings) t.deepEqual(holders(name), told, name)
+  }
   t.deepEqual(holders('HOST_MEMORY_MB'), ['host'])
+  t.deepEqual(
+    holders('DISK_MB_PER_256MB'),
+    ['api', 'worker', 'host'],
+    'placement, changes of memory, and the disk itself',
+  )
+  t.deepEqual(holders('TEMPORAL_TLS_KEY'), ['setup', 'api', 'worker', 'host'])
   t.deepEqual(holders('EDGE_APP_BODY_MB'), ['proxy'])
   t.deepEqual(holders('PLANS_FILE'), ['api', 'worker', 'host'], 'operators give their commands at the host')
 })
@@ -180,6 +203,8 @@ test('each of our containers has a user, gives up what it does not need, and can
     host: '0',
     proxy: '0',
   })
+  const own = users.get('api')
+  t.true(text('docs/installation.md').includes(`chown ${own}:${own}`), 'the owner of a private key that is a file')
   for (const user of users.values()) if (user !== '0') t.true(dockerfile.includes(`:${user}`), user)
   for (const name of ours) {
     const part = services.get(name)!
@@ -197,16 +222,18 @@ test('secrets and folders by need', t => {
   const secret = /\$\{[A-Z0-9_]*(?:KEY|KEYS|KEY_ID|PASSWORD|SECRET)(?::|\})|SMTP_URL/
   const secretsOf = (name: string) =>
     [...environmentOf(name)].filter(([, value]) => secret.test(value)).map(([key]) => key)
+  const temporal = ['TEMPORAL_TLS_KEY', 'TEMPORAL_API_KEY']
   const work = [
     'BERTH_MASTER_KEY',
     'BERTH_SEAL_KEYS',
     'DATABASE_URL',
     'S3_STORE_ACCESS_KEY_ID',
     'S3_STORE_SECRET_ACCESS_KEY',
+    ...temporal,
   ]
   t.deepEqual(secretsOf('proxy'), [])
   t.deepEqual(secretsOf('folders'), [])
-  t.deepEqual(secretsOf('setup'), ['BERTH_MASTER_KEY', 'DATABASE_OWNER_URL', 'DATABASE_URL'])
+  t.deepEqual(secretsOf('setup'), ['BERTH_MASTER_KEY', 'DATABASE_OWNER_URL', 'DATABASE_URL', ...temporal])
   const provider = ['GIT_PROVIDER_PRIVATE_KEY', 'GIT_PROVIDER_WEBHOOK_SECRET', 'GIT_PROVIDER_CLIENT_SECRET']
   t.deepEqual(secretsOf('api'), [...work, ...provider, 'CAPTCHA_SITE_KEY', 'CAPTCHA_SECRET_KEY'])
   t.deepEqual(secretsOf('host'), [...work, ...provider])

@@ -47,7 +47,7 @@ import { sharedWakes } from './lane-wakes.ts'
 import { temporalLanes } from './lanes.ts'
 import { plansOf } from './plans.ts'
 import { demandSameInstallationSoon } from './same-installation.ts'
-import { temporalRefusal } from './temporal-connection.ts'
+import { refusalLog } from './temporal-connection.ts'
 
 const drainSeconds = 10
 const connectionsInAll = 2000
@@ -63,7 +63,6 @@ export async function serveApi(config: Config): Promise<void> {
   const db = openDatabase({ url, pool: databasePool, applicationName: 'berth-api', statementTimeoutMs: 2500 })
   const notifications = new Notifications(url, ['operations', 'deployments', 'deploy-sources', 'access', 'apps'])
   const client = openTemporal(config)
-  if (config.temporalTls) void temporalRefusal(config).then(words => words && log.error({}, words))
   const plans = plansOf(config)
   const plainStore = await openObjectStore(config.objectStore)
   await demandSameInstallationSoon({ db, config, log, store: plainStore, folders: [config.dataDir] })
@@ -119,6 +118,7 @@ export async function serveApi(config: Config): Promise<void> {
     inside = new AddressSet([...platform, ...(await listHosts(db)).map(host => host.address)])
   })
   repeat(20, () => parts.leases.renew())
+  repeat(30, refusalLog(config, log, pingWorkflows))
 
   const apps = surfaces(parts)
   const limits = {

@@ -7,7 +7,11 @@ export interface OutputReadersOptions {
   engine: Pick<ContainerHost, 'readOutput'>
   log: Logger
   pace?: typeof outputPace
+  /** Resolves after so many milliseconds; ends early with the signal. */
+  wait?: (ms: number, signal: AbortSignal) => Promise<unknown>
 }
+
+const pause = (ms: number, signal: AbortSignal) => sleep(ms, undefined, { signal }).catch(() => {})
 
 /**
  * One reader for each running application, who keeps nothing and takes no more than its share: the engine waits for whoever reads, so
@@ -39,7 +43,7 @@ export class OutputReaders {
 
   /** Until the program ends; a line that breaks is replaced when its container is seen next. */
   async #read({ id, name }: ContainerState): Promise<void> {
-    const { engine, log, pace = outputPace } = this.#options
+    const { engine, log, pace = outputPace, wait = pause } = this.#options
     let spent = 0
     let at = performance.now()
     const take = async (piece: Uint8Array) => {
@@ -48,7 +52,7 @@ export class OutputReaders {
       spent = Math.max(0, spent - ((now - at) / 1000) * rate) + outputCost(piece, pace)
       at = now
       const over = spent - pace.burstBytes
-      if (over > 0) await sleep((over / rate) * 1000, undefined, { signal: this.#signal }).catch(() => {})
+      if (over > 0) await wait((over / rate) * 1000, this.#signal)
     }
     try {
       await engine.readOutput(name, take, this.#signal)

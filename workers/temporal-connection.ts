@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { connect, type ConnectionOptions as SocketOptions } from 'node:tls'
 import { Connection } from '@temporalio/client'
+import type { Logger } from 'pino'
 import type { Config } from '../policy/config.ts'
 
 export type TemporalAccess = Pick<Config, 'temporalAddress' | 'temporalTls' | 'temporalApiKey'>
@@ -54,6 +55,23 @@ export async function connectTemporal(access: TemporalAccess, connectTimeout: nu
 async function demandTerms(access: TemporalAccess): Promise<void> {
   const refusal = await temporalRefusal(access)
   if (refusal) throw new Error(refusal)
+}
+
+/**
+ * For a process that goes on without Temporal: each call asks `answers`, and where that rejects logs why the two can never come to terms
+ * over TLS, with what to do. The same reason is logged once, until Temporal answers again.
+ */
+export function refusalLog(access: TemporalAccess, log: Logger, answers: () => Promise<unknown>): () => Promise<void> {
+  let told: string | null = null
+  return async () => {
+    const refusal = await answers().then(
+      () => null,
+      () => temporalRefusal(access),
+    )
+    if (refusal && refusal !== told)
+      log.error({}, `${refusal} Until then this process goes on, and nothing that it accepts begins.`)
+    told = refusal
+  }
 }
 
 /** Long enough for a handshake; a server that accepts it speaks at once. */

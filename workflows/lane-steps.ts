@@ -53,13 +53,15 @@ export const { switchRoute, removeRoute } = inTurn(
   }),
 )
 
-/** The same while a caller waits: the route keeper goes on with what takes longer. */
+/**
+ * The same while a caller waits, in `commandSeconds.route` with all attempts: the route keeper goes on with what takes longer. Attempts
+ * are counted, because a local activity that is tried again past its `scheduleToCloseTimeout` never ends.
+ */
 export const quickly = inTurn(
   proxyLocalActivities<Pick<EdgeActivities, 'switchRoute' | 'removeRoute'>>({
     cancellationType,
-    startToCloseTimeout: '3s',
-    scheduleToCloseTimeout: `${commandSeconds.route}s`,
-    retry: { initialInterval: '200ms', maximumInterval: '2s' },
+    startToCloseTimeout: '1500ms',
+    retry: { initialInterval: '200ms', maximumInterval: '2s', maximumAttempts: 4 },
   }),
 )
 

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { CommitInDoubt } from '../../db/commits-in-doubt.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import { changeObject, moveObject } from '../../db/object-changes.ts'
 import { findObject, lockNames, type ObjectRow } from '../../db/objects.ts'
@@ -40,7 +41,7 @@ const result = z.union([
 ])
 type Result = z.input<typeof result>
 
-/** Specification 4.6: always 200 once the body is valid, with one result per object, in its order. */
+/** Specification 4.6: 200 once the body is valid, with one result per object, in its order; 503 where one of them is in doubt. */
 export const objectsUpdate = blobEndpoint({
   name: 'objects.update',
   method: 'PATCH',
@@ -92,6 +93,8 @@ async function resultOf(id: string, update: ObjectUpdate, caller: Caller, parts:
     const expires_at = after.expires_at?.toISOString() ?? null
     return { object: id, ok: true, changed: place.id !== id, ...place, size: after.size, expires_at }
   } catch (thrown) {
+    // No code of one object says that it may have been changed; the answer as a whole does.
+    if (thrown instanceof CommitInDoubt) throw thrown
     return { object: id, ok: false, code: saidOf(id, toApiError(thrown).code) }
   }
 }

@@ -39,18 +39,22 @@ export const appsDeploymentLogs = endpoint({
     const { perUser } = followedLogs
     const most = Math.max(1, Math.floor(perUser * parts.config.rateLimitScale))
     const lease = await takeBlobLease(parts.db, `followed-log/${call.caller.user.id}`, most)
-    if (!lease) throw new ApiError('KEEP_CALM', `An account can follow ${most} logs at the same time.`)
+    if (!lease)
+      throw new ApiError('KEEP_CALM', `An account can follow ${most} logs at the same time. End one of them, or wait.`)
     await inPlace(parts, lease, () => follow(call, id, parts))
     // Written already; the envelope is for the other form.
     return streamed as never
   },
 })
 
+const ownLimit = `An account can read ${wholeLogs.perSubject} logs at the same time. End one of them, or wait.`
+const allTaken = 'Too many logs are being read by other accounts. Try again in a minute, or follow the log.'
+
 /** The log as it is now, in pieces: a slow reader costs one of them and what its connection holds. */
 async function whole({ caller, exchange }: AppCall, id: string, { db, logTurns }: Parts): Promise<never> {
   const patience = AbortSignal.any([exchange.gone, AbortSignal.timeout(wholeLogs.waitSeconds * 1000)])
   const leave = await logTurns.enterUntil(caller.user.id, patience).catch(() => {
-    throw new ApiError('KEEP_CALM', `An account can read ${wholeLogs.perSubject} logs at the same time.`)
+    throw new ApiError('KEEP_CALM', logTurns.isFull(caller.user.id) ? ownLimit : allTaken)
   })
   try {
     const after = (seq: number) => logAfter(db, id, seq, bytesAtOnce)

@@ -1,5 +1,6 @@
 import { appOfPush, forgetInstallation, unlinkRepositories } from '../../db/git-links.ts'
 import { bodyBudgets, largestDelivery } from '../../policy/body-budgets.ts'
+import { webhookSecrets } from '../../policy/git-provider-settings.ts'
 import { type AppEvent, readAppEvent } from '../../policy/webhooks/app-events.ts'
 import { type ReadDelivery, readDelivery } from '../../policy/webhooks/deliveries.ts'
 import { unknownReply, verdictReply, type WebhookReply } from '../../policy/webhooks/replies.ts'
@@ -25,9 +26,10 @@ export const gitApp = endpoint({
   refusal: refusalText,
   errors: deliveryErrors,
   async handle({ exchange }, parts) {
-    // Two, separated by a space, while one takes the other's place.
-    const secrets = parts.config.gitProvider?.webhookSecret.split(/\s+/)
-    if (secrets === undefined) return plain(unknownReply)
+    const { gitProvider } = parts.config
+    if (gitProvider === null) return plain(unknownReply)
+    const secrets = webhookSecrets(gitProvider.webhookSecret)
+    if (secrets.length === 0) return plain(unsigned)
     const { headers } = exchange.request
     // Nothing that cannot be genuine is read.
     if (!/^sha256=[0-9a-f]{64}$/i.test(String(headers['x-hub-signature-256'] ?? ''))) return plain(unsigned)

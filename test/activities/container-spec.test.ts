@@ -91,11 +91,11 @@ test('the build has the same walls, more memory, and none of the application’s
   t.like(spec, {
     name: `berth-${release.appId}-3-build`,
     memoryMb: 2048,
-    cpuShares: 32,
     publish: null,
     user: '10007:10007',
     network: 'berth-one-builds',
   })
+  t.is(createOptions(spec).HostConfig?.CpuShares, 128, 'after its own memory: an install step ends after 15 minutes')
   t.deepEqual(spec.labels, { ...labels, 'berth.role': 'build' })
   t.like(spec.env, {
     HTTPS_PROXY: 'http://proxy:3128',

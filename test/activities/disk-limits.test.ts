@@ -7,6 +7,7 @@ import { createOptions } from '../../activities/container-options.docker.ts'
 import { diskLimits, diskOf } from '../../activities/disk-limits.ts'
 import { folderVolumes } from '../../activities/volume.folder.ts'
 import { loopVolumes } from '../../activities/volume.loop.ts'
+import { parseConfig } from '../../policy/config.ts'
 import { realDocker } from '../kit/docker.ts'
 
 const { host, spec, prepare, clean } = realDocker()
@@ -23,6 +24,10 @@ test.after.always(async () => {
   await clean()
   for (const id of await volumes.list()) await volumes.remove(id)
   await rm(folder, { recursive: true, force: true })
+})
+
+test('a container may ask for 100 MB and 2000 operations a second unless a setting says otherwise', t => {
+  t.like(parseConfig({}, '/').host.disk, { mbps: 100, iops: 2000 })
 })
 
 test('the engine is told of reads on both devices, and of writes on the own one', t => {

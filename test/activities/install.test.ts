@@ -9,6 +9,7 @@ import type { Release } from '../../activities/release.ts'
 import { releaseFolders } from '../../activities/release-files.ts'
 import { readLog } from '../../db/deployments.ts'
 import { deploymentLogs } from '../../policy/deployment-logs.ts'
+import { installSeconds } from '../../policy/host-places.ts'
 import { testDatabase } from '../kit/database.ts'
 import { realDocker } from '../kit/docker.ts'
 import { rows } from '../kit/rows.ts'
@@ -64,6 +65,7 @@ test('an install step that prints without end keeps this process small, and its 
 
 test('an install step that never ends is ended in its time, and nothing of it is left', async t => {
   t.timeout(110_000)
+  t.is(installSeconds, 900)
   const { host, release, folders } = await releaseToInstall(t)
   const install = installRelease(host, release, folders, 'sleep 3600', new AbortController().signal, 1)
   await t.throwsAsync(install, { message: 'Installing the dependencies took longer than 1 s.' })

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
+import { heldCall } from '../../api/command.ts'
 import { announce, claimNext } from '../../db/operations.ts'
 import { testApi } from '../kit/api.ts'
 
@@ -20,6 +21,7 @@ test.serial('an operation that nobody claims in time expires: the answer is true
 })
 
 test.serial('what was claimed in time is waited for beyond that, and no longer than a client waits', async t => {
+  t.is(heldCall.holdMs, 95_000, 'clients wait for 120 s')
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   api().lanes.asleep = false

@@ -1,5 +1,7 @@
 import test from 'ava'
+import { inDoubt } from '../../policy/errors.ts'
 import { mailLocales } from '../../policy/mail/template.ts'
+import { refusalText } from '../../policy/pages/refusals.ts'
 import { signInText } from '../../policy/pages/sign-in.ts'
 import { type TestUser, testApi } from '../kit/api.ts'
 import { testBrowser } from '../kit/browser.ts'
@@ -84,6 +86,17 @@ test.serial('a platform that does not answer is told, and the page can be tried 
   await visitor.page.locator('#address button').click()
   await visitor.reads('a code is on its way')
   t.pass()
+})
+
+test.serial('what may have been done is told as that, and not as something to try again at once', async t => {
+  const refused = JSON.stringify({ status: 'error', code: 'DATABASE_UNAVAILABLE', message: inDoubt })
+  for (const language of ['pt-BR', 'de-DE'] as const) {
+    const visitor = await visit(language)
+    await visitor.page.evaluate(`window.fetch=async()=>new Response(${JSON.stringify(refused)},{status:503})`)
+    await submit(visitor, 'address', 'nobody@example.org')
+    const { unknown, away } = refusalText[language]
+    t.false((await visitor.reads(unknown)).includes(away), language)
+  }
 })
 
 test.serial('nothing that stands in the address of the page leads away from the platform', async t => {

@@ -1,8 +1,6 @@
 import test from 'ava'
 import {
   addressFinding,
-  byCompose,
-  bySupervisor,
   diskFinding,
   mailFinding,
   nameFinding,
@@ -10,6 +8,7 @@ import {
   protectionFindings,
   reportOf,
 } from '../../cli/findings.ts'
+import { byCompose, bySupervisor, hostAlone, isElsewhere, mannerOf } from '../../cli/manner.ts'
 import { parseConfig } from '../../policy/config.ts'
 
 const all = ['api', 'host', 'postgres', 'proxy', 'temporal', 'worker']
@@ -46,15 +45,35 @@ test('processes that should run and do not are named, with their logs', t => {
 
 test('an address that does not answer is told with the way to start and to read, in each manner of starting', t => {
   const addresses = ['127.0.0.1:4000', '127.0.0.1:4001']
-  t.deepEqual(addressFinding('api', { addresses, silent: [] }, 'api', byCompose), {
+  t.deepEqual(addressFinding('api', { addresses, silent: [], elsewhere: [] }, 'api', byCompose), {
     name: 'api',
     state: 'answers at 127.0.0.1:4000, 127.0.0.1:4001',
   })
   const silent = addresses.slice(1)
-  t.is(addressFinding('api', { addresses, silent }, 'api', byCompose).state, 'NOTHING ANSWERS at 127.0.0.1:4001')
-  const remedyOf = (manner: typeof byCompose) => addressFinding('api', { addresses, silent }, 'api', manner).remedy
+  t.is(
+    addressFinding('api', { addresses, silent, elsewhere: [] }, 'api', byCompose).state,
+    'NOTHING ANSWERS at 127.0.0.1:4001',
+  )
+  const remedyOf = (manner: typeof byCompose) =>
+    addressFinding('api', { addresses, silent, elsewhere: [] }, 'api', manner).remedy
   t.is(remedyOf(bySupervisor), 'berth up -d; if that does not help: berth logs api')
   t.is(remedyOf(byCompose), 'docker compose up --detach; if that does not help: docker compose logs --tail 50 api')
+})
+
+test('on a further container host nothing tells to start a second platform', t => {
+  const config = (own = {}) => parseConfig(own, '/')
+  t.is(mannerOf({ inContainers: true, config: config({ HOST_ADDRESS: '10.0.0.2' }) }), hostAlone)
+  t.is(mannerOf({ inContainers: true, config: config() }), byCompose)
+  t.is(mannerOf({ config: config() }), bySupervisor)
+  const silent = ['10.0.0.1:5432']
+  t.like(addressFinding('database', { addresses: silent, silent, elsewhere: silent }, 'postgres', hostAlone), {
+    state: 'NOTHING ANSWERS at 10.0.0.1:5432',
+    remedy: 'see to 10.0.0.1:5432',
+  })
+  const told = protectionFindings({ reachable: false, protections: {} }, hostAlone)[0]?.remedy
+  t.is(told, 'docker compose up --detach --no-deps host; then: docker compose logs --tail 50 host')
+  for (const here of ['127.0.0.1:5432', '[::1]:5432', 'localhost:5432']) t.false(isElsewhere(here), here)
+  for (const there of ['192.0.2.1:5432', '[2001:db8::1]:5432', 'db.example:5432']) t.true(isElsewhere(there), there)
 })
 
 test('a full disk, a folder that is not there and mail that was given up need somebody', t => {
@@ -103,4 +122,14 @@ test('protections that are off need somebody, and so does a host that is silent'
   )
   t.deepEqual(remedies({ firewall: 'off: the setting HOST_FIREWALL is off' }), ['Protection firewall'])
   t.truthy(protectionFindings(undefined, byCompose)[0]!.remedy)
+})
+
+test('each protection that is off has a remedy of its own', t => {
+  const remedy = (name: string, state: string) =>
+    protectionFindings({ reachable: true, protections: { [name]: state } }, byCompose)[1]?.remedy ?? ''
+  t.regex(remedy('quota', 'checked, not enforced: no loop devices'), /modprobe loop.*docker compose restart host/)
+  t.regex(remedy('firewall', 'off: iptables does not work here'), /`iptables -S` .*docker compose restart host/)
+  t.regex(remedy('firewall', 'BROKEN: no such tool'), /`iptables -S` .*every 10 s: docker compose logs/)
+  for (const name of ['quota', 'firewall', 'users'])
+    t.regex(remedy(name, 'off: the host process does not run as root'), /^run Berth as root/)
 })

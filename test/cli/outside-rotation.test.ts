@@ -12,7 +12,7 @@ import { restartHolders } from '../../cli/outside-rotation.ts'
 import { ourProcess } from '../../cli/platform.ts'
 import { openSecrets } from '../../cli/secrets.ts'
 import { latestAudit } from '../../db/audit.ts'
-import { readValues } from '../../policy/outside-secrets.ts'
+import { readValues, valuesInPlace, withValues } from '../../policy/outside-secrets.ts'
 import { readRecord } from '../../workers/process-record.ts'
 import { Supervisor } from '../../workers/supervisor.ts'
 import { CaptchaProviderServer } from '../kit/captcha-provider.ts'
@@ -21,6 +21,7 @@ import { GitProviderServer } from '../kit/git-provider.ts'
 import { startMailServer } from '../kit/mail-server.ts'
 import { operatorHere } from '../kit/operator-command.ts'
 import { startS3 } from '../kit/s3.ts'
+import { atTerminal } from '../kit/terminal.ts'
 
 const database = testDatabase()
 const { DUMMY_ACCOUNT: account } = createRequire(import.meta.url)('s3rver/lib/models/account.js')
@@ -79,7 +80,7 @@ test.serial(
     t.teardown(() => account.revokeAccessKey('second-id'))
     t.regex(await of.rotate('store', pair('second-id', 'second-secret')), /Accepted, and written to secrets\.json/)
     t.like(of.config().objectStore, { accessKeyId: 'second-id', secretAccessKey: 'second-secret' })
-    const { env } = await ourProcess('api', 'api', [], { BERTH_DATA: of.env.BERTH_DATA }).command()
+    const { env } = await ourProcess('api', 'api', [], of.env).command()
     t.is(env.S3_STORE_SECRET_ACCESS_KEY, 'second-secret', 'also for what the supervisor starts before the next start')
     t.like(
       (await of.start()).objectStore,
@@ -129,7 +130,37 @@ test.serial('a password that the mail server refuses is not taken, and a login s
     ['wrong-pass', 'new-pass', 'new-pass'],
   )
   t.deepEqual(server.received, [])
+
+  const acts = async () => (await latestAudit(of.db, 50)).length
+  const before = await acts()
+  const file = join(of.env.BERTH_DATA, 'values')
+  writeFileSync(file, `SMTP_URL=${url('next-pass')}`)
+  const inContainers = { ...of.env, BERTH_DATA: join(of.env.BERTH_DATA, 'of-a-container') }
+  const tried = await operatorHere([secretsCommand], inContainers, 'secrets', 'rotate', '--mail', '--from', file)
+  t.regex(tried.stdout, /write SMTP_URL into \.env/, tried.stderr)
+  t.is(await acts(), before, 'what was only tried is no rotation')
 })
+
+test.serial(
+  'a secret that is typed at a terminal is taken and never shown; who leaves the question changes nothing',
+  async t => {
+    t.timeout(120_000)
+    const server = await startMailServer()
+    t.teardown(() => server.stop())
+    const url = (pass: string) => server.url.replace('//', `//berth:${pass}@`)
+    const of = await installation(t, { SMTP_URL: url('old-pass'), MAIL_FROM: 'berth@example.org' })
+    const at = (typed: string) => atTerminal(['secrets', 'rotate', '--mail'], of.env, [['SMTP_URL (empty', typed]])
+    const left = await at('smtp://half\u0004\u0003')
+    t.is(left.code, 1, left.shown)
+    t.regex(left.shown, /Nothing was changed/)
+    t.is(of.kept(), undefined)
+    const { shown, code } = await at(`${url('typed-pass')}\r`)
+    t.is(code, 0, shown)
+    t.regex(shown, /Accepted/)
+    t.is(of.config().mail.smtp?.credentials?.pass, 'typed-pass')
+    t.notRegex(left.shown + shown, /half|typed-pass/)
+  },
+)
 
 test.serial('the git provider is asked for the new key and the new secret', async t => {
   t.timeout(60_000)
@@ -217,4 +248,19 @@ test('new values are lines of known names; a refusal shows none of them', t => {
   for (const text of wrong) t.notRegex(t.throws(() => readValues('store', text))!.message, /geheim/)
   const text = '\n# of today\nS3_STORE_ACCESS_KEY_ID = a\nS3_STORE_SECRET_ACCESS_KEY="b = c"\n'
   t.deepEqual(readValues('store', text), { S3_STORE_ACCESS_KEY_ID: 'a', S3_STORE_SECRET_ACCESS_KEY: 'b = c' })
+})
+
+test('a new value counts until somebody changes the environment, or takes the setting out of it', t => {
+  const first = { SMTP_URL: 'smtp://a' }
+  const counts = (env: { SMTP_URL?: string }, kept: ReturnType<typeof withValues>) => valuesInPlace(env, kept).SMTP_URL
+  const once = withValues({}, first, { SMTP_URL: 'smtp://b' })
+  const twice = withValues(once, { SMTP_URL: 'smtp://b' }, { SMTP_URL: 'smtp://c' })
+  for (const [kept, value] of [[once, 'smtp://b'] as const, [twice, 'smtp://c'] as const]) {
+    t.is(counts(first, kept), value)
+    t.is(counts({ SMTP_URL: 'smtp://b' }, kept), value)
+    for (const changed of [{ SMTP_URL: 'smtp://d' }, { SMTP_URL: '' }, {}]) t.is(counts(changed, kept), undefined)
+  }
+  const fromNothing = withValues({}, {}, { SMTP_URL: 'smtp://b' })
+  t.is(counts({}, fromNothing), 'smtp://b')
+  t.is(counts({}, withValues(fromNothing, { SMTP_URL: 'smtp://b' }, { SMTP_URL: 'smtp://c' })), 'smtp://c')
 })

@@ -2,6 +2,7 @@ import test from 'ava'
 import { endpoints } from '../../api/app.ts'
 import { blobEndpoints } from '../../api/v1/endpoints.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
+import { inDoubt } from '../../policy/errors.ts'
 import { openApiFor, type TestApi } from '../kit/api.ts'
 import { testDatabase } from '../kit/database.ts'
 import { type Loss, type Manner, type PostgresLine, postgresLine } from '../kit/postgres-line.ts'
@@ -122,3 +123,23 @@ for (const [name, manner, loss] of cases) {
     t.notDeepEqual(await stored(api.db), before)
   })
 }
+
+/** One of each wire, and one whose answer is 200 whatever becomes of its objects. */
+for (const name of ['apps.envs.merge', 'workspaces.create', 'shares.create', 'objects.update'])
+  test.serial(`${name}: its commit is cut and nobody can be asked, and the 503 says that it is not known`, async t => {
+    const ask = await changes[name]!(api, await api.makeUser())
+    const before = await stored(api.db)
+    void line.trap({ at: /COMMIT;/, loss: 'answered', manner: 'cut' }).then(() => {
+      line.silence()
+      line.admit(false)
+    })
+    const answer = await ask()
+    line.admit(true)
+    await line.release()
+    const { status, code, message } = answer.body
+    t.deepEqual(
+      { http: answer.status, status, code, message },
+      { http: 503, status: 'error', code: 'DATABASE_UNAVAILABLE', message: inDoubt },
+    )
+    t.notDeepEqual(await stored(api.db), before, 'it was done')
+  })

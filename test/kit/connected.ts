@@ -14,7 +14,7 @@ export interface Connected {
   installation: ReturnType<GitProviderServer['install']>
 }
 
-/** What takes the place of the secret of the provider's deliveries: both count meanwhile. */
+/** What takes the place of the secret of the provider's deliveries: both count meanwhile, also with blanks around them. */
 export const laterWebhookSecret = 'the-one-that-comes-next'
 
 /** The API with a git provider. Call it once at the top level of a test file. */
@@ -26,7 +26,7 @@ export async function testProviderApi(options: TestApiOptions = {}) {
     ...options,
     config: {
       ...options.config,
-      gitProvider: { ...settings, webhookSecret: `${laterWebhookSecret} ${settings.webhookSecret}` },
+      gitProvider: { ...settings, webhookSecret: ` ${laterWebhookSecret} ${settings.webhookSecret}\n` },
     },
     parts: parts => ({ gitProvider: githubProvider(settings, provider.pem), ...options.parts?.(parts) }),
   })

@@ -5,6 +5,7 @@ import { plainHttpSettings, refusePlainHttp } from '../../policy/plain-http.ts'
 
 const found = (env: Record<string, string>) => plainHttpSettings(parseConfig(env, '/'))
 const open = { EDGE_BIND: '0.0.0.0', BERTH_DOMAIN: 'example.com' }
+const https = { ...open, BASE_URL: 'https://api.example.com' }
 
 const cases: [string, Record<string, string>, string[]][] = [
   ['nothing is set', {}, []],
@@ -25,9 +26,18 @@ const cases: [string, Record<string, string>, string[]][] = [
     { EDGE_URL: 'http://127.0.0.1.example.com' },
     ['EDGE_URL=http://127.0.0.1.example.com'],
   ],
-  ['https behind what ends TLS', { ...open, BASE_URL: 'https://api.example.com' }, []],
-  ['a proxy that is open under a name, without any address', open, ['BERTH_DOMAIN=example.com']],
+  ['https behind what ends TLS', { ...https, EDGE_TRUSTED_PROXIES: '10.0.0.9' }, []],
+  ['https behind what ends TLS on this machine', { ...https, EDGE_BIND: '127.0.0.1' }, []],
+  ['https, and nobody who could end TLS', https, ['EDGE_BIND=0.0.0.0, and no EDGE_TRUSTED_PROXIES']],
+  ['a proxy that is open under a name, without any address', open, ['EDGE_BIND=0.0.0.0']],
+  ['a proxy that is open under the name of this machine', { EDGE_BIND: '::' }, ['EDGE_BIND=::']],
   ['the same on loopback', { BERTH_DOMAIN: 'example.com' }, []],
+  ['an API that is open itself', { BIND_ADDRESS: '0.0.0.0' }, ['BIND_ADDRESS=0.0.0.0']],
+  [
+    'an API that is open itself beside an https address',
+    { ...https, EDGE_TRUSTED_PROXIES: '10.0.0.9', BIND_ADDRESS: '10.0.0.1' },
+    ['BIND_ADDRESS=10.0.0.1'],
+  ],
 ]
 for (const [name, env, settings] of cases)
   test(`plain http to other machines: ${name}`, t => t.deepEqual(found(env), settings))

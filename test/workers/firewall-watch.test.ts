@@ -1,7 +1,9 @@
 import test from 'ava'
 import { pino } from 'pino'
 import type { Firewall, FirewallLook } from '../../activities/firewall.ts'
-import { hostProtections } from '../../cli/protections.ts'
+import { protectionFindings } from '../../cli/findings.ts'
+import { bySupervisor } from '../../cli/manner.ts'
+import { findHost } from '../../db/hosts.ts'
 import { watchFirewall } from '../../workers/firewall-watch.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
@@ -28,8 +30,9 @@ test('every round looks anew: what was repaired is logged and can be read, what 
     },
     async remove() {},
   }
-  const state = async () =>
-    (await hostProtections(db, 'h1')).find(([name]) => name === 'Protection firewall')?.[1] ?? ''
+  const told = async (name = 'firewall') =>
+    protectionFindings(await findHost(db, 'h1'), bySupervisor).find(finding => finding.name === `Protection ${name}`)!
+  const state = async () => (await told()).state
   const becomes = (words: RegExp) => comesTrue(async () => words.test(await state()))
   const end = new AbortController()
   const watching = watchFirewall({ db, firewall, hostId: 'h1', log, everySeconds: 0.01 }, end.signal)
@@ -45,9 +48,10 @@ test('every round looks anew: what was repaired is logged and can be read, what 
     throw new Error('no such tool')
   }
   await becomes(/^BROKEN: no such tool/)
+  t.regex((await told()).remedy ?? '', /iptables -S/, 'berth doctor says what to do')
   next = () => ({ ...stands, limited: false })
   await becomes(/^on, without limits/)
-  t.is((await hostProtections(db, 'h1')).find(([name]) => name === 'Protection quota')?.[1], 'enforced')
+  t.is((await told('quota')).state, 'enforced')
   end.abort()
   await watching
 })

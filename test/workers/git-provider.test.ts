@@ -29,6 +29,7 @@ test('without its settings there is no provider; half of them stop the start wit
   t.is(await openGitProvider(parseConfig({ GIT_PROVIDER_APP_ID: '' }, '/')), null)
   for (const name of Object.keys(environment()))
     t.throws(() => parseConfig(environment({ [name]: '' }), '/'), { message: new RegExp(name) })
+  t.throws(() => parseConfig(environment({ GIT_PROVIDER_WEBHOOK_SECRET: ' \n' }), '/'), { message: /WEBHOOK_SECRET/ })
   t.throws(() => parseConfig(environment({ GIT_PROVIDER_API_URL: 'ftp://x' }), '/'), {
     message: /GIT_PROVIDER_API_URL/,
   })

@@ -9,6 +9,7 @@ import { FakeContainerHost } from '../kit/container-host.fake.ts'
 import { log } from '../kit/platform.ts'
 
 test('one account reads so many logs of a host at once, and those of others are read beside them', async t => {
+  t.deepEqual(logPlaces, { atOnce: 6, perSubject: 2 })
   const engine = new FakeContainerHost({ '-': {} })
   engine.networks.add('n')
   const volumes = { usedBytes: async () => 0 } as never

@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { pino } from 'pino'
-import { labels } from '../../activities/container-host.ts'
-import { outputCost, outputPace, outputRate } from '../../policy/output-pace.ts'
+import { type ContainerHost, type ContainerState, labels } from '../../activities/container-host.ts'
+import { outputCost } from '../../policy/output-pace.ts'
 import { OutputReaders } from '../../workers/output-readers.ts'
 import { realDocker } from '../kit/docker.ts'
 
 const docker = realDocker()
+const log = pino({ level: 'silent' })
 test.before(() => docker.prepare())
 test.after.always(() => docker.clean())
 
@@ -27,7 +28,7 @@ test('a program that prints without end waits for its reader, and goes on withou
 
   const end = new AbortController()
   const pace = { bytesPerSecond: 1, accountBytesPerSecond: 1, burstBytes: 1, lineBytes: 100 }
-  const readers = new OutputReaders({ engine: host, log: pino({ level: 'silent' }), pace }, end.signal)
+  const readers = new OutputReaders({ engine: host, log, pace }, end.signal)
   readers.see(await host.list({ [labels.host]: run }))
   let last = -1
   for (let now = await printed(); now !== last; now = await printed()) {
@@ -40,7 +41,32 @@ test('a program that prints without end waits for its reader, and goes on withou
 })
 
 test('applications of one account share what it may print, and a line counts for more than its bytes', t => {
-  t.is(outputRate(1), outputPace.bytesPerSecond)
-  t.is(outputRate(64) * 64, outputPace.accountBytesPerSecond)
-  t.is(outputCost(Buffer.from('y\ny\n')), 4 + 2 * outputPace.lineBytes)
+  const app = (owner: string, n: number) =>
+    ({
+      name: `${owner}${n}`,
+      id: `${owner}${n}`,
+      running: true,
+      labels: { [labels.role]: 'app', [labels.owner]: owner },
+    }) as never
+  const of = (owner: string, count: number) => Array.from({ length: count }, (_, n) => app(owner, n))
+  /** Milliseconds that each of them waits for the fifth MB of what it prints at once. */
+  const waits = (apps: ContainerState[]) => {
+    const waited: Record<string, number> = {}
+    let printing = ''
+    const readOutput: ContainerHost['readOutput'] = async (name, take) => {
+      printing = name
+      await take(Buffer.alloc(5 * 1024 * 1024))
+    }
+    const wait = async (ms: number) => void Object.assign(waited, { [printing]: ms })
+    const readers = new OutputReaders({ engine: { readOutput }, log, wait }, new AbortController().signal)
+    readers.see(apps)
+    return waited
+  }
+  t.deepEqual(waits(of('ana', 1)), { ana0: 1000 }, '1 MB/s of one')
+  t.deepEqual(waits(of('ana', 2)), { ana0: 1000, ana1: 1000 })
+  const many = waits([...of('ana', 16), ...of('bob', 1)])
+  t.is(many.ana0, 2000, '8 MB/s of all that an account has')
+  t.is(many.ana15, 2000)
+  t.is(many.bob0, 1000, 'and another has its own')
+  t.is(outputCost(Buffer.from('y\ny\n')), 4 + 2 * 100)
 })

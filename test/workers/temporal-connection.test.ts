@@ -5,17 +5,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createServer } from 'node:tls'
 import test from 'ava'
+import { pino } from 'pino'
 import type { Finding } from '../../cli/findings.ts'
 import { namespaceAnswers } from '../../cli/parts/temporal.ts'
 import { databaseWire, temporalWire } from '../../cli/wires.ts'
 import { parseConfig } from '../../policy/config.ts'
 import { openTemporal } from '../../workers/connect.ts'
 import { unpolled } from '../../workers/poller-health.ts'
-import { connectTemporal, temporalRefusal } from '../../workers/temporal-connection.ts'
+import { connectTemporal, refusalLog, temporalRefusal } from '../../workers/temporal-connection.ts'
 import { startWorker } from '../../workers/temporal-worker.ts'
 import { certificates } from '../kit/certificates.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { log } from '../kit/platform.ts'
+import { log, testPlatform } from '../kit/platform.ts'
 import { testTemporal } from '../kit/temporal.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'berth-temporal-tls-'))
@@ -44,6 +45,7 @@ const front = createServer(
   },
 ).listen(0, '127.0.0.1')
 await once(front, 'listening')
+const platform = testPlatform({ hosts: {}, worker: false, api: false, temporal: async () => temporal })
 const address = `127.0.0.1:${(front.address() as AddressInfo).port}`
 test.after.always(() => {
   front.close()
@@ -104,6 +106,38 @@ for (const [what, settings, words] of wrong)
     const options = { taskQueue: `${config.queuePrefix}never`, activities: { nothing: async () => {} } }
     await t.throwsAsync(startWorker(config, log, options), { message: words })
   })
+
+for (const [what, words] of [
+  ['clear text', /wants TLS: set TEMPORAL_TLS=on.* this process goes on/],
+  ['another authority', /not signed by the authority in TEMPORAL_TLS_CA.* this process goes on/],
+] as const)
+  test(`with ${what} an API process goes on, and says in its log what to do`, async t => {
+    t.timeout(120_000)
+    const [, settings] = wrong.find(([name]) => name === what)!
+    const { api, url } = await (await platform).startApiProcess({ TEMPORAL_ADDRESS: address, ...settings })
+    t.teardown(() => api.kill('SIGKILL'))
+    await comesTrue(async () => words.test(api.output()))
+    t.is((await fetch(`${url}/v2/users/me`)).status, 401)
+  })
+
+test('what goes on without Temporal says each reason once, and again when Temporal has answered meanwhile', async t => {
+  const lines: string[] = []
+  const own = pino({}, { write: line => void lines.push(JSON.parse(line).msg) })
+  let answers = false
+  const tell = refusalLog(configOf({}), own, async () => answers || Promise.reject(new Error('away')))
+  await tell()
+  await tell()
+  t.is(lines.length, 1)
+  answers = true
+  await tell()
+  t.is(lines.length, 1, 'what answers is no reason')
+  answers = false
+  await tell()
+  t.is(lines.length, 2)
+  const nobody = refusalLog({ ...configOf({}), temporalAddress: '127.0.0.1:9' }, own, async () => Promise.reject())
+  await nobody()
+  t.is(lines.length, 2, 'nor is one that is merely away')
+})
 
 test('settings that contradict one another are named', t => {
   t.throws(() => configOf({ ...right, TEMPORAL_TLS: 'off' }), { message: /TEMPORAL_TLS is "off"/ })

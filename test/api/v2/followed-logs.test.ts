@@ -4,17 +4,30 @@ import test from 'ava'
 import { transaction } from '../../../db/database.ts'
 import { appendLog, record } from '../../../db/deployments.ts'
 import { queueDeploy } from '../../../db/deploys.ts'
+import { FairSlots } from '../../../lib/fair-slots.ts'
 import { followedLogs, realtimeConnections, wholeLogs } from '../../../policy/limits.ts'
-import { type TestUser, testApi } from '../../kit/api.ts'
+import { type TestApi, type TestUser, testApi } from '../../kit/api.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { EventReader } from '../../kit/event-stream.ts'
 
 /** With the limits of an installation as it comes. */
 const api = testApi({ scale: 1 })
 
-async function deployed(user: TestUser): Promise<{ appId: string; id: string }> {
-  const app = await api().makeApp(user)
-  const queued = await transaction(api().db, trx =>
+/** Two places, one of each account, and nobody waits long. */
+class FewSlots extends FairSlots {
+  constructor() {
+    super({ atOnce: 2, perSubject: 1 })
+  }
+  override enterUntil(subject: string): Promise<() => void> {
+    return super.enterUntil(subject, AbortSignal.timeout(50))
+  }
+}
+const few = new FewSlots()
+const narrow = testApi({ scale: 1, parts: () => ({ logTurns: few }) })
+
+async function deployed(user: TestUser, at: TestApi = api()): Promise<{ appId: string; id: string }> {
+  const app = await at.makeApp(user)
+  const queued = await transaction(at.db, trx =>
     queueDeploy(trx, {
       appId: app.id,
       ownerId: user.id,
@@ -29,6 +42,7 @@ async function deployed(user: TestUser): Promise<{ appId: string; id: string }> 
 }
 
 test('an account follows so many logs at once, beside its live streams, and gives their places back', async t => {
+  t.is(followedLogs.perUser, 10)
   const ana = await api().makeUser()
   const { appId, id } = await deployed(ana)
   const path = `/v2/apps/${appId}/deployments/${id}/logs`
@@ -39,7 +53,9 @@ test('an account follows so many logs at once, beside its live streams, and give
   const refused = open()
   t.is((await refused.begun).statusCode, 429)
   await refused.ended
-  t.is(JSON.parse(refused.text).code, 'KEEP_CALM')
+  const { code, message } = JSON.parse(refused.text)
+  t.is(code, 'KEEP_CALM')
+  t.is(message, `An account can follow ${followedLogs.perUser} logs at the same time. End one of them, or wait.`)
   t.is((await api().as(ana).get(path)).status, 200, 'reading it whole takes no place')
   const bob = await api().makeUser()
   const other = await deployed(bob)
@@ -64,6 +80,7 @@ function reluctant(path: string, key: string) {
 
 test('readers of whole logs that take nothing hold a piece each, and so many of an account at once', async t => {
   t.timeout(120_000)
+  t.is(wholeLogs.perSubject, 10)
   const [ana, bob] = [await api().makeUser(), await api().makeUser()]
   const [slow, quick] = [await deployed(ana), await deployed(bob)]
   const path = `/v2/apps/${slow.appId}/deployments/${slow.id}/logs`
@@ -97,6 +114,23 @@ test('readers of whole logs that take nothing hold a piece each, and so many of 
   for await (const chunk of await readers[1]!.answer) chunks.push(chunk)
   t.true(JSON.parse(Buffer.concat(chunks).toString()).response.logs === line.repeat(pieces))
   ;(await next.answer).destroy()
+})
+
+test("a reader whose turn does not come hears whether its own account or others' hold the places", async t => {
+  const ana = await narrow().makeUser()
+  const { appId, id } = await deployed(ana, narrow())
+  const path = `/v2/apps/${appId}/deployments/${id}/logs`
+  const refusal = async () => {
+    const { status, body } = await narrow().as(ana).get(path)
+    return `${status} ${body.code} ${body.message}`
+  }
+  const [own, other] = [await few.enter(ana.id), await few.enter('bob')]
+  t.regex(await refusal(), /^429 KEEP_CALM An account can read .* End one of them, or wait\.$/)
+  own!()
+  const third = await few.enter('carl')
+  t.regex(await refusal(), /^429 KEEP_CALM Too many logs are being read by other accounts\. Try again in a minute/)
+  for (const leave of [other, third]) leave!()
+  t.is((await narrow().as(ana).get(path)).status, 200)
 })
 
 test('a log that says nothing costs next to no statements', async t => {

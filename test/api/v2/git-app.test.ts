@@ -96,6 +96,7 @@ test.serial('without a good signature nothing is read, and nothing happens', asy
   }
   t.is((await send({ headers: good.headers, body: `${good.body} ` })).status, 401)
   t.is((await push(made, { secret: 'another secret' })).status, 401)
+  t.is((await push(made, { secret: '' })).status, 401, 'blanks around the setting are no secret')
   const removal = { action: 'deleted', installation: { id: made.installation.id } }
   t.is((await send(appEvent(provider, 'installation', removal, { secret: 'x' }))).status, 401)
   t.is((await installationsOf(api().db, made.user.id)).length, 1)

@@ -84,6 +84,13 @@ test('every SHA-256 signature that is present must match; SHA-1 proves nothing',
   t.is(verdict({ ...github, headers: { ...unsigned, 'x-hub-signature': `sha1=${sha1}` } }, { secret }), 'refused 401')
 })
 
+test('an empty secret proves nothing', t => {
+  const { headers, body } = event('github')
+  const signature = `sha256=${createHmac('sha256', '').update(body).digest('hex')}`
+  for (const [name, proof] of [['x-hub-signature-256', signature] as const, ['x-gitlab-token', ''] as const])
+    t.is(verdict({ headers: { ...headers, [name]: proof }, body }, { secret: '' }), 'refused 401', name)
+})
+
 test('Standard Webhooks: id, time and bytes are signed, five minutes long', t => {
   const gitlab = event('gitlab')
   const id = randomUUID()

@@ -1,0 +1,93 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test from 'ava'
+import { doctorCommand } from '../../cli/doctor.ts'
+import { secretsCommand } from '../../cli/key-rotation.ts'
+import { CaptchaProviderServer } from '../kit/captcha-provider.ts'
+import { testDatabase } from '../kit/database.ts'
+import { startMailServer } from '../kit/mail-server.ts'
+import { operatorHere } from '../kit/operator-command.ts'
+
+const database = testDatabase()
+const folder = mkdtempSync(join(tmpdir(), 'berth-container-'))
+test.after.always(() => rmSync(folder, { recursive: true, force: true }))
+
+/** A command in a container that gets `own`, beside what all of them get. */
+async function inContainer(own: Record<string, string>, ...args: string[]) {
+  const { url } = await database
+  const env = { BERTH_DATA: folder, DATABASE_URL: url, TEMPORAL_ADDRESS: '127.0.0.1:9', ...own }
+  const ran = await operatorHere([secretsCommand, doctorCommand], env, ...args)
+  process.exitCode = 0 // what the doctor finds is no failure of this file
+  return ran
+}
+
+/** As docker-compose.yml gives them: what is empty in .env is said to be empty. */
+const without = {
+  host: { GIT_PROVIDER_PRIVATE_KEY: '' },
+  worker: { SMTP_URL: '', MAIL_FROM: '' },
+  api: { GIT_PROVIDER_PRIVATE_KEY: '', CAPTCHA_SECRET_KEY: '' },
+}
+
+test.serial(
+  'a system that a container is not told of is to be asked for in another, and one that is not set up is not',
+  async t => {
+    const check = async (own: Record<string, string>) => (await inContainer(own, 'secrets', 'check')).stdout
+    const askApi = /^CAPTCHA_SECRET_KEY +not known here: ask in the container api$/m
+    const askWorker = /^SMTP_URL +not known here: ask in the container worker$/m
+    const askForGit = /^GIT_PROVIDER_PRIVATE_KEY, .* +not known here: ask in the container host or api$/m
+    for (const [name, words] of [
+      ['host', [askWorker, askApi]],
+      ['worker', [askForGit, askApi]],
+      ['api', [askWorker]],
+    ] as const) {
+      const said = await check(without[name])
+      for (const word of [askApi, askWorker, askForGit])
+        t.is(word.test(said), (words as readonly RegExp[]).includes(word), `${name}: ${word}\n${said}`)
+    }
+  },
+)
+
+test.serial('a container that is told of a system asks it', async t => {
+  const [mail, captcha] = [await startMailServer(), await CaptchaProviderServer.start()]
+  t.teardown(() => Promise.all([mail.stop(), captcha.stop()]))
+  const url = mail.url.replace('//', '//berth:pass@')
+  const worker = await inContainer({ SMTP_URL: url, MAIL_FROM: 'berth@example.org' }, 'secrets', 'check')
+  t.regex(worker.stdout, /^SMTP_URL +accepted$/m)
+  const own = {
+    CAPTCHA_COUNTRIES: 'BR',
+    CAPTCHA_PROVIDER: 'turnstile',
+    CAPTCHA_SITE_KEY: captcha.siteKey,
+    CAPTCHA_SECRET_KEY: captcha.secretKey,
+    CAPTCHA_VERIFY_URL: `${captcha.url}/siteverify`,
+  }
+  t.regex((await inContainer(own, 'secrets', 'check')).stdout, /^CAPTCHA_SECRET_KEY +accepted$/m)
+})
+
+test.serial('new values are asked for only where the system is known', async t => {
+  const rotate = (own: Record<string, string>, system: string) =>
+    inContainer(own, 'secrets', 'rotate', `--${system}`, '--from', '/nowhere')
+  t.regex((await rotate(without.host, 'captcha')).stderr, /not told of that system .*ask in the container api\.$/)
+  t.regex((await rotate(without.host, 'mail')).stderr, /ask in the container worker\.$/)
+  t.regex((await rotate(without.worker, 'mail')).stderr, /ENOENT/, 'the values are read')
+})
+
+test.serial('the doctor says of the mail server only what its container is told', async t => {
+  const mailLine = async (own: Record<string, string>) =>
+    /^. +mail +(.*)$/m.exec((await inContainer(own, 'doctor')).stdout)?.[1]
+  t.is(await mailLine(without.host), 'by which server: ask in the container worker; 0 waiting, 0 failed')
+  t.regex((await mailLine(without.worker)) ?? '', /^files in .*no SMTP_URL is set/)
+})
+
+test.serial('the doctor of a further container host sends nobody to start a second platform', async t => {
+  const own = { HOST_ADDRESS: '192.0.2.5', TEMPORAL_ADDRESS: 'temporal.invalid:7233' }
+  const away = { DATABASE_URL: 'postgres://berth@database.invalid:5432/berth' }
+  const { stdout } = await inContainer({ ...own, ...away }, 'doctor')
+  t.regex(stdout, /NOTHING ANSWERS at temporal\.invalid:7233\n +-> see to temporal\.invalid:7233\n/)
+  t.regex(stdout, /NOTHING ANSWERS at database\.invalid:5432\n +-> see to database\.invalid:5432\n/)
+  t.regex(stdout, /first see to the database: database\.invalid:5432\n/)
+  t.notRegex(stdout, /docker compose (up --detach(?! --no-deps)|logs .*(postgres|temporal))/)
+  // The database is there, and knows nothing of this host.
+  const { stdout: alone } = await inContainer(own, 'doctor')
+  t.regex(alone, /has not reported yet\n +-> .*docker compose logs --tail 50 host\n/)
+})
