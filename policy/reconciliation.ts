@@ -34,3 +34,6 @@ export function verdict(
   if (desired === 'running' && (rebooted || container === null)) return 'bring-back'
   return 'record-exit'
 }
+
+/** An application that cannot be brought back is tried again after a delay that doubles up to an hour, in seconds. */
+export const bringBackDelay = { firstSeconds: 5, maxSeconds: 3600 }

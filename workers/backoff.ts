@@ -19,6 +19,16 @@ export class Backoff {
     return [...this.targets].filter(([, { until }]) => until > now).map(([target]) => target)
   }
 
+  /** Whether the time of this target has not come. */
+  waits(target: string): boolean {
+    return (this.targets.get(target)?.until ?? 0) > this.options.now()
+  }
+
+  /** The target is as it should be: the next time it begins anew. */
+  forget(target: string): void {
+    this.targets.delete(target)
+  }
+
   /** The target was looked at now. */
   seen(target: string): void {
     const { firstSeconds, maxSeconds, now } = this.options

@@ -7,6 +7,7 @@ import { type Db, transaction } from '../db/database.ts'
 import { alertOutOfMemory } from '../db/memory-alerts.ts'
 import * as operations from '../db/operations.ts'
 import { type Observation, type Verdict, verdict } from '../policy/reconciliation.ts'
+import type { Backoff } from './backoff.ts'
 import { bringBackStrays, type StrayOptions, sweepStrays } from './host-strays.ts'
 
 export interface WatchOptions extends StrayOptions {
@@ -15,6 +16,8 @@ export interface WatchOptions extends StrayOptions {
   everySeconds?: number
   /** Rejects when another process is this host now. */
   held?(): Promise<void>
+  /** How long applications wait that could not be brought back; left out: for the next round. */
+  returns?: Backoff
   /** Told in each round what there is. */
   onContainers?(present: readonly ContainerState[]): void
 }
@@ -60,6 +63,7 @@ export async function reconcile(options: WatchOptions): Promise<void> {
     const container = containers.find(
       c => c.labels[labels.app] === app.id && c.labels[labels.release] === String(app.release),
     )
+    if (container?.running) options.returns?.forget(app.id)
     if (verdict(observe(app, container ?? null), { rebooted, busy: false }) === 'nothing') continue
     if (await operations.isBusy(db, app.id)) continue
     // The list may be older than the row: what is acted upon was seen after the row.
@@ -96,11 +100,12 @@ function observe(app: apps.AppRow, container: ContainerState | null): Observatio
 }
 
 async function act(
-  { db, engine, turns, log, bootId, held }: WatchOptions,
+  { db, engine, turns, log, bootId, held, returns }: WatchOptions,
   app: apps.AppRow,
   container: ContainerState | null,
   decision: Verdict,
 ): Promise<void> {
+  if (decision === 'bring-back' && returns?.waits(app.id)) return
   await held?.()
   if (decision !== 'nothing') log.info({ appId: app.id, decision }, 'watch')
   if (decision === 'record-start' && container) {
@@ -114,7 +119,10 @@ async function act(
       bootId,
     })
   }
-  if (decision === 'bring-back') await enqueueStart(db, app)
+  if (decision === 'bring-back') {
+    await enqueueStart(db, app)
+    returns?.seen(app.id)
+  }
   if (decision === 'bring-down' && container)
     await turns(app.id, async () => {
       if (await staysStopped(db, app.id)) await engine.stop(container.name, stopGraceSeconds)

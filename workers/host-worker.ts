@@ -11,6 +11,8 @@ import { strayBook } from '../activities/stray-book.ts'
 import { beginBoot } from '../db/host-boots.ts'
 import * as hosts from '../db/hosts.ts'
 import { hostReadKey } from '../policy/keys.ts'
+import { bringBackDelay } from '../policy/reconciliation.ts'
+import { Backoff } from './backoff.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { watchFirewall } from './firewall-watch.ts'
 import { leased, takeHostLease } from './host-lease.ts'
@@ -75,6 +77,7 @@ export async function startHost(parts: HostParts) {
     bootId: parts.bootId,
     log,
     held: lease.held,
+    returns: new Backoff(bringBackDelay),
     onContainers: (present: readonly ContainerState[]) => readers.see(present),
   }
   const loops = [

@@ -6,6 +6,8 @@ import { appTurns } from '../../activities/app-turns.ts'
 import { type ContainerHost, type ContainerState, labels } from '../../activities/container-host.ts'
 import * as apps from '../../db/apps.ts'
 import * as operations from '../../db/operations.ts'
+import { bringBackDelay } from '../../policy/reconciliation.ts'
+import { Backoff } from '../../workers/backoff.ts'
 import { reconcile, watchHost } from '../../workers/host-watch.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
@@ -50,8 +52,14 @@ async function running(changes: { autorestart?: boolean } = {}) {
   await db('operations').where({ target_id: app.id }).update({ state: 'success' })
   const startedAt = new Date(Date.now() - 120_000)
   await apps.recordStarted(db, app.id, { release: 1, containerId: 'c1', hostPort: 4000, bootId: 'boot-1', startedAt })
+  let now = 0
+  const returns = new Backoff({ ...bringBackDelay, now: () => now })
+  const later = (seconds: number) => {
+    now += seconds * 1000
+  }
   const look = (containers: ContainerState[], bootId = 'boot-1', removed: string[] = []) =>
     reconcile({
+      returns,
       turns: appTurns(),
       db,
       hostId,
@@ -62,7 +70,7 @@ async function running(changes: { autorestart?: boolean } = {}) {
     })
   const queued = () => db('operations').where({ target_id: app.id, state: 'queued' }).select('kind', 'actor')
   const row = async () => (await apps.loadApp(db, app.id))!
-  return { db, app, hostId, look, queued, row }
+  return { db, app, hostId, look, queued, row, later }
 }
 
 const crashed = { status: 'exited', running: false, hostPort: null, finishedAt: new Date() } as const
@@ -229,6 +237,29 @@ test('what a process that died has left paused is woken, and what stands still f
   await held
   await look()
   t.deepEqual(woken, [paused.name])
+})
+
+test('an application that cannot be brought back is tried again after a delay that doubles, up to an hour', async t => {
+  const { db, app, look, later, row } = await running()
+  const starts = async () => (await db('operations').where({ target_id: app.id, kind: 'start' })).length
+  const fails = () => db('operations').where({ target_id: app.id, kind: 'start' }).update({ state: 'error' })
+  const delays: number[] = []
+  for (let tries = 1; tries <= 5; tries++) {
+    let waited = 0
+    for (; (await starts()) < tries; waited += 5) {
+      await look([])
+      if ((await starts()) < tries) later(5)
+    }
+    await fails()
+    delays.push(waited - 5)
+  }
+  t.deepEqual(delays, [0, 5, 10, 20, 40])
+  t.is(bringBackDelay.maxSeconds, 3600)
+  // Somebody starts it by hand, and it is lost again.
+  await look([container(app, { hostPort: 4000 })])
+  t.like(await row(), { status: 'running' })
+  await look([])
+  t.is(await starts(), 6)
 })
 
 test('an exit and its automatic restart are one commit: a cut between them loses neither', async t => {
