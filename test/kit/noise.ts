@@ -39,7 +39,7 @@ export interface Noise {
 const megabyte = 1024 * 1024
 
 /**
- * One account at its worst within its rate limits: programs that never answer, output without end with its readers, install steps
+ * One account at its worst, as often as its rate limits (policy/limits.ts) let it, which are not in force in tests: programs that never answer, output without end with its readers, install steps
  * without end, archives at the limit, headers and bodies that trickle, snapshots, commands and readings of logs, each kind as often as it may be.
  * Resolves once all of it was seen to be under way.
  */
@@ -80,6 +80,10 @@ export async function makeNoise(platform: TestPlatform, user: TestUser, options:
     reads: 0,
   }
   let over = false
+  let end = () => {}
+  const ended = new Promise<void>(resolve => {
+    end = resolve
+  })
   let paused = false
   /** Again and again, at most once in so many seconds, except while there is a pause. */
   const often = async (seconds: number, act: () => Promise<unknown>) => {
@@ -88,14 +92,14 @@ export async function makeNoise(platform: TestPlatform, user: TestUser, options:
         await sleep(50)
         continue
       }
-      const rest = sleep(seconds * 1000)
-      underWay++
+      const rest = Promise.race([sleep(seconds * 1000), ended])
+      underWay.add(act)
       await act().catch(() => {})
-      underWay--
+      underWay.delete(act)
       await rest
     }
   }
-  let underWay = 0
+  const underWay = new Set<() => Promise<unknown>>()
 
   const atTheLimit = new Uint8Array(heavy(80))
   const send = (path: string, bytes: Uint8Array<ArrayBuffer>) => {
@@ -105,7 +109,10 @@ export async function makeNoise(platform: TestPlatform, user: TestUser, options:
   }
   const settled = async (answer: Answer) => {
     const operationId = answer.headers.get('x-operation-id')
-    if (operationId) await platform.ended(operationId, 300)
+    if (!operationId) return
+    // It may wait for the account's own gates, which hang: that is no work, and no reason to keep a pause waiting.
+    const ended = platform.ended(operationId, 900).catch(() => {})
+    while (!over && !paused && !(await Promise.race([ended.then(() => true), sleep(200, false)])));
   }
   const slowBody = async (
     path: string,
@@ -114,8 +121,8 @@ export async function makeNoise(platform: TestPlatform, user: TestUser, options:
     method = 'POST',
   ) => {
     const body = await openBody(platform.api.url + path, { method, headers, declared: 20 * megabyte })
-    // Its first megabytes at once, the rest at the slowest pace that is let go on.
-    await body.send(2 * megabyte)
+    // Its first megabytes as fast as they are taken, the rest at the slowest pace that is let go on.
+    void body.send(2 * megabyte)
     const trickle = setInterval(() => void body.send(10 * 1024), 1000)
     const ended = body.status.then(() => true)
     while (!over && !paused && !(await Promise.race([ended, sleep(200, false)])));
@@ -144,18 +151,16 @@ export async function makeNoise(platform: TestPlatform, user: TestUser, options:
   }
   const loops = [
     // It has no configuration file, which is told once all of it was read.
-    ...[1, 2].map(() =>
-      often(3, async () => {
-        const { body } = await send('/v2/apps', atTheLimit)
-        if (body.code === 'MISSING_CONFIG') done.archives++
-      }),
-    ),
+    often(3, async () => {
+      const { body } = await send('/v2/apps', atTheLimit)
+      if (body.code === 'MISSING_CONFIG') done.archives++
+    }),
     ...busy.map(({ id }) =>
       often(8, async () => settled(await counted('commits', send(`/v2/apps/${id}/commit?restart=false`, atTheLimit)))),
     ),
-    often(5, () => counted('snapshots', as.post(`/v2/apps/${first.id}/snapshots`))),
+    ...busy.map(({ id }) => often(180, () => counted('snapshots', as.post(`/v2/apps/${id}/snapshots`)))),
     ...busy.map(({ id }) => often(5, () => counted('reads', as.get(`/v2/apps/${id}/logs`)))),
-    ...[1, 2].map(() => often(1, () => counted('reads', as.get('/v2/apps/status')))),
+    often(4, () => counted('reads', as.get('/v2/apps/status'))),
     often(3, () => counted('commands', as.post(`/v2/apps/${second.id}/restart`))),
     ...[1, 2, 3, 4].map(() => often(0.2, () => slowBody(`/v2/apps/${first.id}/files`, 'bodies', account, 'PUT'))),
     ...[1, 2, 3, 4].map(() => often(0.2, () => slowBody(`/v2/apps/${first.id}/commit`, 'bodies', form))),
@@ -163,7 +168,7 @@ export async function makeNoise(platform: TestPlatform, user: TestUser, options:
     ...Array.from({ length: 20 }, (_, n) =>
       often(0.2, () => slowHead(n % 2 === 0 ? apiPort : platform.base.proxy.port)),
     ),
-    ...busy.slice(0, 5).map(({ id }) => often(0.5, () => listen(platform, user, id, () => over || paused))),
+    ...busy.slice(0, 5).map(({ id }) => often(5, () => listen(platform, user, id, () => over || paused))),
   ]
 
   const containers = () => bareDocker.listContainers({ filters: { label: [`${labels.owner}=${user.id}`] } })
@@ -198,7 +203,9 @@ export async function makeNoise(platform: TestPlatform, user: TestUser, options:
     gates,
     async pause() {
       paused = true
-      await platform.until(async () => underWay === 0, 120, 'the noise pauses')
+      await platform.until(async () => underWay.size === 0, 300, 'the noise pauses').catch(error => {
+        throw new Error(`${error.message}: ${[...underWay].join('; ')}`)
+      })
       await signal('SIGSTOP')
     },
     async goOn() {
@@ -207,6 +214,7 @@ export async function makeNoise(platform: TestPlatform, user: TestUser, options:
     },
     async stop() {
       over = true
+      end()
       await signal('SIGCONT')
       await Promise.all(loops)
       await Promise.all(apps.map(({ id }) => as.delete(`/v2/apps/${id}`)))
