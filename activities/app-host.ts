@@ -32,6 +32,7 @@ import {
 } from './release-files.ts'
 import { bringSource, type Owner } from './release-source.ts'
 import { stepTurns } from './step-turns.ts'
+import { removeTenant } from './tenant.ts'
 
 export type { Unhealthy } from './health-gate.ts'
 export type AppHostActivities = ReturnType<typeof appHostActivities>
@@ -219,14 +220,14 @@ export function appHostActivities(host: AppHostOptions) {
       })
     },
 
-    /** Removes the application's volume with everything in it, and its owner's network when nothing else uses it. */
+    /** Removes the application's volume with everything in it, and what its owner has of the host when nothing else uses it. */
     async removeFiles(asked: StepOf): Promise<void> {
       const { appId, ownerId, kind, gone, running } = await beginAfter('removeFiles', asked)
       if (!gone && !(running && kind === 'create'))
         throw refusal('ACTION_FAILED', `The application ${appId} is not deleted yet.`)
       await volumes.remove(appId)
       const others = await engine.list({ [labels.host]: host.traits.id, [labels.owner]: ownerId })
-      if (others.length === 0) await engine.removeNetwork(tenantNetwork(ownerId, host.traits.id).name).catch(() => {})
+      if (others.length === 0) await removeTenant(engine, ownerId, host.traits.id)
     },
   })
 }

@@ -7,7 +7,7 @@ import type { ArchiveJob, ArchiveReady, ArchiveReply, ArchiveSource } from './ar
 import { residentBytes } from './archive.memory.ts'
 import { ArchiveRefused } from './archive.ts'
 import { unpackArchive } from './archive.unpack.ts'
-import { becomeOwner } from './child-program.ts'
+import { becomeOwner } from './child-life.ts'
 
 // The process that reads strangers' archives: started with an empty environment, does one job and ends.
 

@@ -2,23 +2,30 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { setPriority } from 'node:os'
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { Worker } from 'node:worker_threads'
+import { bundledProgram } from '../lib/bundled-program.ts'
 import { type ChildProcess, type StdioOptions, startProcess } from '../lib/child-process.ts'
 
-// TypeScript in tests, JavaScript beside it once compiled.
+// Compiled, a child lies beside this file; in tests it is TypeScript.
 const extension = extname(import.meta.url)
-const loader = extension === '.ts' ? ['--import', import.meta.resolve('tsx')] : []
 
 /** Starts `<name>.child`, which lies in this folder, with nothing of ours: an empty environment, only the descriptors given. */
-export function startChild(name: string, stdio: StdioOptions, nodeArguments: readonly string[] = []): ChildProcess {
-  const program = fileURLToPath(new URL(`./${name}.child${extension}`, import.meta.url))
-  return startProcess(process.execPath, [...nodeArguments, ...loader, program], { cwd: '/', stdio })
+export function startChild(
+  name: string,
+  stdio: Extract<StdioOptions, readonly unknown[]>,
+  nodeArguments: readonly string[] = [],
+): ChildProcess {
+  const path = fileURLToPath(new URL(`./${name}.child${extension}`, import.meta.url))
+  const start = (args: readonly string[], more: readonly number[] = []) =>
+    startProcess(process.execPath, [...nodeArguments, ...args], { cwd: '/', stdio: [...stdio, ...more] })
+  if (extension === '.js') return start([path])
+  // Without the option Node asks for the program's real path, and it has none.
+  return start(['--preserve-symlinks-main', `/proc/self/fd/${stdio.length}`], [bundledProgram(path)])
 }
 
 /** Small work takes less of a processor. What takes more lets requests, and the small work of others, go first from there on. */
 const giveWayAfterMs = 500
 const lookEveryMs = 250
-const niceness = 5
+const niceness = 10
 
 /** Makes a child give way to others once it has computed for long; the returned function ends the watch. */
 export function giveWayLater({ pid }: ChildProcess): () => void {
@@ -51,29 +58,4 @@ function makeNice(pid: number): void {
   } catch {
     // It has ended, or the system shows no threads.
   }
-}
-
-/**
- * For a child that is busy for long without hearing anything, as when it reads a large file: it ends within a second of the process that
- * it works for. The others hear that their channel is closed.
- */
-export function endWithParent(): void {
-  const watch = `const { workerData } = require('node:worker_threads')
-    setInterval(() => process.ppid === workerData || process.kill(process.pid, 'SIGKILL'), 500)`
-  new Worker(watch, { eval: true, workerData: process.ppid, execArgv: [], resourceLimits: watchLimits }).unref()
-}
-
-const watchLimits = { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 1 }
-
-/**
- * For a child: from here on with the rights of the application only. The folders must be the application's already: root would
- * else be led, by a link further up, to a folder of somebody else.
- */
-export function becomeOwner(owner: { uid: number; gid: number } | null, folders: readonly { uid: number }[]): void {
-  if (owner === null || process.getuid!() !== 0) return
-  for (const { uid } of folders)
-    if (uid !== owner.uid) throw new Error(`A folder to write to does not belong to user ${owner.uid}.`)
-  process.setgroups!([])
-  process.setgid!(owner.gid)
-  process.setuid!(owner.uid)
 }

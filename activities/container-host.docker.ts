@@ -12,6 +12,7 @@ import { createRequest } from './container-options.docker.ts'
 import { newest, OutputFrames } from './container-output.ts'
 import { containerReadings } from './container-readings.docker.ts'
 import { runToEnd } from './container-run.docker.ts'
+import { removeShareGroup } from './container-shares.docker.ts'
 import { containerState } from './container-state.docker.ts'
 
 export interface DockerHostOptions {
@@ -25,8 +26,8 @@ export interface DockerHostOptions {
   pulls?: typeof imagePulls
 }
 
-/** Lines of log that are looked at; a log file is 10 MB at most. */
-const logLines = 10_000
+/** Lines of log that are looked at, and before that, as the engine decodes each: what is usually enough. A log is 10 MB at most. */
+const logLines = [1000, 10_000]
 const stopMarginSeconds = 15
 
 /** A Docker engine (20.10 and newer) as a container host. No version of the API is asked for: new engines refuse old ones. */
@@ -47,19 +48,30 @@ export function dockerHost({
     return info ? containerState(info) : null
   }
 
+  /** Known from the first sign of life, and asked again at each: an engine may come back with other settings. */
+  let driver: string | undefined
+  const about = async () => {
+    const info = await call(() => docker.info())
+    driver = info.CgroupDriver
+    return info
+  }
+  const cgroupDriver = async (): Promise<string> => driver ?? (await about()).CgroupDriver
+
   const host: ContainerHost = {
     async ping() {
-      const info = await call(() => docker.info())
+      const info = await about()
       return { version: info.ServerVersion, cpus: info.NCPU, memoryMb: Math.floor(info.MemTotal / 1024 / 1024) }
     },
 
     ensureNetwork: spec => networks.ensure(spec),
     removeNetwork: name => networks.remove(name),
+    removeShare: async share => removeShareGroup(share),
     listNetworks: filter => networks.list(filter),
     ensureImage: (image, onProgress) => images.ensure(image, onProgress),
 
     async create(spec) {
-      const send = (abortSignal: AbortSignal) => docker.createContainer(createRequest(spec, abortSignal))
+      const driver = spec.share === undefined ? '' : await cgroupDriver()
+      const send = (abortSignal: AbortSignal) => docker.createContainer(createRequest(spec, driver, abortSignal))
       const created = await call(send).catch(unless(409))
       if (created) return created.id
       const present = await inspect(spec.name)
@@ -111,11 +123,16 @@ export function dockerHost({
     },
 
     async logs(name, maxBytes) {
-      const options = { stdout: true, stderr: true, tail: logLines }
-      const bytes = await call(abortSignal => container(name).logs({ ...options, abortSignal } as object)).catch(
-        unless(404),
-      )
-      return bytes ? newest(new OutputFrames().push(bytes as unknown as Buffer), maxBytes) : null
+      let text = ''
+      for (const tail of logLines) {
+        const options = { stdout: true, stderr: true, tail }
+        const send = (abortSignal: AbortSignal) => container(name).logs({ ...options, abortSignal } as object)
+        const bytes = await call(send).catch(unless(404))
+        if (!bytes) return null
+        text = new OutputFrames().push(bytes as unknown as Buffer)
+        if (text.length >= maxBytes || text.split('\n').length <= tail) break
+      }
+      return newest(text, maxBytes)
     },
 
     followLogs: (name, options, onPiece, signal) => followLogs(docker, name, options, onPiece, signal),

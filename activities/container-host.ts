@@ -24,6 +24,8 @@ export interface ContainerSpec {
   cpus: number
   pidsLimit: number
   network: string
+  /** When all processors are busy, containers of one share have as much as those of any other, together; left out: none has. */
+  share?: string
   binds: { source: string; target: string; readOnly: boolean }[]
   /** Container port that is published on `address`, on a port of the engine's choice. */
   publish: { port: number; address: string } | null
@@ -107,6 +109,8 @@ export interface ContainerHost {
   ping(): Promise<{ version: string; cpus: number; memoryMb: number }>
   ensureNetwork(spec: NetworkSpec): Promise<void>
   removeNetwork(name: string): Promise<void>
+  /** What the engine leaves of a share without containers; one that has some stays. */
+  removeShare(share: string): Promise<void>
   /** Networks with all of these labels. */
   listNetworks(filter: Record<string, string>): Promise<PresentNetwork[]>
   /** Present already, pulled, or made locally by the recipe in `runtimes/`; rejects with `ImageUnavailable`. */

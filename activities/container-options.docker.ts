@@ -1,6 +1,7 @@
 import type { ContainerCreateOptions } from 'dockerode'
 import { cpuSharesFor, openFilesFor } from '../policy/sizes.ts'
 import type { ContainerSpec, DiskLimits } from './container-host.ts'
+import { shareGroup } from './container-shares.docker.ts'
 
 /** The hardening that no container of Berth is without; the reasons stand in docs/decisions/containers.md. */
 const hardened = {
@@ -18,8 +19,8 @@ const hardened = {
   Sysctls: { 'net.ipv4.ip_unprivileged_port_start': '0' },
 } as const
 
-/** What the engine is asked for. Pure: the test compares the value. */
-export function createOptions(spec: ContainerSpec): ContainerCreateOptions {
+/** What an engine with this driver of control groups is asked for. Pure: the test compares the value. */
+export function createOptions(spec: ContainerSpec, cgroupDriver: string): ContainerCreateOptions {
   const [program, ...args] = spec.command
   const [uid, gid] = spec.user.split(':')
   const memory = spec.memoryMb * 1024 * 1024
@@ -47,6 +48,7 @@ export function createOptions(spec: ContainerSpec): ContainerCreateOptions {
       // Limits and no weight for disks: where the kernel has no weights, the engine then starts no container at all.
       ...(spec.disk ? diskOptions(spec.disk) : {}),
       CpuShares: cpuSharesFor(spec.memoryMb),
+      ...(spec.share === undefined ? {} : { CgroupParent: shareGroup(cgroupDriver, spec.share) }),
       PidsLimit: spec.pidsLimit,
       Ulimits: [
         { Name: 'nofile', Soft: openFiles, Hard: openFiles },
@@ -85,7 +87,11 @@ function diskOptions({ mbps, iops, own, host }: DiskLimits): ContainerCreateOpti
 }
 
 /** Said apart, for the library else repeats every option in the address, where the engine may log the variables' values. */
-export function createRequest(spec: ContainerSpec, abortSignal: AbortSignal): ContainerCreateOptions {
-  const { name, ...body } = createOptions(spec)
+export function createRequest(
+  spec: ContainerSpec,
+  cgroupDriver: string,
+  abortSignal: AbortSignal,
+): ContainerCreateOptions {
+  const { name, ...body } = createOptions(spec, cgroupDriver)
   return { _query: { name }, _body: body, abortSignal } as ContainerCreateOptions
 }

@@ -110,6 +110,7 @@ function common(release: Release, host: HostTraits) {
     workingDir: '/app',
     stopTimeoutSeconds: stopGraceSeconds,
     runtime: host.runtime,
+    share: release.ownerId,
   }
 }
 

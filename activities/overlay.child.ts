@@ -1,4 +1,4 @@
-import { becomeOwner } from './child-program.ts'
+import { becomeOwner } from './child-life.ts'
 import { layOver } from './overlay.copy.ts'
 import { type OverlayJob, OverlayRefused, type OverlayReply } from './overlay.ts'
 import { Tree } from './placement.tree.ts'

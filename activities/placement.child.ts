@@ -1,6 +1,6 @@
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { becomeOwner, endWithParent } from './child-program.ts'
+import { becomeOwner, endWithParent } from './child-life.ts'
 import type { PlacementJob, PlacementReply } from './placement.job.ts'
 import { noFiles } from './placement.manifest.ts'
 import { place } from './placement.place.ts'

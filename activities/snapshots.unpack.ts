@@ -1,6 +1,6 @@
 import * as fs from 'node:fs'
 import { constants } from 'node:fs'
-import { becomeOwner } from './child-program.ts'
+import { becomeOwner } from './child-life.ts'
 import { Tree } from './placement.tree.ts'
 import type { ManifestLine } from './snapshots.manifest.ts'
 import { readSnapshot } from './snapshots.read.ts'

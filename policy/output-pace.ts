@@ -8,7 +8,7 @@ export const outputPace = {
   /** Of one application. */
   bytesPerSecond: megabyte,
   /** Of all applications of one account on a host, which share it equally. */
-  accountBytesPerSecond: 8 * megabyte,
+  accountBytesPerSecond: 2 * megabyte,
   /** What a program may print at once after it was silent. */
   burstBytes: 4 * megabyte,
   /** What a line counts for beside its bytes. */

@@ -1,8 +1,9 @@
 import type { Logger } from 'pino'
 import type { AppTurns } from '../activities/app-turns.ts'
 import { type ContainerHost, type ContainerState, labels } from '../activities/container-host.ts'
-import { stopGraceSeconds, tenantNetwork } from '../activities/container-spec.ts'
+import { stopGraceSeconds } from '../activities/container-spec.ts'
 import { blankBook, type StrayBook } from '../activities/stray-book.ts'
+import { removeTenant } from '../activities/tenant.ts'
 import type { Volumes } from '../activities/volume.ts'
 import * as apps from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
@@ -83,7 +84,7 @@ export async function sweepStrays(
     await removeThings(options, id, containers, present)
     if (notes[id]) notes[id].removed = now()
   }
-  await removeNetworks(options, containers, removed)
+  await removeTenants(options, containers, removed)
   const left = currentNotes(notes, sides.unknown, now())
   if (remove.length > 0 || Object.keys(left).length !== Object.keys(notes).length) await strays.write(left)
 }
@@ -128,7 +129,7 @@ async function removeThings(
   await turns(id, () => volumes.remove(id))
 }
 
-async function removeNetworks(
+async function removeTenants(
   { engine, hostId }: StrayOptions,
   containers: ContainerState[],
   removed: string[],
@@ -136,8 +137,7 @@ async function removeNetworks(
   const left = (container: ContainerState) => removed.includes(container.labels[labels.app] ?? '')
   const kept = new Set(containers.filter(container => !left(container)).map(({ labels: of }) => of[labels.owner]))
   const owners = new Set(containers.filter(left).flatMap(({ labels: of }) => of[labels.owner] ?? []))
-  for (const ownerId of owners)
-    if (!kept.has(ownerId)) await engine.removeNetwork(tenantNetwork(ownerId, hostId).name).catch(() => {})
+  for (const ownerId of owners) if (!kept.has(ownerId)) await removeTenant(engine, ownerId, hostId)
 }
 
 const of = (id: string) => (container: ContainerState) => container.labels[labels.app] === id

@@ -3,7 +3,7 @@ import { wakePaused } from '../activities/app-standstill.ts'
 import { type ContainerState, labels } from '../activities/container-host.ts'
 import { stopGraceSeconds } from '../activities/container-spec.ts'
 import * as apps from '../db/apps.ts'
-import { type Db, transaction } from '../db/database.ts'
+import { type Db, isUnavailable, transaction } from '../db/database.ts'
 import { alertOutOfMemory } from '../db/memory-alerts.ts'
 import * as operations from '../db/operations.ts'
 import { type Observation, type Verdict, verdict } from '../policy/reconciliation.ts'
@@ -51,7 +51,7 @@ export async function watchHost(options: WatchOptions, signal: AbortSignal): Pro
 
 /** One comparison of rows and containers. Containers are listed first: one without a row then is a stray for certain. */
 export async function reconcile(options: WatchOptions): Promise<void> {
-  const { db, engine, hostId, bootId } = options
+  const { db, engine, hostId } = options
   const present = await engine.list({ [labels.host]: hostId })
   options.onContainers?.(present)
   await wakePaused(options, present)
@@ -59,22 +59,36 @@ export async function reconcile(options: WatchOptions): Promise<void> {
   const rows = await apps.listAppsOfHost(db, hostId)
   await bringBackStrays(options, containers, rows)
   for (const app of rows) {
-    const rebooted = app.boot_id !== bootId
     const container = containers.find(
       c => c.labels[labels.app] === app.id && c.labels[labels.release] === String(app.release),
     )
-    if (container?.running) options.returns?.forget(app.id)
-    if (verdict(observe(app, container ?? null), { rebooted, busy: false }) === 'nothing') continue
-    if (await operations.isBusy(db, app.id)) continue
-    // The list may be older than the row: what is acted upon was seen after the row.
-    const fresh = container ? await engine.inspect(container.name) : null
-    await act(options, app, fresh, verdict(observe(app, fresh), { rebooted, busy: false }))
+    await apart(options, app.id, () => look(options, app, container))
   }
   for (const container of containers) {
     const app = rows.find(row => row.id === container.labels[labels.app])
-    if (app && String(app.release) !== container.labels[labels.release]) await removeRetired(options, container, app.id)
+    if (app && String(app.release) !== container.labels[labels.release])
+      await apart(options, app.id, () => removeRetired(options, container, app.id))
   }
   await sweepStrays(options, present, rows)
+}
+
+/** What fails for one application holds up no other: it is looked at again in the next round. Rejects when Postgres or the engine is away. */
+async function apart({ log }: WatchOptions, appId: string, act: () => Promise<void>): Promise<void> {
+  await act().catch(error => {
+    if (isUnavailable(error)) throw error
+    log.warn({ err: error, appId }, 'watch: will look at this application again')
+  })
+}
+
+async function look(options: WatchOptions, app: apps.AppRow, container: ContainerState | undefined): Promise<void> {
+  const { db, engine, bootId, returns } = options
+  const rebooted = app.boot_id !== bootId
+  if (container?.running) returns?.forget(app.id)
+  if (verdict(observe(app, container ?? null), { rebooted, busy: false }) === 'nothing') return
+  if (await operations.isBusy(db, app.id)) return
+  // The list may be older than the row: what is acted upon was seen after the row.
+  const fresh = container ? await engine.inspect(container.name) : null
+  await act(options, app, fresh, verdict(observe(app, fresh), { rebooted, busy: false }))
 }
 
 /** So long a container of an old release stays. The proxy may not know yet that it does not serve. */

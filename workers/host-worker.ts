@@ -29,6 +29,7 @@ const seenEveryMs = 1000
 const engineVerbs = [
   'ensureNetwork',
   'removeNetwork',
+  'removeShare',
   'create',
   'start',
   'stop',

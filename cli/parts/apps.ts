@@ -29,11 +29,14 @@ export interface Forgotten {
  */
 export async function forgetApps(dockerAddress: string, hostId: string): Promise<Forgotten> {
   const engine = dockerHost({ dockerHost: dockerAddress, makeRootfs: async () => null })
-  const containers = (await engine.list({ [labels.host]: hostId })).map(({ name }) => name)
+  const present = await engine.list({ [labels.host]: hostId })
+  const containers = present.map(({ name }) => name)
   await stopApps(dockerAddress, hostId)
   await Promise.all(containers.map(name => engine.remove(name)))
   const networks = (await engine.listNetworks({ [labels.host]: hostId })).map(({ name }) => name)
   for (const name of networks) await engine.removeNetwork(name)
+  for (const ownerId of new Set(present.flatMap(({ labels: of }) => of[labels.owner] ?? [])))
+    await engine.removeShare(ownerId)
   return { containers, networks }
 }
 

@@ -1,5 +1,8 @@
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { createServer as createHttpServer } from 'node:http'
 import { createServer, type Socket } from 'node:net'
+import { dirname } from 'node:path'
 import test from 'ava'
 import { dockerHost } from '../../activities/container-host.docker.ts'
 import { HostUnreachable } from '../../activities/container-host.ts'
@@ -19,6 +22,7 @@ containerHostContract(test.serial, 'docker', () => ({
 
 const fakePrograms: Record<string, FakeProgram> = {
   [programs.speaks]: { prints: 'out\núltima\n', complains: 'err\n' },
+  [programs.talks]: { prints: Array.from({ length: 8000 }, (_, n) => `line ${1000 + n}\n`).join('') },
   [programs.fails]: { prints: 'no\n', exits: 3 },
   [programs.installs]: { prints: 'one\ntwo\n', exits: 0, afterMs: 200 },
   [programs.rambles]: { prints: `${'é'.repeat(100_000)}\nend\n` },
@@ -96,4 +100,31 @@ test.serial('readings follow what a program does, and agree with the engine', as
   t.true(Math.abs(stats.memoryBytes - engine.memory_stats.usage) < 30_000_000)
   t.true(stats.networkIn <= engine.networks.eth0.rx_bytes)
   await docker.host.remove(busy.name)
+})
+
+test.serial('containers of one account are one group of the kernel, which goes with the last of them', async t => {
+  const share = `${Date.now()}`
+  const ours = [1, 2].map(() => docker.spec('exec sleep 600', { share }))
+  const other = docker.spec('exec sleep 600', { share: `${share}0` })
+  /** Group of its processors, without the name of the container. */
+  const groupOf = async (name: string) => {
+    await docker.host.start(name)
+    const { State } = await engineFact(`/containers/${name}/json`)
+    const lines = (await readFile(`/proc/${State.Pid}/cgroup`, 'utf8')).trim().split('\n')
+    const line = lines.find(one => one.split(':')[1]?.split(',').includes('cpu')) ?? lines.at(-1)!
+    return dirname(line.split(':').at(-1)!)
+  }
+  for (const one of [...ours, other]) await docker.host.create(one)
+  const [first, second, apart] = await Promise.all([...ours, other].map(({ name }) => groupOf(name)))
+  t.is(first, second)
+  t.true(first!.includes(share), first)
+  t.is(dirname(apart!), dirname(first!), 'groups beside each other weigh the same')
+  t.not(apart, first)
+  const groups = () => [`/sys/fs/cgroup${first}`, `/sys/fs/cgroup/cpu${first}`].filter(path => existsSync(path))
+  await docker.host.removeShare(share)
+  t.is(groups().length, 1, 'one with containers stays')
+  for (const { name } of [...ours, other]) await docker.host.remove(name)
+  await docker.host.removeShare(share)
+  await docker.host.removeShare(`${share}0`)
+  t.deepEqual(groups(), [])
 })

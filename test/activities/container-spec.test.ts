@@ -60,6 +60,7 @@ test('the container of a web application', t => {
     memoryMb: 512,
     cpus: 1,
     pidsLimit: 128,
+    share: '123456789012345678',
     network: 'berth-one-123456789012345678',
     binds: [
       { source: '/v/files', target: '/app', readOnly: false },
@@ -95,7 +96,11 @@ test('the build has the same walls, more memory, and none of the application’s
     user: '10007:10007',
     network: 'berth-one-builds',
   })
-  t.is(createOptions(spec).HostConfig?.CpuShares, 128, 'after its own memory: an install step ends after 15 minutes')
+  t.is(
+    createOptions(spec, 'cgroupfs').HostConfig?.CpuShares,
+    128,
+    'after its own memory: an install step ends after 15 minutes',
+  )
   t.deepEqual(spec.labels, { ...labels, 'berth.role': 'build' })
   t.like(spec.env, {
     HTTPS_PROXY: 'http://proxy:3128',
@@ -108,7 +113,7 @@ test('the build has the same walls, more memory, and none of the application’s
 
 test('what the engine is asked for carries the whole hardening table', t => {
   const spec = appContainer(release, { files: '/v/files', dependencies: null }, {}, host)
-  const options = createOptions(spec)
+  const options = createOptions(spec, 'cgroupfs')
   t.deepEqual(options.HostConfig, {
     CapDrop: ['ALL'],
     SecurityOpt: ['no-new-privileges:true'],
@@ -127,6 +132,7 @@ test('what the engine is asked for carries the whole hardening table', t => {
     MemorySwap: 512 * 1024 * 1024,
     NanoCpus: 1e9,
     CpuShares: 32,
+    CgroupParent: '/berth/123456789012345678',
     PidsLimit: 128,
     Ulimits: [
       { Name: 'nofile', Soft: 1024, Hard: 1024 },
@@ -141,6 +147,9 @@ test('what the engine is asked for carries the whole hardening table', t => {
   })
   t.like(options, { User: '10007:10007', Entrypoint: ['sh'], Cmd: ['-c', 'exec node index.js'], StopTimeout: 10 })
   t.deepEqual(options.Healthcheck, { Test: ['NONE'] })
+  const parent = (driver: string) => createOptions(spec, driver).HostConfig?.CgroupParent
+  t.is(parent('systemd'), 'berth-123456789012345678.slice')
+  t.is(parent('none'), undefined)
 })
 
 test('a tenant has one network on each host, whose bridge the kernel and the firewall can name', t => {

@@ -100,7 +100,7 @@ test('files are removed once their application is deleted, and not before', asyn
   t.deepEqual(calls, [])
   await db('apps').where({ id: app.id }).delete()
   await step(({ removeFiles }) => removeFiles(release))
-  t.deepEqual(calls, ['volumes.remove', 'engine.removeNetwork'])
+  t.deepEqual(calls, ['volumes.remove', 'engine.removeNetwork', 'engine.removeShare'])
 })
 
 test('after a deploy has ended, its lane retires the release before, and cannot end the one that serves', async t => {

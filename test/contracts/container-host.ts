@@ -15,6 +15,7 @@ export const programs = {
   waits: 'exec sleep 600',
   answers: "exec node -e \"require('http').createServer((q,s)=>s.end('ok')).listen(process.env.PORT)\"",
   speaks: 'echo out; echo err >&2; echo última; exec sleep 600',
+  talks: "seq -f 'line %g' 1000 8999; exec sleep 600",
   fails: 'echo no >&2; exit 3',
   rambles: "exec node -e \"console.log('\\u00e9'.repeat(100000) + '\\nend'); setInterval(() => {}, 1e6)\"",
   floods: 'exec yes',
@@ -153,6 +154,18 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     t.deepEqual(lines, ['err', 'out', 'última'])
     const cut = (await host.logs(wanted.name, 9)) ?? ''
     t.true(Buffer.byteLength(cut) <= 9 && cut.length > 0, cut)
+    await host.remove(wanted.name)
+  })
+
+  test(`${name}: of many short lines as many are kept as there is room for`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('talks')
+    await running(host, wanted)
+    const room = 4000 * 'line 1000\n'.length + 5
+    await until(async () => (await host.logs(wanted.name, 1000))?.endsWith('line 8999\n'))
+    const lines = (await host.logs(wanted.name, room))!.trim().split('\n')
+    t.is(lines[0], 'line 5000')
+    t.is(lines.length, 4000)
     await host.remove(wanted.name)
   })
 

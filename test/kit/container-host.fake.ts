@@ -83,6 +83,10 @@ export class FakeContainerHost implements ContainerHost {
     this.#networkSpecs.delete(name)
   }
 
+  async removeShare() {
+    this.#answer()
+  }
+
   async listNetworks(filter: Record<string, string>) {
     this.#answer()
     const fits = (spec: NetworkSpec) => Object.entries(filter).every(([name, value]) => spec.labels[name] === value)
