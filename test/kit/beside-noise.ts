@@ -23,13 +23,10 @@ export async function assertQuietEnough(t: ExecutionContext, platform: TestPlatf
   const [alone, beside] = [noTimes(), noTimes()]
   await timeRounds(acts, 1, noTimes()) // images, connections and compiled code are there from here on
   await timeRounds(acts, rounds, alone)
-  const begun = Date.now()
   const noise = await makeNoise(platform, ana, { silent: 20, busy: 4 })
-  console.error('noise after', Date.now() - begun, JSON.stringify(alone))
   for (let n = 1; ; n++) {
     const before = { ...noise.done }
     await timeRounds(acts, rounds, beside)
-    console.error('beside', Date.now() - begun, JSON.stringify(beside))
     t.true(noise.done.archives > before.archives, JSON.stringify(noise.done))
     t.true((await noise.gates()) >= 8)
     if (n === blocks) break
@@ -44,7 +41,6 @@ export async function assertQuietEnough(t: ExecutionContext, platform: TestPlatf
     t.log(
       `${name}: p95 ${Math.round(quiet)} ms alone, ${Math.round(noisy)} ms beside, ${(noisy / quiet).toFixed(2)} times`,
     )
-    console.error(name, (noisy / quiet).toFixed(2), Math.round(quiet), Math.round(noisy))
     t.true(noisy <= most * quiet, `${name}: ${JSON.stringify({ alone: alone[name], beside: beside[name] })}`)
   }
 }
