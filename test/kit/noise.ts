@@ -203,9 +203,11 @@ export async function makeNoise(platform: TestPlatform, user: TestUser, options:
     gates,
     async pause() {
       paused = true
-      await platform.until(async () => underWay.size === 0, 300, 'the noise pauses').catch(error => {
-        throw new Error(`${error.message}: ${[...underWay].join('; ')}`)
-      })
+      await platform
+        .until(async () => underWay.size === 0, 300, 'the noise pauses')
+        .catch(error => {
+          throw new Error(`${error.message}: ${[...underWay].join('; ')}`)
+        })
       await signal('SIGSTOP')
     },
     async goOn() {

@@ -54,7 +54,10 @@ async function replay(histories: { workflowId: string; history: unknown }[]): Pr
 test('runs that were recorded are understood by the code of today', async t => {
   t.timeout(120_000)
   const histories = await readHistories()
-  t.deepEqual(histories.map(history => history.workflowId).sort(), generations.flatMap(generation => paths.map(path => path + generation)).sort())
+  t.deepEqual(
+    histories.map(history => history.workflowId).sort(),
+    generations.flatMap(generation => paths.map(path => path + generation)).sort(),
+  )
   t.deepEqual(await replay(histories), {})
 })
 
