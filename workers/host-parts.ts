@@ -12,6 +12,7 @@ import { openFirewall } from '../activities/firewall.iptables.ts'
 import { type Firewall, firewallState, proxyAddress } from '../activities/firewall.ts'
 import { gitCli } from '../activities/git.cli.ts'
 import type { FetchRequest, Git } from '../activities/git.ts'
+import { makeNeighbourRoom, neighbourRoom } from '../activities/neighbour-table.ts'
 import { openObjectStore } from '../activities/object-store.select.ts'
 import type { ObjectStore } from '../activities/object-store.ts'
 import { placement } from '../activities/placement.process.ts'
@@ -76,6 +77,17 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     () => engine.listNetworks({ [labels.host]: config.host.id }),
   )
   const look = await firewall?.apply()
+  const memoryMb = config.host.memoryMb ?? Math.floor((totalmem() / 1024 / 1024) * reservable)
+  if (firewall) {
+    try {
+      makeNeighbourRoom(neighbourRoom(memoryMb))
+    } catch (error) {
+      log.warn(
+        { err: error },
+        'the table of neighbours keeps its size: see "What stays open" in docs/decisions/containers.md',
+      )
+    }
+  }
   const db = openDatabase({
     url: config.databaseUrl,
     pool: config.databasePool,
@@ -101,7 +113,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     },
     sharedUid: uid === 0 ? null : uid,
     capacity: {
-      memoryMb: config.host.memoryMb ?? Math.floor((totalmem() / 1024 / 1024) * reservable),
+      memoryMb,
       diskMb: await diskMb(root),
     },
     protections: {
