@@ -20,6 +20,9 @@ export function loopVolumes(root: string): Volumes {
   async function mountImage(appId: string): Promise<void> {
     // Somebody has removed the file below a mount, or put another in its place: that one counts.
     for (const device of await devices(path(appId))) if (await isRemoved(device)) await unmount(path(appId))
+    // After a disk that was full or failed the kernel lets nothing be written any more, until it is mounted anew.
+    const failed = await isReadOnly(path(appId))
+    if (failed && (await leaves(path(appId)))) await check(image(appId))
     if ((await devices(path(appId))).length > 0) return
     await makeRoot(`${root}/mounts`)
     await mkdir(path(appId), { recursive: true, mode: 0o700 })
@@ -170,13 +173,31 @@ async function unmount(mountPoint: string): Promise<void> {
 
 /** Devices mounted at this place, as the kernel lists them. */
 async function devices(mountPoint: string): Promise<string[]> {
+  return (await mountsAt(mountPoint)).map(({ device }) => device)
+}
+
+/** Whether what is mounted here takes nothing that is written; false where nothing is. */
+async function isReadOnly(mountPoint: string): Promise<boolean> {
+  const failed = /^(ro|emergency_ro|shutdown)$/
+  return (await mountsAt(mountPoint)).some(({ options }) => options.some(option => failed.test(option)))
+}
+
+/** Unmounts what no process stands in; false, and nothing is changed, where one does. */
+async function leaves(mountPoint: string): Promise<boolean> {
+  return command('umount', [mountPoint]).then(
+    () => true,
+    () => false,
+  )
+}
+
+async function mountsAt(mountPoint: string): Promise<{ device: string; options: string[] }[]> {
   const table = await readFile('/proc/self/mounts', 'utf8')
   const place = mountPoint.replace(/[\s\\]/g, character => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`)
   return table
     .split('\n')
     .map(line => line.split(' '))
     .filter(fields => fields[1] === place)
-    .map(fields => fields[0] ?? '')
+    .map(([device = '', , , options = '']) => ({ device, options: options.split(',') }))
 }
 
 /** Whether the file behind a loop device has no name any more. */

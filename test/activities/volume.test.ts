@@ -1,5 +1,19 @@
 import { execFile } from 'node:child_process'
-import { chmod, copyFile, mkdir, mkdtemp, readdir, rename, rm, stat, truncate, writeFile } from 'node:fs/promises'
+import {
+  appendFile,
+  chmod,
+  copyFile,
+  mkdir,
+  mkdtemp,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  truncate,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { promisify } from 'node:util'
 import test from 'ava'
@@ -100,6 +114,22 @@ test.serial(
     await volumes.remove('pulled')
   },
 )
+
+test.serial('one that the kernel lets nobody write to any more is mounted anew once nobody stands in it', async t => {
+  const volumes = loopVolumes(`${root}/loop`)
+  await volumes.ensure('failed', 16, 10_001)
+  const note = `${volumes.path('failed')}/files/note`
+  await writeFile(note, 'kept')
+  const file = await open(note, 'r')
+  await run('mount', ['-o', 'remount,ro', volumes.path('failed')])
+  await volumes.ensure('failed', 16, 10_001, 'before').catch(() => {})
+  t.is(String(await file.readFile()), 'kept', 'a program goes on reading')
+  await file.close()
+  await volumes.ensure('failed', 16, 10_001, 'before')
+  await appendFile(note, ' and written')
+  t.is(await readFile(note, 'utf8'), 'kept and written')
+  await volumes.remove('failed')
+})
 
 test.serial('what a killed attempt left is adopted or made anew', async t => {
   const volumes = loopVolumes(`${root}/loop`)
