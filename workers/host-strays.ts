@@ -9,6 +9,7 @@ import * as apps from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import * as operations from '../db/operations.ts'
 import { currentNotes, decideStrays, type StrayNote, strayTerms } from '../policy/strays.ts'
+import { apart } from './apart.ts'
 
 export interface StrayOptions {
   db: Db
@@ -23,35 +24,42 @@ export interface StrayOptions {
 }
 
 /**
- * Brings back what was set aside and is known again. To be done before a round acts on any row: the end of a container that was
- * set aside is no exit of its program.
+ * Brings back what was set aside and is known again; resolves to the applications that could not be. To be done before a round acts
+ * on any row, and on none of those: the end of a container that was set aside is no exit of its program.
  */
 export async function bringBackStrays(
   { db, volumes, log, strays = blankBook }: StrayOptions,
   containers: ContainerState[],
   rows: apps.AppRow[],
-): Promise<void> {
+): Promise<ReadonlySet<string>> {
   const notes: Record<string, StrayNote> = { ...(await strays.read()) }
+  const left = new Set<string>()
   for (const app of rows.filter(row => notes[row.id])) {
-    await volumes.bringBack(app.id)
-    const runs = containers.some(container => container.running && container.labels[labels.app] === app.id)
-    const wanted = app.status === 'running' && app.desired_state === 'running'
-    if (wanted && !runs && !(await operations.isBusy(db, app.id)))
-      await operations.enqueue(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: 'host-watch' })
-    log.warn({ appId: app.id }, 'strays: what was set aside is known again and brought back')
-    delete notes[app.id]
-    await strays.write(notes)
+    const done = await apart(log, app.id, async () => {
+      await volumes.bringBack(app.id)
+      const runs = containers.some(container => container.running && container.labels[labels.app] === app.id)
+      const wanted = app.status === 'running' && app.desired_state === 'running'
+      if (wanted && !runs && !(await operations.isBusy(db, app.id)))
+        await operations.enqueue(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: 'host-watch' })
+      log.warn({ appId: app.id }, 'strays: what was set aside is known again and brought back')
+      delete notes[app.id]
+      await strays.write(notes)
+    })
+    if (!done) left.add(app.id)
   }
+  return left
 }
 
 /**
  * Takes away what a removed application has left, and sets aside what the database has never heard of: containers are stopped,
- * volumes renamed, both removed only after days (policy/strays.ts). `containers` were listed before `rows` were read.
+ * volumes renamed, both removed only after days (policy/strays.ts). `containers` were listed before `rows` were read; `aside` are known
+ * again and not brought back yet.
  */
 export async function sweepStrays(
   options: StrayOptions,
   containers: ContainerState[],
   rows: apps.AppRow[],
+  aside: ReadonlySet<string>,
 ): Promise<void> {
   const { db, volumes, log, strays = blankBook, now = Date.now } = options
   const notes: Record<string, StrayNote> = { ...(await strays.read()) }
@@ -61,31 +69,32 @@ export async function sweepStrays(
 
   const sides = { known: [] as string[], gone: [] as string[], unknown: [] as string[] }
   for (const id of ids) sides[await sideOf(db, id, rows)].push(id)
-  const { aside, remove, wrongDatabase } = decideStrays(
-    sides.unknown,
-    sides.known.length + sides.gone.length,
-    notes,
-    now(),
-  )
+  const {
+    aside: unheard,
+    remove,
+    wrongDatabase,
+  } = decideStrays(sides.unknown, sides.known.length + sides.gone.length, notes, now())
   if (wrongDatabase)
     log.error(
       { applications: ids.size },
       'strays: the database knows none of the applications of this host, so it is taken for the wrong one and nothing is touched. Start with the right DATABASE_URL, or restore the database (docs/decisions/one-installation.md)',
     )
 
-  for (const id of aside) notes[id] = { since: now() }
+  for (const id of unheard) notes[id] = { since: now() }
   // Noted before it is touched: only what is noted is brought back.
-  if (aside.length > 0) await strays.write(notes)
+  if (unheard.length > 0) await strays.write(notes)
   if (!wrongDatabase)
-    for (const id of sides.unknown.filter(id => notes[id])) await setAside(options, id, containers, present)
+    for (const id of sides.unknown.filter(id => notes[id]))
+      await apart(log, id, () => setAside(options, id, containers, present))
 
-  const removed = [...sides.gone, ...remove]
-  for (const id of removed) {
-    await removeThings(options, id, containers, present)
+  const removed: string[] = []
+  for (const id of [...sides.gone, ...remove]) {
+    if (!(await apart(log, id, () => removeThings(options, id, containers, present)))) continue
+    removed.push(id)
     if (notes[id]) notes[id].removed = now()
   }
   await removeTenants(options, containers, removed)
-  const left = currentNotes(notes, sides.unknown, now())
+  const left = currentNotes(notes, [...sides.unknown, ...aside], now())
   if (remove.length > 0 || Object.keys(left).length !== Object.keys(notes).length) await strays.write(left)
 }
 

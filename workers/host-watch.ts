@@ -3,10 +3,11 @@ import { wakePaused } from '../activities/app-standstill.ts'
 import { type ContainerState, labels } from '../activities/container-host.ts'
 import { stopGraceSeconds } from '../activities/container-spec.ts'
 import * as apps from '../db/apps.ts'
-import { type Db, isUnavailable, transaction } from '../db/database.ts'
+import { type Db, transaction } from '../db/database.ts'
 import { alertOutOfMemory } from '../db/memory-alerts.ts'
 import * as operations from '../db/operations.ts'
 import { type Observation, type Verdict, verdict } from '../policy/reconciliation.ts'
+import { apart } from './apart.ts'
 import type { Backoff } from './backoff.ts'
 import { bringBackStrays, type StrayOptions, sweepStrays } from './host-strays.ts'
 
@@ -60,35 +61,23 @@ export async function reconcile(options: WatchOptions): Promise<void> {
   await wakePaused(options, present)
   const containers = present.filter(container => container.labels[labels.role] !== 'build')
   const rows = await apps.listAppsOfHost(db, hostId)
-  await bringBackStrays(options, containers, rows)
+  const aside = await bringBackStrays(options, containers, rows)
   // One application that the engine cannot tell of, or not end, keeps none of the others waiting.
   let failures = 0
-  for (const app of rows) {
+  for (const app of rows.filter(row => !aside.has(row.id))) {
     const container = containers.find(
       c => c.labels[labels.app] === app.id && c.labels[labels.release] === String(app.release),
     )
-    const done = await apart(options, app.id, () => look(options, app, container))
+    const done = await apart(options.log, app.id, () => look(options, app, container))
     failures = done ? 0 : failures + 1
     if (failures === failuresInARow) throw new Error('The engine does not answer for one application after another.')
   }
   for (const container of containers) {
     const app = rows.find(row => row.id === container.labels[labels.app])
     if (app && String(app.release) !== container.labels[labels.release])
-      await apart(options, app.id, () => removeRetired(options, container, app.id))
+      await apart(options.log, app.id, () => removeRetired(options, container, app.id))
   }
-  await sweepStrays(options, present, rows)
-}
-
-/** What fails for one application holds up no other; false then. Rejects when Postgres or the engine is away. */
-async function apart({ log }: WatchOptions, appId: string, act: () => Promise<void>): Promise<boolean> {
-  try {
-    await act()
-    return true
-  } catch (error) {
-    if (isUnavailable(error)) throw error
-    log.warn({ err: error, appId }, 'watch: will look at this application again')
-    return false
-  }
+  await sweepStrays(options, present, rows, aside)
 }
 
 async function look(options: WatchOptions, app: apps.AppRow, container: ContainerState | undefined): Promise<void> {

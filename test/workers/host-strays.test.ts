@@ -40,7 +40,7 @@ async function hostWith(ids: string[], hostId = `h-${newAppId()}`) {
   const look = (now = Date.now()) =>
     reconcile({ db, engine, volumes, strays, turns, hostId, bootId: 'boot-1', log, now: () => now })
   const runs = async (id: string) => (await engine.inspect(`berth-${id}-1`))?.running
-  return { db, look, runs, list: () => volumes.list(), containers: () => engine.containers.size }
+  return { db, look, runs, volumes, list: () => volumes.list(), containers: () => engine.containers.size }
 }
 
 /** The database comes to know an application that runs on this host, as one that was restored does. */
@@ -88,6 +88,34 @@ test('with a database of last night, what was made since is set aside whole, and
   const queued = await db('operations').where({ target_id: late }).select('kind', 'actor', 'state')
   t.deepEqual(queued, [{ kind: 'start', actor: 'host-watch', state: 'queued' }])
   t.is((await apps.loadApp(db, late))?.status, 'running', 'its end was no exit of its own')
+})
+
+test('one that cannot be set aside or brought back holds up no other, and is tried again', async t => {
+  const hostId = `h-${newAppId()}`
+  const ids = await Promise.all([1, 2, 3].map(() => remember(hostId)))
+  const [kept, ...late] = ids as [string, ...string[]]
+  const { db, look, list, volumes } = await hostWith(ids, hostId)
+  const gone = await db('apps').whereIn('id', late)
+  await db('apps').whereIn('id', late).del()
+  /** The verb fails for the application that it is called for first, once. */
+  const failsOnce = (verb: 'setAside' | 'bringBack') => {
+    const { [verb]: real } = volumes
+    let calls = 0
+    volumes[verb] = id => (++calls === 1 ? Promise.reject(new Error('a damaged image')) : real(id))
+  }
+  failsOnce('setAside')
+  await look()
+  t.is((await list()).length, 2, 'the other one was set aside')
+  await look()
+  t.deepEqual(await list(), [kept])
+  await db('apps').insert(gone)
+  failsOnce('bringBack')
+  await look()
+  t.is((await list()).length, 2, 'the other one is back')
+  await look()
+  t.deepEqual(await list(), [...ids].sort())
+  for (const { status, exit_code } of await db('apps').whereIn('id', late))
+    t.deepEqual([status, exit_code], ['running', null])
 })
 
 test('what was set aside is removed after 7 days, and what a deletion has left at once', async t => {
