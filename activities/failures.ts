@@ -1,5 +1,6 @@
 import { cancellationSignal, heartbeat } from '@temporalio/activity'
-import { ApplicationFailure, CancelledFailure } from '@temporalio/common'
+import { ApplicationFailure, CancelledFailure, TemporalFailure } from '@temporalio/common'
+import { withoutFolders } from '../policy/without-folders.ts'
 import { ArchiveRefused } from './archive.ts'
 import { HostUnreachable, ImageUnavailable, NoSpaceLeft } from './container-host.ts'
 import { ImageOnItsWay } from './image-wait.ts'
@@ -29,7 +30,9 @@ export function withCode(error: unknown): unknown {
   // The next try comes so late that a command ends with these words, and not with a time that has passed.
   if (error instanceof ImageOnItsWay)
     return ApplicationFailure.create({ message: error.message, type: 'ACTION_FAILED', nextRetryDelay: '5s' })
-  return error
+  if (!(error instanceof Error) || error instanceof TemporalFailure) return error
+  // Its owner reads it with the operation; the whole of it is with the run, for operators.
+  return ApplicationFailure.create({ message: withoutFolders(error.message), type: error.name, cause: error })
 }
 
 /** A heartbeat comes at this pace. */
