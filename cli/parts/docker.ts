@@ -1,11 +1,11 @@
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { daemonArguments } from '../../activities/container-daemon.ts'
 import { networkVariables, ownVariables, startProcess, systemEnvironment } from '../../lib/child-process.ts'
-import { isAlive, readRecord, writeRecord } from '../../workers/process-record.ts'
+import { isAlive, type ProcessRecord, readRecord, writeRecord } from '../../workers/process-record.ts'
 import { type Say, step } from '../terminal.ts'
 import { findProgram, installPackages, isRoot, MissingPart } from './system-packages.ts'
 
@@ -42,17 +42,30 @@ export async function ensureDocker(options: DockerOptions, say: Say): Promise<vo
     )
   say('Starting the Docker engine')
   startDaemon(options)
-  const up = await step(say, 'waiting for the Docker engine', () => answersWithin(address, 60))
-  if (!up)
-    throw new MissingPart(
-      `The Docker engine was started but does not answer. Its log: ${join(options.logFolder, 'dockerd.log')}`,
-    )
+  const up = await step(say, 'waiting for the Docker engine', () =>
+    answersWithin(address, 60, () => recordedEngine(options) !== null),
+  )
+  if (up) return
+  const log = join(options.logFolder, 'dockerd.log')
+  throw new MissingPart(
+    `The Docker engine was started but ${recordedEngine(options) ? 'does not answer' : 'has ended'}. Its log, ${log}, ends with:\n${lastLines(log)}`,
+  )
+}
+
+/** Our engine while its process lives, else null. */
+function recordedEngine({ runFolder }: DockerOptions): ProcessRecord | null {
+  const record = readRecord(runFolder, 'dockerd')
+  return record && isAlive(record) ? record : null
+}
+
+function lastLines(path: string): string {
+  const lines = readFileSync(path, 'utf8').trimEnd().split('\n').slice(-5)
+  return lines.map(line => `  ${line.slice(0, 500)}`).join('\n')
 }
 
 /** Starts our engine again when it has died; a person's own engine is left to its owner. */
 export function reviveDocker(options: DockerOptions, say: Say): void {
-  const record = readRecord(options.runFolder, 'dockerd')
-  if (!record || isAlive(record)) return
+  if (!readRecord(options.runFolder, 'dockerd') || recordedEngine(options)) return
   say('The Docker engine has ended; starting it again')
   startDaemon(options)
 }
@@ -60,6 +73,7 @@ export function reviveDocker(options: DockerOptions, say: Say): void {
 const engineVariables = ['PATH', 'HOME', 'TMPDIR', 'DOCKER_TMPDIR', 'DOCKER_RAMDISK', 'DOCKER_CONFIG']
 
 function startDaemon({ runFolder, logFolder }: DockerOptions): void {
+  forgetDeadEngine(ownEngine)
   const log = openSync(join(logFolder, 'dockerd.log'), 'a', 0o640)
   const dockerd = findProgram('dockerd', process.env.PATH) ?? 'dockerd'
   const child = startProcess(dockerd, daemonArguments(ownEngine), {
@@ -73,11 +87,33 @@ function startDaemon({ runFolder, logFolder }: DockerOptions): void {
   if (child.pid) writeRecord(runFolder, { name: 'dockerd', pid: child.pid, stopSignal: 'SIGTERM', graceSeconds: 30 })
 }
 
-async function answersWithin(address: string, seconds: number): Promise<boolean> {
-  for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline; await sleep(100)) {
+/**
+ * Removes the pid files that an engine left behind when it was killed. Where they lie on a disk they outlive a power
+ * cut, and the engine does not start, or waits for its containerd for ever, once another process has the same number.
+ */
+export function forgetDeadEngine({ pidFile, execRoot }: { pidFile: string; execRoot: string }): void {
+  forgetUnlessRunning(pidFile, 'dockerd')
+  forgetUnlessRunning(join(execRoot, 'containerd', 'containerd.pid'), 'containerd')
+}
+
+function forgetUnlessRunning(pidFile: string, program: string): void {
+  const pid = Number(contentOf(pidFile))
+  if (!pid || contentOf(`/proc/${pid}/comm`) !== program) rmSync(pidFile, { force: true })
+}
+
+function contentOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch {
+    return ''
+  }
+}
+
+async function answersWithin(address: string, seconds: number, isWorthIt = () => true): Promise<boolean> {
+  for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline && isWorthIt(); await sleep(100)) {
     if (await answers(address)) return true
   }
-  return false
+  return answers(address)
 }
 
 /** Whether an engine answers its ping within 2 s. */

@@ -1,0 +1,80 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import test, { type ExecutionContext } from 'ava'
+import { answers, forgetDeadEngine } from '../../../cli/parts/docker.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
+
+/** A folder for an engine of its own, beside the machine's and without networks. */
+function engineFolder(t: ExecutionContext) {
+  const folder = mkdtempSync(join(tmpdir(), 'berth-engine-'))
+  t.teardown(() => {
+    spawnSync('umount', ['--lazy', `${folder}/data`]) // an engine that refuses to start leaves it mounted
+    rmSync(folder, { recursive: true, force: true })
+  })
+  const execRoot = join(folder, 'exec')
+  const containerdPidFile = join(execRoot, 'containerd', 'containerd.pid')
+  mkdirSync(dirname(containerdPidFile), { recursive: true })
+  return { folder, execRoot, pidFile: join(folder, 'docker.pid'), containerdPidFile }
+}
+
+function startEngine(t: ExecutionContext, { folder, execRoot, pidFile }: ReturnType<typeof engineFolder>) {
+  const engine = spawn(
+    'dockerd',
+    [
+      `--host=unix://${folder}/docker.sock`,
+      `--data-root=${folder}/data`,
+      ...[`--exec-root=${execRoot}`, `--pidfile=${pidFile}`],
+      ...['--bridge=none', '--iptables=false', '--ip-forward=false', '--ip-masq=false', '--log-level=error'],
+    ],
+    { stdio: 'ignore' },
+  )
+  t.teardown(() => end(engine, 'SIGTERM'))
+  return engine
+}
+
+async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  child.kill(signal)
+  await once(child, 'exit')
+}
+
+const serves = (folder: string) => comesTrue(() => answers(`unix://${folder}/docker.sock`))
+
+test('an engine that was killed starts again although strangers have the numbers of its processes now', async t => {
+  const paths = engineFolder(t)
+  const stranger = spawn('sleep', ['600'], { stdio: 'ignore' })
+  t.teardown(() => end(stranger, 'SIGKILL'))
+  writeFileSync(paths.pidFile, `${stranger.pid}`)
+  writeFileSync(paths.containerdPidFile, `${stranger.pid}`)
+  const [code] = await once(startEngine(t, paths), 'exit')
+  t.is(code, 1, 'the engine itself takes the stranger for a living engine')
+
+  forgetDeadEngine(paths)
+  const engine = startEngine(t, paths)
+  await serves(paths.folder)
+  t.is(readFileSync(paths.pidFile, 'utf8'), String(engine.pid))
+})
+
+test('the pid files of an engine that lives stay', async t => {
+  const paths = engineFolder(t)
+  const engine = startEngine(t, paths)
+  await serves(paths.folder)
+  const containerd = readFileSync(paths.containerdPidFile, 'utf8')
+  forgetDeadEngine(paths)
+  t.is(readFileSync(paths.pidFile, 'utf8'), String(engine.pid))
+  t.is(readFileSync(paths.containerdPidFile, 'utf8'), containerd)
+})
+
+test('a pid file of nobody, or without a number, goes', async t => {
+  const paths = engineFolder(t)
+  const gone = spawn('true', { stdio: 'ignore' })
+  await once(gone, 'exit')
+  writeFileSync(paths.pidFile, `${gone.pid}`)
+  writeFileSync(paths.containerdPidFile, '')
+  forgetDeadEngine(paths)
+  t.throws(() => readFileSync(paths.pidFile), { code: 'ENOENT' })
+  t.throws(() => readFileSync(paths.containerdPidFile), { code: 'ENOENT' })
+})
