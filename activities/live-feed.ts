@@ -57,7 +57,7 @@ export class LiveFeed {
   #container: ContainerState | null | undefined
   #missing = graceTurns
   #run: Run | undefined
-  #second = { begun: 0, bytes: 0 }
+  #second = { begun: Number.NEGATIVE_INFINITY, bytes: 0 }
 
   constructor(source: LiveSource, emit: (event: LiveEvent) => void) {
     this.#source = source

@@ -7,7 +7,7 @@ import test, { type ExecutionContext } from 'ava'
 import { answers, forgetDeadEngine } from '../../../cli/parts/docker.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 
-/** A folder for an engine of its own, beside the machine's and without networks. */
+/** A folder for an engine of its own. */
 function engineFolder(t: ExecutionContext) {
   const folder = mkdtempSync(join(tmpdir(), 'berth-engine-'))
   t.teardown(() => {
@@ -20,10 +20,12 @@ function engineFolder(t: ExecutionContext) {
   return { folder, execRoot, pidFile: join(folder, 'docker.pid'), containerdPidFile }
 }
 
+/** It has networks of its own: one that is to do without removes the bridge `docker0` of whoever else has one. */
 function startEngine(t: ExecutionContext, { folder, execRoot, pidFile }: ReturnType<typeof engineFolder>) {
   const engine = spawn(
-    'dockerd',
+    'unshare',
     [
+      ...['--net', 'dockerd'],
       `--host=unix://${folder}/docker.sock`,
       `--data-root=${folder}/data`,
       ...[`--exec-root=${execRoot}`, `--pidfile=${pidFile}`],
