@@ -3,17 +3,18 @@ import type Docker from 'dockerode'
 import { call, unless } from './container-calls.docker.ts'
 import { type FollowOptions, HostUnreachable, type OnPiece } from './container-host.ts'
 import { OutputLines } from './container-lines.ts'
+import { engineTime } from './container-stamps.ts'
 
 /** Follows what a container prints until its run ends or the signal aborts; a listener that is slow sets the engine's pace. */
 export async function followLogs(
   docker: Docker,
   name: string,
-  { tail = 0, since }: FollowOptions,
+  { tail = 0, after }: FollowOptions,
   onPiece: OnPiece,
   signal: AbortSignal,
 ): Promise<void> {
-  const from = since ? { since: since.getTime() / 1000 } : { tail }
-  const options = { follow: true, stdout: true, stderr: true, ...from }
+  const from = after === undefined ? { tail } : { since: engineTime(after + 1n) }
+  const options = { follow: true, stdout: true, stderr: true, timestamps: true, ...from }
   const send = (abortSignal: AbortSignal) => docker.getContainer(name).logs({ ...options, abortSignal } as object)
   const stream = (await call(send).catch(unless(404))) as unknown as Readable | undefined
   if (!stream) return
@@ -23,12 +24,12 @@ export async function followLogs(
   try {
     const lines = new OutputLines()
     for await (const chunk of stream) {
-      for (const { stream, text } of lines.push(chunk)) {
+      for (const { stream, text, at } of lines.push(chunk)) {
         if (signal.aborted) return
-        await onPiece(stream, text)
+        await onPiece(stream, text, at)
       }
     }
-    for (const { stream, text } of lines.end()) await onPiece(stream, text)
+    for (const { stream, text, at } of lines.end()) await onPiece(stream, text, at)
   } catch (error) {
     if (!signal.aborted) throw new HostUnreachable('The log stream of the container engine broke.', { cause: error })
   } finally {

@@ -91,14 +91,17 @@ export interface ContainerEvent {
   at: Date
 }
 
-/** Where following begins: with the newest so many lines (0), or with what was printed at that moment by the engine's clock. */
+/**
+ * Where following begins: with the newest so many lines (0), or with what was printed after a moment, in nanoseconds since 1970
+ * by the engine's clock. When a run began is no such moment: an engine notes it later than the program's first lines.
+ */
 export interface FollowOptions {
   tail?: number
-  since?: Date
+  after?: bigint
 }
 
-/** Takes one line without its end, or 64 KB of a longer one. The next comes when it has settled. */
-export type OnPiece = (stream: OutputStream, text: string) => void | Promise<void>
+/** Takes one line without its end, or 64 KB of a longer one, and when it was printed. The next comes when it has settled. */
+export type OnPiece = (stream: OutputStream, text: string, at: bigint) => void | Promise<void>
 
 /** Takes a piece of output. The next comes when it has settled: the program waits for whoever listens. */
 export type OnOutput = (text: string) => void | Promise<void>

@@ -2,6 +2,13 @@ import { StringDecoder } from 'node:string_decoder'
 
 export type OutputStream = 'stdout' | 'stderr'
 
+export interface FramePart {
+  stream: OutputStream
+  bytes: Buffer
+  /** False for the rest of a frame that was cut between two chunks. */
+  begins: boolean
+}
+
 /**
  * Takes the engine's frames (1 byte stream, 3 zero, 4 length, then the bytes) apart and gives stdout and stderr in the order
  * they came. Frames may be cut anywhere between two chunks; characters of several bytes too.
@@ -9,6 +16,7 @@ export type OutputStream = 'stdout' | 'stderr'
 export class OutputFrames {
   #held = Buffer.alloc(0)
   #left = 0
+  #begins = false
   #stream: OutputStream = 'stdout'
   readonly #decoders = { stdout: new StringDecoder('utf8'), stderr: new StringDecoder('utf8') }
 
@@ -19,21 +27,23 @@ export class OutputFrames {
       .join('')
   }
 
-  /** Each stream's bytes; they share memory with the chunk. */
-  take(chunk: Buffer): { stream: OutputStream; bytes: Buffer }[] {
+  /** Each stream's bytes, which share memory with the chunk, and whether a frame begins with them. */
+  take(chunk: Buffer): FramePart[] {
     let data = this.#held.length > 0 ? Buffer.concat([this.#held, chunk]) : chunk
-    const parts: { stream: OutputStream; bytes: Buffer }[] = []
+    const parts: FramePart[] = []
     for (;;) {
       if (this.#left === 0) {
         if (data.length < 8) break
         this.#stream = data[0] === 2 ? 'stderr' : 'stdout'
         this.#left = data.readUInt32BE(4)
+        this.#begins = true
         data = data.subarray(8)
         continue
       }
       if (data.length === 0) break
       const bytes = data.subarray(0, this.#left)
-      parts.push({ stream: this.#stream, bytes })
+      parts.push({ stream: this.#stream, bytes, begins: this.#begins })
+      this.#begins = false
       this.#left -= bytes.length
       data = data.subarray(bytes.length)
     }

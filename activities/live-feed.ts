@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ContainerHost, ContainerState, ContainerStats } from './container-host.ts'
 import type { OutputStream } from './container-output.ts'
+import { nanosecondsNow } from './container-stamps.ts'
 
 /** What a host tells of one application as it happens: a line of its output, its figures once a second, or why it tells no more. */
 export type LiveEvent =
@@ -53,7 +54,8 @@ export class LiveFeed {
   readonly #source: LiveSource
   readonly #emit: (event: LiveEvent) => void
   readonly #ended = new AbortController()
-  readonly #left = new Map<string, Date>()
+  /** By container the newest of its output that was told, or was there before; all of one that is not here is news. */
+  readonly #told = new Map<string, bigint>()
   #container: ContainerState | null | undefined
   #missing = graceTurns
   #run: Run | undefined
@@ -92,6 +94,7 @@ export class LiveFeed {
     const first = this.#container === undefined
     this.#container = await this.#source.newest()
     if (!this.#container) return
+    if (first) this.#told.set(this.#container.id, nanosecondsNow())
     this.#missing = 0
     if (this.#container.running) this.#follow(this.#container, first)
   }
@@ -103,25 +106,23 @@ export class LiveFeed {
     else if (!this.#ended.signal.aborted) this.#emit({ reading: { state: shownState(container), stats } })
   }
 
-  /** The log stream moves on to a new run; a run that it comes back to goes on where it was left. */
+  /** The log stream moves on to a new run; a container that it comes back to goes on where it was left. */
   #follow(container: ContainerState, first: boolean): void {
     const before = this.#run
     const name = `${container.id}/${container.startedAt?.getTime()}`
     if (name === before?.name) return
-    if (before && before.containerId !== container.id) {
-      this.#left.set(before.name, new Date())
-      before.leave.abort()
-    }
-    const since = first ? undefined : (this.#left.get(name) ?? container.startedAt ?? undefined)
+    if (before && before.containerId !== container.id) before.leave.abort()
     const leave = new AbortController()
     const signal = AbortSignal.any([this.#ended.signal, leave.signal])
-    const listen = (stream: OutputStream, line: string) => this.#take(stream, line)
-    const follow = () => this.#source.engine.followLogs(container.name, { since }, listen, signal)
+    const told = () => this.#told.get(container.id) ?? 0n
+    const listen = (stream: OutputStream, line: string, at: bigint) => {
+      if (at > told()) this.#told.set(container.id, at)
+      return this.#take(stream, line)
+    }
+    const follow = () => this.#source.engine.followLogs(container.name, first ? {} : { after: told() }, listen, signal)
     // An earlier run of the same container ends by itself, with its last words.
     const ended = (before?.ended ?? Promise.resolve()).then(follow).catch(() => {
-      if (this.#run !== run) return
-      this.#left.set(name, new Date())
-      this.#run = undefined
+      if (this.#run === run) this.#run = undefined
     })
     const run: Run = { name, containerId: container.id, leave, ended }
     this.#run = run

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import { appTurns } from '../activities/app-turns.ts'
 import { type ContainerHost, labels } from '../activities/container-host.ts'
+import { nanosecondsNow } from '../activities/container-stamps.ts'
 import { hostReadKey } from '../policy/keys.ts'
 import { serveHost } from '../workers/host-server.ts'
 
@@ -33,7 +34,10 @@ const engine = {
   },
   async followLogs(_, __, onPiece, signal) {
     await sleep(Math.random() * 100) // applications do not print in step
-    const timer = setInterval(() => void onPiece('stdout', `${Date.now()} the quick brown fox`), 1000 / 9)
+    const timer = setInterval(
+      () => void onPiece('stdout', `${Date.now()} the quick brown fox`, nanosecondsNow()),
+      1000 / 9,
+    )
     await new Promise(resolve => signal.addEventListener('abort', resolve))
     clearInterval(timer)
   },

@@ -58,6 +58,20 @@ test('it goes on over a stop, a start and releases with one log stream, and ends
   t.is(engine.follows.open, 0)
 })
 
+test('of a run that begins while somebody listens nothing is missing, and nothing of those before is told', async t => {
+  const { engine, feed, lines, readings, start } = feedOf(t)
+  await start('first')
+  await engine.stop('first', 1)
+  void feed.run()
+  await until(async () => readings().at(-1)?.state.status === 'exited')
+  await sleep(5)
+  await engine.start('first')
+  await until(async () => lines().length === 1)
+  engine.print('first', 'more\n')
+  await until(async () => lines().length === 2)
+  t.deepEqual(lines(), ['one', 'more'])
+})
+
 test('while the engine is silent so is the feed, and it goes on afterwards', async t => {
   const { engine, feed, events, lines, readings, start } = feedOf(t)
   await start('first')

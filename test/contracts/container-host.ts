@@ -176,24 +176,32 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await until(async () => (await host.logs(wanted.name, 1000))?.includes('última'))
     const all: string[] = []
     const [late, none]: [string[], string[]] = [[], []]
-    const follow = (options: FollowOptions, into: string[]) =>
-      host.followLogs(wanted.name, options, (stream, text) => void into.push(`${stream} ${text}`), signal)
+    let newest = 0n
+    const follow = (options: FollowOptions, into: string[]) => {
+      const take = (stream: string, text: string, at: bigint) => {
+        into.push(`${stream} ${text}`)
+        if (at > newest) newest = at
+      }
+      return host.followLogs(wanted.name, options, take, signal)
+    }
+    const later = BigInt(Date.now() + 5000) * 1_000_000n
     const { signal } = new AbortController()
-    const ends = [follow({ tail: 10 }, all), follow({}, none), follow({ since: new Date(Date.now() + 5000) }, none)]
+    const ends = [follow({ tail: 10 }, all), follow({}, none), follow({ after: later }, none)]
     await until(async () => all.length === 3)
     t.deepEqual([...all].sort(), ['stderr err', 'stdout out', 'stdout última'])
     await host.stop(wanted.name, 5)
     await Promise.all(ends)
     t.deepEqual(none, [])
 
-    await sleep(1100)
     await host.start(wanted.name)
-    const { startedAt } = (await host.inspect(wanted.name))!
-    const again = follow({ since: startedAt! }, late)
+    const again = follow({ after: newest }, late)
     await until(async () => late.length === 3)
-    t.deepEqual(late.sort(), ['stderr err', 'stdout out', 'stdout última'], 'this run only')
+    t.deepEqual(late.sort(), ['stderr err', 'stdout out', 'stdout última'], 'all of this run, and nothing else')
+    const whole: string[] = []
+    const both = follow({ after: 0n }, whole)
+    await until(async () => whole.length === 6)
     await host.remove(wanted.name)
-    await again
+    await Promise.all([again, both])
     await t.notThrowsAsync(follow({ tail: 10 }, none), 'there is no such container')
   })
 

@@ -15,6 +15,7 @@ import {
 } from '../../activities/container-host.ts'
 import type { OutputLine } from '../../activities/container-lines.ts'
 import { newest, type OutputStream } from '../../activities/container-output.ts'
+import { nanosecondsNow } from '../../activities/container-stamps.ts'
 import { bridgeName } from '../../activities/network-names.ts'
 
 /** What a program does, by the last word of its command. One without a row prints nothing and runs until it is stopped. */
@@ -34,7 +35,7 @@ export interface FakeProgram {
 }
 
 interface Printed extends OutputLine {
-  at: number
+  at: bigint
 }
 
 interface Entry {
@@ -55,6 +56,7 @@ export class FakeContainerHost implements ContainerHost {
   unreachable = false
   /** How many log streams are open now, and how many were opened. */
   readonly follows = { open: 0, opened: 0 }
+  #newest = 0n
   readonly #printed = new Set<() => void>()
   readonly #listeners = new Set<(event: ContainerEvent) => void>()
   readonly #programs: Record<string, FakeProgram>
@@ -132,7 +134,7 @@ export class FakeContainerHost implements ContainerHost {
       ...entry.state,
       status: 'running',
       running: true,
-      startedAt: new Date(),
+      startedAt: new Date(Date.now() + 1), // engines note it when the first lines have been printed
       finishedAt: null,
       hostPort,
       hostAddress: publish?.address ?? null,
@@ -212,26 +214,32 @@ export class FakeContainerHost implements ContainerHost {
 
   /** Lets a container print whole lines. */
   print(name: string, text: string, stream: OutputStream = 'stdout'): void {
-    const at = Date.now()
     const lines = text.split('\n').slice(0, -1)
-    this.#entry(name).output.push(...lines.map(line => ({ stream, text: line, at })))
+    this.#entry(name).output.push(...lines.map(line => ({ stream, text: line, at: this.#tick() })))
     for (const wake of this.#printed) wake()
   }
 
-  async followLogs(name: string, { tail = 0, since }: FollowOptions, onPiece: OnPiece, signal: AbortSignal) {
+  /** No two lines have the same time. */
+  #tick(): bigint {
+    const now = nanosecondsNow()
+    this.#newest = now > this.#newest ? now : this.#newest + 1n
+    return this.#newest
+  }
+
+  async followLogs(name: string, { tail = 0, after }: FollowOptions, onPiece: OnPiece, signal: AbortSignal) {
     this.#answer()
     const entry = this.containers.get(name)
     if (!entry) return
     const { output } = entry
-    const first = since ? output.findIndex(({ at }) => at >= since.getTime()) : Math.max(0, output.length - tail)
+    const first = after === undefined ? Math.max(0, output.length - tail) : output.findIndex(({ at }) => at > after)
     let next = first < 0 ? output.length : first
     this.follows.open++
     this.follows.opened++
     for (; !signal.aborted; await this.#news(entry, signal)) {
       while (next < output.length && !signal.aborted) {
-        const { stream, text } = output[next++]!
+        const { stream, text, at } = output[next++]!
         for (let cut = 0; cut === 0 || cut < text.length; cut += 16_384)
-          await onPiece(stream, text.slice(cut, cut + 16_384))
+          await onPiece(stream, text.slice(cut, cut + 16_384), at)
       }
       if (!entry.state.running) break
     }
