@@ -25,6 +25,7 @@ export function startEntry(name: 'api' | 'worker' | 'host', env: Record<string, 
     cwd: checkout,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    detached: true, // a session of its own, which some kernels schedule as one
   })
   living.add(child)
   let output = ''
