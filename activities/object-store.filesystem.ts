@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { addAbortSignal, Readable } from 'node:stream'
+import { staleUploadMs } from '../policy/patience.ts'
 import { LentFile } from './object-store.lent-file.ts'
 import { rangeWithin, segmentPath } from './object-store.meter.ts'
 import { receive } from './object-store.receive.ts'
@@ -11,11 +12,8 @@ import { BodyNotFound, type Lent, type ObjectStore, type PutOptions, type Stored
 /** Up to this size a read is one call, which is what small downloads are fast by. */
 const smallBytes = 64 * 1024
 
-/** A temporary file that nobody has written to for so long was left by a process that died. */
-const staleMs = 60 * 60 * 1000
-
 /** Bodies as files below one folder. Removes what dead processes left behind; files written to within `temporaryMs` stay. */
-export async function filesystemStore(folder: string, temporaryMs = staleMs): Promise<ObjectStore> {
+export async function filesystemStore(folder: string, temporaryMs: number = staleUploadMs): Promise<ObjectStore> {
   await mkdir(join(folder, 'tmp'), { recursive: true, mode: 0o700 })
   await removeStale(join(folder, 'tmp'), temporaryMs)
   return new FilesystemStore(folder)

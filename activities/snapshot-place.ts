@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '../db/database.ts'
-import { heldSeconds, holdSnapshotPlace } from '../db/snapshot-places.ts'
+import { holdSnapshotPlace } from '../db/snapshot-places.ts'
 import { placeLost } from '../policy/claims.ts'
+import { leaseSeconds } from '../policy/leases.ts'
 import { refusal } from './failures.ts'
 
 interface Asking {
@@ -17,7 +18,7 @@ interface Paces {
   heldMs: number
 }
 
-const usualPaces: Paces = { lookEveryMs: 300, holdEveryMs: 5000, heldMs: heldSeconds * 1000 }
+const usualPaces: Paces = { lookEveryMs: 300, holdEveryMs: 5000, heldMs: leaseSeconds.snapshot * 1000 }
 
 export type SnapshotPlaces = ReturnType<typeof snapshotPlaces>
 

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import { runProcess, systemEnvironment } from '../lib/child-process.ts'
+import { snapshotPauseSeconds } from '../policy/patience.ts'
 import { Pause } from './snapshots.pause.ts'
 import { SnapshotChild } from './snapshots.spawn.ts'
 import type { MadeSnapshot, SnapshotRequest, Snapshots } from './snapshots.ts'
@@ -14,7 +15,11 @@ export interface SnapshotOptions {
 }
 
 /** Snapshots are made and read by child processes, one for each; see `Snapshots`. */
-export function snapshots({ memoryMb = 384, pauseSeconds = 20, observe }: SnapshotOptions = {}): Snapshots {
+export function snapshots({
+  memoryMb = 384,
+  pauseSeconds = snapshotPauseSeconds,
+  observe,
+}: SnapshotOptions = {}): Snapshots {
   const limits = { memoryBytes: memoryMb * 1024 ** 2, onPeak: observe }
 
   function make(request: SnapshotRequest) {

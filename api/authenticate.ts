@@ -5,6 +5,7 @@ import type { Db } from '../db/database.ts'
 import { findUploadToken, type UploadToken } from '../db/upload-tokens.ts'
 import { checkKey, credentialHash, issuedTo } from '../policy/credentials.ts'
 import { ApiError, type ErrorCode } from '../policy/errors.ts'
+import { credentialBelievedMs } from '../policy/patience.ts'
 import { type Plan, type Plans, planOf } from '../policy/plans.ts'
 import type { Scope } from '../policy/scopes.ts'
 import { readSession, sessionKey } from '../policy/sessions.ts'
@@ -36,12 +37,6 @@ class AccountBlocked extends ApiError {
 
 /** The caller of a request. Throws ACCESS_DENIED. */
 export type Authenticate = (request: IncomingMessage, address: string) => Promise<Caller>
-
-/**
- * A credential that was found live is believed for this long, in one process. Revocation must be honoured within a second
- * (promise P4), so half of it is the most that may be kept.
- */
-const believeMs = 500
 
 interface AuthenticatorOptions {
   db: Db
@@ -118,7 +113,7 @@ export function authenticator(options: AuthenticatorOptions): Authenticate {
     const credential = credentialOf(request)
     if (credential === undefined) return Promise.reject(new ApiError('ACCESS_DENIED'))
     const now = performance.now()
-    if (now - believedSince > believeMs) {
+    if (now - believedSince > credentialBelievedMs) {
       believed = new Map()
       believedSince = now
     }

@@ -1,4 +1,5 @@
-import { type BlobLease, blobLeaseSeconds, endBlobLease, renewBlobLease } from '../db/blob-leases.ts'
+import { type BlobLease, endBlobLease, renewBlobLease } from '../db/blob-leases.ts'
+import { leaseSeconds } from '../policy/leases.ts'
 import type { Parts } from './parts.ts'
 
 /** A place while work is done in it. */
@@ -11,7 +12,7 @@ export interface Place {
 /** Does `work` while a place is kept, which is given back before the answer. */
 export async function inPlace<T>({ db }: Parts, lease: BlobLease, work: (place: Place) => Promise<T>): Promise<T> {
   const place = { lease, over: false }
-  const renewal = setInterval(() => renewBlobLease(db, lease).catch(() => {}), (blobLeaseSeconds / 3) * 1000)
+  const renewal = setInterval(() => renewBlobLease(db, lease).catch(() => {}), (leaseSeconds.body / 3) * 1000)
   try {
     return await work(place)
   } finally {

@@ -22,9 +22,6 @@ export interface Patience {
   backgroundMs: number
 }
 
-/** Existing clients wait up to 120 s. */
-export const heldCall: Patience = { claimMs: 30_000, holdMs: 95_000, backgroundMs: 90_000 }
-
 type AppCall = Pick<Call<{ scope: null; permission: 'control' }>, 'app' | 'caller' | 'exchange'>
 
 export interface Command {

@@ -1,7 +1,7 @@
 import type { DeploySources } from '../db/deploy-sources.ts'
 import type { Notifications } from '../db/notifications.ts'
+import { cachedSeconds } from '../policy/cached-answers.ts'
 
-const keepMs = 5 * 60_000
 const mostKept = 10_000
 
 /** What applications are deployed from, kept for 5 minutes or until any process announces a change. */
@@ -23,7 +23,7 @@ export class KnownSources {
     const known = this.#kept.get(appId)
     if (known && known.until > now) return known.sources
     if (this.#kept.size >= mostKept) this.#kept.clear()
-    const entry = { until: now + keepMs, sources: this.#read(appId) }
+    const entry = { until: now + cachedSeconds.deploySources * 1000, sources: this.#read(appId) }
     this.#kept.set(appId, entry)
     entry.sources.catch(() => {
       if (this.#kept.get(appId) === entry) this.#kept.delete(appId)

@@ -1,11 +1,7 @@
+import { eventStreams } from '../policy/patience.ts'
 import type { Exchange } from './call.ts'
 
 const tickMs = 5000
-const pingMs = 15_000
-/** A reader that lags behind by this is cut; it may come back. */
-const mostBuffered = 1024 * 1024
-/** So is one that has taken nothing for this long although something waits for it. */
-const longestStallMs = 20_000
 
 export interface StreamEvent {
   event: string
@@ -61,7 +57,7 @@ export class EventStream {
     if (response.destroyed || response.writableEnded) return
     this.#unsent++
     response.write(frames, this.#sent)
-    if (response.writableLength > mostBuffered) response.destroy()
+    if (response.writableLength > eventStreams.bufferedBytes) response.destroy()
   }
 
   /** Resolves once the client has taken what waits for it, or `over` aborts. */
@@ -91,8 +87,8 @@ export class EventStream {
 
   #tick(): void {
     const now = performance.now()
-    if (this.#unsent > 0 && now - this.#movedAt > longestStallMs) return void this.#exchange.response.destroy()
-    if (now - this.#pingedAt < pingMs - tickMs / 2) return
+    if (this.#unsent > 0 && now - this.#movedAt > eventStreams.stalledMs) return void this.#exchange.response.destroy()
+    if (now - this.#pingedAt < eventStreams.pingMs - tickMs / 2) return
     this.#pingedAt = now
     this.write(this.#heartbeat)
   }

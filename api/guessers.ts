@@ -1,8 +1,6 @@
+import { guesserTerms } from '../policy/address-limits.ts'
 import { networkOf } from './address.ts'
 
-const windowMs = 60_000
-const blockMs = 5 * 60_000
-const allowed = 20
 const most = 10_000
 /** A blocked address is answered once in this time, so that a flood of its own making waits for itself and for nobody else. */
 const paceMs = 5
@@ -29,20 +27,21 @@ export class Guessers {
   readonly #allowed: number
 
   constructor(processes = 1) {
-    this.#allowed = Math.ceil(allowed / processes)
+    this.#allowed = Math.ceil(guesserTerms.keys / processes)
   }
 
   /** Notes a key of no account; `hash` is absent when its form alone betrayed it. */
   miss(address: string, hash: string | undefined, now: number): void {
     const source = networkOf(address)
     let record = this.#records.get(source)
-    if (!record || (now - record.since > windowMs && now >= record.blockedUntil)) {
+    if (!record || (now - record.since > guesserTerms.withinMs && now >= record.blockedUntil)) {
       if (this.#records.size >= most) this.#records.clear()
       record = { since: now, misses: 0, blockedUntil: 0, turn: 0, unknown: new Set() }
       this.#records.set(source, record)
     }
     if (hash && record.unknown.size < 1000) record.unknown.add(hash)
-    if (++record.misses >= this.#allowed) record.blockedUntil = Math.max(record.blockedUntil, now + blockMs)
+    if (++record.misses >= this.#allowed)
+      record.blockedUntil = Math.max(record.blockedUntil, now + guesserTerms.blockMs)
   }
 
   refuses(address: string, hash: string, now: number): boolean {

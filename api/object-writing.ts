@@ -3,6 +3,7 @@ import { putObject } from '../db/object-puts.ts'
 import { findObject, type NewObject, type Stored, storeObject } from '../db/objects.ts'
 import { ApiError } from '../policy/errors.ts'
 import { keyParts, objectId } from '../policy/object-names.ts'
+import { requestCaps } from '../policy/request-caps.ts'
 import type { UploadFields } from '../policy/upload-fields.ts'
 import type { UploadTerms } from '../policy/upload-terms.ts'
 import { type UploadedFile, uploadedFile } from '../policy/uploaded-file.ts'
@@ -14,7 +15,7 @@ import { idempotencyKeyOf, idempotent, keyedBy, type StoreAnswer } from './idemp
 import type { Parts } from './parts.ts'
 import { charging } from './storage-charge.ts'
 import { asOneUse } from './upload-token-use.ts'
-import { discard, fileBytes, receiveFile, type Upload } from './uploads.ts'
+import { discard, receiveFile, type Upload } from './uploads.ts'
 import { expiryView, placeView } from './views/object.ts'
 
 export interface UploadCall {
@@ -74,7 +75,7 @@ async function arriving(
       return true
     },
     unstored: 'UPLOAD_FAILED',
-    maxBytes: Math.min(terms.maxBytes, fileBytes),
+    maxBytes: Math.min(terms.maxBytes, requestCaps.fileBytes),
     smallBesideRow: true,
   })
   let written = false

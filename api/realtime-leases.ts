@@ -3,6 +3,7 @@ import { endLease, type Lease, renewLeases, takeLease } from '../db/realtime-lis
 import { ApiError } from '../policy/errors.ts'
 import { newId } from '../policy/ids.ts'
 import { realtimeConnections } from '../policy/limits.ts'
+import { eventStreams } from '../policy/patience.ts'
 
 /** The places of the streams that this process serves; they count over all processes. */
 export class RealtimeLeases {
@@ -13,7 +14,7 @@ export class RealtimeLeases {
   /** A stream ends after this many milliseconds (contract 7). */
   readonly longestMs: number
 
-  constructor(db: Db, scale: number, longestMs = 10 * 60_000) {
+  constructor(db: Db, scale: number, longestMs: number = eventStreams.longestMs) {
     this.longestMs = longestMs
     this.#db = db
     this.#scale = scale

@@ -1,3 +1,4 @@
+import { cachedSeconds } from '../policy/cached-answers.ts'
 export interface Check {
   key: string
   name: string
@@ -22,9 +23,9 @@ export interface StatusReport {
   dependencies?: Record<string, Entry>
 }
 
-const freshMs = 5 * 60_000
+const freshMs = cachedSeconds.serviceStatus * 1000
 /** While something is wrong it is looked at more often. */
-const troubledMs = 15_000
+const troubledMs = cachedSeconds.serviceTrouble * 1000
 const probeMs = 3_000
 
 /** The platform's own view of its parts, probed at most every 5 minutes whoever asks. */

@@ -1,10 +1,8 @@
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { idleReaderMs } from '../policy/patience.ts'
 import type { Exchange } from './call.ts'
 import { streamed } from './respond.ts'
-
-/** A client that takes nothing for so long is cut. */
-const idleMs = 30_000
 
 /**
  * The envelope of success around a value that comes as pieces of JSON text, at the pace of whoever reads it. What breaks off is
@@ -15,7 +13,7 @@ export async function streamSuccess(
   pieces: AsyncIterable<string | Uint8Array>,
 ): Promise<never> {
   response.writeHead(200, { 'Content-Type': 'application/json; charset=utf-8', 'X-Request-Id': requestId })
-  response.setTimeout(idleMs, () => response.destroy())
+  response.setTimeout(idleReaderMs.pieces, () => response.destroy())
   await pipeline(Readable.from(enveloped(pieces), { objectMode: false }), response).catch(() => response.destroy())
   return streamed as never
 }

@@ -6,6 +6,7 @@ import type { StoredBody } from '../activities/object-store.ts'
 import * as segments from '../db/segments.ts'
 import { ApiError, type ErrorCode } from '../policy/errors.ts'
 import { newId } from '../policy/ids.ts'
+import { requestCaps } from '../policy/request-caps.ts'
 import { inviteBody } from './body.ts'
 import type { Exchange } from './call.ts'
 import { keepPace } from './pace.ts'
@@ -13,8 +14,6 @@ import type { Parts } from './parts.ts'
 import { factsOf, smallBody } from './small-bodies.ts'
 
 export const megabyte = 1024 * 1024
-/** Of one file. */
-export const fileBytes = 100 * megabyte
 
 /** A body that has arrived and is nobody's yet. */
 export interface Arrived extends StoredBody {
@@ -31,7 +30,7 @@ export interface Upload extends Arrived {
 export const oneFile = {
   mediaType: 'multipart/form-data',
   parts: z.object({ file: z.string().meta({ openapi: { type: 'string', format: 'binary' } }) }),
-  maxBytes: fileBytes + megabyte,
+  maxBytes: requestCaps.fileBytes + megabyte,
   tooLarge: 'FILE_TOO_LARGE',
 } as const
 
@@ -129,7 +128,14 @@ function formOf(request: IncomingMessage): BusboyInstance {
   try {
     return new Busboy({
       headers: { ...request.headers, 'content-type': type },
-      limits: { fileSize: fileBytes + 1, files: 5, fields: 20, fieldSize: megabyte / 16, parts: 25, headerPairs: 100 },
+      limits: {
+        fileSize: requestCaps.fileBytes + 1,
+        files: 5,
+        fields: 20,
+        fieldSize: megabyte / 16,
+        parts: 25,
+        headerPairs: 100,
+      },
     })
   } catch {
     throw new ApiError('INVALID_CONTENT_TYPE', 'The multipart body has no boundary.')
@@ -206,7 +212,7 @@ export async function storeUpload(
   file: Readable,
   fileName: string,
   parts: Parts,
-  { maxBytes = fileBytes, ...rules }: Pick<Reception, 'unstored' | 'maxBytes' | 'smallBesideRow'>,
+  { maxBytes = requestCaps.fileBytes, ...rules }: Pick<Reception, 'unstored' | 'maxBytes' | 'smallBesideRow'>,
   cancel: Cancelling,
 ): Promise<Upload> {
   return { fileName, ...(await storeBody(file, parts, { ...rules, maxBytes, tooLarge: 'FILE_TOO_LARGE' }, cancel)) }

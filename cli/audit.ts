@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
-import { type AuditRow, auditDays, latestAudit, listAudit } from '../db/audit.ts'
+import { type AuditRow, latestAudit, listAudit } from '../db/audit.ts'
+import { kept } from '../policy/retention.ts'
 import { withInstallation } from './database.ts'
 import { columns } from './terminal.ts'
 import { userId } from './users.ts'
@@ -13,7 +14,7 @@ interface AuditOptions {
 export function auditCommand(program: Command): void {
   program
     .command('audit')
-    .description(`who asked for what, newest first; kept for ${auditDays} days`)
+    .description(`who asked for what, newest first; kept for ${kept.auditDays} days`)
     .option('--user <user>', 'id or e-mail address; everybody when left out')
     .option('--limit <n>', 'at most this many', '50')
     .option('--json', 'as a JSON array')
@@ -21,7 +22,7 @@ export function auditCommand(program: Command): void {
       if (!/^[1-9]\d{0,4}$/.test(limit)) throw new Error('--limit takes a whole number from 1 to 99999.')
       const rows = await withInstallation(async (_, db) =>
         user
-          ? listAudit(db, await userId(db, user), { days: auditDays, limit: Number(limit) })
+          ? listAudit(db, await userId(db, user), { days: kept.auditDays, limit: Number(limit) })
           : latestAudit(db, Number(limit)),
       )
       console.log(json ? JSON.stringify(rows) : table(rows))

@@ -2,6 +2,7 @@ import type { AppConfigFile } from '../policy/app-config.ts'
 import { ApiError } from '../policy/errors.ts'
 import { newAppId } from '../policy/ids.ts'
 import { placeApp } from '../policy/placement.ts'
+import { accountCaps } from '../policy/request-caps.ts'
 import { diskMbFor } from '../policy/sizes.ts'
 import type { UserRow } from './accounts.ts'
 import { configColumns } from './app-configuration.ts'
@@ -12,9 +13,6 @@ import * as hosts from './hosts.ts'
 import * as operations from './operations.ts'
 import * as segments from './segments.ts'
 import { removeSnapshots } from './snapshots.ts'
-
-/** An application needs at least this much of the plan to be free, in MB (specification 8). */
-const smallestFreeMemoryMb = 256
 
 export interface AppCreation {
   ownerId: string
@@ -77,7 +75,7 @@ async function create(trx: Db, creation: AppCreation): Promise<CreatedApp> {
 async function reserveMemory(trx: Db, { ownerId, planMemoryMb, config }: AppCreation): Promise<void> {
   const owner: UserRow = await trx('users').where({ id: ownerId }).forUpdate().first()
   const freeMb = planMemoryMb(owner) - (await usedMemoryMb(trx, ownerId))
-  if (freeMb < smallestFreeMemoryMb || freeMb < config.memoryMb) {
+  if (freeMb < accountCaps.leastFreeMemoryMb || freeMb < config.memoryMb) {
     throw new ApiError(
       'FEW_MEMORY',
       `The plan has ${Math.max(0, freeMb)} MB left; the application asks for ${config.memoryMb} MB.`,

@@ -1,3 +1,4 @@
+import { autorestart } from '../policy/patience.ts'
 import type { Language } from '../policy/runtimes.ts'
 import { type Db, transaction } from './database.ts'
 import { bootOfApp } from './host-boots.ts'
@@ -211,7 +212,9 @@ export async function spendAutorestart(db: Db, id: string): Promise<boolean> {
   const changed = await db('apps')
     .where({ id, autorestart: true, desired_state: 'running' })
     .where(where =>
-      where.whereNull('last_autorestart_at').orWhereRaw(`last_autorestart_at < now() - interval '60 minutes'`),
+      where
+        .whereNull('last_autorestart_at')
+        .orWhereRaw(`last_autorestart_at < now() - interval '${autorestart.everyMinutes} minutes'`),
     )
     .update({ last_autorestart_at: db.fn.now() })
   return changed === 1

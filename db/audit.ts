@@ -1,3 +1,4 @@
+import { kept } from '../policy/retention.ts'
 import type { Db } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
 import { gathered } from './gathered.ts'
@@ -25,9 +26,6 @@ export interface AuditRow {
   operation_id: string | null
   at: Date
 }
-
-/** Operators may look back this far, whatever the plan shows its account. */
-export const auditDays = 90
 
 /** An entry by the columns of its table. */
 export const auditRow = ({ accountId, operationId, ...entry }: AuditEntry) => ({
@@ -79,6 +77,6 @@ export async function latestAudit(db: Db, limit: number): Promise<AuditRow[]> {
 }
 
 export function sweepAudit(db: Db): Promise<number> {
-  const values = { days: auditDays }
+  const values = { days: kept.auditDays }
   return deleteExpired(db, { table: 'audit', when: 'old.at < now() - make_interval(days => :days)', values })
 }

@@ -1,17 +1,9 @@
 import { newApiKey } from '../policy/credentials.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { Scope } from '../policy/scopes.ts'
+import { authorizationTerms } from '../policy/sign-in-terms.ts'
 import { announceAccess } from './accounts.ts'
 import { type Db, transaction } from './database.ts'
-
-/** A program that asked for a key has to be granted one within this time. */
-export const authorizationSeconds = 600
-/** Keys of this kind that an account may have at once. */
-const mostKeys = 5
-const keyDays = 90
-const mostAttempts = 5
-/** A claim may be repeated, and a full account tidied up, within this time. */
-const graceSeconds = 60
 
 export interface AuthorizationRow {
   code_hash: Buffer
@@ -34,7 +26,7 @@ export type NewAuthorization = Pick<
 >
 
 export async function beginAuthorization(db: Db, asked: NewAuthorization): Promise<void> {
-  const expires = db.raw('now() + make_interval(secs => ?)', [authorizationSeconds])
+  const expires = db.raw('now() + make_interval(secs => ?)', [authorizationTerms.seconds])
   await db('authorizations').insert({ ...asked, expires_at: expires })
 }
 
@@ -82,8 +74,10 @@ export async function claimKey(db: Db, masterKey: string, { codeHash, refusal }:
   const outcome = await transaction(db, async trx => {
     const row: AuthorizationRow | undefined = await trx('authorizations')
       .where({ code_hash: codeHash })
-      .where('attempts', '<', mostAttempts)
-      .whereRaw('(expires_at > now() or claimed_at > now() - make_interval(secs => ?))', [graceSeconds])
+      .where('attempts', '<', authorizationTerms.attempts)
+      .whereRaw('(expires_at > now() or claimed_at > now() - make_interval(secs => ?))', [
+        authorizationTerms.graceSeconds,
+      ])
       .forUpdate()
       .first()
     if (!row || row.decision === 'denied') throw new ApiError('INVALID_GRANT')
@@ -109,14 +103,14 @@ async function first(trx: Db, masterKey: string, row: AuthorizationRow): Promise
     .whereNotNull('granted_to')
     .whereRaw('expires_at > now()')
     .count()
-  if (Number(counted?.count) >= mostKeys) {
-    const grace = trx.raw('greatest(expires_at, now() + make_interval(secs => ?))', [graceSeconds])
+  if (Number(counted?.count) >= authorizationTerms.keys) {
+    const grace = trx.raw('greatest(expires_at, now() + make_interval(secs => ?))', [authorizationTerms.graceSeconds])
     await trx('authorizations').where({ code_hash: row.code_hash }).update({ expires_at: grace })
     return 'APIKEY_LIMIT_REACHED'
   }
   const { id, key, hash } = newApiKey(masterKey, userId)
   const granted = { id, hash, user_id: userId, name: row.client, scopes: row.scopes, granted_to: row.client }
-  const expires = trx.raw('now() + make_interval(days => ?)', [keyDays])
+  const expires = trx.raw('now() + make_interval(days => ?)', [authorizationTerms.keyDays])
   const [made] = await trx('api_keys')
     .insert({ ...granted, expires_at: expires })
     .returning('expires_at')
@@ -129,7 +123,7 @@ async function again(trx: Db, masterKey: string, row: AuthorizationRow): Promise
   const { key, hash } = newApiKey(masterKey, userId)
   const [renewed] = await trx('api_keys')
     .where({ id: row.key_id, revoked_at: null })
-    .whereRaw('now() <= ?::timestamptz + make_interval(secs => ?)', [row.claimed_at, graceSeconds])
+    .whereRaw('now() <= ?::timestamptz + make_interval(secs => ?)', [row.claimed_at, authorizationTerms.graceSeconds])
     .update({ hash })
     .returning(['id', 'expires_at'])
   if (!renewed) throw new ApiError('INVALID_GRANT')

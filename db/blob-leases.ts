@@ -1,4 +1,5 @@
 import { newId } from '../policy/ids.ts'
+import { leaseSeconds } from '../policy/leases.ts'
 import type { Db } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
 import { statement } from './statement.ts'
@@ -9,9 +10,6 @@ export interface BlobLease {
   place: number
   holder: string
 }
-
-/** So long a lease holds unless it is renewed, in seconds. */
-export const blobLeaseSeconds = 60
 
 /**
  * The steps of a statement that takes places of a subject ($1) for holders ($3). Those that it has ($2) are told one by one: of a mere
@@ -26,7 +24,7 @@ export const placesTaken = `
         order by random() limit cardinality($3)) f
    ), taken as (
      insert into blob_leases as l (subject, place, holder, expires_at)
-     select $1, place, holder, now() + make_interval(secs => ${blobLeaseSeconds}) from free join asked using (n)
+     select $1, place, holder, now() + make_interval(secs => ${leaseSeconds.body}) from free join asked using (n)
      on conflict (subject, place) do update set holder = excluded.holder, expires_at = excluded.expires_at
       where l.expires_at <= now()
      returning place, holder
@@ -70,7 +68,7 @@ export async function takeBlobLease(db: Db, subject: string, most: number): Prom
 const renew = statement<never>(
   'blob-leases.renew',
   `insert into blob_leases as l (subject, place, holder, expires_at)
-   values ($1, $2, $3, now() + make_interval(secs => ${blobLeaseSeconds}))
+   values ($1, $2, $3, now() + make_interval(secs => ${leaseSeconds.body}))
    on conflict (subject, place) do update set expires_at = excluded.expires_at where l.holder = excluded.holder`,
 )
 

@@ -1,5 +1,6 @@
 import { newId } from '../policy/ids.ts'
 import { type Bucket, scaledBucket, webhookBucket } from '../policy/limits.ts'
+import { kept } from '../policy/retention.ts'
 import type { ReadDelivery } from '../policy/webhooks/deliveries.ts'
 import type { Push } from '../policy/webhooks/pushes.ts'
 import { queuedReply, type WebhookReply } from '../policy/webhooks/replies.ts'
@@ -8,10 +9,6 @@ import { lockForDeploy, queueLocked } from './deploys.ts'
 import { deleteExpired } from './expired-rows.ts'
 import { takeOne } from './limits.ts'
 import { statement } from './statement.ts'
-
-/** Of the deliveries that deployed nothing so many are kept per source. */
-const mostRefused = 100
-const rememberDays = 7
 
 export interface DeliverySource {
   /** The webhook's row; null when the git-provider app delivered. */
@@ -82,7 +79,7 @@ export async function noteDelivery(
 ): Promise<boolean> {
   if (!(await takeOne(db, bucketKey(source), scaledBucket(webhookBucket, source.limitScale)))) return false
   await insert(db, rowOf(source, delivery, reply.status === 202 ? 'ignored' : 'refused', reply, null))
-  await trim(db, [sourceOf(source), mostRefused])
+  await trim(db, [sourceOf(source), kept.refusedDeliveries])
   return true
 }
 
@@ -108,7 +105,7 @@ export async function listDeliveries(db: Db, appId: string): Promise<DeliveryRow
     .leftJoin('operations as o', 'o.id', 'd.operation_id')
     .where('w.app_id', appId)
     .whereRaw(`o.state is distinct from 'accepting'`)
-    .whereRaw('w.received_at > now() - make_interval(days => ?)', [rememberDays])
+    .whereRaw('w.received_at > now() - make_interval(days => ?)', [kept.deliveryDays])
     .orderBy([
       { column: 'w.received_at', order: 'desc' },
       { column: 'w.id', order: 'desc' },
@@ -119,7 +116,7 @@ export async function listDeliveries(db: Db, appId: string): Promise<DeliveryRow
 
 /** Forgets what is older than 7 days, seen delivery ids included. */
 export function sweepDeliveries(db: Db): Promise<number> {
-  const values = { days: rememberDays }
+  const values = { days: kept.deliveryDays }
   return deleteExpired(db, {
     table: 'webhook_deliveries',
     when: 'old.received_at < now() - make_interval(days => :days)',

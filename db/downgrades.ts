@@ -2,17 +2,14 @@ import { excessOf, type PlanUsage, planBelow } from '../policy/downgrades.ts'
 import { ApiError } from '../policy/errors.ts'
 import { newId } from '../policy/ids.ts'
 import { type Plans, planOf } from '../policy/plans.ts'
+import { kept } from '../policy/retention.ts'
+import { downgradeTerms } from '../policy/sign-in-terms.ts'
 import type { UserRow } from './accounts.ts'
 import { usedMemoryMb } from './apps.ts'
 import { type Db, transaction } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
 import { queueMail } from './mails.ts'
 import { announce } from './operations.ts'
-
-/** How long a mailed code is good for. */
-export const downgradeSeconds = 600
-/** Tries that one code takes, whatever the limits of the wire let through. */
-const mostAttempts = 20
 
 export interface DowngradeRow {
   id: string
@@ -38,7 +35,7 @@ export async function beginDowngrade(db: Db, plans: Plans, userId: string): Prom
     await trx.raw(
       `insert into downgrades (id, user_id, plan_from, plan_to, expires_at)
        values (:id, :userId, :from, :to, now() + make_interval(secs => :seconds))`,
-      { id, userId, from, to, seconds: downgradeSeconds },
+      { id, userId, from, to, seconds: downgradeTerms.seconds },
     )
     await queueMail(trx, { userId, template: 'downgrade-code', fields: { downgrade: id, from, to } })
   })
@@ -58,7 +55,7 @@ export async function confirmDowngrade(
   await transaction(db, trx => allowedStep(trx, plans, userId))
   const [tried] = await db('downgrades')
     .where({ user_id: userId, state: 'pending' })
-    .where('attempts', '<', mostAttempts)
+    .where('attempts', '<', downgradeTerms.attempts)
     .whereRaw('expires_at > now()')
     .increment('attempts')
     .returning('id')
@@ -113,7 +110,10 @@ export async function overdueDowngrades(db: Db, seconds: number): Promise<string
 }
 
 export function sweepDowngrades(db: Db): Promise<number> {
-  return deleteExpired(db, { table: 'downgrades', when: `old.ended_at < now() - interval '30 days'` })
+  return deleteExpired(db, {
+    table: 'downgrades',
+    when: `old.ended_at < now() - interval '${kept.downgradeDays} days'`,
+  })
 }
 
 /** Locks the account, for memory and workspaces are taken under the same lock. Throws DOWNGRADE_NOT_ALLOWED with the reason. */

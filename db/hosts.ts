@@ -1,8 +1,6 @@
+import { unreachableAfterSeconds } from '../policy/patience.ts'
 import type { HostCapacity } from '../policy/placement.ts'
 import type { Db } from './database.ts'
-
-/** After this silence a host counts as unreachable. It is seen every second. */
-export const unreachableAfterSeconds = 5
 
 export interface HostRow {
   id: string

@@ -1,9 +1,7 @@
 import { newId } from '../policy/ids.ts'
+import { kept } from '../policy/retention.ts'
 import type { Db } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
-
-/** A first request that has not ended after this is given up, in minutes. */
-const givenUpMinutes = 5
 
 export interface StoredAnswer {
   status: number
@@ -40,7 +38,7 @@ export async function claim(db: Db, request: KeyedRequest): Promise<Claim> {
      on conflict (user_id, key) do update set
        credential_id = excluded.credential_id, route = excluded.route, fingerprint = excluded.fingerprint,
        claim = excluded.claim, operation_id = null, status = null, body = null, headers = null, created_at = now()
-     where k.created_at < now() - interval '24 hours'
+     where k.created_at < now() - interval '${kept.idempotencyHours} hours'
         or (k.status is null and k.created_at < now() - make_interval(mins => ?))
      returning 1`,
     [
@@ -50,7 +48,7 @@ export async function claim(db: Db, request: KeyedRequest): Promise<Claim> {
       request.route,
       request.fingerprint,
       request.claim,
-      givenUpMinutes,
+      kept.idempotencyGivenUpMinutes,
     ],
   )
   if (rows.length > 0) return { state: 'first' }
@@ -88,5 +86,8 @@ export async function release(db: Db, { userId, key, claim }: KeyedRequest): Pro
 }
 
 export function sweepIdempotency(db: Db): Promise<number> {
-  return deleteExpired(db, { table: 'idempotency_keys', when: `old.created_at < now() - interval '24 hours'` })
+  return deleteExpired(db, {
+    table: 'idempotency_keys',
+    when: `old.created_at < now() - interval '${kept.idempotencyHours} hours'`,
+  })
 }

@@ -1,11 +1,10 @@
 import { type Plans, paidPlans } from '../policy/plans.ts'
+import { kept } from '../policy/retention.ts'
 import { planExpiryActor } from '../policy/suspension.ts'
 import type { Db } from './database.ts'
 import { queueMail } from './mails.ts'
 import { enqueue } from './operations.ts'
 
-/** An end is told this long after it, in days, when nobody did in time; less than told mails are kept for. */
-const tellDays = 7
 /** Accounts and applications of one round. */
 const most = 500
 
@@ -39,7 +38,7 @@ export async function queueEndedNotices(trx: Db, plans: Plans): Promise<number> 
         and u.plan_ends_at <= now() and u.plan_ends_at > now() - make_interval(days => :tellDays)
         and not exists (select from mails m where m.once = told.once)
       limit :most`,
-    { paid: paidPlans(plans), tellDays, most },
+    { paid: paidPlans(plans), tellDays: kept.planEndDays, most },
   )
   for (const { id: userId, plan, once } of rows)
     await queueMail(trx, { userId, template: 'plan-ended', fields: { plan }, once })

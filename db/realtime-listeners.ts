@@ -1,3 +1,4 @@
+import { leaseSeconds } from '../policy/leases.ts'
 import { type Db, transaction } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
 
@@ -12,9 +13,6 @@ export interface LeaseLimits {
   perUser: number
   perApp: number
 }
-
-/** So long a lease holds unless it is renewed. */
-const leaseSeconds = 60
 
 /** Takes a place, unless the account or the application has as many as it may have, over all processes. */
 export async function takeLease(
@@ -38,7 +36,7 @@ export async function takeLease(
           where of_user < :perUser and of_app < :perApp
        )
        select of_user, of_app from open`,
-      { id, userId, appId, perUser, perApp, leaseSeconds },
+      { id, userId, appId, perUser, perApp, leaseSeconds: leaseSeconds.liveStream },
     )
     const [{ of_user, of_app }] = rows
     if (of_user >= perUser) return 'user full'
@@ -52,7 +50,7 @@ export async function renewLeases(db: Db, leases: readonly Lease[]): Promise<voi
     `insert into realtime_listeners (id, user_id, app_id, expires_at)
      select id, user_id, app_id, now() + make_interval(secs => ?) from unnest(?::text[], ?::text[], ?::text[]) as l (id, user_id, app_id)
      on conflict (id) do update set expires_at = excluded.expires_at`,
-    [leaseSeconds, leases.map(l => l.id), leases.map(l => l.userId), leases.map(l => l.appId)],
+    [leaseSeconds.liveStream, leases.map(l => l.id), leases.map(l => l.userId), leases.map(l => l.appId)],
   )
 }
 

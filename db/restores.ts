@@ -1,5 +1,6 @@
 import { ApiError } from '../policy/errors.ts'
 import { newId } from '../policy/ids.ts'
+import { kept } from '../policy/retention.ts'
 import type { AppRow } from './apps.ts'
 import { type Db, transaction } from './database.ts'
 import * as operations from './operations.ts'
@@ -54,9 +55,6 @@ async function queue(trx: Db, { appId, actor, name, version, accepting }: Restor
   return operation
 }
 
-/** How long the outcome of a restore can be asked for, in seconds (contract 6). */
-const toldSeconds = 3600
-
 /** The last restore of an application; undefined when there was none, or it ended over an hour ago. */
 export async function lastRestore(db: Db, appId: string): Promise<operations.OperationRow | undefined> {
   const last: operations.OperationRow | undefined = await db('operations')
@@ -65,5 +63,5 @@ export async function lastRestore(db: Db, appId: string): Promise<operations.Ope
     .orderBy('seq', 'desc')
     .first()
   const ended = last?.finished_at?.getTime()
-  return ended !== undefined && ended < Date.now() - toldSeconds * 1000 ? undefined : last
+  return ended !== undefined && ended < Date.now() - kept.restoreSeconds * 1000 ? undefined : last
 }

@@ -1,6 +1,8 @@
 import { ApiError } from '../policy/errors.ts'
 import { newShareId } from '../policy/ids.ts'
 import type { Bucket } from '../policy/object-names.ts'
+import { accountCaps } from '../policy/request-caps.ts'
+import { kept } from '../policy/retention.ts'
 import { type Db, transaction } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
 import { isLive, type ObjectRow } from './object-rows.ts'
@@ -51,16 +53,13 @@ const isOpen = 's.revoked_at is null and s.expires_at > now()'
 const isAlive = `${isOpen} and exists (select from objects o where o.owner_id = s.owner_id and o.bucket = s.bucket
   and o.key = s.key and o.birth = s.birth and ${isLive('o')})`
 
-/** Shares that an account may have at once (specification 8). */
-export const mostShares = 1000
-
 const lock = statement<unknown>('shares.lock', `select pg_advisory_xact_lock(hashtextextended('shares/' || $1, 0))`)
 
 const insert = statement<ShareRow>(
   'shares.insert',
   `insert into shares as s (id, owner_id, bucket, key, birth, max_downloads, remaining, password_hash, expires_at)
    select $1, $2, $3, $4, $5, $6, $6, $7, now() + make_interval(secs => $8)
-    where (select count(*) from shares s where s.owner_id = $2 and ${isAlive}) < ${mostShares}
+    where (select count(*) from shares s where s.owner_id = $2 and ${isAlive}) < ${accountCaps.shares}
    returning ${columns}`,
 )
 
@@ -119,6 +118,6 @@ export const revokeShare = async (db: Db, id: string): Promise<boolean> =>
 export function sweepShares(db: Db): Promise<number> {
   return deleteExpired(db, {
     table: 'shares',
-    when: `least(old.expires_at, old.revoked_at) < now() - interval '1 day'`,
+    when: `least(old.expires_at, old.revoked_at) < now() - interval '${kept.endedDays} day'`,
   })
 }

@@ -1,11 +1,10 @@
 import { newId } from '../policy/ids.ts'
+import { kept } from '../policy/retention.ts'
 import { type SentLately, signInMail, signInSeconds } from '../policy/sign-in-mails.ts'
+import { signInTerms } from '../policy/sign-in-terms.ts'
 import { type Db, transaction } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
 import { queueMailIf } from './mails.ts'
-
-/** Wrong codes that one sign-in takes. */
-const mostAttempts = 5
 
 export interface NewSignIn {
   email: string
@@ -59,7 +58,7 @@ async function sentLately(trx: Db, userId: string | null, network: string): Prom
 export async function endSignIn(db: Db, id: string, isRight: (codeOf: string) => boolean): Promise<string | undefined> {
   const [tried] = await db('sign_ins')
     .where({ id, used_at: null })
-    .where('attempts', '<', mostAttempts)
+    .where('attempts', '<', signInTerms.attempts)
     .whereRaw('expires_at > now()')
     .update({ attempts: db.raw('attempts + 1') })
     .returning('code_of')
@@ -73,9 +72,6 @@ export async function endSignIn(db: Db, id: string, isRight: (codeOf: string) =>
   return used?.user_id
 }
 
-/** How long a session may be renewed, in days from its beginning. */
-const sessionDays = 30
-
 /** Lets a live session go on; undefined when it ended, was revoked, or has lived as long as one may. */
 export async function renewSession(db: Db, id: string, lifeSeconds: number): Promise<Date | undefined> {
   const { rows } = await transaction(db, trx =>
@@ -83,7 +79,7 @@ export async function renewSession(db: Db, id: string, lifeSeconds: number): Pro
       `update sessions set expires_at = least(now() + make_interval(secs => :life), created_at + make_interval(days => :days))
         where id = :id and revoked_at is null and expires_at > now() and created_at > now() - make_interval(days => :days)
         returning expires_at`,
-      { id, life: lifeSeconds, days: sessionDays },
+      { id, life: lifeSeconds, days: signInTerms.sessionDays },
     ),
   )
   return rows[0]?.expires_at
@@ -103,4 +99,4 @@ export function sweepSessions(db: Db): Promise<number> {
   return deleteExpired(db, { table: 'sessions', when: overForADay })
 }
 
-const overForADay = `old.expires_at < now() - interval '1 day'`
+const overForADay = `old.expires_at < now() - interval '${kept.endedDays} day'`

@@ -1,7 +1,5 @@
+import { leaseSeconds } from '../policy/leases.ts'
 import type { Db } from './database.ts'
-
-/** So long a host's place is held unless it is asked for again, in seconds: longer than the pause between two attempts. */
-export const heldSeconds = 120
 
 const subjectOf = (hostId: string) => `snapshot/${hostId}`
 
@@ -15,7 +13,7 @@ export async function holdSnapshotPlace(db: Db, hostId: string, operationId: str
      values (:subject, 1, :operationId, now() + make_interval(secs => :heldSeconds))
      on conflict (subject, place) do update set holder = excluded.holder, expires_at = excluded.expires_at
       where l.holder = excluded.holder or l.expires_at <= now()`,
-    { subject: subjectOf(hostId), operationId, heldSeconds },
+    { subject: subjectOf(hostId), operationId, heldSeconds: leaseSeconds.snapshot },
   )
   return rowCount === 1
 }
@@ -24,7 +22,7 @@ export async function holdSnapshotPlace(db: Db, hostId: string, operationId: str
 export async function keepSnapshotPlace(db: Db, hostId: string, operationId: string): Promise<boolean> {
   const kept = await db('blob_leases')
     .where({ subject: subjectOf(hostId), holder: operationId })
-    .update({ expires_at: db.raw('now() + make_interval(secs => ?)', [heldSeconds]) })
+    .update({ expires_at: db.raw('now() + make_interval(secs => ?)', [leaseSeconds.snapshot]) })
   return kept === 1
 }
 

@@ -1,3 +1,4 @@
+import { kept } from '../policy/retention.ts'
 import { type Db, transaction } from './database.ts'
 import { removeSnapshots } from './snapshots.ts'
 
@@ -8,7 +9,10 @@ export interface Retention {
 }
 
 /** Contract 6: thirty days. What failed is kept for a day, so that operators can still see it. */
-export const retention: Retention = { goodSeconds: 30 * 86_400, failedSeconds: 86_400 }
+export const retention: Retention = {
+  goodSeconds: kept.snapshotDays * 86_400,
+  failedSeconds: kept.failedSnapshotDays * 86_400,
+}
 
 const atOnce = 500
 

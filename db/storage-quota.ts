@@ -1,5 +1,6 @@
 import { ApiError } from '../policy/errors.ts'
 import { newId } from '../policy/ids.ts'
+import { leaseSeconds, storageRenewSeconds } from '../policy/leases.ts'
 import { foldUsage, takenBytes } from './blob-usage.ts'
 import { type Db, transaction } from './database.ts'
 import type { Charge } from './objects.ts'
@@ -8,9 +9,6 @@ import type { Charge } from './objects.ts'
 const sliceBytes = 64 * 1024 ** 2
 /** Nearer to the limit than this, a lease is for its one write, so that the limit holds to the byte. */
 const plentyBytes = 1024 ** 3
-/** A killed process gives back what it had leased after this. */
-const leaseSeconds = 120
-const renewSeconds = 30
 /** A slice is given back after this, so that others are not refused for what nobody will use. */
 const sliceSeconds = 10
 const lookMs = 5000
@@ -138,7 +136,7 @@ export class StorageQuota {
       if (isOpen && isOver(lease)) this.#open.delete(lease.ownerId)
       if (lease.writes === 0 && (!isOpen || isOver(lease))) await this.#end(lease)
     }
-    const due = [...this.#leases.values()].filter(({ renewed }) => Date.now() - renewed > renewSeconds * 1000)
+    const due = [...this.#leases.values()].filter(({ renewed }) => Date.now() - renewed > storageRenewSeconds * 1000)
     const ids = due.map(({ id }) => id)
     if (ids.length > 0)
       await this.#db('quota_leases')
@@ -152,7 +150,7 @@ export class StorageQuota {
 }
 
 const isOver = ({ since }: Lease): boolean => Date.now() - since > sliceSeconds * 1000
-const leaseEnd = (db: Db) => db.raw('now() + make_interval(secs => ?)', [leaseSeconds])
+const leaseEnd = (db: Db) => db.raw('now() + make_interval(secs => ?)', [leaseSeconds.storage])
 
 /** Gives back what of a lease is not reserved, or all of it when no write goes on. */
 async function shrink(trx: Db, { id, free, writes }: Lease): Promise<void> {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { UploadPart } from '../policy/chunked.ts'
+import { kept } from '../policy/retention.ts'
 import type { Db } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
 import { type Charge, type Stored, storeObject } from './objects.ts'
@@ -99,6 +100,6 @@ async function endUpload(trx: Db, id: string, end: { state: 'completed' | 'abort
 export function sweepUploads(db: Db): Promise<number> {
   return deleteExpired(db, {
     table: 'uploads',
-    when: `old.state <> 'open' and old.ended_at < now() - interval '7 days'`,
+    when: `old.state <> 'open' and old.ended_at < now() - interval '${kept.uploadDays} days'`,
   })
 }

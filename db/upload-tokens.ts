@@ -1,3 +1,4 @@
+import { kept } from '../policy/retention.ts'
 import type { UploadPins } from '../policy/upload-tokens.ts'
 import type { CredentialRow } from './accounts.ts'
 import type { Db } from './database.ts'
@@ -80,5 +81,8 @@ export async function unuseUploadToken(db: Db, id: string): Promise<void> {
 
 /** Drops tokens that ended more than a day ago. */
 export function sweepUploadTokens(db: Db): Promise<number> {
-  return deleteExpired(db, { table: 'upload_tokens', when: `old.expires_at < now() - interval '1 day'` })
+  return deleteExpired(db, {
+    table: 'upload_tokens',
+    when: `old.expires_at < now() - interval '${kept.endedDays} day'`,
+  })
 }

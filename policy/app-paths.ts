@@ -1,11 +1,10 @@
 import { entryPath, nameFault, nameLimits } from './archive-names.ts'
 import { isDropped } from './archive-rules.ts'
-
-const longestPath = 256
+import { requestCaps } from './request-caps.ts'
 
 /** A folder of an application as a caller names it, relative and without `/` at its ends; '' = the root. Null when it cannot be one. */
 export function appFolder(text: string): string | null {
-  if (text.length > longestPath || text.includes('\\')) return null
+  if (text.length > requestCaps.folderCharacters || text.includes('\\')) return null
   const place = entryPath(text.replace(/^\/+/, ''))
   if ('code' in place) return null
   return place.path === '' || isLegal(place.path) ? place.path : null

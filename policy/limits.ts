@@ -163,7 +163,7 @@ export interface Counted {
 }
 
 /** Requests per minute that an address outside the platform has, whoever calls from it (specification 8). */
-const outsidePerMinute = 300
+export const outsidePerMinute = 300
 
 /**
  * Every counter that one request moves, sorted by key: two requests that lock the same rows always do so in one order.
@@ -190,7 +190,7 @@ export function countersOf(endpoint: string, rows: readonly Limit[], who: Counte
 type Subject = Pick<Counted, 'appId' | 'uploadTokenId' | 'address' | 'link' | 'scale'> & { user?: { id: string } }
 
 /** Requests of one upload token, whatever they are (contract 10). */
-const tokenRequests = { allow: 60, perSeconds: 60, blockSeconds: 300 } as const
+export const tokenRequests = { allow: 60, perSeconds: 60, blockSeconds: 300 } as const
 
 /** The counters of an endpoint's own limits, without the budgets: for what a request turns out to cost after it was admitted. */
 export function ownCounters(endpoint: string, rows: readonly Limit[], who: Subject): Counter[] {

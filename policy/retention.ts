@@ -12,6 +12,31 @@ export interface Retention {
 /** So many of an application's newest deployments, with their logs, stay whatever their age. */
 export const deploymentsAlwaysKept = 20
 
+/** How long records of other kinds are kept. */
+export const kept = {
+  /** Entries of the audit record; operators may look back this far, whatever the plan shows its account. */
+  auditDays: 90,
+  /** Deliveries, whose ids are known again for as long (contract 6); of those that deployed nothing so many of each source. */
+  deliveryDays: 7,
+  refusedDeliveries: 100,
+  /** Answers that an `Idempotency-Key` gives again (contract 13), and how long a first request may take before it is given up. */
+  idempotencyHours: 24,
+  idempotencyGivenUpMinutes: 5,
+  /** The outcome of a restore (contract 6). */
+  restoreSeconds: 3600,
+  /** Snapshots (contract 6); failed ones for operators only. */
+  snapshotDays: 30,
+  failedSnapshotDays: 1,
+  /** The end of a plan is told so long after it when nobody did in time; less than told mails are kept for. */
+  planEndDays: 7,
+  /** Steps to a lower plan that were taken or refused. */
+  downgradeDays: 30,
+  /** Chunked uploads that were completed or aborted. */
+  uploadDays: 7,
+  /** What has ended and is of no use to anybody: sign-ins, sessions, grants, upload tokens, shares. */
+  endedDays: 1,
+} as const
+
 /** Throws an Error that names the setting and what it takes. */
 export function retentionSettings(env: Environment): Retention {
   return {

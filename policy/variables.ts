@@ -3,9 +3,8 @@ import { ApiError } from './errors.ts'
 /** An application's own variables by name. A map: every name of the pattern is one, `__proto__` and `constructor` too. */
 export type Variables = ReadonlyMap<string, string>
 
-const most = 256
-const longestName = 1024
-const longestValue = 4096
+/** Variables of an application, and characters of a name and of a value (contract 4). */
+export const variableLimits = { most: 256, nameCharacters: 1024, valueCharacters: 4096 } as const
 const legalName = /^[A-Za-z_][A-Za-z0-9_]*$/
 /** A program's arguments and environment are 2 MB at most in the kernel; past that no container starts. */
 const mostBytes = 1_500_000
@@ -18,10 +17,10 @@ export function variablesFrom(given: unknown): Map<string, string> {
     assertName(name)
     if (typeof value !== 'string' || /\0|\p{Surrogate}/u.test(value))
       throw new ApiError('INVALID_ENV_CONTENT', `The value of ${shown(name)} must be a text.`)
-    if (isLonger(value, longestValue))
+    if (isLonger(value, variableLimits.valueCharacters))
       throw new ApiError(
         'ENV_CONTENT_TOO_LONG',
-        `The value of ${shown(name)} has more than ${longestValue} characters.`,
+        `The value of ${shown(name)} has more than ${variableLimits.valueCharacters} characters.`,
       )
     variables.set(name, value)
   }
@@ -38,7 +37,7 @@ export function namesFrom(given: unknown): Set<string> {
 
 /** Throws TOO_MANY_ENV_VARS past 256, ENV_CONTENT_TOO_LONG when no program could be started with them. */
 export function assertFits(variables: Variables): void {
-  if (variables.size > most) throw new ApiError('TOO_MANY_ENV_VARS')
+  if (variables.size > variableLimits.most) throw new ApiError('TOO_MANY_ENV_VARS')
   let bytes = 0
   for (const [name, value] of variables) bytes += name.length + Buffer.byteLength(value) + 2
   if (bytes > mostBytes) throw new ApiError('ENV_CONTENT_TOO_LONG', `The variables have more than ${mostBytes} bytes.`)
@@ -46,7 +45,7 @@ export function assertFits(variables: Variables): void {
 
 function assertName(name: unknown): asserts name is string {
   if (typeof name !== 'string') throw new ApiError('INVALID_ENV_CONTENT')
-  if (isLonger(name, longestName)) throw new ApiError('ENV_NAME_TOO_LONG')
+  if (isLonger(name, variableLimits.nameCharacters)) throw new ApiError('ENV_NAME_TOO_LONG')
   if (!legalName.test(name)) throw new ApiError('INVALID_ENV_CONTENT')
 }
 

@@ -1,6 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import { isDeepStrictEqual } from 'node:util'
 import test from 'ava'
 import { portDefaults } from '../cli/ports.ts'
+import { parseConfig } from '../policy/config.ts'
 
 const settings = readFileSync('docs/settings.md', 'utf8')
 
@@ -19,6 +21,69 @@ test('every setting that the platform reads is documented', t => {
     [],
   )
 })
+
+/** Names and values of the tables whose second column is a default that can be set as it stands there. */
+function documentedDefaults(): [name: string, value: string][] {
+  const tables = settings.split('\n## ').filter(section => section.includes('| setting | default |'))
+  const rows = tables.flatMap(section => section.split('\n').filter(line => line.startsWith('| `')))
+  return rows.flatMap(row => {
+    const [names = '', defaults = ''] = row.split(' | ')
+    const all = [...names.matchAll(/`(\w+)`/g)].map(([, name]) => name as string)
+    const range = /^(\d+) to \d+$/.exec(defaults)
+    const values = range ? all.map((_, n) => String(Number(range[1]) + n)) : defaults.split(', ')
+    return all.flatMap((name, n): [string, string][] => {
+      const literal = /^`(?![A-Z_]+`)([^`<]+)`$|^(\d+)$/.exec(
+        values.length === 1 ? values[0]! : values.length === all.length ? values[n]! : '',
+      )
+      return literal && !notInConfig.has(name) ? [[name, literal[1] ?? literal[2]!]] : []
+    })
+  })
+}
+
+/** Settings of `up` alone, one whose default depends on the installation, and one that also says that somebody else runs it. */
+const notInConfig = new Set([
+  'POSTGRES_PORT',
+  'TEMPORAL_PORT',
+  'TEMPORAL_UI_PORT',
+  'S3RVER_PORT',
+  'HOST_NAME',
+  'TEMPORAL_UI_URL',
+])
+
+/** Settings that count only beside others. */
+const beside: Record<string, Record<string, string>> = {
+  S3_STORE_BUCKET: withS3(),
+  S3_STORE_REGION: withS3(),
+}
+
+test('every documented default is what the setting is without it, and another value is not', t => {
+  const defaults = documentedDefaults()
+  t.true(defaults.length >= 45, `${defaults.length}`)
+  for (const [name, value] of defaults) {
+    const others = beside[name] ?? {}
+    const usual = configured(others)
+    t.deepEqual(configured({ ...others, [name]: value }), usual, `${name} is not ${value}`)
+    const wishes = [String(Number(value) + 1), 'on', 'off', 'runsc', 's3', 'another', '/another']
+    const counts = wishes.some(
+      wish => wish !== value && !isDeepStrictEqual(configured({ ...others, [name]: wish }), usual),
+    )
+    t.true(counts, `${name} changes nothing`)
+  }
+})
+
+function withS3(): Record<string, string> {
+  const names = ['S3_STORE_ENDPOINT', 'S3_STORE_ACCESS_KEY_ID', 'S3_STORE_SECRET_ACCESS_KEY']
+  return { OBJECT_STORE: 's3', ...Object.fromEntries(names.map(name => [name, 'given'])) }
+}
+
+/** A configuration, or why there is none. */
+function configured(env: Record<string, string>): unknown {
+  try {
+    return parseConfig(env, '/somewhere')
+  } catch (error) {
+    return String(error)
+  }
+}
 
 test('what the documentation points to is there', t => {
   for (const page of ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'docs/settings.md', 'docs/installation.md']) {

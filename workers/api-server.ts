@@ -5,7 +5,6 @@ import { openObjectStore } from '../activities/object-store.select.ts'
 import { AddressSet, loopback, plainAddress } from '../api/address.ts'
 import { surfaces } from '../api/app.ts'
 import { authenticator } from '../api/authenticate.ts'
-import { heldCall } from '../api/command.ts'
 import { openCountries } from '../api/countries.ts'
 import { KnownSources } from '../api/deploy-sources.ts'
 import { EarlierCredentials } from '../api/earlier-credentials.ts'
@@ -25,9 +24,6 @@ import { Remembered } from '../api/remembered.ts'
 import { drain, hardenedServer } from '../api/server.ts'
 import { ServiceStatus } from '../api/service-status.ts'
 import { StreamAccess } from '../api/stream-access.ts'
-import { blobStatsSeconds } from '../api/v1/blob-stats.ts'
-import { accountSnapshotsSeconds } from '../api/v2/account-snapshots.ts'
-import { metricsSeconds } from '../api/v2/metrics.ts'
 import { openDatabase } from '../db/database.ts'
 import { deploySources } from '../db/deploy-sources.ts'
 import { listHosts } from '../db/hosts.ts'
@@ -35,9 +31,12 @@ import { Notifications } from '../db/notifications.ts'
 import { SegmentIds } from '../db/segment-ids.ts'
 import { StorageQuota } from '../db/storage-quota.ts'
 import { FairSlots } from '../lib/fair-slots.ts'
+import { connectionCaps } from '../policy/address-limits.ts'
+import { cachedSeconds } from '../policy/cached-answers.ts'
 import type { Config } from '../policy/config.ts'
 import { wholeLogs } from '../policy/limits.ts'
 import { applicationRange } from '../policy/networks.ts'
+import { apiDrainSeconds, heldCall } from '../policy/patience.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { temporalDowngrades } from './downgrades.ts'
@@ -49,14 +48,10 @@ import { plansOf } from './plans.ts'
 import { demandSameInstallationSoon } from './same-installation.ts'
 import { refusalLog } from './temporal-connection.ts'
 
-const drainSeconds = 10
-const connectionsInAll = 2000
-const connectionsPerAddress = 100
-
 /** Composes the wire from real parts, listens on the five ports, and drains on SIGTERM. */
 export async function serveApi(config: Config): Promise<void> {
   const log = openLog(config, 'api')
-  const life = runProcess(log, drainSeconds + 2)
+  const life = runProcess(log, apiDrainSeconds + 2)
   const { databaseUrl: url, masterKey, earlierKeyChecks, databasePool } = config
   if (!/^[0-9a-f]{64}$/.test(masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
 
@@ -101,9 +96,9 @@ export async function serveApi(config: Config): Promise<void> {
     access: new StreamAccess({ authenticate, db }, notifications),
     sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
     earlier: new EarlierCredentials(db),
-    accountSnapshots: new Remembered(accountSnapshotsSeconds),
-    blobUsage: new Remembered(blobStatsSeconds),
-    metrics: new Remembered(metricsSeconds),
+    accountSnapshots: new Remembered(cachedSeconds.accountSnapshots),
+    blobUsage: new Remembered(cachedSeconds.blobStats),
+    metrics: new Remembered(cachedSeconds.metrics),
     gitProvider: await openGitProvider(config),
     rates,
     service: new ServiceStatus(healthChecks({ db, store, pingEdge: () => edgeAnswers(config.edge), pingWorkflows })),
@@ -122,8 +117,8 @@ export async function serveApi(config: Config): Promise<void> {
 
   const apps = surfaces(parts)
   const limits = {
-    connections: connectionsInAll,
-    connectionsPerAddress: Math.ceil(connectionsPerAddress * config.rateLimitScale),
+    connections: connectionCaps.inAll,
+    connectionsPerAddress: Math.ceil(connectionCaps.perAddress * config.rateLimitScale),
     unlimited: (address: string) => unlimited.has(plainAddress(address)),
   }
   const servers = await Promise.all(
@@ -138,7 +133,7 @@ export async function serveApi(config: Config): Promise<void> {
   life.onEnd(() => notifications.close())
   life.onEnd(() => zips.close())
   life.onEnd(() => parts.quota.close())
-  life.onEnd(() => drain(servers, drainSeconds))
+  life.onEnd(() => drain(servers, apiDrainSeconds))
   life.onEnd(async () => parts.access.leave())
   life.ready()
   log.info({ ports: config.ports }, 'api ready')

@@ -5,6 +5,7 @@ import { type Db, isMine } from '../db/database.ts'
 import { queueSnapshot } from '../db/snapshots.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { Plans } from '../policy/plans.ts'
+import { automaticSnapshotSeconds } from '../policy/rounds.ts'
 import type { Lanes } from './lanes.ts'
 
 export interface AutomaticOptions {
@@ -40,7 +41,7 @@ export async function queueDue({
   lanes,
   plans,
   log,
-  everySeconds = 86_400,
+  everySeconds = automaticSnapshotSeconds,
   retrySeconds = 3600,
 }: AutomaticOptions): Promise<string[]> {
   const queued = await db.transaction(async trx => {

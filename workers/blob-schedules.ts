@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Client, ScheduleAlreadyRunning, ScheduleNotFoundError, ScheduleOverlapPolicy } from '@temporalio/client'
 import type { Logger } from 'pino'
 import { type Upkeep, upkeep, upkeepKinds } from '../policy/blob-upkeep.ts'
+import { roundSeconds } from '../policy/rounds.ts'
 import type { blobUpkeep } from '../workflows/blob-upkeep.ts'
 import { platformQueue } from './lanes.ts'
 
@@ -27,7 +28,7 @@ export async function keepSchedules(options: SchedulesOptions, signal: AbortSign
     await (options.wanted ? ensureSchedules(options, known) : removeSchedules(options)).catch(error =>
       options.log.warn({ err: error }, 'schedules of blob storage: will try again'),
     )
-    await sleep((options.everySeconds ?? 60) * 1000, undefined, { signal }).catch(() => {})
+    await sleep((options.everySeconds ?? roundSeconds.schedules) * 1000, undefined, { signal }).catch(() => {})
   }
 }
 

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { type Firewall, firewallState } from '../activities/firewall.ts'
 import type { Db } from '../db/database.ts'
 import { recordProtection } from '../db/hosts.ts'
+import { roundSeconds } from '../policy/rounds.ts'
 
 export interface FirewallWatchOptions {
   db: Db
@@ -17,7 +18,7 @@ export interface FirewallWatchOptions {
  * reported in every round, until the signal aborts.
  */
 export async function watchFirewall(options: FirewallWatchOptions, signal: AbortSignal): Promise<void> {
-  const { firewall, everySeconds = 10 } = options
+  const { firewall, everySeconds = roundSeconds.firewall } = options
   if (!firewall) return
   const report = reporter(options)
   while (!signal.aborted) {

@@ -6,7 +6,9 @@ import * as apps from '../db/apps.ts'
 import { type Db, transaction } from '../db/database.ts'
 import { alertOutOfMemory } from '../db/memory-alerts.ts'
 import * as operations from '../db/operations.ts'
+import { autorestart } from '../policy/patience.ts'
 import { type Observation, type Verdict, verdict } from '../policy/reconciliation.ts'
+import { roundSeconds } from '../policy/rounds.ts'
 import { apart } from './apart.ts'
 import type { Backoff } from './backoff.ts'
 import { bringBackStrays, type StrayOptions, sweepStrays } from './host-strays.ts'
@@ -30,7 +32,7 @@ const failuresInARow = 3
 
 /** Records what happens to containers without an operation, until the signal aborts: exits, reboots, strays. */
 export async function watchHost(options: WatchOptions, signal: AbortSignal): Promise<void> {
-  const { engine, hostId, log, everySeconds = 5 } = options
+  const { engine, hostId, log, everySeconds = roundSeconds.hostWatch } = options
   let changed = () => {}
   const events = async () => {
     while (!signal.aborted) {
@@ -165,7 +167,7 @@ async function staysStopped(db: Db, appId: string): Promise<boolean> {
 /** AUTORESTART (contract 5): after an exit status other than 0, when the program ran over 60 s. */
 function restartsItself(app: apps.AppRow, exit: apps.Exit): boolean {
   const ranMs = app.started_at ? exit.at.getTime() - app.started_at.getTime() : 0
-  return app.autorestart && exit.code !== 0 && ranMs > 60_000
+  return app.autorestart && exit.code !== 0 && ranMs > autorestart.ranSeconds * 1000
 }
 
 async function enqueueStart(db: Db, app: apps.AppRow): Promise<void> {

@@ -8,6 +8,7 @@ import { type MailTries, mailDeadlineMs, mailTries } from '../policy/mail/delive
 import type { MailSettings } from '../policy/mail/settings.ts'
 import { type MailFields, mailLocaleOf } from '../policy/mail/template.ts'
 import { writeMail } from '../policy/mail/templates.ts'
+import { roundSeconds } from '../policy/rounds.ts'
 
 export interface MailSenderOptions {
   db: Db
@@ -31,7 +32,7 @@ const atOnce = 4
  * noting it repeats a mail, with the same Message-ID, and never loses one.
  */
 export async function sendMails(options: MailSenderOptions, signal: AbortSignal): Promise<void> {
-  const { log, everySeconds = 10 } = options
+  const { log, everySeconds = roundSeconds.mail } = options
   const notifications = new Notifications(options.databaseUrl, ['mails'])
   let wake = () => {}
   notifications.on('notify', () => wake())

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { type Db, isMine } from '../db/database.ts'
 import { queueEndedNotices, queueEndNotices, type StoppedApp, stopSuspended } from '../db/plan-ends.ts'
 import type { Plans } from '../policy/plans.ts'
+import { roundSeconds } from '../policy/rounds.ts'
 import { endNotices } from '../policy/suspension.ts'
 import type { Lanes } from './lanes.ts'
 
@@ -25,7 +26,7 @@ export interface PlanEndOptions {
 export async function actOnPlanEnds(options: PlanEndOptions, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     await planEndsOnce(options).catch(error => options.log.warn({ err: error }, 'plan ends: will look again'))
-    await sleep((options.everySeconds ?? 15) * 1000, undefined, { signal }).catch(() => {})
+    await sleep((options.everySeconds ?? roundSeconds.planEnds) * 1000, undefined, { signal }).catch(() => {})
   }
 }
 

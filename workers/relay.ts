@@ -6,6 +6,7 @@ import { type Db, isMine } from '../db/database.ts'
 import * as operations from '../db/operations.ts'
 import { acceptance } from '../policy/acceptance.ts'
 import { relay } from '../policy/relay.ts'
+import { roundSeconds } from '../policy/rounds.ts'
 import { Backoff } from './backoff.ts'
 import { type Downgrades, healDowngrades } from './downgrades.ts'
 import { type Lanes, laneId, laneRun } from './lanes.ts'
@@ -24,7 +25,7 @@ export interface RelayOptions {
  * Temporal schedule, which would die with the Temporal that it heals.
  */
 export async function runRelay(
-  { downgrades, everySeconds = 1, ...options }: RelayOptions,
+  { downgrades, everySeconds = roundSeconds.relay, ...options }: RelayOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const { db, log } = options

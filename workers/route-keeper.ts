@@ -7,6 +7,7 @@ import { hostsOf, isBehind, isOfEarlierBoot, recordRouted, unroutedBoots } from 
 import { Notifications } from '../db/notifications.ts'
 import * as operations from '../db/operations.ts'
 import type { Machine } from '../lib/machine.ts'
+import { roundSeconds } from '../policy/rounds.ts'
 
 export interface RouteKeeperOptions {
   db: Db
@@ -24,7 +25,7 @@ export interface RouteKeeperOptions {
  * before another container can be given its port. One application at its announced change, everything every few seconds.
  */
 export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSignal): Promise<void> {
-  const { databaseUrl, log, everySeconds = 10 } = options
+  const { databaseUrl, log, everySeconds = roundSeconds.routes } = options
   const warn = (error: unknown) => log.warn({ err: error }, 'routes: will try again')
   const tell = refusals(log)
   const notifications = new Notifications(databaseUrl, ['apps', 'boots'])

@@ -1,10 +1,9 @@
 import { mkdirSync } from 'node:fs'
+import { processLogs } from '../policy/process-logs.ts'
 import { rotateLogs } from './log-rotation.ts'
 import { endRecorded, isAlive, type ProcessRecord, readRecords, removeRecord } from './process-record.ts'
 import { type ProcessSpec, SupervisedProcess, type Surroundings } from './supervised-process.ts'
 
-const logBytes = 10 * 1024 * 1024
-const logPieces = 3
 const rotateEveryMs = 10_000
 
 /** Records that are not children: they are ended by their own rules, never as leftovers. */
@@ -19,7 +18,10 @@ export class Supervisor {
   constructor(private readonly around: Surroundings) {
     mkdirSync(around.runFolder, { recursive: true })
     mkdirSync(around.logFolder, { recursive: true })
-    this.rotation = setInterval(() => rotateLogs(around.logFolder, logBytes, logPieces), rotateEveryMs)
+    this.rotation = setInterval(
+      () => rotateLogs(around.logFolder, processLogs.bytes, processLogs.pieces),
+      rotateEveryMs,
+    )
     this.rotation.unref()
   }
 

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import type { Db } from '../db/database.ts'
 import { chores, tidyRows } from '../db/housekeeping.ts'
 import type { Retention } from '../policy/retention.ts'
+import { roundSeconds } from '../policy/rounds.ts'
 import type { SealKeys } from '../policy/seal.ts'
 import { resealOnce } from './reseal.ts'
 
@@ -16,7 +17,7 @@ export interface SweepOptions {
 
 /** Removes rows that are over, and renews what an old key has sealed, until the signal aborts. */
 export async function runSweep(options: SweepOptions, signal: AbortSignal): Promise<void> {
-  const { db, log, retention, everySeconds = 60 } = options
+  const { db, log, retention, everySeconds = roundSeconds.sweep } = options
   while (!signal.aborted) {
     await tidyRows(db, chores(retention), (chore, error) => log.warn({ err: error, chore }, 'sweep: will try again'))
     await resealOnce(options, signal).catch(error => log.warn({ err: error }, 'reseal: will try again'))

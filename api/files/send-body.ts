@@ -1,5 +1,6 @@
 import type { Lent } from '../../activities/object-store.ts'
 import type { ByteRange } from '../../policy/byte-range.ts'
+import { idleReaderMs } from '../../policy/patience.ts'
 import { type Portion, portionOf, type Validators } from '../../policy/preconditions.ts'
 import type { Exchange } from '../call.ts'
 import { type Reply, streamed } from '../respond.ts'
@@ -14,9 +15,6 @@ export interface Sendable extends Validators {
 
 /** Asked when bytes are about to flow: further headers, or a refusal, and then none do. */
 export type Toll = (portion: Portion) => Promise<{ headers?: Record<string, string>; refusal?: Reply }>
-
-/** A client that takes nothing is cut at the second of two looks, so far apart. */
-const idleMs = 15_000
 
 /** Answers a GET or HEAD with what its conditions and range ask for; refusals are text. Rejects when the body breaks. */
 export async function sendBody(exchange: Exchange, body: Sendable, toll?: Toll): Promise<Reply> {
@@ -82,7 +80,7 @@ async function begun(bytes: Lent): Promise<Flowing> {
 
 /** Each piece is with the kernel before the next is asked for, and the store reads ahead meanwhile. */
 async function flow({ first, rest }: Flowing, response: Exchange['response']): Promise<void> {
-  response.setTimeout(idleMs, () => response.destroy())
+  response.setTimeout(idleReaderMs.body, () => response.destroy())
   try {
     for (let next = first; !next.done; next = await rest.next()) {
       const piece = next.value

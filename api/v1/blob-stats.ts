@@ -8,9 +8,6 @@ const amount = z.number()
 const bytes = z.int()
 const prices = { storagePrice: amount, objectsPrice: amount, totalEstimate: amount }
 
-/** How long the usage of an account is told again, in seconds (contract 10). */
-export const blobStatsSeconds = 60
-
 /** Contract 10; the last five say the first ones again, flat, for older clients. */
 export const blobStats = blobEndpoint({
   name: 'blob.stats',

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import type { ObjectRow } from '../../db/objects.ts'
 import { fileName } from '../../policy/object-headers.ts'
 import { linkToken } from '../../policy/object-links.ts'
+import { linkTerms } from '../../policy/request-caps.ts'
 import { dispositionField, toggle } from '../../policy/upload-fields.ts'
 import { isoTime } from '../fields.ts'
 import { objectField, ownObject, ownObjectErrors } from '../own-object.ts'
@@ -13,12 +14,13 @@ import { blobEndpoint } from './blob-endpoint.ts'
 const code = 'INVALID_DOWNLOAD_EXPIRES'
 
 /** Seconds that a link lives. */
+const lives = linkTerms.downloadSeconds
 const expires = z
   .string({ error: code })
   .regex(/^\d{1,6}$/, code)
   .transform(Number)
-  .refine(seconds => seconds >= 60 && seconds <= 86_400, code)
-  .meta({ openapi: { type: 'integer', minimum: 60, maximum: 86_400, default: 3600 } })
+  .refine(seconds => seconds >= lives.least && seconds <= lives.most, code)
+  .meta({ openapi: { type: 'integer', minimum: lives.least, maximum: lives.most, default: lives.usual } })
 
 const filename = z
   .string({ error: 'INVALID_FILENAME' })
@@ -72,7 +74,7 @@ export const objectsDownload = blobEndpoint({
 
 type Asked = z.output<typeof query>
 
-function addressOf(object: ObjectRow, { expires = 3600, disposition, filename }: Asked, { config }: Parts) {
+function addressOf(object: ObjectRow, { expires = lives.usual, disposition, filename }: Asked, { config }: Parts) {
   const { id, url } = placeView(object, config.urls.public)
   if (url && !disposition && !filename) return { url, expiresAt: null }
   const wanted = Math.floor(Date.now() / 1000) + expires

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { ApiError } from '../../policy/errors.ts'
 import { cursorLength, cursorSecret, type ListFilters, listCursor, readListCursor } from '../../policy/list-cursors.ts'
 import { assertWithin } from '../../policy/prefix-limits.ts'
+import { requestCaps } from '../../policy/request-caps.ts'
 import { prefixField, toggle } from '../../policy/upload-fields.ts'
 import type { Caller } from '../authenticate.ts'
 import { isoTime, pageLimit } from '../fields.ts'
@@ -11,7 +12,6 @@ import { objectItemView } from '../views/object.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 
 const text = z.string()
-const most = 1000
 const wrongCursor = 'INVALID_CONTINUATION_TOKEN'
 const cursor = z.string({ error: wrongCursor }).max(cursorLength, wrongCursor).optional()
 
@@ -19,7 +19,7 @@ const query = z.object({
   prefix: prefixField.optional(),
   delimiter: z.literal('/').optional(),
   private: toggle('INVALID_PARAMETERS'),
-  limit: pageLimit(most, most),
+  limit: pageLimit(requestCaps.objectsListed, requestCaps.objectsListed),
   cursor,
   /** The name that older clients know it by. */
   continuationToken: cursor,

@@ -13,6 +13,7 @@ import {
   updatedMetadata,
   updatedName,
 } from '../../policy/object-update.ts'
+import { requestCaps } from '../../policy/request-caps.ts'
 import { cacheControlField, dispositionField, expireField } from '../../policy/upload-fields.ts'
 import type { Caller } from '../authenticate.ts'
 import { isoTime } from '../fields.ts'
@@ -23,8 +24,6 @@ import { toApiError } from '../respond.ts'
 import { failingAs } from '../unexpected.ts'
 import { placeView } from '../views/object.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
-
-const mostUpdated = 50
 
 const result = z.union([
   z.object({
@@ -73,7 +72,7 @@ export const objectsUpdate = blobEndpoint({
   ],
   async handle({ caller, body, exchange }, parts) {
     const { object, objects, ...update } = body
-    const ids = namedIds({ object, objects }, mostUpdated)
+    const ids = namedIds({ object, objects }, requestCaps.objectsUpdated)
     if (Object.values(update).every(value => value === undefined)) throw new ApiError('NOTHING_TO_UPDATE')
     await countObjects('update', ids.length, caller, parts)
     if (ids.length === 1) exchange.resource = ids[0]

@@ -3,6 +3,7 @@ import { transaction } from '../../db/database.ts'
 import { removeObjects } from '../../db/object-removal.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import { objectId } from '../../policy/object-names.ts'
+import { requestCaps } from '../../policy/request-caps.ts'
 import type { Caller } from '../authenticate.ts'
 import { isoTime } from '../fields.ts'
 import { countObjects, namedIds, namedObjects, namedObjectsErrors } from '../named-objects.ts'
@@ -43,8 +44,6 @@ export const objectsInfo = blobEndpoint({
   },
 })
 
-const mostDeleted = 100
-
 const deletion = z.object({
   deleted: z.array(text),
   not_found: z.array(text),
@@ -63,7 +62,7 @@ export const objectsDelete = blobEndpoint({
   response: deletion.optional(),
   errors: [...namedObjectsErrors, ...ownObjectErrors, 'DELETE_FAILED'],
   async handle({ caller, body, exchange }, parts) {
-    const ids = namedIds(body, mostDeleted)
+    const ids = namedIds(body, requestCaps.objectsDeleted)
     await countObjects('delete', ids.length, caller, parts)
     const told = await failingAs('DELETE_FAILED', parts, () => removed([...new Set(ids)], caller, parts))
     if (ids.length > 1) return told

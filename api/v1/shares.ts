@@ -5,6 +5,7 @@ import { ApiError } from '../../policy/errors.ts'
 import { shareIdPattern } from '../../policy/ids.ts'
 import { deriveKey } from '../../policy/keys.ts'
 import { assertWithin, isWithin } from '../../policy/prefix-limits.ts'
+import { linkTerms } from '../../policy/request-caps.ts'
 import { signatureOf } from '../../policy/signed-text.ts'
 import { isoTime, optional, usually } from '../fields.ts'
 import { idempotencyErrors, inOneTransaction } from '../idempotent.ts'
@@ -18,7 +19,8 @@ const text = z.string()
 /** Of specification 2.5, in the answer that creates it and in the list. */
 const link = { id: text, url: text, object: text, expires_at: isoTime, password: z.boolean() }
 
-const whole = (code: string, least: number, most: number) => z.int({ error: code }).min(least, code).max(most, code)
+const whole = (code: string, { least, most }: { least: number; most: number }) =>
+  z.int({ error: code }).min(least, code).max(most, code)
 
 /** Specification 4.6, "Create Share". */
 export const sharesCreate = blobEndpoint({
@@ -29,9 +31,14 @@ export const sharesCreate = blobEndpoint({
   auth: { scope: 'blob:write' },
   body: z.object({
     object: objectField,
-    expires_in: usually(86_400, whole('INVALID_EXPIRES_IN', 60, 2_592_000)),
-    max_downloads: optional(whole('INVALID_MAX_DOWNLOADS', 1, 10_000)),
-    password: optional(z.string({ error: 'INVALID_PASSWORD' }).min(8, 'INVALID_PASSWORD').max(128, 'INVALID_PASSWORD')),
+    expires_in: usually(linkTerms.shareSeconds.usual, whole('INVALID_EXPIRES_IN', linkTerms.shareSeconds)),
+    max_downloads: optional(whole('INVALID_MAX_DOWNLOADS', linkTerms.shareDownloads)),
+    password: optional(
+      z
+        .string({ error: 'INVALID_PASSWORD' })
+        .min(linkTerms.sharePasswordCharacters.least, 'INVALID_PASSWORD')
+        .max(linkTerms.sharePasswordCharacters.most, 'INVALID_PASSWORD'),
+    ),
   }),
   success: 201,
   response: z.object({ ...link, max_downloads: z.int().nullable(), object_is_public: z.boolean() }),

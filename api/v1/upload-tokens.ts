@@ -7,6 +7,7 @@ import { newId } from '../../policy/ids.ts'
 import { durationSeconds, shortExpirySeconds } from '../../policy/object-expiry.ts'
 import { isBlockedType } from '../../policy/object-types.ts'
 import { assertWithin } from '../../policy/prefix-limits.ts'
+import { linkTerms } from '../../policy/request-caps.ts'
 import { expireField, metadataField, nameField, prefixField } from '../../policy/upload-fields.ts'
 import {
   earlierUploadToken,
@@ -52,10 +53,13 @@ export const uploadTokensCreate = blobEndpoint({
   auth: { scope: 'blob:write' },
   body: pins.extend({
     expires_in: usually(
-      900,
-      z.int({ error: 'INVALID_EXPIRES_IN' }).min(60, 'INVALID_EXPIRES_IN').max(3600, 'INVALID_EXPIRES_IN'),
+      linkTerms.tokenSeconds.usual,
+      z
+        .int({ error: 'INVALID_EXPIRES_IN' })
+        .min(linkTerms.tokenSeconds.least, 'INVALID_EXPIRES_IN')
+        .max(linkTerms.tokenSeconds.most, 'INVALID_EXPIRES_IN'),
     ),
-    max_uses: usually(1, z.int().min(1).max(100)),
+    max_uses: usually(linkTerms.tokenUses.usual, z.int().min(linkTerms.tokenUses.least).max(linkTerms.tokenUses.most)),
   }),
   response: z.object({ token: z.string(), expires_at: isoTime, max_uses: z.int() }),
   errors: [

@@ -31,9 +31,6 @@ export const usersSnapshots = endpoint({
   },
 })
 
-/** How long the list of an account is given again, in seconds: who asks without pause stays within the limit of misses. */
-export const accountSnapshotsSeconds = 20
-
 async function countMiss({ user, plan }: Caller, { limiter, config }: Parts): Promise<void> {
   const name = 'users.snapshots.misses'
   const who = { user: { id: user.id, plan }, scale: config.rateLimitScale }

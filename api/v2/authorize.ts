@@ -6,11 +6,9 @@ import { credentialHash } from '../../policy/credentials.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { loopbackRedirect } from '../../policy/redirects.ts'
 import { scopes } from '../../policy/scopes.ts'
+import { authorizationTerms } from '../../policy/sign-in-terms.ts'
 import { endpoint } from '../endpoint.ts'
 import { isoTime } from '../fields.ts'
-
-/** How often a program may ask whether it was granted its key, in seconds. */
-const intervalSeconds = 10
 
 const text = z.string({ error: 'INVALID_REQUEST' })
 const code = text.regex(/^[0-9a-f]{64}$/, 'INVALID_GRANT')
@@ -41,7 +39,12 @@ export const authorizeBegin = endpoint({
     const { client_id: client, redirect_uri, scopes: asked, challenge } = body
     const row = { code_hash: credentialHash(fresh), display, client, redirect_uri, scopes: asked, challenge }
     await authorizations.beginAuthorization(db, row)
-    return { code: fresh, display, expires_in: authorizations.authorizationSeconds, interval: intervalSeconds }
+    return {
+      code: fresh,
+      display,
+      expires_in: authorizationTerms.seconds,
+      interval: authorizationTerms.intervalSeconds,
+    }
   },
 })
 

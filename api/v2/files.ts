@@ -3,6 +3,7 @@ import { restoring } from '../../db/operations.ts'
 import { filePath, newFilePath } from '../../policy/app-paths.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { permits } from '../../policy/permissions.ts'
+import { requestCaps } from '../../policy/request-caps.ts'
 import { isConfigFile, isSecretFile } from '../../policy/secret-files.ts'
 import { rewriteConfig } from '../config-rewrite.ts'
 import { type Call, endpoint } from '../endpoint.ts'
@@ -16,7 +17,6 @@ import { fileContentShown, fileContentTaken, fileEntry } from './schemas.ts'
 const path = '/v2/apps/{appId}/files'
 const read = { scope: 'files:read', permission: 'files' } as const
 const write = { scope: 'files:write', permission: 'files' } as const
-const longestListed = 256
 const megabyte = 1024 * 1024
 
 const reached = ['INVALID_PATH', 'BLOCKED_PATH', 'CLUSTER_UNAVAILABLE', 'CLUSTER_TIMEOUT'] as const
@@ -29,7 +29,7 @@ const pathBy = (take: (text: string) => string | null) =>
     .refine(text => take(text) !== null, 'INVALID_PATH')
     .transform(text => take(text) ?? '')
 
-const folder = pathBy(text => (text.length > longestListed ? null : filePath(text)))
+const folder = pathBy(text => (text.length > requestCaps.folderCharacters ? null : filePath(text)))
 const present = pathBy(text => filePath(text) || null)
 const wanted = pathBy(newFilePath)
 

@@ -1,8 +1,7 @@
 import { z } from 'zod'
 import { ApiError } from '../../policy/errors.ts'
+import { requestCaps } from '../../policy/request-caps.ts'
 import { endpoint } from '../endpoint.ts'
-
-const newestBytes = 1024 * 1024
 
 /** Contract 4: stdout and stderr joined, the newest 1 MB. */
 export const appsLogs = endpoint({
@@ -14,7 +13,7 @@ export const appsLogs = endpoint({
   response: z.object({ logs: z.string() }),
   errors: ['LOGS_UNAVAILABLE', 'CLUSTER_UNAVAILABLE', 'CLUSTER_TIMEOUT'],
   async handle({ app }, { hosts }) {
-    const logs = await hosts.logs(app, newestBytes)
+    const logs = await hosts.logs(app, requestCaps.logBytes)
     if (logs === null) throw new ApiError('LOGS_UNAVAILABLE')
     return { logs }
   },

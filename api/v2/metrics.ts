@@ -5,9 +5,6 @@ import { type MetricPoint, metricRules } from '../../policy/metrics.ts'
 import { endpoint } from '../endpoint.ts'
 import { isoTime } from '../fields.ts'
 
-/** How long one answer is given again: half the time until there is another point. */
-export const metricsSeconds = 150
-
 /** Contract 4: points of 5 minutes, newest first. */
 export const appsMetrics = endpoint({
   name: 'apps.metrics',

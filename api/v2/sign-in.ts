@@ -7,14 +7,12 @@ import { ApiError } from '../../policy/errors.ts'
 import { isMailedCode } from '../../policy/mailed-codes.ts'
 import { signSession } from '../../policy/sessions.ts'
 import { signInSeconds } from '../../policy/sign-in-mails.ts'
+import { signInTerms } from '../../policy/sign-in-terms.ts'
 import { networkOf } from '../address.ts'
 import { captchaErrors, checkedAnswer, spend } from '../captcha.ts'
 import { endpoint } from '../endpoint.ts'
 import { isoTime } from '../fields.ts'
 import { captchaAnswer } from './captcha.ts'
-
-/** A session lives this long without being renewed. */
-const sessionSeconds = 3600
 
 const session = z.object({ token: z.string(), expires_at: isoTime })
 
@@ -63,7 +61,7 @@ export const signInEnd = endpoint({
     const begun = await transaction(db, async trx => {
       const userId = await endSignIn(trx, id, isRight)
       if (!userId) return undefined
-      const made = await createSession(trx, masterKey, { userId, lifeSeconds: sessionSeconds })
+      const made = await createSession(trx, masterKey, { userId, lifeSeconds: signInTerms.sessionSeconds })
       await passCaptchaOn(trx, { signInId: id, sessionId: made.id, address: exchange.address })
       return { ...made, userId }
     })
@@ -83,7 +81,7 @@ export const sessionRenew = endpoint({
   response: session,
   async handle({ caller }, { db, config: { masterKey } }) {
     const { credential_id: id, id: userId } = caller.user
-    const expiresAt = await renewSession(db, id, sessionSeconds)
+    const expiresAt = await renewSession(db, id, signInTerms.sessionSeconds)
     if (!expiresAt) throw new ApiError('ACCESS_DENIED', 'This session has lived as long as one may. Sign in again.')
     return { token: await signSession(masterKey, { id, userId, expiresAt }), expires_at: expiresAt.toISOString() }
   },

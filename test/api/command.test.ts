@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { heldCall } from '../../api/command.ts'
 import { announce, claimNext } from '../../db/operations.ts'
+import { heldCall } from '../../policy/patience.ts'
 import { testApi } from '../kit/api.ts'
 
 const api = testApi({ parts: () => ({ patience: { claimMs: 400, holdMs: 1500, backgroundMs: 1500 } }) })

@@ -7,7 +7,6 @@ import type { Archives } from '../../activities/archive.ts'
 import type { LiveEvent } from '../../activities/live-feed.ts'
 import { endpoints, jsonSurface, surfaces } from '../../api/app.ts'
 import { authenticator } from '../../api/authenticate.ts'
-import { heldCall } from '../../api/command.ts'
 import { KnownSources } from '../../api/deploy-sources.ts'
 import { EarlierCredentials } from '../../api/earlier-credentials.ts'
 import { commonErrors, type Endpoint } from '../../api/endpoint.ts'
@@ -26,9 +25,6 @@ import { Remembered } from '../../api/remembered.ts'
 import { hardenedServer } from '../../api/server.ts'
 import { ServiceStatus } from '../../api/service-status.ts'
 import { StreamAccess } from '../../api/stream-access.ts'
-import { blobStatsSeconds } from '../../api/v1/blob-stats.ts'
-import { accountSnapshotsSeconds } from '../../api/v2/account-snapshots.ts'
-import { metricsSeconds } from '../../api/v2/metrics.ts'
 import * as accounts from '../../db/accounts.ts'
 import { createApp } from '../../db/app-creation.ts'
 import type { AppRow } from '../../db/apps.ts'
@@ -43,9 +39,11 @@ import * as segments from '../../db/segments.ts'
 import { StorageQuota } from '../../db/storage-quota.ts'
 import { FairSlots } from '../../lib/fair-slots.ts'
 import type { AppConfigFile } from '../../policy/app-config.ts'
+import { cachedSeconds } from '../../policy/cached-answers.ts'
 import { type Config, parseConfig } from '../../policy/config.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { wholeLogs } from '../../policy/limits.ts'
+import { heldCall } from '../../policy/patience.ts'
 import { defaultPlans } from '../../policy/plans.ts'
 import type { Scope } from '../../policy/scopes.ts'
 import { sealKeys } from '../../policy/seal.ts'
@@ -236,9 +234,9 @@ export async function openApiFor(
     live: new LiveFeeds((app, signal) => made.hosts.live(app, signal), rates),
     leases: new RealtimeLeases(db, config.rateLimitScale),
     access: new StreamAccess({ authenticate, db }, notifications),
-    accountSnapshots: new Remembered(accountSnapshotsSeconds),
-    blobUsage: new Remembered(blobStatsSeconds),
-    metrics: new Remembered(metricsSeconds),
+    accountSnapshots: new Remembered(cachedSeconds.accountSnapshots),
+    blobUsage: new Remembered(cachedSeconds.blobStats),
+    metrics: new Remembered(cachedSeconds.metrics),
     gitProvider: null,
     sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
     earlier: new EarlierCredentials(db),

@@ -1,5 +1,6 @@
 import test from 'ava'
 import * as hosts from '../../db/hosts.ts'
+import { unreachableAfterSeconds } from '../../policy/patience.ts'
 import { type Entry, startEntry } from '../kit/entry.ts'
 import { testPlatform } from '../kit/platform.ts'
 import { nodeProgram } from '../kit/programs.ts'
@@ -59,7 +60,7 @@ test.serial('a host that falls silent is noticed within seconds; nothing of it i
   const before = await platform.row(apps.onB.id)
   await second.kill('SIGKILL')
   await platform.until(async () => (await statusOf(apps.onB)).status === 'unreachable', 60, 'the silence is noticed')
-  t.is(hosts.unreachableAfterSeconds, 5)
+  t.is(unreachableAfterSeconds, 5)
   t.like(await statusOf(apps.onB), { status: 'unreachable', running: true })
   t.like(await statusOf(apps.onA), { status: 'running', running: true })
   t.is((await platform.page(apps.onB.domain)).body, 'third', 'the application itself runs on')

@@ -1,6 +1,6 @@
 import test from 'ava'
-import { heldCall } from '../../api/command.ts'
 import { acceptance } from '../../policy/acceptance.ts'
+import { heldCall } from '../../policy/patience.ts'
 
 test('what nobody confirmed is undone long after everyone has answered, within 10 minutes', t => {
   t.is(acceptance.forgottenSeconds, 600)

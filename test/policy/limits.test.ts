@@ -45,28 +45,6 @@ test('the scale multiplies counts, never windows', t => {
   t.is(countersOf('x', [], { ...who, scale: 0 })[0]?.allow, 1, 'at least one, or nothing could be called at all')
 })
 
-test('plans are those of the contract', t => {
-  t.is(defaultPlans.size, 27)
-  t.deepEqual(defaultPlans.get('enterprise-32'), {
-    memoryMb: 32_768,
-    requestsPerMinute: 480,
-    blobGb: 250,
-    snapshotsPerDay: 256,
-    balancerGroups: 10,
-    workspaces: 50,
-    workspaceMembers: 100,
-    historyDays: 30,
-    s3RequestsPer10s: 600,
-    aiTokensPerDay: 5_000_000,
-    aiContextTokens: 32_768,
-    aiOutputTokens: 8192,
-    aiConcurrent: 2,
-    aiPacingSeconds: 0,
-  })
-  t.is(defaultPlans.get('enterprise-1024')?.requestsPerMinute, 12_800)
-  t.is(defaultPlans.get('free')?.requestsPerMinute, 5)
-})
-
 test('a plan that has ended, or that the table has lost, counts as free', t => {
   const now = new Date('2030-01-01')
   const name = (plan: string, plan_ends_at: Date | null) => planOf(defaultPlans, { plan, plan_ends_at }, now).name

@@ -1,6 +1,7 @@
 import test from 'ava'
 import {
   dependencyFile,
+  type Language,
   languageOfMain,
   languageOfRuntime,
   languages,
@@ -73,16 +74,42 @@ test('VERSION is one of the table or refused', t => {
   t.is(offered('typescript', '20'), null)
 })
 
-test('every row offers what it recommends, has an image without blanks and ports', t => {
-  for (const language of languages) {
+/** Versions, the newest first; what `recommended` is; the files that name dependencies, with `!` where a program needs one (contract 5). */
+const rows: Record<Language, [versions: string, recommended: string, files: string]> = {
+  javascript: ['24 22 20', '22', 'package.json'],
+  typescript: ['24 22', '22', 'package.json'],
+  python: ['3.11', '3.11', 'requirements.txt'],
+  java: ['25 21 17', '21', 'pom.xml *.jar'],
+  elixir: ['1.18 1.17', '1.17', 'mix.exs'],
+  go: ['1.25 1.24', '1.24', 'go.mod !'],
+  rust: ['1', '1', 'Cargo.toml !'],
+  ruby: ['3.4 3.3', '3.3', 'Gemfile'],
+  php: ['8.4 8.3', '8.3', 'composer.json'],
+  dotnet: ['9.0 8.0', '8.0', '*.csproj !'],
+  static: ['1', '1', ''],
+}
+
+test('every language has the versions and dependency files that were agreed, and port 80', t => {
+  t.deepEqual(languages.slice().sort(), Object.keys(rows).sort() as Language[])
+  for (const [language, [versions, recommended, files]] of Object.entries(rows) as [
+    Language,
+    [string, string, string],
+  ][]) {
     const row = runtimes[language]
     t.is(row.language, language)
-    t.true(row.versions.includes(row.recommended) && row.versions.includes(row.latest), language)
-    t.is(row.latest, row.versions[0]!)
+    t.deepEqual(row.versions, versions.split(' '), language)
+    t.deepEqual([row.recommended, row.latest], [recommended, versions.split(' ')[0]!], language)
+    t.is([...row.dependencyFiles, ...(row.dependenciesRequired ? ['!'] : [])].join(' '), files, language)
+    t.is(row.defaultPort, 80)
+  }
+})
+
+test('every row has an image without blanks', t => {
+  for (const language of languages) {
+    const row = runtimes[language]
     t.regex(row.image(row.latest), /^[a-z0-9./_-]+:[\w.-]+$/)
     t.regex(row.buildImage(row.latest), /^[a-z0-9./_-]+:[\w.-]+$/)
     t.is(row.official(row.latest) !== null, row.image(row.latest).startsWith('berth/'))
-    t.is(row.defaultPort, 80)
   }
 })
 

@@ -1,8 +1,8 @@
 import test from 'ava'
 import { createKey } from '../../../db/accounts.ts'
 import { removeObject } from '../../../db/objects.ts'
-import { mostShares } from '../../../db/shares.ts'
 import { objectName } from '../../../policy/object-names.ts'
+import { accountCaps } from '../../../policy/request-caps.ts'
 import { masterKey, type TestUser, testApi } from '../../kit/api.ts'
 import { madeObject } from '../../kit/stored-objects.ts'
 
@@ -146,7 +146,7 @@ test('an account has 1000 shares that lead somewhere, also when many are made at
   await api().db.raw(
     `insert into shares (id, owner_id, bucket, key, birth, expires_at)
      select substr(md5(n::text || $1), 1, 22), owner_id, bucket, key, birth, expires_at
-       from shares, generate_series(1, ${mostShares - 3}) as n where owner_id = $1`.replaceAll('$1', '?'),
+       from shares, generate_series(1, ${accountCaps.shares - 3}) as n where owner_id = $1`.replaceAll('$1', '?'),
     [ana.id, ana.id],
   )
   const told = await Promise.all(Array.from({ length: 8 }, () => create(ana, { object: made.id })))
@@ -156,7 +156,7 @@ test('an account has 1000 shares that lead somewhere, also when many are made at
     ...Array(6).fill('TOO_MANY_SHARES'),
   ])
   t.is(told.find(({ status }) => status !== 201)?.status, 409)
-  t.is((await list(ana)).body.response.shares.length, mostShares)
+  t.is((await list(ana)).body.response.shares.length, accountCaps.shares)
   const other = await madeObject(api(), ana)
   await api().db.transaction(trx => removeObject(trx, objectName(made.id)!))
   t.is((await create(ana, { object: other.id })).status, 201)

@@ -1,0 +1,45 @@
+/** How long requests wait for an operation, in milliseconds (contract 1, "Held calls"). Existing clients wait up to 120 s. */
+export const heldCall = {
+  /** A waiting operation is claimed within this, or never runs. */
+  claimMs: 30_000,
+  /** A running one is waited for this long in all; what is left of it by then begins nothing more (policy/command-times.ts). */
+  holdMs: 95_000,
+  /** What goes on without its caller, claimed or not, is waited for this long. */
+  backgroundMs: 90_000,
+} as const
+
+/** A host that was not seen for so long counts as unreachable, in seconds. It is seen every second. */
+export const unreachableAfterSeconds = 5
+
+/** Requests that are under way when the API is asked to end have so long, in seconds. */
+export const apiDrainSeconds = 10
+
+/** Server-Sent Events (contract 7). */
+export const eventStreams = {
+  pingMs: 15_000,
+  longestMs: 10 * 60_000,
+  /** A reader that lags behind by more bytes is cut; it may come back. */
+  bufferedBytes: 1024 * 1024,
+  /** So is one that has taken nothing for so long although something waits for it. */
+  stalledMs: 20_000,
+} as const
+
+/** Who takes nothing of an answer for so long is cut, in milliseconds. */
+export const idleReaderMs = {
+  /** An answer that is sent in pieces. */
+  pieces: 30_000,
+  /** A body of the blob store: cut at the second of two looks that are so far apart. */
+  body: 15_000,
+} as const
+
+/** An application that crashed is started again by itself when it ran for longer, and once in so many minutes at most (contract 5). */
+export const autorestart = { ranSeconds: 60, everyMinutes: 60 } as const
+
+/** A credential that was found live is believed for so long in one process, in milliseconds: a revoked one is dead within a second. */
+export const credentialBelievedMs = 500
+
+/** A program stands still for its snapshot for so long at most, in seconds. */
+export const snapshotPauseSeconds = 20
+
+/** A temporary file of the object store that nobody has written to for so long was left by a process that died, in milliseconds. */
+export const staleUploadMs = 3_600_000

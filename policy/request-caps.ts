@@ -1,0 +1,34 @@
+const kilobyte = 1024
+const megabyte = 1024 * kilobyte
+
+/** What one request may carry, name or ask for. */
+export const requestCaps = {
+  /** Bytes of one uploaded file (specification 8). */
+  fileBytes: 100 * megabyte,
+  /** Bytes of the newest output that is told (contract 4). */
+  logBytes: megabyte,
+  /** Characters of a folder of an application. */
+  folderCharacters: 256,
+  /** Objects (contract 10, specification 4.6). */
+  objectsListed: 1000,
+  objectsUpdated: 50,
+  objectsDeleted: 100,
+} as const
+
+/** What an account may have at once, whatever its plan. */
+export const accountCaps = {
+  /** Links that neither ended nor were revoked (specification 8). */
+  shares: 1000,
+  /** Megabytes of its plan that have to be free for a new application (specification 8). */
+  leastFreeMemoryMb: 256,
+} as const
+
+/** Least, most and usual of what callers choose about links and upload tokens; times in seconds (specification 4.6, contract 10). */
+export const linkTerms = {
+  downloadSeconds: { least: 60, most: 86_400, usual: 3600 },
+  shareSeconds: { least: 60, most: 2_592_000, usual: 86_400 },
+  shareDownloads: { least: 1, most: 10_000 },
+  sharePasswordCharacters: { least: 8, most: 128 },
+  tokenSeconds: { least: 60, most: 3600, usual: 900 },
+  tokenUses: { least: 1, most: 100, usual: 1 },
+} as const

@@ -1,0 +1,20 @@
+/** How often each loop of ours looks again by itself, in seconds; most of them are also told of changes. */
+export const roundSeconds = {
+  /** Lost wake-ups are made good. */
+  relay: 1,
+  /** What runs is compared with what is wanted. */
+  hostWatch: 5,
+  /** Routes of the proxy are compared with what runs. */
+  routes: 10,
+  firewall: 10,
+  mail: 10,
+  /** Plans that end. */
+  planEnds: 15,
+  /** Rows that are over are removed. */
+  sweep: 60,
+  /** Schedules of the upkeep of blob storage. */
+  schedules: 60,
+} as const
+
+/** An application has a snapshot by itself once in so many seconds (contract 6). */
+export const automaticSnapshotSeconds = 86_400

@@ -1,0 +1,115 @@
+import { readdirSync } from 'node:fs'
+import test from 'ava'
+import { blobErrors } from '../../../policy/blob-errors.ts'
+import { managementErrors } from '../../../policy/errors.ts'
+import { type Limit, limits, linkVisits, objectCounts } from '../../../policy/limits.ts'
+import { defaultPlans } from '../../../policy/plans.ts'
+import { blobCodes, managementCodes, toldInEvents } from './codes.ts'
+import { countsAsAgreed, limitsAsAgreed } from './limits.ts'
+import { numbersAsAgreed } from './numbers.ts'
+import { plansAsAgreed } from './plans.ts'
+
+/** A limit in the words of the table. */
+function inWords({ allow, perSeconds, by, thenBlockSeconds, shared, code }: Limit): string {
+  const block = thenBlockSeconds === undefined ? '' : `, then ${thenBlockSeconds} s`
+  return `${allow} in ${perSeconds} s by ${by}${shared ? ` with ${shared}` : ''}${block}${code ? ` ${code}` : ''}`
+}
+
+const allInWords = (rows: Record<string, readonly Limit[]>): Record<string, string[]> =>
+  Object.fromEntries(Object.entries(rows).map(([name, limits]) => [name, limits.map(inWords)]))
+
+test('every limit is the one that was agreed, and none is there that was not', t => {
+  t.deepEqual(allInWords(limits), limitsAsAgreed)
+  t.deepEqual(
+    allInWords({
+      'objects updated': objectCounts.update,
+      'objects deleted': objectCounts.delete,
+      'visits of a temporary link': linkVisits.temporary,
+      'visits of a share': linkVisits.share,
+      'wrong passwords': linkVisits.password,
+    }),
+    countsAsAgreed,
+  )
+  t.deepEqual(
+    [Object.keys(objectCounts), Object.keys(linkVisits)],
+    [
+      ['update', 'delete'],
+      ['temporary', 'share', 'password'],
+    ],
+  )
+})
+
+test('every plan has the figures that were agreed, in the order of the downgrade', t => {
+  const figures = [...defaultPlans].map(([name, plan]) => [
+    name,
+    [
+      plan.memoryMb,
+      plan.requestsPerMinute,
+      plan.blobGb,
+      plan.snapshotsPerDay,
+      plan.balancerGroups,
+      plan.workspaces,
+      plan.workspaceMembers,
+      plan.historyDays,
+      plan.s3RequestsPer10s,
+      plan.aiTokensPerDay,
+      plan.aiContextTokens,
+      plan.aiOutputTokens,
+      plan.aiConcurrent,
+      plan.aiPacingSeconds,
+    ],
+  ])
+  t.deepEqual(figures, Object.entries(plansAsAgreed))
+  t.is(Object.keys(defaultPlans.get('free')!).length, plansAsAgreed.free!.length, 'a figure has no column')
+})
+
+test('every code has the status that was agreed, and none is there that was not', t => {
+  const byStatus = (table: Record<number, string>): Record<string, number> =>
+    Object.fromEntries(
+      Object.entries(table).flatMap(([status, codes]) => codes.split(/\s+/).map(code => [code, Number(status)])),
+    )
+  const ofProduct = (table: Record<string, readonly [number, string]>): Record<string, number> =>
+    Object.fromEntries(Object.entries(table).map(([code, [status]]) => [code, status]))
+  const inEvents = Object.fromEntries(toldInEvents.split(' ').map(code => [code, 400]))
+  t.deepEqual(ofProduct(managementErrors), { ...byStatus(managementCodes), ...inEvents })
+  t.deepEqual(ofProduct(blobErrors), byStatus(blobCodes))
+})
+
+/** What of a value are numbers, as deep as they lie; undefined when there are none. */
+function numbersOf(value: unknown): unknown {
+  if (typeof value === 'number') return value
+  const isList = Array.isArray(value)
+  if (!isList && (typeof value !== 'object' || value === null || Object.getPrototypeOf(value) !== Object.prototype))
+    return undefined
+  const kept = Object.entries(value as object).flatMap(([name, inner]) => {
+    const numbers = numbersOf(inner)
+    return numbers === undefined ? [] : [[name, numbers] as const]
+  })
+  if (kept.length === 0) return undefined
+  return isList ? kept.map(([, numbers]) => numbers) : Object.fromEntries(kept)
+}
+
+/** Exports that have tables of their own here, or in test/policy/runtimes.test.ts. */
+const elsewhere: Record<string, readonly string[]> = {
+  'limits.ts': ['limits', 'objectCounts', 'linkVisits'],
+  'errors.ts': ['managementErrors'],
+  'blob-errors.ts': ['blobErrors'],
+  'runtimes.ts': ['runtimes'],
+}
+
+/** Modules that hold texts and recipes. */
+const isTexts = (module: string) => /^(pages|runtimes)\/|^mail\/(?!delivery\.ts)/.test(module)
+
+test('every number of policy/ is the one that was agreed, and none is there that was not', async t => {
+  const modules = readdirSync('policy', { recursive: true, encoding: 'utf8' }).filter(
+    name => name.endsWith('.ts') && !isTexts(name),
+  )
+  const found: Record<string, unknown> = {}
+  for (const module of modules.sort()) {
+    const exported: Record<string, unknown> = await import(`../../../policy/${module}`)
+    const own = Object.entries(exported).filter(([name]) => !elsewhere[module]?.includes(name))
+    const numbers = numbersOf(Object.fromEntries(own))
+    if (numbers !== undefined) found[module] = numbers
+  }
+  t.deepEqual(found, numbersAsAgreed)
+})

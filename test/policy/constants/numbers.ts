@@ -1,0 +1,279 @@
+/**
+ * Every number that a module of policy/ exports, as the specification (S), the contract (C), PROMISES.md or a decision states it. Written by
+ * hand: nothing here may be read from policy/. A module with a number that is not here, and a number here that no module has, fail
+ * `constants.test.ts`. Limits, plans, codes and runtimes have tables of their own beside this one.
+ */
+export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
+  // A20, A21: 10 minutes until what nobody confirmed is undone.
+  'acceptance.ts': {
+    acceptance: {
+      lookMs: 2000,
+      confirmMs: 3000,
+      tryMs: 1000,
+      againMs: 50,
+      undoAfterMs: [0, 2000, 10_000],
+      forgottenSeconds: 600,
+      push: { answerMs: 5000, commitMs: 4000, confirmMs: 4700 },
+    },
+  },
+  // C 1, F5: 20 keys in 60 s, then 5 minutes. EDGE and API: 100 connections of an address.
+  'address-limits.ts': {
+    guesserTerms: { keys: 20, withinMs: 60_000, blockMs: 300_000 },
+    connectionCaps: { inAll: 2000, perAddress: 100 },
+  },
+  // C 5: MEMORY.
+  'app-config.ts': { memoryLimits: { lowestMb: 256, lowestWithAddressMb: 512, highestMb: 32_768 } },
+  'archive-names.ts': { nameLimits: { segmentBytes: 255, pathBytes: 4096, levels: 128 } },
+  // D3: 1 GiB and 20,000 entries.
+  'archive-rules.ts': {
+    longestConfigBytes: 65_536,
+    uploadRules: { outputBytes: 1_073_741_824, entries: 20_000, ratio: 100, ratioAfterBytes: 10_485_760 },
+    ownRules: {
+      outputBytes: Number.MAX_SAFE_INTEGER,
+      entries: Number.MAX_SAFE_INTEGER,
+      ratio: Number.POSITIVE_INFINITY,
+      ratioAfterBytes: Number.MAX_SAFE_INTEGER,
+    },
+  },
+  // S 3: deletion rules act 24 h after saving. C 10: sizes and days of a rule.
+  'blob-rules.ts': {
+    ruleRestSeconds: 86_400,
+    deletionDays: { least: 1, most: 3650 },
+    usualDeletionDays: 7,
+    ruleSizes: { least: 512, most: 10_737_418_240 },
+  },
+  // S 3: idle uploads after about 24 h. A61: strays after 7 days.
+  'blob-upkeep.ts': {
+    upkeep: {
+      reclaim: { everySeconds: 600 },
+      expiry: { everySeconds: 120 },
+      rules: { everySeconds: 900 },
+      sweep: { everySeconds: 120 },
+      fold: { everySeconds: 300 },
+      sample: { everySeconds: 3600 },
+      recount: { everySeconds: 21_600 },
+    },
+    usualPatience: { idleSeconds: 86_400, drawnSeconds: 604_800, unreferencedSeconds: 60, downloadSeconds: 3600 },
+    drawnAheadSeconds: 21_600,
+    receiptDays: 90,
+    idleReceiptDays: 1,
+  },
+  // Q2: 25 MB of deliveries of one address, network or account. Q3: 64 MB of JSON of an account. C 6: 25 MB each.
+  'body-budgets.ts': {
+    bodyBudgets: {
+      json: { bytes: 268_435_456, share: 67_108_864 },
+      webhooks: { bytes: 104_857_600, share: 26_214_400 },
+      gitApp: { bytes: 52_428_800, share: 26_214_400 },
+    },
+    freeBodyBytes: 1_048_576,
+    largestDelivery: 26_214_400,
+    leastPace: { bytesPerSecond: 8192, overSeconds: 10 },
+    unsignedDeliveries: { allow: 20, perSeconds: 60 },
+  },
+  // C 4, 6, 8, 10.
+  'cached-answers.ts': {
+    cachedSeconds: {
+      metrics: 150,
+      blobStats: 60,
+      accountSnapshots: 20,
+      deploySources: 300,
+      serviceStatus: 300,
+      serviceTrouble: 15,
+    },
+  },
+  // I7: within 10 minutes.
+  'captcha.ts': { captchaSeconds: 600 },
+  // S 4.6: parts of 5 to 32 MB, 6 in flight (K3).
+  'chunked.ts': { chunkBytes: { min: 5_242_880, max: 33_554_432 }, partsInFlight: 6 },
+  // C4: a command has 60 s at a host.
+  'command-times.ts': { commandSeconds: { step: 55, route: 8, outcome: 2, least: 5 } },
+  'credential-check.ts': { checkLength: 16 },
+  // Y1: 4.25 MB of each deployment, pieces of 64 KB.
+  'deployment-logs.ts': {
+    deploymentLogs: {
+      flushMs: 500,
+      pieceBytes: 65_536,
+      outputBytes: 4_194_304,
+      wholeBytes: 4_456_448,
+      lastCharacters: 2000,
+      bytesPerSecond: 2_097_152,
+    },
+  },
+  // C 4: 10 MB.
+  'file-content.ts': { largestFileBytes: 10_485_760 },
+  'git-connection.ts': { connectionSeconds: 600 },
+  // P1.
+  'host-lease.ts': { hostLeaseSeconds: 10, renewEveryMs: 1000, sureForMs: 9000 },
+  // Y4: 10 gates of an account. Y5: 90 s without progress, 24 s. Y7: 15 minutes. Y9: 2 logs of an account, 6 of all.
+  'host-places.ts': {
+    commandPlaces: { atOnce: 100, perSubject: 20 },
+    gatePlaces: { atOnce: 200, perSubject: 10 },
+    releasePlaces: { atOnce: 20, perSubject: 5 },
+    logPlaces: { atOnce: 6, perSubject: 2 },
+    installSeconds: 900,
+    tasksAtOnce: 1000,
+    commandImageSeconds: 24,
+    imagePulls: { atOnce: 3, silentSeconds: 90, seconds: 900 },
+  },
+  // K*, L4, O8: 60 s. O10: 120 s. S15.
+  'leases.ts': {
+    leaseSeconds: { liveStream: 60, body: 60, storage: 120, snapshot: 120 },
+    storageRenewSeconds: 30,
+  },
+  // L4, C 4: 5 and 30 live streams. Q5: 10 logs. C 6: 20 deliveries, then one per 15 s. C 12: 100 applications. S 8: 300 a minute of
+  // other addresses. C 10: 60 requests of a token in 60 s, then 5 minutes.
+  'limits.ts': {
+    realtimeConnections: { perUser: 5, perApp: 30 },
+    followedLogs: { perUser: 10 },
+    wholeLogs: { atOnce: 1000, perSubject: 10, waitSeconds: 30 },
+    workspaceApplications: 100,
+    inviteCodeSeconds: 300,
+    webhookBucket: { burst: 20, everySeconds: 15 },
+    outsidePerMinute: 300,
+    tokenRequests: { allow: 60, perSeconds: 60, blockSeconds: 300 },
+  },
+  // C 10: over 2048 characters is INVALID_CONTINUATION_TOKEN.
+  'list-cursors.ts': { cursorLength: 2048 },
+  // C21: 12 s until it is known, and 0.5 s more.
+  'listening.ts': { listening: { pingEveryMs: 10_000, answerWithinMs: 2000, retryMs: 500 } },
+  // M5: 25 times in about 3 days.
+  'mail/delivery.ts': {
+    mailTries: { firstWaitSeconds: 60, longestWaitSeconds: 14_400, most: 25 },
+    mailDeadlineMs: 40_000,
+    mailsKeptDays: 30,
+  },
+  // M3.
+  'memory-alerts.ts': { memoryAlertRules: { share: 0.9, samplesInARow: 3, onceInHours: 24 } },
+  // M1, C 4: from 512 MB, 5 minutes, 24 hours, 288 points.
+  'metrics.ts': {
+    metricRules: { fromMemoryMb: 512, sampleSeconds: 15, pointSeconds: 300, keptHours: 24, mostPoints: 288 },
+  },
+  'network-limits.ts': {
+    networkLimits: { openConnections: 2000, newPerSecond: 200, newAtOnce: 1000, refusedPorts: [25] },
+  },
+  // S 4.7: below 7 days only some plans.
+  'object-expiry.ts': { shortExpirySeconds: 604_800 },
+  // C 10: 1024 bytes.
+  'object-names.ts': { keyBytes: 1024 },
+  // Y8: 1 MB/s, 2 MB/s of an account.
+  'output-pace.ts': {
+    outputPace: {
+      bytesPerSecond: 1_048_576,
+      accountBytesPerSecond: 2_097_152,
+      burstBytes: 4_194_304,
+      lineBytes: 100,
+    },
+  },
+  'overlay.ts': {
+    overlayLimits: { entries: 1_000_000, bytes: 68_719_476_736, depth: 250, seconds: 600, memoryBytes: 402_653_184 },
+  },
+  // A7: 30 s. C 1: 95 s and 90 s. C3: 5 s. C5: 10 s. C 7: ping every 15 s, 10 minutes. L5: 1 MB, 20 s. R9: two looks of 15 s.
+  // B6, C 5: once in 60 min, after over 60 s. A13: 0.5 s of the 1 s that a revoked key may live. S10: 20 s. A4: an hour.
+  'patience.ts': {
+    heldCall: { claimMs: 30_000, holdMs: 95_000, backgroundMs: 90_000 },
+    unreachableAfterSeconds: 5,
+    apiDrainSeconds: 10,
+    eventStreams: { pingMs: 15_000, longestMs: 600_000, bufferedBytes: 1_048_576, stalledMs: 20_000 },
+    idleReaderMs: { pieces: 30_000, body: 15_000 },
+    autorestart: { ranSeconds: 60, everyMinutes: 60 },
+    credentialBelievedMs: 500,
+    snapshotPauseSeconds: 20,
+    staleUploadMs: 3_600_000,
+  },
+  // G5: 3 files of 10 MB.
+  'process-logs.ts': { processLogs: { bytes: 10_485_760, pieces: 3 } },
+  // B64: 5 s to 1 hour.
+  'reconciliation.ts': { bringBackDelay: { firstSeconds: 5, maxSeconds: 3600 } },
+  // C22: 3 times.
+  'relay.ts': {
+    relay: {
+      queuedSeconds: 1,
+      runningSeconds: 5,
+      backoff: { firstSeconds: 2, maxSeconds: 16 },
+      failuresInARow: 3,
+      stuckSeconds: 30,
+      stuckTasks: 3,
+    },
+  },
+  // S 4.6, 4.8, 8 and C 4, 10.
+  'request-caps.ts': {
+    requestCaps: {
+      fileBytes: 104_857_600,
+      logBytes: 1_048_576,
+      folderCharacters: 256,
+      objectsListed: 1000,
+      objectsUpdated: 50,
+      objectsDeleted: 100,
+    },
+    accountCaps: { shares: 1000, leastFreeMemoryMb: 256 },
+    linkTerms: {
+      downloadSeconds: { least: 60, most: 86_400, usual: 3600 },
+      shareSeconds: { least: 60, most: 2_592_000, usual: 86_400 },
+      shareDownloads: { least: 1, most: 10_000 },
+      sharePasswordCharacters: { least: 8, most: 128 },
+      tokenSeconds: { least: 60, most: 3600, usual: 900 },
+      tokenUses: { least: 1, most: 100, usual: 1 },
+    },
+  },
+  // C 6: deliveries 7 days and 100, snapshots 30 days, restores 1 h. C 13: keys 24 h. U8: the newest 20 deployments.
+  'retention.ts': {
+    deploymentsAlwaysKept: 20,
+    kept: {
+      auditDays: 90,
+      deliveryDays: 7,
+      refusedDeliveries: 100,
+      idempotencyHours: 24,
+      idempotencyGivenUpMinutes: 5,
+      restoreSeconds: 3600,
+      snapshotDays: 30,
+      failedSnapshotDays: 1,
+      planEndDays: 7,
+      downgradeDays: 30,
+      uploadDays: 7,
+      endedDays: 1,
+    },
+  },
+  // A3: every 1 s. E20: 10 s. S7: one a day.
+  'rounds.ts': {
+    roundSeconds: {
+      relay: 1,
+      hostWatch: 5,
+      routes: 10,
+      firewall: 10,
+      mail: 10,
+      planEnds: 15,
+      sweep: 60,
+      schedules: 60,
+    },
+    automaticSnapshotSeconds: 86_400,
+  },
+  'seal.ts': { firstKeyId: 1 },
+  'sessions.ts': { sessionSkewSeconds: 60 },
+  'share-visits.ts': { visitSeconds: 86_400 },
+  // I1: 10 minutes. J1: 15 mails.
+  'sign-in-mails.ts': { signInSeconds: 600, signInMails: { ofOneNetwork: 5, fresh: 5, most: 15 } },
+  // I1: 5 tries. C 3: browser sign-in, downgrade.
+  'sign-in-terms.ts': {
+    signInTerms: { attempts: 5, sessionSeconds: 3600, sessionDays: 30 },
+    authorizationTerms: { seconds: 600, intervalSeconds: 10, attempts: 5, graceSeconds: 60, keys: 5, keyDays: 90 },
+    downgradeTerms: { seconds: 600, attempts: 20 },
+  },
+  // S6, C 6: 30 days.
+  'snapshot-links.ts': { linkSeconds: 2_592_000 },
+  // A61: 7 days.
+  'strays.ts': { strayTerms: { keptDays: 7, atOnce: 3, shareAtOnce: 0.1 } },
+  // N6: a week and a day.
+  'suspension.ts': { endNotices: [604_800, 86_400] },
+  // C 10: pins of 2 KB.
+  'upload-tokens.ts': { pinsBytes: 2048 },
+  // S 2.3: 24 characters.
+  'usernames.ts': { usernameLength: 24 },
+  // C 4, V1.
+  'variables.ts': { variableLimits: { most: 256, nameCharacters: 1024, valueCharacters: 4096 } },
+  // C 6.
+  'webhooks/replies.ts': {
+    malformedReply: { status: 400 },
+    unavailableReply: { status: 503 },
+    unknownReply: { status: 404 },
+  },
+}
