@@ -44,6 +44,7 @@ export async function moveFile(files: FilesOf, path: string, to: string): Promis
       if (await target.stat(name)) throw new ApiError('RENAME_FAILED', 'There is something of the new name already.')
       await rename(from.at(oldName), target.at(name))
       await target.handle.sync()
+      await from.handle.sync()
     } catch (error) {
       failing('RENAME_FAILED')(error)
     } finally {
@@ -56,7 +57,9 @@ export async function moveFile(files: FilesOf, path: string, to: string): Promis
 export async function removeFile(files: FilesOf, path: string): Promise<void> {
   await inFolder(files.volume, path, async (folder, name) => {
     await demandMovable(files, path, folder, name, 'DELETE_FAILED')
-    await throwAway(files.volume, folder, name).catch(failing('DELETE_FAILED'))
+    await throwAway(files.volume, folder, name)
+      .then(() => folder.handle.sync())
+      .catch(failing('DELETE_FAILED'))
   }).catch(missing)
 }
 

@@ -110,6 +110,8 @@ export function appHostActivities(host: AppHostOptions) {
       const names = host.traits.configNames
       const where = { volume, app, owner: ownerOf(release), configNames: names, signal: cancellationSignal() }
       const prepared = await planInstall({ ...release, ...configured }, where)
+      // Whoever reads the marker after a power cut finds all that it speaks for.
+      await volumes.flush(release.appId)
       await writePrepared(folders, { ...prepared, deploymentId: release.deploymentId })
       return { needsInstall: prepared.install !== null }
     },
@@ -122,20 +124,26 @@ export function appHostActivities(host: AppHostOptions) {
       if (!prepared?.install) return
       await building(release)
       await installRelease(host, release, folders, prepared.install, cancellationSignal())
+      await volumes.flush(release.appId)
     },
 
     /** Puts the files of a release where the application finds them, with a journal that `restoreFiles` goes back by. */
     async placeFiles(asked: StepOf): Promise<void> {
       const { release, files } = await turn('placeFiles', asked, async step => {
         const release = step.brought()
-        return { release, files: await placement.place(placeOf(release)) }
+        const files = await placement.place(placeOf(release))
+        await volumes.flush(release.appId)
+        return { release, files }
       })
       await reached(release, { state: 'commit', files })
     },
 
     /** Puts back what `placeFiles` replaced. Nothing placed is success. */
     async restoreFiles(asked: StepOf): Promise<void> {
-      await turn('restoreFiles', asked, step => placement.restore(placeOf(step.brought())))
+      await turn('restoreFiles', asked, async step => {
+        await placement.restore(placeOf(step.brought()))
+        await volumes.flush(step.appId)
+      })
     },
 
     /** Throws away what is only needed to go back, once the release serves. */

@@ -1,5 +1,6 @@
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { syncFolder } from '../lib/sync-folder.ts'
 import { mailsKeptDays } from '../policy/mail/delivery.ts'
 import { mailMessage } from './mail-message.ts'
 import type { Mailer } from './mailer.ts'
@@ -11,7 +12,7 @@ export function folderMailer(folder: string): Mailer {
       const message = mailMessage(mail)
       const path = join(folder, `${stamp(mail.date)}-${mail.id}.eml`)
       const temporary = `${path}.new`
-      await mkdir(folder, { recursive: true, mode: 0o700 })
+      const made = await mkdir(folder, { recursive: true, mode: 0o700 })
       signal.throwIfAborted()
       try {
         const file = await open(temporary, 'w', 0o600)
@@ -22,6 +23,9 @@ export function folderMailer(folder: string): Mailer {
           await file.close()
         }
         await rename(temporary, path)
+        // Sent means that its row goes: from here on the file is all there is of it.
+        await syncFolder(folder)
+        if (made) await syncFolder(dirname(made))
         await removeOld(folder)
       } catch (error) {
         await rm(temporary, { force: true })

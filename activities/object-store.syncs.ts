@@ -1,4 +1,4 @@
-import { open } from 'node:fs/promises'
+import { syncFolder } from '../lib/sync-folder.ts'
 
 /** Makes what was done in a folder last. Whoever waits for one folder at the same time shares one sync, which begins after all of them came. */
 export type SyncFolder = (path: string) => Promise<void>
@@ -22,9 +22,4 @@ export function sharedFolderSync(sync: SyncFolder = syncFolder): SyncFolder {
     next.set(path, turn)
     return turn
   }
-}
-
-async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, 'r')
-  await folder.sync().finally(() => folder.close())
 }

@@ -66,9 +66,9 @@ export async function isPreparedFor(
   return (await Promise.all(begun)).includes(true)
 }
 
-/** The marker is renamed into place: a torn one is never read. */
+/** The marker is renamed into place: a torn one is never read, also after a power cut. */
 export async function writePrepared(folders: ReleaseFolders, prepared: Prepared): Promise<void> {
-  await writeFile(`${folders.marker}.new`, JSON.stringify(prepared))
+  await writeFile(`${folders.marker}.new`, JSON.stringify(prepared), { flush: true })
   await rename(`${folders.marker}.new`, folders.marker)
 }
 

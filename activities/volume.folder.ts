@@ -32,6 +32,7 @@ export function folderVolumes(root: string): Volumes {
       await removeVolume(path(appId))
       await removeVolume(aside(appId))
     },
+    flush: appId => flushVolume(path(appId)),
     async remountAll() {
       for (const appId of await this.list()) await keepToItself(path(appId)).catch(() => {}) // one that is half made
     },
@@ -74,6 +75,11 @@ export async function keepToItself(folder: string): Promise<void> {
   const { uid } = await lstat(`${folder}/files`)
   await chown(folder, 0, uid)
   await chmod(folder, 0o710)
+}
+
+/** Of the file system that a folder lies on, everything; Node has no call for it. */
+export async function flushVolume(folder: string): Promise<void> {
+  await runProcess('sync', ['-f', folder], { env: systemEnvironment })
 }
 
 /** The folder of all volumes: walked through by everybody, listed by the host only. */

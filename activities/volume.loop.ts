@@ -1,7 +1,9 @@
 import { access, mkdir, open, readdir, readFile, rename, rm, rmdir, stat, statfs } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { runProcess, systemEnvironment } from '../lib/child-process.ts'
+import { syncFolder } from '../lib/sync-folder.ts'
 import { NoSpaceLeft } from './container-host.ts'
-import { checkedId, demandSpace, keepToItself, layOut, makeRoot, moveUnless } from './volume.folder.ts'
+import { checkedId, demandSpace, flushVolume, keepToItself, layOut, makeRoot, moveUnless } from './volume.folder.ts'
 import { VolumeLost, type Volumes } from './volume.ts'
 
 const suffix = '.ext4'
@@ -88,6 +90,8 @@ export function loopVolumes(root: string): Volumes {
       for (const appId of await list()) await unmount(path(appId))
     },
 
+    flush: appId => flushVolume(path(appId)),
+
     async remountAll() {
       // One volume that cannot be mounted must not keep the others down.
       const failures: unknown[] = []
@@ -122,6 +126,7 @@ async function makeImage(image: string, sizeMb: number): Promise<void> {
   const extended = 'lazy_itable_init=1,lazy_journal_init=1,nodiscard'
   await command('mkfs.ext4', ['-q', '-F', '-m', '0', '-i', '8192', '-E', extended, draft])
   await rename(draft, image)
+  await syncFolder(dirname(image))
 }
 
 /**

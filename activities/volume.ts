@@ -33,6 +33,8 @@ export interface Volumes {
   bringBack(appId: string): Promise<void>
   /** Unmounts and deletes everything, also what was set aside; missing is success. */
   remove(appId: string): Promise<void>
+  /** Resolves once everything that was written into it so far outlasts a power cut. */
+  flush(appId: string): Promise<void>
   /** Mounts again what a reboot unmounted. */
   remountAll(): Promise<void>
   /** Unmounts everything that no container holds, so that the data folder can be moved or removed; the data stays. */

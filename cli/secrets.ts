@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { syncFolderNow } from '../lib/sync-folder.ts'
 import type { KeptValues } from '../policy/outside-secrets.ts'
 
 /** What an installation must never lose and never show: one file of mode 0600 in the data folder. */
@@ -50,11 +51,12 @@ export function secretsForStart(dataDir: string): Secrets & Required<Pick<Secret
   return whole
 }
 
-/** Replaces the file as a whole, durable before it is named. */
+/** Replaces the file as a whole; it outlasts a power cut once this returns, so that nothing is made with secrets that are lost. */
 export function saveSecrets(dataDir: string, secrets: Secrets): void {
   const path = join(dataDir, fileName)
   writeFileSync(`${path}.new`, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600, flush: true })
   renameSync(`${path}.new`, path)
+  syncFolderNow(dataDir)
 }
 
 /** Values that rotations brought of outside systems; none where there are no secrets, as on a further host. */

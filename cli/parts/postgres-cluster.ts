@@ -12,6 +12,7 @@ import {
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { runProcess } from '../../lib/child-process.ts'
+import { syncFolderNow } from '../../lib/sync-folder.ts'
 import type { Say } from '../terminal.ts'
 import { reachableByOthers } from './reach.ts'
 import { MissingPart } from './system-packages.ts'
@@ -93,6 +94,7 @@ export async function createCluster({ folder, binaries, user, password }: Cluste
   })
   rmSync(folder, { recursive: true, force: true })
   renameSync(half, folder)
+  syncFolderNow(dirname(folder))
   rmSync(parent, { recursive: true, force: true })
 }
 

@@ -15,6 +15,7 @@ import { loadApp, recordStarted } from '../../db/apps.ts'
 import { open as openDeployment } from '../../db/deployments.ts'
 import { claimNextFor } from '../../db/operation-claims.ts'
 import { enqueue, finish, type OperationKind } from '../../db/operations.ts'
+import { draw } from '../../db/segments.ts'
 import { claimLost } from '../../policy/claims.ts'
 import { ownAddress } from '../../policy/own-address.ts'
 import { defaultPlans } from '../../policy/plans.ts'
@@ -137,6 +138,32 @@ test.serial(
     t.is(await readPrepared(folders), null)
   },
 )
+
+test.serial('what a release brings, places and takes back is flushed to its disk before anything says so', async t => {
+  const { db, step, release, calls } = await scene('deploy', 'h1', {
+    store: { open: async () => ({ close: async () => {} }) } as never,
+    archives: { unpack: async () => {} } as never,
+    volumes: {
+      path: (appId: string) => `${folder}/${appId}`,
+      ensure: async () => {},
+      async flush() {
+        calls.push(`flushed ${(await readPrepared(folders)) ? 'after' : 'before'} the marker`)
+      },
+    } as never,
+  })
+  const folders = releaseFolders(`${folder}/${release.appId}`, release.number)
+  await mkdir(`${folder}/${release.appId}/releases`, { recursive: true })
+  await db('deployments')
+    .where({ id: release.deploymentId })
+    .update({ segment_id: await draw(db) })
+  await step(({ prepareRelease }) => prepareRelease(release))
+  t.truthy(await readPrepared(folders))
+  t.is(calls.at(-1), 'flushed before the marker')
+  await step(({ placeFiles }) => placeFiles(release))
+  t.deepEqual(calls.slice(-2), ['placement.place', 'flushed after the marker'])
+  await step(({ restoreFiles }) => restoreFiles(release))
+  t.deepEqual(calls.slice(-2), ['placement.restore', 'flushed after the marker'])
+})
 
 test('an application of another host, another release, and a step that its operation does not have are refused', async t => {
   const { calls, step, release, before } = await scene('deploy')

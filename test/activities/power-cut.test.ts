@@ -1,0 +1,159 @@
+import { randomBytes } from 'node:crypto'
+import { mkdir, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import test from 'ava'
+import { moveFile, removeFile, writeFile as writeAppFile } from '../../activities/app-file-changes.ts'
+import { folderMailer } from '../../activities/mailer.folder.ts'
+import { filesystemStore } from '../../activities/object-store.filesystem.ts'
+import { segmentPath } from '../../activities/object-store.meter.ts'
+import { Journal } from '../../activities/placement.journal.ts'
+import { Tree } from '../../activities/placement.tree.ts'
+import { folderVolumes } from '../../activities/volume.folder.ts'
+import { loopVolumes } from '../../activities/volume.loop.ts'
+import { openSecrets, saveSecrets } from '../../cli/secrets.ts'
+import { newId } from '../../policy/ids.ts'
+import { testDisk } from '../kit/disk.ts'
+
+const started = testDisk(256)
+
+/** What is done and said to be done, and then the power is gone: the disk as it comes back. */
+async function afterCut(work: (folder: string) => Promise<unknown>, before?: (folder: string) => Promise<unknown>) {
+  const disk = await started
+  const folder = join(disk.folder, newId())
+  await mkdir(folder, { mode: 0o711 })
+  await before?.(folder)
+  await disk.settle()
+  await work(folder)
+  const copy = await disk.cut()
+  return join(await disk.look(copy), folder.slice(disk.folder.length))
+}
+
+const text = (path: string) => readFile(path, 'utf8').catch(error => error.code as string)
+const body = randomBytes(300_000)
+
+test.serial(
+  'the disk of these tests forgets what nobody synced: content, names, and new names of synced files',
+  async t => {
+    const left = await afterCut(
+      async folder => {
+        await writeFile(`${folder}/content`, 'new')
+        await writeFile(`${folder}/named`, 'new')
+        await writeFile(`${folder}/moved.new`, 'new', { flush: true })
+        await writeFile(`${folder}/replaced.new`, 'new', { flush: true })
+        await rename(`${folder}/moved.new`, `${folder}/moved`)
+        await rename(`${folder}/replaced.new`, `${folder}/replaced`)
+      },
+      async folder => {
+        await writeFile(`${folder}/content`, 'old')
+        await writeFile(`${folder}/replaced`, 'old')
+      },
+    )
+    t.not(await text(`${left}/content`), 'new')
+    t.not(await text(`${left}/named`), 'new')
+    t.is(await text(`${left}/moved`), 'ENOENT')
+    t.is(await text(`${left}/replaced`), 'old')
+  },
+)
+
+test.serial('a body is there once its put has answered, also the second of a folder', async t => {
+  const put = (id: string) => async (folder: string) =>
+    (await filesystemStore(folder)).put(id, Readable.from([body], { objectMode: false }))
+  const first = newId()
+  t.true(body.equals(await readFile(join(await afterCut(put(first)), segmentPath(first)))))
+  const second = `${first.slice(0, 4)}${newId().slice(4)}`
+  const left = await afterCut(put(second), put(first))
+  t.true(body.equals(await readFile(join(left, segmentPath(second)))))
+})
+
+const volumeOf = async (folder: string) => {
+  await mkdir(`${folder}/files/deep`, { recursive: true })
+  await mkdir(`${folder}/trash`)
+  await writeFile(`${folder}/files/old`, 'old')
+  await writeFile(`${folder}/files/deep/old`, 'old')
+}
+
+test.serial(
+  'a file of an application is written, replaced, moved and removed for good once that has answered',
+  async t => {
+    const change = (work: (files: { volume: string; hiding: null }) => Promise<unknown>) =>
+      afterCut(volume => work({ volume, hiding: null }), volumeOf)
+    const bytes = Buffer.from('new')
+    t.is(await text(`${await change(files => writeAppFile(files, 'a/b/c', bytes))}/files/a/b/c`), 'new')
+    t.is(await text(`${await change(files => writeAppFile(files, 'old', bytes))}/files/old`), 'new')
+    const moved = await change(files => moveFile(files, 'deep/old', 'further/new'))
+    t.is(await text(`${moved}/files/further/new`), 'old')
+    t.is(await text(`${moved}/files/deep/old`), 'ENOENT')
+    t.is(await text(`${await change(files => removeFile(files, 'deep/old'))}/files/deep/old`), 'ENOENT')
+  },
+)
+
+test.serial('what a release is about to change is written down before it is changed', async t => {
+  const left = await afterCut(
+    async folder => {
+      const journal = new Journal(new Tree(folder))
+      journal.intend([['put', 'index.js']])
+      journal.close()
+    },
+    async folder => writeFile(`${folder}/journal`, ''),
+  )
+  t.deepEqual(new Journal(new Tree(left)).changes, [['put', 'index.js']])
+})
+
+const mail = {
+  id: newId(),
+  language: 'en',
+  date: new Date('2100-01-01'),
+  from: { name: 'Berth', address: 'berth@example.org' },
+  to: 'ana@example.org',
+  subject: 'A code',
+  text: 'It is ABC',
+}
+
+test.serial('a mail lies in its folder once it counts as sent, also the first', async t => {
+  const send = async (folder: string) => folderMailer(`${folder}/mail`).send(mail, new AbortController().signal)
+  const left = await afterCut(send)
+  const name = `2100-01-01T000000.000Z-${mail.id}.eml`
+  t.regex(await text(`${left}/mail/${name}`), /It is ABC/)
+})
+
+for (const [kind, open] of [
+  ['folders', folderVolumes],
+  ['loop mounts', loopVolumes],
+] as const) {
+  test.serial(`${kind}: a volume and what was flushed in it are there`, async t => {
+    const disk = await started
+    const root = join(disk.folder, newId())
+    await mkdir(root, { mode: 0o711 })
+    const volumes = open(root)
+    await volumes.ensure('app', 16, 10_001)
+    const source = `${volumes.path('app')}/files`
+    await mkdir(`${source}/deep`)
+    await writeFile(`${source}/deep/index.js`, body)
+    await volumes.flush('app')
+    const copy = await disk.cut()
+    await volumes.unmountAll()
+    const again = open(join(await disk.look(copy), root.slice(disk.folder.length)))
+    await again.ensure('app', 16, 10_001, 'before')
+    t.true(body.equals(await readFile(`${again.path('app')}/files/deep/index.js`)))
+    await again.unmountAll()
+    await volumes.remove('app')
+  })
+}
+
+test.serial('a volume that was made is there, before anything was written into it', async t => {
+  const left = await afterCut(folder => loopVolumes(folder).ensure('app', 16, 10_001))
+  t.is((await stat(`${left}/images/app.ext4`)).size, 16 * 1024 * 1024)
+  const disk = await started
+  for (const name of await readdir(disk.folder)) await loopVolumes(join(disk.folder, name)).unmountAll()
+})
+
+test.serial('the secrets of an installation are there before anything is made with them', async t => {
+  const left = await afterCut(async folder => void openSecrets(folder))
+  t.regex(await text(`${left}/secrets.json`), /masterKey/)
+  const changed = await afterCut(
+    async folder => saveSecrets(folder, { ...openSecrets(folder), userId: 'ana' }),
+    async folder => void openSecrets(folder),
+  )
+  t.is(openSecrets(changed).userId, 'ana')
+})

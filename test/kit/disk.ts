@@ -1,0 +1,104 @@
+import { execFile } from 'node:child_process'
+import { chmod, mkdir, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import test from 'ava'
+
+const run = promisify(execFile)
+
+/** A file system of a test's own, of which a power cut keeps no more than what was synced. Needs root. */
+export interface Disk {
+  /** Where it is mounted; the same after `loseSince`. */
+  folder: string
+  /** Writes everything out, so that what comes next is alone. */
+  settle(): Promise<void>
+  /**
+   * What a power cut at this moment leaves: a copy of the backing file, taken as it is, in which data that the file system has not
+   * written yet is missing. Resolves to the path of the copy. Nothing may write meanwhile for longer than some seconds.
+   */
+  cut(): Promise<string>
+  /** The copy mounted at a place of its own until the next look, for reading. */
+  look(copy: string): Promise<string>
+  /** Puts the copy in the disk's place. Nobody may have anything open there. */
+  restart(copy: string): Promise<void>
+}
+
+/**
+ * A file system keeps more through a power cut than it has to: it writes by itself after some seconds, and a sync of one file takes
+ * others along. These options leave as little of that as ext4 lets one choose.
+ */
+const options = 'loop,noatime,noinit_itable,data=writeback,noauto_da_alloc,commit=600'
+
+/** Call it once at the top level of a test file; the disk is taken away after the file. */
+export function testDisk(megabytes: number): Promise<Disk> {
+  const opened = open(megabytes)
+  test.serial.after.always('take the disk away', async () => {
+    await (await opened).remove()
+  })
+  return opened
+}
+
+async function open(megabytes: number): Promise<Disk & { remove(): Promise<void> }> {
+  const base = await mkdtemp(join(tmpdir(), 'berth-disk-'))
+  const [folder, place] = [join(base, 'disk'), join(base, 'after')]
+  let image = join(base, 'disk.0')
+  let copies = 0
+  await chmod(base, 0o711)
+  for (const path of [folder, place]) await mkdir(path)
+  await writeFile(image, '')
+  await truncate(image, megabytes * 1024 * 1024)
+  await run('mkfs.ext4', ['-q', '-F', '-m', '0', '-E', 'lazy_itable_init=1,lazy_journal_init=1,nodiscard', image])
+  const mount = () => run('mount', ['-t', 'ext4', '-o', options, image, folder])
+  await mount()
+  await chmod(folder, 0o711)
+  await run('sync', ['-f', folder])
+  const device = async () => (await run('findmnt', ['-n', '-o', 'SOURCE', folder])).stdout.trim().replace('/dev/', '')
+
+  return {
+    folder,
+    settle: async () => void (await run('sync', ['-f', folder])),
+    async cut() {
+      const copy = join(base, `disk.${++copies}`)
+      const name = await device()
+      for (let tries = 0; tries < 100; tries++) {
+        const before = await written(name)
+        await run('cp', ['--sparse=always', image, copy])
+        const after = await written(name)
+        // Written to in between, it would be of no moment at all.
+        if (before.underWay === 0 && before.count === after.count && after.underWay === 0) return copy
+        await sleep(50)
+      }
+      throw new Error(`${folder} is written to without a pause.`)
+    },
+    async look(copy) {
+      await unmounted(place)
+      await run('mount', ['-t', 'ext4', '-o', 'loop,noatime', copy, place])
+      return place
+    },
+    async restart(copy) {
+      await unmounted(folder)
+      await rm(image)
+      image = copy
+      await mount()
+    },
+    async remove() {
+      for (const path of [place, folder]) await unmounted(path)
+      await rm(base, { recursive: true, force: true })
+    },
+  }
+}
+
+/** What the kernel counts of a block device: writes that were finished, and those that are under way. */
+async function written(device: string): Promise<{ count: string; underWay: number }> {
+  const numbers = (await readFile(`/sys/block/${device}/stat`, 'utf8')).trim().split(/\s+/)
+  return { count: `${numbers[4]} ${numbers[6]}`, underWay: Number(numbers[8]) }
+}
+
+/** What is mounted below goes first; a process that still stands there only delays it. */
+async function unmounted(folder: string): Promise<void> {
+  const places = (await readFile('/proc/self/mounts', 'utf8')).split('\n').map(line => line.split(' ')[1] ?? '')
+  for (const place of places.filter(name => name === folder || name.startsWith(`${folder}/`)).reverse())
+    await run('umount', [place]).catch(() => run('umount', ['--lazy', place]))
+}
