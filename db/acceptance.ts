@@ -1,6 +1,7 @@
 import { type Db, isMine, transaction } from './database.ts'
 import { lockForDeploy, settleDeploy } from './deploys.ts'
-import { announce } from './operations.ts'
+import { announce, expireQueued } from './operations.ts'
+import { lockForDeletion, takeBack } from './passing-states.ts'
 import * as segments from './segments.ts'
 import { removeSnapshots } from './snapshots.ts'
 import { statement } from './statement.ts'
@@ -38,7 +39,10 @@ export async function confirmPush(db: Db, appId: string, operationId: string): P
  */
 export async function undo(db: Db, operationId: string): Promise<boolean> {
   return transaction(db, async trx => {
-    const operation = await trx('operations').where({ id: operationId, state: 'accepting' }).forUpdate().first()
+    const mine = () => trx('operations').where({ id: operationId, state: 'accepting' })
+    const stored = await mine().first('kind', 'target_id')
+    if (stored) await lockForDeletion(trx, stored)
+    const operation = await mine().forUpdate().first()
     if (!operation) return false
     const made: { id: string; segment_id: string | null }[] = await trx('deployments')
       .where({ operation_id: operationId })
@@ -51,6 +55,7 @@ export async function undo(db: Db, operationId: string): Promise<boolean> {
     await trx('idempotency_keys').where({ operation_id: operationId }).delete()
     if (operation.kind === 'create') await trx('apps').where({ id: operation.target_id, accepting: true }).delete()
     await trx('operations').where({ id: operationId }).delete()
+    await takeBack(trx, operation)
     return true
   })
 }
@@ -60,20 +65,17 @@ export async function undo(db: Db, operationId: string): Promise<boolean> {
  * One process does it at a time. Resolves to how many were undone.
  */
 export async function undoForgotten(db: Db, seconds: number): Promise<number> {
-  const forgotten: string[] = await db.transaction(async trx => {
-    if (!(await isMine(trx, 'acceptance'))) return []
-    const { rows } = await trx.raw(
-      `update operations set state = 'expired', code = 'ACTION_FAILED', finished_at = now()
-        where state = 'queued' and claim_before < now() returning id`,
-    )
-    for (const { id } of rows) await announce(trx, id)
-    return trx('operations')
+  const { late, forgotten }: Record<'late' | 'forgotten', string[]> = await db.transaction(async trx => {
+    if (!(await isMine(trx, 'acceptance'))) return { late: [], forgotten: [] }
+    const late = trx('operations').where({ state: 'queued' }).whereRaw('claim_before < now()')
+    const forgotten = trx('operations')
       .where({ state: 'accepting' })
       .whereRaw('created_at < now() - make_interval(secs => ?)', [seconds])
       .orderBy('created_at')
       .limit(500)
-      .pluck('id')
+    return { late: await late.pluck('id'), forgotten: await forgotten.pluck('id') }
   })
+  for (const id of late) if (await expireQueued(db, id)) await announce(db, id)
   let undone = 0
   for (const id of forgotten) if (await undo(db, id)) undone++
   return undone

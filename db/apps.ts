@@ -24,7 +24,10 @@ export interface AppRow {
   autorestart: boolean
   host_id: string
   uid: number
+  /** `deleted` from a deletion's first moment until it has failed. */
   desired_state: 'running' | 'stopped' | 'deleted'
+  /** What is wanted if the deletion fails; null while there is none. */
+  desired_if_kept: 'running' | 'stopped' | null
   status: AppStatus
   release: number
   next_release: number
@@ -49,7 +52,7 @@ export interface AppRow {
 
 /** Columns by name: a prepared statement over `*` would break while a migration adds one. */
 export const appColumns = `id, owner_id, name, description, language, version, runtime_version, ram_mb, cpu, subdomain, custom_domain,
-  main, start_command, runtime_key, autorestart, host_id, uid, desired_state, status, release, next_release, container_id, host_port,
+  main, start_command, runtime_key, autorestart, host_id, uid, desired_state, desired_if_kept, status, release, next_release, container_id, host_port,
   host_address, started_at, boot_id, exit_code, exit_oom, exit_at, last_autorestart_at, last_stats, variables_version, variables_running,
   provisioned_at, created_at`
 
@@ -112,8 +115,15 @@ export async function recordStatus(db: Db, id: string, status: AppStatus): Promi
   await db('apps').where({ id }).whereNot('status', 'deleting').update({ status })
 }
 
+/** While a deletion waits, this is only what is wanted if it fails. */
 export async function recordDesired(db: Db, id: string, desired: 'running' | 'stopped'): Promise<void> {
-  await db('apps').where({ id }).whereNot('desired_state', 'deleted').update({ desired_state: desired })
+  const deleted = `desired_state = 'deleted'`
+  await db('apps')
+    .where({ id })
+    .update({
+      desired_state: db.raw(`case when ${deleted} then desired_state else ? end`, [desired]),
+      desired_if_kept: db.raw(`case when ${deleted} then ? end`, [desired]),
+    })
 }
 
 export interface Started {
@@ -184,7 +194,7 @@ export interface Exit {
  */
 export async function recordExit(db: Db, seen: AppRow, exit: Exit): Promise<boolean> {
   const changed = await db('apps')
-    .where({ id: seen.id, container_id: seen.container_id, started_at: seen.started_at, status: 'running' })
+    .where({ id: seen.id, container_id: seen.container_id, started_at: seen.started_at, status: seen.status })
     .update(ended(exit))
   if (changed) await announce(db, seen.id)
   return changed === 1

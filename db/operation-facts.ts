@@ -18,6 +18,7 @@ export interface AppFacts {
   start: string | null
   subdomain: string | null
   status: AppStatus
+  /** Apart from a deletion that waits or runs. */
   desired: 'running' | 'stopped' | 'deleted'
   /** The release that serves; 0 = none yet. */
   release: number
@@ -68,7 +69,7 @@ const facts = statement<OperationFacts>(
           case when a.id is not null then json_build_object(
             'hostId', a.host_id, 'hostAddress', h.address, 'uid', a.uid, 'ramMb', a.ram_mb, 'cpus', a.cpu,
             'language', a.language, 'runtimeVersion', a.runtime_version, 'main', a.main, 'start', a.start_command,
-            'subdomain', a.subdomain, 'status', a.status, 'desired', a.desired_state, 'release', a.release,
+            'subdomain', a.subdomain, 'status', a.status, 'desired', coalesce(a.desired_if_kept, a.desired_state), 'release', a.release,
             'hostPort', a.host_port) end as app,
           case when d.id is not null then json_build_object(
             'id', d.id, 'release', d.release, 'config', d.config, 'path', d.path, 'restart', d.restart,

@@ -3,6 +3,7 @@ import { newId } from '../policy/ids.ts'
 import { storable } from '../policy/storable-text.ts'
 import { type Db, transaction } from './database.ts'
 import { besides, type OperationKind, type OperationRow } from './operation-kinds.ts'
+import { lockForDeletion, takeBack, wantDeleted } from './passing-states.ts'
 
 export {
   changingVersions,
@@ -50,12 +51,14 @@ const fromNow = (db: Db, ms: number | undefined) =>
 
 /**
  * Queues a deletion, unless a restore waits or runs (specification 4.2). Both are written under the application's row, so that
- * no race lets both in. Throws RESTORE_IN_PROGRESS.
+ * no race lets both in. The application is wanted deleted until it is gone, or the deletion has failed. Throws RESTORE_IN_PROGRESS.
  */
 export async function enqueueDeletion(db: Db, operation: NewOperation): Promise<{ id: string }> {
   return transaction(db, async trx => {
-    await trx('apps').where({ id: operation.targetId }).forUpdate().first('id')
-    if (await restoring(trx, operation.targetId)) throw new ApiError('RESTORE_IN_PROGRESS')
+    const { targetId, kind } = operation
+    await lockForDeletion(trx, { kind, target_id: targetId })
+    if (await restoring(trx, targetId)) throw new ApiError('RESTORE_IN_PROGRESS')
+    await wantDeleted(trx, targetId)
     return enqueue(trx, operation)
   })
 }
@@ -79,10 +82,16 @@ export async function find(db: Db, id: string): Promise<OperationRow | undefined
 
 /** Compare-and-set queued -> expired: true means that it can never run any more. */
 export async function expireQueued(db: Db, id: string): Promise<boolean> {
-  const changed = await db('operations')
-    .where({ id, state: 'queued' })
-    .update({ state: 'expired', code: 'ACTION_FAILED', finished_at: db.fn.now() })
-  return changed === 1
+  return transaction(db, async trx => {
+    const operation = await find(trx, id)
+    if (operation?.state !== 'queued') return false
+    await lockForDeletion(trx, operation)
+    const changed = await trx('operations')
+      .where({ id, state: 'queued' })
+      .update({ state: 'expired', code: 'ACTION_FAILED', finished_at: trx.fn.now() })
+    if (changed) await takeBack(trx, operation)
+    return changed === 1
+  })
 }
 
 /**
@@ -150,17 +159,19 @@ export interface Outcome {
   message?: string
 }
 
-/** Records the end once and tells who waits for it. A second call changes nothing. */
-export async function finish(db: Db, id: string, outcome: Outcome): Promise<void> {
-  await db('operations')
+/** Records the end once, in the caller's transaction, and tells who waits for it. A second call changes nothing. */
+export async function finish(trx: Db, id: string, outcome: Outcome): Promise<void> {
+  const [ended] = await trx('operations')
     .where({ id, state: 'running' })
     .update({
       state: outcome.state,
       code: outcome.code ?? null,
       message: outcome.message === undefined ? null : storable(outcome.message),
-      finished_at: db.fn.now(),
+      finished_at: trx.fn.now(),
     })
-  await announce(db, id)
+    .returning(['kind', 'target_id'])
+  if (ended && outcome.state !== 'success') await takeBack(trx, ended)
+  await announce(trx, id)
 }
 
 /** Ends everything that still waits for a target that is gone: a deletion got its wish, the others have lost their target. */

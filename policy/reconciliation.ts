@@ -30,6 +30,7 @@ export function verdict(
     const known = status === 'running' && hostPort === container.hostPort && !rebooted
     return known ? 'nothing' : 'record-start'
   }
+  if (status === 'starting') return 'record-exit' // what started it is over
   if (status !== 'running') return 'nothing'
   if (desired === 'running' && (rebooted || container === null)) return 'bring-back'
   return 'record-exit'

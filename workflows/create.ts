@@ -2,7 +2,7 @@ import { CancellationScope, patched } from '@temporalio/workflow'
 import type { Unhealthy } from '../activities/app-host.ts'
 import type { LaneOperation } from '../activities/release.ts'
 import { failureOf } from './failures.ts'
-import { type Host, records, removeRoute, switchRoute } from './lane-steps.ts'
+import { type Host, records, removeRoute, showStarting, switchRoute } from './lane-steps.ts'
 import { leftToKeeper } from './route-copy.ts'
 import { undoable } from './undo.ts'
 
@@ -19,6 +19,7 @@ export async function create(operation: LaneOperation, { build, command, patient
       }
       await build.placeFiles(release)
       undo(() => command.removeContainers(release))
+      if (patched('shown-while-starting')) await showStarting(operation)
       const started = await build.startRelease(release)
       const unhealthy = await build.passHealthGate(release, started)
       if (unhealthy) return keepStopped(operation, patched('stopped-in-time') ? patient : command, unhealthy)

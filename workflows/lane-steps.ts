@@ -45,6 +45,11 @@ export const records = inTurn(
   }),
 )
 
+/** The container of a release is about to start; the end of the operation says what became of it. */
+export function showStarting({ id, release: { appId } }: LaneOperation): Promise<void> {
+  return records.recordStatus(appId, 'starting', { operationId: id, words: 'starting the container' })
+}
+
 export const { switchRoute, removeRoute } = inTurn(
   proxyLocalActivities<EdgeActivities>({
     cancellationType,

@@ -2,14 +2,17 @@ import { ApplicationFailure, patched } from '@temporalio/workflow'
 import type { ContainerExit, LaneOperation } from '../activities/release.ts'
 import { commandSeconds } from '../policy/command-times.ts'
 import { failureOf } from './failures.ts'
-import { type Host, quickly, records } from './lane-steps.ts'
+import { type Host, quickly, records, showStarting } from './lane-steps.ts'
 import { leftToKeeper } from './route-copy.ts'
 
 /** The container of the release that serves runs again, and has its address. One that a failed start has left is taken over. */
 export async function start(operation: LaneOperation, host: Host): Promise<void> {
+  const { release, wasRunning } = operation
   const command = host.commandWithin(await secondsFor(operation))
-  const started = await command.startApp(operation.release, { mustStand: operation.wasRunning })
-  await quickly.switchRoute(operation.release, started).catch(leftToKeeper)
+  // What is taken to run keeps its address until it is known not to. A start that fails is shown as ended by its outcome.
+  if (patched('shown-while-starting') && !wasRunning) await showStarting(operation)
+  const started = await command.startApp(release, { mustStand: wasRunning })
+  await quickly.switchRoute(release, started).catch(leftToKeeper)
   await records.appStarted(operation, started)
 }
 
@@ -61,6 +64,8 @@ export async function restart(operation: LaneOperation, host: Host): Promise<voi
 export async function remove(operation: LaneOperation, host: Host): Promise<void> {
   const { release, id } = operation
   const command = host.commandWithin(await secondsFor(operation))
+  if (patched('shown-while-deleting'))
+    await records.recordStatus(release.appId, 'deleting', { operationId: id, words: 'removing the containers' })
   await command.removeContainers(release)
   await quickly.removeRoute(release).catch(leftToKeeper)
   const oneCommit = patched('deletion-is-one-commit')

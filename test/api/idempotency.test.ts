@@ -5,6 +5,7 @@ import { endpoints } from '../../api/app.ts'
 import { openApiDocument } from '../../api/openapi.ts'
 import { blobEndpoints } from '../../api/v1/endpoints.ts'
 import { transaction } from '../../db/database.ts'
+import { enqueueDeletion } from '../../db/operations.ts'
 import * as segments from '../../db/segments.ts'
 import { markGood, queueSnapshot } from '../../db/snapshots.ts'
 import { issueInvite } from '../../db/workspace-members.ts'
@@ -67,7 +68,7 @@ const creations: Record<string, (ana: TestUser) => Promise<Wish>> = {
       request: file(path, 'berth.app', Buffer.from(appConfig)),
       other: file(path, 'berth.app', Buffer.from(`${appConfig}\n`)),
       made: () => count('deployments', { app_id: id, trigger: 'upload', path: '' }),
-      refuse: () => api().db('apps').where({ id }).update({ desired_state: 'deleted' }),
+      refuse: () => enqueueDeletion(api().db, { targetId: id, kind: 'delete', ownerId: ana.id, actor: ana.id }),
     }
   },
   async 'apps.snapshots.create'(ana) {

@@ -223,7 +223,7 @@ test.serial('a failed push is tried again as the same commit, once, and never be
   const newer = await push('d'.repeat(40))
   await refused(t, retry(deploy.operationId), new RegExp(`Deployment ${newer.deploymentId} is newer`))
   t.truthy(await retry(deploy.operationId, true))
-  await db('apps').where({ id: app.id }).update({ desired_state: 'deleted' })
+  await operations.enqueueDeletion(db, { targetId: app.id, kind: 'delete', ownerId: app.owner_id, actor: app.owner_id })
   await operations.endQueued(db, app.id)
   await refused(t, retry(made!.operationId), /application is gone/)
 })

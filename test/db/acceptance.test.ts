@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { confirm, confirmPush, undo, undoForgotten } from '../../db/acceptance.ts'
-import { findApp, listApps, usedMemoryMb } from '../../db/apps.ts'
+import { findApp, listApps, loadApp, recordDesired, usedMemoryMb } from '../../db/apps.ts'
 import { transaction } from '../../db/database.ts'
 import { queueDeploy } from '../../db/deploys.ts'
 import { claim, keep, release } from '../../db/idempotency.ts'
-import { claimNext, enqueue, toEnd } from '../../db/operations.ts'
+import { claimNext, enqueue, enqueueDeletion, expireQueued, finish, toEnd } from '../../db/operations.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 
@@ -58,6 +59,50 @@ test.serial('a creation is seen once it is confirmed; undone, its memory, name a
   const other = await made(true)
   t.true(await confirm(db, other.operationId))
   t.is((await listApps(db, other.ownerId)).length, 1)
+})
+
+test.serial(
+  'an application is wanted deleted until the last of its deletions is given up, however that ends',
+  async t => {
+    const { db, app, ownerId } = await made()
+    const ask = async (terms: { claimWithinMs?: number; accepting?: boolean } = {}) =>
+      (await enqueueDeletion(db, { targetId: app.id, kind: 'delete', ownerId, actor: ownerId, ...terms })).id
+    const wanted = async () => (await loadApp(db, app.id))?.desired_state
+    const [undone, expired, late] = [await ask({ accepting: true }), await ask(), await ask({ claimWithinMs: 0 })]
+    t.is(await wanted(), 'deleted')
+    await recordDesired(db, app.id, 'stopped') // a stop that was under way
+    t.is(await wanted(), 'deleted')
+    t.true(await undo(db, undone))
+    t.true(await expireQueued(db, expired))
+    t.is(await wanted(), 'deleted', 'one waits still')
+    await undoForgotten(db, 60)
+    t.is((await db('operations').where({ id: late }).first()).state, 'expired')
+    t.is(await wanted(), 'stopped')
+
+    const failed = await ask()
+    t.is((await claimNext(db, app.id))?.id, failed)
+    await db('apps').where({ id: app.id }).update({ status: 'deleting', started_at: db.fn.now() })
+    t.is(await wanted(), 'deleted')
+    await transaction(db, trx => finish(trx, failed, { state: 'error', code: 'ACTION_FAILED' }))
+    t.like(await loadApp(db, app.id), { status: 'running', desired_state: 'stopped', desired_if_kept: null })
+  },
+)
+
+test.serial('two deletions that end at the same moment do not leave it to each other', async t => {
+  const { db, app, ownerId } = await made()
+  const ask = () => enqueueDeletion(db, { targetId: app.id, kind: 'delete', ownerId, actor: ownerId })
+  const [first, second] = [await ask(), await ask()]
+  const holder = await db.transaction()
+  t.teardown(async () => void (holder.isCompleted() || (await holder.rollback())))
+  await holder.raw('select 1 from apps where id = ? for update', [app.id])
+  let over = 0
+  const ends = [first, second].map(({ id }) => expireQueued(db, id).finally(() => over++))
+  const locked = `select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
+  while (over === 0 && (await db.raw(locked)).rows.length < 2) await sleep(10)
+  t.is(over, 0, 'both wait for the application')
+  await holder.commit()
+  t.deepEqual(await Promise.all(ends), [true, true])
+  t.is((await loadApp(db, app.id))?.desired_state, 'running')
 })
 
 test.serial('of two pushes of a branch the newer one wins, whichever is confirmed first', async t => {

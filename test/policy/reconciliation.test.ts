@@ -43,6 +43,14 @@ const table: [what: string, observed: Observation, circumstances: Circumstances,
     'bring-down',
   ],
   ['a deletion is never taken back', { ...running, desired: 'deleted' }, { ...calm, rebooted: true }, 'nothing'],
+  [
+    'a start that nobody is about any more has failed',
+    { ...ended, status: 'starting', container: null },
+    calm,
+    'record-exit',
+  ],
+  ['a start under way is not judged', { ...ended, status: 'starting' }, { ...calm, busy: true }, 'nothing'],
+  ['a start that got through is recorded', { ...running, status: 'starting' }, calm, 'record-start'],
   ['a creation under way is not judged', { ...running, status: 'created', container: null }, calm, 'nothing'],
 ]
 

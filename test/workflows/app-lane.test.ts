@@ -17,6 +17,13 @@ import { portOf } from './ports.ts'
 const behaviour = new Map<string, string>()
 const does = (release: Release, what: string) => behaviour.get(release.appId) === what
 const busy = new Map<string, number>()
+/** What the row of an application said at each of these steps. */
+const shown = new Map<string, string[]>()
+async function note({ appId }: Release, step: string) {
+  const { db } = await kit
+  const row = await loadApp(db, appId)
+  shown.set(appId, [...(shown.get(appId) ?? []), `${step}: ${row?.status}, ${row?.desired_state}`])
+}
 /** Lets a host that stands still with an application go on. */
 const wakes = new Map<string, () => void>()
 
@@ -34,10 +41,17 @@ const kit = laneKit({
     throw refusal('BUILD_FAILED', 'Installing the dependencies ended with exit code 1: no such package')
   },
   async passHealthGate(release) {
+    await note(release, 'gate')
     if (!does(release, 'crashes')) return null
     return { reason: 'ended', exit: { containerId: 'c9', code: 137, oom: true, at: new Date().toISOString() } }
   },
+  async removeContainers(release) {
+    await note(release, 'removal')
+    if (does(release, 'cannot be removed')) throw refusal('ACTION_FAILED', 'the engine is away')
+  },
   async startApp(release, { mustStand }) {
+    await note(release, 'start')
+    if (does(release, 'cannot be started')) throw refusal('ACTION_FAILED', 'the engine is away')
     if (does(release, 'stands still')) {
       behaviour.set(release.appId, 'goes on elsewhere')
       await new Promise<void>(resolve => {
@@ -176,6 +190,48 @@ test('a container that a failed start has left is taken over; one that is known 
   t.is((await run.command(app, 'start')).state, 'success')
   t.like(await loadApp(db, app.id), { status: 'running', desired_state: 'running' })
   t.is((await run.command(app, 'start')).code, 'CONTAINER_ALREADY_STARTED')
+})
+
+test('a start and a deletion show while they go on; one that fails gives back what was shown and wanted', async t => {
+  const { db, make, run, lanes } = await kit
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  const since = () => shown.get(app.id)?.splice(0)
+  const remove = async () => {
+    const wish = { targetId: app.id, kind: 'delete', ownerId: user.id, actor: user.id } as const
+    const { id } = await operations.enqueueDeletion(db, wish)
+    t.is((await loadApp(db, app.id))?.desired_state, 'deleted', 'from its first moment')
+    await lanes.wake(app.id, user.id)
+    return run.ended(id)
+  }
+  await lanes.wake(app.id, user.id)
+  await run.ended(operationId)
+  t.deepEqual(since(), ['gate: starting, running'])
+
+  behaviour.set(app.id, 'cannot be removed')
+  const running = await loadApp(db, app.id)
+  t.is((await remove()).code, 'ACTION_FAILED')
+  t.deepEqual(since(), ['removal: deleting, deleted'])
+  t.deepEqual(await loadApp(db, app.id), running)
+
+  await run.command(app, 'stop')
+  const stopped = await loadApp(db, app.id)
+  t.is((await remove()).code, 'ACTION_FAILED')
+  t.deepEqual(await loadApp(db, app.id), stopped)
+
+  behaviour.set(app.id, 'cannot be started')
+  since()
+  t.is((await run.command(app, 'start')).code, 'ACTION_FAILED')
+  t.deepEqual(since(), ['start: starting, stopped'])
+  t.deepEqual(await loadApp(db, app.id), stopped)
+
+  behaviour.delete(app.id)
+  t.is((await run.command(app, 'start')).state, 'success')
+  since()
+  t.is((await run.command(app, 'start')).state, 'success')
+  t.deepEqual(since(), ['start: running, running'], 'what runs is not shown as if it did not')
+  t.is((await remove()).state, 'success')
+  t.is(await loadApp(db, app.id), undefined)
 })
 
 test('operations of one application never overlap', async t => {

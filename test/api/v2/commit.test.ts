@@ -3,6 +3,7 @@ import test from 'ava'
 import type { AppRow } from '../../../db/apps.ts'
 import { newWorkspaceId } from '../../../policy/ids.ts'
 import { type TestUser, testApi } from '../../kit/api.ts'
+import { deletionUnderWay } from '../../kit/deletions.ts'
 import { appZip, zipOf } from '../../kit/zips.ts'
 
 const api = testApi()
@@ -60,6 +61,19 @@ test.serial('a zip becomes a deployment with its path, and is answered once it i
   const list = (await api().as(ana).get(`/v2/apps/${app.id}/deployments`)).body.response
   t.like(list[0][0], { source: 'upload', state: 'pending', position: 1 })
   t.true(api().lanes.woken.includes(app.id))
+  api().lanes.asleep = false
+})
+
+test.serial('an application that is being deleted takes no commit; one whose deletion failed does', async t => {
+  const mine = await made()
+  const { ana, app } = mine
+  const file = zipOf({ 'index.js': '1' })
+  const deletion = await deletionUnderWay(api(), mine)
+  const refused = await commit(ana, app.id, file)
+  t.deepEqual([refused.status, refused.body.code], [400, 'COMMIT_FAILED'])
+  t.deepEqual(await uploads(app.id), [])
+  t.is((await deletion.fail()).body.code, 'DELETE_ERROR')
+  t.is((await commit(ana, app.id, file)).status, 200)
   api().lanes.asleep = false
 })
 

@@ -2,6 +2,7 @@ import test from 'ava'
 import { setBlocked } from '../../../db/accounts.ts'
 import { installationsOf } from '../../../db/git-links.ts'
 import { type Connected, laterWebhookSecret, link, testProviderApi } from '../../kit/connected.ts'
+import { deletionUnderWay } from '../../kit/deletions.ts'
 import { named, newCommit } from '../../kit/deliveries.ts'
 import { appEvent, appPush } from '../../kit/git-app-events.ts'
 
@@ -53,6 +54,16 @@ test.serial('the same delivery ten times at once is one deployment', async t => 
   const rows = await deployments(made.app.id)
   t.is(rows.length, 1)
   for (const answer of answers) t.deepEqual([answer.status, named(answer)], [200, rows[0].id])
+})
+
+test.serial('an application that is being deleted takes no push; one whose deletion failed does', async t => {
+  const made = await linked()
+  const deletion = await deletionUnderWay(api(), { ana: made.user, app: made.app })
+  t.regex((await push(made)).text, /^ignored: /)
+  t.is((await deployments(made.app.id)).length, 0)
+  await deletion.fail()
+  t.is((await push(made)).status, 200)
+  t.is((await deployments(made.app.id)).length, 1)
 })
 
 test.serial('a webhook and a link of one application live side by side', async t => {

@@ -5,6 +5,7 @@ import type { AppRow } from '../../../db/apps.ts'
 import { openDatabase } from '../../../db/database.ts'
 import { tokenFor } from '../../../db/webhooks.ts'
 import { type TestUser, testApi, testKeys } from '../../kit/api.ts'
+import { deletionUnderWay } from '../../kit/deletions.ts'
 import { cloneUrl, deliver, named, newCommit, webhookOf } from '../../kit/deliveries.ts'
 import { providers } from '../../kit/git-events.ts'
 
@@ -148,11 +149,13 @@ test('removed webhooks and deleted applications answer as unknown ones', async t
   await api()
     .as(removed.ana)
     .post(`/v2/apps/${removed.app.id}/deploy/webhook`, JSON.stringify({ access_token: '@' }))
-  await api().db('apps').where({ id: deleted.app.id }).update({ desired_state: 'deleted' })
+  const deletion = await deletionUnderWay(api(), deleted)
   for (const { hook } of [removed, deleted]) {
     const answer = await deliver(api(), hook)
     t.deepEqual([answer.status, answer.text], [404, unknown.text])
   }
+  t.is((await deletion.fail()).body.code, 'DELETE_ERROR')
+  t.regex((await deliver(api(), deleted.hook)).text, /^queued: /, 'it stays, and takes pushes again')
 })
 
 test('restart=false is kept with the deployment; branch compares in lower case', async t => {
