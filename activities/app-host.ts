@@ -21,6 +21,7 @@ import { installRelease } from './install.ts'
 import { planInstall } from './install-plan.ts'
 import type { PlaceRequest } from './placement.ts'
 import type { ContainerExit, Release, StartedContainer, StepOf } from './release.ts'
+import { ensureDiskFor } from './release-disk.ts'
 import {
   dependenciesOf,
   emptySource,
@@ -90,14 +91,15 @@ export function appHostActivities(host: AppHostOptions) {
   return hosted({
     /** Brings the files of a release beside the ones that serve, and says whether something has to be installed. */
     async prepareRelease(asked: StepOf): Promise<{ needsInstall: boolean }> {
-      const release = (await begin('prepareRelease', asked)).brought()
+      const step = await begin('prepareRelease', asked)
+      const release = step.brought()
       const folders = foldersOf(release)
       if (release.source?.kind === 'git') await building(release)
       await reached(release, {
         state: 'clone',
         ...(release.source?.kind === 'git' && { branch: release.source.branch }),
       })
-      await volumes.ensure(release.appId, release.diskMb, ownerUid(release))
+      await ensureDiskFor(host, step.kind, release, ownerUid(release))
       const done = await readPrepared(folders)
       if (done && (await isPreparedFor(folders, done, release.deploymentId)))
         return { needsInstall: done.install !== null }

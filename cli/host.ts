@@ -59,7 +59,7 @@ function sharedSettings(): Record<string, string> {
 
 async function runHost(dataDir: string, settings: Record<string, string>): Promise<void> {
   const runFolder = join(dataDir, 'run')
-  const release = lockSupervisor(runFolder)
+  const release = await lockSupervisor(runFolder)
   const supervisor = new Supervisor({ runFolder, logFolder: join(dataDir, 'logs'), say: sayOnStderr })
   const stopped = new Promise<void>(resolve => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, resolve)

@@ -34,7 +34,7 @@ export function upCommand(program: Command): void {
 
 /** Runs the platform until a signal. Progress goes to stderr, and to the person who started it detached. */
 async function upInForeground(place: DataPlace, adopts?: boolean): Promise<void> {
-  const release = lockSupervisor(place.runFolder)
+  const release = await lockSupervisor(place.runFolder)
   const { say, done } = startReport(process)
   const supervisor = new Supervisor({ ...place, say })
   const ended = stopOnSignal(supervisor, say)

@@ -42,7 +42,7 @@ function packagesInstalled() {
 async function installPackages() {
   say('Installing packages from the lock file (once; this can take some minutes) ...')
   const npm = join(dirname(process.execPath), 'npm')
-  const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error']
+  const args = ['ci', '--no-audit', '--no-fund', '--no-update-notifier', '--loglevel=error']
   for (let attempt = 1; ; attempt++) {
     const code = await run(existsSync(npm) ? npm : 'npm', args, 'still installing packages')
     if (code === 0 && packagesInstalled()) break

@@ -1,5 +1,5 @@
 import { EventEmitter, once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,9 +10,11 @@ import { appContainerName } from '../../activities/container-spec.ts'
 import { recordActivities } from '../../activities/records.ts'
 import type { LaneOperation, Release } from '../../activities/release.ts'
 import { decide, decideServing } from '../../activities/release-decision.ts'
+import { newDiskLine } from '../../activities/release-disk.ts'
 import { readPrepared, releaseFolders, writePrepared } from '../../activities/release-files.ts'
+import { folderVolumes } from '../../activities/volume.folder.ts'
 import { loadApp, recordStarted } from '../../db/apps.ts'
-import { open as openDeployment } from '../../db/deployments.ts'
+import { open as openDeployment, readLog } from '../../db/deployments.ts'
 import { claimNextFor } from '../../db/operation-claims.ts'
 import { enqueue, finish, type OperationKind } from '../../db/operations.ts'
 import { draw } from '../../db/segments.ts'
@@ -270,4 +272,29 @@ test('a record of an operation that is taken for another applicationâ€™s, kindâ€
   t.deepEqual(await rowsNow(), before)
   await records.recordDesired(right, 'stopped')
   t.like(await loadApp(db, app.id), { desired_state: 'stopped' })
+})
+
+test('a commit onto a lost disk is refused and makes none; a push brings every file, gets a new one and says so', async t => {
+  const volumes = folderVolumes(join(folder, 'lost'))
+  const lost = await scene('deploy', 'h1', { volumes })
+  const prepare = () => lost.step(({ prepareRelease }) => prepareRelease(lost.release))
+  const segmentId = await draw(lost.db)
+  for (const filename of [null, 'berth.app']) {
+    await lost.db('deployments').where({ app_id: lost.app.id }).update({ segment_id: segmentId, filename })
+    const error = await t.throwsAsync(prepare(), refused(/are not at its host any more/))
+    t.like(error, { type: 'ACTION_FAILED', nonRetryable: true })
+    t.deepEqual(await volumes.list(), [])
+  }
+
+  const fetch = async () => void writeFileSync(join(folders.source, 'index.js'), '')
+  const pushed = await scene('deploy', 'h1', { volumes, sharedUid: 1000, git: { fetch } as never })
+  const folders = releaseFolders(volumes.path(pushed.app.id), 2)
+  const git = { source: 'git', clone_url: 'https://git.test/a', branch: 'main' }
+  await pushed.db('deployments').where({ app_id: pushed.app.id }).update(git)
+  await pushed.step(({ prepareRelease }) => prepareRelease(pushed.release))
+  t.deepEqual(await volumes.list(), [pushed.app.id])
+  const log = () => readLog(pushed.db, pushed.release.deploymentId!)
+  t.true((await log()).startsWith(newDiskLine))
+  await pushed.step(({ prepareRelease }) => prepareRelease(pushed.release))
+  t.is((await log()).split(newDiskLine).length, 2, 'a second attempt finds the disk of the first')
 })

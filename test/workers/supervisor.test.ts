@@ -9,7 +9,6 @@ import { isAlive, readRecord, signal, startTicks, writeRecord } from '../../work
 import { restartDelayMs } from '../../workers/restart-delay.ts'
 import type { ProcessSpec } from '../../workers/supervised-process.ts'
 import { endLeftovers, livingProcesses, Supervisor } from '../../workers/supervisor.ts'
-import { AlreadyRunning, lockSupervisor, runningSupervisor } from '../../workers/supervisor-lock.ts'
 
 const ready =
   'process.send({ ready: true }); process.on("disconnect", () => process.exit()); setInterval(() => {}, 1000);'
@@ -134,18 +133,6 @@ test('leftovers of a killed supervisor are ended; a reused pid is left alone', a
   t.deepEqual(await endLeftovers(folder), ['orphan'])
   t.is(startTicks(orphan), null)
   t.not(startTicks(stranger), null)
-})
-
-test('one supervisor per folder; the lock of a dead one is taken over', t => {
-  const folder = temporaryFolder(t)
-  const release = lockSupervisor(folder)
-  t.is(runningSupervisor(folder)?.pid, process.pid)
-  t.throws(() => lockSupervisor(folder), { instanceOf: AlreadyRunning })
-  const path = `${folder}/supervisor.json`
-  writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), startTicks: '1' }))
-  t.is(runningSupervisor(folder), null)
-  t.notThrows(() => lockSupervisor(folder))
-  release()
 })
 
 test('restarts are quick at first and slow down', t => {
