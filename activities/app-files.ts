@@ -1,6 +1,7 @@
 import { constants } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { type FileHandle, open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { ApiError, type ErrorCode } from '../policy/errors.ts'
 import { fileTooLarge, largestFileBytes } from '../policy/file-content.ts'
 import { isSecretFile } from '../policy/secret-files.ts'
@@ -8,7 +9,7 @@ import { type AppFolder, openFolder } from './app-folder.ts'
 import { listing } from './app-listing.ts'
 import { bytesOf, codeOf } from './disk-names.ts'
 
-/** Of a pipe this does not wait for a writer. */
+/** Of a pipe this does not wait for a writer, nor of a leased file for its program: that would hold a thread for 45 s. */
 const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
 /** Where an application's files are, and what of them its caller may see. Paths are those of `filePath`. */
@@ -29,9 +30,12 @@ export async function listFiles({ volume, hiding }: FilesOf, path: string): Prom
   return pieces
 }
 
-/** The bytes that a file has now. Throws FILE_NOT_FOUND for everything but plain files, FILE_TOO_LARGE over 10 MB. */
+/**
+ * The bytes that a file has now. Throws FILE_NOT_FOUND for everything but plain files, FILE_TOO_LARGE over 10 MB, and CLUSTER_TIMEOUT
+ * for a file on which its program keeps a lease.
+ */
 export async function readFile({ volume }: FilesOf, path: string): Promise<Readable> {
-  const file = await inFolder(volume, path, (folder, name) => open(folder.at(name), readFlags)).catch(missing)
+  const file = await inFolder(volume, path, (folder, name) => openLeased(folder.at(name))).catch(missing)
   const found = await file.stat()
   if (found.isFile() && found.size > 0 && found.size <= largestFileBytes)
     return file.createReadStream({ start: 0, end: found.size - 1 })
@@ -39,6 +43,21 @@ export async function readFile({ volume }: FilesOf, path: string): Promise<Reada
   if (!found.isFile()) throw new ApiError('FILE_NOT_FOUND', 'This is not a file.')
   if (found.size > 0) throw fileTooLarge()
   return Readable.from([])
+}
+
+/** A program that is asked for its lease (F_SETLEASE) has so long to give it back; the kernel takes it away 45 s after the first try. */
+const leaseMs = 3000
+
+async function openLeased(path: Buffer): Promise<FileHandle> {
+  for (const deadline = Date.now() + leaseMs; ; await sleep(50)) {
+    try {
+      return await open(path, readFlags)
+    } catch (error) {
+      if (codeOf(error) !== 'EAGAIN') throw error
+      if (Date.now() > deadline)
+        throw new ApiError('CLUSTER_TIMEOUT', 'The program holds a lease on this file. Try again in a minute.')
+    }
+  }
 }
 
 export const rootOf = (volume: string): string => `${volume}/files`

@@ -6,3 +6,9 @@ export const textOf = (name: string): string => Buffer.from(name, 'latin1').toSt
 
 /** The system's code of an error, such as ENOENT; empty when it has none. */
 export const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? ''
+
+/** A file that cannot be opened while its program holds a lease on it (F_SETLEASE), in words; any other error as it is. */
+export function toldLeased(error: unknown, path: string): unknown {
+  if (codeOf(error) !== 'EAGAIN') return error
+  return new Error(`The program holds a lease on ${textOf(path)}, so it cannot be read yet.`)
+}

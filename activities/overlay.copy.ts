@@ -2,7 +2,7 @@ import * as fs from 'node:fs'
 import { constants, type Stats } from 'node:fs'
 import { setImmediate as breathe } from 'node:timers/promises'
 import type { OverlayLimits } from '../policy/overlay.ts'
-import { bytesOf, codeOf, textOf } from './disk-names.ts'
+import { bytesOf, codeOf, textOf, toldLeased } from './disk-names.ts'
 import { type Overlaid, OverlayRefused } from './overlay.ts'
 import type { Tree } from './placement.tree.ts'
 
@@ -97,7 +97,7 @@ class Layer {
         throw new OverlayRefused(
           `${textOf(path)} is closed to its own user, so nothing can be installed from a copy of it.`,
         )
-      if (!gone.has(codeOf(error))) throw error
+      if (!gone.has(codeOf(error))) throw toldLeased(error, path)
       this.from.forget()
       return null
     }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import * as fs from 'node:fs'
 import { constants } from 'node:fs'
-import { codeOf } from './disk-names.ts'
+import { codeOf, toldLeased } from './disk-names.ts'
 
 const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 /** O_PATH, which needs no right to read. */
@@ -92,7 +92,7 @@ export class Tree {
   hash(path: string, link: boolean): string {
     const hash = createHash('sha256')
     if (link) return hash.update(fs.readlinkSync(this.at(path), 'buffer')).digest('hex')
-    const fd = fs.openSync(this.at(path), fileFlags)
+    const fd = this.#openFile(path)
     try {
       for (let read = 1; read > 0; ) {
         read = fs.readSync(fd, buffer)
@@ -104,9 +104,17 @@ export class Tree {
     }
   }
 
+  #openFile(path: string): number {
+    try {
+      return fs.openSync(this.at(path), fileFlags)
+    } catch (error) {
+      throw toldLeased(error, path)
+    }
+  }
+
   read(path: string): string | null {
     if (!this.stat(path)) return null
-    const fd = fs.openSync(this.at(path), fileFlags)
+    const fd = this.#openFile(path)
     try {
       return fs.readFileSync(fd, 'utf8')
     } finally {

@@ -1,5 +1,5 @@
 import type { Stats } from 'node:fs'
-import { codeOf, textOf } from './disk-names.ts'
+import { codeOf, textOf, toldLeased } from './disk-names.ts'
 import type { Tree } from './placement.tree.ts'
 import { manifestName } from './snapshots.job.ts'
 import { SnapshotRefused } from './snapshots.ts'
@@ -38,7 +38,7 @@ function names(tree: Tree, folder: string): string[] {
 export function toldClosed(error: unknown, path: string): unknown {
   return codeOf(error) === 'EACCES'
     ? new SnapshotRefused(`${textOf(path)} is closed to its own user, so it cannot be copied.`)
-    : error
+    : toldLeased(error, path)
 }
 
 /** How something fails that was there a moment ago. */

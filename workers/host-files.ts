@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type Koa from 'koa'
 import { moveFile, removeFile, writeFile } from '../activities/app-file-changes.ts'
-import { type FilesOf, listFiles, readFile } from '../activities/app-files.ts'
+import { type FilesOf, listFiles, readFile, rootOf } from '../activities/app-files.ts'
 import { emptyTrash } from '../activities/app-trash.ts'
+import { exists } from '../activities/release-files.ts'
+import { VolumeLost } from '../activities/volume.ts'
 import { filePath } from '../policy/app-paths.ts'
 import { ApiError } from '../policy/errors.ts'
 import { fileTooLarge, largestFileBytes } from '../policy/file-content.ts'
@@ -56,8 +58,11 @@ function route(method: HostRoute['method'], name: string, act: Act): HostRoute {
         if (method !== 'GET') ctx.status = 204
       } catch (error) {
         if (!(error instanceof ApiError)) throw error
-        ctx.status = error.status
-        ctx.body = { code: error.code, message: error.message }
+        const lost = !(await exists(rootOf(host.volumes.path(appId))))
+        // Without the disk it would be called a missing file, as if the program had removed everything.
+        const told = lost ? new ApiError('ACTION_FAILED', new VolumeLost(appId).message) : error
+        ctx.status = told.status
+        ctx.body = { code: told.code, message: told.message }
       }
     },
   }

@@ -19,7 +19,7 @@ const read = { scope: 'files:read', permission: 'files' } as const
 const write = { scope: 'files:write', permission: 'files' } as const
 const megabyte = 1024 * 1024
 
-const reached = ['INVALID_PATH', 'BLOCKED_PATH', 'CLUSTER_UNAVAILABLE', 'CLUSTER_TIMEOUT'] as const
+const reached = ['INVALID_PATH', 'BLOCKED_PATH', 'CLUSTER_UNAVAILABLE', 'CLUSTER_TIMEOUT', 'ACTION_FAILED'] as const
 const configCodes = [...configurationErrors, 'CANNOT_SET_SUBDOMAIN', 'INSUFFICIENT_MEMORY'] as const
 
 /** A path that `take` makes relative; INVALID_PATH where it gives null. */

@@ -1,7 +1,10 @@
-import { readdirSync, readlinkSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync, readlinkSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import test from 'ava'
+import test, { type ExecutionContext } from 'ava'
+import { VolumeLost } from '../../activities/volume.ts'
 import type { AppRow } from '../../db/apps.ts'
 import { largestFileBytes } from '../../policy/file-content.ts'
 import { newAppId } from '../../policy/ids.ts'
@@ -84,6 +87,61 @@ test.serial('readers that leave in the middle leave nothing open', async t => {
     }
   for (let waited = 0; open() > 0 && waited < 1500; waited++) await sleep(20)
   t.is(open(), 0)
+})
+
+test('where the disk of an application is not at its host, every verb says so in the same words', async t => {
+  const { host, app, ask, files } = await hosted({ file: 'text' })
+  renameSync(files, `${files}.away`)
+  for (const [method, path] of [
+    ['GET', 'files?path='],
+    ['GET', 'files?path=folder'],
+    ['GET', 'files/content?path=file'],
+    ['PUT', 'files?path=file'],
+    ['PATCH', 'files?path=file&to=other'],
+    ['DELETE', 'files?path=file'],
+  ] as const) {
+    const told = await ask(method, path, method === 'PUT' ? { body: 'x' } : {})
+    t.is(told.status, 409, `${method} ${path}`)
+    t.deepEqual(await told.json(), { code: 'ACTION_FAILED', message: new VolumeLost(app.id).message })
+  }
+  t.deepEqual(readdirSync(host.volumes.path(app.id)).sort(), ['files.away', 'releases'], 'nothing is made in its place')
+  renameSync(`${files}.away`, files)
+  t.is(await (await ask('GET', 'files/content?path=file')).text(), 'text')
+  t.deepEqual(await refusal(ask('GET', 'files?path=folder')), [404, 'FILE_NOT_FOUND'])
+})
+
+/** A process that holds a write lease on a file, as a program may on its own; it gives it back `afterMs` after it is asked to. */
+async function leaseOf(t: ExecutionContext, file: string, afterMs: number): Promise<void> {
+  const script = `
+import fcntl, os, signal, sys, time
+file = os.open(sys.argv[1], os.O_RDWR)
+asked = []
+signal.signal(signal.SIGIO, lambda *_: asked.append(1))
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print('leased', flush=True)
+while not asked: time.sleep(0.01)
+time.sleep(float(sys.argv[2]) / 1000)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+time.sleep(60)
+`
+  const holder = spawn('python3', ['-c', script, file, String(afterMs)], { stdio: ['ignore', 'pipe', 'inherit'] })
+  t.teardown(() => holder.kill('SIGKILL'))
+  await once(holder.stdout, 'data')
+}
+
+test('a file that its program has leased is read once it is given back, and refused when that takes too long', async t => {
+  const { ask, files } = await hosted({ soon: 'text', late: 'text', other: 'text' })
+  await leaseOf(t, join(files, 'soon'), 300)
+  t.is(await (await ask('GET', 'files/content?path=soon')).text(), 'text')
+  await leaseOf(t, join(files, 'late'), 60_000)
+  const told = await ask('GET', 'files/content?path=late')
+  t.is(told.status, 504)
+  const { code, message } = (await told.json()) as { code: string; message: string }
+  t.is(code, 'CLUSTER_TIMEOUT')
+  t.regex(message, /lease/)
+  t.is(await (await ask('GET', 'files/content?path=other')).text(), 'text')
+  t.is((await ask('PUT', 'files?path=late', { body: 'new' })).status, 204, 'it is replaced, not opened')
+  t.is(await (await ask('GET', 'files/content?path=late')).text(), 'new')
 })
 
 function leadsTo(fd: string): string {
