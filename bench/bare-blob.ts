@@ -26,9 +26,11 @@ async function upload(request: IncomingMessage, response: ServerResponse): Promi
   let size = 0
   try {
     for await (const piece of request as AsyncIterable<Buffer>) {
+      // It is hashed while it is written.
+      const written = file.write(piece)
       md5.update(piece)
       sha256.update(piece)
-      size += (await file.write(piece)).bytesWritten
+      size += (await written).bytesWritten
     }
     await file.datasync()
   } finally {

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { untilAnswers } from './answer.ts'
 import { bareDeploy, floorNetwork } from './deploy-floor.docker.ts'
-import { startPlatform, summary } from './platform.ts'
+import { startPlatform } from './platform.ts'
+import { inTurn, quantile, verdict } from './sides.ts'
 import { zipOf } from './zip.ts'
 
 /**
@@ -14,31 +15,37 @@ const rounds = Number(process.argv[2] ?? 15)
 const platform = await startPlatform()
 const network = await floorNetwork()
 try {
-  const ours: number[] = []
-  const commits: number[] = []
-  const floor: number[] = []
-  for (let round = -2; round < rounds; round++) {
-    const text = `hello ${randomBytes(6).toString('hex')}`
-    const program = `require('node:http').createServer((_, res) => res.end('${text}')).listen(process.env.PORT)\n`
-    const bare = await bareDeploy(network.name, program, text)
-    const deployed = await deploy(program, text)
-    const committed = await commit(deployed, program.replace(text, `${text} again`), `${text} again`)
-    await remove(deployed)
-    if (round < 0) continue // warming up: images, network, lane workers
-    floor.push(bare)
-    ours.push(deployed.took)
-    commits.push(committed)
-  }
-  const f = summary(floor)
-  console.log(`bare engine calls   median ${f.median.toFixed(0)} ms   p95 ${f.p95.toFixed(0)} ms`)
-  for (const [name, values] of [
-    ['POST /v2/apps', ours],
-    ['POST commit', commits],
+  const program = (text: string) =>
+    `require('node:http').createServer((_, res) => res.end('${text}')).listen(process.env.PORT)\n`
+  const figures = await inTurn<'floor' | 'berth', { took: number; commit: number }>(
+    rounds,
+    {
+      floor: async () => {
+        const text = `hello ${randomBytes(6).toString('hex')}`
+        return { took: await bareDeploy(network.name, program(text), text), commit: 0 }
+      },
+      berth: async () => {
+        const text = `hello ${randomBytes(6).toString('hex')}`
+        const deployed = await deploy(program(text), text)
+        const again = await commit(deployed, program(`${text} again`), `${text} again`)
+        await remove(deployed)
+        return { took: deployed.took, commit: again }
+      },
+    },
+    { warmUp: 2 }, // images, network, lane workers
+  )
+  const told = (values: number[]) =>
+    `median ${quantile(values, 0.5).toFixed(0)} ms   p95 ${quantile(values, 0.95).toFixed(0)} ms`
+  const floor = figures.floor.map(({ took }) => took)
+  console.log(`bare engine calls   ${told(floor)}`)
+  for (const [name, values, goal] of [
+    ['POST /v2/apps', figures.berth.map(({ took }) => took), 400],
+    ['POST commit', figures.berth.map(({ commit }) => commit), null],
   ] as const) {
-    const { median, p95 } = summary(values)
-    console.log(`${name.padEnd(19)} median ${median.toFixed(0)} ms   p95 ${p95.toFixed(0)} ms`)
-    const over = `${(median - f.median).toFixed(0)} ms   (ratio ${(median / f.median).toFixed(2)}, ${rounds} rounds)`
-    console.log(`  over the floor    ${over}`)
+    const over = quantile(values, 0.5) - quantile(floor, 0.5)
+    console.log(`${name.padEnd(19)} ${told(values)}`)
+    const met = goal === null ? '' : `; ${verdict(`at most ${goal} ms`, over <= goal)}`
+    console.log(`  over the floor    ${over.toFixed(0)} ms   (${rounds} rounds${met})`)
   }
 } finally {
   await network.remove()

@@ -35,10 +35,3 @@ export async function startPlatform(settings: Record<string, string> = {}): Prom
     },
   }
 }
-
-/** Median and 95th percentile of milliseconds. */
-export function summary(values: number[]): { median: number; p95: number } {
-  const sorted = [...values].sort((a, b) => a - b)
-  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
-  return { median: at(0.5), p95: at(0.95) }
-}

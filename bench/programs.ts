@@ -2,8 +2,6 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { unusedPort } from '../cli/ports.ts'
-import { heapFlags } from '../workers/heap.ts'
-import { threadPool } from '../workers/thread-pool.ts'
 
 export interface Started<T> {
   child: ChildProcess
@@ -39,11 +37,15 @@ export interface ApiSettings {
 }
 
 /** One API process on ports of its own, with limits out of the way and nobody at Temporal's address. */
-export async function startApi({ databaseUrl, masterKey, folder, settings }: ApiSettings) {
+export async function startApi(
+  { databaseUrl, masterKey, folder, settings }: ApiSettings,
+  threads: Record<string, string>,
+  flags: readonly string[],
+) {
   const names = ['API_PORT', 'BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT']
   const ports = Object.fromEntries(await Promise.all(names.map(async name => [name, String(await unusedPort())])))
   const env = {
-    ...threadPool,
+    ...threads,
     DATABASE_URL: databaseUrl,
     BERTH_MASTER_KEY: masterKey,
     BERTH_DATA: `${folder}/data`,
@@ -52,7 +54,7 @@ export async function startApi({ databaseUrl, masterKey, folder, settings }: Api
     ...ports,
     ...settings,
   }
-  const { child } = await startProgram('../workers/api.ts', [], env, heapFlags)
+  const { child } = await startProgram('../workers/api.ts', [], env, flags)
   const at = (name: string) => `http://127.0.0.1:${ports[name]}`
   return { child, url: at('API_PORT'), blobUrl: at('BLOB_PORT'), publicUrl: at('PUBLIC_PORT') }
 }

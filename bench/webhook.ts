@@ -1,15 +1,12 @@
-import type { ChildProcess } from 'node:child_process'
-import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../cli/test-postgres.ts'
 import { createUser } from '../db/accounts.ts'
 import { type Db, openDatabase } from '../db/database.ts'
 import { setWebhook } from '../db/webhooks.ts'
 import { newAppId } from '../policy/ids.ts'
 import { sealKeys } from '../policy/seal.ts'
 import { newWebhookAddress } from '../policy/webhooks/addresses.ts'
-import { Supervisor } from '../workers/supervisor.ts'
-import { sendAtPace, type Target } from './deliveries.ts'
-import { startApi, startProgram } from './programs.ts'
+import { type Delivery, sendAtPace, type Target } from './deliveries.ts'
 import { seedApp, seedHost } from './seeds.ts'
+import { inTurn, quantile, verdict, withSides } from './sides.ts'
 
 /**
  * A push until its 200, at 50 per second and as a burst of 500 at once, which must be answered within 10 s, beside a bare
@@ -18,56 +15,49 @@ import { seedApp, seedHost } from './seeds.ts'
  */
 const rounds = Number(process.argv[2] ?? 3)
 const seconds = Number(process.argv[3] ?? 10)
-const masterKey = 'ab'.repeat(32)
 const secret = 'bench secret'
 const webhooks = 20
+const burstSeconds = 10
 
-const folder = throwAwayFolder()
-const supervisor = new Supervisor({ runFolder: `${folder}/run`, logFolder: `${folder}/logs`, say: () => {} })
-const children: ChildProcess[] = []
-try {
-  const { adminUrl } = await startTestPostgres(supervisor, folder, () => {})
-  const url = new URL(adminUrl)
-  url.pathname = `/${templateDatabase}`
-  const db = openDatabase({ url: url.href, pool: 2 })
-  const paths = { bare: await seed(db), ours: await seed(db) }
-  const { child, told } = await startProgram<{ port: number }>('./bare-webhook.ts', [url.href, secret])
-  children.push(child)
-  const api = await startApi({ databaseUrl: url.href, masterKey, folder })
-  children.push(api.child)
-  const servers = { bare: `http://127.0.0.1:${told.port}`, ours: api.url }
-  const targets = (who: 'bare' | 'ours'): Target[] => paths[who].map(path => ({ url: servers[who] + path, secret }))
+await withSides(async ({ databaseUrl, masterKey, bare, berth }) => {
+  const db = openDatabase({ url: databaseUrl, pool: 2 })
+  const paths = { bare: await seed(db, masterKey), berth: await seed(db, masterKey) }
+  const servers = { bare: await bare('./bare-webhook.ts', [secret]), berth: (await berth()).url }
+  const targets = (side: Side): Target[] => paths[side].map(path => ({ url: servers[side] + path, secret }))
   const loads = { '50 per second': [50, seconds], '500 at once': [100_000, 0.005] } as const
   for (const [name, [perSecond, forSeconds]] of Object.entries(loads)) {
-    const figures = { bare: [] as number[], ours: [] as number[] }
-    for (let round = -1; round < rounds; round++)
-      for (const who of ['bare', 'ours'] as const) {
-        const answers = await sendAtPace(targets(who), perSecond, forSeconds)
-        if (round >= 0) figures[who].push(...answers)
-      }
-    report(name, figures)
+    const load = (side: Side) => () => sendAtPace(targets(side), perSecond, forSeconds)
+    const figures = await inTurn(rounds, { bare: load('bare'), berth: load('berth') })
+    report(name, { bare: figures.bare.flat(), berth: figures.berth.flat() })
   }
   const { rows } = await db.raw(`select count(*)::int as n from webhook_deliveries w
     join deployments d on d.id = w.deployment_id join operations o on o.id = d.operation_id`)
-  console.log(`rows            ${rows[0].n} deliveries with deployment and operation: one for each 200`)
+  console.log(`rows            ${rows[0].n} deliveries with deployment and operation, of both sides and all rounds`)
   await db.destroy()
-} finally {
-  for (const child of children) child.kill('SIGKILL')
-  await supervisor.stop()
-  removeThrowAway(folder)
-}
+})
 
-function report(name: string, figures: Record<'bare' | 'ours', number[]>): void {
-  const at = (values: number[], share: number) =>
-    [...values].sort((a, b) => a - b)[Math.floor(values.length * share)] ?? Number.NaN
-  console.log(`${name}, ${figures.ours.length} answers`)
-  for (const [who, values] of Object.entries(figures))
-    console.log(`  ${who.padEnd(14)}p50 ${at(values, 0.5).toFixed(1)} ms   p99 ${at(values, 0.99).toFixed(1)} ms`)
-  console.log(`  ratio of p99  ${(at(figures.ours, 0.99) / at(figures.bare, 0.99)).toFixed(2)}`)
+type Side = 'bare' | 'berth'
+
+function report(name: string, figures: Record<Side, Delivery[]>): void {
+  console.log(`${name}, ${figures.berth.length} answers`)
+  const ms = (side: Side) => figures[side].map(answer => answer.ms)
+  for (const side of ['bare', 'berth'] as const) {
+    const values = ms(side)
+    const refused = figures[side].filter(({ stored }) => !stored).length
+    console.log(
+      `  ${side.padEnd(14)}p50 ${quantile(values, 0.5).toFixed(1)} ms   p99 ${quantile(values, 0.99).toFixed(1)} ms   ${refused} refused (${verdict('0', refused === 0)})`,
+    )
+  }
+  const ratio = quantile(ms('berth'), 0.99) / quantile(ms('bare'), 0.99)
+  console.log(`  ratio of p99  ${ratio.toFixed(2)}   ${verdict('at most 3', ratio <= 3)}`)
+  const longest = Math.max(...ms('berth')) / 1000
+  console.log(
+    `  the last      ${longest.toFixed(1)} s   ${verdict(`within ${burstSeconds} s`, longest < burstSeconds)}`,
+  )
 }
 
 /** Paths of the webhooks of that many applications. */
-async function seed(db: Db): Promise<string[]> {
+async function seed(db: Db, masterKey: string): Promise<string[]> {
   await seedHost(db)
   const user = await createUser(db, { name: 'Bench', email: `${newAppId()}@example.org`, plan: 'enterprise-32' })
   const paths: string[] = []

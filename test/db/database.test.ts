@@ -11,3 +11,15 @@ test('an error names its statement, and never what this was given', async t => {
   t.notRegex(`${error?.message}${error?.stack}`, /geheim/)
   t.is(sqlState(error), '42703')
 })
+
+test('what a crash of Postgres empties is counters and places for a while, and no other table', async t => {
+  const { db } = await database
+  const { rows } = await db.raw(
+    `select relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where relkind in ('r', 'p', 'm', 'S') and relpersistence = 'u' and nspname not like 'pg\\_%' order by relname`,
+  )
+  t.deepEqual(
+    rows.map(({ relname }: { relname: string }) => relname),
+    ['blob_leases', 'rate_limits', 'realtime_listeners'],
+  )
+})

@@ -71,6 +71,13 @@ test.serial('the first start ends with the example answering, and says where eve
   for (const name of names) t.notThrows(() => readFileSync(join(platform.dataDir, 'logs', `${name}.log`)))
 })
 
+test.serial('its Postgres says that a change is done when it is on the disk', async t => {
+  const db = openDatabase({ url: (await info()).database_url as string, pool: 1 })
+  t.teardown(() => db.destroy())
+  for (const setting of ['fsync', 'synchronous_commit', 'full_page_writes'])
+    t.is((await db.raw(`show ${setting}`)).rows[0][setting], 'on', setting)
+})
+
 test.serial('accounts and keys are made by the command', async t => {
   const made = await run('users', 'create', '--email', 'e2e@example.com', '--name', 'E2E', '--plan', 'free', '--json')
   const user = JSON.parse(made.stdout) as Info

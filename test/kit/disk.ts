@@ -33,14 +33,15 @@ const options = 'loop,noatime,noinit_itable,data=writeback,noauto_da_alloc,commi
 
 /** Call it once at the top level of a test file; the disk is taken away after the file. */
 export function testDisk(megabytes: number): Promise<Disk> {
-  const opened = open(megabytes)
-  test.serial.after.always('take the disk away', async () => {
+  const opened = openDisk(megabytes)
+  test.after.always('take the disk away', async () => {
     await (await opened).remove()
   })
   return opened
 }
 
-async function open(megabytes: number): Promise<Disk & { remove(): Promise<void> }> {
+/** One that the caller takes away. */
+export async function openDisk(megabytes: number): Promise<Disk & { remove(): Promise<void> }> {
   const base = await mkdtemp(join(tmpdir(), 'berth-disk-'))
   const [folder, place] = [join(base, 'disk'), join(base, 'after')]
   let image = join(base, 'disk.0')

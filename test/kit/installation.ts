@@ -17,8 +17,8 @@ export type Info = Record<string, string>
 export const processNames = ['api', 'host', 'postgres', 'proxy', 'temporal', 'worker']
 
 /** Call it once at the top level of a test file: a platform in a folder of its own, driven by `./berth` and taken away after the file. */
-export function testInstallation(settings: Record<string, string> = {}) {
-  const folder = mkdtempSync(join(tmpdir(), 'berth-e2e-'))
+export function testInstallation(settings: Record<string, string> = {}, { above = tmpdir() } = {}) {
+  const folder = mkdtempSync(join(above, 'berth-e2e-'))
   chmodSync(folder, 0o711) // Postgres and the proxy run as other users
   const dataDir = join(folder, 'data')
   const env = { BERTH_DATA: dataDir, RATE_LIMIT_SCALE: '1000', ...settings }
@@ -27,7 +27,8 @@ export function testInstallation(settings: Record<string, string> = {}) {
   const info = () => json<Info>('info')
   const record = (name: string) => readRecord(join(dataDir, 'run'), name)
 
-  test.after.always('take the platform away', async () => {
+  // Serial: what it stands on goes after it.
+  test.serial.after.always('take the platform away', async () => {
     await run('down', '--apps')
     for (const hostId of await readdir(join(dataDir, 'hosts')).catch(() => [])) await clearHost(dataDir, hostId)
     rmSync(folder, { recursive: true, force: true, maxRetries: 3 })

@@ -1,0 +1,6 @@
+import test from 'ava'
+import { powerLossRounds } from '../kit/power-loss-rounds.ts'
+
+const rounds = await powerLossRounds()
+
+test.serial('the power goes twice under load: everything that was answered is there', t => rounds(t, 2))
