@@ -38,6 +38,10 @@ export function folderVolumes(root: string): Volumes {
     },
 
     async unmountAll() {},
+    async faults(appIds) {
+      const present = new Set(await this.list())
+      return new Map(appIds.filter(appId => !present.has(appId)).map(appId => [appId, 'lost']))
+    },
     device: async () => null,
     async usedBytes(appId) {
       // It walks by descriptor and follows no links: whatever a program lays, the number is all that it can change.

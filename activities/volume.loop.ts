@@ -3,8 +3,9 @@ import { dirname } from 'node:path'
 import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 import { syncFolder } from '../lib/sync-folder.ts'
 import { NoSpaceLeft } from './container-host.ts'
+import { inTable, type Mount, mountsIn, takesNothing } from './mount-table.ts'
 import { checkedId, demandSpace, flushVolume, keepToItself, layOut, makeRoot, moveUnless } from './volume.folder.ts'
-import { VolumeLost, type Volumes } from './volume.ts'
+import { type VolumeFault, VolumeLost, type Volumes } from './volume.ts'
 
 const suffix = '.ext4'
 const megabyte = 1024 * 1024
@@ -102,6 +103,18 @@ export function loopVolumes(root: string): Volumes {
       if (failures.length > 0) throw new AggregateError(failures, `${failures.length} volumes could not be mounted.`)
     },
 
+    async faults(appIds) {
+      const present = new Set(await list())
+      const mounted = mountsIn(await readFile('/proc/self/mounts', 'utf8'))
+      const fault = (appId: string): [string, VolumeFault][] => {
+        if (!present.has(appId)) return [[appId, 'lost']]
+        const mounts = mounted.get(inTable(path(appId)))
+        if (!mounts) return [[appId, 'not mounted']]
+        return mounts.some(takesNothing) ? [[appId, 'read-only']] : []
+      }
+      return new Map(appIds.flatMap(fault))
+    },
+
     async device(appId) {
       return (await devices(path(appId)))[0] ?? null
     },
@@ -183,8 +196,7 @@ async function devices(mountPoint: string): Promise<string[]> {
 
 /** Whether what is mounted here takes nothing that is written; false where nothing is. */
 async function isReadOnly(mountPoint: string): Promise<boolean> {
-  const failed = /^(ro|emergency_ro|shutdown)$/
-  return (await mountsAt(mountPoint)).some(({ options }) => options.some(option => failed.test(option)))
+  return (await mountsAt(mountPoint)).some(takesNothing)
 }
 
 /** Unmounts what no process stands in; false, and nothing is changed, where one does. */
@@ -195,14 +207,8 @@ async function leaves(mountPoint: string): Promise<boolean> {
   )
 }
 
-async function mountsAt(mountPoint: string): Promise<{ device: string; options: string[] }[]> {
-  const table = await readFile('/proc/self/mounts', 'utf8')
-  const place = mountPoint.replace(/[\s\\]/g, character => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`)
-  return table
-    .split('\n')
-    .map(line => line.split(' '))
-    .filter(fields => fields[1] === place)
-    .map(([device = '', , , options = '']) => ({ device, options: options.split(',') }))
+async function mountsAt(mountPoint: string): Promise<Mount[]> {
+  return mountsIn(await readFile('/proc/self/mounts', 'utf8')).get(inTable(mountPoint)) ?? []
 }
 
 /** Whether the file behind a loop device has no name any more. */

@@ -9,6 +9,9 @@ export class VolumeLost extends Error {
   }
 }
 
+/** `lost`: it is not at its host. `read-only`: the kernel lets nothing be written until it is mounted anew. */
+export type VolumeFault = 'lost' | 'read-only' | 'not mounted'
+
 /** `before`: it holds files that a deploy has brought, so an empty one in its place would be a loss that nobody is told of. */
 export type Made = 'now' | 'before'
 
@@ -27,6 +30,8 @@ export interface Volumes {
    * Rejects with NoSpaceLeft (container-host.ts), and with VolumeLost when one that was `made` before is not there.
    */
   ensure(appId: string, sizeMb: number, uid: number, made?: Made): Promise<void>
+  /** Which of these are not as they should be now; what is well is left out. */
+  faults(appIds: readonly string[]): Promise<Map<string, VolumeFault>>
   /** Unmounts it and puts it where `list` does not see it, whole, until it is brought back or removed; missing is success. */
   setAside(appId: string): Promise<void>
   /** Mounted on return when it was set aside; otherwise nothing is done. */

@@ -6,6 +6,7 @@ import { countMails } from '../db/mails.ts'
 import { currentRole } from '../db/process-role.ts'
 import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 import { mailWay } from '../policy/mail/settings.ts'
+import { standsStill } from '../workers/process-record.ts'
 import { livingProcesses } from '../workers/supervisor.ts'
 import { runningSupervisor } from '../workers/supervisor-lock.ts'
 import { withInstallation } from './database.ts'
@@ -60,8 +61,12 @@ async function look(installation: Installation, manner: Manner): Promise<Finding
     databaseWire(config),
   ]
   if (inContainers) return [...machine, ...(await partFindings(installation, manner))]
-  const isKept = runningSupervisor(runFolder) !== null
-  const processes = processFinding(livingNames(installation), installation.external, isKept)
+  const supervisor = runningSupervisor(runFolder)
+  const isKept = supervisor !== null
+  const living = livingProcesses(runFolder)
+  const stopped = [...(supervisor ? [supervisor] : []), ...living].filter(standsStill)
+  const names = living.map(({ name }) => name).sort()
+  const processes = processFinding(names, installation.external, isKept, stopped)
   // While all of it is stopped each part would say the same.
   return [...machine, processes, ...(isKept ? await partFindings(installation, manner) : [])]
 }
@@ -73,11 +78,6 @@ async function partFindings(installation: Installation, manner: Manner): Promise
     ...(await storedFindings(installation, manner)),
   ]
 }
-
-const livingNames = ({ runFolder }: Installation) =>
-  livingProcesses(runFolder)
-    .map(({ name }) => name)
-    .sort()
 
 async function nginxFinding(): Promise<Finding> {
   const path = findProgram('nginx', process.env.PATH)

@@ -33,6 +33,7 @@ export function processFinding(
   living: readonly string[],
   external: { postgres: boolean; temporal: boolean },
   supervisor: boolean,
+  stopped: readonly { name: string; pid: number }[] = [],
 ): Finding {
   const wanted = [
     ...(external.postgres ? [] : ['postgres']),
@@ -46,6 +47,12 @@ export function processFinding(
       name: 'processes',
       state: `${state}; the supervisor does not`,
       remedy: `start Berth: ${bySupervisor.start}`,
+    }
+  if (stopped.length > 0)
+    return {
+      name: 'processes',
+      state: `${stopped.map(({ name, pid }) => `${name} (${pid})`).join(', ')} STOPPED by a signal: nothing of it goes on`,
+      remedy: `let it go on: kill -CONT ${stopped.map(({ pid }) => pid).join(' ')}`,
     }
   if (missing.length === 0) return { name: 'processes', state }
   return {
@@ -148,7 +155,17 @@ export function protectionFindings(
   ]
 }
 
-/** The states that hosts write (`workers/host-parts.ts`, `workers/firewall-watch.ts`), by what helps against them. */
+/** By what a disk suffers from (activities/volume.ts). */
+function diskRemedy(state: string, log: string): string {
+  const remedies = [
+    /\blost\b/.test(state) && 'lost: bring the disk back to its host, or have its owner restore a snapshot',
+    /read-only/.test(state) && 'read-only: make room or mend the disk below, then restart the application',
+    /not mounted/.test(state) && `not mounted: start the application; if that fails: ${log}`,
+  ]
+  return remedies.filter(Boolean).join('; ')
+}
+
+/** The states that hosts write (`workers/host-parts.ts`, `firewall-watch.ts` and `disk-watch.ts` beside it), by what helps against them. */
 function remedyOf(name: string, state: string, manner: Manner): string | undefined {
   if (/does not run as root/.test(state)) return 'run Berth as root where strangers have accounts'
   if (/the setting \w+ is off/.test(state)) return 'take that setting out where strangers have accounts, and start anew'
@@ -156,6 +173,7 @@ function remedyOf(name: string, state: string, manner: Manner): string | undefin
   const log = manner.logs('host')
   if (name === 'quota')
     return `load the kernel module loop (modprobe loop) and see that mkfs.ext4 is there, then: ${manner.anew('host')}; ${log}`
+  if (name === 'disks') return diskRemedy(state, log)
   if (name !== 'firewall') return `see the log of the host: ${log}`
   const needed = '`iptables -S` has to work as root: install iptables'
   // What has worked once is tried again; what was not there at the start is looked for at the next.

@@ -13,6 +13,8 @@ interface HostLine {
   apps: number
   reserved_mb: number
   memory_mb: number
+  reserved_disk_mb: number
+  disk_mb: number
   last_seen_at: string | null
   protections: Record<string, string>
 }
@@ -24,7 +26,7 @@ export function hostsCommand(program: Command): void {
     .description('every host: whether it answers, what is placed on it, how it is protected')
     .option('--json', 'as a JSON array')
     .action(async ({ json }: { json?: boolean }) => {
-      const lines = await withInstallation((_, db) => hostLines(db))
+      const lines = await withInstallation(({ config }, db) => hostLines(db, config.host.diskMbPer256Mb))
       console.log(json ? JSON.stringify(lines) : table(lines))
     })
   for (const [verb, draining, words] of [
@@ -50,8 +52,8 @@ export function hostsCommand(program: Command): void {
   }
 }
 
-/** A host that left on purpose was last seen never. */
-export async function hostLines(db: Db): Promise<HostLine[]> {
+/** A host that left on purpose was last seen never. Disk is reserved by memory: so many MB for each 256 MB. */
+export async function hostLines(db: Db, diskMbPer256Mb: number): Promise<HostLine[]> {
   const reserved = await reservations(db)
   return (await listHosts(db)).map(host => ({
     name: host.id,
@@ -60,19 +62,22 @@ export async function hostLines(db: Db): Promise<HostLine[]> {
     apps: reserved.get(host.id)?.apps ?? 0,
     reserved_mb: reserved.get(host.id)?.memoryMb ?? 0,
     memory_mb: host.memory_mb,
+    reserved_disk_mb: (reserved.get(host.id)?.diskUnits ?? 0) * diskMbPer256Mb,
+    disk_mb: host.disk_mb,
     last_seen_at: host.last_seen_at.getTime() === 0 ? null : host.last_seen_at.toISOString(),
     protections: host.protections,
   }))
 }
 
 function table(lines: HostLine[]): string {
-  const head = ['NAME', 'STATE', 'ADDRESS', 'APPS', 'MEMORY', 'PROTECTIONS']
+  const head = ['NAME', 'STATE', 'ADDRESS', 'APPS', 'MEMORY', 'DISK', 'PROTECTIONS']
   const rows = lines.map(line => [
     line.name,
     line.state,
     line.address,
     String(line.apps),
     `${line.reserved_mb}/${line.memory_mb} MB`,
+    `${line.reserved_disk_mb}/${line.disk_mb} MB`,
     Object.entries(line.protections)
       .map(([what, how]) => `${what}: ${how}`)
       .join('; '),

@@ -79,6 +79,12 @@ export async function listAppsOfHost(db: Db, hostId: string): Promise<AppRow[]> 
   return db('apps').where({ host_id: hostId }).orderBy('created_at')
 }
 
+/** Ids of the applications of a host that have had a release, and with it a disk. */
+export async function releasedApps(db: Db, hostId: string): Promise<string[]> {
+  const released = db('apps').where({ host_id: hostId }).where('release', '>', 0).whereNot({ desired_state: 'deleted' })
+  return released.orderBy('id').pluck('id')
+}
+
 /** Memory in MB that the account's applications have reserved, whether they run or not. */
 export async function usedMemoryMb(db: Db, ownerId: string): Promise<number> {
   const row = await db('apps').where({ owner_id: ownerId }).sum({ sum: 'ram_mb' }).first()

@@ -91,11 +91,19 @@ export async function lockCapacities(db: Db, diskMbPer256Mb: number): Promise<Ho
   })
 }
 
-/** What applications have reserved on each host, in MB of memory, and how many they are. Hosts without any are left out. */
-export async function reservations(db: Db): Promise<Map<string, { apps: number; memoryMb: number }>> {
-  const rows: { host_id: string; apps: string; memory: string }[] = await db('apps')
+/**
+ * What applications have reserved on each host: how many they are, MB of memory, and units of disk, one for each 256 MB of memory
+ * of an application. Hosts without any are left out.
+ */
+export async function reservations(
+  db: Db,
+): Promise<Map<string, { apps: number; memoryMb: number; diskUnits: number }>> {
+  const rows: { host_id: string; apps: string; memory: string; units: string }[] = await db('apps')
     .select('host_id')
-    .select(db.raw('count(*) as apps, sum(ram_mb) as memory'))
+    .select(db.raw('count(*) as apps, sum(ram_mb) as memory, sum(ceil(ram_mb / 256.0)) as units'))
     .groupBy('host_id')
-  return new Map(rows.map(row => [row.host_id, { apps: Number(row.apps), memoryMb: Number(row.memory) }]))
+  const sums = ({ apps, memory, units }: (typeof rows)[number]) => {
+    return { apps: Number(apps), memoryMb: Number(memory), diskUnits: Number(units) }
+  }
+  return new Map(rows.map(row => [row.host_id, sums(row)]))
 }

@@ -14,6 +14,7 @@ import { hostReadKey } from '../policy/keys.ts'
 import { bringBackDelay } from '../policy/reconciliation.ts'
 import { Backoff } from './backoff.ts'
 import { withCrashPoints } from './crash-points.ts'
+import { watchDisks } from './disk-watch.ts'
 import { watchFirewall } from './firewall-watch.ts'
 import { leased, takeHostLease } from './host-lease.ts'
 import { watchMetrics } from './host-metrics.ts'
@@ -86,6 +87,7 @@ export async function startHost(parts: HostParts) {
     watchHost(watched, acting),
     watchMetrics({ db, engine, hostId, log }, acting),
     watchFirewall({ db, firewall: parts.firewall, hostId, log }, acting),
+    watchDisks({ db, volumes, hostId, log }, acting),
   ]
   const options = {
     db,

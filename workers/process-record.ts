@@ -23,6 +23,16 @@ export function startTicks(pid: number): string | null {
   }
 }
 
+/** Whether a living process stands still, by a signal or a debugger, and so answers to nothing. */
+export function standsStill({ pid }: Pick<ProcessRecord, 'pid'>): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    return /^[Tt]$/.test(stat.slice(stat.lastIndexOf(')') + 2, stat.lastIndexOf(')') + 3))
+  } catch {
+    return false
+  }
+}
+
 export function isAlive(record: ProcessRecord): boolean {
   return startTicks(record.pid) === record.startTicks
 }

@@ -39,6 +39,9 @@ test('processes that should run and do not are named, with their logs', t => {
   )
   t.regex(one.state, /; host does not$/)
   t.regex(one.remedy ?? '', /berth logs host$/)
+  const still = processFinding(all, ours, true, [{ name: 'supervisor', pid: 7 }])
+  t.is(still.state, 'supervisor (7) STOPPED by a signal: nothing of it goes on')
+  t.is(still.remedy, 'let it go on: kill -CONT 7')
   const none = processFinding([], ours, false)
   t.like(none, { state: 'none runs; the supervisor does not', remedy: 'start Berth: berth up -d' })
 })
@@ -110,6 +113,8 @@ test('protections that are off need somebody, and so does a host that is silent'
   const remedies = (protections: Record<string, string>, reachable = true) =>
     protectionFindings({ reachable, protections }, bySupervisor).flatMap(({ name, remedy }) => (remedy ? [name] : []))
   t.deepEqual(remedies(on), [])
+  t.deepEqual(remedies({ ...on, disks: 'all 3 are there' }), [])
+  t.deepEqual(remedies({ ...on, disks: 'BROKEN: of 3 are 1 lost (a)' }), ['Protection disks'])
   t.deepEqual(remedies({ ...on, firewall: 'on; put in place again at 2026-01-01T00:00:00.000Z: rules' }), [])
   t.deepEqual(remedies(on, false), ['host'])
   t.deepEqual(
@@ -130,6 +135,11 @@ test('each protection that is off has a remedy of its own', t => {
   t.regex(remedy('quota', 'checked, not enforced: no loop devices'), /modprobe loop.*docker compose restart host/)
   t.regex(remedy('firewall', 'off: iptables does not work here'), /`iptables -S` .*docker compose restart host/)
   t.regex(remedy('firewall', 'BROKEN: no such tool'), /`iptables -S` .*every 10 s: docker compose logs/)
+  t.is(remedy('disks', 'BROKEN: of 9 are 1 read-only (a)').split(';').length, 1)
+  t.regex(
+    remedy('disks', 'BROKEN: of 9 are 1 lost (a), 2 read-only (b, c), 1 not mounted (d)'),
+    /snapshot; .*make room.*; .*docker/,
+  )
   for (const name of ['quota', 'firewall', 'users'])
     t.regex(remedy(name, 'off: the host process does not run as root'), /^run Berth as root/)
 })

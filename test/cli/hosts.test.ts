@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
 import { hostLines } from '../../cli/hosts.ts'
-import { leaveHost, listHosts } from '../../db/hosts.ts'
+import { findHost, leaveHost, listHosts } from '../../db/hosts.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 
@@ -20,8 +20,9 @@ test.serial('hosts are told with what is reserved on them and whether they answe
   await make.host('h2')
   await leaveHost(db, 'h2')
   await db('hosts').where({ id: 'h1' }).update({ draining: true })
-  const [first, second] = await hostLines(db)
+  const [first, second] = await hostLines(db, 1024)
   t.like(first, { name: 'h1', state: 'draining', apps: 2, reserved_mb: 1536, memory_mb: 8192 })
+  t.like(first, { reserved_disk_mb: 6 * 1024, disk_mb: (await findHost(db, 'h1'))!.disk_mb })
   t.deepEqual(first?.protections, { quota: 'enforced' })
   t.like(second, { name: 'h2', state: 'silent', apps: 0, reserved_mb: 0, last_seen_at: null })
 })
@@ -45,7 +46,7 @@ test.serial('drain and undrain from the command line; an unknown name is refused
   t.is((await run('drain', 'h3')).code, 0)
   t.true(await draining())
   t.like(JSON.parse((await run('list', '--json')).stdout).at(-1), { name: 'h3', state: 'draining' })
-  t.regex((await run('list')).stdout, /NAME +STATE[\s\S]*h3 +draining/)
+  t.regex((await run('list')).stdout, /NAME +STATE.* DISK [\s\S]*h3 +draining.* 0\/\d+ MB .*0\/\d+ MB/)
   t.is((await run('undrain', 'h3')).code, 0)
   t.false(await draining())
   const refused = await run('drain', 'h9')

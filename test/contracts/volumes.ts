@@ -40,6 +40,18 @@ export function volumesContract(test: SerialFn, name: string, open: () => Promis
     await volumes.remove(app)
   })
 
+  test(`${name}: a volume that is lost is named, and no other`, async t => {
+    const [app, lost] = [id(), id()]
+    const volumes = await open()
+    await volumes.ensure(app, 16, 10_001)
+    t.deepEqual(await volumes.faults([app, lost]), new Map([[lost, 'lost']]))
+    await volumes.setAside(app)
+    t.deepEqual([...(await volumes.faults([app])).keys()], [app])
+    await volumes.bringBack(app)
+    t.is((await volumes.faults([app])).size, 0)
+    await volumes.remove(app)
+  })
+
   test(`${name}: what runs on the host with the user of one application reads nothing of another's`, async t => {
     const [app, other] = [id(), id()]
     const volumes = await open()

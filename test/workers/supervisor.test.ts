@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { rotateLogs } from '../../workers/log-rotation.ts'
-import { isAlive, readRecord, signal, startTicks, writeRecord } from '../../workers/process-record.ts'
+import { isAlive, readRecord, signal, standsStill, startTicks, writeRecord } from '../../workers/process-record.ts'
 import { restartDelayMs } from '../../workers/restart-delay.ts'
 import type { ProcessSpec } from '../../workers/supervised-process.ts'
 import { endLeftovers, livingProcesses, Supervisor } from '../../workers/supervisor.ts'
@@ -133,6 +133,20 @@ test('leftovers of a killed supervisor are ended; a reused pid is left alone', a
   t.deepEqual(await endLeftovers(folder), ['orphan'])
   t.is(startTicks(orphan), null)
   t.not(startTicks(stranger), null)
+})
+
+test('a process that stands still is told from one that runs', async t => {
+  const child = spawn('sleep', ['60'], { stdio: 'ignore' })
+  t.teardown(() => child.kill('SIGKILL'))
+  const { pid = 0 } = child
+  const becomes = async (still: boolean) => {
+    while (standsStill({ pid }) !== still) await sleep(5)
+  }
+  t.false(standsStill({ pid }))
+  signal(pid, 'SIGSTOP')
+  await becomes(true)
+  signal(pid, 'SIGCONT')
+  await becomes(false)
 })
 
 test('restarts are quick at first and slow down', t => {
