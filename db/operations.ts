@@ -118,8 +118,9 @@ export async function claimNext(
     .forUpdate()
     .skipLocked()
     .select('id')
+  // Compared with one value: of a list Postgres may ask anew for every row, and each time the next one is free.
   const [claimed] = await db('operations')
-    .whereIn('id', next)
+    .where('id', next)
     .where({ state: 'queued' })
     .update({ state: 'running', started_at: db.fn.now() })
     .returning('*')
