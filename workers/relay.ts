@@ -8,6 +8,7 @@ import { acceptance } from '../policy/acceptance.ts'
 import { relay } from '../policy/relay.ts'
 import { Backoff } from './backoff.ts'
 import { type Downgrades, healDowngrades } from './downgrades.ts'
+import { settleForgotten } from './forgotten-hosts.ts'
 import { type Lanes, laneId, laneRun } from './lanes.ts'
 
 export interface RelayOptions {
@@ -32,6 +33,7 @@ export async function runRelay(
   while (!signal.aborted) {
     const again = (error: unknown) => log.warn({ err: error }, 'relay: will try again')
     await undoForgotten(db, acceptance.forgottenSeconds).catch(again)
+    await settleForgotten(options).catch(again)
     await lanes.round().catch(again)
     await healDowngrades({ db, downgrades, log }).catch(again)
     await sleep(everySeconds * 1000, undefined, { signal }).catch(() => {})
