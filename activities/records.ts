@@ -11,6 +11,7 @@ import type { Plans } from '../policy/plans.ts'
 import { withLastLines } from './build-words.ts'
 import { claimOfActivity, fenced, unlessLost } from './claims.ts'
 import { refusal } from './failures.ts'
+import { endForLostHost } from './lost-host.ts'
 import { type Failure, failed, inWords } from './outcome-words.ts'
 import type { ContainerExit, LaneOperation, Serving, StartedContainer } from './release.ts'
 import { type DecisionOptions, decide, decideServing } from './release-decision.ts'
@@ -36,6 +37,7 @@ export function recordActivities(options: RecordsOptions) {
     for (;;) {
       const operation = await claimNextFor(db, appId, claim(), underWay)
       if (!operation) return null
+      if (await endForLostHost(db, fence, operation)) continue
       if (await endSuspended(db, plans, fence, operation)) continue
       const decided = await decide(db, options, operation.id)
       if (decided) return decided
@@ -160,6 +162,7 @@ export function recordActivities(options: RecordsOptions) {
           .whereNull('provisioned_at')
           .update({ provisioned_at: trx.fn.now() })
         await apps.recordDesired(trx, release.appId, 'running')
+        await apps.recordWhole(trx, release.appId)
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'success' })
         await operations.finish(trx, id, { state: 'success' })
       })

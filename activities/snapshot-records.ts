@@ -1,3 +1,4 @@
+import { recordWhole } from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import * as deployments from '../db/deployments.ts'
 import * as operations from '../db/operations.ts'
@@ -41,6 +42,7 @@ export function snapshotRecords(db: Db, fence: Fence) {
     async releaseStands(operation: LaneOperation): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
         await trx('apps').where({ id: release.appId }).update({ release: release.number, container_id: null })
+        await recordWhole(trx, release.appId)
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'success' })
         await operations.finish(trx, id, { state: 'success' })
       })

@@ -2,6 +2,7 @@ import { type AppRow, findApp } from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import { failedCreation } from '../db/operations.ts'
 import { findSharedApp } from '../db/workspace-apps.ts'
+import { lostWith } from '../policy/app-problems.ts'
 import { ApiError } from '../policy/errors.ts'
 import { resourceIdPattern } from '../policy/ids.ts'
 import { type Permission, permits, type Role } from '../policy/permissions.ts'
@@ -75,4 +76,9 @@ export interface Access {
 async function ownApp(db: Db, caller: Caller, appId: string): Promise<Access | undefined> {
   const app = await findApp(db, caller.user.id, appId)
   return app && { app, role: 'owner' }
+}
+
+/** Throws CLUSTER_UNAVAILABLE, with what to do, for an application whose files went with a forgotten host. */
+export function assertNotLost({ lost_with: hostId }: Pick<AppRow, 'lost_with'>): void {
+  if (hostId !== null) throw new ApiError('CLUSTER_UNAVAILABLE', lostWith(hostId))
 }

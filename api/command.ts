@@ -10,6 +10,7 @@ import {
 } from '../db/operations.ts'
 import { ApiError, type ErrorCode, isErrorCode } from '../policy/errors.ts'
 import { accept } from './acceptance.ts'
+import { assertNotLost } from './access.ts'
 import type { Call } from './endpoint.ts'
 import type { Parts } from './parts.ts'
 
@@ -34,6 +35,7 @@ export interface Command {
 
 /** Writes a command down, wakes the application's lane, and waits for the outcome. Throws the code it ended with. */
 export async function runCommand({ app, caller, exchange }: AppCall, parts: Parts, command: Command): Promise<void> {
+  if (command.kind !== 'delete') assertNotLost(app)
   const write = command.kind === 'delete' ? enqueueDeletion : enqueue
   const wish = { targetId: app.id, kind: command.kind, ownerId: app.owner_id, actor: caller.user.id }
   const { claimMs: claimWithinMs, holdMs: endWithinMs } = parts.patience

@@ -30,7 +30,7 @@ async function well(probe: PromiseLike<unknown>): Promise<null> {
 }
 
 async function hosts(db: Db): Promise<string | null> {
-  const all = await listHosts(db)
+  const all = (await listHosts(db)).filter(host => host.forgotten_at === null)
   const silent = all.filter(host => !host.reachable).length
   if (silent === all.length) throw new Error('no container host answers')
   return silent === 0 ? null : `${silent} of ${all.length} container hosts do not answer.`

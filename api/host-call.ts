@@ -3,6 +3,7 @@ import type { Db } from '../db/database.ts'
 import { findHost } from '../db/hosts.ts'
 import { ApiError } from '../policy/errors.ts'
 import { hostReadKey } from '../policy/keys.ts'
+import { assertNotLost } from './access.ts'
 
 export interface HostRequest {
   /** GET without it. */
@@ -32,6 +33,7 @@ export function hostCall(db: Db, masterKey: string): HostCall {
   }
 
   return async (app, { method, path, body, deadlineMs, whole }) => {
+    assertNotLost(app)
     const host = await findHost(db, app.host_id)
     if (!host?.reachable || !host.read_url) throw new ApiError('CLUSTER_UNAVAILABLE')
     const deadline = new AbortController()

@@ -1,14 +1,15 @@
 import type { Command } from 'commander'
 import { type Db, transaction } from '../db/database.ts'
-import { listHosts, reservations, setDraining } from '../db/hosts.ts'
+import { type HostRow, listHosts, reservations, setDraining } from '../db/hosts.ts'
 import { withInstallation } from './database.ts'
+import { forgetCommand } from './host-forgetting.ts'
 import { recordAct } from './operator.ts'
 import { columns } from './terminal.ts'
 
 /** One host as operators see it. Sizes in MB. */
 interface HostLine {
   name: string
-  state: 'open' | 'draining' | 'silent'
+  state: 'open' | 'draining' | 'silent' | 'forgotten'
   address: string
   apps: number
   reserved_mb: number
@@ -50,6 +51,7 @@ export function hostsCommand(program: Command): void {
         console.log(draining ? `Nothing new is placed on ${name}.` : `${name} takes applications again.`)
       })
   }
+  forgetCommand(hosts)
 }
 
 /** A host that left on purpose was last seen never. Disk is reserved by memory: so many MB for each 256 MB. */
@@ -57,7 +59,7 @@ export async function hostLines(db: Db, diskMbPer256Mb: number): Promise<HostLin
   const reserved = await reservations(db)
   return (await listHosts(db)).map(host => ({
     name: host.id,
-    state: host.reachable ? (host.draining ? 'draining' : 'open') : 'silent',
+    state: stateOf(host),
     address: host.address,
     apps: reserved.get(host.id)?.apps ?? 0,
     reserved_mb: reserved.get(host.id)?.memoryMb ?? 0,
@@ -67,6 +69,11 @@ export async function hostLines(db: Db, diskMbPer256Mb: number): Promise<HostLin
     last_seen_at: host.last_seen_at.getTime() === 0 ? null : host.last_seen_at.toISOString(),
     protections: host.protections,
   }))
+}
+
+function stateOf({ reachable, draining, forgotten_at }: HostRow): HostLine['state'] {
+  if (forgotten_at) return 'forgotten'
+  return reachable ? (draining ? 'draining' : 'open') : 'silent'
 }
 
 function table(lines: HostLine[]): string {

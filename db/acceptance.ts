@@ -2,6 +2,7 @@ import { type Db, isMine, transaction } from './database.ts'
 import { lockForDeploy, settleDeploy } from './deploys.ts'
 import { announce, expireQueued } from './operations.ts'
 import { lockForDeletion, takeBack } from './passing-states.ts'
+import { unplace } from './restores.ts'
 import * as segments from './segments.ts'
 import { removeSnapshots } from './snapshots.ts'
 import { statement } from './statement.ts'
@@ -53,6 +54,7 @@ export async function undo(db: Db, operationId: string): Promise<boolean> {
     await trx('deployments').whereIn('id', ids).delete()
     await removeSnapshots(trx, await trx('snapshots').where({ operation_id: operationId }).select('id', 'segment_id'))
     await trx('idempotency_keys').where({ operation_id: operationId }).delete()
+    if (operation.kind === 'restore') await unplace(trx, operation.target_id, operationId)
     if (operation.kind === 'create') await trx('apps').where({ id: operation.target_id, accepting: true }).delete()
     await trx('operations').where({ id: operationId }).delete()
     await takeBack(trx, operation)

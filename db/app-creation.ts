@@ -50,7 +50,7 @@ export async function createApp(db: Db, creation: AppCreation): Promise<CreatedA
 
 async function create(trx: Db, creation: AppCreation): Promise<CreatedApp> {
   const { config, ownerId, segmentId } = creation
-  await reserveMemory(trx, creation)
+  await reserveMemory(trx, { ownerId, memoryMb: config.memoryMb, planMemoryMb: creation.planMemoryMb })
   const hostId = await chooseHost(trx, config.memoryMb, creation.diskMbPer256Mb ?? 1024)
   if (config.subdomain && (await subdomainTaken(trx, config.subdomain))) throw new ApiError('SUBDOMAIN_TAKEN')
   const attached = await segments.attach(trx, segmentId, {
@@ -72,18 +72,27 @@ async function create(trx: Db, creation: AppCreation): Promise<CreatedApp> {
   return { app, operationId: operation.id, deploymentId: deployment.id }
 }
 
-async function reserveMemory(trx: Db, { ownerId, planMemoryMb, config }: AppCreation): Promise<void> {
+export interface MemoryWish {
+  ownerId: string
+  /** MB */
+  memoryMb: number
+  planMemoryMb(owner: UserRow): number
+}
+
+/** Locks the owner, and throws FEW_MEMORY unless the plan has so much left. */
+export async function reserveMemory(trx: Db, { ownerId, planMemoryMb, memoryMb }: MemoryWish): Promise<void> {
   const owner: UserRow = await trx('users').where({ id: ownerId }).forUpdate().first()
   const freeMb = planMemoryMb(owner) - (await usedMemoryMb(trx, ownerId))
-  if (freeMb < accountCaps.leastFreeMemoryMb || freeMb < config.memoryMb) {
+  if (freeMb < accountCaps.leastFreeMemoryMb || freeMb < memoryMb) {
     throw new ApiError(
       'FEW_MEMORY',
-      `The plan has ${Math.max(0, freeMb)} MB left; the application asks for ${config.memoryMb} MB.`,
+      `The plan has ${Math.max(0, freeMb)} MB left; the application asks for ${memoryMb} MB.`,
     )
   }
 }
 
-async function chooseHost(trx: Db, memoryMb: number, diskMbPer256Mb: number): Promise<string> {
+/** A host with room, all hosts locked. Throws FAILED_CLUSTER_SELECTION or CLUSTER_MAINTENANCE_TRY_LATER. */
+export async function chooseHost(trx: Db, memoryMb: number, diskMbPer256Mb: number): Promise<string> {
   const capacities = await hosts.lockCapacities(trx, diskMbPer256Mb)
   const placement = placeApp(capacities, { memoryMb, diskMb: diskMbFor(memoryMb, diskMbPer256Mb) })
   if (!placement.ok) throw new ApiError(placement.code)

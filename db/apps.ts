@@ -46,6 +46,10 @@ export interface AppRow {
   variables_version: number
   /** The version that the container was started with; null before its first start. */
   variables_running: number | null
+  /** The forgotten host that had its files, until a snapshot is restored. */
+  lost_with: string | null
+  /** What a failed deploy has left changed, in words, until another one succeeds. */
+  undo_failure: string | null
   provisioned_at: Date | null
   created_at: Date
 }
@@ -54,7 +58,7 @@ export interface AppRow {
 export const appColumns = `id, owner_id, name, description, language, version, runtime_version, ram_mb, cpu, subdomain, custom_domain,
   main, start_command, runtime_key, autorestart, host_id, uid, desired_state, desired_if_kept, status, release, next_release, container_id, host_port,
   host_address, started_at, boot_id, exit_code, exit_oom, exit_at, last_autorestart_at, last_stats, variables_version, variables_running,
-  provisioned_at, created_at`
+  lost_with, undo_failure, provisioned_at, created_at`
 
 const ofOwner = statement<AppRow>(
   'apps.of-owner',
@@ -85,9 +89,16 @@ export async function releasedApps(db: Db, hostId: string): Promise<string[]> {
   return released.orderBy('id').pluck('id')
 }
 
-/** Memory in MB that the account's applications have reserved, whether they run or not. */
+/**
+ * Memory in MB that the account's applications have reserved, whether they run or not. An application has none while its host is one
+ * that was forgotten.
+ */
 export async function usedMemoryMb(db: Db, ownerId: string): Promise<number> {
-  const row = await db('apps').where({ owner_id: ownerId }).sum({ sum: 'ram_mb' }).first()
+  const row = await db('apps')
+    .where({ owner_id: ownerId })
+    .whereNotIn('host_id', db('hosts').whereNotNull('forgotten_at').select('id'))
+    .sum({ sum: 'ram_mb' })
+    .first()
   return Number(row?.sum ?? 0)
 }
 
@@ -234,6 +245,11 @@ export async function spendAutorestart(db: Db, id: string): Promise<boolean> {
     )
     .update({ last_autorestart_at: db.fn.now() })
   return changed === 1
+}
+
+/** A release that was brought whole serves, or stands ready: nothing of its application is missing or half changed any more. */
+export async function recordWhole(db: Db, id: string): Promise<void> {
+  await db('apps').where({ id }).update({ lost_with: null, undo_failure: null })
 }
 
 /** The last figures of a host's answer, shown while the host does not answer. */

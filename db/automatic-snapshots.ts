@@ -30,9 +30,9 @@ export async function dueApps(db: Db, { plans, everySeconds, retrySeconds }: Due
            from snapshots s where s.target_type = 'app' and s.target_id = a.id and s.origin = 'automatic') last on true
       cross join lateral (
          select ('x' || left(a.id, 7))::bit(28)::int % :everySeconds as seconds) slot
-      where a.provisioned_at is not null and u.blocked_at is null
+      where a.provisioned_at is not null and a.lost_with is null and u.blocked_at is null
         and u.plan = any(:paid) and (u.plan_ends_at is null or u.plan_ends_at > now())
-        and h.last_seen_at > now() - interval '${unreachableAfterSeconds} seconds'
+        and h.forgotten_at is null and h.last_seen_at > now() - interval '${unreachableAfterSeconds} seconds'
         and coalesce(last.good < now() - make_interval(secs => :everySeconds), true)
         and coalesce(last.tried < now() - make_interval(secs => :retrySeconds), true)
         -- The first one waits for the application's time of day, and for an application that is there to stay.

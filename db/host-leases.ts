@@ -45,6 +45,23 @@ const take = statement(
    returning 1`,
 )
 
+/** Takes a free or expired lease for ever, so that no process has this name any more; false while one is fresh. */
+export async function closeLease(db: Db, hostId: string): Promise<boolean> {
+  return (await close(db, [hostId, JSON.stringify({ machine: '', pid: 0, startTicks: '', hostname: '' })])).length === 1
+}
+
+const close = statement(
+  'host-leases.close',
+  `insert into host_leases (host_id, token, holder, held_until) values ($1, 'forgotten', $2::jsonb, 'infinity')
+   on conflict (host_id) do update
+      set token = excluded.token, holder = excluded.holder, held_until = excluded.held_until
+    where host_leases.held_until < clock_timestamp() or host_leases.token = excluded.token
+   returning 1`,
+)
+
+/** Whether a lease is one that `closeLease` has taken. */
+export const isClosed = ({ held_until }: Pick<HostLeaseRow, 'held_until'>): boolean => held_until === 'infinity'
+
 /** Another `seconds`; false when somebody else has it now. One that has expired and that nobody took goes on. */
 export async function renewLease(db: Db, { hostId, token }: Lease, seconds: number): Promise<boolean> {
   return (await renew(db, [hostId, token, seconds])).length === 1

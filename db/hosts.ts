@@ -11,11 +11,15 @@ export interface HostRow {
   protections: Record<string, string>
   draining: boolean
   last_seen_at: Date
+  /** An operator has said that it never comes back. */
+  forgotten_at: Date | null
   reachable: boolean
 }
 
 const reachable = (db: Db) =>
-  db.raw(`hosts.last_seen_at > now() - make_interval(secs => ${unreachableAfterSeconds}) as reachable`)
+  db.raw(
+    `(hosts.forgotten_at is null and hosts.last_seen_at > now() - make_interval(secs => ${unreachableAfterSeconds})) as reachable`,
+  )
 
 export interface HostRegistration {
   id: string
@@ -70,9 +74,10 @@ export async function listHosts(db: Db): Promise<HostRow[]> {
   return db('hosts').select('hosts.*', reachable(db)).orderBy('id')
 }
 
-/** Every host with what its applications have reserved, locked until the transaction ends. Disk follows memory. */
+/** Every host that was not forgotten, with what its applications have reserved, locked until the transaction ends. Disk follows memory. */
 export async function lockCapacities(db: Db, diskMbPer256Mb: number): Promise<HostCapacity[]> {
-  const hosts: HostRow[] = await db('hosts').select('hosts.*', reachable(db)).orderBy('id').forUpdate()
+  const all = db('hosts').select('hosts.*', reachable(db)).whereNull('forgotten_at')
+  const hosts: HostRow[] = await all.orderBy('id').forUpdate()
   const sums: { host_id: string; memory: string; units: string }[] = await db('apps')
     .select('host_id')
     .select(db.raw('sum(ram_mb) as memory, sum(ceil(ram_mb / 256.0)) as units'))

@@ -58,8 +58,9 @@ export async function stopSuspended(trx: Db, plans: Plans, retrySeconds: number)
   const { rows } = await trx.raw(
     `select a.id, a.owner_id
        from apps a join users u on u.id = a.owner_id
-      where u.plan_ends_at <= now() and a.desired_state = 'running'
-        and (select sum(b.ram_mb) from apps b where b.owner_id = u.id) > :freeMb
+      where u.plan_ends_at <= now() and a.desired_state = 'running' and a.lost_with is null
+        and (select sum(b.ram_mb) from apps b join hosts h on h.id = b.host_id
+              where b.owner_id = u.id and h.forgotten_at is null) > :freeMb
         and not exists (select from operations o
                          where o.target_type = 'app' and o.target_id = a.id
                            and (o.state in ('queued', 'running') and o.kind in ('create', 'stop', 'delete')

@@ -9,6 +9,7 @@ import { type Db, isUnavailable, openDatabase } from '../db/database.ts'
 import {
   findLease,
   type HostLeaseRow,
+  isClosed,
   type Lease,
   type LeaseHolder,
   releaseLease,
@@ -69,6 +70,7 @@ async function take(db: Db, lease: Lease, me: LeaseHolder): Promise<void> {
       const present = await findLease(db, lease.hostId)
       if (!present) continue
       if (present.token === lease.token) return // the answer to an earlier try was lost
+      if (isClosed(present)) throw new Error(forgotten(lease.hostId))
       if (isDead(present.holder, me) && (await takeLease(db, lease, me, hostLeaseSeconds, present.token))) return
       // What nobody renews only gets older.
       if (seen && present.held_until !== seen.held_until) throw inUse(lease.hostId, present.holder)
@@ -82,6 +84,16 @@ async function take(db: Db, lease: Lease, me: LeaseHolder): Promise<void> {
 /** A process of this machine that is gone renews nothing any more; of other machines that cannot be told. */
 function isDead(holder: LeaseHolder, me: LeaseHolder): boolean {
   return holder.machine === me.machine && startTicks(holder.pid) !== holder.startTicks
+}
+
+/** What a process of a forgotten host says before it ends. It removes nothing: that is for people to decide. */
+const forgotten = (hostId: string): string =>
+  `The host ${hostId} was forgotten with \`berth hosts forget\`: its applications are deleted, or may run on another host by now. This process serves nothing, and leaves all files and containers here as they are. See "A host that is gone for good" in docs/installation.md.`
+
+async function whyLost(db: Db, hostId: string): Promise<string> {
+  const present = await findLease(db, hostId).catch(() => undefined)
+  if (present && isClosed(present)) return forgotten(hostId)
+  return `Another process is host ${hostId} now; this one does nothing more.`
 }
 
 function inUse(hostId: string, { hostname, pid }: LeaseHolder): Error {
@@ -108,8 +120,7 @@ function keep(db: Db, lease: Lease, log: Logger): HostLease {
       throw new HostUnreachable(`Whether this process still is host ${lease.hostId} cannot be told.`, { cause: error })
     })
     if (mine) renewedAt = asked
-    else if (!ending.signal.aborted)
-      lost.abort(new HostUnreachable(`Another process is host ${lease.hostId} now; this one does nothing more.`))
+    else if (!ending.signal.aborted) lost.abort(new HostUnreachable(await whyLost(db, lease.hostId)))
     lost.signal.throwIfAborted()
   }
 

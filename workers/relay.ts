@@ -9,6 +9,7 @@ import { relay } from '../policy/relay.ts'
 import { roundSeconds } from '../policy/rounds.ts'
 import { Backoff } from './backoff.ts'
 import { type Downgrades, healDowngrades } from './downgrades.ts'
+import { settleForgotten } from './forgotten-hosts.ts'
 import { type Lanes, laneId, laneRun } from './lanes.ts'
 
 export interface RelayOptions {
@@ -33,6 +34,7 @@ export async function runRelay(
   while (!signal.aborted) {
     const again = (error: unknown) => log.warn({ err: error }, 'relay: will try again')
     await undoForgotten(db, acceptance.forgottenSeconds).catch(again)
+    await settleForgotten(options).catch(again)
     await lanes.round().catch(again)
     await healDowngrades({ db, downgrades, log }).catch(again)
     await sleep(everySeconds * 1000, undefined, { signal }).catch(() => {})

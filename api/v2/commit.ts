@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { appFile, appFolder } from '../../policy/app-paths.ts'
+import { assertNotLost } from '../access.ts'
 import { queueCommit, type StoreAnswer } from '../commits.ts'
 import { endpoint } from '../endpoint.ts'
 import { idempotencyErrors, idempotencyKeyOf, idempotent, keyedBy } from '../idempotent.ts'
@@ -30,8 +31,10 @@ export const appsCommit = endpoint({
     'CANNOT_SET_SUBDOMAIN',
     'INSUFFICIENT_MEMORY',
     'UPLOAD_BUSY',
+    'CLUSTER_UNAVAILABLE',
   ],
   async handle({ app, caller, query, exchange }, parts) {
+    assertNotLost(app)
     const key = idempotencyKeyOf(exchange)
     const folder = appFolder(query.path ?? '') ?? ''
     const accepts = (name: string) => isArchive(name) || appFile(folder, name) !== null

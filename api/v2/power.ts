@@ -20,7 +20,7 @@ const power = (kind: 'start' | 'stop' | 'restart', summary: string) =>
     path: `/v2/apps/{appId}/${kind}`,
     summary,
     auth: { scope: 'apps:control', permission: 'control' },
-    errors: refusals,
+    errors: [...refusals, 'CLUSTER_UNAVAILABLE'],
     terse: refusals,
     async handle(call, parts) {
       await runCommand(call, parts, { kind, failure: 'ACTION_FAILED', codes: refusals })

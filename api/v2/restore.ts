@@ -1,6 +1,8 @@
 import { z } from 'zod'
+import type { UserRow } from '../../db/accounts.ts'
 import { lastRestore, queueRestore } from '../../db/restores.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
+import { planOf } from '../../policy/plans.ts'
 import { accept } from '../acceptance.ts'
 import { outcomeOf, wakeLane } from '../command.ts'
 import { endpoint } from '../endpoint.ts'
@@ -10,7 +12,10 @@ import { assertReachable } from './snapshots.ts'
 const orMissing = (code: ErrorCode) => (issue: { input: unknown }) =>
   issue.input === undefined ? 'MISSING_PARAMETERS' : code
 
-/** Contract 6. Variables stay as they are: a secret that was rotated since must not come back (decision 7). */
+/**
+ * Contract 6. Variables stay as they are: a secret that was rotated since must not come back (decision 7). An application whose host is
+ * gone for good comes to another one this way.
+ */
 export const appsRestore = endpoint({
   name: 'apps.snapshots.restore',
   method: 'POST',
@@ -33,12 +38,21 @@ export const appsRestore = endpoint({
     'SNAPSHOT_IN_PROGRESS',
     'RESTORE_IN_PROGRESS',
     'CLUSTER_UNAVAILABLE',
+    'FEW_MEMORY',
+    'FAILED_CLUSTER_SELECTION',
+    'CLUSTER_MAINTENANCE_TRY_LATER',
   ],
   async handle({ app, caller, body, exchange }, parts) {
     const { snapshotId: name, versionId: version } = body
     if (!name.startsWith(`${app.id}_`) || !/^[a-z0-9_]{1,128}$/.test(name)) throw new ApiError('INVALID_SNAPSHOT_ID')
-    await assertReachable(app.host_id, parts)
-    const wish = { appId: app.id, actor: caller.user.id, name, version, accepting: true }
+    // One that is lost with its host is placed anew.
+    if (app.lost_with !== app.host_id) await assertReachable(app.host_id, parts)
+    const { plans, config } = parts
+    const place = {
+      planMemoryMb: (owner: UserRow) => planOf(plans, owner, new Date()).plan.memoryMb,
+      diskMbPer256Mb: config.host.diskMbPer256Mb,
+    }
+    const wish = { appId: app.id, actor: caller.user.id, name, version, place, accepting: true }
     const { operationId } = await accept(parts, async trx => ({ operationId: (await queueRestore(trx, wish)).id }))
     exchange.headers['X-Operation-Id'] = operationId
     wakeLane(parts, app)

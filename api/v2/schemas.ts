@@ -6,6 +6,9 @@ const language = z.enum(languages)
 const text = z.string()
 const whole = z.int()
 
+/** Why an application is not as its last successful deploy has made it, and what to do about it. */
+const problem = z.object({ code: text, message: text }).optional()
+
 /** Shapes on the wire (specification 2, contract 3 and 4). `optional` = left out when unset, `nullable` = always there. */
 export const appInfo = z.object({
   id: text,
@@ -20,6 +23,7 @@ export const appInfo = z.object({
   created_at: isoTime,
   /** Whether what runs was started with the environment variables as they are now. */
   variables: z.object({ version: whole, current: z.boolean() }),
+  problem,
 })
 
 export const appSummary = z.object({
@@ -59,6 +63,7 @@ const readable = z.object({
   network: z.object({ total: text, now: text }),
   uptime: whole,
   exit,
+  problem,
 })
 
 const raw = z.object({
@@ -70,6 +75,7 @@ const raw = z.object({
   network: z.object({ total: flow, now: flow }),
   uptime: whole,
   exit,
+  problem,
 })
 
 /** Texts, or numbers with `rawData=true`. */

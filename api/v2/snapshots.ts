@@ -5,6 +5,7 @@ import { listSnapshots, queueSnapshot, type SnapshotRow } from '../../db/snapsho
 import { ApiError } from '../../policy/errors.ts'
 import { linkSecret } from '../../policy/snapshot-links.ts'
 import { accept } from '../acceptance.ts'
+import { assertNotLost } from '../access.ts'
 import { outcomeOf, wakeLane } from '../command.ts'
 import { type Call, endpoint } from '../endpoint.ts'
 import { isoTime } from '../fields.ts'
@@ -65,6 +66,7 @@ export const appsSnapshotsCreate = endpoint({
   ],
   async handle(call, parts) {
     const { app, caller, exchange } = call
+    assertNotLost(app)
     await assertReachable(app.host_id, parts)
     const key = idempotencyKeyOf(exchange)
     if (key === undefined) return linkView(await taken(call, parts), linking(parts))

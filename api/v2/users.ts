@@ -1,4 +1,4 @@
-import { listApps } from '../../db/apps.ts'
+import { listApps, usedMemoryMb } from '../../db/apps.ts'
 import { mayTouch } from '../access.ts'
 import { endpoint } from '../endpoint.ts'
 import { appSummaryView } from '../views/app.ts'
@@ -15,7 +15,7 @@ export const usersMe = endpoint({
   response: profile,
   async handle({ caller }, { db, config }) {
     const apps = await listApps(db, caller.user.id)
-    const usedMb = apps.reduce((sum, app) => sum + app.ram_mb, 0)
+    const usedMb = await usedMemoryMb(db, caller.user.id)
     return {
       user: userView(caller, usedMb),
       applications: apps.filter(app => mayTouch(caller, app.id)).map(app => appSummaryView(app, config.appsDomain)),

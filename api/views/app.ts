@@ -1,4 +1,5 @@
 import type { AppRow } from '../../db/apps.ts'
+import { problemOf } from '../../policy/app-problems.ts'
 
 /** `<sub>.<apps_domain>`, or null for an application without address. */
 export function hostName(app: AppRow, appsDomain: string): string | null {
@@ -18,6 +19,7 @@ export const appView = (app: AppRow, appsDomain: string) => ({
   custom: app.custom_domain,
   created_at: app.created_at.toISOString(),
   variables: { version: app.variables_version, current: runsCurrentVariables(app) },
+  problem: problemOf(app),
 })
 
 /** What does not run takes the current set when it starts. A container of before there were variables runs with none. */

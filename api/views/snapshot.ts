@@ -50,6 +50,7 @@ interface Failure {
 function failureView({ code, message }: OperationRow): Failure {
   const words = message ?? undefined
   if (code === 'SNAPSHOT_CORRUPT') return { code: 'SNAPSHOT_CORRUPT', message: words }
-  if (code === 'DEPLOY_CANCELLED') return { code: 'RESTORE_INTERRUPTED', message: words }
+  if (code === 'DEPLOY_CANCELLED' || code === 'RESTORE_INTERRUPTED')
+    return { code: 'RESTORE_INTERRUPTED', message: words }
   return { code: 'SNAPSHOT_RESTORE_FAILED', message: code && words ? `${code}: ${words}` : words }
 }

@@ -1,4 +1,5 @@
 import type { AppRow } from '../../db/apps.ts'
+import { type Problem, problemOf } from '../../policy/app-problems.ts'
 import type { HostReading } from '../host-reader.ts'
 
 /** One application's figures as numbers: CPU in percent, memory and storage in bytes, network as [in, out] bytes. */
@@ -14,6 +15,7 @@ export interface Figures {
   /** Milliseconds of the running start, 0 while stopped. */
   uptimeMs: number
   exit?: { code: number | null; oom: boolean; at: string }
+  problem?: Problem
 }
 
 const mb = 1024 * 1024
@@ -21,7 +23,10 @@ const mb = 1024 * 1024
 /** States that an operation is moving through; the container's own would only confuse. */
 const passing = ['starting', 'restarting', 'deleting']
 
-/** Row and host's answer as figures. `reading` null: the host is silent, and the last figures are shown as unreachable. */
+/**
+ * Row and host's answer as figures. `reading` null: the host is silent, and the last figures are shown as unreachable, or it is gone for
+ * good, and the application has ended.
+ */
 export function figuresOf(
   app: AppRow,
   reading: HostReading | null,
@@ -40,13 +45,14 @@ export function figuresOf(
     storageBytes: last?.storageBytes ?? 0,
     total: [stats?.networkIn ?? 0, stats?.networkOut ?? 0],
     now,
-    status: reading ? statusOf(app, state?.status) : 'unreachable',
+    status: reading || app.lost_with !== null ? statusOf(app, state?.status) : 'unreachable',
     running,
     uptimeMs: running && startedAt ? Math.max(0, Math.floor(at - startedAt)) : 0,
     exit:
       !running && app.exit_at
         ? { code: app.exit_code, oom: app.exit_oom ?? false, at: app.exit_at.toISOString() }
         : undefined,
+    problem: problemOf(app),
   }
 }
 
@@ -68,6 +74,7 @@ export const statsView = (f: Figures) => ({
   network: { total: flowText(f.total), now: flowText(f.now) },
   uptime: f.uptimeMs,
   exit: f.exit,
+  problem: f.problem,
 })
 
 /** The same as numbers (`rawData=true`). */
@@ -80,6 +87,7 @@ export const rawStatsView = (f: Figures) => ({
   network: { total: f.total.map(Math.round), now: f.now.map(Math.round) },
   uptime: f.uptimeMs,
   exit: f.exit,
+  problem: f.problem,
 })
 
 export interface AppFigures {

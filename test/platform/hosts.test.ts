@@ -1,9 +1,14 @@
+import { spawn } from 'node:child_process'
 import test from 'ava'
 import * as hosts from '../../db/hosts.ts'
 import { unreachableAfterSeconds } from '../../policy/patience.ts'
+import { masterKey } from '../kit/api.ts'
+import { checkout } from '../kit/command.ts'
 import { type Entry, startEntry } from '../kit/entry.ts'
+import { operatorCommand } from '../kit/operator-command.ts'
 import { testPlatform } from '../kit/platform.ts'
 import { nodeProgram } from '../kit/programs.ts'
+import { zipOf } from '../kit/zips.ts'
 
 // Declared before the platform's own end: a host that lives would bring back what is taken away.
 let second: Entry
@@ -122,4 +127,105 @@ test.serial('drained, full and silent hosts: what an upload is told', async t =>
   await platform.startHost('a', { HOST_MEMORY_MB: '4096' })
   await platform.until(async () => (await statusOf(apps.onA)).status === 'running', 30, 'it is back')
   t.is((await platform.api.as(ana).post(`/v2/apps/${apps.onA.id}/stop`)).status, 200)
+})
+
+/** `berth hosts forget b` by an operator. */
+async function forgetting() {
+  const { base, hostId } = await started.then(platform => ({ base: platform.base, hostId: platform.hostId('b') }))
+  const settings = { ...base.settings, BERTH_MASTER_KEY: masterKey, BERTH_DATA: base.folder }
+  const args = ['hosts', 'forget', hostId, '--yes', '--json']
+  const whole = () => operatorCommand(settings, ...args)
+  /** The same, killed once `at` comes true. */
+  const killed = async (at: () => Promise<boolean>) => {
+    const platform = await started
+    const env = { ...process.env, ...settings }
+    const child = spawn(process.execPath, ['--import=tsx', 'cli/main.ts', ...args], { cwd: checkout, env })
+    const ended = new Promise(resolve => child.once('exit', (_, signal) => resolve(signal)))
+    await platform.until(at, 60, 'the command comes to where it is killed')
+    child.kill('SIGKILL')
+    return ended
+  }
+  return { whole, killed }
+}
+
+test.serial('a host that is gone for good is forgotten: what its owners can do, and what it may do', async t => {
+  t.timeout(480_000)
+  const platform = await started
+  const { db } = platform
+  const [a, b] = [platform.hostId('a'), platform.hostId('b')]
+  const eva = await platform.api.makeUser()
+  const as = platform.api.as(eva)
+  await hosts.setDraining(db, b, false)
+  await hosts.setDraining(db, a, true)
+  const kept = await platform.deploy(eva, nodeProgram('kept in a snapshot'), { MEMORY: '512' })
+  const lost = await platform.deploy(eva, nodeProgram('without a snapshot'), { MEMORY: '256', SUBDOMAIN: null })
+  await hosts.setDraining(db, a, false)
+  for (const { id } of [kept, lost]) t.is((await platform.row(id))?.host_id, b)
+  const snapshots = `/v2/apps/${kept.id}/snapshots`
+  t.is((await as.post(snapshots)).status, 200)
+  const [{ name: snapshotId, version_id: versionId }] = (await as.get(snapshots)).body.response
+
+  await second.kill('SIGKILL')
+  const form = new FormData()
+  form.append('file', new Blob([new Uint8Array(zipOf(nodeProgram('never').files))]), 'app.zip')
+  const waits = (await as.post(`/v2/apps/${kept.id}/commit`, form)).headers.get('x-operation-id') as string
+  const state = async () => (await db('operations').where({ id: waits }).first('state')).state
+  await platform.until(async () => (await state()) === 'running', 60, 'a deploy waits for the host')
+  const free = () => db('host_leases').where({ host_id: b }).whereRaw('held_until < clock_timestamp()').first('host_id')
+  await platform.until(async () => Boolean(await free()), 60, 'its lease has run out')
+
+  const { whole, killed } = await forgetting()
+  const forgotten = async () => (await hosts.findHost(db, b))?.forgotten_at != null
+  // Before its commit: it waits for the row of the host, which this transaction has.
+  await db.transaction(async trx => {
+    await trx('hosts').where({ id: b }).forUpdate().first()
+    const { rows: me } = await trx.raw('select pg_backend_pid() as pid')
+    const blocked = `select 1 from pg_stat_activity where ${me[0].pid} = any(pg_blocking_pids(pid))`
+    t.is(await killed(async () => (await db.raw(blocked)).rows.length > 0), 'SIGKILL')
+  })
+  t.false(await forgotten(), 'nothing was done')
+  // After it: the worker is held up by the row of an application.
+  await db.transaction(async trx => {
+    await trx('apps').where({ id: kept.id }).forUpdate().first()
+    t.is(await killed(forgotten), 'SIGKILL')
+  })
+  const told = await whole()
+  t.is(told.code, 0, told.stderr)
+  t.like(JSON.parse(told.stdout), { host: b, restorable: 1, operations: 0, settled: true })
+
+  t.like(await platform.ended(waits), { state: 'error', code: 'CLUSTER_UNAVAILABLE' })
+  t.like((await as.get('/v2/users/me')).body.response.user.plan.memory, { used: 0 })
+  for (const { id } of [kept, lost]) {
+    const stats = (await as.get(`/v2/apps/${id}/status`)).body.response
+    t.like(stats, { status: 'exited', running: false, problem: { code: 'CLUSTER_UNAVAILABLE' } })
+    t.deepEqual((await as.get(`/v2/apps/${id}`)).body.response.problem, stats.problem)
+    const start = await as.post(`/v2/apps/${id}/start`)
+    t.like(start, { status: 503, body: { code: 'CLUSTER_UNAVAILABLE' } })
+    t.regex(start.body.message, /Restore one of its snapshots.+or delete it/)
+  }
+  t.is((await as.delete(`/v2/apps/${lost.id}`)).status, 200, 'no host is needed to delete it')
+  t.is(await platform.row(lost.id), undefined)
+
+  const restored = await as.post(`${snapshots}/restore`, JSON.stringify({ snapshotId, versionId }))
+  t.true([200, 202].includes(restored.status), restored.text)
+  t.like(await platform.ended(restored.headers.get('x-operation-id') as string, 120), { state: 'success' })
+  await platform.serves(kept.domain, 'kept in a snapshot')
+  const row = await platform.row(kept.id)
+  t.like(row, { host_id: a, status: 'running', lost_with: null })
+  t.is((await db('apps').where({ host_id: a, uid: row?.uid })).length, 1)
+  t.true((await platform.remains('a')).containers.some(container => container.startsWith(`berth-${kept.id}-`)))
+  t.is((await as.get(`/v2/apps/${kept.id}`)).body.response.problem, undefined)
+  t.like((await as.get('/v2/users/me')).body.response.user.plan.memory, { used: 512 })
+
+  // Hosts of this test share one engine: the one that restored has retired the version before by its name.
+  const ofOthers = (name: string) => !name.includes(kept.id)
+  const remains = async () => Object.values(await platform.remains('b')).map(names => names.filter(ofOthers).toSorted())
+  const there = await remains()
+  t.true(there.every(names => names.length > 0))
+  const back = startEntry('host', platform.hostSettings('b'))
+  t.teardown(() => back.kill('SIGKILL'))
+  t.is(await back.ended, 1, 'it comes back after all, and is refused')
+  t.regex(back.output(), new RegExp(`The host ${b} was forgotten`))
+  t.deepEqual(await remains(), there, 'it has removed nothing')
+  t.is((await as.post(`/v2/apps/${kept.id}/restart`)).status, 200)
 })
