@@ -7,6 +7,7 @@ import * as deployments from './deployments.ts'
 import { closeLease } from './host-leases.ts'
 import { findHost } from './hosts.ts'
 import * as operations from './operations.ts'
+import { takeBack } from './passing-states.ts'
 import { markFailed } from './snapshots.ts'
 
 /** A host that may not be forgotten, in words for the operator who asked for it. */
@@ -90,10 +91,12 @@ export async function endLost(trx: Db, operationId: string, hostId: string): Pro
   const deployment = await deployments.findByOperation(trx, operationId)
   if (deployment) await deployments.record(trx, deployment.id, { state: 'error', ...failure })
   await markFailed(trx, operationId)
-  await trx('operations')
+  const [ended] = await trx('operations')
     .where({ id: operationId })
     .whereIn('state', ['queued', 'running'])
     .update({ state: 'error', ...failure, finished_at: trx.fn.now() })
+    .returning(['kind', 'target_id'])
+  if (ended) await takeBack(trx, ended)
   await operations.announce(trx, operationId)
 }
 

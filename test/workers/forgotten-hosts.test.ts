@@ -8,7 +8,7 @@ import type { Db } from '../../db/database.ts'
 import { forgetHost, lossesOf, unsettledApps } from '../../db/host-forgetting.ts'
 import { findLease, takeLease } from '../../db/host-leases.ts'
 import { leaveHost } from '../../db/hosts.ts'
-import { enqueue, find, type OperationKind } from '../../db/operations.ts'
+import { enqueue, enqueueDeletion, find, type OperationKind } from '../../db/operations.ts'
 import { queueRestore } from '../../db/restores.ts'
 import * as segments from '../../db/segments.ts'
 import { newId, newVersionId } from '../../policy/ids.ts'
@@ -134,7 +134,12 @@ async function underWay() {
   const making = { id: newVersionId(), target_id: app.id, owner_id: user.id, operation_id: snapshot.id }
   await db('snapshots').insert({ ...making, name: 'n', origin: 'manual' })
   await db('operations').whereIn('id', [deploy.id, snapshot.id]).update({ state: 'running', started_at: new Date() })
-  const deletion = await ask('delete')
+  const deletion = await enqueueDeletion(db, {
+    targetId: app.id,
+    kind: 'delete',
+    ownerId: app.owner_id,
+    actor: app.owner_id,
+  })
   const creation = await make.app(user.id)
   await waitingLane(app.id)
   await silent()
@@ -218,7 +223,12 @@ test.serial('a lost application: a deletion is done without its host, everything
     t.like(row, { state: 'error', code: 'CLUSTER_UNAVAILABLE' })
     t.regex(row?.message ?? '', /gone for good.+Restore one of its snapshots.+or delete it/)
   }
-  const deletion = await ask('delete')
+  const deletion = await enqueueDeletion(db, {
+    targetId: app.id,
+    kind: 'delete',
+    ownerId: app.owner_id,
+    actor: app.owner_id,
+  })
   t.is(await lane(db).claimNext(app.id, { underWay: [] }), null)
   t.like(await find(db, deletion.id), { state: 'success' })
   t.is(await loadApp(db, app.id), undefined)
