@@ -25,9 +25,13 @@ export async function dueApps(db: Db, { plans, everySeconds, retrySeconds }: Due
        from apps a
        join users u on u.id = a.owner_id
        join hosts h on h.id = a.host_id
-       left join lateral (
-         select max(s.created_at) filter (where s.state = 'good') as good, max(s.created_at) as tried
-           from snapshots s where s.target_type = 'app' and s.target_id = a.id and s.origin = 'automatic') last on true
+       cross join lateral (
+         select (select s.created_at from snapshots s
+                  where s.target_type = 'app' and s.target_id = a.id and s.origin = 'automatic' and s.state = 'good'
+                  order by s.created_at desc limit 1) as good,
+                (select s.created_at from snapshots s
+                  where s.target_type = 'app' and s.target_id = a.id and s.origin = 'automatic'
+                  order by s.created_at desc limit 1) as tried) last
       cross join lateral (
          select ('x' || left(a.id, 7))::bit(28)::int % :everySeconds as seconds) slot
       where a.provisioned_at is not null and a.lost_with is null and u.blocked_at is null
