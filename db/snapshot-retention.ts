@@ -24,8 +24,8 @@ export async function sweepSnapshots(db: Db, { goodSeconds, failedSeconds }: Ret
   return transaction(db, async trx => {
     const { rows } = await trx.raw(
       `select s.id, s.segment_id from snapshots s
-        where s.created_at < now() - make_interval(secs =>
-                case s.state when 'good' then :goodSeconds::float8 when 'failed' then :failedSeconds::float8 end)
+        where (s.state = 'good' and s.created_at < now() - make_interval(secs => :goodSeconds)
+               or s.state = 'failed' and s.created_at < now() - make_interval(secs => :failedSeconds))
           and not exists (select 1 from deployments d join operations o on o.id = d.operation_id
                            where d.snapshot_id = s.id and o.state in ('accepting', 'queued', 'running'))
         limit ${atOnce} for update of s skip locked`,
