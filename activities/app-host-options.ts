@@ -1,6 +1,7 @@
 import type { Db } from '../db/database.ts'
 import type { AppTurns } from './app-turns.ts'
 import type { Archives } from './archive.ts'
+import type { Boot } from './boot.ts'
 import type { ContainerHost, DiskLimits } from './container-host.ts'
 import type { HostTraits } from './container-spec.ts'
 import type { FetchRequest, Git } from './git.ts'
@@ -40,8 +41,7 @@ export interface AppHostOptions extends DecisionOptions {
   variables(release: Pick<Release, 'appId' | 'language'>): Promise<AppVariables>
   /** The user that owns every application's files, where the host may not give them one of their own (it is not root). */
   sharedUid: number | null
-  /** Id of this boot of the machine. */
-  bootId: string
+  boot: Boot
   /** Waited for before a container with a port is started; left out where no routes are kept. */
   routed?: RouteGate
   confirm?: StepTurnsOptions['confirm']

@@ -5,7 +5,7 @@ import * as deployments from '../db/deployments.ts'
 import { commandImageSeconds } from '../policy/host-places.ts'
 import type { AppHostOptions } from './app-host-options.ts'
 import { startContainer } from './app-start.ts'
-import { type ContainerState, labels } from './container-host.ts'
+import { HostUnreachable, type ListedContainer, labels } from './container-host.ts'
 import {
   appContainer,
   appContainerName,
@@ -79,12 +79,13 @@ export function appHostActivities(host: AppHostOptions) {
     const spec = fingerprinted({ ...appContainer({ ...release, uid }, places, values, host.traits), disk })
     await engine.ensureNetwork(tenantNetwork(release.ownerId, host.traits.id))
     await imageWithin(engine, spec.image, { seconds: imageSeconds, signal: cancellationSignal() })
+    const bootId = await host.boot.settle()
     if (spec.publish) await host.routed?.(cancellationSignal())
     const alone = release.hostname === null
     const started = await turn(name, release, step => startContainer(engine, spec, { alone, mine: () => mine(step) }))
     const { hostPort, hostAddress } = started
     if (hostPort !== null) await apps.voidOlderClaims(db, release.appId, hostPort, hostAddress)
-    return { ...started, bootId: host.bootId, variablesVersion: version }
+    return { ...started, bootId, variablesVersion: version }
   }
 
   return hosted({
@@ -168,12 +169,15 @@ export function appHostActivities(host: AppHostOptions) {
     async passHealthGate(asked: StepOf, started: Pick<StartedContainer, 'bootId'>): Promise<Unhealthy | null> {
       const release = (await begin('passHealthGate', asked)).brought()
       const container = appContainerName(release)
-      // A machine that was started anew has ended the container, and may have given its port to another application.
-      if (started.bootId !== host.bootId) await run('startRelease', release, null)
+      // A machine or engine that was started anew has ended the container, and may have given its port to another application.
+      const bootId = await host.boot.settle()
+      if (started.bootId !== bootId) await run('startRelease', release, null)
       const { hostPort: port, hostAddress: address } = (await engine.inspect(container)) ?? {}
       const target = port ? { address: address ?? release.hostAddress, port } : null
       const gate = { container, target, timeoutSeconds: host.healthGateSeconds, signal: cancellationSignal() }
       const unhealthy = await passGate(engine, gate)
+      if (unhealthy && (await host.boot.settle()) !== bootId)
+        throw new HostUnreachable('The container engine was started anew, and ended the program.')
       if (unhealthy && release.deploymentId) {
         const output = (await engine.logs(container, lastLogBytes).catch(() => null)) ?? ''
         const text = `${unhealthy.reason}\n${output}`
@@ -215,7 +219,7 @@ export function appHostActivities(host: AppHostOptions) {
     /** Removes every container of the application, whatever its release or role. */
     async removeContainers(asked: StepOf): Promise<void> {
       await turn('removeContainers', asked, async ({ appId }) => {
-        const containers: ContainerState[] = await engine.list({ [labels.app]: appId })
+        const containers: ListedContainer[] = await engine.list({ [labels.app]: appId })
         await Promise.all(containers.map(container => engine.remove(container.name)))
       })
     },

@@ -1,5 +1,5 @@
 import type { AppTurns } from './app-turns.ts'
-import { type ContainerHost, type ContainerState, labels } from './container-host.ts'
+import { type ContainerHost, type ContainerState, type ListedContainer, labels } from './container-host.ts'
 
 /** A program that can be made to stand still, as a snapshot's last look at its files needs it. */
 export interface Standstill {
@@ -48,7 +48,7 @@ export function standstill(host: StandstillHost, appId: string): Standstill {
 }
 
 /** Wakes what nobody lets stand still any more: the process that had it paused has died. */
-export async function wakePaused(host: StandstillHost, present: ContainerState[]): Promise<void> {
+export async function wakePaused(host: StandstillHost, present: readonly ListedContainer[]): Promise<void> {
   const paused = present.filter(({ status }) => status === 'paused').map(container => container.labels[labels.app])
   for (const appId of new Set(paused))
     if (appId && !host.turns.busy(appId)) await host.turns(appId, () => wake(host, appId))
@@ -62,7 +62,7 @@ async function containers(
   { engine, hostId }: StandstillHost,
   appId: string,
   status: ContainerState['status'],
-): Promise<ContainerState[]> {
+): Promise<ListedContainer[]> {
   const found = await engine.list({ [labels.host]: hostId, [labels.app]: appId, [labels.role]: 'app' })
   return found.filter(container => container.status === status)
 }

@@ -4,9 +4,12 @@ import type { EngineReading } from './container-stats.ts'
 /**
  * A reading of a container straight from the kernel, by the id of its first process; rejects when the kernel shows it
  * elsewhere (another machine, another mount). The engine itself answers only at its next tick, up to a second later.
+ * With the id of the container also when the process is not, or no longer, one of its own.
  */
-export async function kernelReading(pid: number): Promise<EngineReading> {
-  const groups = controllers(await readFile(`/proc/${pid}/cgroup`, 'utf8'))
+export async function kernelReading(pid: number, containerId?: string): Promise<EngineReading> {
+  const listed = await readFile(`/proc/${pid}/cgroup`, 'utf8')
+  if (containerId && !listed.includes(containerId)) throw new Error(`Process ${pid} is not of ${containerId}.`)
+  const groups = controllers(listed)
   const unified = groups.get('')
   const counters = groups.has('memory') ? await versionOne(groups) : await versionTwo(`/sys/fs/cgroup${unified}`)
   const networks = interfaces(await readFile(`/proc/${pid}/net/dev`, 'utf8'))

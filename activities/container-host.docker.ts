@@ -1,3 +1,4 @@
+import { Agent } from 'node:http'
 import Docker from 'dockerode'
 import type { imagePulls } from '../policy/host-places.ts'
 import { applicationRange } from '../policy/networks.ts'
@@ -13,7 +14,8 @@ import { newest, OutputFrames } from './container-output.ts'
 import { containerReadings } from './container-readings.docker.ts'
 import { runToEnd } from './container-run.docker.ts'
 import { removeShareGroup } from './container-shares.docker.ts'
-import { containerState } from './container-state.docker.ts'
+import { engineStanding } from './container-standing.docker.ts'
+import { containerState, listedContainer } from './container-state.docker.ts'
 
 export interface DockerHostOptions {
   /** `unix:///path`, `tcp://address:port` or `http://address:port`. */
@@ -41,6 +43,9 @@ export function dockerHost({
   const networks = containerNetworks(docker, networkRange)
   const images = containerImages(docker, makeRootfs, pulls)
   const readings = containerReadings(docker)
+  const engine = engineStanding(
+    new Docker({ ...address(dockerHost), agent: new Agent({ keepAlive: false }) } as object),
+  )
   const container = (name: string) => docker.getContainer(name)
 
   async function inspect(name: string): Promise<ContainerState | null> {
@@ -48,20 +53,12 @@ export function dockerHost({
     return info ? containerState(info) : null
   }
 
-  /** Known from the first sign of life, and asked again at each: an engine may come back with other settings. */
-  let driver: string | undefined
-  const about = async () => {
-    const info = await call(() => docker.info())
-    driver = info.CgroupDriver
-    return info
-  }
-  const cgroupDriver = async (): Promise<string> => driver ?? (await about()).CgroupDriver
-
   const host: ContainerHost = {
     async ping() {
-      const info = await about()
-      return { version: info.ServerVersion, cpus: info.NCPU, memoryMb: Math.floor(info.MemTotal / 1024 / 1024) }
+      await call(() => docker.ping())
     },
+
+    standing: () => engine.standing(),
 
     ensureNetwork: spec => networks.ensure(spec),
     removeNetwork: name => networks.remove(name),
@@ -70,7 +67,7 @@ export function dockerHost({
     ensureImage: (image, onProgress) => images.ensure(image, onProgress),
 
     async create(spec) {
-      const driver = spec.share === undefined ? '' : await cgroupDriver()
+      const driver = spec.share === undefined ? '' : await engine.cgroupDriver()
       const send = (abortSignal: AbortSignal) => docker.createContainer(createRequest(spec, driver, abortSignal))
       const created = await call(send).catch(unless(409))
       if (created) return created.id
@@ -115,11 +112,7 @@ export function dockerHost({
     async list(filter) {
       const filters = { label: labelFilter(filter) }
       const found = await call(abortSignal => docker.listContainers({ all: true, filters, abortSignal } as object))
-      const states: (ContainerState | null)[] = []
-      for (let n = 0; n < found.length; n += 16) {
-        states.push(...(await Promise.all(found.slice(n, n + 16).map(({ Id }) => inspect(Id)))))
-      }
-      return states.filter(state => state !== null)
+      return found.map(listedContainer)
     },
 
     async logs(name, maxBytes) {

@@ -62,6 +62,20 @@ export interface ContainerState {
   hostAddress: string | null
 }
 
+/** What an engine tells of itself. */
+export interface EngineStanding {
+  /** Another text after each start of the engine at which no container ran; null where the engine has nothing to tell it by. */
+  began: string | null
+  /** Whether containers live on when the engine ends. */
+  liveRestore: boolean
+}
+
+/** What a list tells of a container, at the cost of one question for all of them; the rest is told by `inspect`. */
+export type ListedContainer = Pick<
+  ContainerState,
+  'id' | 'name' | 'labels' | 'status' | 'running' | 'hostPort' | 'hostAddress'
+>
+
 /** One reading. CPU in percent of one core, memory and network in bytes. */
 export interface ContainerStats {
   cpuPercent: number
@@ -71,6 +85,11 @@ export interface ContainerStats {
   networkOut: number
   blockRead: number
   blockWrite: number
+}
+
+/** One reading, and when the run began that it is of. */
+export interface ContainerReading extends ContainerStats {
+  startedAt: Date
 }
 
 export interface NetworkSpec {
@@ -109,7 +128,9 @@ export type OnOutput = (text: string) => void | Promise<void>
 /** A container engine on one machine. Names are ours and derive from ids, so every verb may be repeated. */
 export interface ContainerHost {
   /** Rejects with `HostUnreachable` when the engine does not answer within 10 s; every verb below does. */
-  ping(): Promise<{ version: string; cpus: number; memoryMb: number }>
+  ping(): Promise<void>
+  /** Asked over a line of its own: an engine that is ending, and its containers with it, takes no new one. */
+  standing(): Promise<EngineStanding>
   ensureNetwork(spec: NetworkSpec): Promise<void>
   removeNetwork(name: string): Promise<void>
   /** What the engine leaves of a share without containers; one that has some stays. */
@@ -128,10 +149,10 @@ export interface ContainerHost {
   pause(name: string): Promise<void>
   /** Lets it go on; not paused or missing is success. */
   unpause(name: string): Promise<void>
-  /** Kills and removes; missing is success. */
+  /** Kills and removes a container, by its name or its id; missing is success. */
   remove(name: string): Promise<void>
   inspect(name: string): Promise<ContainerState | null>
-  list(filter: Record<string, string>): Promise<ContainerState[]>
+  list(filter: Record<string, string>): Promise<ListedContainer[]>
   /** stdout and stderr joined in order, the newest `maxBytes`. Null when there is no such container. */
   logs(name: string, maxBytes: number): Promise<string | null>
   /**
@@ -144,7 +165,7 @@ export interface ContainerHost {
    * aborts or it is not there; rejects when the stream breaks. The program waits for whoever takes them.
    */
   readOutput(name: string, onPiece: (piece: Uint8Array) => Promise<void>, signal: AbortSignal): Promise<void>
-  stats(name: string): Promise<ContainerStats | null>
+  stats(name: string): Promise<ContainerReading | null>
   /** Runs a container to its end, gives its output as it comes, removes it, also when cancelled. */
   runToEnd(spec: ContainerSpec, onOutput: OnOutput, signal: AbortSignal): Promise<{ exitCode: number; oom: boolean }>
   /** Calls back for every event of containers with these labels until the signal aborts; rejects when the stream breaks. */

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type Docker from 'dockerode'
 import { call, unless } from './container-calls.docker.ts'
 import { kernelReading } from './container-cgroup.ts'
-import type { ContainerStats } from './container-host.ts'
+import type { ContainerReading } from './container-host.ts'
 import { type EngineReading, statsBetween } from './container-stats.ts'
 
 /** Shorter spans give CPU figures that jump; longer ones hide what the program does now. */
@@ -11,13 +11,23 @@ const longestMs = 120_000
 
 /** The engine's own pair of readings takes it 1 to 2 s, so readings come from the kernel where it can be seen, and the last is kept. */
 export function containerReadings(docker: Docker) {
-  const last = new Map<string, { reading: EngineReading; stats: ContainerStats | null }>()
+  const last = new Map<string, { reading: EngineReading; stats: ContainerReading | null }>()
+  /** First processes, so that the engine is asked once for each run. */
+  const processes = new Map<string, { pid: number; id: string; startedAt: Date }>()
 
   /** One reading, or null for a container that is missing or does not run. */
-  async function read(name: string): Promise<EngineReading | null> {
+  async function read(name: string): Promise<(EngineReading & { startedAt: Date }) | null> {
+    const known = processes.get(name)
+    const reading = known ? await kernelReading(known.pid, known.id).catch(() => null) : null
+    if (known && reading) return { ...reading, startedAt: known.startedAt }
+    processes.delete(name)
     const info = await call(abortSignal => docker.getContainer(name).inspect({ abortSignal })).catch(unless(404))
     if (!info?.State.Running) return null
-    return (await kernelReading(info.State.Pid).catch(() => null)) ?? fromEngine(name)
+    const startedAt = new Date(info.State.StartedAt)
+    const first = await kernelReading(info.State.Pid).catch(() => null)
+    if (first) processes.set(name, { pid: info.State.Pid, id: info.Id, startedAt })
+    const found = first ?? (await fromEngine(name))
+    return found && { ...found, startedAt }
   }
 
   async function fromEngine(name: string): Promise<EngineReading | null> {
@@ -30,7 +40,7 @@ export function containerReadings(docker: Docker) {
 
   return {
     /** Null when the container is missing or does not run. Takes 0.2 s more for the first reading of a container. */
-    async stats(name: string): Promise<ContainerStats | null> {
+    async stats(name: string): Promise<ContainerReading | null> {
       let before = last.get(name)
       let now = await read(name)
       if (now && before && age(before.reading, now) < shortestMs && before.stats) return before.stats
@@ -44,13 +54,14 @@ export function containerReadings(docker: Docker) {
         last.delete(name)
         return null
       }
-      const stats = statsBetween(before.reading, now)
+      const stats = { ...statsBetween(before.reading, now), startedAt: now.startedAt }
       last.set(name, { reading: now, stats })
       return stats
     },
 
     forget(name: string): void {
       last.delete(name)
+      processes.delete(name)
     },
   }
 }

@@ -1,5 +1,5 @@
-import type { ContainerInspectInfo } from 'dockerode'
-import type { ContainerState } from './container-host.ts'
+import type { ContainerInfo, ContainerInspectInfo } from 'dockerode'
+import type { ContainerState, ListedContainer } from './container-host.ts'
 
 /** The engine's description of a container in our words. The engine writes year 1 for times that never came. */
 export function containerState(info: ContainerInspectInfo): ContainerState {
@@ -20,6 +20,22 @@ export function containerState(info: ContainerInspectInfo): ContainerState {
     finishedAt: finishedAt && startedAt && finishedAt < startedAt ? startedAt : finishedAt,
     hostPort: published ? Number(published.HostPort) : null,
     hostAddress: published?.HostIp ?? null,
+  }
+}
+
+/** What of it stands in the engine's list. A paused container runs; only what runs has published ports. */
+export function listedContainer(info: ContainerInfo): ListedContainer {
+  const status = info.State as ContainerState['status']
+  const running = status === 'running' || status === 'paused' || status === 'restarting'
+  const published = running ? info.Ports.find(({ PublicPort }) => PublicPort) : undefined
+  return {
+    id: info.Id,
+    name: (info.Names[0] ?? '').replace(/^\//, ''),
+    labels: info.Labels ?? {},
+    status,
+    running,
+    hostPort: published?.PublicPort ?? null,
+    hostAddress: published?.IP ?? null,
   }
 }
 

@@ -22,9 +22,11 @@ process.once('message', ({ hostId, running }: { hostId: string; running: Running
   const byName = new Map([...containers.values()].map(one => [one.inspected.Name.slice(1), one]))
   const answers = (url: URL): unknown => {
     const [kind, id, verb] = url.pathname.split('/').slice(1)
-    if (url.pathname === '/info') return { ServerVersion: '28', NCPU: 2, MemTotal: 8e9, CgroupDriver: 'systemd' }
+    if (url.pathname === '/info')
+      return { ServerVersion: '28', NCPU: 2, MemTotal: 8e9, CgroupDriver: 'systemd', LiveRestoreEnabled: true }
     if (url.pathname === '/version') return { Version: '28', ApiVersion: '1.48' }
     if (url.pathname === '/_ping') return 'OK'
+    if (url.pathname === '/networks/bridge') return { Name: 'bridge', Created: began }
     if (kind === 'networks') return []
     if (url.pathname === '/containers/json') return [...containers.values()].map(({ listed }) => listed)
     const one = containers.get(id ?? '') ?? byName.get(id ?? '')

@@ -126,7 +126,9 @@ function statOf(pid: number): Stat | undefined {
   try {
     const [, command, rest] = /^\d+ \((.*)\) (.*)$/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))!
     const fields = rest!.split(' ')
-    return { command: command!, parent: Number(fields[1]), seconds: (Number(fields[11]) + Number(fields[12])) / 100 }
+    // Those that it has waited for are told with it: sessions of Postgres come and go.
+    const spent = fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0)
+    return { command: command!, parent: Number(fields[1]), seconds: spent / 100 }
   } catch {
     return undefined // it has ended
   }

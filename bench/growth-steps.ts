@@ -121,7 +121,16 @@ const hostWatch: Step = {
       makeRootfs: () => Promise.reject(new Error('No image is made.')),
     })
     const volumes = folderVolumes(volumesOf(folder))
-    return () => reconcile({ db, engine, volumes, hostId, turns: appTurns(), bootId: 'boot', log })
+    return () =>
+      reconcile({
+        db,
+        engine,
+        volumes,
+        hostId,
+        turns: appTurns(),
+        boot: { id: 'boot', settle: async () => 'boot' },
+        log,
+      })
   },
 }
 

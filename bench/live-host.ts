@@ -12,25 +12,20 @@ import { serveHost } from '../workers/host-server.ts'
  */
 const [masterKey = '', hostId = ''] = process.argv.slice(2)
 
+const startedAt = new Date(0)
+const stateOf = (app: string) => {
+  const state = { id: app, name: app, labels: { [labels.release]: '1' }, status: 'running', running: true } as const
+  return { ...state, exitCode: null, oom: false, startedAt, finishedAt: null, hostPort: null, hostAddress: null }
+}
+
 const engine = {
   async list(filter) {
-    const app = filter[labels.app] ?? ''
-    const state = { id: app, name: app, labels: { [labels.release]: '1' }, status: 'running', running: true } as const
-    return [
-      {
-        ...state,
-        exitCode: null,
-        oom: false,
-        startedAt: new Date(0),
-        finishedAt: null,
-        hostPort: null,
-        hostAddress: null,
-      },
-    ]
+    return [stateOf(filter[labels.app] ?? '')]
   },
+  inspect: async name => stateOf(name),
   async stats() {
     const still = { networkIn: 0, networkOut: 0, blockRead: 0, blockWrite: 0 }
-    return { cpuPercent: 1, memoryBytes: 30_000_000, memoryLimitBytes: 512 * 1024 * 1024, ...still }
+    return { cpuPercent: 1, memoryBytes: 30_000_000, memoryLimitBytes: 512 * 1024 * 1024, ...still, startedAt }
   },
   async followLogs(_, __, onPiece, signal) {
     await sleep(Math.random() * 100) // applications do not print in step

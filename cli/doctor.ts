@@ -13,6 +13,7 @@ import {
   addressFinding,
   diskFinding,
   type Finding,
+  liveRestoreFinding,
   loginFinding,
   mailFinding,
   nameFinding,
@@ -23,7 +24,7 @@ import {
 import { type Installation, loadInstallation } from './installation.ts'
 import { bySupervisor, isElsewhere, isFurtherHost, type Manner, mannerOf } from './manner.ts'
 import { askedElsewhere } from './outside-verdicts.ts'
-import { engineVersion } from './parts/docker.ts'
+import { containersLiveOn, engineVersion } from './parts/docker.ts'
 import { accepts } from './parts/proxy.ts'
 import { findProgram, isRoot } from './parts/system-packages.ts'
 import { routeFinding } from './route-state.ts'
@@ -110,11 +111,10 @@ async function engineFinding({ config, inContainers }: Installation): Promise<Fi
         remedy: 'start it: sudo systemctl start docker; or let this user in: sudo usermod -aG docker $USER',
       },
     ]
-  const state = `${version} answers at ${address}`
-  if (Number.parseInt(version, 10) >= safeEngine) return [{ name, state }]
-  return [
-    { name, state, remedy: 'update it to 28 or newer: before, machines of the same network reach ports on loopback' },
-  ]
+  const remedy = 'update it to 28 or newer: before, machines of the same network reach ports on loopback'
+  const isSafe = Number.parseInt(version, 10) >= safeEngine
+  const engine = { name, state: `${version} answers at ${address}`, ...(isSafe ? {} : { remedy }) }
+  return [engine, liveRestoreFinding(await containersLiveOn(address))]
 }
 
 function freeBytes(folder: string): Promise<number | null> {

@@ -76,6 +76,19 @@ export function addressFinding(
 
 const lowDiskGb = 5
 
+/** Whether applications live on when their engine ends; null when it does not say. */
+export function liveRestoreFinding(livesOn: boolean | null): Finding {
+  const name = 'live-restore'
+  if (livesOn) return { name, state: 'on: applications live on when the engine is started anew' }
+  if (livesOn === null)
+    return { name, state: 'UNKNOWN: the engine does not say', remedy: 'look again when it is less busy' }
+  return {
+    name,
+    state: 'OFF: applications end with the engine, and are started again after it',
+    remedy: 'write "live-restore": true into /etc/docker/daemon.json, then: sudo systemctl reload docker',
+  }
+}
+
 /** Room in the data folder, in bytes; null when the folder is not there. */
 export function diskFinding(folder: string, freeBytes: number | null): Finding {
   if (freeBytes === null)

@@ -20,34 +20,26 @@ export interface DueApp {
  */
 export async function dueApps(db: Db, { plans, everySeconds, retrySeconds }: DueWish): Promise<DueApp[]> {
   const { rows } = await db.raw(
-    `with fresh as materialized (
-       select target_id from snapshots
-        where target_type = 'app' and origin = 'automatic' and state = 'good'
-          and created_at >= now() - make_interval(secs => :everySeconds)),
-     tried as materialized (
-       select target_id from snapshots
-        where target_type = 'app' and origin = 'automatic' and created_at >= now() - make_interval(secs => :retrySeconds)),
-     due as materialized (
-       select a.id, a.owner_id, a.host_id, a.created_at, a.provisioned_at
-         from apps a
-         join users u on u.id = a.owner_id
-         join hosts h on h.id = a.host_id
-        where a.provisioned_at is not null and u.blocked_at is null
-          and u.plan = any(:paid) and (u.plan_ends_at is null or u.plan_ends_at > now())
-          and h.last_seen_at > now() - interval '5 seconds'
-          and not exists (select from fresh f where f.target_id = a.id)
-          and not exists (select from tried t where t.target_id = a.id))
-     select distinct on (a.host_id) a.id, a.owner_id
-       from due a
-       -- Of most nothing more is asked: they have a fresh one.
-       left join lateral (
-         select s.created_at as good from snapshots s
-          where s.target_type = 'app' and s.target_id = a.id and s.origin = 'automatic' and s.state = 'good'
-          order by s.created_at desc limit 1) last on true
+    `select distinct on (a.host_id) a.id, a.owner_id
+       from apps a
+       join users u on u.id = a.owner_id
+       join hosts h on h.id = a.host_id
+       cross join lateral (
+         select (select s.created_at from snapshots s
+                  where s.target_type = 'app' and s.target_id = a.id and s.origin = 'automatic' and s.state = 'good'
+                  order by s.created_at desc limit 1) as good,
+                (select s.created_at from snapshots s
+                  where s.target_type = 'app' and s.target_id = a.id and s.origin = 'automatic'
+                  order by s.created_at desc limit 1) as tried) last
       cross join lateral (
          select ('x' || left(a.id, 7))::bit(28)::int % :everySeconds as seconds) slot
+      where a.provisioned_at is not null and u.blocked_at is null
+        and u.plan = any(:paid) and (u.plan_ends_at is null or u.plan_ends_at > now())
+        and h.last_seen_at > now() - interval '5 seconds'
+        and coalesce(last.good < now() - make_interval(secs => :everySeconds), true)
+        and coalesce(last.tried < now() - make_interval(secs => :retrySeconds), true)
         -- The first one waits for the application's time of day, and for an application that is there to stay.
-      where (last.good is not null or a.provisioned_at < least(now() - make_interval(secs => :retrySeconds), to_timestamp(
+        and (last.good is not null or a.provisioned_at < least(now() - make_interval(secs => :retrySeconds), to_timestamp(
                floor((extract(epoch from now()) - slot.seconds) / :everySeconds) * :everySeconds + slot.seconds)))
         and not exists (select 1 from operations o
                          where o.target_type = 'app' and o.target_id = a.id and o.state in ('queued', 'running') and o.kind in ('restore', 'delete', 'snapshot'))

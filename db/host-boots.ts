@@ -1,16 +1,23 @@
 import type { Machine } from '../lib/machine.ts'
+import { type KnownBoot, type KnownEngine, machineBootOf } from '../policy/host-boot.ts'
 import { type Db, transaction } from './database.ts'
 
 /**
- * A host runs in this boot of its machine. Ports that were claimed in another one are nobody's from here on, in the same commit;
- * the keeper of routes is told.
+ * A host runs in this boot, and its engine has told this of itself, or nothing yet. Ports that were claimed in another boot are
+ * nobody's from here on, in the same commit; the keeper of routes is told.
  */
-export async function beginBoot(db: Db, hostId: string, bootId: string): Promise<void> {
+export async function beginBoot(
+  db: Db,
+  hostId: string,
+  bootId: string,
+  engine: KnownEngine | null = null,
+): Promise<void> {
   await transaction(db, async trx => {
     await trx.raw(
       `update hosts set boot_id = ?, routed_boot_id = case when boot_id = ? then routed_boot_id end where id = ?`,
       [bootId, bootId, hostId],
     )
+    await recordEngine(trx, hostId, engine)
     await trx('apps')
       .where({ host_id: hostId })
       .whereNotNull('host_port')
@@ -18,6 +25,19 @@ export async function beginBoot(db: Db, hostId: string, bootId: string): Promise
       .update({ host_port: null })
     await trx.raw(`select pg_notify('boots', ?)`, [hostId])
   })
+}
+
+/** What a host's engine tells of itself now, in the boot that it is in. */
+export async function recordEngine(db: Db, hostId: string, engine: KnownEngine | null): Promise<void> {
+  const told = { engine_began: engine?.began ?? null, engine_live_restore: engine?.liveRestore ?? null }
+  await db('hosts').where({ id: hostId }).update(told)
+}
+
+/** The boot that a host was in last. */
+export async function knownBoot(db: Db, hostId: string): Promise<KnownBoot> {
+  const row = await db('hosts').where({ id: hostId }).first('boot_id', 'engine_began', 'engine_live_restore')
+  const began = row?.engine_began ?? null
+  return { bootId: row?.boot_id ?? null, engine: began && { began, liveRestore: row.engine_live_restore } }
 }
 
 export interface Boot {
@@ -65,7 +85,8 @@ export async function bootOfApp(db: Db, appId: string): Promise<HostBoot | undef
  * that were claimed before may be anybody's.
  */
 export function isBehind(host: HostBoot, machine: Machine): boolean {
-  if (host.boot_id === null || machine.bootId === null || host.boot_id === machine.bootId) return false
+  if (host.boot_id === null || machine.bootId === null) return false
+  if (machineBootOf(host.boot_id) === machine.bootId) return false
   return machine.owns(host.address)
 }
 

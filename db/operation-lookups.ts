@@ -42,6 +42,16 @@ export async function changesRelease(db: Db, targetId: string): Promise<boolean>
   return Boolean(row)
 }
 
+/** Whether an operation waits or runs that brings this release; one that has ended never runs again. */
+export async function isUnderWay(db: Db, appId: string, release: number): Promise<boolean> {
+  const row = await db('deployments')
+    .join('operations', 'operations.id', 'deployments.operation_id')
+    .where({ 'deployments.app_id': appId, 'deployments.release': release })
+    .whereIn('operations.state', ['accepting', 'queued', 'running'])
+    .first('operations.id')
+  return Boolean(row)
+}
+
 /** How the creation of this owner's application failed, when that is why it is gone. */
 export async function failedCreation(db: Db, ownerId: string, appId: string): Promise<OperationRow | undefined> {
   const [creation, deletion]: OperationRow[] = await db('operations')

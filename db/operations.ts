@@ -11,7 +11,7 @@ export {
   type OperationRow,
   type OperationState,
 } from './operation-kinds.ts'
-export { changesRelease, failedCreation, isBusy, isSwitching, wasRemoved } from './operation-lookups.ts'
+export { changesRelease, failedCreation, isBusy, isSwitching, isUnderWay, wasRemoved } from './operation-lookups.ts'
 
 export interface NewOperation {
   targetId: string

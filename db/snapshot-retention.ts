@@ -21,15 +21,20 @@ export async function sweepSnapshots(db: Db, { goodSeconds, failedSeconds }: Ret
     `update snapshots s set state = 'failed', finished_at = now() from operations o
       where o.id = s.operation_id and s.state = 'making' and o.state not in ('accepting', 'queued', 'running')`,
   )
+  const good = await sweep(db, 'good', goodSeconds)
+  return good + (await sweep(db, 'failed', failedSeconds))
+}
+
+/** One state at a time and by name: each has an index of its own by age, and most that is a day old is good for a month. */
+function sweep(db: Db, state: 'good' | 'failed', seconds: number): Promise<number> {
   return transaction(db, async trx => {
     const { rows } = await trx.raw(
       `select s.id, s.segment_id from snapshots s
-        where (s.state = 'good' and s.created_at < now() - make_interval(secs => :goodSeconds)
-               or s.state = 'failed' and s.created_at < now() - make_interval(secs => :failedSeconds))
+        where s.state = '${state}' and s.created_at < now() - make_interval(secs => :seconds)
           and not exists (select 1 from deployments d join operations o on o.id = d.operation_id
                            where d.snapshot_id = s.id and o.state in ('accepting', 'queued', 'running'))
-        limit ${atOnce} for update of s skip locked`,
-      { goodSeconds, failedSeconds },
+        order by s.created_at limit ${atOnce} for update of s skip locked`,
+      { seconds },
     )
     await removeSnapshots(trx, rows)
     return rows.length

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { type ContainerHost, type ContainerState, labels } from '../activities/container-host.ts'
+import { type ContainerHost, type ListedContainer, labels } from '../activities/container-host.ts'
 import { savePoints } from '../db/app-metrics.ts'
 import { type AppRow, listAppsOfHost } from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
@@ -39,7 +39,7 @@ export async function watchMetrics(options: HostMetricsOptions, signal: AbortSig
 
 interface Running {
   app: AppRow
-  container: ContainerState
+  container: ListedContainer
 }
 
 /** What is known of the running interval lives here only: a host that restarts in the middle of it loses that point at most. */
@@ -100,10 +100,9 @@ export class HostMetrics {
     const { db, engine, log } = this.#options
     const stats = await engine.stats(container.name)
     if (!stats) return
-    const startedAt = container.startedAt ?? new Date()
-    const run = `${container.id}/${startedAt.getTime()}`
+    const run = `${container.id}/${stats.startedAt.getTime()}`
     if (app.ram_mb >= metricRules.fromMemoryMb)
-      this.#gatherings.set(app.id, gathered(this.#gatherings.get(app.id), { run, startedAt, ...stats }, at))
+      this.#gatherings.set(app.id, gathered(this.#gatherings.get(app.id), { run, ...stats }, at))
     const high = highInARow(this.#high.get(app.id) ?? 0, stats.memoryBytes, app.ram_mb)
     this.#high.set(app.id, high)
     if (high === 0 || high % memoryAlertRules.samplesInARow !== 0) return

@@ -47,6 +47,7 @@ export interface HostParts {
   capacity: { memoryMb: number; diskMb: number }
   /** Which protections are on, or why not, for the summary of `berth up` and `berth doctor`. */
   protections: Record<string, string>
+  /** Id of this boot of the machine. */
   bootId: string
   placement: Placement
   snapshots: Snapshots

@@ -30,5 +30,6 @@ export async function newestContainer(
   appId: string,
 ): Promise<ContainerState | null> {
   const found = await engine.list({ [labels.host]: hostId, [labels.app]: appId, [labels.role]: 'app' })
-  return found.sort((a, b) => Number(b.labels[labels.release]) - Number(a.labels[labels.release]))[0] ?? null
+  const [newest] = found.sort((a, b) => Number(b.labels[labels.release]) - Number(a.labels[labels.release]))
+  return newest ? engine.inspect(newest.name) : null
 }

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { AppTurns } from '../activities/app-turns.ts'
-import { type ContainerHost, type ContainerState, labels } from '../activities/container-host.ts'
+import { type ContainerHost, type ListedContainer, labels } from '../activities/container-host.ts'
 import { stopGraceSeconds } from '../activities/container-spec.ts'
 import { blankBook, type StrayBook } from '../activities/stray-book.ts'
 import { removeTenant } from '../activities/tenant.ts'
@@ -29,7 +29,7 @@ export interface StrayOptions {
  */
 export async function bringBackStrays(
   { db, volumes, log, strays = blankBook }: StrayOptions,
-  containers: ContainerState[],
+  containers: ListedContainer[],
   rows: apps.AppRow[],
 ): Promise<ReadonlySet<string>> {
   const notes: Record<string, StrayNote> = { ...(await strays.read()) }
@@ -57,7 +57,7 @@ export async function bringBackStrays(
  */
 export async function sweepStrays(
   options: StrayOptions,
-  containers: ContainerState[],
+  containers: ListedContainer[],
   rows: apps.AppRow[],
   aside: ReadonlySet<string>,
 ): Promise<void> {
@@ -111,7 +111,7 @@ const wayBack = `It is removed after ${strayTerms.keptDays} days, and comes back
 async function setAside(
   { engine, volumes, turns, log }: StrayOptions,
   id: string,
-  containers: ContainerState[],
+  containers: ListedContainer[],
   present: string[],
 ): Promise<void> {
   for (const { name, running } of containers.filter(of(id))) {
@@ -127,7 +127,7 @@ async function setAside(
 async function removeThings(
   { engine, volumes, turns, log }: StrayOptions,
   id: string,
-  containers: ContainerState[],
+  containers: ListedContainer[],
   present: string[],
 ): Promise<void> {
   const names = containers.filter(of(id)).map(({ name }) => name)
@@ -141,13 +141,13 @@ async function removeThings(
 
 async function removeTenants(
   { engine, hostId }: StrayOptions,
-  containers: ContainerState[],
+  containers: ListedContainer[],
   removed: string[],
 ): Promise<void> {
-  const left = (container: ContainerState) => removed.includes(container.labels[labels.app] ?? '')
+  const left = (container: ListedContainer) => removed.includes(container.labels[labels.app] ?? '')
   const kept = new Set(containers.filter(container => !left(container)).map(({ labels: of }) => of[labels.owner]))
   const owners = new Set(containers.filter(left).flatMap(({ labels: of }) => of[labels.owner] ?? []))
   for (const ownerId of owners) if (!kept.has(ownerId)) await removeTenant(engine, ownerId, hostId)
 }
 
-const of = (id: string) => (container: ContainerState) => container.labels[labels.app] === id
+const of = (id: string) => (container: ListedContainer) => container.labels[labels.app] === id

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { wakePaused } from '../activities/app-standstill.ts'
-import { type ContainerState, labels } from '../activities/container-host.ts'
+import type { Boot } from '../activities/boot.ts'
+import { type ContainerState, type ListedContainer, labels } from '../activities/container-host.ts'
 import { stopGraceSeconds } from '../activities/container-spec.ts'
 import * as apps from '../db/apps.ts'
 import { type Db, transaction } from '../db/database.ts'
@@ -9,18 +10,19 @@ import * as operations from '../db/operations.ts'
 import { type Observation, type Verdict, verdict } from '../policy/reconciliation.ts'
 import { apart } from './apart.ts'
 import type { Backoff } from './backoff.ts'
+import { removeLeftovers } from './host-leftovers.ts'
 import { bringBackStrays, type StrayOptions, sweepStrays } from './host-strays.ts'
 
 export interface WatchOptions extends StrayOptions {
-  /** Id of this boot of the machine; nobody saw the end of a container that was started in another one. */
-  bootId: string
+  /** Nobody saw the end of a container that was started in another one. */
+  boot: Boot
   everySeconds?: number
   /** Rejects when another process is this host now. */
   held?(): Promise<void>
   /** How long applications wait that could not be brought back; left out: for the next round. */
   returns?: Backoff
   /** Told in each round what there is. */
-  onContainers?(present: readonly ContainerState[]): void
+  onContainers?(present: readonly ListedContainer[]): void
 }
 
 const gatherMs = 100
@@ -55,7 +57,8 @@ export async function watchHost(options: WatchOptions, signal: AbortSignal): Pro
 
 /** One comparison of rows and containers. Containers are listed first: one without a row then is a stray for certain. */
 export async function reconcile(options: WatchOptions): Promise<void> {
-  const { db, engine, hostId } = options
+  const { db, engine, hostId, boot } = options
+  await boot.settle()
   const present = await engine.list({ [labels.host]: hostId })
   options.onContainers?.(present)
   await wakePaused(options, present)
@@ -72,40 +75,26 @@ export async function reconcile(options: WatchOptions): Promise<void> {
     failures = done ? 0 : failures + 1
     if (failures === failuresInARow) throw new Error('The engine does not answer for one application after another.')
   }
-  const byId = new Map(rows.map(row => [row.id, row]))
-  for (const container of containers) {
-    const app = byId.get(container.labels[labels.app] ?? '')
-    if (app && String(app.release) !== container.labels[labels.release])
-      await apart(options.log, app.id, () => removeRetired(options, container, app.id))
-  }
+  await removeLeftovers(options, present, rows)
   await sweepStrays(options, present, rows, aside)
 }
 
-async function look(options: WatchOptions, app: apps.AppRow, container: ContainerState | undefined): Promise<void> {
-  const { db, engine, bootId, returns } = options
+async function look(options: WatchOptions, app: apps.AppRow, container: ListedContainer | undefined): Promise<void> {
+  const { db, engine, boot, returns } = options
+  const { id: bootId } = boot
   const rebooted = app.boot_id !== bootId
   if (container?.running) returns?.forget(app.id)
   if (verdict(observe(app, container ?? null), { rebooted, busy: false }) === 'nothing') return
   if (await operations.isBusy(db, app.id)) return
   // The list may be older than the row: what is acted upon was seen after the row.
   const fresh = container ? await engine.inspect(container.name) : null
-  await act(options, app, fresh, verdict(observe(app, fresh), { rebooted, busy: false }))
+  const decision = verdict(observe(app, fresh), { rebooted, busy: false })
+  // What an engine takes down as it ends has not ended by itself: the next round brings it back.
+  if (decision === 'record-exit' && (await boot.settle()) !== bootId) return
+  await act(options, app, fresh, decision)
 }
 
-/** So long a container of an old release stays. The proxy may not know yet that it does not serve. */
-const retiredMs = { withAddress: 600_000, without: 60_000 } as const
-
-/** A version that a deploy has replaced, or that never came to serve, and that its lane could not take away. */
-async function removeRetired({ db, engine, turns, log }: WatchOptions, container: ContainerState, appId: string) {
-  const app = await apps.loadApp(db, appId)
-  if (!app || app.release === 0 || String(app.release) === container.labels[labels.release]) return
-  const kept = app.subdomain ? retiredMs.withAddress : retiredMs.without
-  if (Date.now() - (app.started_at?.getTime() ?? 0) < kept || (await operations.changesRelease(db, app.id))) return
-  log.warn({ container: container.name }, 'watch: a container of a release that does not serve is removed')
-  await turns(app.id, () => engine.remove(container.name))
-}
-
-function observe(app: apps.AppRow, container: ContainerState | null): Observation {
+function observe(app: apps.AppRow, container: ListedContainer | null): Observation {
   return {
     status: app.status,
     desired: app.desired_state,
@@ -115,7 +104,7 @@ function observe(app: apps.AppRow, container: ContainerState | null): Observatio
 }
 
 async function act(
-  { db, engine, turns, log, bootId, held, returns }: WatchOptions,
+  { db, engine, turns, log, boot, held, returns }: WatchOptions,
   app: apps.AppRow,
   container: ContainerState | null,
   decision: Verdict,
@@ -131,7 +120,7 @@ async function act(
       hostPort: container.hostPort,
       hostAddress: container.hostAddress,
       startedAt,
-      bootId,
+      bootId: boot.id,
     })
   }
   if (decision === 'bring-back') {

@@ -4,17 +4,17 @@ import type { Logger } from 'pino'
 import { appHostActivities } from '../activities/app-host.ts'
 import { appSnapshotActivities } from '../activities/app-snapshots.ts'
 import { appTurns } from '../activities/app-turns.ts'
-import type { ContainerState } from '../activities/container-host.ts'
+import type { ListedContainer } from '../activities/container-host.ts'
 import { diskLimits } from '../activities/disk-limits.ts'
 import { routeGate } from '../activities/route-gate.ts'
 import { strayBook } from '../activities/stray-book.ts'
-import { beginBoot } from '../db/host-boots.ts'
 import * as hosts from '../db/hosts.ts'
 import { hostReadKey } from '../policy/keys.ts'
 import { bringBackDelay } from '../policy/reconciliation.ts'
 import { Backoff } from './backoff.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { watchFirewall } from './firewall-watch.ts'
+import { hostBoot } from './host-boot.ts'
 import { leased, takeHostLease } from './host-lease.ts'
 import { watchMetrics } from './host-metrics.ts'
 import { type HostParts, hostFolder } from './host-parts.ts'
@@ -63,7 +63,14 @@ export async function startHost(parts: HostParts) {
   const reads = await serveHost({ engine, volumes, hostId, turns, key, address, port, log })
   await hosts.registerHost(db, { id: hostId, address, readUrl: reads.url, protections, ...parts.capacity })
 
-  await beginBoot(withCrashPoints('boot', db), hostId, parts.bootId)
+  const boot = await hostBoot({
+    db: withCrashPoints('boot', db),
+    engine,
+    hostId,
+    machineBootId: parts.bootId,
+    held: lease.held,
+    log,
+  })
 
   const acting = AbortSignal.any([ending.signal, lease.lost])
   const strays = strayBook(join(hostFolder(config), 'strays.json'))
@@ -75,11 +82,11 @@ export async function startHost(parts: HostParts) {
     strays: withCrashPoints('watch', strays),
     turns,
     hostId,
-    bootId: parts.bootId,
+    boot,
     log,
     held: lease.held,
     returns: new Backoff(bringBackDelay),
-    onContainers: (present: readonly ContainerState[]) => readers.see(present),
+    onContainers: (present: readonly ListedContainer[]) => readers.see(present),
   }
   const loops = [
     stayVisible(parts, acting, log),
@@ -95,9 +102,9 @@ export async function startHost(parts: HostParts) {
     store: withCrashPoints('store', store),
     traits: parts.traits,
     sharedUid: parts.sharedUid,
-    bootId: parts.bootId,
+    boot,
     confirm: lease.confirm,
-    routed: routeGate(db, hostId, parts.bootId),
+    routed: routeGate(db, hostId, boot),
     placement: withCrashPoints('placement', parts.placement),
     snapshots: withCrashPoints('snapshots', parts.snapshots),
     turns,

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { type ContainerHost, type ContainerState, labels } from '../activities/container-host.ts'
+import { type ContainerHost, type ListedContainer, labels } from '../activities/container-host.ts'
 import { outputCost, outputPace, outputRate } from '../policy/output-pace.ts'
 
 export interface OutputReadersOptions {
@@ -31,10 +31,10 @@ export class OutputReaders {
   }
 
   /** Takes what runs now: what is new gets a reader, and all get the rates that their number asks for. */
-  see(containers: readonly ContainerState[]): void {
+  see(containers: readonly ListedContainer[]): void {
     const running = containers.filter(one => one.running && one.labels[labels.role] === 'app')
     const owned = new Map<string, number>()
-    const ownerOf = (one: ContainerState) => one.labels[labels.owner] ?? ''
+    const ownerOf = (one: ListedContainer) => one.labels[labels.owner] ?? ''
     for (const one of running) owned.set(ownerOf(one), (owned.get(ownerOf(one)) ?? 0) + 1)
     for (const container of running) {
       const isNew = !this.#rates.has(container.id)
@@ -44,7 +44,7 @@ export class OutputReaders {
   }
 
   /** Until the program ends; a line that breaks is replaced when its container is seen next. */
-  async #read({ id, name }: ContainerState): Promise<void> {
+  async #read({ id, name }: ListedContainer): Promise<void> {
     const { engine, log, pace = outputPace, wait = pause } = this.#options
     let spent = 0
     let at = performance.now()

@@ -127,6 +127,12 @@ export async function engineVersion(address: string): Promise<string | null> {
   return said === null ? null : /"Version":"([^"]+)"/.exec(said)![1]!
 }
 
+/** Whether the containers of the engine there live on when it ends; null when it does not say within 2 s. */
+export async function containersLiveOn(address: string): Promise<boolean | null> {
+  const said = await ask(address, '/info')
+  return said === null ? null : /"LiveRestoreEnabled":true/.test(said)
+}
+
 /** What an engine answers with 200 within 2 s, else null. */
 function ask(address: string, path: string): Promise<string | null> {
   const url = new URL(address)

@@ -3,11 +3,6 @@ import type { Knex } from 'knex'
 /** What is looked for in every round is found without a look at the whole table, however much history there is. */
 export async function up(knex: Knex): Promise<void> {
   await knex.raw(`
-    -- Good and failed ones are kept for different times.
-    drop index snapshots_age;
-    create index snapshots_age on snapshots (state, created_at);
-    -- Whose daily snapshot is not due.
-    create index snapshots_automatic on snapshots (created_at) include (target_id, target_type, state) where origin = 'automatic';
     -- What a host has reserved is added up while a creation holds its row.
     drop index apps_host;
     create index apps_host on apps (host_id) include (ram_mb);

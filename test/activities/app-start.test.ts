@@ -14,6 +14,7 @@ import { open as openDeployment } from '../../db/deployments.ts'
 import { claimNextFor, holdClaim } from '../../db/operation-claims.ts'
 import { enqueue, finish, type OperationKind } from '../../db/operations.ts'
 import { asActivity } from '../kit/activity-context.ts'
+import { inBoot } from '../kit/boots.ts'
 import { FakeContainerHost } from '../kit/container-host.fake.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
@@ -90,7 +91,7 @@ async function scene() {
     credentials: async () => null,
     variables: async () => ({ version: 0, values: {} }),
     sharedUid: 1000,
-    bootId: 'boot',
+    boot: inBoot('boot'),
     appsDomain: 'apps.test',
     diskMbPer256Mb: 10,
   })

@@ -14,6 +14,7 @@ import { claimLost } from '../../policy/claims.ts'
 import { newVersionId } from '../../policy/ids.ts'
 import { defaultPlans } from '../../policy/plans.ts'
 import { reconcile } from '../../workers/host-watch.ts'
+import { inBoot } from '../kit/boots.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 
@@ -176,7 +177,7 @@ test.serial('a start that is recorded late, after a stop, starts nothing: neithe
     volumes,
     turns: appTurns(),
     hostId: 'h1',
-    bootId: 'late-boot',
+    boot: inBoot('late-boot'),
     log: pino({ level: 'silent' }),
   }
   await reconcile(watch)

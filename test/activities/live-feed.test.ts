@@ -10,7 +10,10 @@ function feedOf(t: ExecutionContext) {
   const engine = new FakeContainerHost(programs)
   engine.networks.add('n')
   const events: LiveEvent[] = []
-  const newest = async () => (await engine.list({})).sort((a, b) => b.name.localeCompare(a.name))[0] ?? null
+  const newest = async () => {
+    const [last] = (await engine.list({})).sort((a, b) => b.name.localeCompare(a.name))
+    return last ? engine.inspect(last.name) : null
+  }
   const feed = new LiveFeed({ engine, newest, turnMs: 30 }, event => void events.push(event))
   t.teardown(() => feed.stop())
   return {

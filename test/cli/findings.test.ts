@@ -2,6 +2,7 @@ import test from 'ava'
 import {
   addressFinding,
   diskFinding,
+  liveRestoreFinding,
   mailFinding,
   nameFinding,
   processFinding,
@@ -27,6 +28,13 @@ test('the report marks what needs somebody, says what to do beneath, and counts 
       '1 of 2 need you: the lines with "!".',
     ].join('\n'),
   )
+})
+
+test('an engine that takes applications down with it is named, with what to set', t => {
+  t.is(liveRestoreFinding(true).remedy, undefined)
+  t.regex(liveRestoreFinding(false).state, /^OFF/)
+  t.regex(liveRestoreFinding(false).remedy!, /"live-restore": true.*daemon\.json.*reload docker/)
+  t.truthy(liveRestoreFinding(null).remedy)
 })
 
 test('processes that should run and do not are named, with their logs', t => {

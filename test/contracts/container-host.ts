@@ -143,6 +143,9 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     t.is(await host.logs(wanted.name, 1000), null)
     t.is(await host.stats(wanted.name), null)
     await t.throwsAsync(host.start(wanted.name))
+    const id = await host.create(wanted)
+    await host.remove(id)
+    t.is(await host.inspect(wanted.name), null, 'by its id too')
   })
 
   test(`${name}: logs join both outputs and keep the newest`, async t => {
@@ -271,8 +274,12 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     const stats = await host.stats(wanted.name)
     t.true(stats !== null && stats.cpuPercent >= 0 && stats.memoryBytes > 0)
     t.is(stats?.memoryLimitBytes, wanted.memoryMb * 1024 * 1024)
+    t.deepEqual(stats?.startedAt, (await host.inspect(wanted.name))?.startedAt)
     await host.stop(wanted.name, 5)
     t.is(await host.stats(wanted.name), null)
+    await host.start(wanted.name)
+    const again = await host.stats(wanted.name)
+    t.deepEqual(again?.startedAt, (await host.inspect(wanted.name))?.startedAt, 'of the new run')
     await host.remove(wanted.name)
   })
 
@@ -332,7 +339,8 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
 
   test(`${name}: listing is by labels`, async t => {
     const { host, spec } = subject()
-    const [one, two] = [spec('waits'), spec('waits')]
+    const publish = { port: 3000, address: '127.0.0.2' }
+    const [one, two] = [spec('waits', { publish }), spec('waits', { publish })]
     one.labels = { ...one.labels, [labels.app]: 'one' }
     two.labels = { ...two.labels, [labels.app]: 'two' }
     await host.create(one)
@@ -342,7 +350,15 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     t.deepEqual(names(await host.list(hostLabel)), [one.name, two.name].sort())
     t.deepEqual(names(await host.list({ ...hostLabel, [labels.app]: 'two' })), [two.name])
     t.deepEqual(await host.list({ ...hostLabel, [labels.app]: 'three' }), [])
-    t.true((await host.list({ ...hostLabel, [labels.app]: 'two' }))[0]?.running)
+    await host.pause(two.name)
+    for (const of of [one, two]) {
+      const [listed] = await host.list({ ...hostLabel, [labels.app]: of.labels[labels.app]! })
+      t.like(await host.inspect(of.name), { ...listed! }, 'a list tells what a look would')
+    }
+    await host.unpause(two.name)
+    const [listed] = await host.list({ ...hostLabel, [labels.app]: 'two' })
+    t.like(listed, { running: true, status: 'running' })
+    t.like(await host.inspect(two.name), { ...listed! })
     await host.remove(one.name)
     await host.remove(two.name)
   })
@@ -390,11 +406,13 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await t.throwsAsync(host.ensureImage(missingImage), { instanceOf: ImageUnavailable })
   })
 
-  test(`${name}: the host tells what it has`, async t => {
+  test(`${name}: the engine tells of itself`, async t => {
     const { host } = subject()
-    const { version, cpus, memoryMb } = await host.ping()
-    t.truthy(version)
-    t.true(cpus >= 1 && memoryMb >= 256)
+    await t.notThrowsAsync(host.ping())
+    const standing = await host.standing()
+    t.is(typeof standing.liveRestore, 'boolean')
+    t.truthy(standing.began)
+    t.deepEqual(await host.standing(), standing, 'as long as it goes on')
   })
 }
 

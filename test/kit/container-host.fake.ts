@@ -69,7 +69,11 @@ export class FakeContainerHost implements ContainerHost {
 
   async ping() {
     this.#answer()
-    return { version: 'fake', cpus: 2, memoryMb: 8192 }
+  }
+
+  async standing() {
+    this.#answer()
+    return { began: 'once', liveRestore: true }
   }
 
   async ensureNetwork(spec: NetworkSpec) {
@@ -186,10 +190,10 @@ export class FakeContainerHost implements ContainerHost {
 
   async remove(name: string) {
     this.#answer()
-    const entry = this.containers.get(name)
+    const entry = this.containers.get(name) ?? [...this.containers.values()].find(({ state }) => state.id === name)
     if (!entry) return
     entry.end(137)
-    this.containers.delete(name)
+    this.containers.delete(entry.spec.name)
     this.#tell('destroy', entry.spec)
   }
 
@@ -203,7 +207,9 @@ export class FakeContainerHost implements ContainerHost {
     this.#answer()
     return [...this.containers.values()]
       .filter(({ spec }) => carries(spec.labels, filter))
-      .map(({ state }) => ({ ...state }))
+      .map(({ state: { id, name, labels, status, running, hostPort, hostAddress } }) => {
+        return { id, name, labels, status, running, hostPort, hostAddress }
+      })
   }
 
   async logs(name: string, maxBytes: number) {
@@ -256,7 +262,7 @@ export class FakeContainerHost implements ContainerHost {
     if (!entry?.state.running) return null
     const memoryLimitBytes = entry.spec.memoryMb * 1024 * 1024
     const none = { networkIn: 0, networkOut: 0, blockRead: 0, blockWrite: 0 }
-    return { cpuPercent: 0.5, memoryBytes: 10_000_000, memoryLimitBytes, ...none }
+    return { cpuPercent: 0.5, memoryBytes: 10_000_000, memoryLimitBytes, ...none, startedAt: entry.state.startedAt! }
   }
 
   async runToEnd(spec: ContainerSpec, onOutput: OnOutput, signal: AbortSignal) {

@@ -3,6 +3,7 @@ import type { AppHostOptions } from '../../activities/app-host-options.ts'
 import { appSnapshotActivities } from '../../activities/app-snapshots.ts'
 import { appTurns } from '../../activities/app-turns.ts'
 import type { Db } from '../../db/database.ts'
+import { inBoot } from './boots.ts'
 import { FakeContainerHost } from './container-host.fake.ts'
 
 /**
@@ -28,7 +29,7 @@ export function hostSteps(db: Db, hostId: string, folder: string, own: Partial<A
     credentials: async () => null,
     variables: async () => ({ version: 0, values: {} }),
     sharedUid: null,
-    bootId: 'boot',
+    boot: inBoot('boot'),
     appsDomain: 'apps.test',
     diskMbPer256Mb: 10,
     ...own,

@@ -38,13 +38,13 @@ async function host(...sizes: number[]) {
   const engine = {
     list: async () =>
       [...running].map(id => ({
-        ...{ id: `c-${id}`, name: id, running: true, startedAt },
+        ...{ id: `c-${id}`, name: id, running: true },
         labels: { [labels.app]: id, [labels.release]: '1' },
       })),
     stats: async (name: string) => {
       const found = figures.get(name)
       if (found instanceof Error) throw found
-      return found && { cpuPercent: 1, memoryBytes: 10 * mb, networkIn: 0, networkOut: 0, ...found }
+      return found && { cpuPercent: 1, memoryBytes: 10 * mb, networkIn: 0, networkOut: 0, startedAt, ...found }
     },
   } as unknown as ContainerHost
   const open = (own = db) => new HostMetrics({ db: own, engine, hostId, log: pino({ level: 'silent' }) })

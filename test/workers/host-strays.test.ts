@@ -10,6 +10,7 @@ import { folderVolumes } from '../../activities/volume.folder.ts'
 import * as apps from '../../db/apps.ts'
 import { newAppId } from '../../policy/ids.ts'
 import { reconcile } from '../../workers/host-watch.ts'
+import { inBoot } from '../kit/boots.ts'
 import { FakeContainerHost } from '../kit/container-host.fake.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
@@ -38,7 +39,7 @@ async function hostWith(ids: string[], hostId = `h-${newAppId()}`) {
   }
   const turns = appTurns()
   const look = (now = Date.now()) =>
-    reconcile({ db, engine, volumes, strays, turns, hostId, bootId: 'boot-1', log, now: () => now })
+    reconcile({ db, engine, volumes, strays, turns, hostId, boot: inBoot('boot-1'), log, now: () => now })
   const runs = async (id: string) => (await engine.inspect(`berth-${id}-1`))?.running
   return { db, look, runs, volumes, list: () => volumes.list(), containers: () => engine.containers.size }
 }

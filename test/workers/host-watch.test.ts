@@ -3,12 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { pino } from 'pino'
 import { appTurns } from '../../activities/app-turns.ts'
-import { type ContainerHost, type ContainerState, labels } from '../../activities/container-host.ts'
+import { type ContainerHost, type ContainerState, HostUnreachable, labels } from '../../activities/container-host.ts'
 import * as apps from '../../db/apps.ts'
+import { open as openDeployment } from '../../db/deployments.ts'
 import * as operations from '../../db/operations.ts'
 import { bringBackDelay } from '../../policy/reconciliation.ts'
 import { Backoff } from '../../workers/backoff.ts'
+import { hostBoot } from '../../workers/host-boot.ts'
 import { reconcile, watchHost } from '../../workers/host-watch.ts'
+import { inBoot } from '../kit/boots.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 
@@ -63,7 +66,7 @@ async function running(changes: { autorestart?: boolean } = {}) {
       turns: appTurns(),
       db,
       hostId,
-      bootId,
+      boot: inBoot(bootId),
       log,
       engine: engineWith(containers, removed),
       volumes: { list: async () => [] } as never,
@@ -103,6 +106,46 @@ test('AUTORESTART starts it again, once an hour and never after exit code 0', as
   const finishes = await running({ autorestart: true })
   await finishes.look([container(finishes.app, { ...crashed, exitCode: 0 })])
   t.deepEqual(await finishes.queued(), [])
+})
+
+test('an exit that the engine brought about as it ended is not the program’s', async t => {
+  const { db, app, hostId, queued, row } = await running({ autorestart: true })
+  const ended = container(app, { ...crashed, exitCode: 137 })
+  const engine = engineWith([ended])
+  let standing: () => { began: string; liveRestore: boolean } = () => ({ began: '10:00', liveRestore: false })
+  const inspect = engine.inspect.bind(engine)
+  /** What becomes of the engine once the container was looked at. */
+  let then = () => {}
+  Object.assign(engine, {
+    standing: async () => standing(),
+    inspect: (name: string) => inspect(name).finally(() => then()),
+  })
+  const held = async () => {}
+  await db('hosts').where({ id: hostId }).update({ boot_id: 'boot-1' })
+  const boot = await hostBoot({ db, engine, hostId, machineBootId: 'boot-1', held, log })
+  const options = { db, hostId, boot, log, engine, turns: appTurns(), volumes: { list: async () => [] } as never }
+  await boot.settle()
+
+  then = () => {
+    standing = () => {
+      throw new HostUnreachable('it takes no new line')
+    }
+  }
+  await reconcile(options)
+  t.like(await row(), { status: 'running' }, 'nobody knows yet')
+  then = () => {}
+  standing = () => ({ began: '11:00', liveRestore: false })
+  await reconcile(options)
+  t.deepEqual(await queued(), [{ kind: 'start', actor: 'host-watch' }])
+  t.like(await row(), { status: 'running', last_autorestart_at: null })
+  t.is((await db('hosts').where({ id: hostId }).first()).boot_id, 'boot-1/11:00')
+  t.is((await hostBoot({ db, engine, hostId, machineBootId: 'boot-1', held, log })).id, 'boot-1/11:00', 'remembered')
+
+  // It goes on as the same one: then it was the program.
+  await db('operations').where({ target_id: app.id }).update({ state: 'success' })
+  await db('apps').where({ id: app.id }).update({ boot_id: boot.id })
+  await reconcile(options)
+  t.like(await row(), { status: 'exited', exit_code: 137 })
 })
 
 test('after a reboot what ran is brought back, and what was stopped stays stopped', async t => {
@@ -152,7 +195,7 @@ test('an application that the engine cannot tell of keeps none of the others wai
       if (name.includes(mute.id)) throw new Error('the engine does not tell')
       return inspect(name)
     }
-    const options = { db, hostId, bootId: 'boot-1', log, engine, turns: appTurns() }
+    const options = { db, hostId, boot: inBoot('boot-1'), log, engine, turns: appTurns() }
     await reconcile({ ...options, volumes: { list: async () => [] } as never })
     t.is((await apps.loadApp(db, mute === app ? other.id : app.id))!.status, 'exited')
     await db('apps').whereIn('id', [app.id, other.id]).update({ status: 'running' })
@@ -174,7 +217,7 @@ test('a start that happens while the host is looked at is not taken back', async
     db,
     turns: appTurns(),
     hostId,
-    bootId: 'boot-1',
+    boot: inBoot('boot-1'),
     log,
     engine,
     volumes: { list: async () => [] } as never,
@@ -210,6 +253,31 @@ test('a version that was replaced is taken away once nobody needs it, and never 
   t.deepEqual(removed, [`berth-${app.id}-1`])
 })
 
+test('a build goes, running or ended, once no operation brings its release any more; one at work stays', async t => {
+  const { db, app, look } = await running()
+  const removed: string[] = []
+  const { id: operationId } = await operations.enqueue(db, {
+    ...{ targetId: app.id, kind: 'deploy', ownerId: app.owner_id, actor: app.owner_id },
+  })
+  await openDeployment(db, {
+    ...{ appId: app.id, operationId, release: 2, revision: '', segmentId: null, source: 'upload' },
+  })
+  const build = (release: string, changes: Partial<ContainerState> = {}) =>
+    container(app, {
+      ...{ id: `build-${release}`, name: `berth-${app.id}-${release}-build`, hostPort: null, ...changes },
+      labels: { [labels.app]: app.id, [labels.release]: release, [labels.role]: 'build' },
+    })
+  const present = [container(app), build('2'), build('7', crashed)]
+  for (const state of ['queued', 'running']) {
+    await db('operations').where({ id: operationId }).update({ state })
+    await look(present, 'boot-1', removed)
+    t.deepEqual(removed.splice(0), ['build-7'], `${state}: that of another release is nobody's`)
+  }
+  await db('operations').where({ id: operationId }).update({ state: 'cancelled' })
+  await look(present, 'boot-1', removed)
+  t.deepEqual(removed, ['build-2', 'build-7'], 'by its own id: a new build may have its name by now')
+})
+
 test('a host is looked at after every event, and waiting for the next leaves nothing behind', async t => {
   const { db } = await database
   const ending = new AbortController()
@@ -227,7 +295,16 @@ test('a host is looked at after every event, and waiting for the next leaves not
     },
   } as unknown as ContainerHost
   const volumes = { list: async () => [] } as never
-  const options = { db, engine, volumes, turns: appTurns(), hostId: 'watched', bootId: 'boot-1', log, everySeconds: 60 }
+  const options = {
+    db,
+    engine,
+    volumes,
+    turns: appTurns(),
+    hostId: 'watched',
+    boot: inBoot('boot-1'),
+    log,
+    everySeconds: 60,
+  }
   const watched = watchHost(options, ending.signal)
   for (let seen = 1; seen <= 15; seen++) {
     while (looks < seen) await sleep(5)
@@ -246,7 +323,7 @@ test('what a process that died has left paused is woken, and what stands still f
   const engine = { ...engineWith([paused]), unpause: async (name: string) => void woken.push(name) }
   const turns = appTurns()
   const volumes = { list: async () => [] } as never
-  const look = () => reconcile({ db, turns, hostId, bootId: 'boot-1', log, engine, volumes })
+  const look = () => reconcile({ db, turns, hostId, boot: inBoot('boot-1'), log, engine, volumes })
   let over = () => {}
   const held = turns(
     app.id,

@@ -7,6 +7,7 @@ import * as apps from '../../db/apps.ts'
 import { beginBoot, isRouted } from '../../db/host-boots.ts'
 import { up } from '../../db/migrations/015-host-boots.ts'
 import { keepRoutes, syncRoutes } from '../../workers/route-keeper.ts'
+import { inBoot } from '../kit/boots.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
 import { ask, startOrigin } from '../kit/origin.ts'
@@ -99,7 +100,7 @@ test('a machine that comes back deals ports anew: no name ever answers with anot
 
   // Then the host, while nobody tells the proxy anything yet: nothing with a port is started.
   await beginBoot(db, hostId, 'boot-2')
-  const opens = routeGate(db, hostId, 'boot-2', 20)(new AbortController().signal)
+  const opens = routeGate(db, hostId, inBoot('boot-2'), 20)(new AbortController().signal)
   t.is(await Promise.race([opens, sleep(300, 'waits')]), 'waits')
   const second = new AbortController()
   const keeping = keeper('boot-2', second)

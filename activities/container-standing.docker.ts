@@ -1,0 +1,43 @@
+import type Docker from 'dockerode'
+import { call, unless } from './container-calls.docker.ts'
+import type { EngineStanding } from './container-host.ts'
+
+/** What an engine says of itself costs it much, as it counts all that it has; it is asked again after this. */
+const aboutMs = 60_000
+
+type About = Awaited<ReturnType<Docker['info']>>
+
+/** The engine as a whole. `fresh` opens a line for each question. */
+export function engineStanding(fresh: Docker) {
+  let about: { at: number; info: About } | undefined
+  let seen: string | null | undefined
+
+  async function info(): Promise<About> {
+    if (!about || performance.now() - about.at > aboutMs)
+      about = { at: performance.now(), info: await call(() => fresh.info()) }
+    return about.info
+  }
+
+  /** When the network was made that containers without one of their own are in: anew at each start without running containers. */
+  async function began(): Promise<string | null> {
+    const bridge = await call(() => fresh.getNetwork('bridge').inspect()).catch(unless(404))
+    return bridge?.Created ?? null
+  }
+
+  return {
+    async standing(): Promise<EngineStanding> {
+      try {
+        const now = await began()
+        if (now !== seen) about = undefined
+        const { LiveRestoreEnabled } = await info()
+        seen = now
+        return { began: now, liveRestore: LiveRestoreEnabled === true }
+      } catch (error) {
+        about = undefined // it may come back with other settings
+        throw error
+      }
+    },
+
+    cgroupDriver: async (): Promise<string> => (await info()).CgroupDriver,
+  }
+}

@@ -1,0 +1,41 @@
+import test from 'ava'
+import { transaction } from '../../db/database.ts'
+import { cancelOperation } from '../../db/operator-acts.ts'
+import { startEntry } from '../kit/entry.ts'
+import { bareDocker } from '../kit/host-remains.ts'
+import { testPlatform } from '../kit/platform.ts'
+import { nodeProgram, slowProgram } from '../kit/programs.ts'
+import { zipOf } from '../kit/zips.ts'
+
+const started = testPlatform({ hosts: {} })
+
+test('a build that outlived its host and its deploy goes when the host is back', async t => {
+  t.timeout(300_000)
+  const platform = await started
+  platform.clearLater('a')
+  const host = startEntry('host', platform.hostSettings('a'))
+  await host.ready
+  const ana = await platform.api.makeUser()
+  const as = platform.api.as(ana)
+  const app = await platform.deploy(ana, nodeProgram('first'))
+  const form = new FormData()
+  const zip = zipOf(slowProgram('never', 86_400).files)
+  form.append('file', new Blob([new Uint8Array(zip)]), 'next.zip')
+  const committed = await as.post(`/v2/apps/${app.id}/commit`, form)
+  t.is(committed.status, 200, committed.text)
+  const { operation_id: operationId } = await platform.db('deployments').where({ app_id: app.id, release: 2 }).first()
+  const build = bareDocker.getContainer(`berth-${app.id}-2-build`)
+  const runs = async () => (await build.inspect().catch(() => null))?.State.Running
+  await platform.until(runs, 120, 'it is being built')
+
+  await host.kill('SIGKILL')
+  await transaction(platform.db, trx => cancelOperation(trx, { operationId, actor: 'operator:ana' }))
+  await platform.api.parts.lanes.wake(app.id, ana.id)
+  t.not((await platform.ended(operationId, 180)).state, 'success')
+  t.true(await runs(), 'nobody was there to end it')
+
+  await platform.startHost('a')
+  await platform.until(async () => !(await build.inspect().catch(() => null)), 60, 'it is removed')
+  t.deepEqual((await platform.remains()).containers, [`berth-${app.id}-1`])
+  await platform.serves(app.domain, 'first')
+})
