@@ -1,4 +1,4 @@
-import { type ChildProcess, fork } from 'node:child_process'
+import { type ChildProcess, fork, type Serializable } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { unusedPort } from '../cli/ports.ts'
@@ -9,18 +9,20 @@ export interface Started<T> {
   told: T
 }
 
-/** A program of this repository as a process of its own, once it has told something. Rejects when it ends before that. */
+/** A program of this repository as a process of its own, sent a message, once it has told something. Rejects when it ends before that. */
 export async function startProgram<T = unknown>(
   file: string,
   args: readonly string[],
   env: Record<string, string> = {},
   flags: readonly string[] = [],
+  message?: Serializable,
 ): Promise<Started<T>> {
   const child = fork(fileURLToPath(new URL(file, import.meta.url)), args, {
     execArgv: [...flags, '--import=tsx'],
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     env: { PATH: process.env.PATH, ...env },
   })
+  if (message !== undefined) child.send(message)
   const ended = once(child, 'exit').then(() => Promise.reject(new Error(`${file} ended before it was ready`)))
   const [told] = await Promise.race([once(child, 'message'), ended])
   ended.catch(() => {}) // later it is ended by whoever started it

@@ -7,7 +7,7 @@ export interface Expired {
   table: string
   /** A condition on `old`, the alias of the table, with named values. */
   when: string
-  values?: Record<string, number>
+  values?: Record<string, number | string>
   limit?: number
 }
 

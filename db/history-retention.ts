@@ -1,6 +1,7 @@
 import { deploymentsAlwaysKept } from '../policy/retention.ts'
 import { type Db, transaction } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
+import type { OldDeployments } from './old-deployments.ts'
 import { releaseAll } from './segments.ts'
 
 const archivesAtOnce = 200
@@ -12,28 +13,34 @@ const superseded = (deployment: string) => `not exists (
   select from apps a where a.id = ${deployment}.app_id
      and (a.release = ${deployment}.release or a.next_release - ${deployment}.release <= ${deploymentsAlwaysKept}))`
 
-/** Deletes deployments, with their events and logs, that were queued so many days ago. Resolves to how many. */
-export function sweepDeployments(db: Db, days: number): Promise<number> {
-  return deleteExpired(db, {
-    table: 'deployments',
-    when: `old.created_at < now() - make_interval(days => :days) and ${superseded('old')}
-           and exists (select from operations o where o.id = old.operation_id and ${ended})`,
-    values: { days },
-    limit: 200,
-  })
+const deploymentsAtOnce = 200
+
+/** Deletes deployments, with their events and logs, that are old enough. Resolves to how many. */
+export function sweepDeployments(db: Db, old: OldDeployments): Promise<number> {
+  return old.look(db, deploymentsAtOnce, (among, values) =>
+    deleteExpired(db, {
+      table: 'deployments',
+      when: `${among('old')} and ${superseded('old')}
+             and exists (select from operations o where o.id = old.operation_id and ${ended})`,
+      values,
+      limit: deploymentsAtOnce,
+    }),
+  )
 }
 
-/** Deletes pieces of logs whose deployments were queued so many days ago. Resolves to how many. */
-export function sweepDeploymentLogs(db: Db, days: number): Promise<number> {
-  return deleteExpired(db, {
-    table: 'deployment_logs',
-    when: `old.deployment_id in (
-             select d.id from deployments d join operations o on o.id = d.operation_id
-              where d.created_at < now() - make_interval(days => :days) and ${ended} and ${superseded('d')}
-                and exists (select from deployment_logs l where l.deployment_id = d.id)
-              limit 200)`,
-    values: { days },
-  })
+/** Deletes pieces of logs whose deployments are old enough. Resolves to how many. */
+export function sweepDeploymentLogs(db: Db, old: OldDeployments): Promise<number> {
+  return old.look(db, 1, (among, values) =>
+    deleteExpired(db, {
+      table: 'deployment_logs',
+      when: `old.deployment_id in (
+               select d.id from deployments d join operations o on o.id = d.operation_id
+                where ${among('d')} and ${ended} and ${superseded('d')}
+                  and exists (select from deployment_logs l where l.deployment_id = d.id)
+                limit ${deploymentsAtOnce})`,
+      values,
+    }),
+  )
 }
 
 /** Deletes operations that ended so many days ago and that no deployment or snapshot speaks of. Resolves to how many. */
@@ -48,24 +55,26 @@ export function sweepOperations(db: Db, days: number): Promise<number> {
 }
 
 /**
- * Gives back archives of deployments that were queued so many days ago, but for an application's newest, which an operator may
- * have deployed again. Resolves to how many.
+ * Gives back archives of deployments that are old enough, but for an application's newest, which an operator may have deployed again.
+ * Resolves to how many.
  */
-export function sweepArchives(db: Db, days: number): Promise<number> {
-  return transaction(db, async trx => {
-    const { rows }: { rows: { id: string; segment_id: string }[] } = await trx.raw(
-      `select d.id, d.segment_id from deployments d join operations o on o.id = d.operation_id
-        where d.segment_id is not null and d.created_at < now() - make_interval(days => :days) and ${ended}
-          and d.release < (select max(n.release) from deployments n where n.app_id = d.app_id)
-        order by d.created_at limit :archivesAtOnce for update of d skip locked`,
-      { days, archivesAtOnce },
-    )
-    const ids = rows.map(({ id }) => id)
-    await releaseAll(
-      trx,
-      rows.map(({ segment_id }) => segment_id),
-    )
-    await trx('deployments').whereIn('id', ids).update({ segment_id: null })
-    return rows.length
-  })
+export function sweepArchives(db: Db, old: OldDeployments): Promise<number> {
+  return transaction(db, trx =>
+    old.look(trx, archivesAtOnce, async (among, values) => {
+      const { rows }: { rows: { id: string; segment_id: string }[] } = await trx.raw(
+        `select d.id, d.segment_id from deployments d join operations o on o.id = d.operation_id
+          where d.segment_id is not null and ${among('d')} and ${ended}
+            and d.release < (select max(n.release) from deployments n where n.app_id = d.app_id)
+          order by d.created_at limit :archivesAtOnce for update of d skip locked`,
+        { ...values, archivesAtOnce },
+      )
+      const ids = rows.map(({ id }) => id)
+      await releaseAll(
+        trx,
+        rows.map(({ segment_id }) => segment_id),
+      )
+      await trx('deployments').whereIn('id', ids).update({ segment_id: null })
+      return rows.length
+    }),
+  )
 }

@@ -11,6 +11,7 @@ import { sweepArchives, sweepDeploymentLogs, sweepDeployments, sweepOperations }
 import { sweepIdempotency } from './idempotency.ts'
 import { sweepCounters } from './limits.ts'
 import { sweepMails } from './mails.ts'
+import { OldDeployments } from './old-deployments.ts'
 import { sweepLeases } from './realtime-listeners.ts'
 import { sweepShares } from './shares.ts'
 import { sweepAuthorizations, sweepSessions, sweepSignIns } from './sign-ins.ts'
@@ -24,8 +25,14 @@ export interface Chore {
   sweep(db: Db): Promise<number>
 }
 
-/** Everything that expires by itself in Postgres, but for bodies, which the upkeep of blob storage removes. */
+/**
+ * Everything that expires by itself in Postgres, but for bodies, which the upkeep of blob storage removes. Some of them remember how far
+ * they have looked, so that the same ones are to do every round.
+ */
 export function chores({ historyDays, deploymentLogDays, archiveDays }: Retention): Chore[] {
+  const withArchive = new OldDeployments(archiveDays, { only: 'segment_id is not null' })
+  const withLog = new OldDeployments(deploymentLogDays)
+  const old = new OldDeployments(historyDays)
   return [
     { name: 'sessions', sweep: sweepSessions },
     { name: 'sign-ins', sweep: sweepSignIns },
@@ -45,9 +52,9 @@ export function chores({ historyDays, deploymentLogDays, archiveDays }: Retentio
     { name: 'rate limits', sweep: sweepCounters },
     { name: 'idempotency keys', sweep: sweepIdempotency },
     { name: 'webhook deliveries', sweep: sweepDeliveries },
-    { name: 'archives', sweep: db => sweepArchives(db, archiveDays) },
-    { name: 'deployment logs', sweep: db => sweepDeploymentLogs(db, deploymentLogDays) },
-    { name: 'deployments', sweep: db => sweepDeployments(db, historyDays) },
+    { name: 'archives', sweep: db => sweepArchives(db, withArchive) },
+    { name: 'deployment logs', sweep: db => sweepDeploymentLogs(db, withLog) },
+    { name: 'deployments', sweep: db => sweepDeployments(db, old) },
     { name: 'operations', sweep: db => sweepOperations(db, historyDays) },
   ]
 }

@@ -18,10 +18,11 @@ export async function queueEndNotices(trx: Db, plans: Plans, notices: readonly n
          where u.plan_ends_at <= now() + make_interval(secs => seconds)) due
       cross join lateral (
         select concat_ws('/', 'plan-ending', u.id, extract(epoch from u.plan_ends_at)::bigint, due.seconds) as once) told
-      where u.plan = any(:paid) and u.plan_ends_at > now() and due.seconds is not null
+      where u.plan = any(:paid) and u.plan_ends_at > now() and u.plan_ends_at <= now() + make_interval(secs => :furthest)
+        and due.seconds is not null
         and not exists (select from mails m where m.once = told.once)
       limit :most`,
-    { notices: [...notices], paid: paidPlans(plans), most },
+    { notices: [...notices], furthest: Math.max(...notices), paid: paidPlans(plans), most },
   )
   for (const { id: userId, plan, ends_at: endsAt, once } of rows)
     await queueMail(trx, { userId, template: 'plan-ending', fields: { plan, endsAt }, once })

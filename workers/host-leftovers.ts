@@ -25,8 +25,9 @@ export async function removeLeftovers(
   present: readonly ListedContainer[],
   rows: readonly apps.AppRow[],
 ): Promise<void> {
+  const byId = new Map(rows.map(row => [row.id, row]))
   for (const container of present) {
-    const app = rows.find(row => row.id === container.labels[labels.app])
+    const app = byId.get(container.labels[labels.app] ?? '')
     if (!app) continue
     if (container.labels[labels.role] === 'build')
       await apart(options.log, app.id, () => removeBuild(options, container))

@@ -68,7 +68,8 @@ export async function sweepStrays(
   for (const [id, note] of Object.entries(notes)) if (note.removed === undefined) ids.add(id)
 
   const sides = { known: [] as string[], gone: [] as string[], unknown: [] as string[] }
-  for (const id of ids) sides[await sideOf(db, id, rows)].push(id)
+  const applications = new Set(rows.map(({ id }) => id))
+  for (const id of ids) sides[await sideOf(db, id, applications)].push(id)
   const {
     aside: unheard,
     remove,
@@ -99,8 +100,8 @@ export async function sweepStrays(
 }
 
 /** Whether there is such an application, was one that was removed on purpose, or there is no reason that it is not there. */
-async function sideOf(db: Db, id: string, rows: apps.AppRow[]): Promise<'known' | 'gone' | 'unknown'> {
-  if (rows.some(app => app.id === id) || (await apps.loadApp(db, id))) return 'known'
+async function sideOf(db: Db, id: string, applications: ReadonlySet<string>): Promise<'known' | 'gone' | 'unknown'> {
+  if (applications.has(id) || (await apps.loadApp(db, id))) return 'known'
   return (await operations.wasRemoved(db, id)) ? 'gone' : 'unknown'
 }
 

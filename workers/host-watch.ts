@@ -69,10 +69,10 @@ export async function reconcile(options: WatchOptions): Promise<void> {
   const aside = await bringBackStrays(options, containers, rows)
   // One application that the engine cannot tell of, or not end, keeps none of the others waiting.
   let failures = 0
+  // A round goes over all of them, every few seconds: nothing in it may search among all the others.
+  const byRelease = new Map(containers.map(one => [`${one.labels[labels.app]}/${one.labels[labels.release]}`, one]))
   for (const app of rows.filter(row => !aside.has(row.id))) {
-    const container = containers.find(
-      c => c.labels[labels.app] === app.id && c.labels[labels.release] === String(app.release),
-    )
+    const container = byRelease.get(`${app.id}/${app.release}`)
     const done = await apart(options.log, app.id, () => look(options, app, container))
     failures = done ? 0 : failures + 1
     if (failures === failuresInARow) throw new Error('The engine does not answer for one application after another.')

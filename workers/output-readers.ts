@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { type ContainerHost, type ListedContainer, labels } from '../activities/container-host.ts'
@@ -26,6 +27,7 @@ export class OutputReaders {
   constructor(options: OutputReadersOptions, signal: AbortSignal) {
     this.#options = options
     this.#signal = signal
+    setMaxListeners(0, signal) // each reader listens for it; Node takes more than ten for a leak, and says so in the log
   }
 
   /** Takes what runs now: what is new gets a reader, and all get the rates that their number asks for. */

@@ -18,8 +18,9 @@ export interface SweepOptions {
 /** Removes rows that are over, and renews what an old key has sealed, until the signal aborts. */
 export async function runSweep(options: SweepOptions, signal: AbortSignal): Promise<void> {
   const { db, log, retention, everySeconds = roundSeconds.sweep } = options
+  const all = chores(retention)
   while (!signal.aborted) {
-    await tidyRows(db, chores(retention), (chore, error) => log.warn({ err: error, chore }, 'sweep: will try again'))
+    await tidyRows(db, all, (chore, error) => log.warn({ err: error, chore }, 'sweep: will try again'))
     await resealOnce(options, signal).catch(error => log.warn({ err: error }, 'reseal: will try again'))
     await sleep(everySeconds * 1000, undefined, { signal }).catch(() => {})
   }

@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import test from 'ava'
 import { deleteExpired, rowsAtOnce } from '../../db/expired-rows.ts'
+import { sweepDeploymentLogs } from '../../db/history-retention.ts'
 import { type Chore, chores, tidyRows } from '../../db/housekeeping.ts'
+import { OldDeployments } from '../../db/old-deployments.ts'
 import { deploymentsAlwaysKept, retentionSettings } from '../../policy/retention.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
@@ -156,3 +158,32 @@ test.serial('the settings are days, and say so', t => {
   t.deepEqual(retentionSettings({}), retention)
   t.throws(() => retentionSettings({ ARCHIVE_DAYS: '0' }), { message: /ARCHIVE_DAYS .* whole number of days from 1/ })
 })
+
+test.serial(
+  'old deployments are gone round some at a time, whether they stay or not, and again from the start',
+  async t => {
+    await (await database).db('deployments').delete()
+    const { db, app, deploy } = await application()
+    await db('apps')
+      .where({ id: app.id })
+      .update({ release: 3, next_release: 4 + deploymentsAlwaysKept })
+    const [first, , third, last] = [await deploy(1, 100), await deploy(5, 90), await deploy(3, 80), await deploy(2, 70)]
+    const logs = () =>
+      db('deployment_logs')
+        .whereIn(
+          'deployment_id',
+          [first, third, last].map(one => one.deployment),
+        )
+        .pluck('deployment_id')
+    const old = new OldDeployments(30, { atOnce: 2 })
+    t.is(await sweepDeploymentLogs(db, old), 1, 'the first of the first two')
+    t.is(await sweepDeploymentLogs(db, old), 0, 'no more of them: it goes on behind them')
+    t.is(await sweepDeploymentLogs(db, old), 1, 'not the one that serves')
+    t.deepEqual(await logs(), [third.deployment])
+    t.is(await sweepDeploymentLogs(db, old), 0)
+    t.is(await sweepDeploymentLogs(db, old), 0, 'the end: it begins anew')
+    const late = await deploy(1, 110)
+    t.is(await sweepDeploymentLogs(db, old), 1)
+    t.false((await db('deployment_logs').pluck('deployment_id')).includes(late.deployment))
+  },
+)

@@ -70,3 +70,19 @@ test('applications of one account share what it may print, and a line counts for
   t.is(many.bob0, 1000, 'and another has its own')
   t.is(outputCost(Buffer.from('y\ny\n')), 4 + 2 * 100)
 })
+
+test('a host of many applications is not told that they leak', async t => {
+  const warned: string[] = []
+  const note = ({ name }: Error) => warned.push(name)
+  process.on('warning', note)
+  const end = new AbortController()
+  const readOutput: ContainerHost['readOutput'] = (_, __, signal) =>
+    new Promise(over => signal.addEventListener('abort', () => over(), { once: true }))
+  const apps = Array.from({ length: 20 }, (_, n) => ({ id: `${n}`, running: true, labels: { [labels.role]: 'app' } }))
+  new OutputReaders({ engine: { readOutput }, log }, end.signal).see(apps as never)
+  await sleep(0) // warnings come with the next turn
+  await sleep(0)
+  end.abort()
+  process.off('warning', note)
+  t.false(warned.includes('MaxListenersExceededWarning'))
+})

@@ -1,0 +1,194 @@
+import { randomBytes } from 'node:crypto'
+import { pino } from 'pino'
+import { appTurns } from '../activities/app-turns.ts'
+import { dockerHost } from '../activities/container-host.docker.ts'
+import { folderVolumes } from '../activities/volume.folder.ts'
+import { dueApps } from '../db/automatic-snapshots.ts'
+import { type Chore, chores, tidyRows } from '../db/housekeeping.ts'
+import { claimNextFor } from '../db/operation-claims.ts'
+import * as operations from '../db/operations.ts'
+import { thisMachine } from '../lib/machine.ts'
+import { newAppId } from '../policy/ids.ts'
+import { defaultPlans as plans } from '../policy/plans.ts'
+import { retentionSettings } from '../policy/retention.ts'
+import { accountOf } from '../test/kit/many-rows.ts'
+import { reconcile } from '../workers/host-watch.ts'
+import { planEndsOnce } from '../workers/plan-ends.ts'
+import { LaneRelay } from '../workers/relay.ts'
+import { syncRoutes } from '../workers/route-keeper.ts'
+import { sendAtPace } from './deliveries.ts'
+import { hostId, type Installation, volumesOf, webhookSecret } from './growth-installation.ts'
+import { zipOf } from './zip.ts'
+
+/** Something whose time is measured, in one installation and in another. */
+export interface Step {
+  name: string
+  /** Does what is not measured and resolves to what is, which may resolve to what is tidied up after it. */
+  prepare(at: Installation, n: number): Promise<() => Promise<unknown>>
+  after?(at: Installation): Promise<unknown>
+  /** It looks at much, and is measured less often. */
+  heavy?: boolean
+}
+
+const log = pino({ level: 'silent' })
+const ownerId = accountOf(1)
+const appsDomain = 'apps.localhost'
+const nobody = async () => {}
+
+async function answered(url: string, init: RequestInit = {}): Promise<string> {
+  const answer = await fetch(url, init)
+  const text = await answer.text()
+  if (!answer.ok) throw new Error(`${init.method ?? 'GET'} ${url} answered ${answer.status}: ${text}`)
+  return text
+}
+
+const reading = (name: string, pathOf: (at: Installation, n: number) => string): Step => ({
+  name,
+  prepare: async (at, n) => () => answered(pathOf(at, n), { headers: { authorization: at.key } }),
+})
+
+const appOf = ({ apps }: Installation, n: number): string => apps[n % apps.length]!
+
+/** Nothing waits after a step that something did not wait before it. */
+async function endWaiting({ db }: Installation): Promise<void> {
+  await db('operations')
+    .whereIn('state', ['accepting', 'queued', 'running'])
+    .update({ state: 'cancelled', finished_at: db.fn.now() })
+}
+
+const create: Step = {
+  name: 'POST /v2/apps',
+  async prepare(at) {
+    const subdomain = `bench-${randomBytes(5).toString('hex')}`
+    const config = `DISPLAY_NAME=bench\nMAIN=index.js\nMEMORY=512\nVERSION=recommended\nSUBDOMAIN=${subdomain}\n`
+    const index = `require('node:http').createServer((_, answer) => answer.end('hello')).listen(process.env.PORT)\n`
+    const form = new FormData()
+    form.append('file', new Blob([await zipOf({ 'berth.app': config, 'index.js': index })]), 'app.zip')
+    return () => answered(`${at.api.url}/v2/apps`, { method: 'POST', headers: { authorization: at.key }, body: form })
+  },
+  async after(at) {
+    await endWaiting(at)
+    await at.db('apps').where({ owner_id: ownerId }).whereNotIn('id', at.apps).delete()
+  },
+}
+
+const push: Step = {
+  name: 'a push',
+  prepare: async (at, n) => {
+    const url = `${at.api.url}/v2/git/webhook/${at.webhooks[n % at.webhooks.length]}`
+    return () => sendAtPace([{ url, secret: webhookSecret }], 1, 1)
+  },
+  after: endWaiting,
+}
+
+const claim: Step = {
+  name: 'a claim',
+  async prepare(at, n) {
+    const targetId = appOf(at, n)
+    await operations.enqueue(at.db, { targetId, kind: 'restart', ownerId, actor: ownerId })
+    return async () => {
+      if (!(await claimNextFor(at.db, targetId, { run: newAppId(), step: 1 }, []))) throw new Error('Nothing to claim.')
+    }
+  },
+  after: endWaiting,
+}
+
+/** The wake-ups of ten applications were lost. */
+const relayRound: Step = {
+  name: 'relay, a round',
+  async prepare(at) {
+    for (const targetId of at.apps)
+      await operations.enqueue(at.db, { targetId, kind: 'restart', ownerId, actor: ownerId })
+    await at
+      .db('operations')
+      .where({ state: 'queued' })
+      .update({ created_at: at.db.raw(`now() - interval '2 seconds'`) })
+    const relay = new LaneRelay({ db: at.db, client: undefined as never, lanes: { wake: nobody } as never, log })
+    return async () => {
+      const woken = await relay.round()
+      if (woken !== at.apps.length) throw new Error(`${woken} lanes were woken.`)
+    }
+  },
+  after: endWaiting,
+}
+
+const hostWatch: Step = {
+  name: 'host watch, a round',
+  heavy: true,
+  async prepare({ db, engineUrl, folder }) {
+    const engine = dockerHost({
+      dockerHost: engineUrl,
+      makeRootfs: () => Promise.reject(new Error('No image is made.')),
+    })
+    const volumes = folderVolumes(volumesOf(folder))
+    return () =>
+      reconcile({
+        db,
+        engine,
+        volumes,
+        hostId,
+        turns: appTurns(),
+        boot: { id: 'boot', settle: async () => 'boot' },
+        log,
+      })
+  },
+}
+
+const routes: Step = {
+  name: 'routes, a comparison',
+  heavy: true,
+  async prepare({ db, proxy }) {
+    return async () => {
+      const { refused } = await syncRoutes({ db, edge: proxy.edge, appsDomain, machine: thisMachine() })
+      if (refused.length > 0) throw new Error(`The proxy refused ${refused.length} routes.`)
+    }
+  },
+}
+
+/** A worker keeps its chores: some go on where they were. */
+const choresOf = new Map<Installation, Chore[]>()
+
+const housekeeping: Step = {
+  name: 'housekeeping, a round',
+  heavy: true,
+  async prepare(at) {
+    const all = choresOf.get(at) ?? chores(retentionSettings({}))
+    choresOf.set(at, all)
+    return () =>
+      tidyRows(at.db, all, (_, error) => {
+        throw error
+      })
+  },
+}
+
+const planEnds: Step = {
+  name: 'ends of plans, a round',
+  prepare:
+    async ({ db }) =>
+    () =>
+      planEndsOnce({ db, lanes: { wake: nobody } as never, plans, log }),
+}
+
+const snapshotsDue: Step = {
+  name: 'daily snapshots, a look',
+  heavy: true,
+  prepare:
+    async ({ db }) =>
+    () =>
+      dueApps(db, { plans, everySeconds: 86_400, retrySeconds: 3600 }),
+}
+
+export const steps: readonly Step[] = [
+  create,
+  reading('GET an application', (at, n) => `${at.api.url}/v2/apps/${appOf(at, n)}`),
+  reading('GET all of an account', at => `${at.api.url}/v2/users/me`),
+  reading('GET a list of 1,000 objects', at => `${at.api.blobUrl}/v1/objects`),
+  push,
+  claim,
+  relayRound,
+  planEnds,
+  snapshotsDue,
+  hostWatch,
+  routes,
+  housekeeping,
+]

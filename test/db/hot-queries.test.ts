@@ -1,0 +1,171 @@
+import test from 'ava'
+import pg from 'pg'
+import { undoForgotten } from '../../db/acceptance.ts'
+import { findByKeyHash, findBySession, findUserByEmail } from '../../db/accounts.ts'
+import { createApp } from '../../db/app-creation.ts'
+import { listPoints } from '../../db/app-metrics.ts'
+import * as apps from '../../db/apps.ts'
+import { dueApps } from '../../db/automatic-snapshots.ts'
+import type { Db } from '../../db/database.ts'
+import { listDeliveries, storePush } from '../../db/deliveries.ts'
+import { listDeployments } from '../../db/deployment-history.ts'
+import { queueDeploy } from '../../db/deploys.ts'
+import { overdueDowngrades } from '../../db/downgrades.ts'
+import { isOfEarlierBoot } from '../../db/host-boots.ts'
+import { chores } from '../../db/housekeeping.ts'
+import { takeMails } from '../../db/mails.ts'
+import { endExpired, reclaimIdle } from '../../db/object-ends.ts'
+import { listObjects } from '../../db/object-lists.ts'
+import { findObject, openObject, removeObject } from '../../db/objects.ts'
+import { claimNextFor, holdClaim, isCurrent } from '../../db/operation-claims.ts'
+import { operationFacts, operationOfRun } from '../../db/operation-facts.ts'
+import * as operations from '../../db/operations.ts'
+import { listOperations, storyOf } from '../../db/operator.ts'
+import { queueEndedNotices, queueEndNotices, stopSuspended } from '../../db/plan-ends.ts'
+import { lastRestore } from '../../db/restores.ts'
+import * as segments from '../../db/segments.ts'
+import { listSnapshots, listSnapshotsOfOwner, queueSnapshot } from '../../db/snapshots.ts'
+import { usualPatience } from '../../policy/blob-upkeep.ts'
+import { defaultPlans as plans } from '../../policy/plans.ts'
+import { retentionSettings } from '../../policy/retention.ts'
+import { endNotices } from '../../policy/suspension.ts'
+import { testDatabase } from '../kit/database.ts'
+import { accountOf, fillMany, idOf } from '../kit/many-rows.ts'
+import { plansOf, pretendLarger, statementsOf } from '../kit/plans-of.ts'
+import { configFile } from '../kit/rows.ts'
+
+const database = testDatabase()
+
+/** Filled with so many, and told to be fifty times as many: a million operations and a million objects. */
+const sizes = { apps: 2500, operations: 20_000, objects: 20_000 }
+const times = 50
+
+/** Nothing may read these from end to end. */
+const grows = [
+  ...['operations', 'deployments', 'deployment_events', 'deployment_logs', 'snapshots', 'webhook_deliveries'],
+  ...['objects', 'object_parts', 'segments', 'app_metrics', 'audit', 'mails', 'idempotency_keys', 'sessions'],
+]
+/** Nor these, of which there are thousands, but for rounds that say so. */
+const thousands = ['apps', 'users', 'api_keys']
+
+/** In the planner's unit. What reads all of a million rows costs over 10,000, also through an index. */
+const mostCost = 5000
+
+const [appId, ownerId] = [idOf('app', 7), accountOf(7)]
+const claim = { run: 'run', step: 1 }
+const name = { ownerId, bucket: 'public', key: 'folder7/file7' } as const
+const list = { ownerId, buckets: ['public', 'private'], prefix: '', limit: 1000 } as const
+const found = { delivery: { provider: 'github', event: 'push', deliveryId: 'd', branch: 'main', commit: 'c' } } as const
+
+interface Hot {
+  run(db: Db): Promise<unknown>
+  /** Where a round looks at every application or account, and its cost says so. */
+  readsAll?: boolean
+}
+
+const hot: Record<string, Hot | Hot['run']> = {
+  'a key is looked up': db => findByKeyHash(db, Buffer.alloc(32)),
+  'a session is looked up': db => findBySession(db, 'id', ownerId),
+  'an account is looked up by its address': db => findUserByEmail(db, 'many-11@example.org'),
+  'an application is read': db => apps.findApp(db, ownerId, appId),
+  'an application is not found': db => operations.failedCreation(db, ownerId, 'f'.repeat(24)),
+  'an account’s applications are listed': db => apps.listApps(db, ownerId),
+  'memory of an account is added up': db => apps.usedMemoryMb(db, ownerId),
+  'deployments are listed': db => listDeployments(db, appId, { limit: 20 }),
+  'the next page of deployments is listed': db =>
+    listDeployments(db, appId, { limit: 20, after: idOf('deployment', 7) }),
+  'snapshots are listed': db => listSnapshots(db, appId),
+  'snapshots of an account are listed': db => listSnapshotsOfOwner(db, ownerId),
+  'metrics are read': db => listPoints(db, appId),
+  'deliveries are listed': db => listDeliveries(db, appId),
+  'the last restore is looked up': db => lastRestore(db, appId),
+  'a deploy is queued': db =>
+    queueDeploy(db, { appId, ownerId, actor: ownerId, trigger: 'app', revision: 'f'.repeat(40), branch: 'main' }),
+  'a push is stored': db =>
+    storePush(db, {
+      ...{ webhookId: null, appId, ownerId, limitScale: 1, restart: true },
+      push: { kind: 'push', branch: 'main', commit: 'f'.repeat(40), cloneUrl: 'https://git.example.org/ana/shop.git' },
+      delivery: { ...found.delivery, verdict: { kind: 'ignored', status: 202, reason: '' } },
+    }),
+  'a snapshot is queued': db =>
+    queueSnapshot(db, { appId: idOf('app', 8), ownerId: accountOf(8), actor: 'platform', origin: 'manual', plans }),
+  'a deletion is queued': db =>
+    operations.enqueueDeletion(db, { targetId: appId, kind: 'delete', ownerId, actor: ownerId }),
+  'an operation is claimed': db => claimNextFor(db, appId, claim, []),
+  'a claim is held': db => holdClaim(db, idOf('operation', 7), claim, { appId, kind: 'deploy' }),
+  'a claim is asked for': db => isCurrent(db, idOf('operation', 7), claim),
+  'what a step is decided from is read': db => operationFacts(db, idOf('operation', 7)),
+  'the operation of a run is looked up': db => operationOfRun(db, { appId, deploymentId: null, run: 'run' }),
+  'a lane asks what shall end': db => operations.toEnd(db, appId),
+  'the host watch asks whether an application is busy': db => operations.isBusy(db, appId),
+  'the host watch asks whether an application was removed': db => operations.wasRemoved(db, appId),
+  'the host watch asks whether versions change': db => operations.changesRelease(db, appId),
+  'an operation ends': db => operations.finish(db, idOf('operation', 7), { state: 'success' }),
+  'what waits is ended': db => operations.endQueued(db, appId),
+  'the relay looks who waits': db =>
+    operations.waitingTargets(db, { queuedSeconds: 1, runningSeconds: 5, except: [appId] }),
+  'what was forgotten is undone': db => undoForgotten(db, 600),
+  'steps to a lower plan that are due': db => overdueDowngrades(db, 5),
+  'the route of one application': db => apps.servingApps(db, appId),
+  'a port changes hands': db => apps.voidOlderClaims(db, appId, 20_008, '127.1.0.1'),
+  'whether an application is of an earlier boot': db => isOfEarlierBoot(db, appId),
+  'mails are taken': db => takeMails(db, 10, { firstWaitSeconds: 1, longestWaitSeconds: 2 } as never),
+  'ends of plans are told': db => queueEndNotices(db, plans, endNotices),
+  'ended plans are told': db => queueEndedNotices(db, plans),
+  'applications of ended plans are stopped': db => stopSuspended(db, plans, 300),
+  'operations are listed': db => listOperations(db, { limit: 20 }),
+  'operations that failed are listed': db => listOperations(db, { state: 'error', limit: 20 }),
+  'operations that wait are listed': db => listOperations(db, { state: 'queued', limit: 20 }),
+  'an operation is explained': db => storyOf(db, idOf('operation', 7), 20),
+  'objects are listed': db => listObjects(db, list),
+  'folders are listed': db => listObjects(db, { ...list, delimiter: '/' }),
+  'an object is found': db => findObject(db, name),
+  'an object is opened': db => openObject(db, name),
+  'an object is removed': db => removeObject(db, name),
+  'expired objects are ended': db => endExpired(db, 'f'.repeat(32)),
+  'idle uploads are given up': db => reclaimIdle(db, 'f'.repeat(32), 3600),
+  'bodies that may be swept': db => segments.sweepable(db, usualPatience),
+  'an application is created': {
+    async run(db) {
+      const segmentId = await segments.draw(db)
+      const archive = { segmentId, archiveSha256: 'a'.repeat(64), archiveBytes: 10 }
+      await createApp(db, { ownerId, config: configFile(), ...archive, planMemoryMb: () => 100_000, actor: ownerId })
+    },
+    readsAll: true, // what each host has reserved
+  },
+  'whose daily snapshot is due': {
+    run: db => dueApps(db, { plans, everySeconds: 86_400, retrySeconds: 3600 }),
+    readsAll: true,
+  },
+  'the routes of all': { run: db => apps.servingApps(db), readsAll: true },
+  'the applications of a host': { run: db => apps.listAppsOfHost(db, 'h1'), readsAll: true },
+  ...Object.fromEntries(
+    chores(retentionSettings({})).map(({ name, sweep }) => [`housekeeping: ${name}`, sweep] as const),
+  ),
+}
+
+test.before('an installation that seems large', async t => {
+  t.timeout(180_000)
+  const { db } = await database
+  await fillMany(db, sizes)
+  await db('hosts').update({ last_seen_at: db.raw(`now() + interval '1 hour'`) })
+  await pretendLarger(db, grows, times)
+  await pretendLarger(db, thousands, 4)
+})
+
+for (const [what, query] of Object.entries(hot)) {
+  const { run, readsAll = false } = typeof query === 'function' ? { run: query } : query
+  test.serial(`at a million rows: ${what}`, async t => {
+    const { db, url } = await database
+    const sent = await statementsOf(() => run(db))
+    const client = new pg.Client({ connectionString: url })
+    await client.connect()
+    const plans = await plansOf(client, sent).finally(() => client.end())
+    t.true(plans.length > 0)
+    for (const { text, scanned, cost } of plans) {
+      const wrong = scanned.filter(table => grows.includes(table) || (!readsAll && thousands.includes(table)))
+      t.deepEqual(wrong, [], text)
+      if (!readsAll) t.true(cost < mostCost, `${cost} for ${text}`)
+    }
+  })
+}
