@@ -75,7 +75,7 @@ async function checkApps({ apps, api, domains, known }: PowerLossLoad, say: Say)
     const { status } = await api.get(`/v2/apps/${id}`)
     const text = status === 404 ? null : (await answering(known, domain, 60)).replace(/^200 /, '')
     if (apps.allows(id, text, (one, other) => one === other)) apps.settle(id, text)
-    else say(`application ${domain}: ${status}, "${text}", not "${apps.last(id)}"`)
+    else say(`application ${domain}: ${status}, "${text?.slice(0, 40)}", not "${apps.last(id)}"`)
     if (text === null && (await page(known, domain).catch(() => '')).startsWith('200')) say(`${domain} still answers`)
   }
 }
