@@ -2,8 +2,9 @@ import type { DeploymentState } from '../db/deployments.ts'
 import type { OperationKind } from '../db/operations.ts'
 import type { OperationStory } from '../db/operator.ts'
 import type { SnapshotRow } from '../db/snapshots.ts'
+import { nextBringBack } from '../policy/reconciliation.ts'
 import { relay } from '../policy/relay.ts'
-import { aligned, clock, lineOf, since, sourceOf } from './ops-words.ts'
+import { age, aligned, clock, lineOf, since, sourceOf } from './ops-words.ts'
 import { oneLine } from './printable.ts'
 
 /** A wake-up that took longer than this is worth a word. */
@@ -35,7 +36,7 @@ export function explanation(story: OperationStory, lane: LaneState, now: Date): 
   const sections: [string, string[]][] = [
     ['', [headline(story), `  ${verdict(story, now)}`]],
     ['What holds it', holds(story, lane, now)],
-    ['What comes next', next(story)],
+    ['What comes next', next(story, now)],
     [
       'What it is',
       aligned([
@@ -135,7 +136,7 @@ export function holds(
   return reasons.length > 0 ? reasons : ['nothing; it is being worked on']
 }
 
-function next({ operation, deployment, app }: OperationStory): string[] {
+function next({ operation, deployment, app, hostTries }: OperationStory, now: Date): string[] {
   const { id, state, kind } = operation
   if (state === 'success') return []
   if (state === 'queued' || state === 'running') {
@@ -147,7 +148,16 @@ function next({ operation, deployment, app }: OperationStory): string[] {
   }
   if (!app) return ['nothing; its application is gone, and can be uploaded again']
   if (kind === 'snapshot') return ['nothing by itself; a new snapshot can be asked for at any time']
-  return [`nothing by itself; to try it again: berth ops retry ${id.slice(0, 8)}`]
+  const again = `to try it again: berth ops retry ${id.slice(0, 8)}`
+  if (hostTries && kind === 'start') return [hostTriesAgain(hostTries, now), again]
+  return [`nothing by itself; ${again}`]
+}
+
+/** The row says that it runs and the host finds that it does not: it does not give up. */
+function hostTriesAgain({ count, last }: NonNullable<OperationStory['hostTries']>, now: Date): string {
+  const at = nextBringBack(count, last)
+  const when = at > now ? `at ${at.toISOString().slice(0, 19)}Z at the latest, in ${age(now, at)}` : 'within seconds'
+  return `its host has tried ${count} ${count === 1 ? 'time' : 'times'} to bring it back, and tries again by itself ${when}`
 }
 
 const endable: readonly OperationKind[] = ['deploy', 'restore', 'snapshot']

@@ -82,6 +82,8 @@ export interface OperationStory {
   /** Null when it was deleted. */
   app: AppRow | null
   host: HostRow | null
+  /** Starts in vain that its host has asked for by itself since it ran last, where the host goes on trying; else null. */
+  hostTries: { count: number; last: Date } | null
   /** Who holds the build slots that it waits for; empty when it does not. */
   slotHolders: SlotHolder[]
   logTail: string[]
@@ -119,9 +121,20 @@ export async function storyOf(db: Db, id: string, logLines: number): Promise<Ope
     lastFailure: (await ofApp().where('operations.state', 'error').orderBy('operations.seq', 'desc').first()) ?? null,
     app: app ?? null,
     host: host ?? null,
+    hostTries: app ? await hostTries(db, app) : null,
     slotHolders: app && operation.step === waitingForSlot ? await slotHolders(db, app.host_id) : [],
     logTail: deployment ? await logTail(db, deployment.id, logLines) : [],
   }
+}
+
+/** A host brings back what is taken to run and does not, until somebody stops it. */
+async function hostTries(db: Db, app: AppRow): Promise<OperationStory['hostTries']> {
+  if (app.status !== 'running' || app.desired_state !== 'running') return null
+  const { count, last } = await db('operations')
+    .where({ target_type: 'app', target_id: app.id, kind: 'start', actor: 'host-watch', state: 'error' })
+    .where('created_at', '>', app.started_at ?? new Date(0))
+    .first(db.raw('count(*)::int as count, max(created_at) as last'))
+  return last ? { count, last } : null
 }
 
 /** The order in which a lane takes them: what runs, then deletions, then the oldest. */

@@ -38,3 +38,12 @@ export function verdict(
 
 /** An application that cannot be brought back is tried again after a delay that doubles up to an hour, in seconds. */
 export const bringBackDelay = { firstSeconds: 5, maxSeconds: 3600 }
+
+/**
+ * When a host tries again by itself at the latest, after so many tries in vain of which the last was made at `last`. A host process that
+ * was started anew begins with the first delay again, so it may come sooner.
+ */
+export function nextBringBack(tries: number, last: Date): Date {
+  const { firstSeconds, maxSeconds } = bringBackDelay
+  return new Date(last.getTime() + Math.min(maxSeconds, firstSeconds * 2 ** (tries - 1)) * 1000)
+}

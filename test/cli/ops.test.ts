@@ -15,6 +15,7 @@ import { queueRestore } from '../../db/restores.ts'
 import * as segments from '../../db/segments.ts'
 import { findSnapshot, markGood, queueSnapshot } from '../../db/snapshots.ts'
 import { defaultPlans } from '../../policy/plans.ts'
+import { nextBringBack } from '../../policy/reconciliation.ts'
 import { testDatabase } from '../kit/database.ts'
 import { ownFolder } from '../kit/folders.ts'
 import { operatorCommand } from '../kit/operator-command.ts'
@@ -288,6 +289,32 @@ test.serial('snapshots and restores are told, cancelled and tried again in their
   await transaction(db, trx => cancelOperation(trx, asked(restore.id)))
   const again = await transaction(db, trx => retryOperation(trx, { ...asked(restore.id), force: false }))
   t.like(await operations.find(db, again.operationId), { kind: 'restore', state: 'queued', retry_of: restore.id })
+})
+
+test.serial('a start that its host tries again by itself is told with the time of the next try', async t => {
+  const { db } = await database
+  const { app, ana, told } = await shop(db)
+  await db('apps').where({ id: app.id }).update({ status: 'running', release: 1, started_at: '2020-01-01' })
+  const startInVain = async (by: string) => {
+    const { id } = await operations.enqueue(db, { targetId: app.id, kind: 'start', ownerId: ana.id, actor: by })
+    await operations.claimNext(db, app.id)
+    await operations.finish(db, id, { state: 'error', code: 'ACTION_FAILED', message: 'The files are lost.' })
+    return id
+  }
+  const next = async (id: string) => /What comes next:\n {2}(.*)\n {2}(.*)/.exec((await told(id)).text)?.slice(1)
+  const id = await startInVain('host-watch')
+  t.regex((await next(id))![0]!, /^its host has tried 1 time to bring it back, and tries again by itself at /)
+  for (let n = 0; n < 6; n++) await startInVain('host-watch')
+  const last = await startInVain('host-watch')
+  const { created_at: at } = (await operations.find(db, last))!
+  const due = nextBringBack(8, at).toISOString().slice(0, 19)
+  t.is(Date.parse(`${due}Z`), Math.floor(at.getTime() / 1000 + 5 * 2 ** 7) * 1000)
+  const [first, second] = (await next(last))!
+  t.regex(first!, new RegExp(`tried 8 times .* by itself at ${due}Z at the latest, in `))
+  t.is(second, `to try it again: berth ops retry ${last.slice(0, 8)}`)
+  // One that its owner has stopped meanwhile is left alone.
+  await db('apps').where({ id: app.id }).update({ desired_state: 'stopped' })
+  t.regex((await told(last)).text, /nothing by itself; to try it again/)
 })
 
 test.serial('the commands: a list, an explanation, a retry and a cancel that waits for the confirmed end', async t => {
