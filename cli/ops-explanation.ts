@@ -146,6 +146,11 @@ function next({ operation, deployment, app }: OperationStory): string[] {
     ]
   }
   if (!app) return ['nothing; its application is gone, and can be uploaded again']
+  if (app.undo_failed_by === id)
+    return [
+      'Its application stays marked as half changed until a deploy or a restore of a snapshot succeeds.',
+      `once you have looked after it by hand: berth ops clear ${id.slice(0, 8)}`,
+    ]
   if (kind === 'snapshot') return ['nothing by itself; a new snapshot can be asked for at any time']
   return [`nothing by itself; to try it again: berth ops retry ${id.slice(0, 8)}`]
 }

@@ -10,6 +10,7 @@ export {
   type OperationKind,
   type OperationRow,
   type OperationState,
+  stuckGoingBack,
 } from './operation-kinds.ts'
 export { changesRelease, failedCreation, isBusy, isSwitching, wasRemoved } from './operation-lookups.ts'
 
