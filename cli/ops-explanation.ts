@@ -119,7 +119,7 @@ export function holds(
     reasons.push(
       host.last_seen_at.getTime() === 0
         ? `Host ${host.id} has left; its steps wait until it is back.`
-        : `Host ${host.id} is silent since ${since(host.last_seen_at, now)}; its steps wait for it.`,
+        : `Host ${host.id} is silent since ${since(host.last_seen_at, now)}; its steps wait for it. If it is gone for good: berth hosts forget ${host.id}`,
     )
   const age = (now.getTime() - operation.created_at.getTime()) / 1000
   if (lane.status === 'unknown')
