@@ -15,6 +15,7 @@ import {
   tenantNetwork,
 } from './container-spec.ts'
 import { hosted, refusal } from './failures.ts'
+import { puttingBack } from './going-back.ts'
 import { exitOf, passGate, type Unhealthy } from './health-gate.ts'
 import { imageWithin } from './image-wait.ts'
 import { installRelease } from './install.ts'
@@ -143,10 +144,12 @@ export function appHostActivities(host: AppHostOptions) {
 
     /** Puts back what `placeFiles` replaced. Nothing placed is success. */
     async restoreFiles(asked: StepOf): Promise<void> {
-      await turn('restoreFiles', asked, async step => {
-        await placement.restore(placeOf(step.brought()))
-        await volumes.flush(step.appId)
-      })
+      const restore = () =>
+        turn('restoreFiles', asked, async step => {
+          await placement.restore(placeOf(step.brought()))
+          await volumes.flush(step.appId)
+        })
+      await puttingBack(db, asked, restore)
     },
 
     /** Throws away what is only needed to go back, once the release serves. */

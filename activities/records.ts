@@ -6,6 +6,7 @@ import type { Db } from '../db/database.ts'
 import * as deployments from '../db/deployments.ts'
 import { type Claim, claimNextFor } from '../db/operation-claims.ts'
 import * as operations from '../db/operations.ts'
+import { markUndoFailure, recordWhole } from '../db/undo-failures.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { Plans } from '../policy/plans.ts'
 import { withLastLines } from './build-words.ts'
@@ -129,11 +130,13 @@ export function recordActivities(options: RecordsOptions) {
       })
     },
 
-    /** The version before serves on. */
+    /** The version before serves on, as it was unless its undo failed: then its application is marked. */
     async deployFailed(operation: LaneOperation, reason: Failure): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
         const failure = await withLastLines(trx, release.deploymentId, await inWords(trx, id, reason))
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'error', ...failure })
+        if (reason.code === 'RESTORE_INTERRUPTED')
+          await markUndoFailure(trx, { operationId: id, deploymentId: release.deploymentId, words: reason.message })
         await operations.finish(trx, id, failed(failure))
       })
     },
@@ -162,7 +165,7 @@ export function recordActivities(options: RecordsOptions) {
           .whereNull('provisioned_at')
           .update({ provisioned_at: trx.fn.now() })
         await apps.recordDesired(trx, release.appId, 'running')
-        await apps.recordWhole(trx, release.appId)
+        await recordWhole(trx, release.appId)
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'success' })
         await operations.finish(trx, id, { state: 'success' })
       })

@@ -120,7 +120,7 @@ export function holds(
     reasons.push(
       host.last_seen_at.getTime() === 0
         ? `Host ${host.id} has left; its steps wait until it is back.`
-        : `Host ${host.id} is silent since ${since(host.last_seen_at, now)}; its steps wait for it.`,
+        : `Host ${host.id} is silent since ${since(host.last_seen_at, now)}; its steps wait for it. If it is gone for good: berth hosts forget ${host.id}`,
     )
   const age = (now.getTime() - operation.created_at.getTime()) / 1000
   if (lane.status === 'unknown')
@@ -147,6 +147,11 @@ function next({ operation, deployment, app, hostTries }: OperationStory, now: Da
     ]
   }
   if (!app) return ['nothing; its application is gone, and can be uploaded again']
+  if (app.undo_failed_by === id)
+    return [
+      'Its application stays marked as half changed until a deploy or a restore of a snapshot succeeds.',
+      `once you have looked after it by hand: berth ops clear ${id.slice(0, 8)}`,
+    ]
   if (kind === 'snapshot') return ['nothing by itself; a new snapshot can be asked for at any time']
   const again = `to try it again: berth ops retry ${id.slice(0, 8)}`
   if (hostTries && kind === 'start') return [hostTriesAgain(hostTries, now), again]

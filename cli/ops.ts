@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import { type Db, transaction } from '../db/database.ts'
 import { find, type OperationRow, type OperationState } from '../db/operations.ts'
 import { listOperations, type OperationStory, resolveOperation, storyOf } from '../db/operator.ts'
-import { type Asked, cancelOperation, retryOperation } from '../db/operator-acts.ts'
+import { type Asked, cancelOperation, clearAfterUndo, retryOperation } from '../db/operator-acts.ts'
 import { withInstallation } from './database.ts'
 import type { Installation } from './installation.ts'
 import { laneState, wakeLane } from './lane.ts'
@@ -87,6 +87,19 @@ export function opsCommand(program: Command): void {
       if (end.state !== 'cancelled') process.exitCode = 1
     },
   ).option('--wait <seconds>', 'how long to wait for the end', '120')
+  onOne(
+    ops,
+    'clear',
+    'take off the mark that its failed undo has left on its application, after you have looked after it',
+    async (place, { json }) => {
+      const asked = { operationId: place.id, actor: operatorName() }
+      await transaction(place.db, async trx => {
+        await clearAfterUndo(trx, asked)
+        await recordOn(trx, 'ops.clear', place.id)
+      })
+      console.log(json ? JSON.stringify({ operation: place.id }) : 'Its application is not marked any more.')
+    },
+  )
   receiptCommands(ops)
 }
 

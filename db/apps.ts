@@ -50,6 +50,8 @@ export interface AppRow {
   lost_with: string | null
   /** What a failed deploy has left changed, in words, until another one succeeds. */
   undo_failure: string | null
+  /** The operation that has left it. */
+  undo_failed_by: string | null
   provisioned_at: Date | null
   created_at: Date
 }
@@ -58,7 +60,7 @@ export interface AppRow {
 export const appColumns = `id, owner_id, name, description, language, version, runtime_version, ram_mb, cpu, subdomain, custom_domain,
   main, start_command, runtime_key, autorestart, host_id, uid, desired_state, desired_if_kept, status, release, next_release, container_id, host_port,
   host_address, started_at, boot_id, exit_code, exit_oom, exit_at, last_autorestart_at, last_stats, variables_version, variables_running,
-  lost_with, undo_failure, provisioned_at, created_at`
+  lost_with, undo_failure, undo_failed_by, provisioned_at, created_at`
 
 const ofOwner = statement<AppRow>(
   'apps.of-owner',
@@ -245,11 +247,6 @@ export async function spendAutorestart(db: Db, id: string): Promise<boolean> {
     )
     .update({ last_autorestart_at: db.fn.now() })
   return changed === 1
-}
-
-/** A release that was brought whole serves, or stands ready: nothing of its application is missing or half changed any more. */
-export async function recordWhole(db: Db, id: string): Promise<void> {
-  await db('apps').where({ id }).update({ lost_with: null, undo_failure: null })
 }
 
 /** The last figures of a host's answer, shown while the host does not answer. */

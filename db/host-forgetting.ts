@@ -1,4 +1,4 @@
-import { lostWith, type Problem } from '../policy/app-problems.ts'
+import { lostInCreation, lostWith, type Problem } from '../policy/app-problems.ts'
 import { hostLeaseSeconds } from '../policy/host-lease.ts'
 import { removeApp } from './app-creation.ts'
 import { announce } from './apps.ts'
@@ -87,7 +87,9 @@ export async function endForLost(db: Db, { id: appId, host_id: hostId }: Unsettl
 
 /** Ends one operation that needs files which are lost. */
 export async function endLost(trx: Db, operationId: string, hostId: string): Promise<void> {
-  const failure: Problem = { code: 'CLUSTER_UNAVAILABLE', message: lostWith(hostId) }
+  const operation = await operations.find(trx, operationId)
+  const message = operation?.kind === 'create' ? lostInCreation(hostId) : lostWith(hostId)
+  const failure: Problem = { code: 'CLUSTER_UNAVAILABLE', message }
   const deployment = await deployments.findByOperation(trx, operationId)
   if (deployment) await deployments.record(trx, deployment.id, { state: 'error', ...failure })
   await markFailed(trx, operationId)
@@ -112,6 +114,8 @@ export async function settleLost(db: Db, { id, host_id: hostId }: UnsettledApp):
     await trx('apps').where({ id }).update({
       lost_with: hostId,
       undo_failure: null,
+      undo_failed_at: null,
+      undo_failed_by: null,
       status: 'exited',
       container_id: null,
       host_port: null,

@@ -35,3 +35,6 @@ export const changingVersions = 'changing versions'
 /** The same deploy once it has failed: until its host answers, the application is neither the old version nor the new one. */
 export const goingBack = (hostId: string): string =>
   `${changingVersions} back: waiting for host ${hostId} to put back the files`
+
+/** The same deploy while its host tries in vain, and is tried again. */
+export const stuckGoingBack = (words: string): string => `${changingVersions} back, tried again: ${words}`

@@ -11,6 +11,7 @@ export {
   type OperationKind,
   type OperationRow,
   type OperationState,
+  stuckGoingBack,
 } from './operation-kinds.ts'
 export { changesRelease, failedCreation, isBusy, isSwitching, isUnderWay, wasRemoved } from './operation-lookups.ts'
 

@@ -5,6 +5,7 @@ import { queueDeploy } from './deploys.ts'
 import * as operations from './operations.ts'
 import { queueRestore } from './restores.ts'
 import { markFailed } from './snapshots.ts'
+import { clearUndoFailure } from './undo-failures.ts'
 
 /** An act that is not possible, in words for the operator who asked for it. */
 export class ActRefused extends Error {
@@ -57,6 +58,19 @@ async function notToCancel(db: Db, id: string): Promise<ActRefused> {
   if (!cancellable.includes(operation.kind))
     return new ActRefused(`Only deploys, restores and snapshots can be cancelled; this is a ${operation.kind}.`)
   return new ActRefused(`It has ended already: ${operation.state}.`)
+}
+
+/**
+ * Takes the mark of a failed undo off the application, once somebody has looked after what it has left. Throws `ActRefused` without a
+ * mark of this operation, and while it is still tried.
+ */
+export async function clearAfterUndo(trx: Db, { operationId, actor }: Asked): Promise<void> {
+  const operation = await operations.find(trx, operationId)
+  if (operation?.state === 'running')
+    throw new ActRefused('It is still being undone. To give that up: berth ops cancel')
+  if (!(await clearUndoFailure(trx, operationId)))
+    throw new ActRefused('This operation has left no mark on its application, or a later deploy has taken it off.')
+  await trx('operation_acts').insert({ operation_id: operationId, actor, act: 'clear' })
 }
 
 /** Commands that need no more than to be asked for again. */

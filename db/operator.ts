@@ -61,7 +61,7 @@ export async function resolveOperation(db: Db, start: string): Promise<string[]>
 
 export interface OperationAct {
   actor: string
-  act: 'retry' | 'cancel'
+  act: 'retry' | 'cancel' | 'clear'
   at: Date
 }
 

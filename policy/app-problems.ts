@@ -22,3 +22,7 @@ export function problemOf({ lost_with: hostId, undo_failure: left }: Troubled): 
 /** For the owner of an application whose host was forgotten. */
 export const lostWith = (hostId: string): string =>
   `The host ${hostId} is gone for good, and the files of this application with it. Restore one of its snapshots, which brings it to another host, or delete it.`
+
+/** For the owner of an application that was still being created there. */
+export const lostInCreation = (hostId: string): string =>
+  `The host ${hostId} is gone for good, and was lost before the application was up. Upload it again: it comes to another host.`

@@ -23,7 +23,7 @@ export interface RelayOptions {
 
 /**
  * Heals lost wake-ups until the signal aborts: what is queued, or claimed by a lane that no longer runs, is signalled again. Not a
- * Temporal schedule, which would die with the Temporal that it heals.
+ * Temporal schedule, which would die with the Temporal that it heals. Also ends what waits for a host that was forgotten.
  */
 export async function runRelay(
   { downgrades, everySeconds = roundSeconds.relay, ...options }: RelayOptions,

@@ -11,19 +11,20 @@ export async function create(operation: LaneOperation, { build, command, patient
   const { release } = operation
   try {
     await undoable(null, async undo => {
-      undo(() => command.removeFiles(release))
+      // The host's sweep takes what could not be undone.
+      undo(null, () => command.removeFiles(release))
       const prepared = await build.prepareRelease(release)
       if (prepared.needsInstall) {
         await records.waitForSlot(operation)
         await slot.installDependencies(release)
       }
       await build.placeFiles(release)
-      undo(() => command.removeContainers(release))
+      undo(null, () => command.removeContainers(release))
       if (patched('shown-while-starting')) await showStarting(operation)
       const started = await build.startRelease(release)
       const unhealthy = await build.passHealthGate(release, started)
       if (unhealthy) return keepStopped(operation, patched('stopped-in-time') ? patient : command, unhealthy)
-      undo(() => removeRoute(release))
+      undo(null, () => removeRoute(release))
       await switchRoute(release, started).catch(leftToKeeper)
       await records.releaseServes(operation, started)
     })

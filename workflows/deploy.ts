@@ -47,12 +47,12 @@ async function change(operation: LaneOperation, host: Host): Promise<void> {
   const before = await records.serving(operation)
   const sayBack = () => records.recordReturn(operation)
   const changed = await undoable(sayBack, async undo => {
-    if (before.running && !release.hostname) undo(() => startAgain(operation, before, host))
+    if (before.running && !release.hostname) undo('start the version before', () => startAgain(operation, before, host))
     if (release.deploymentId) {
-      undo(() => records.revertConfig(operation))
+      undo('put back the configuration', () => records.revertConfig(operation))
       await records.adoptConfig(operation)
     }
-    undo(() => host.patient.restoreFiles(release))
+    undo('put back the files', () => host.untilDone.restoreFiles(release))
     await host.build.placeFiles(release)
     if (!release.restart) {
       await host.build.lendDependencies(release, before.release)
@@ -78,15 +78,15 @@ async function changePrograms(
   operation: LaneOperation,
   before: Serving,
   { build, command, patient }: Host,
-  undo: (step: Undo) => void,
+  undo: Undo,
 ): Promise<{ routed: boolean }> {
   const { release } = operation
   if (before.running && !release.hostname) await command.stopApp(before.release, { mustRun: false })
-  undo(() => patient.removeContainer(release))
+  undo(null, () => patient.removeContainer(release)) // the host watch takes a release away that does not serve
   const started = await build.startRelease(release)
   const unhealthy = await build.passHealthGate(release, started)
   if (unhealthy) throw ApplicationFailure.nonRetryable(unhealthy.reason, 'HEALTH_CHECK_FAILED')
-  undo(() => routeBack(before))
+  undo(null, () => routeBack(before))
   const routed = await switchRoute(release, started).then(() => true, leftToKeeper)
   await records.releaseServes(operation, started)
   return { routed }

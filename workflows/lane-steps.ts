@@ -123,6 +123,14 @@ export function hostOf({ release }: LaneOperation) {
       startToCloseTimeout: '20m',
       retry: { initialInterval: '500ms', maximumInterval: '15s', maximumAttempts: 240 },
     }),
+    /** The same without an end of its own: the host tells of it, and gives it up when somebody asks. */
+    untilDone: proxyActivities<Pick<AppHostActivities, 'restoreFiles'>>({
+      taskQueue: commands,
+      cancellationType,
+      heartbeatTimeout,
+      startToCloseTimeout: '20m',
+      retry: { initialInterval: '500ms', maximumInterval: '15s' },
+    }),
     /** Takes one of the host's build slots. It waits for its turn at the host, whose own limits end what takes too long there. */
     slot: proxyActivities<AppHostActivities>({
       taskQueue: `${taskQueue}/builds`,

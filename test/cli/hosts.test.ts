@@ -3,9 +3,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
-import { hostLines } from '../../cli/hosts.ts'
+import { hostLines, hostsCommand } from '../../cli/hosts.ts'
 import { findHost, leaveHost, listHosts } from '../../db/hosts.ts'
 import { testDatabase } from '../kit/database.ts'
+import { operatorHere } from '../kit/operator-command.ts'
 import { rows } from '../kit/rows.ts'
 
 const database = testDatabase()
@@ -53,3 +54,28 @@ test.serial('drain and undrain from the command line; an unknown name is refused
   t.is(refused.code, 1)
   t.regex(refused.stderr, /no host "h9".*h3/)
 })
+
+test.serial(
+  'a host is forgotten only when it is silent and somebody says so; once it is, saying it again does no harm',
+  async t => {
+    const { db, url } = await database
+    await rows(db).host('h4')
+    const folder = mkdtempSync(join(tmpdir(), 'berth-hosts-'))
+    t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+    const settings = { DATABASE_URL: url, BERTH_DATA: folder }
+    const forget = (...args: string[]) => operatorHere([hostsCommand], settings, 'hosts', 'forget', ...args)
+    const state = async () => (await hostLines(db)).find(({ name }) => name === 'h4')?.state
+    await db('hosts').where({ id: 'h4' }).update({ last_seen_at: '2100-01-01' })
+    t.regex((await forget('h4', '--yes')).stderr, /h4 answers, so it is not gone.+berth hosts drain h4/)
+    t.regex((await forget('h9', '--yes')).stderr, /no host "h9".*h4/)
+    await leaveHost(db, 'h4')
+    t.regex((await forget('h4')).stderr, /Nobody can be asked here: say so with --yes/)
+    t.is(await state(), 'silent', 'nothing was done')
+    for (const _ of ['once', 'again']) {
+      const told = await forget('h4', '--yes', '--json')
+      t.like(JSON.parse(told.stdout), { host: 'h4', apps: 0, operations: 0, settled: true }, told.stderr)
+    }
+    t.is(await state(), 'forgotten')
+    t.deepEqual(await db('audit').where({ resource: 'h4' }).pluck('action'), ['hosts.forget'])
+  },
+)

@@ -6,8 +6,9 @@ export function asActivity<T>(
   { run, step }: Claim,
   work: () => Promise<T>,
   signal: AbortSignal = new AbortController().signal,
+  attempt = 1,
 ): Promise<T> {
-  const info = { workflowExecution: { workflowId: 'app/test', runId: run }, activityId: String(step), attempt: 1 }
+  const info = { workflowExecution: { workflowId: 'app/test', runId: run }, activityId: String(step), attempt }
   const context = { info, cancellationSignal: signal, heartbeat: () => {} }
   return asyncLocalStorage.run(context as unknown as Context, work)
 }

@@ -1,5 +1,5 @@
 import { Client, Connection } from '@temporalio/client'
-import test from 'ava'
+import test, { type ExecutionContext } from 'ava'
 import { pino } from 'pino'
 import { recordActivities } from '../../activities/records.ts'
 import { undo } from '../../db/acceptance.ts'
@@ -144,7 +144,7 @@ async function underWay() {
   await waitingLane(app.id)
   await silent()
   await forget()
-  const check = async (t: { deepEqual(a: unknown, b: unknown): void }) => {
+  const check = async (t: ExecutionContext) => {
     t.deepEqual(await told(db, app.id, [deploy.id, snapshot.id, deletion.id]), {
       app: { status: 'exited', lost: true, port: null, desired: 'running' },
       operations: [ended, ended, ended],
@@ -154,6 +154,7 @@ async function underWay() {
     })
     const created = await told(db, creation.app.id, [creation.operationId])
     t.deepEqual([created.app, created.operations, created.deployments], [undefined, [ended], ['CLUSTER_UNAVAILABLE']])
+    t.regex((await find(db, creation.operationId))?.message ?? '', /Upload it again/)
     t.deepEqual(await unsettledApps(db, { limit: 9 }), [])
   }
   return { ...kit, check }

@@ -4,7 +4,12 @@ import { Client, Connection } from '@temporalio/client'
 import { NativeConnection, Worker } from '@temporalio/worker'
 import test from 'ava'
 import { pino } from 'pino'
+import { laneState } from '../../cli/lane.ts'
+import { holds } from '../../cli/ops-explanation.ts'
+import { waitingTargets } from '../../db/operations.ts'
+import { storyOf } from '../../db/operator.ts'
 import { acceptance } from '../../policy/acceptance.ts'
+import { parseConfig } from '../../policy/config.ts'
 import { relay } from '../../policy/relay.ts'
 import { Backoff } from '../../workers/backoff.ts'
 import { type Lanes, laneRun, platformQueue, temporalLanes } from '../../workers/lanes.ts'
@@ -66,11 +71,41 @@ test.serial('while Temporal is away a round ends early', async t => {
   t.is(tried, relay.failuresInARow)
 })
 
+test.serial('what nothing runs on comes first, oldest first; what was looked at makes room for the others', async t => {
+  const { db } = await database
+  await db('operations').update({ state: 'success' })
+  // The oldest have the last names: the order is not that of the names.
+  const targets = (name: string, count: number) =>
+    Array.from({ length: count }, (_, n) => `${name}${String(999 - n).padStart(4, '0')}`)
+  const fill = (ids: string[], state: string) =>
+    db.raw(
+      `insert into operations (id, target_id, kind, owner_id, actor, state, created_at, started_at)
+       select md5(target), target, 'deploy', 'o', 'o', :state, now() - interval '1 hour', now() - interval '1 hour'
+         from unnest(:ids::text[]) with ordinality as t (target, n) order by n`,
+      { ids, state },
+    )
+  const [running, queued] = [targets('runs', 510), targets('waits', 3)]
+  await fill(running, 'running')
+  await fill(queued, 'queued')
+  const seen = async (except: string[]) =>
+    (await waitingTargets(db, { queuedSeconds: 1, runningSeconds: 5, except })).map(({ target_id }) => target_id)
+  const first = await seen([])
+  t.deepEqual(first, [...queued, ...running].slice(0, 500))
+  t.deepEqual(await seen(first), running.slice(497))
+  await db('operations')
+    .whereIn('target_id', [...running, ...queued])
+    .delete()
+})
+
 test.serial('a lane whose workflow task fails is begun anew, and told', async t => {
   t.timeout(180_000)
   const { db } = await database
   await db('operations').update({ state: 'success' })
-  const [appId] = await applications(1)
+  const [appId, begun] = await applications(2)
+  const [running] = await db('operations')
+    .where({ target_id: begun })
+    .update({ state: 'running', started_at: new Date(0) })
+    .returning('id')
   const { address, queuePrefix } = await temporal
   const worker = await Worker.create({
     connection: await NativeConnection.connect({ address }),
@@ -80,16 +115,25 @@ test.serial('a lane whose workflow task fails is begun anew, and told', async t 
   await worker.runUntil(async () => {
     const client = await clientOf()
     const lanes = temporalLanes(client, { queuePrefix })
-    await lanes.wake(appId!, 'nobody')
-    const first = await laneRun(client, appId!)
+    const ids = [appId!, begun!]
+    for (const id of ids) await lanes.wake(id, 'nobody')
+    const runs = async () => Promise.all(ids.map(id => laneRun(client, id)))
+    const first = await runs()
     // The worker leaves each attempt but the first to its time limit of 10 s.
-    while (((await laneRun(client, appId!))?.failedTasks ?? 0) < relay.stuckTasks) await sleep(200)
+    while ((await runs()).some(run => (run?.failedTasks ?? 0) < relay.stuckTasks)) await sleep(200)
+    const config = parseConfig({ TEMPORAL_ADDRESS: address, QUEUE_PREFIX: queuePrefix }, process.cwd())
+    const story = (await storyOf(db, running.id, 9))!
+    t.regex(
+      holds(story, await laneState(config, begun!), new Date()).join(),
+      /Its lane is stuck: its workflow task failed \d+ times/,
+    )
     const { relay: healing, logged } = await relayOf(client, lanes.wake)
-    t.is(await healing.round(), 1)
-    const second = await laneRun(client, appId!)
-    t.is(second?.status, 'RUNNING')
-    t.not(second?.runId, first?.runId)
-    t.true(logged.some(({ level, appId: of }) => level === 50 && of === appId))
+    t.is(await healing.round(), 2)
+    for (const [n, second] of (await runs()).entries()) {
+      t.is(second?.status, 'RUNNING')
+      t.not(second?.runId, first[n]?.runId)
+      t.true(logged.some(({ level, appId: of }) => level === 50 && of === ids[n]))
+    }
   })
 })
 

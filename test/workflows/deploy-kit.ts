@@ -30,6 +30,8 @@ interface Behaviour {
   copy?: 'fails'
   unhealthy?: number
   startFails?: boolean
+  /** The release whose files can never be put back. */
+  restoreFails?: number
   /** Activities whose first attempt finds no engine. */
   lostIn?: Set<string>
   /** The host answers nobody who wants to go back until the plan is opened. */
@@ -93,6 +95,7 @@ export function deployKit() {
     },
     async restoreFiles(release) {
       const plan = plans.get(release.appId)
+      if (plan?.behaviour.restoreFails === release.number) throw refusal('ACTION_FAILED', 'the disk is broken')
       if (!plan?.behaviour.away) return
       plan.reach()
       if (!(await Promise.race([plan.opened.then(() => true), sleep(100)]))) throw new HostUnreachable('no engine')

@@ -1,9 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
+import { explanation } from '../../cli/ops-explanation.ts'
 import { loadApp, usedMemoryMb } from '../../db/apps.ts'
 import { transaction } from '../../db/database.ts'
+import { readLog } from '../../db/deployments.ts'
 import * as operations from '../../db/operations.ts'
+import { storyOf } from '../../db/operator.ts'
 import { cancelOperation } from '../../db/operator-acts.ts'
+import { problemOf } from '../../policy/app-problems.ts'
 import { laneId } from '../../workers/lanes.ts'
 import { keepHistory } from '../kit/histories.ts'
 import { configFile } from '../kit/rows.ts'
@@ -68,6 +72,28 @@ test('a program without a port that fails its gate: the old version is started a
   ])
   t.like(await loadApp(db, app.id), { release: 1, status: 'running', desired_state: 'running' })
   await keepHistory(client, 'deploy-failed-gate-program', app.id)
+})
+
+test('an undo that fails for good is told: in the deploy, its operation, its log and its application, until the next success', async t => {
+  const { running, push, behave, db } = await kit
+  const app = await running({ subdomain: null })
+  behave(app, { unhealthy: 2, restoreFails: 2, startFails: true })
+  const { end, deployment, operationId } = await push(app)
+  const ended = await end()
+  t.like(ended, { state: 'error', code: 'RESTORE_INTERRUPTED' })
+  const told =
+    /HEALTH_CHECK_FAILED: it ended.+put back the files \(the disk is broken\), nor start the version before \(no image\)/
+  t.regex(ended.message ?? '', told)
+  const { id, code, message } = await deployment()
+  t.deepEqual([code, message], [ended.code, ended.message])
+  t.regex(await readLog(db, id), told)
+  const marked = await loadApp(db, app.id)
+  t.deepEqual(problemOf(marked!), { code: 'RESTORE_INTERRUPTED', message: ended.message! })
+  const lane = { workflowId: '', status: 'COMPLETED', failedTasks: 0, url: null }
+  const explained = explanation((await storyOf(db, operationId, 9))!, lane, new Date())
+  t.regex(explained, /put back the files \(the disk is broken\)[\s\S]+marked as half changed[\s\S]+berth ops clear/)
+  t.is((await (await push(app)).end()).state, 'success')
+  t.is(problemOf((await loadApp(db, app.id))!), undefined)
 })
 
 test('a failed installation touches nothing of what serves', async t => {

@@ -1,7 +1,10 @@
 import test from 'ava'
+import { hostCall } from '../../../api/host-call.ts'
 import type { HostReading } from '../../../api/host-reader.ts'
+import { loadApp } from '../../../db/apps.ts'
 import { ApiError } from '../../../policy/errors.ts'
-import { testApi } from '../../kit/api.ts'
+import { masterKey, testApi } from '../../kit/api.ts'
+import { zipOf } from '../../kit/zips.ts'
 
 const api = testApi()
 const mb = 1024 * 1024
@@ -94,6 +97,27 @@ test('a silent host is unreachable, with the last figures and the last known run
   t.is(response.status, 'unreachable')
   t.is(response.running, true)
   t.is(response.storage, '2.7MB')
+})
+
+test('an application that is lost with its host has ended, and everything that needs its files says what to do', async t => {
+  const ana = await api().makeUser()
+  const { id } = await api().makeApp(ana)
+  await api().db('apps').where({ id }).update({ status: 'exited', lost_with: 'h1' })
+  const as = api().as(ana)
+  const { response } = (await as.get(`/v2/apps/${id}/status`)).body
+  t.like(response, { status: 'exited', running: false, problem: { code: 'CLUSTER_UNAVAILABLE' } })
+  t.like((await as.get(`/v2/apps/${id}/status?rawData=true`)).body.response, { problem: response.problem })
+  t.deepEqual((await as.get(`/v2/apps/${id}`)).body.response.problem, response.problem)
+  const form = new FormData()
+  form.append('file', new Blob([new Uint8Array(zipOf({ 'index.js': '1' }))]), 'app.zip')
+  for (const [path, body] of [['start'], ['stop'], ['restart'], ['snapshots'], ['commit', form]] as const) {
+    const { status, body: told } = await as.post(`/v2/apps/${id}/${path}`, body)
+    t.deepEqual([status, told.code, told.message], [503, 'CLUSTER_UNAVAILABLE', response.problem.message], path)
+  }
+  t.is((await api().db('operations').where({ target_id: id }).whereNot({ kind: 'create' })).length, 0)
+  const app = (await loadApp(api().db, id))!
+  const read = hostCall(api().db, masterKey)(app, { path: 'logs', deadlineMs: 1000 })
+  await t.throwsAsync(read, { message: response.problem.message })
 })
 
 test('network.now is the difference of two readings', async t => {
