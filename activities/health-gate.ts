@@ -1,5 +1,6 @@
 import { request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { gateProbeMs } from '../policy/patience.ts'
 import type { ContainerHost, ContainerState } from './container-host.ts'
 import type { ContainerExit } from './release.ts'
 
@@ -20,7 +21,6 @@ export interface GateOptions {
 }
 
 const pollMs = 50
-const defaultProbeMs = 2000
 const inspectMs = 500
 /** A program without a port has to stay up this long. */
 const aliveSeconds = 3
@@ -30,7 +30,7 @@ const aliveSeconds = 3
  * the gate and of one probe more; rejects as soon as the signal aborts.
  */
 export async function passGate(engine: ContainerHost, gate: GateOptions): Promise<Unhealthy | null> {
-  const { probeMs = defaultProbeMs } = gate
+  const { probeMs = gateProbeMs } = gate
   const begun = Date.now()
   const waited = () => (Date.now() - begun) / 1000
   let inspectedAt = 0

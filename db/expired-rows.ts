@@ -1,7 +1,5 @@
+import { rowsAtOnce } from '../policy/retention.ts'
 import type { Db } from './database.ts'
-
-/** Rows that one statement deletes at most: it stays far below the statement timeout, and never holds many locks. */
-export const rowsAtOnce = 2000
 
 export interface Expired {
   table: string

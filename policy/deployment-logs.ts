@@ -11,6 +11,8 @@ export const deploymentLogs = {
   outputBytes: 4 * mb,
   /** ... and this much of everything: why a step failed, and its last lines, always find room. */
   wholeBytes: 4 * mb + 256 * kb,
+  /** A whole log is sent in pieces of this size; a reader that takes nothing holds one. */
+  sentBytes: 256 * kb,
   /** Kept of the end of what an install step prints, in characters. */
   lastCharacters: 2000,
   /** A step that prints faster is read more slowly, and waits: reading it takes time from everybody on its host. */

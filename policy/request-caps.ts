@@ -15,6 +15,9 @@ export const requestCaps = {
   objectsDeleted: 100,
 } as const
 
+/** Up to this size a body is read, and compared with its checksum, before its answer begins. */
+export const wholeBodyBytes = 64 * kilobyte
+
 /** What an account may have at once, whatever its plan. */
 export const accountCaps = {
   /** Links that neither ended nor were revoked (specification 8). */

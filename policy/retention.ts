@@ -12,6 +12,9 @@ export interface Retention {
 /** So many of an application's newest deployments, with their logs, stay whatever their age. */
 export const deploymentsAlwaysKept = 20
 
+/** Rows that one statement deletes at most: it stays far below the statement timeout, and never holds many locks. */
+export const rowsAtOnce = 2000
+
 /** How long records of other kinds are kept. */
 export const kept = {
   /** Entries of the audit record; operators may look back this far, whatever the plan shows its account. */

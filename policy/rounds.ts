@@ -7,6 +7,10 @@ export const roundSeconds = {
   /** Routes of the proxy are compared with what runs. */
   routes: 10,
   firewall: 10,
+  /** Leases of live streams are renewed. */
+  liveStreams: 20,
+  /** Whether Temporal refuses what this process brings. */
+  refusals: 30,
   mail: 10,
   /** Plans that end. */
   planEnds: 15,

@@ -37,6 +37,7 @@ import type { Config } from '../policy/config.ts'
 import { wholeLogs } from '../policy/limits.ts'
 import { applicationRange } from '../policy/networks.ts'
 import { apiDrainSeconds, heldCall } from '../policy/patience.ts'
+import { roundSeconds } from '../policy/rounds.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { temporalDowngrades } from './downgrades.ts'
@@ -112,8 +113,8 @@ export async function serveApi(config: Config): Promise<void> {
   repeat(10, async () => {
     inside = new AddressSet([...platform, ...(await listHosts(db)).map(host => host.address)])
   })
-  repeat(20, () => parts.leases.renew())
-  repeat(30, refusalLog(config, log, pingWorkflows))
+  repeat(roundSeconds.liveStreams, () => parts.leases.renew())
+  repeat(roundSeconds.refusals, refusalLog(config, log, pingWorkflows))
 
   const apps = surfaces(parts)
   const limits = {

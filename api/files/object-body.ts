@@ -4,14 +4,12 @@ import type { Lent, ObjectStore } from '../../activities/object-store.ts'
 import type { OpenedPart } from '../../db/manifests.ts'
 import type { ByteRange } from '../../policy/byte-range.ts'
 import { ApiError } from '../../policy/errors.ts'
+import { wholeBodyBytes } from '../../policy/request-caps.ts'
 
 /** The store gave other bytes than were put there. */
 export class BodyDamaged extends Error {
   override name = 'BodyDamaged'
 }
-
-/** Up to this size a body is read before the answer begins: one piece, and damage is an error and not a torn answer. */
-const smallBytes = 64 * 1024
 
 /**
  * The bytes of an object's manifest, or of a range of it. Segments that are read whole are compared with their checksum before their
@@ -30,7 +28,7 @@ export async function openBody(
     throw new BodyDamaged('A manifest does not hold its object.')
   const [stretch] = stretches
   if (!stretch) return Buffer.alloc(0)
-  if (bytes <= smallBytes && stretches.length === 1) return stretch.read(store).catch(unread)
+  if (bytes <= wholeBodyBytes && stretches.length === 1) return stretch.read(store).catch(unread)
   const signal = gone()
   const first = await stretch.open(store, signal).catch(unread)
   return flowing(first, stretches, store, signal)

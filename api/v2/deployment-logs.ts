@@ -19,7 +19,6 @@ type AppCall = Pick<Call<{ scope: null; permission: 'read' }>, 'app' | 'caller' 
 /** News that come thick are told together. */
 const shortestPauseMs = 500
 /** What one look reads: a client takes it before the next. */
-const bytesAtOnce = 256 * 1024
 
 /** Contract 13: the whole log, or a stream that follows it: frames `logs`, and a last `end` with the state. */
 export const appsDeploymentLogs = endpoint({
@@ -57,7 +56,7 @@ async function whole({ caller, exchange }: AppCall, id: string, { db, logTurns }
     throw new ApiError('KEEP_CALM', logTurns.isFull(caller.user.id) ? ownLimit : allTaken)
   })
   try {
-    const after = (seq: number) => logAfter(db, id, seq, bytesAtOnce)
+    const after = (seq: number) => logAfter(db, id, seq, deploymentLogs.sentBytes)
     // Before the answer begins: a database that is away is told by its status.
     return await streamSuccess(exchange, wholeJson(await after(0), after))
   } finally {
@@ -91,7 +90,7 @@ async function follow(call: AppCall, id: string, { db, access, deploymentNews, l
   const unwatch = access.watch(call, 'read', () => ended.abort())
   const over = AbortSignal.any([exchange.gone, ended.signal, AbortSignal.timeout(leases.longestMs)])
   let seq = lastSeen(exchange)
-  const next = () => logAfter(db, id, seq, bytesAtOnce)
+  const next = () => logAfter(db, id, seq, deploymentLogs.sentBytes)
   while (!over.aborted) {
     // Before the look: what is announced while it lasts is looked for again.
     const announced = deploymentNews.news(id, leases.longestMs, over)

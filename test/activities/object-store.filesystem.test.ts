@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, readlink, rm, truncate, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readlink, rm, truncate, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -37,7 +37,7 @@ objectStoreContract(
   () => readdir(folder, { recursive: true }),
 )
 
-test('a process killed in the middle of a put leaves no body, and its rest is removed at the next start', async t => {
+test('a process killed in the middle of a put leaves no body, and its rest is removed at the first start after an hour', async t => {
   const killed = join(base, 'killed')
   const id = newId()
   const process = spawn(globalThis.process.execPath, [...child, killed, id, '100', '5'], { stdio: 'inherit' })
@@ -50,7 +50,15 @@ test('a process killed in the middle of a put leaves no body, and its rest is re
   const untouched = await filesystemStore(killed)
   t.is((await temporary()).length, 1, 'another process may still be writing to a young file')
   t.is(await untouched.head(id), null)
-  await filesystemStore(killed, 0)
+  const written = async (minutesAgo: number) => {
+    const at = new Date(Date.now() - minutesAgo * 60_000)
+    for (const name of await temporary()) await utimes(join(killed, 'tmp', name), at, at)
+  }
+  await written(50)
+  await filesystemStore(killed)
+  t.is((await temporary()).length, 1)
+  await written(61)
+  await filesystemStore(killed)
   t.deepEqual(await temporary(), [])
 })
 

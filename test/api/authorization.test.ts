@@ -150,7 +150,9 @@ for (const endpoint of endpoints)
     const [ana, bob] = [await api().makeUser(), await api().makeUser()]
     const [foreign, spare] = [await api().makeApp(bob), await api().makeApp(ana)]
     const ofApp = endpoint.path.includes('{appId}')
-    for (const [actor, { credential, verdict }] of Object.entries(await actorsFor(ana, bob, who, spare)))
+    const actors = Object.entries(await actorsFor(ana, bob, who, spare))
+    t.is(actors.length, 14)
+    for (const [actor, { credential, verdict }] of actors)
       for (const [form, idOf] of Object.entries(ofApp ? forms : { '': () => '' })) {
         const right = otherwise[endpoint.name]?.[actor] ?? verdict(form)
         const own = right === 'pass' && form === 'own' ? await api().makeApp(ana) : spare

@@ -77,3 +77,19 @@ test.serial('an application that goes away gives memory, name and archive back, 
   t.deepEqual(await db('segments').where('refs', '<', 0), [])
   await t.notThrowsAsync(make.app(user.id, { subdomain: 'again' }))
 })
+
+test.serial('every application has a user of its own, from 10001 on', async t => {
+  const { db } = await database
+  const make = rows(db)
+  await make.host('uids', { memoryMb: 100_000 })
+  const user = await make.user()
+  const uids: number[] = []
+  for (let n = 0; n < 3; n++) uids.push((await make.app(user.id)).app.uid)
+  t.is(new Set(uids).size, 3)
+  const { rows: all } = await db.raw('select min(uid) as least, count(*) = count(distinct uid) as distinct from apps')
+  t.true(all[0].least >= 10_001 && all[0].distinct)
+  const { rows: sequence } = await db.raw(
+    `select start_value::integer from pg_sequences where sequencename = 'app_uids'`,
+  )
+  t.deepEqual(sequence, [{ start_value: 10_001 }])
+})

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import test from 'ava'
-import { deleteExpired, rowsAtOnce } from '../../db/expired-rows.ts'
+import { deleteExpired } from '../../db/expired-rows.ts'
 import { sweepDeploymentLogs } from '../../db/history-retention.ts'
 import { type Chore, chores, tidyRows } from '../../db/housekeeping.ts'
 import { OldDeployments } from '../../db/old-deployments.ts'
-import { deploymentsAlwaysKept, retentionSettings } from '../../policy/retention.ts'
+import { deploymentsAlwaysKept, retentionSettings, rowsAtOnce } from '../../policy/retention.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 

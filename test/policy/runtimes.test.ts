@@ -90,6 +90,7 @@ const rows: Record<Language, [versions: string, recommended: string, files: stri
 }
 
 test('every language has the versions and dependency files that were agreed, and port 80', t => {
+  t.is(languages.length, 11)
   t.deepEqual(languages.slice().sort(), Object.keys(rows).sort() as Language[])
   for (const [language, [versions, recommended, files]] of Object.entries(rows) as [
     Language,

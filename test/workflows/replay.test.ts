@@ -53,6 +53,7 @@ async function replay(histories: { workflowId: string; history: unknown }[]): Pr
 
 test('runs that were recorded are understood by the code of today', async t => {
   t.timeout(120_000)
+  t.deepEqual([paths.length, generations.length], [39, 2])
   const histories = await readHistories()
   t.deepEqual(
     histories.map(history => history.workflowId).sort(),

@@ -1,12 +1,13 @@
 import { readdirSync } from 'node:fs'
 import test from 'ava'
 import { blobErrors } from '../../../policy/blob-errors.ts'
+import { parseConfig } from '../../../policy/config.ts'
 import { managementErrors } from '../../../policy/errors.ts'
 import { type Limit, limits, linkVisits, objectCounts } from '../../../policy/limits.ts'
 import { defaultPlans } from '../../../policy/plans.ts'
 import { blobCodes, managementCodes, toldInEvents } from './codes.ts'
 import { countsAsAgreed, limitsAsAgreed } from './limits.ts'
-import { numbersAsAgreed } from './numbers.ts'
+import { numbersAsAgreed, settingsAsAgreed } from './numbers.ts'
 import { plansAsAgreed } from './plans.ts'
 
 /** A limit in the words of the table. */
@@ -112,4 +113,13 @@ test('every number of policy/ is the one that was agreed, and none is there that
     if (numbers !== undefined) found[module] = numbers
   }
   t.deepEqual(found, numbersAsAgreed)
+})
+
+test('every setting that users feel has the default that was agreed', t => {
+  const usual = parseConfig({}, '/somewhere')
+  for (const [name, value] of Object.entries(settingsAsAgreed)) {
+    t.deepEqual(parseConfig({ [name]: value }, '/somewhere'), usual, name)
+    const another = String(Number(value) > 1 ? Number(value) - 1 : Number(value) + 1)
+    t.notDeepEqual(parseConfig({ [name]: another }, '/somewhere'), usual, name)
+  }
 })

@@ -88,18 +88,19 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   // C4: a command has 60 s at a host.
   'command-times.ts': { commandSeconds: { step: 55, route: 8, outcome: 2, least: 5 } },
   'credential-check.ts': { checkLength: 16 },
-  // Y1: 4.25 MB of each deployment, pieces of 64 KB.
+  // Y1: 4.25 MB of each deployment, pieces of 64 KB. Q5: a reader holds 256 KB.
   'deployment-logs.ts': {
     deploymentLogs: {
       flushMs: 500,
       pieceBytes: 65_536,
       outputBytes: 4_194_304,
       wholeBytes: 4_456_448,
+      sentBytes: 262_144,
       lastCharacters: 2000,
       bytesPerSecond: 2_097_152,
     },
   },
-  // C 4: 10 MB.
+  // C 4, W2: 10 MB.
   'file-content.ts': { largestFileBytes: 10_485_760 },
   'git-connection.ts': { connectionSeconds: 600 },
   // P1.
@@ -168,7 +169,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     overlayLimits: { entries: 1_000_000, bytes: 68_719_476_736, depth: 250, seconds: 600, memoryBytes: 402_653_184 },
   },
   // A7: 30 s. C 1: 95 s and 90 s. C3: 5 s. C5: 10 s. C 7: ping every 15 s, 10 minutes. L5: 1 MB, 20 s. R9: two looks of 15 s.
-  // B6, C 5: once in 60 min, after over 60 s. A13: 0.5 s of the 1 s that a revoked key may live. S10: 20 s. A4: an hour.
+  // B6, C 5: once in 60 min, after over 60 s. A13: 0.5 s of the 1 s that a revoked key may live. S10: 20 s. Y3: 2 s. A4: an hour.
   'patience.ts': {
     heldCall: { claimMs: 30_000, holdMs: 95_000, backgroundMs: 90_000 },
     unreachableAfterSeconds: 5,
@@ -176,6 +177,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     eventStreams: { pingMs: 15_000, longestMs: 600_000, bufferedBytes: 1_048_576, stalledMs: 20_000 },
     idleReaderMs: { pieces: 30_000, body: 15_000 },
     autorestart: { ranSeconds: 60, everyMinutes: 60 },
+    gateProbeMs: 2000,
     credentialBelievedMs: 500,
     snapshotPauseSeconds: 20,
     staleUploadMs: 3_600_000,
@@ -195,7 +197,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       stuckTasks: 3,
     },
   },
-  // S 4.6, 4.8, 8 and C 4, 10.
+  // S 4.6, 4.8, 8 and C 4, 10. R1: 64 KiB.
   'request-caps.ts': {
     requestCaps: {
       fileBytes: 104_857_600,
@@ -205,6 +207,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       objectsUpdated: 50,
       objectsDeleted: 100,
     },
+    wholeBodyBytes: 65_536,
     accountCaps: { shares: 1000, leastFreeMemoryMb: 256 },
     linkTerms: {
       downloadSeconds: { least: 60, most: 86_400, usual: 3600 },
@@ -215,9 +218,10 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       tokenUses: { least: 1, most: 100, usual: 1 },
     },
   },
-  // C 6: deliveries 7 days and 100, snapshots 30 days, restores 1 h. C 13: keys 24 h. U8: the newest 20 deployments.
+  // C 6: deliveries 7 days and 100, snapshots 30 days, restores 1 h. C 13, F16: keys 24 h. U8: the newest 20 deployments. U9: 2,000 rows.
   'retention.ts': {
     deploymentsAlwaysKept: 20,
+    rowsAtOnce: 2000,
     kept: {
       auditDays: 90,
       deliveryDays: 7,
@@ -233,13 +237,15 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       endedDays: 1,
     },
   },
-  // A3: every 1 s. E20: 10 s. S7: one a day.
+  // A3: every 1 s. E20: 10 s. P9: 30 s. S7: one a day.
   'rounds.ts': {
     roundSeconds: {
       relay: 1,
       hostWatch: 5,
       routes: 10,
       firewall: 10,
+      liveStreams: 20,
+      refusals: 30,
       mail: 10,
       planEnds: 15,
       sweep: 60,
@@ -276,4 +282,33 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     unavailableReply: { status: 503 },
     unknownReply: { status: 404 },
   },
+}
+
+/** Defaults of settings that users feel (docs/settings.md), as they are written there. */
+export const settingsAsAgreed: Record<string, string> = {
+  // C 10; O8: 16 uploads.
+  BLOB_CONCURRENT_UPLOADS: '16',
+  BLOB_MIN_SIZE: '0',
+  // C 10; K3: 8 open uploads, 205 parts, 10 GiB.
+  CHUNKED_MAX_OPEN: '8',
+  CHUNKED_MAX_PARTS: '205',
+  CHUNKED_MAX_SIZE: '10737418240',
+  // U8: 180, 30 and 7 days.
+  HISTORY_DAYS: '180',
+  DEPLOYMENT_LOG_DAYS: '30',
+  ARCHIVE_DAYS: '7',
+  // E3: 1 GB for each 256 MB.
+  DISK_MB_PER_256MB: '1024',
+  // E25: 100 MB and 2000 operations a second.
+  HOST_DISK_MBPS: '100',
+  HOST_DISK_IOPS: '2000',
+  HEALTH_GATE_SECONDS: '60',
+  BUILD_SLOTS: '2',
+  GIT_MAX_MB: '100',
+  GIT_TIMEOUT_SECONDS: '120',
+  EDGE_CONNECTIONS_PER_ADDRESS: '100',
+  EDGE_APP_BODY_MB: '512',
+  // C 1: 30 minutes.
+  RATE_LIMIT_BLOCK_SECONDS: '1800',
+  RATE_LIMIT_SCALE: '1',
 }
