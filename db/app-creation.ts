@@ -11,7 +11,7 @@ import * as deployments from './deployments.ts'
 import * as hosts from './hosts.ts'
 import * as operations from './operations.ts'
 import * as segments from './segments.ts'
-import { removeSnapshots } from './snapshots.ts'
+import { endUnfinished } from './snapshots.ts'
 
 /** An application needs at least this much of the plan to be free, in MB (specification 8). */
 const smallestFreeMemoryMb = 256
@@ -108,7 +108,10 @@ function rowOf({ config, ownerId, accepting = false }: AppCreation, hostId: stri
   }
 }
 
-/** Removes the row of an application and its references; what other processes wait for is told. Missing is success. */
+/**
+ * Removes the row of an application and its references; what other processes wait for is told. Its good snapshots stay their time, with
+ * the account. Missing is success.
+ */
 export async function removeApp(db: Db, appId: string): Promise<void> {
   await transaction(db, async trx => {
     const gone = await trx('apps').where({ id: appId }).delete()
@@ -119,8 +122,7 @@ export async function removeApp(db: Db, appId: string): Promise<void> {
       .select('segment_id')
     for (const { segment_id } of held) await segments.release(trx, segment_id)
     await trx('deployments').where({ app_id: appId }).update({ segment_id: null })
-    const snapshots = trx('snapshots').where({ target_type: 'app', target_id: appId })
-    await removeSnapshots(trx, await snapshots.select('id', 'segment_id'))
+    await endUnfinished(trx, appId)
     await operations.endQueued(trx, appId)
     await deployments.endUnbegun(trx, appId)
     await announce(trx, appId)

@@ -30,7 +30,7 @@ import { blobStatsSeconds } from '../../api/v1/blob-stats.ts'
 import { accountSnapshotsSeconds } from '../../api/v2/account-snapshots.ts'
 import { metricsSeconds } from '../../api/v2/metrics.ts'
 import * as accounts from '../../db/accounts.ts'
-import { createApp } from '../../db/app-creation.ts'
+import { createApp, removeApp } from '../../db/app-creation.ts'
 import type { AppRow } from '../../db/apps.ts'
 import type { Db } from '../../db/database.ts'
 import { deploySources } from '../../db/deploy-sources.ts'
@@ -124,7 +124,7 @@ export class ScriptedLanes {
     const operation = await claimNext(this.db, appId)
     if (!operation) return
     const outcome = await this.outcome(operation)
-    if (outcome.state === 'success' && operation.kind === 'delete') await this.db('apps').where({ id: appId }).delete()
+    if (outcome.state === 'success' && operation.kind === 'delete') await removeApp(this.db, appId)
     await finish(this.db, operation.id, outcome)
   }
 }
