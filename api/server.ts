@@ -1,9 +1,10 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { networkOf, plainAddress } from './address.ts'
 
 export interface ServerLimits {
   connections: number
-  /** For one address; addresses that `unlimited` names (loopback, proxies) stand for many. */
+  /** For one address, of IPv6 one /64; addresses that `unlimited` names (loopback, proxies) stand for many. */
   connectionsPerAddress: number
   unlimited(address: string): boolean
 }
@@ -47,8 +48,8 @@ function malformed(status: string): string {
 function capPerAddress(server: Server, limits: ServerLimits): void {
   const open = new Map<string, number>()
   server.on('connection', (socket: Socket) => {
-    const address = socket.remoteAddress ?? ''
-    if (limits.unlimited(address)) return
+    if (limits.unlimited(socket.remoteAddress ?? '')) return
+    const address = networkOf(plainAddress(socket.remoteAddress ?? ''))
     const count = (open.get(address) ?? 0) + 1
     open.set(address, count)
     socket.once('close', () => {

@@ -12,7 +12,7 @@ import * as deployments from './deployments.ts'
 import * as hosts from './hosts.ts'
 import * as operations from './operations.ts'
 import * as segments from './segments.ts'
-import { removeSnapshots } from './snapshots.ts'
+import { endUnfinished } from './snapshots.ts'
 
 export interface AppCreation {
   ownerId: string
@@ -115,7 +115,10 @@ function rowOf({ config, ownerId, accepting = false }: AppCreation, hostId: stri
   }
 }
 
-/** Removes the row of an application and its references; what other processes wait for is told. Missing is success. */
+/**
+ * Removes the row of an application and its references; what other processes wait for is told. Its good snapshots stay their time, with
+ * the account. Missing is success.
+ */
 export async function removeApp(db: Db, appId: string): Promise<void> {
   await transaction(db, async trx => {
     const gone = await trx('apps').where({ id: appId }).delete()
@@ -126,8 +129,7 @@ export async function removeApp(db: Db, appId: string): Promise<void> {
       .select('segment_id')
     for (const { segment_id } of held) await segments.release(trx, segment_id)
     await trx('deployments').where({ app_id: appId }).update({ segment_id: null })
-    const snapshots = trx('snapshots').where({ target_type: 'app', target_id: appId })
-    await removeSnapshots(trx, await snapshots.select('id', 'segment_id'))
+    await endUnfinished(trx, appId)
     await operations.endQueued(trx, appId)
     await deployments.endUnbegun(trx, appId)
     await announce(trx, appId)

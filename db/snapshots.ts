@@ -179,6 +179,13 @@ export async function markFailed(db: Db, operationId: string): Promise<void> {
     .update({ state: 'failed', finished_at: db.fn.now() })
 }
 
+/** The application is gone: what is still being made of it will never be good. */
+export async function endUnfinished(trx: Db, appId: string): Promise<void> {
+  await trx('snapshots')
+    .where({ target_type: 'app', target_id: appId, state: 'making' })
+    .update({ state: 'failed', finished_at: trx.fn.now() })
+}
+
 /** Removes rows and gives their bodies back; to be called inside the transaction that decides so. */
 export async function removeSnapshots(trx: Db, rows: Pick<SnapshotRow, 'id' | 'segment_id'>[]): Promise<void> {
   for (const { segment_id } of rows) if (segment_id) await segments.release(trx, segment_id)

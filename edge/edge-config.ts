@@ -98,7 +98,9 @@ function connectionLines({ folder, settings, limitScale }: EdgeConfigOptions): s
     'ignore_invalid_headers off;',
     'server_names_hash_bucket_size 256;',
     'uninitialized_variable_warn off;',
-    'limit_conn_zone $binary_remote_addr zone=per_address:10m;',
+    // Whoever has an IPv6 address has its whole /64: the first 8 of its 16 bytes.
+    'map $binary_remote_addr $client_network { "~(?s)^(?<network>.{8}).{8}$" $network; default $binary_remote_addr; }',
+    'limit_conn_zone $client_network zone=per_address:10m;',
     `limit_conn per_address ${connectionLimit(settings.connectionsPerAddress * limitScale)};`,
     'limit_conn_status 429;',
     'limit_conn_log_level info;',

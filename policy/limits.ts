@@ -103,6 +103,11 @@ export const linkVisits = {
     { allow: 60, perSeconds: 60, by: 'link+address' },
     { allow: 6000, perSeconds: 60, by: 'user' },
   ],
+  /** More than of an object: archives are large, and download managers fetch them in ranges. */
+  snapshot: [
+    { allow: 300, perSeconds: 60, by: 'link+address' },
+    { allow: 6000, perSeconds: 60, by: 'user' },
+  ],
   share: [{ allow: 120, perSeconds: 60, by: 'link+address' }],
   /** Passwords that were wrong; a right one is given back. */
   password: [{ allow: 10, perSeconds: 600, by: 'address' }],

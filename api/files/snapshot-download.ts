@@ -1,6 +1,6 @@
 import { findGood, type SnapshotRow } from '../../db/snapshots.ts'
-import { countersOf } from '../../policy/limits.ts'
-import { linkSecret, readLink } from '../../policy/snapshot-links.ts'
+import { linkVisits, ownCounters } from '../../policy/limits.ts'
+import { type LinkedSnapshot, linkSecret, readLink } from '../../policy/snapshot-links.ts'
 import { networkOf } from '../address.ts'
 import type { Exchange } from '../call.ts'
 import type { Parts } from '../parts.ts'
@@ -10,24 +10,24 @@ import { notFound } from './text-answers.ts'
 
 /**
  * `GET` and `HEAD /applications/<owner id>/<name>.zip?<key>`: the archive behind a signed link, whole or one range of it. The
- * link is the credential; only the source address is counted.
+ * link is the credential, and its visits have a budget of their own: whoever fetches an archive in many ranges keeps the API's.
  */
 export async function downloadSnapshot(exchange: Exchange, parts: Parts): Promise<Reply> {
-  await countAddress(exchange.address, parts)
-  const row = await linkedSnapshot(exchange.request.url ?? '', parts)
-  return row ? send(row, exchange, parts) : notFound
+  const link = readLink(linkSecret(parts.config.masterKey), exchange.request.url ?? '', new Date())
+  if (!link) return notFound
+  await countVisit(link, exchange.address, parts)
+  const row = await findGood(parts.db, link.version, link.name)
+  return row?.owner_id === link.ownerId ? send(row, exchange, parts) : notFound
 }
 
-async function countAddress(address: string, { limiter, config, isInside }: Parts): Promise<void> {
-  const outsideAddress = isInside(address) ? undefined : networkOf(address)
-  const { rateLimitScale: scale, rateLimitBlockSeconds: budgetBlockSeconds } = config
-  await limiter.admit(countersOf('files', [], { outsideAddress, scale, budgetBlockSeconds }))
-}
-
-async function linkedSnapshot(url: string, { config, db }: Parts): Promise<SnapshotRow | undefined> {
-  const link = readLink(linkSecret(config.masterKey), url, new Date())
-  const row = link ? await findGood(db, link.version, link.name) : undefined
-  return row?.owner_id === link?.ownerId ? row : undefined
+async function countVisit(link: LinkedSnapshot, address: string, { limiter, config }: Parts): Promise<void> {
+  const visited = {
+    link: link.version,
+    address: networkOf(address),
+    user: { id: link.ownerId },
+    scale: config.rateLimitScale,
+  }
+  await limiter.admit(ownCounters('links.snapshot', linkVisits.snapshot, visited))
 }
 
 /** A version's body never changes, so its id is its tag. */

@@ -1,5 +1,7 @@
 import { connect, type Socket } from 'node:net'
+import { PassThrough } from 'node:stream'
 import test from 'ava'
+import { hardenedServer } from '../../api/server.ts'
 import { testApi } from '../kit/api.ts'
 
 const api = testApi()
@@ -28,6 +30,20 @@ function raw(bytes: string | Buffer, { waitMs = 30_000, until = '\0' } = {}): Pr
     })
   })
 }
+
+test('one address, of IPv6 one network, has so many connections open, and no more', async t => {
+  const limits = { connections: 100, connectionsPerAddress: 2, unlimited: (address: string) => address === '::1' }
+  const server = hardenedServer(() => {}, limits)
+  const from = (remoteAddress: string) => {
+    const socket = Object.assign(new PassThrough(), { remoteAddress })
+    server.emit('connection', socket)
+    return socket
+  }
+  const cut = (...addresses: string[]) => addresses.map(from).map(socket => socket.destroyed)
+  t.deepEqual(cut('2001:db8:1:2::1', '2001:db8:1:2:f::2', '2001:db8:1:2::1'), [false, false, true])
+  t.deepEqual(cut('2001:db8:1:3::1', '203.0.113.1', '::ffff:203.0.113.1', '203.0.113.1'), [false, false, false, true])
+  t.deepEqual(cut('::1', '::1', '::1'), [false, false, false])
+})
 
 test('smuggled and malformed requests are 400 and closed', async t => {
   const cases = {

@@ -48,7 +48,7 @@ test('of several API processes a dead one is skipped; with none the answer is an
   t.like(JSON.parse(seen.body), { status: 'error', code: 'CLUSTER_MAINTENANCE_TRY_LATER' })
 })
 
-test('one address may have so many requests open, and no more', async t => {
+test('one address, of IPv6 one network, may have so many requests open, and no more', async t => {
   let release = () => {}
   const held = new Promise<void>(resolve => {
     release = resolve
@@ -59,22 +59,42 @@ test('one address may have so many requests open, and no more', async t => {
     await held
     answer.end('done')
   })
-  const proxy = await startProxy({ EDGE_CONNECTIONS_PER_ADDRESS: '2', RATE_LIMIT_SCALE: '2' })
+  const settings = { EDGE_CONNECTIONS_PER_ADDRESS: '2', RATE_LIMIT_SCALE: '2', EDGE_TRUSTED_PROXIES: '127.0.0.1' }
+  const proxy = await startProxy(settings)
   t.teardown(async () => {
     await proxy.stop()
     await origin.stop()
   })
   await proxy.edge.setRoute({ host: 'slow.localhost', appId: 'a1', address: '127.0.0.1', port: origin.port })
-  const open = Array.from({ length: 4 }, () => ask(proxy.port, 'slow.localhost'))
-  while (waiting < 4) await new Promise(resolve => setTimeout(resolve, 5))
-  const refused = await ask(proxy.port, 'slow.localhost')
-  t.is(refused.status, 429)
-  t.regex(refused.body, /too many requests open/)
+  const from = (address: string) => {
+    const headers = { 'x-forwarded-for': address, 'x-forwarded-proto': 'https' }
+    return ask(proxy.port, 'slow.localhost', { headers })
+  }
+  const open: ReturnType<typeof from>[] = []
+  for (const [many, one] of [
+    ['203.0.113.1', '203.0.113.1'],
+    ['2001:db8:1:2::', '2001:db8:1:2:ffff::9'],
+  ] as const) {
+    const before = waiting
+    for (let n = 1; n <= 4; n++) open.push(from(many.endsWith(':') ? many + n : many))
+    while (waiting < before + 4) await new Promise(resolve => setTimeout(resolve, 5))
+    let over = false
+    const fifth = from(one).finally(() => {
+      over = true
+    })
+    while (!over && waiting === before + 4) await new Promise(resolve => setTimeout(resolve, 5))
+    t.is(waiting, before + 4, one)
+    const refused = await fifth
+    t.is(refused.status, 429, one)
+    t.regex(refused.body, /too many requests open/)
+  }
+  for (const other of ['203.0.113.2', '2001:db8:1:3::1']) {
+    const before = waiting
+    open.push(from(other))
+    while (waiting === before) await new Promise(resolve => setTimeout(resolve, 5))
+  }
   release()
-  t.deepEqual(
-    (await Promise.all(open)).map(seen => seen.status),
-    [200, 200, 200, 200],
-  )
+  for (const { status } of await Promise.all(open)) t.is(status, 200)
 })
 
 test('the client is read from a proxy before ours only when that one is trusted', async t => {

@@ -26,7 +26,7 @@ import { hardenedServer } from '../../api/server.ts'
 import { ServiceStatus } from '../../api/service-status.ts'
 import { StreamAccess } from '../../api/stream-access.ts'
 import * as accounts from '../../db/accounts.ts'
-import { createApp } from '../../db/app-creation.ts'
+import { createApp, removeApp } from '../../db/app-creation.ts'
 import type { AppRow } from '../../db/apps.ts'
 import type { Db } from '../../db/database.ts'
 import { deploySources } from '../../db/deploy-sources.ts'
@@ -122,7 +122,7 @@ export class ScriptedLanes {
     const operation = await claimNext(this.db, appId)
     if (!operation) return
     const outcome = await this.outcome(operation)
-    if (outcome.state === 'success' && operation.kind === 'delete') await this.db('apps').where({ id: appId }).delete()
+    if (outcome.state === 'success' && operation.kind === 'delete') await removeApp(this.db, appId)
     await finish(this.db, operation.id, outcome)
   }
 }

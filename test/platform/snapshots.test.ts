@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { segmentPath } from '../../activities/object-store.meter.ts'
+import { sweepSnapshots } from '../../db/snapshot-retention.ts'
 import type { TestUser } from '../kit/api.ts'
 import { type Contents, give, lay, seen } from '../kit/folders.ts'
 import { testPlatform } from '../kit/platform.ts'
@@ -106,30 +107,58 @@ test.serial(
     t.is((await platform.storedBodies()).length, bodies, 'the same files are kept once')
 
     t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
+    t.is((await platform.storedBodies()).length, 1, 'only the body of the snapshots stays')
+    const listed = (await as.get('/v2/users/snapshots')).body.response
+    t.deepEqual(
+      listed.map((row: { version_id: string }) => row.version_id).sort(),
+      [wanted, again].map(row => row.version_id).sort(),
+    )
+    await platform
+      .db('snapshots')
+      .where({ target_id: app.id })
+      .update({ created_at: new Date(Date.now() - 31 * 86_400_000) })
+    t.is(await sweepSnapshots(platform.db), 2)
     t.deepEqual(await platform.storedBodies(), [])
     const gone = await fetch(again.url.replace(/^http:\/\/[^/]+/, platform.api.filesUrl))
     t.deepEqual([gone.status, await gone.text()], [404, 'Not found\n'])
   },
 )
 
-test.serial('an application that was stopped is restored and stays stopped', async t => {
-  t.timeout(90_000)
-  const it = await written(nodeProgram('the stopped one'))
-  const { platform, app, files, as, restore } = it
-  const before = seen(files)
-  const wanted = await snapshot(it)
-  await writeFile(join(files, 'index.js'), 'broken')
-  t.is((await as.post(`/v2/apps/${app.id}/stop`)).status, 200)
-  t.is((await restore(wanted)).status, 200)
-  t.deepEqual(seen(files), before)
-  t.like(await platform.row(app.id), { status: 'exited', desired_state: 'stopped', release: 2 })
-  t.is((await as.get(`/v2/apps/${app.id}/status?rawData=true`)).body.response.running, false)
-  t.not((await snapshot(it)).version_id, wanted.version_id, 'what is stopped can be copied too')
-  t.is((await as.post(`/v2/apps/${app.id}/start`)).status, 200)
-  await platform.serves(app.domain, 'the stopped one')
-  t.deepEqual((await platform.remains()).containers, [`berth-${app.id}-2`])
-  t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
-})
+test.serial(
+  'an application that was stopped is restored and stays stopped; deleted, its snapshot is uploaded as a new one',
+  async t => {
+    t.timeout(90_000)
+    const it = await written(nodeProgram('the stopped one'))
+    const { platform, app, files, as, restore } = it
+    const before = seen(files)
+    const wanted = await snapshot(it)
+    await writeFile(join(files, 'index.js'), 'broken')
+    t.is((await as.post(`/v2/apps/${app.id}/stop`)).status, 200)
+    t.is((await restore(wanted)).status, 200)
+    t.deepEqual(seen(files), before)
+    t.like(await platform.row(app.id), { status: 'exited', desired_state: 'stopped', release: 2 })
+    t.is((await as.get(`/v2/apps/${app.id}/status?rawData=true`)).body.response.running, false)
+    t.not((await snapshot(it)).version_id, wanted.version_id, 'what is stopped can be copied too')
+    t.is((await as.post(`/v2/apps/${app.id}/start`)).status, 200)
+    await platform.serves(app.domain, 'the stopped one')
+    t.deepEqual((await platform.remains()).containers, [`berth-${app.id}-2`])
+    t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
+
+    const kept = await fetch(wanted.url.replace(/^http:\/\/[^/]+/, platform.api.filesUrl))
+    const form = new FormData()
+    form.append('file', await kept.blob(), 'kept.zip')
+    const created = await as.post('/v2/apps', form)
+    t.is(created.status, 200, created.text)
+    t.like(await platform.ended(created.headers.get('x-operation-id') as string), { state: 'success', code: null })
+    const { id, domain } = created.body.response
+    await platform.serves(domain, 'the stopped one')
+    const { '.berth-snapshot.json': _, ...brought } = seen(
+      join(platform.hosts.get('a')!.parts.volumes.path(id), 'files'),
+    )
+    t.deepEqual(brought, before)
+    t.is((await as.delete(`/v2/apps/${id}`)).status, 200)
+  },
+)
 
 async function bodyOf({ platform }: Written, version: string): Promise<string> {
   const row = await platform.db('snapshots').where({ id: version }).first()
@@ -214,6 +243,7 @@ test.serial('during a restore the application answers, and can neither be delete
   await load
   t.deepEqual(failures, [])
   t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
+  await sweepSnapshots(platform.db, { goodSeconds: 0, failedSeconds: 0 })
   t.deepEqual(await platform.storedBodies(), [])
 })
 

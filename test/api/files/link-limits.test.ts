@@ -1,5 +1,12 @@
+import { Readable } from 'node:stream'
 import test from 'ava'
-import { testApi } from '../../kit/api.ts'
+import { linking } from '../../../api/v2/snapshots.ts'
+import { linkView } from '../../../api/views/snapshot.ts'
+import { transaction } from '../../../db/database.ts'
+import * as segments from '../../../db/segments.ts'
+import { markGood, queueSnapshot } from '../../../db/snapshots.ts'
+import { defaultPlans } from '../../../policy/plans.ts'
+import { type TestUser, testApi } from '../../kit/api.ts'
 import { here, madeObject } from '../../kit/stored-objects.ts'
 
 const api = testApi({
@@ -22,6 +29,23 @@ async function visits(url: string, count: number, address: string, init: Request
   const told: Record<number, number> = {}
   for (const { status } of answers) told[status] = (told[status] ?? 0) + 1
   return { told, last: answers.toSorted((a, b) => b.status - a.status)[0]! }
+}
+
+/** The link of a good snapshot, as a lane makes it. */
+async function madeSnapshot(user: TestUser): Promise<string> {
+  const { db, store, parts } = api()
+  const { id: appId } = await api().makeApp(user)
+  const row = await queueSnapshot(db, {
+    appId,
+    ownerId: user.id,
+    actor: user.id,
+    origin: 'manual',
+    plans: defaultPlans,
+  })
+  const segmentId = await segments.draw(db)
+  const { size, sha256 } = await store.put(segmentId, Readable.from(['archive']))
+  await transaction(db, trx => markGood(trx, row.operation_id, { segmentId, size, sha256, digest: 'd' }))
+  return here(api(), linkView(row, linking(parts)).url)
 }
 
 /** However long this machine takes, the minute is not over. */
@@ -92,12 +116,22 @@ test('an IPv6 network is one visitor, whichever of its addresses it visits from'
       .where('key', 'like', `%${kind === 'link' ? 'temporary' : kind}/link+address/%2001:db8:4:%`)
     t.deepEqual(rows.map(({ used }) => used).sort(), [1, 2], kind)
   }
-  const snapshots = `${api().filesUrl}/applications/x/none.zip?key`
-  for (const address of ['2001:db8:5:1::1', '2001:db8:5:1::2']) await visits(snapshots, 1, address)
-  const rows = await api().db('rate_limits').where('key', 'like', '%2001:db8:5:%')
-  t.deepEqual(
-    rows.map(({ used }) => used),
-    [2],
-    'snapshots',
-  )
+})
+
+test('a snapshot link has 300 visits a minute from one network, and spends nothing of the API’s budget', async t => {
+  const ana = await api().makeUser()
+  const url = await madeSnapshot(ana)
+  const range = { headers: { range: 'bytes=1-2' } }
+  for (const address of ['2001:db8:5:1::1', '2001:db8:5:1::2'])
+    t.deepEqual((await visits(url, 1, address)).told, { 200: 1 })
+  const counted = () => api().db('rate_limits').where('key', 'like', '%2001:db8:5:%').select('key', 'used')
+  const [row, ...others] = await counted()
+  t.deepEqual([row.used, others], [2, []])
+  await api().db('rate_limits').where({ key: row.key }).update({ used: 290, window_ends_at: '2100-01-01' })
+  const { told, last } = await visits(url, 15, '2001:db8:5:1::3', range)
+  t.deepEqual(told, { 206: 10, 429: 5 })
+  t.is(last.headers.get('content-type'), 'text/plain; charset=utf-8')
+  t.deepEqual((await visits(url, 1, '2001:db8:5:2::1')).told, { 200: 1 }, 'another network')
+  const me = await api().as(ana).get('/v2/users/me', { 'x-forwarded-for': '2001:db8:5:1::1' })
+  t.is(me.status, 200)
 })

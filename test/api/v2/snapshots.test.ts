@@ -2,12 +2,15 @@ import { randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
+import { Remembered } from '../../../api/remembered.ts'
 import { transaction } from '../../../db/database.ts'
 import { finish, type OperationRow } from '../../../db/operations.ts'
 import * as segments from '../../../db/segments.ts'
+import { sweepSnapshots } from '../../../db/snapshot-retention.ts'
 import { markFailed, markGood } from '../../../db/snapshots.ts'
 import type { Answer, TestUser } from '../../kit/api.ts'
 import { testApi } from '../../kit/api.ts'
+import { makeWorkspace } from '../../kit/workspaces.ts'
 
 const api = testApi()
 
@@ -339,6 +342,44 @@ test.serial('a snapshot under way makes a restore wait for another try', async t
   t.is((await api().as(ana).post(path)).status, 202)
   const answer = await restore(ana, path, { snapshotId: listed.name, versionId: listed.version_id })
   t.deepEqual([answer.status, answer.body.code], [409, 'SNAPSHOT_IN_PROGRESS'])
+})
+
+test.serial('what was kept of a deleted application stays with the account that owned it, for its time', async t => {
+  const { ana, app: made, path } = await app()
+  const { db, parts } = api()
+  const admin = await api().makeUser()
+  await makeWorkspace(db, ana, { members: [[admin, 'admin']], apps: [made] })
+  await db('users').where({ id: ana.id }).update({ plan: 'hobby-1' })
+  const { url, listed } = await snapshotOf(ana, path)
+  for (let n = 1; n < 8; n++) t.is((await api().as(ana).post(path)).status, 200)
+  t.is((await api().as(admin).get(path)).body.response.length, 8)
+  t.is((await api().as(ana).delete(`/v2/apps/${made.id}`)).status, 200)
+
+  const versions = async (who: TestUser | string) =>
+    (await api().as(who).get('/v2/users/snapshots')).body.response.map((row: { version_id: string }) => row.version_id)
+  const mine = await versions(ana)
+  t.deepEqual([mine.length, mine.includes(listed.version_id)], [8, true])
+  t.deepEqual(await versions((await api().makeKey(ana, { resources: [made.id] })).key), mine)
+  t.deepEqual(await versions(admin), [], 'of a shared application too they are its owner’s')
+  for (const who of [ana, admin]) t.is((await api().as(who).get(path)).body.code, 'APP_NOT_FOUND')
+  t.is((await fetched(url)).status, 200)
+  const next = await api().makeApp(ana)
+  t.is((await api().as(ana).post(`/v2/apps/${next.id}/snapshots`)).body.code, 'DAILY_SNAPSHOTS_LIMIT_REACHED')
+  const into = await restore(ana, `/v2/apps/${next.id}/snapshots`, {
+    snapshotId: listed.name,
+    versionId: listed.version_id,
+  })
+  t.is(into.body.code, 'INVALID_SNAPSHOT_ID', 'it is uploaded as a new application instead')
+
+  const bodies = await db('snapshots').where({ target_id: made.id }).pluck('segment_id')
+  await db('snapshots')
+    .where({ target_id: made.id })
+    .update({ created_at: new Date(Date.now() - 31 * 86_400_000) })
+  await sweepSnapshots(db)
+  t.is((await fetched(url)).status, 404)
+  t.deepEqual(await db('segments').whereIn('id', bodies).where('refs', '>', 0), [])
+  parts.accountSnapshots = new Remembered(0)
+  t.deepEqual(await versions(ana), [])
 })
 
 test.serial('the list of an account: its scope, its plan, and what a key may see', async t => {
