@@ -20,7 +20,6 @@ import { exitOf, passGate, type Unhealthy } from './health-gate.ts'
 import { imageWithin } from './image-wait.ts'
 import { installRelease } from './install.ts'
 import { planInstall } from './install-plan.ts'
-import type { PlaceRequest } from './placement.ts'
 import type { ContainerExit, Release, StartedContainer, StepOf } from './release.ts'
 import { ensureDiskFor } from './release-disk.ts'
 import {
@@ -32,7 +31,8 @@ import {
   releaseFolders,
   writePrepared,
 } from './release-files.ts'
-import { bringSource, type Owner } from './release-source.ts'
+import { releasePlaces } from './release-places.ts'
+import { bringSource } from './release-source.ts'
 import { stepTurns } from './step-turns.ts'
 import { removeTenant } from './tenant.ts'
 
@@ -44,17 +44,7 @@ export function appHostActivities(host: AppHostOptions) {
   const { db, engine, volumes, placement } = host
   const { mine, begin, beginAfter, turn, lateTurn } = stepTurns(host)
   const foldersOf = (release: Release) => releaseFolders(volumes.path(release.appId), release.number)
-
-  const ownerUid = (release: Release) => host.sharedUid ?? release.uid
-  const ownerOf = (release: Release): Owner => (host.sharedUid === null ? { uid: release.uid, gid: release.uid } : null)
-  const placeOf = (release: Release): PlaceRequest => ({
-    volume: volumes.path(release.appId),
-    release: release.number,
-    path: release.path,
-    whole: release.source?.kind === 'git' || release.source?.kind === 'snapshot',
-    swap: release.source?.kind === 'snapshot',
-    owner: ownerOf(release),
-  })
+  const { ownerUid, ownerOf, placeOf } = releasePlaces(host)
 
   /** One of the host's build slots is this release's now. */
   async function building(release: Release): Promise<void> {

@@ -61,7 +61,7 @@ async function idleCost(at: Installation, temporal: string, seconds: number): Pr
   const env = { ...threadPool, ...settings }
   const worker = await startProcess('worker', env)
   const host = await startProcess('host', env)
-  const { child: api } = await startApi({ databaseUrl, masterKey, folder, settings })
+  const { child: api } = await startApi({ databaseUrl, masterKey, folder, settings }, threadPool, heapFlags)
   const roots = { api, worker, host }
   try {
     await sleep(settleSeconds * 1000)

@@ -9,6 +9,8 @@ import { sealKeys } from '../policy/seal.ts'
 import { newWebhookAddress } from '../policy/webhooks/addresses.ts'
 import { accountOf, fillMany, idOf, type ManyRows } from '../test/kit/many-rows.ts'
 import { startProxy, type TestProxy } from '../test/kit/proxy.ts'
+import { heapFlags } from '../workers/heap.ts'
+import { threadPool } from '../workers/thread-pool.ts'
 import { startApi, startProgram } from './programs.ts'
 
 export const masterKey = 'ab'.repeat(32)
@@ -78,7 +80,7 @@ export async function startInstallation({
         secret: webhookSecret,
       }),
     )
-  const api = await startApi({ databaseUrl, masterKey, folder })
+  const api = await startApi({ databaseUrl, masterKey, folder }, threadPool, heapFlags)
   const engine = await startEngine(db)
   const proxy = await startProxy()
   return {

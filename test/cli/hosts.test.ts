@@ -64,7 +64,7 @@ test.serial(
     t.teardown(() => rmSync(folder, { recursive: true, force: true }))
     const settings = { DATABASE_URL: url, BERTH_DATA: folder }
     const forget = (...args: string[]) => operatorHere([hostsCommand], settings, 'hosts', 'forget', ...args)
-    const state = async () => (await hostLines(db)).find(({ name }) => name === 'h4')?.state
+    const state = async () => (await hostLines(db, 1024)).find(({ name }) => name === 'h4')?.state
     await db('hosts').where({ id: 'h4' }).update({ last_seen_at: '2100-01-01' })
     t.regex((await forget('h4', '--yes')).stderr, /h4 answers, so it is not gone.+berth hosts drain h4/)
     t.regex((await forget('h9', '--yes')).stderr, /no host "h9".*h4/)

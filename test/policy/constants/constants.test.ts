@@ -26,6 +26,7 @@ test('every limit is the one that was agreed, and none is there that was not', t
       'objects updated': objectCounts.update,
       'objects deleted': objectCounts.delete,
       'visits of a temporary link': linkVisits.temporary,
+      'visits of a snapshot link': linkVisits.snapshot,
       'visits of a share': linkVisits.share,
       'wrong passwords': linkVisits.password,
     }),
@@ -35,7 +36,7 @@ test('every limit is the one that was agreed, and none is there that was not', t
     [Object.keys(objectCounts), Object.keys(linkVisits)],
     [
       ['update', 'delete'],
-      ['temporary', 'share', 'password'],
+      ['temporary', 'snapshot', 'share', 'password'],
     ],
   )
 })

@@ -66,6 +66,7 @@ export const countsAsAgreed: Record<string, string[]> = {
   'objects updated': ['50 in 10 s by user'],
   'objects deleted': ['1000 in 10 s by user'],
   'visits of a temporary link': ['60 in 60 s by link+address', '6000 in 60 s by user'],
+  'visits of a snapshot link': ['300 in 60 s by link+address', '6000 in 60 s by user'],
   'visits of a share': ['120 in 60 s by link+address'],
   'wrong passwords': ['10 in 600 s by address'],
 }

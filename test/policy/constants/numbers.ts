@@ -270,6 +270,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'strays.ts': { strayTerms: { keptDays: 7, atOnce: 3, shareAtOnce: 0.1 } },
   // N6: a week and a day.
   'suspension.ts': { endNotices: [604_800, 86_400] },
+  // H11: told from the 3rd attempt on.
+  'undo-attempts.ts': { tellUndoFrom: 3 },
   // C 10: pins of 2 KB.
   'upload-tokens.ts': { pinsBytes: 2048 },
   // S 2.3: 24 characters.
