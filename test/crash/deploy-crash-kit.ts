@@ -17,10 +17,20 @@ export interface Linked extends Deployed {
 const programFor = (point: string, text: string): Program =>
   /runToEnd|installDependencies/.test(point) ? echoProgram(text) : nodeProgram(text)
 
+/** A version that ends at once. */
+const failingProgram = (): Program => {
+  const { main, files } = nodeProgram('never')
+  return { main, files: { ...files, 'index.js': 'process.exit(7)\n', 'brought.txt': 'by the version that failed' } }
+}
+
 /** An application that serves its first version, and a repository whose pushes call its webhook. */
-export async function linked(platform: TestPlatform, git: GitServer): Promise<Linked> {
+export async function linked(
+  platform: TestPlatform,
+  git: GitServer,
+  values: Record<string, string | null> = {},
+): Promise<Linked> {
   const ana = await platform.api.makeUser()
-  const app = await platform.deploy(ana, nodeProgram('the first'))
+  const app = await platform.deploy(ana, nodeProgram('the first'), values)
   const hook = await webhookOf(platform.api, ana, app.id, { access_token: git.token })
   const repository = await git.repository({ files: nodeProgram('the first').files })
   repository.hook = { url: platform.api.url + hook, provider: 'github' }
@@ -44,6 +54,47 @@ async function deployedOnce(t: ExecutionContext, platform: TestPlatform, host: s
   t.like(await platform.row(app.id), { status: 'running', desired_state: 'running', release: 2 }, point)
 }
 
+/** The push failed as its program does, and the version before is as it was: its files, its container, alone. */
+async function wentBack(t: ExecutionContext, platform: TestPlatform, host: string, app: Linked, point: string) {
+  const rows = await deploysOf(platform, app)
+  t.is(rows.length, 1, point)
+  t.like(await platform.ended(rows[0].operation_id, 180), { state: 'error', code: 'HEALTH_CHECK_FAILED' }, point)
+  t.like(await platform.row(app.id), { desired_state: 'running', release: 1, undo_failure: null }, point)
+  const alone = async () => (await platform.remains(host)).containers.join() === `berth-${app.id}-1`
+  await platform.until(alone, 120, `the version that failed is taken away after ${point}`)
+  const runs = async () => (await platform.row(app.id))?.status === 'running'
+  await platform.until(runs, 120, `the version before runs after ${point}`)
+  const as = platform.api.as(app.owner)
+  const read = async () => as.get(`/v2/apps/${app.id}/files/content?path=/index.js&encoding=base64`)
+  await platform.until(async () => (await read()).status === 200, 60, `the host answers after ${point}`)
+  const text = Buffer.from((await read()).body.response.data, 'base64').toString()
+  t.is(text, nodeProgram('the first').files['index.js']!, point)
+  const names = (await as.get(`/v2/apps/${app.id}/files`)).body.response.map(({ name }: { name: string }) => name)
+  t.false(names.includes('brought.txt'), point)
+  if (app.domain) await platform.serves(app.domain, 'the first', 30)
+}
+
+/** A push and how it ends. */
+interface Way {
+  program(point: string): Program
+  /** Of the application that it comes to. */
+  values(point: string): Record<string, string | null>
+  check(t: ExecutionContext, platform: TestPlatform, host: string, app: Linked, point: string): Promise<void>
+}
+
+export const succeeds: Way = {
+  program: point => programFor(point, 'the second'),
+  values: () => ({}),
+  check: deployedOnce,
+}
+
+/** Only the version before of a program without a port was stopped, and is started again. */
+export const goesBack: Way = {
+  program: failingProgram,
+  values: (point): Record<string, null> => (/startApp|recordStarted/.test(point) ? { SUBDOMAIN: null } : {}),
+  check: wentBack,
+}
+
 async function removed(t: ExecutionContext, platform: TestPlatform, { id, owner }: Linked): Promise<void> {
   const answer = await platform.api.as(owner).delete(`/v2/apps/${id}`)
   t.is(answer.status, 200, answer.text)
@@ -55,20 +106,21 @@ export async function deploysSurvive(
   platform: TestPlatform,
   git: GitServer,
   points: readonly string[],
+  way: Way = succeeds,
 ) {
   const first = await hostsAt(platform, points, false)
   const apps: Linked[] = []
-  for (const _ of points) apps.push(await linked(platform, git))
+  for (const point of points) apps.push(await linked(platform, git, way.values(point)))
   await killAll(first)
   const armed = await hostsAt(platform, points, true)
   for (const [n, point] of points.entries()) {
-    const { reply } = await apps[n]!.repository.push(programFor(point, 'the second').files)
+    const { reply } = await apps[n]!.repository.push(way.program(point).files)
     t.is(reply?.status, 200, reply?.text)
   }
   for (const [n, point] of points.entries()) await diesAt(t, armed[n]!, point)
   const healed = await hostsAt(platform, points, false)
   try {
-    for (const [n, point] of points.entries()) await deployedOnce(t, platform, `h${n}`, apps[n]!, point)
+    for (const [n, point] of points.entries()) await way.check(t, platform, `h${n}`, apps[n]!, point)
     for (const app of apps) await removed(t, platform, app)
   } finally {
     await killAll([...armed, ...healed])
@@ -76,9 +128,15 @@ export async function deploysSurvive(
 }
 
 /** A push that the workflow worker dies of, and its successor ends. One host `a` runs. */
-export async function workerDeploySurvives(t: ExecutionContext, platform: TestPlatform, git: GitServer, point: string) {
+export async function workerDeploySurvives(
+  t: ExecutionContext,
+  platform: TestPlatform,
+  git: GitServer,
+  point: string,
+  way: Way = succeeds,
+) {
   const first = startEntry('worker', platform.base.settings)
-  const app = await linked(platform, git)
+  const app = await linked(platform, git, way.values(point))
   await first.kill('SIGKILL')
   const { lanes } = platform.api.parts
   // The relay has something to do only when the wake-up was lost.
@@ -86,13 +144,13 @@ export async function workerDeploySurvives(t: ExecutionContext, platform: TestPl
     Object.assign(platform.api.parts, { lanes: { wake: () => Promise.reject(new Error('lost')) } })
   const armed = startEntry('worker', { ...platform.base.settings, CRASH_POINT: point })
   await armed.ready
-  const { reply } = await app.repository.push(nodeProgram('the second').files)
+  const { reply } = await app.repository.push(way.program(point).files)
   t.is(reply?.status, 200, reply?.text)
   await diesAt(t, armed, point)
   Object.assign(platform.api.parts, { lanes })
   const healed = startEntry('worker', platform.base.settings)
   try {
-    await deployedOnce(t, platform, 'a', app, point)
+    await way.check(t, platform, 'a', app, point)
     await removed(t, platform, app)
   } finally {
     await killAll([armed, healed])

@@ -1,7 +1,7 @@
 import test from 'ava'
 import { startGitServer } from '../kit/git-server.ts'
 import { testPlatform } from '../kit/platform.ts'
-import { deploysSurvive } from './deploy-crash-kit.ts'
+import { deploysSurvive, goesBack } from './deploy-crash-kit.ts'
 
 const git = await startGitServer()
 test.after.always('stop the git server', () => git.stop())
@@ -15,4 +15,9 @@ test.serial('a host that dies in the middle of a deploy: every 200 is one deploy
     'engine.start:after',
     'host.passHealthGate:after',
   ])
+})
+
+test.serial('a host that dies while a failed deploy goes back: the version before has its files, and runs', async t => {
+  t.timeout(400_000)
+  await deploysSurvive(t, await started, git, ['placement.restore:after', 'host.startApp:after'], goesBack)
 })

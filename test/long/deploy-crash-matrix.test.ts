@@ -1,5 +1,5 @@
 import test from 'ava'
-import { deploysSurvive, webhookSurvives, workerDeploySurvives } from '../crash/deploy-crash-kit.ts'
+import { deploysSurvive, goesBack, webhookSurvives, workerDeploySurvives } from '../crash/deploy-crash-kit.ts'
 import { around, portions } from '../kit/crash-portions.ts'
 import { startGitServer } from '../kit/git-server.ts'
 import { testPlatform } from '../kit/platform.ts'
@@ -45,6 +45,17 @@ for (const points of portions(hostPoints))
     await deploysSurvive(t, await started, git, points)
   })
 
+const undoPoints = around(
+  ...['host.removeContainer', 'host.restoreFiles', 'placement.restore', 'host.startApp'],
+  ...['host.discardRelease', 'placement.discard'],
+)
+
+for (const points of portions(undoPoints))
+  test.serial(`hosts while a failed deploy goes back: ${points.join(', ')}`, async t => {
+    t.timeout(lasting)
+    await deploysSurvive(t, await started, git, points, goesBack)
+  })
+
 for (const at of [
   { point: 'db.transaction:before', stored: false },
   { point: 'db.transaction:after', stored: true },
@@ -69,4 +80,14 @@ for (const point of workerPoints)
   test.serial(`the worker during a deploy: ${point}`, async t => {
     t.timeout(lasting)
     await workerDeploySurvives(t, await withHost(), git, point)
+  })
+
+const workerUndoPoints = around(
+  ...['records.recordReturn', 'records.revertConfig', 'records.recordStarted', 'records.deployFailed'],
+)
+
+for (const point of workerUndoPoints)
+  test.serial(`the worker while a failed deploy goes back: ${point}`, async t => {
+    t.timeout(lasting)
+    await workerDeploySurvives(t, await withHost(), git, point, goesBack)
   })
