@@ -132,7 +132,7 @@ export function dockerHost({
     readOutput: (name, onPiece, signal) => readOutput(docker, name, onPiece, signal),
     stats: name => readings.stats(name),
     runToEnd: (spec, onOutput, signal) => runToEnd(docker, host, spec, onOutput, signal),
-    watch: (filter, onEvent, signal) => watch(docker, filter, onEvent, signal),
+    watch: (filter, onEvent, signal) => watch(docker, filter, onEvent, signal).finally(engine.forget),
   }
 
   /** Engines differ in how they refuse what is so already, and an answer may be lost: what counts is how the container stands. */

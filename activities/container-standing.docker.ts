@@ -38,6 +38,11 @@ export function engineStanding(fresh: Docker) {
       }
     },
 
+    /** It was away, or is another one: it may have other settings now. */
+    forget() {
+      about = undefined
+    },
+
     cgroupDriver: async (): Promise<string> => (await info()).CgroupDriver,
   }
 }

@@ -123,6 +123,26 @@ test.serial(
 )
 
 test.serial(
+  'a program that its engine took down with it has not failed: it is started once more, and asked again',
+  async t => {
+    const boot = { id: 'boot', settle: async () => 'boot' }
+    const { step, release, engine } = await scene('deploy', 'h1', { boot })
+    const started = await step(({ startRelease }) => startRelease(release))
+    t.is(started.bootId, 'boot')
+    await engine.stop(appContainerName(release), 0)
+    const inspect = engine.inspect.bind(engine)
+    engine.inspect = name => {
+      boot.settle = async () => 'boot/2' // after the step has asked which one it is
+      return inspect(name)
+    }
+    const gate = () => step(({ passHealthGate }) => passHealthGate(release, started))
+    await t.throwsAsync(gate(), { instanceOf: ApplicationFailure, message: /engine was started anew/ })
+    t.is(await gate(), null)
+    t.true((await inspect(appContainerName(release)))?.running)
+  },
+)
+
+test.serial(
   'files under the number of a release count only for the deployment that they were prepared for',
   async t => {
     const { step, release, calls } = await scene('deploy')
