@@ -1,7 +1,7 @@
 import type { ObjectStore } from '../activities/object-store.ts'
-import type { Db } from '../db/database.ts'
+import { type Db, isUnavailable } from '../db/database.ts'
 import { listHosts } from '../db/hosts.ts'
-import type { Check } from './service-status.ts'
+import type { ApiLatency, Check, Found } from './service-status.ts'
 
 export interface Probed {
   db: Db
@@ -14,8 +14,9 @@ export interface Probed {
 
 /** What `GET /v2/service/status` looks at; each check really uses its part. */
 export function healthChecks({ db, store, pingEdge, pingWorkflows }: Probed): Check[] {
+  const latency = new Latency()
   return [
-    { key: 'api', name: 'API', kind: 'services', probe: async () => null },
+    { key: 'api', name: 'API', kind: 'services', probe: () => api(db, latency) },
     { key: 'applications', name: 'Application hosts', kind: 'services', probe: () => hosts(db) },
     { key: 'edge', name: 'Reverse proxy', kind: 'services', probe: () => well(pingEdge()) },
     { key: 'database', name: 'Database', kind: 'dependencies', probe: () => well(db.raw('select 1')) },
@@ -29,9 +30,56 @@ async function well(probe: PromiseLike<unknown>): Promise<null> {
   return null
 }
 
-async function hosts(db: Db): Promise<string | null> {
-  const all = (await listHosts(db)).filter(host => host.forgotten_at === null)
+/** The API answers, or nobody would hear this. How fast: a query is what every request needs, and waits for the process too. */
+async function api(db: Db, latency: Latency): Promise<Found> {
+  const begun = performance.now()
+  const answered = await db.raw('select 1').then(
+    () => true,
+    () => false,
+  )
+  const api_latency = answered ? latency.add(performance.now() - begun, Date.now()) : undefined
+  if (!api_latency?.elevated) return { status: 'operational', ...(api_latency && { api_latency }) }
+  return { status: 'degraded', summary: 'Answers take longer than usual.', api_latency }
+}
+
+const dayMs = 86_400_000
+/** Below this nobody notices, whatever the mean of the day. */
+const noticedMs = 250
+
+/** What looks of a day took. */
+export class Latency {
+  #looks: { at: number; ms: number }[] = []
+
+  /** One more look at the moment `at`, in milliseconds; resolves to how it compares. */
+  add(ms: number, at: number): ApiLatency {
+    this.#looks = [...this.#looks.filter(look => look.at > at - dayMs), { at, ms }]
+    const mean = this.#looks.reduce((sum, look) => sum + look.ms, 0) / this.#looks.length
+    return {
+      recent_ms: Math.round(ms),
+      day_mean_ms: Math.round(mean),
+      elevated: ms > Math.max(noticedMs, 3 * mean),
+    }
+  }
+}
+
+/** Hosts that are silent are out; those that drain take nothing new (CLUSTER_MAINTENANCE_TRY_LATER). */
+async function hosts(db: Db): Promise<Found | null> {
+  const known = await listHosts(db).catch(error => {
+    if (isUnavailable(error)) return []
+    throw error
+  })
+  const all = known.filter(host => host.forgotten_at === null)
+  if (all.length === 0) return { status: 'unknown', summary: 'Nothing is known of the container hosts.' }
   const silent = all.filter(host => !host.reachable).length
-  if (silent === all.length) throw new Error('no container host answers')
-  return silent === 0 ? null : `${silent} of ${all.length} container hosts do not answer.`
+  const draining = all.filter(host => host.reachable && host.draining).length
+  if (silent + draining === 0) return null
+  const figures = { unresolved_incidents: silent, degraded_components: silent + draining }
+  if (silent === all.length) return { status: 'outage', summary: 'No container host answers.', ...figures }
+  const told = [
+    ...(silent ? [`${silent} of ${all.length} container hosts do not answer.`] : []),
+    ...(draining
+      ? [`${draining} of ${all.length} container hosts are in maintenance and take no new applications.`]
+      : []),
+  ]
+  return { status: silent ? 'degraded' : 'maintenance', summary: told.join(' '), ...figures }
 }

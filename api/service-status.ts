@@ -4,14 +4,31 @@ export interface Check {
   name: string
   /** Services are parts of the platform, dependencies what it stands on. */
   kind: 'services' | 'dependencies'
-  /** Resolves to null when all is well, to a sentence when it works with limits; rejects when it is out. */
-  probe(): Promise<string | null>
+  /** Resolves to null when all is well, to a sentence when it works with limits, or to more than that; rejects when it is out. */
+  probe(): Promise<Found | string | null>
 }
 
-export interface Entry {
-  name: string
-  status: 'operational' | 'degraded' | 'outage'
+/** What a look has found. */
+export interface Found {
+  status: 'operational' | 'degraded' | 'outage' | 'maintenance' | 'unknown'
+  /** Told unless it is operational. */
   summary?: string
+  /** What is out and has not come back. */
+  unresolved_incidents?: number
+  /** What does not work as it should, or takes nothing new. */
+  degraded_components?: number
+  api_latency?: ApiLatency
+}
+
+export interface ApiLatency {
+  recent_ms: number
+  day_mean_ms: number
+  /** Whether it takes far longer now than it did on the mean of a day. */
+  elevated: boolean
+}
+
+export interface Entry extends Found {
+  name: string
 }
 
 export interface StatusReport {
@@ -62,13 +79,17 @@ export function reportOf(
 ): StatusReport {
   const groupOf = (kind: Check['kind']) =>
     Object.fromEntries(entries.filter(({ check }) => check.kind === kind).map(({ check, entry }) => [check.key, entry]))
-  const troubled = entries.filter(({ entry }) => entry.status !== 'operational')
+  const having = (...statuses: Entry['status'][]) =>
+    entries.flatMap(({ entry: { name, status } }) => (statuses.includes(status) ? [name] : []))
+  const told = [
+    ['Trouble with', having('degraded', 'outage')],
+    ['In maintenance', having('maintenance')],
+    ['Nothing is known of', having('unknown')],
+  ].flatMap(([what, names]) => (names!.length > 0 ? [`${what}: ${(names as string[]).join(', ')}.`] : []))
+  const isKnown = entries.some(({ entry }) => entry.status !== 'unknown')
   return {
-    status: troubled.length === 0 ? 'online' : 'degraded',
-    message:
-      troubled.length === 0
-        ? 'All systems operational.'
-        : `Trouble with: ${troubled.map(({ entry }) => entry.name).join(', ')}.`,
+    status: !isKnown ? 'unknown' : told.length === 0 ? 'online' : 'degraded',
+    message: told.length === 0 ? 'All systems operational.' : told.join(' '),
     checked_at: at.toISOString(),
     stale: false,
     services: groupOf('services'),
@@ -82,8 +103,9 @@ async function probe({ name, probe }: Check): Promise<Entry> {
     timer = setTimeout(() => reject(new Error('late')), probeMs)
   })
   try {
-    const summary = await Promise.race([probe(), late])
-    return summary === null ? { name, status: 'operational' } : { name, status: 'degraded', summary }
+    const found = await Promise.race([probe(), late])
+    if (found === null) return { name, status: 'operational' }
+    return typeof found === 'string' ? { name, status: 'degraded', summary: found } : { name, ...found }
   } catch {
     // The cause is for the operators' log, not for the public.
     return { name, status: 'outage', summary: `${name} does not answer.` }

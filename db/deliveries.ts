@@ -91,7 +91,7 @@ export interface DeliveryRow {
   branch: string | null
   commit: string | null
   received_at: Date
-  verdict: 'queued' | 'duplicate' | 'superseded' | 'ignored' | 'refused'
+  verdict: 'queued' | 'superseded' | 'ignored' | 'refused'
   reply_status: number
   reply_text: string
   deployment_id: string | null

@@ -118,7 +118,6 @@ export const managementErrors = {
   CONTAINER_TEMPORARILY_SUSPENDED: [409, 'The application is suspended.'],
   CONTAINER_NOT_FOUND: [409, 'The application has no container.'],
   CONTAINER_INSUFFICIENT_DISK_SPACE: [409, 'The host has too little disk space.'],
-  CONTAINER_NETWORK_CONFLICT: [409, 'The network of the application could not be set up.'],
   ACTION_FAILED: [409, 'The container host could not carry this out.'],
   REPOSITORY_BRANCH_ALREADY_CONFIGURED: [409, 'This branch of the repository is linked to an application already.'],
   ENV_BUSY: [409, 'The variables are being changed by somebody else. Try again.'],

@@ -28,7 +28,8 @@ export const limits = {
   'account.captcha': [{ allow: 10, perSeconds: 60, by: 'user', thenBlockSeconds: 300 }],
   'account.downgrade': [{ allow: 4, perSeconds: 300, by: 'user', thenBlockSeconds: 86_400 }],
   'account.locale': [{ allow: 4, perSeconds: 60, by: 'user', thenBlockSeconds: 300 }],
-  'account.username': [{ allow: 3, perSeconds: 86_400, by: 'user' }],
+  // Counted by the endpoint itself: only a change that is made is spent.
+  'account.username.changes': [{ allow: 3, perSeconds: 86_400, by: 'user' }],
   'apps.create': [{ allow: 1, perSeconds: 3, by: 'user' }],
   'apps.delete': [{ allow: 1, perSeconds: 3, by: 'user' }],
   'apps.status.all': [{ allow: 15, perSeconds: 60, by: 'user' }],

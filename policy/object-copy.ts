@@ -1,5 +1,6 @@
+import { assertOption } from './blob-options.ts'
 import { ApiError } from './errors.ts'
-import { durationSeconds, expiryAfter } from './object-expiry.ts'
+import { durationSeconds, expiryAfter, shortExpirySeconds } from './object-expiry.ts'
 import { keyParts, newRandomPart, type ObjectName, objectKey } from './object-names.ts'
 import { contentTypeOf } from './object-types.ts'
 import { assertType, nameWithType } from './uploaded-file.ts'
@@ -19,6 +20,21 @@ export interface CopyTarget {
   expiresAt: Date | null
   /** Of the extension that the name brings to a source without one; undefined where there is none to bring. */
   contentType?: string
+}
+
+/**
+ * Throws UPGRADE_REQUIRED for what an upload of the plan could not have: an expiry below 7 days that is asked for, and the options that
+ * a copy takes along. A move takes its own along, on any plan, as a step to a lower one takes none away.
+ */
+export function assertMayCopy(
+  { expire }: Pick<Destination, 'expire'>,
+  source: { cache_control: string | null; metadata: Record<string, string> },
+  { planName, move }: { planName: string; move: boolean },
+): void {
+  if (expire && (durationSeconds(expire) ?? 0) < shortExpirySeconds) assertOption(planName, 'short-expiry')
+  if (move) return
+  if (source.cache_control === 'no-cache') assertOption(planName, 'no-cache')
+  if (Object.keys(source.metadata).length > 0) assertOption(planName, 'metadata')
 }
 
 /**

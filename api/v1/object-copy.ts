@@ -4,7 +4,7 @@ import { copyObject, moveObject } from '../../db/object-changes.ts'
 import { findObject } from '../../db/objects.ts'
 import { assertPaid } from '../../policy/blob-options.ts'
 import { ApiError } from '../../policy/errors.ts'
-import { copyTarget } from '../../policy/object-copy.ts'
+import { assertMayCopy, copyTarget } from '../../policy/object-copy.ts'
 import { contentTypeOf } from '../../policy/object-types.ts'
 import { assertWithin } from '../../policy/prefix-limits.ts'
 import { expireField, nameField, prefixField } from '../../policy/upload-fields.ts'
@@ -64,6 +64,7 @@ export const objectsCopy = blobEndpoint({
     ...ownObjectErrors,
     ...idempotencyErrors,
     'PERMISSION_DENIED',
+    'UPGRADE_REQUIRED',
     'INVALID_OBJECT_NAME',
     'INVALID_OBJECT_PREFIX',
     'INVALID_OBJECT_EXPIRE',
@@ -96,6 +97,7 @@ async function copied(
   assertWithin(caller.prefixes, destination.prefix ? `${destination.prefix}/` : '')
   const source = await findObject(db, from)
   if (!source) throw new ApiError('OBJECT_NOT_FOUND')
+  assertMayCopy(destination, source, { planName: caller.planName, move })
   const { name: to, expiresAt, contentType } = copyTarget(from, source.expires_at, destination, new Date())
   // A copy keeps its type (specification 4.7); bytes of which nobody knew one have that of the name they get.
   const isUnknown = source.content_type === contentTypeOf('')

@@ -1,6 +1,8 @@
 import { z } from 'zod'
 import { changeSetting, rotateKey } from '../../db/account-settings.ts'
+import { giveBack } from '../../db/limits.ts'
 import { ApiError } from '../../policy/errors.ts'
+import { limits, ownCounters } from '../../policy/limits.ts'
 import { choosableLocales } from '../../policy/locales.ts'
 import { username } from '../../policy/usernames.ts'
 import { endpoint } from '../endpoint.ts'
@@ -46,11 +48,16 @@ export const accountUsername = endpoint({
   body: z.object({ username: z.string({ error: 'INVALID_USERNAME' }) }),
   response: z.object({ username: change }),
   errors: ['INVALID_USERNAME', 'SAME_USERNAME'],
-  async handle({ caller, body }, { db }) {
+  async handle({ caller, body }, { db, limiter, config: { rateLimitScale: scale } }) {
     const name = username(body.username)
     if (name === null) throw new ApiError('INVALID_USERNAME')
+    const counted = 'account.username.changes'
+    const changes = ownCounters(counted, limits[counted], { user: caller.user, scale })
+    // Counted first, and given back: changes at the same time get no further.
+    await limiter.admit(changes)
     const old = await changeSetting(db, caller.user.id, 'name', name)
-    if (old === null) throw new ApiError('SAME_USERNAME')
-    return { username: { old, new: name } }
+    if (old !== null) return { username: { old, new: name } }
+    await giveBack(db, changes)
+    throw new ApiError('SAME_USERNAME')
   },
 })

@@ -83,7 +83,7 @@ export const appsDeliveries = endpoint({
       branch: text.nullable(),
       commit: text.nullable(),
       received_at: isoTime,
-      verdict: z.enum(['queued', 'duplicate', 'superseded', 'ignored', 'refused']),
+      verdict: z.enum(['queued', 'superseded', 'ignored', 'refused']),
       reply: z.object({ status: z.int(), text }),
       deployment_id: text.nullable(),
       superseded_by: text.nullable(),

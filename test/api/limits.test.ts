@@ -33,6 +33,7 @@ interface Subject {
 }
 
 let addresses = 0
+let names = 0
 const newAddress = (): string => `198.51.${addresses >> 8}.${addresses++ & 255}`
 const newUser = (): Promise<TestUser> => api().makeUser({ plan })
 const newSubject = async (): Promise<Subject> => {
@@ -46,6 +47,8 @@ type Ask = (process: TestApi, subject: Subject) => Promise<Answer>
 const within: Record<string, Ask> = {
   'apps.files.write.config': (process, subject) =>
     asking('apps.files.write', '{"path":"berth.app","content":""}')(process, subject),
+  'account.username.changes': (process, subject) =>
+    asking('account.username', JSON.stringify({ username: `Ana ${++names}` }))(process, subject),
   async 'users.snapshots.misses'(process, subject) {
     process.parts.accountSnapshots = new Remembered(0)
     return asking('users.snapshots')(process, subject)

@@ -1,5 +1,11 @@
 import test from 'ava'
+import { healthChecks, Latency } from '../../api/health.ts'
 import { type Check, ServiceStatus } from '../../api/service-status.ts'
+import { leaveHost, setDraining } from '../../db/hosts.ts'
+import { testDatabase } from '../kit/database.ts'
+import { rows } from '../kit/rows.ts'
+
+const database = testDatabase()
 
 const check = (key: string, probe: Check['probe'], kind: Check['kind'] = 'services'): Check => ({
   key,
@@ -26,6 +32,45 @@ test('all well, limited, out and silent', async t => {
   })
   t.is(report.dependencies?.c?.status, 'outage')
   t.false(JSON.stringify(report).includes('password'))
+})
+
+test('hosts that drain are in maintenance, silent ones are out, of none nothing is known; with the figures of each', async t => {
+  const { db } = await database
+  const rest = { store: { head: async () => null } as never, pingEdge: async () => {}, pingWorkflows: async () => {} }
+  const look = async () => {
+    const report = await new ServiceStatus(healthChecks({ db, ...rest })).current()
+    const { applications } = report.services!
+    const { status, unresolved_incidents, degraded_components } = applications!
+    return [report.status, status, unresolved_incidents, degraded_components]
+  }
+  t.deepEqual(await look(), ['degraded', 'unknown', undefined, undefined])
+  for (const id of ['h1', 'h2']) await rows(db).host(id)
+  await db('hosts').update({ last_seen_at: '2100-01-01' })
+  t.deepEqual(await look(), ['online', 'operational', undefined, undefined])
+  await setDraining(db, 'h1', true)
+  t.deepEqual(await look(), ['degraded', 'maintenance', 0, 1])
+  await leaveHost(db, 'h2')
+  t.deepEqual(await look(), ['degraded', 'degraded', 1, 2])
+  await leaveHost(db, 'h1')
+  t.deepEqual(await look(), ['degraded', 'outage', 2, 2])
+})
+
+test('where nothing is known the report says so; what is in maintenance is told apart from trouble', async t => {
+  t.is((await new ServiceStatus([]).current()).status, 'unknown')
+  const report = await new ServiceStatus([
+    check('a', async () => ({ status: 'maintenance', summary: 'later' })),
+    check('b', async () => ({ status: 'unknown' })),
+    check('c', async () => 'slow'),
+  ]).current()
+  t.is(report.message, 'Trouble with: c. In maintenance: a. Nothing is known of: b.')
+})
+
+test('how long the API takes is compared with the mean of a day', t => {
+  const latency = new Latency()
+  for (let hour = 0; hour < 10; hour++) latency.add(100, hour * 3_600_000)
+  t.deepEqual(latency.add(240, 36_000_001), { recent_ms: 240, day_mean_ms: 113, elevated: false })
+  t.deepEqual(latency.add(1460, 36_000_002), { recent_ms: 1460, day_mean_ms: 225, elevated: true })
+  t.deepEqual(latency.add(10, 200_000_000), { recent_ms: 10, day_mean_ms: 10, elevated: false }, 'a day later')
 })
 
 test('who asks again within 5 minutes is told what is known; askers at once share one look', async t => {

@@ -57,6 +57,29 @@ test('a copy keeps type, headers, metadata and content, refers to the same bytes
   )
 })
 
+test('a copy asks for the plan that an upload of it would ask for; a move for what is new about it', async t => {
+  const ana = await api().makeUser()
+  const source = async (query: Record<string, string>) => (await sent(api(), ana, query)).id
+  const plain = await source({ name: 'plain' })
+  const [tagged, fresh] = [
+    await source({ name: 'tagged', metadata: '{"by":"ana"}' }),
+    await source({ name: 'fresh', cache_control: 'no-cache' }),
+  ]
+  await api().db('users').where({ id: ana.id }).update({ plan: 'hobby-1' })
+  const { key } = await api().makeKey(ana, {}) // what is remembered of the first one has the old plan
+  const hobby = { ...ana, key }
+  const cases: [object, string | undefined][] = [
+    [{ source: plain, destination: { name: 'a', expire: '6d' } }, 'UPGRADE_REQUIRED'],
+    [{ source: plain, destination: { name: 'a', expire: '167h' }, move: true }, 'UPGRADE_REQUIRED'],
+    [{ source: plain, destination: { name: 'a', expire: '7d' } }, undefined],
+    [{ source: tagged, destination: { name: 'b' } }, 'UPGRADE_REQUIRED'],
+    [{ source: fresh, destination: { name: 'c' } }, 'UPGRADE_REQUIRED'],
+    [{ source: tagged, destination: { name: 'b' }, move: true }, undefined],
+    [{ source: fresh, destination: { name: 'c' }, move: true }, undefined],
+  ]
+  for (const [body, code] of cases) t.is((await copy(hobby, body)).body.code, code, JSON.stringify(body))
+})
+
 test('a move takes the name along and counts nothing', async t => {
   const ana = await api().makeUser()
   const { id } = await sent(api(), ana, { name: 'a' })
@@ -84,7 +107,7 @@ test('a private copy always has a random part, others when they ask', async t =>
 })
 
 test('an expiry stays, changes or goes', async t => {
-  const ana = await api().makeUser({ plan: 'hobby-1' })
+  const ana = await api().makeUser()
   const { id, expires_at } = await sent(api(), ana, { name: 'a', expire: '30' })
   const to = (destination: object) => copied(ana, { source: id, destination })
   const same = await to({ name: 'b' })
