@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import type { ObjectRow } from '../../db/objects.ts'
-import { fileName } from '../../policy/object-headers.ts'
+import { fileName, someOfFileName } from '../../policy/object-headers.ts'
 import { linkToken } from '../../policy/object-links.ts'
-import { dispositionField, toggle } from '../../policy/upload-fields.ts'
-import { isoTime } from '../fields.ts'
+import { dispositionField } from '../../policy/upload-fields.ts'
+import { flagUnlessSaid, isoTime } from '../fields.ts'
 import { objectField, ownObject, ownObjectErrors } from '../own-object.ts'
 import type { Parts } from '../parts.ts'
 import { send, streamed } from '../respond.ts'
@@ -11,6 +11,7 @@ import { placeView } from '../views/object.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 
 const code = 'INVALID_DOWNLOAD_EXPIRES'
+const usualSeconds = 3600
 
 /** Seconds that a link lives. */
 const expires = z
@@ -18,17 +19,14 @@ const expires = z
   .regex(/^\d{1,6}$/, code)
   .transform(Number)
   .refine(seconds => seconds >= 60 && seconds <= 86_400, code)
-  .meta({ openapi: { type: 'integer', minimum: 60, maximum: 86_400, default: 3600 } })
+  .meta({ openapi: { type: 'integer', minimum: 60, maximum: 86_400, default: usualSeconds } })
 
-const filename = z
-  .string({ error: 'INVALID_FILENAME' })
-  .transform(fileName)
-  .refine(name => name !== '', 'INVALID_FILENAME')
+const filename = z.string({ error: 'INVALID_FILENAME' }).regex(someOfFileName, 'INVALID_FILENAME').transform(fileName)
 
 const query = z.object({
   object: objectField,
   expires: expires.optional(),
-  redirect: toggle('INVALID_PARAMETERS'),
+  redirect: flagUnlessSaid(true),
   disposition: dispositionField.optional(),
   filename: filename.optional(),
 })
@@ -44,6 +42,7 @@ export const objectsDownload = blobEndpoint({
   summary: 'Get an address to download an object from',
   auth: { scope: 'blob:read' },
   query,
+  redirects: 'The address itself, unless `redirect=false`.',
   response: z.object({
     url: z.string(),
     expires_at: isoTime.nullable(),
@@ -55,7 +54,7 @@ export const objectsDownload = blobEndpoint({
   async handle({ caller, query, exchange }, parts) {
     const object = await ownObject(parts.db, query.object, caller)
     const { url, expiresAt } = addressOf(object, query, parts)
-    if (query.redirect !== false) {
+    if (query.redirect) {
       const headers = { Location: url, 'Cache-Control': 'no-store' }
       send(exchange.response, { status: 302, headers }, exchange.requestId)
       return streamed
@@ -72,7 +71,7 @@ export const objectsDownload = blobEndpoint({
 
 type Asked = z.output<typeof query>
 
-function addressOf(object: ObjectRow, { expires = 3600, disposition, filename }: Asked, { config }: Parts) {
+function addressOf(object: ObjectRow, { expires = usualSeconds, disposition, filename }: Asked, { config }: Parts) {
   const { id, url } = placeView(object, config.urls.public)
   if (url && !disposition && !filename) return { url, expiresAt: null }
   const wanted = Math.floor(Date.now() / 1000) + expires

@@ -1,11 +1,11 @@
 import { z } from 'zod'
 import { transaction } from '../../db/database.ts'
 import { removeObjects } from '../../db/object-removal.ts'
-import { ApiError, type ErrorCode } from '../../policy/errors.ts'
+import { ApiError } from '../../policy/errors.ts'
 import { objectId } from '../../policy/object-names.ts'
 import type { Caller } from '../authenticate.ts'
 import { isoTime } from '../fields.ts'
-import { countObjects, namedIds, namedObjects, namedObjectsErrors } from '../named-objects.ts'
+import { countObjects, namedForms, namedIds, namedObjects, namedObjectsErrors } from '../named-objects.ts'
 import { objectField, ownName, ownObject, ownObjectErrors } from '../own-object.ts'
 import type { Parts } from '../parts.ts'
 import { failingAs } from '../unexpected.ts'
@@ -48,7 +48,7 @@ const mostDeleted = 100
 const deletion = z.object({
   deleted: z.array(text),
   not_found: z.array(text),
-  failed: z.array(z.object({ id: text, code: text })),
+  failed: z.array(z.object({ id: text, code: z.enum(['INVALID_OBJECT', 'PREFIX_NOT_ALLOWED']) })),
 })
 type Deletion = z.input<typeof deletion>
 
@@ -59,7 +59,7 @@ export const objectsDelete = blobEndpoint({
   path: '/v1/objects',
   summary: 'Delete objects',
   auth: { scope: 'blob:write' },
-  body: z.object(namedObjects),
+  body: z.object(namedObjects).meta({ choices: [namedForms(mostDeleted)] }),
   response: deletion.optional(),
   errors: [...namedObjectsErrors, ...ownObjectErrors, 'DELETE_FAILED'],
   async handle({ caller, body, exchange }, parts) {
@@ -69,7 +69,7 @@ export const objectsDelete = blobEndpoint({
     if (ids.length > 1) return told
     exchange.resource = ids[0]
     const code = told.failed[0]?.code ?? (told.deleted.length === 0 ? 'OBJECT_NOT_FOUND' : undefined)
-    if (code) throw new ApiError(code as ErrorCode)
+    if (code) throw new ApiError(code)
     return undefined
   },
 })
@@ -80,7 +80,8 @@ async function removed(ids: readonly string[], caller: Caller, { db }: Parts): P
     try {
       return [ownName(id, caller)]
     } catch (refusal) {
-      failed.push({ id, code: (refusal as ApiError).code })
+      // `ownName` throws nothing else.
+      failed.push({ id, code: (refusal as ApiError).code as Deletion['failed'][number]['code'] })
       return []
     }
   })

@@ -6,6 +6,7 @@ import { shareIdPattern } from '../../policy/ids.ts'
 import { deriveKey } from '../../policy/keys.ts'
 import { assertWithin, isWithin } from '../../policy/prefix-limits.ts'
 import { signatureOf } from '../../policy/signed-text.ts'
+import { characters } from '../../policy/stated-bounds.ts'
 import { isoTime, optional, usually } from '../fields.ts'
 import { idempotencyErrors, inOneTransaction } from '../idempotent.ts'
 import { objectField, ownObject, ownObjectErrors } from '../own-object.ts'
@@ -31,7 +32,7 @@ export const sharesCreate = blobEndpoint({
     object: objectField,
     expires_in: usually(86_400, whole('INVALID_EXPIRES_IN', 60, 2_592_000)),
     max_downloads: optional(whole('INVALID_MAX_DOWNLOADS', 1, 10_000)),
-    password: optional(z.string({ error: 'INVALID_PASSWORD' }).min(8, 'INVALID_PASSWORD').max(128, 'INVALID_PASSWORD')),
+    password: optional(characters({ least: 8, most: 128 }, 'INVALID_PASSWORD')),
   }),
   success: 201,
   response: z.object({ ...link, max_downloads: z.int().nullable(), object_is_public: z.boolean() }),

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { appFile, appFolder } from '../../policy/app-paths.ts'
+import { appFile, commitPath } from '../../policy/app-paths.ts'
 import { queueCommit, type StoreAnswer } from '../commits.ts'
 import { endpoint } from '../endpoint.ts'
 import { idempotencyErrors, idempotencyKeyOf, idempotent, keyedBy } from '../idempotent.ts'
@@ -13,13 +13,9 @@ export const appsCommit = endpoint({
   path: '/v2/apps/{appId}/commit',
   summary: 'Deploy files into an application',
   auth: { scope: 'apps:deploy', permission: 'commit' },
+  operation: true,
   upload: oneFile,
-  query: z.object({
-    path: z
-      .string({ error: 'INVALID_PATH' })
-      .refine(path => appFolder(path) !== null, 'INVALID_PATH')
-      .optional(),
-  }),
+  query: z.object({ path: commitPath.default('').meta({ default: '' }) }),
   errors: [
     ...uploadErrors,
     ...configurationErrors,
@@ -33,7 +29,7 @@ export const appsCommit = endpoint({
   ],
   async handle({ app, caller, query, exchange }, parts) {
     const key = idempotencyKeyOf(exchange)
-    const folder = appFolder(query.path ?? '') ?? ''
+    const { path: folder } = query
     const accepts = (name: string) => isArchive(name) || appFile(folder, name) !== null
     const upload = await receiveFile(exchange, parts, { accepts, unstored: 'STORAGE_UPLOAD_FAILED' })
     try {

@@ -7,9 +7,7 @@ const refusals = [
   'CONTAINER_ALREADY_STARTED',
   'CONTAINER_ALREADY_STOPPED',
   'CONTAINER_TEMPORARILY_SUSPENDED',
-  'CONTAINER_NOT_FOUND',
   'CONTAINER_INSUFFICIENT_DISK_SPACE',
-  'CONTAINER_NETWORK_CONFLICT',
   'ACTION_FAILED',
 ] as const satisfies readonly ErrorCode[]
 
@@ -20,6 +18,7 @@ const power = (kind: 'start' | 'stop' | 'restart', summary: string) =>
     path: `/v2/apps/{appId}/${kind}`,
     summary,
     auth: { scope: 'apps:control', permission: 'control' },
+    operation: true,
     errors: refusals,
     terse: refusals,
     async handle(call, parts) {

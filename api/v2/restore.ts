@@ -17,8 +17,12 @@ export const appsRestore = endpoint({
   path: '/v2/apps/{appId}/snapshots/restore',
   summary: 'Restore files and configuration of an application from a snapshot; its variables stay as they are',
   auth: { scope: 'snapshots:write', permission: 'snapshots' },
+  operation: true,
   body: z.object({
-    snapshotId: z.string({ error: orMissing('INVALID_SNAPSHOT_ID') }),
+    snapshotId: z
+      .string({ error: orMissing('INVALID_SNAPSHOT_ID') })
+      .regex(/^[a-z0-9_]{1,128}$/, 'INVALID_SNAPSHOT_ID')
+      .describe('The name of a snapshot of this application.'),
     versionId: z
       .string({ error: orMissing('INVALID_VERSION_ID') })
       .regex(/^[A-Za-z0-9+/=_.-]{24,96}$/, 'INVALID_VERSION_ID'),
@@ -36,7 +40,7 @@ export const appsRestore = endpoint({
   ],
   async handle({ app, caller, body, exchange }, parts) {
     const { snapshotId: name, versionId: version } = body
-    if (!name.startsWith(`${app.id}_`) || !/^[a-z0-9_]{1,128}$/.test(name)) throw new ApiError('INVALID_SNAPSHOT_ID')
+    if (!name.startsWith(`${app.id}_`)) throw new ApiError('INVALID_SNAPSHOT_ID')
     await assertReachable(app.host_id, parts)
     const wish = { appId: app.id, actor: caller.user.id, name, version, accepting: true }
     const { operationId } = await accept(parts, async trx => ({ operationId: (await queueRestore(trx, wish)).id }))

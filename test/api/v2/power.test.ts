@@ -75,10 +75,10 @@ test.serial('two who wait for one lane each get their own outcome', async t => {
   const [one, two] = [await api().makeApp(ana), await api().makeApp(ana)]
   api().lanes.outcome = async ({ target_id }) => {
     await new Promise(resolve => setTimeout(resolve, target_id === one.id ? 200 : 20))
-    return target_id === one.id ? { state: 'error', code: 'CONTAINER_NOT_FOUND' } : { state: 'success' }
+    return target_id === one.id ? { state: 'error', code: 'CONTAINER_INSUFFICIENT_DISK_SPACE' } : { state: 'success' }
   }
   const [first, second] = await Promise.all([one, two].map(app => api().as(ana).post(`/v2/apps/${app.id}/restart`)))
-  t.is(first?.body.code, 'CONTAINER_NOT_FOUND')
+  t.is(first?.body.code, 'CONTAINER_INSUFFICIENT_DISK_SPACE')
   t.is(second?.status, 200)
 })
 
