@@ -53,8 +53,12 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   success?: 201
   /** False: `handle` gives the whole reply, which has no envelope. */
   envelope?: false
-  /** The answer is a stream of events, which `handle` writes itself; this names them. */
-  stream?: string
+  /** The answer is a stream of events, or may be one where there is an envelope too; `handle` writes it itself. `events` names them. */
+  stream?: { events: string; resumes?: true }
+  /** What a 302 leads to, where that is an answer; `handle` writes it itself. */
+  redirects?: string
+  /** True: it begins an operation, whose id its answers carry as X-Operation-Id. */
+  operation?: true
   /** True: no budget counts it and no country is blocked (contract 1); programs of a provider call it, with a measure of its own. */
   uncounted?: true
   /** True: its own limits count it, the budgets of account and address do not (contract 1). */

@@ -9,6 +9,15 @@ export interface StreamEvent {
   id?: string
 }
 
+/** How the API document tells of it, where a stream can be gone on with. */
+export const lastEventIdHeader = {
+  name: 'Last-Event-ID',
+  in: 'header',
+  required: false,
+  description: 'Of a stream: the id of the last event that was seen; later ones follow.',
+  schema: { type: 'string', pattern: '^[0-9]{1,10}$' },
+}
+
 /** One event as it stands on the wire. A text of several lines arrives as it was, with its line ends as `\n`. */
 export function frameOf({ event, data, id }: StreamEvent): string {
   const lines = data.split(/\r\n|\r|\n/).map(line => `data: ${line}\n`)

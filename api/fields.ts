@@ -1,12 +1,15 @@
 import { z } from 'zod'
 import { resourceIdPattern, userIdPattern, workspaceIdPattern } from '../policy/ids.ts'
 
-/** A boolean in a query string. */
-export const flag = z
-  .enum(['true', 'false', '1', '0'])
-  .optional()
-  .transform(text => text === 'true' || text === '1')
-  .meta({ openapi: { type: 'boolean' } })
+/** A boolean in a query string, with what holds when it is left out. */
+export const flagUnlessSaid = (usual: boolean) =>
+  z
+    .enum(['true', 'false', '1', '0'])
+    .optional()
+    .transform(text => (text === undefined ? usual : text === 'true' || text === '1'))
+    .meta({ openapi: { type: 'boolean', default: usual } })
+
+export const flag = flagUnlessSaid(false)
 
 /** How many entries a page takes, 1 to 100. */
 export const pageLimit = (usual: number, most = 100) =>

@@ -11,6 +11,16 @@ export const namedObjects = {
   objects: optional(z.union([z.string(), z.array(z.string())], { error: 'INVALID_OBJECT' })),
 }
 
+/** How a body names them, as the API document tells it. What is wrong with one of several is said of that one. */
+export function namedForms(most: number): object[] {
+  const id = { type: 'string' }
+  const several = { anyOf: [id, { type: 'array', items: id, minItems: 1, maxItems: most }] }
+  return [
+    { properties: { object: id, objects: { type: 'null' } }, required: ['object'] },
+    { properties: { objects: several }, required: ['objects'] },
+  ]
+}
+
 interface Named {
   object?: string
   objects?: string | string[]

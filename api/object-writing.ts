@@ -2,7 +2,7 @@ import { transaction } from '../db/database.ts'
 import { putObject } from '../db/object-puts.ts'
 import { findObject, type NewObject, type Stored, storeObject } from '../db/objects.ts'
 import { ApiError } from '../policy/errors.ts'
-import { keyParts, objectId } from '../policy/object-names.ts'
+import { keyParts, objectId, unavailableStorage } from '../policy/object-names.ts'
 import { requestCaps } from '../policy/request-caps.ts'
 import type { UploadFields } from '../policy/upload-fields.ts'
 import type { UploadTerms } from '../policy/upload-terms.ts'
@@ -74,7 +74,7 @@ async function arriving(
       file = uploadedFile(terms, caller.user.id, { fileName, type })
       return true
     },
-    unstored: 'UPLOAD_FAILED',
+    unstored: unavailableStorage(terms.bucket),
     maxBytes: Math.min(terms.maxBytes, requestCaps.fileBytes),
     smallBesideRow: true,
   })

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto'
-import { z } from 'zod'
-import { catalogued, codeOn, type ErrorCode, type Wire } from '../policy/errors.ts'
-import { commonErrors, type Endpoint, endpoint } from './endpoint.ts'
+import type { Wire } from '../policy/errors.ts'
+import type { ScopeAuth } from './access.ts'
+import { type Endpoint, endpoint } from './endpoint.ts'
+import { lastEventIdHeader } from './event-stream.ts'
 import { pathParameters } from './fields.ts'
 import { idempotencyHeader } from './idempotent.ts'
-
-type Json = Record<string, unknown>
+import { answerHeaders, responsesOf } from './openapi-answers.ts'
+import { type Json, schemaOf } from './openapi-schemas.ts'
 
 /** Of which API a document is. */
 interface Described {
@@ -16,19 +17,22 @@ interface Described {
 }
 
 /** What a client has to know beyond the list of codes. */
-const unavailable =
-  'DATABASE_UNAVAILABLE: nothing was done and nothing will be, unless the message says that this is not known.'
+const general = [
+  'DATABASE_UNAVAILABLE: nothing was done and nothing will be, unless the message says that this is not known.',
+  'Texts hold neither NUL nor lone surrogates. x-maxBytes counts bytes of UTF-8, of an object those of its names and texts;',
+  'x-maxNameBytes those of each name in a path.',
+].join(' ')
 
 const managementApi: Described = {
   path: '/v2/openapi.json',
   version: '10.3.3',
-  description: `Applications from a zip: create, control, watch. ${unavailable}`,
+  description: `Applications from a zip: create, control, watch. ${general}`,
 }
 
 export const blobApi: Described = {
   path: '/v1/openapi.json',
   version: '1.0.0',
-  description: `Files: store, list, change, share. ${unavailable}`,
+  description: `Files: store, list, change, share. ${general}`,
   wire: 'blob',
 }
 
@@ -69,6 +73,7 @@ export function openApiDocument(
     servers: [{ url: baseUrl }],
     paths,
     components: {
+      headers: answerHeaders,
       securitySchemes: {
         apiKey: {
           type: 'apiKey',
@@ -83,17 +88,21 @@ export function openApiDocument(
 }
 
 function operation(endpoint: Endpoint): Json {
-  const scope = typeof endpoint.auth === 'object' ? endpoint.auth.scope : null
   return {
     operationId: endpoint.name,
     summary: endpoint.summary,
     tags: [endpoint.name.split('.')[0]],
     security: [{ apiKey: [] }],
-    'x-scope': scope ?? 'full access',
+    'x-scope': scopeOf(endpoint),
     parameters: [...pathParametersOf(endpoint.path), ...queryParametersOf(endpoint), ...headersOf(endpoint)],
     requestBody: requestBody(endpoint),
-    responses: { [endpoint.success ?? 200]: success(endpoint), ...refusals(endpoint) },
+    responses: responsesOf(endpoint),
   }
+}
+
+function scopeOf({ auth }: Endpoint): string {
+  const { scope, orScope } = auth as ScopeAuth
+  return orScope ? `${scope} or ${orScope}` : (scope ?? 'full access')
 }
 
 function pathParametersOf(path: string): Json[] {
@@ -119,64 +128,13 @@ function queryParametersOf({ query }: Endpoint): Json[] {
   }))
 }
 
-function headersOf({ errors }: Endpoint): Json[] {
-  return errors?.includes('IDEMPOTENCY_KEY_REUSED') ? [idempotencyHeader] : []
+function headersOf({ errors, stream }: Endpoint): Json[] {
+  const keyed = errors?.includes('IDEMPOTENCY_KEY_REUSED') ? [idempotencyHeader] : []
+  return stream?.resumes ? [...keyed, lastEventIdHeader] : keyed
 }
 
 function requestBody({ body, upload }: Endpoint): Json | undefined {
   if (upload) return { required: true, content: { [upload.mediaType]: { schema: schemaOf(upload.parts, 'input') } } }
   if (body) return { required: true, content: { 'application/json': { schema: schemaOf(body, 'input') } } }
   return undefined
-}
-
-function success({ response, stream, codeBeside }: Endpoint): Json {
-  if (stream) return { description: stream, content: { 'text/event-stream': { schema: { type: 'string' } } } }
-  const properties: Json = { status: { const: 'success' } }
-  if (codeBeside) properties.code = { type: 'string' }
-  if (response) properties.response = schemaOf(response, 'output')
-  const required = response?.safeParse(undefined).success ? ['status'] : Object.keys(properties)
-  return { description: 'Success', content: jsonOf({ type: 'object', properties, required }) }
-}
-
-/** One answer per status, with every code of that status: two codes of one status must not overwrite each other. */
-function refusals(endpoint: Endpoint): Json {
-  const own = (endpoint.errors ?? []).map(code => codeOn(endpoint.wire ?? 'management', code))
-  const codes = new Set<ErrorCode>([...commonErrors(endpoint), ...own])
-  const byStatus: Record<string, ErrorCode[]> = {}
-  for (const code of [...codes].sort()) {
-    const status = endpoint.statuses?.[code] ?? catalogued(code, endpoint.wire)[0]
-    byStatus[status] = [...(byStatus[status] ?? []), code]
-  }
-  return Object.fromEntries(
-    Object.entries(byStatus).map(([status, group]) => [
-      status,
-      {
-        description: group.map(code => `${code}: ${catalogued(code, endpoint.wire)[1]}`).join(' '),
-        content: jsonOf(refusalSchema(group)),
-      },
-    ]),
-  )
-}
-
-const refusalSchema = (codes: ErrorCode[]): Json => ({
-  type: 'object',
-  properties: { status: { const: 'error' }, code: { enum: codes }, message: { type: 'string' } },
-  required: ['status', 'code'],
-})
-
-const jsonOf = (schema: Json): Json => ({ 'application/json': { schema } })
-
-/** JSON Schema of a zod schema. A field that says `openapi` in its meta is shown as that; no meta leaks as a keyword. */
-function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
-  const { $schema: _, ...json } = z.toJSONSchema(schema, {
-    io,
-    unrepresentable: 'any',
-    override({ jsonSchema }) {
-      const shown = (jsonSchema as Json).openapi
-      if (!shown) return
-      for (const key of Object.keys(jsonSchema)) delete (jsonSchema as Json)[key]
-      Object.assign(jsonSchema, shown)
-    },
-  })
-  return json
 }

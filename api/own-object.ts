@@ -2,12 +2,16 @@ import { z } from 'zod'
 import type { Db } from '../db/database.ts'
 import { findObject, type ObjectRow } from '../db/objects.ts'
 import { ApiError } from '../policy/errors.ts'
-import { type ObjectName, objectName } from '../policy/object-names.ts'
+import { idForm, keyBytes, type ObjectName, objectName } from '../policy/object-names.ts'
 import { assertWithin } from '../policy/prefix-limits.ts'
 import type { Caller } from './authenticate.ts'
 
 /** The id of an object, in a query or body. */
-export const objectField = z.string({ error: 'INVALID_OBJECT' })
+export const objectField = z
+  .string({ error: 'INVALID_OBJECT' })
+  .regex(idForm, 'INVALID_OBJECT')
+  .refine(id => objectName(id) !== undefined, 'INVALID_OBJECT')
+  .meta({ description: `What follows the account takes at most ${keyBytes} bytes.`, 'x-maxBytes': keyBytes })
 
 /** Codes that `ownObject` throws. */
 export const ownObjectErrors = ['INVALID_OBJECT', 'OBJECT_NOT_FOUND', 'PREFIX_NOT_ALLOWED'] as const

@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import { findUpload, type UploadRow } from '../db/uploads.ts'
-import { chunkedSecret, readChunkedToken } from '../policy/chunked-tokens.ts'
+import { chunkedSecret, chunkedTokenForm, readChunkedToken } from '../policy/chunked-tokens.ts'
 import { ApiError } from '../policy/errors.ts'
 import { assertWithin } from '../policy/prefix-limits.ts'
 import type { Caller } from './authenticate.ts'
 import type { Parts } from './parts.ts'
 
 /** What Init handed out, in a query or body. */
-export const uploadField = z.string({ error: 'INVALID_UPLOAD_TOKEN' })
+export const uploadField = z.string({ error: 'INVALID_UPLOAD_TOKEN' }).regex(chunkedTokenForm, 'INVALID_UPLOAD_TOKEN')
 
 /** Codes that `ownUpload` throws. */
 export const ownUploadErrors = ['INVALID_UPLOAD_TOKEN', 'UPLOAD_NOT_FOUND', 'PREFIX_NOT_ALLOWED'] as const

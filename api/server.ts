@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { networkOf, plainAddress } from './address.ts'
@@ -23,6 +24,8 @@ export function hardenedServer(serving: RequestListener, limits: ServerLimits): 
       requestTimeout: 0,
       keepAliveTimeout: 75_000,
       maxHeaderSize: 16 * 1024,
+      // What Node itself answers has no id.
+      requireHostHeader: false,
     },
     listener,
   )
@@ -42,7 +45,7 @@ export function hardenedServer(serving: RequestListener, limits: ServerLimits): 
 
 function malformed(status: string): string {
   const body = '{"status":"error","code":"INVALID_INPUT","message":"The request is not well-formed HTTP."}'
-  return `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`
+  return `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\nX-Request-Id: ${randomUUID()}\r\nConnection: close\r\n\r\n${body}`
 }
 
 function capPerAddress(server: Server, limits: ServerLimits): void {
@@ -64,6 +67,8 @@ function cappedPerConnection(listener: RequestListener): RequestListener {
   const waiting = new WeakMap<Socket, number>()
   return (request, response) => {
     const { socket } = request
+    if (request.headers.host === undefined && request.httpVersion === '1.1')
+      return void socket.end(malformed('400 Bad Request'))
     const now = (waiting.get(socket) ?? 0) + 1
     if (now > mostWaiting) return void socket.destroy()
     waiting.set(socket, now)

@@ -48,6 +48,9 @@ export interface Reception {
   accepts(name: string, mediaType: string): boolean
   /** What is said when the object store could not keep the file. */
   unstored: ErrorCode
+  /** What is said of a form without a file, and of one that ends before its last boundary; INVALID_FILE when left out. */
+  empty?: ErrorCode
+  cut?: ErrorCode
   /** Of the file; 100 MB when left out. */
   maxBytes?: number
   /** True: a small file is for the database, and goes into no store. */
@@ -85,13 +88,17 @@ export async function receiveFile(exchange: Exchange, parts: Parts, reception: R
         upload = storeUpload(file, name, parts, reception, cancel)
         upload.catch(reject)
       })
-      form.on('error', () => fail(request.complete ? 'INVALID_FILE' : 'UPLOAD_ABORTED'))
+      form.on('error', error => {
+        const { cut = 'INVALID_FILE' } = reception
+        fail(!request.complete ? 'UPLOAD_ABORTED' : isCut(error) ? cut : 'INVALID_FILE')
+      })
       form.on('finish', resolve)
       request.on('close', lost).on('error', lost)
       stopWatch = keepPace(request, () => fail('UPLOAD_ABORTED'))
       request.pipe(form)
     })
-    if (!upload) throw new ApiError('INVALID_FILE', 'The form has no part named "file" with a file name.')
+    if (!upload)
+      throw new ApiError(reception.empty ?? 'INVALID_FILE', 'The form has no part named "file" with a file name.')
     return await upload
   } catch (error) {
     request.unpipe(form)
@@ -104,6 +111,9 @@ export async function receiveFile(exchange: Exchange, parts: Parts, reception: R
     stopWatch()
   }
 }
+
+/** Of the parser's errors: all bytes of the body came, and no last boundary. */
+const isCut = (error: unknown): boolean => /unexpected end/i.test((error as Error).message)
 
 /** Removes an upload that nothing refers to. What fails here is swept later. */
 export async function discard(

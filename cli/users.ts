@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { z } from 'zod'
+import { changeSetting } from '../db/account-settings.ts'
 import {
   createKey,
   createSession,
@@ -12,6 +13,8 @@ import {
   type UserRow,
 } from '../db/accounts.ts'
 import { type Db, sqlState, transaction } from '../db/database.ts'
+import { isLocale } from '../policy/locales.ts'
+import { mailLocales } from '../policy/mail/template.ts'
 import { username } from '../policy/usernames.ts'
 import { plansOf } from '../workers/plans.ts'
 import { withInstallation } from './database.ts'
@@ -24,8 +27,11 @@ interface CreateOptions {
   email: string
   name: string
   plan: string
+  locale?: string
   json?: boolean
 }
+
+const localeList = mailLocales.join(', ')
 
 export function usersCommand(program: Command): void {
   const users = program.command('users').description('accounts')
@@ -35,6 +41,7 @@ export function usersCommand(program: Command): void {
     .requiredOption('--email <address>')
     .requiredOption('--name <name>')
     .requiredOption('--plan <plan>', 'as berth plans lists them')
+    .option('--locale <locale>', `${localeList}; that of the first sign-in when left out`)
     .option('--json', 'as one JSON object')
     .action(async ({ json, ...input }: CreateOptions) => {
       const made = await withInstallation((installation, db) => createAccount(installation, db, input))
@@ -65,6 +72,18 @@ export function usersCommand(program: Command): void {
       })
       console.log(`${who} has the plan ${plan}${end ? ` until ${end.toISOString()}` : ''}.`)
     })
+  users
+    .command('set-locale')
+    .description('change the language of an account and its mail')
+    .argument('<user>', 'id or e-mail address')
+    .argument('<locale>', localeList)
+    .action(async (who: string, locale: string) => {
+      const chosen = localeOf(locale)
+      await withInstallation((_, db) =>
+        actOn(db, who, 'users.set-locale', (trx, id) => changeSetting(trx, id, 'locale', chosen)),
+      )
+      console.log(`${who} has the language ${chosen}.`)
+    })
   for (const [verb, blocked, words] of [
     ['block', true, 'refuse every credential of an account'],
     ['unblock', false, 'let a blocked account in again'],
@@ -80,15 +99,26 @@ export function usersCommand(program: Command): void {
   }
 }
 
-async function createAccount(installation: Installation, db: Db, { email, name, plan }: Omit<CreateOptions, 'json'>) {
+/** Throws an Error for a language that mail is not written in. */
+function localeOf(text: string): string {
+  if (!isLocale(text)) throw new Error(`There is no language "${text}". Languages: ${localeList}`)
+  return text
+}
+
+async function createAccount(
+  installation: Installation,
+  db: Db,
+  { email, name, plan, locale }: Omit<CreateOptions, 'json'>,
+) {
   const { masterKey } = installation.config
   mustBePlan(installation, plan)
   if (!z.email().max(254).safeParse(email).success)
     throw new Error(`--email takes an address that mail can go to, not "${email}".`)
   const called = username(name)
   if (called === null) throw new Error('--name takes 1 to 24 letters and digits, with single spaces between words.')
+  const chosen = locale === undefined ? undefined : localeOf(locale)
   return transaction(db, async trx => {
-    const user = await createUser(trx, { email, name: called, plan }).catch(error => {
+    const user = await createUser(trx, { email, name: called, plan, locale: chosen }).catch(error => {
       throw sqlState(error) === '23505' ? new Error(`There is an account with the address ${email} already.`) : error
     })
     const { key, id } = await createKey(trx, masterKey, { userId: user.id })

@@ -26,10 +26,17 @@ type Setting = 'name' | 'locale'
 export async function changeSetting(db: Db, userId: string, setting: Setting, value: string): Promise<string | null> {
   return transaction(db, async trx => {
     const before = await trx('users').where({ id: userId }).forUpdate().first(setting)
-    if (!before || before[setting] === value) return null
+    if (!before) return null
+    const isSame = before[setting] === value
+    if (isSame && setting !== 'locale') return null
     await trx('users')
       .where({ id: userId })
-      .update({ [setting]: value })
-    return before[setting]
+      .update({ [setting]: value, ...(setting === 'locale' && { locale_open: false }) })
+    return isSame ? null : before[setting]
   })
+}
+
+/** Gives an account the language of its first sign-in, unless somebody has chosen one. */
+export async function proposeLocale(db: Db, userId: string, locale: string): Promise<void> {
+  await db('users').where({ id: userId, locale_open: true }).update({ locale, locale_open: false })
 }

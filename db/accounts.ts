@@ -60,6 +60,7 @@ export interface NewUser {
   name: string
   email: string
   plan: string
+  /** Left out, it is that of the first sign-in. */
   locale?: string
   planEndsAt?: Date
 }
@@ -73,6 +74,7 @@ export async function createUser(db: Db, input: NewUser): Promise<UserRow> {
       email: input.email.toLowerCase(),
       plan: input.plan,
       locale: input.locale ?? 'en-US',
+      locale_open: input.locale === undefined,
       plan_ends_at: input.planEndsAt ?? null,
     })
     .returning('*')

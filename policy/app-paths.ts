@@ -1,10 +1,12 @@
 import { entryPath, nameFault, nameLimits } from './archive-names.ts'
-import { isDropped } from './archive-rules.ts'
+import { isDropped, notDropped } from './archive-rules.ts'
+import type { ErrorCode } from './errors.ts'
 import { requestCaps } from './request-caps.ts'
+import { characters, isWithin } from './stated-bounds.ts'
 
 /** A folder of an application as a caller names it, relative and without `/` at its ends; '' = the root. Null when it cannot be one. */
 export function appFolder(text: string): string | null {
-  if (text.length > requestCaps.folderCharacters || text.includes('\\')) return null
+  if (!isWithin(text, 0, requestCaps.folderCharacters) || text.includes('\\')) return null
   const place = entryPath(text.replace(/^\/+/, ''))
   if ('code' in place) return null
   return place.path === '' || isLegal(place.path) ? place.path : null
@@ -38,3 +40,44 @@ export function newFilePath(text: string): string | null {
 
 /** What is dropped from archives cannot be written one by one either. */
 const isLegal = (path: string): boolean => nameFault(path) === null && !isDropped(path) && !/\p{Surrogate}/u.test(path)
+
+// The same of fields in queries and bodies, with what the API documents tell of them.
+
+const noParent = String.raw`(?!(?:[\s\S]*/)?\.\.(?:/|$))`
+const someName = String.raw`(?!(?:\.?/)*\.?$)`
+
+/** A path to a file or directory that is there. */
+export const presentPath = pathField(
+  String.raw`${noParent}${someName}[^\0\ud800-\udfff]*`,
+  text => filePath(text) || null,
+)
+
+/** A path to something that is to be made. */
+export const wantedPath = pathField(
+  String.raw`${noParent}${someName}[^\\\u0000-\u001f\u007f\ud800-\udfff]*`,
+  newFilePath,
+)
+
+/** A directory to be listed; the root too. */
+export const listedPath = pathField(String.raw`${noParent}[^\0\ud800-\udfff]*`, filePath, requestCaps.folderCharacters)
+
+/** A directory that a commit is laid into; the root too. */
+export const commitPath = pathField(
+  String.raw`(?!/*[A-Za-z]:)${noParent}${notDropped}[^\\\u0000-\u001f\u007f\ud800-\udfff]*`,
+  appFolder,
+  requestCaps.folderCharacters,
+)
+
+/** Becomes what `take` makes of it. INVALID_PATH for what is of another form, longer than `most` characters, or null to `take`. */
+function pathField(form: string, take: (text: string) => string | null, most: number = nameLimits.pathBytes) {
+  const code: ErrorCode = 'INVALID_PATH'
+  return characters({ most }, code)
+    .regex(new RegExp(`^${form}$`, 'u'), code)
+    .refine(text => take(text) !== null, code)
+    .meta({
+      description: `At most ${nameLimits.levels} names deep, each of at most ${nameLimits.segmentBytes} bytes.`,
+      'x-maxBytes': nameLimits.pathBytes,
+      'x-maxNameBytes': nameLimits.segmentBytes,
+    })
+    .transform(text => take(text) ?? '')
+}

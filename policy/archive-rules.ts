@@ -46,6 +46,16 @@ const droppedAnywhere = new Set([
 /** At the root only: further down `target` is a word of people's own programs. */
 const droppedAtRoot = new Set(['target'])
 
+/** As `isDropped`, of a path that may have `.` and empty parts: a source to stand before what a regular expression takes. */
+export const notDropped = [
+  String.raw`(?!(?:\.?/)*(?:${alternatives(droppedAtRoot)})(?:/|$))`,
+  String.raw`(?!(?:[\s\S]*/)?(?:${alternatives(droppedAnywhere)})(?:/|$))`,
+].join('')
+
+function alternatives(names: ReadonlySet<string>): string {
+  return [...names].map(name => name.replaceAll('.', String.raw`\.`)).join('|')
+}
+
 /** Whether a path is left out when an upload is unpacked. */
 export function isDropped(path: string): boolean {
   const segments = path.split('/')

@@ -30,6 +30,9 @@ const countByTier: Record<string, number> = { hobby: 5, standard: 5, pro: 10, en
 /** How many rules an account of this tier may save (specification 8). */
 export const mostRules = (tier: string): number => countByTier[tier] ?? 0
 
+/** How many rules any account may save. */
+export const mostRulesOfAll = Math.max(...Object.values(countByTier))
+
 /** A rule that deletes does so only this long after it was saved: time to see a mistake. */
 export const ruleRestSeconds = 24 * 3600
 

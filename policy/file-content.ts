@@ -27,6 +27,9 @@ function fromText(text: string): Uint8Array<ArrayBuffer> {
   return new Uint8Array(Buffer.from(text))
 }
 
+/** What the bytes of a file take as base64. */
+export const longestBase64 = Math.ceil(largestFileBytes / 3) * 4
+
 /** Line breaks, as tools make them, and missing padding are fine. */
 function fromBase64(given: unknown, encoding: unknown): Uint8Array<ArrayBuffer> {
   if (encoding !== 'base64' || typeof given !== 'string') throw new ApiError('INVALID_ENCODING')

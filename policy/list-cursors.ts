@@ -24,7 +24,8 @@ const goodSeconds = 24 * 3600
 export const cursorSecret = (masterKeyHex: string): Buffer => deriveKey(masterKeyHex, 'object-lists')
 
 const letters = { public: 'p', private: 'r', legacy: 'l' } as const
-const form = /^([a-z0-9]+)\.([prlf])\.([\w-]*)\.([\w-]{43})$/
+/** A cursor as it looks. */
+export const cursorForm = /^([a-z0-9]+)\.([prlf])\.([\w-]*)\.([\w-]{43})$/
 
 const signed = (told: string, { ownerId, buckets, prefix, delimiter }: ListFilters): string =>
   JSON.stringify([told, ownerId, buckets, prefix, delimiter ?? null])
@@ -43,7 +44,7 @@ export function readListCursor(
   cursor: string,
   now: Date,
 ): ListPosition | undefined {
-  const [, at, letter, key, signature] = (cursor.length <= cursorLength && form.exec(cursor)) || []
+  const [, at, letter, key, signature] = (cursor.length <= cursorLength && cursorForm.exec(cursor)) || []
   if (!at || !letter || key === undefined || !signature) return undefined
   if (!isSignatureOf(secret, signed(`${at}.${letter}.${key}`, filters), signature)) return undefined
   if (now.getTime() / 1000 - Number.parseInt(at, 36) > goodSeconds) return undefined

@@ -3,6 +3,9 @@ import { type MailLocale, mailLocales } from './mail/template.ts'
 /** Languages that an account may choose itself (specification 4.1); mail is written in more. */
 export const choosableLocales = ['pt-BR', 'en-US', 'es-ES', 'zh-CN'] as const satisfies readonly MailLocale[]
 
+/** Whether mail is written in a language; an operator may give an account any such. */
+export const isLocale = (text: string): text is MailLocale => mailLocales.some(locale => locale === text)
+
 /** The language of ours that an `Accept-Language` likes best, by its first part alone where need be; English when it names none. */
 export function localeAccepted(header: string | undefined): MailLocale {
   const wishes = (header ?? '').slice(0, 1000).split(',').map(wishOf)

@@ -1,3 +1,5 @@
+import { wholeNumbers } from './stated-bounds.ts'
+
 const hour = 3600
 const day = 24 * hour
 
@@ -5,12 +7,15 @@ const day = 24 * hour
 const longestSeconds = 1825 * day
 export const shortExpirySeconds = 7 * day
 
-/** Seconds of a duration (contract 10): `30` and `30d` are days, `168h` hours; undefined for other texts, and outside an hour to 1825 days. */
+/** A duration as it is written (contract 10): `30` and `30d` are days, `168h` hours; an hour to 1825 days. */
+export const durationForm = new RegExp(
+  `^(?:${wholeNumbers(1, longestSeconds / day)}d?|${wholeNumbers(1, longestSeconds / hour)}h)$`,
+)
+
+/** Seconds of a duration; undefined for a text that is none. */
 export function durationSeconds(text: string): number | undefined {
-  const [, count, unit] = /^([1-9]\d{0,4})([dh]?)$/.exec(text) ?? []
-  if (!count) return undefined
-  const seconds = Number(count) * (unit === 'h' ? hour : day)
-  return seconds <= longestSeconds ? seconds : undefined
+  if (!durationForm.test(text)) return undefined
+  return Number.parseInt(text, 10) * (text.endsWith('h') ? hour : day)
 }
 
 /** The moment at which an object ends, in whole seconds as its id tells it. */

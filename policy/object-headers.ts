@@ -60,6 +60,9 @@ export const privateHeaders: Record<string, string> = {
   'Referrer-Policy': 'no-referrer',
 }
 
+/** What something is left of by `fileName`. */
+export const someOfFileName = /[^\p{Cc}"\\/\s]/u
+
 /** A file name without what would break out of a header or a folder; empty when nothing is left. */
 export function fileName(text: string): string {
   const kept = text.replaceAll(/[\p{Cc}"\\/]/gu, '').trim()

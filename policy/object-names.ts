@@ -3,6 +3,10 @@ import { randomBytes } from './random-bytes.ts'
 /** Where an object lives. Legacy objects are public, and older than the layout of today. */
 export type Bucket = 'public' | 'private' | 'legacy'
 
+/** What is said when the store of an object's bytes does not answer. */
+export const unavailableStorage = (bucket: Bucket) =>
+  bucket === 'private' ? 'PRIVATE_STORAGE_UNAVAILABLE' : 'PUBLIC_STORAGE_UNAVAILABLE'
+
 /** What an object is found by: the row's key, and the id of the wire. */
 export interface ObjectName {
   ownerId: string
@@ -14,7 +18,8 @@ export interface ObjectName {
 /** Bytes of a key; the S3 wire allows every text up to it. */
 export const keyBytes = 1024
 
-const idForm = /^(?:(pub|prv)\/)?([0-9]{18})\/(.+)$/s
+/** The form of an id; its key takes up to `keyBytes`. */
+export const idForm = /^(?:(pub|prv)\/)?([0-9]{18})\/([\s\S]+)$/
 const folders = { public: 'pub/', private: 'prv/', legacy: '' } as const
 
 /** `pub/<account>/<key>`, `prv/<account>/<key>` or, of a legacy object, `<account>/<key>` (contract 10). */
@@ -34,21 +39,23 @@ export function isKey(key: string): boolean {
   return key !== '' && !/[\0\p{Surrogate}]/u.test(key) && Buffer.byteLength(key) <= keyBytes
 }
 
-const nameForm = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/
-const folderForm = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/
-const expiryEnd = /-ex\d+$/
+/** A name, without its extension, that may be asked for (contract 10): no `..`, and not the end of one that expires. */
+export const nameForm = /^(?!.*\.\.)(?!.*-ex\d+$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/
 
-/** Whether a name, without its extension, may be asked for (contract 10). */
-export const isObjectName = (name: string): boolean =>
-  nameForm.test(name) && !name.includes('..') && !expiryEnd.test(name)
+export const isObjectName = (name: string): boolean => nameForm.test(name)
 
-/** A prefix without the slash at its end; undefined when it may not be. The root is an empty text. */
+const folder = String.raw`[A-Za-z0-9_](?:[A-Za-z0-9_-]|\.(?!\.)){0,63}`
+const folders8 = `${folder}(?:/${folder}){0,7}`
+
+/** Up to 8 folders, with or without the slash at their end; the root is an empty text. */
+export const prefixForm = new RegExp(`^(?:(?=.{1,256}/?$)${folders8}/?)?$`)
+
+/** Folders that end in the slash, as a rule has them. */
+export const folderPrefixForm = new RegExp(`^(?=.{1,256}/$)${folders8}/$`)
+
+/** A prefix without the slash at its end; undefined when it may not be. */
 export function objectPrefix(text: string): string | undefined {
-  const prefix = text.endsWith('/') ? text.slice(0, -1) : text
-  if (prefix === '') return text === '' ? '' : undefined
-  const parts = prefix.split('/')
-  const legal = parts.length <= 8 && prefix.length <= 256
-  return legal && parts.every(part => folderForm.test(part) && !part.includes('..')) ? prefix : undefined
+  return prefixForm.test(text) ? text.replace(/\/$/, '') : undefined
 }
 
 /** What a key is made of. */

@@ -19,6 +19,14 @@ export function isMetadataChange(value: unknown): value is Record<string, string
   return Object.entries(value).every(([name, text]) => name !== '' && (typeof text === 'string' || text === null))
 }
 
+/** The same as the API document tells it. */
+export const metadataChangeShown = {
+  type: 'object',
+  description: 'What is null goes, what is not named stays; at most 5 texts and 512 bytes may be left.',
+  propertyNames: { minLength: 1 },
+  additionalProperties: { type: ['string', 'null'] },
+}
+
 /** Whether an update gives an object another id: visibility and expiry are told by it. */
 const renames = (update: ObjectUpdate): boolean => update.private !== undefined || update.expire !== undefined
 

@@ -1,4 +1,5 @@
 import { ApiError } from './errors.ts'
+import { isWithin } from './stated-bounds.ts'
 
 /** An application's own variables by name. A map: every name of the pattern is one, `__proto__` and `constructor` too. */
 export type Variables = ReadonlyMap<string, string>
@@ -6,8 +7,22 @@ export type Variables = ReadonlyMap<string, string>
 /** Variables of an application, and characters of a name and of a value (contract 4). */
 export const variableLimits = { most: 256, nameCharacters: 1024, valueCharacters: 4096 } as const
 const legalName = /^[A-Za-z_][A-Za-z0-9_]*$/
+const shownName = { type: 'string', pattern: legalName.source, maxLength: variableLimits.nameCharacters }
 /** A program's arguments and environment are 2 MB at most in the kernel; past that no container starts. */
 const mostBytes = 1_500_000
+
+/** What `variablesFrom` takes, as the API document tells it. */
+export const variablesShown = {
+  type: 'object',
+  description: `Names and values come to at most ${mostBytes} bytes.`,
+  propertyNames: shownName,
+  additionalProperties: { type: 'string', maxLength: variableLimits.valueCharacters },
+  maxProperties: variableLimits.most,
+  'x-maxBytes': mostBytes,
+}
+
+/** What `namesFrom` takes. */
+export const namesShown = { type: 'array', items: shownName }
 
 /** Variables as a caller gives them. Throws the first code that does not let them pass; messages never show a value. */
 export function variablesFrom(given: unknown): Map<string, string> {
@@ -17,7 +32,7 @@ export function variablesFrom(given: unknown): Map<string, string> {
     assertName(name)
     if (typeof value !== 'string' || /\0|\p{Surrogate}/u.test(value))
       throw new ApiError('INVALID_ENV_CONTENT', `The value of ${shown(name)} must be a text.`)
-    if (isLonger(value, variableLimits.valueCharacters))
+    if (!isWithin(value, 0, variableLimits.valueCharacters))
       throw new ApiError(
         'ENV_CONTENT_TOO_LONG',
         `The value of ${shown(name)} has more than ${variableLimits.valueCharacters} characters.`,
@@ -45,13 +60,8 @@ export function assertFits(variables: Variables): void {
 
 function assertName(name: unknown): asserts name is string {
   if (typeof name !== 'string') throw new ApiError('INVALID_ENV_CONTENT')
-  if (isLonger(name, variableLimits.nameCharacters)) throw new ApiError('ENV_NAME_TOO_LONG')
+  if (!isWithin(name, 0, variableLimits.nameCharacters)) throw new ApiError('ENV_NAME_TOO_LONG')
   if (!legalName.test(name)) throw new ApiError('INVALID_ENV_CONTENT')
-}
-
-/** In characters as people count them; a text of twice as many code units needs no counting. */
-function isLonger(text: string, longest: number): boolean {
-  return text.length > longest && (text.length > 2 * longest || [...text].length > longest)
 }
 
 /** A name in a sentence. */

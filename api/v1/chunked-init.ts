@@ -9,6 +9,7 @@ import { chunkBytes, mostBytes } from '../../policy/chunked.ts'
 import { chunkedSecret, chunkedToken } from '../../policy/chunked-tokens.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { ObjectName } from '../../policy/object-names.ts'
+import { characters } from '../../policy/stated-bounds.ts'
 import { uploadFieldErrors, uploadQuery } from '../../policy/upload-fields.ts'
 import { uploadTerms } from '../../policy/upload-terms.ts'
 import { uploadedFile } from '../../policy/uploaded-file.ts'
@@ -21,8 +22,8 @@ import { blobEndpoint } from './blob-endpoint.ts'
 
 const initQuery = uploadQuery.omit({ checksum_sha256: true }).extend({
   /** The extension is taken from it, as from the part's name in a form. */
-  filename: z.string().min(1).max(1024).optional(),
-  mime_type: z.string().max(255).optional(),
+  filename: characters({ least: 1, most: 1024 }).optional(),
+  mime_type: characters({ most: 255 }).optional(),
 })
 
 /** Contract 10: opens an upload in parts and says what may be sent. */

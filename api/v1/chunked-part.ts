@@ -7,6 +7,7 @@ import type { UploadRow } from '../../db/uploads.ts'
 import { assertPaid } from '../../policy/blob-options.ts'
 import { chunkBytes, partsInFlight } from '../../policy/chunked.ts'
 import { ApiError } from '../../policy/errors.ts'
+import { unavailableStorage } from '../../policy/object-names.ts'
 import { assertStillLetIn, type Caller } from '../authenticate.ts'
 import { inPlace } from '../blob-leases.ts'
 import type { Exchange } from '../call.ts'
@@ -21,13 +22,13 @@ const partField = z
   .string({ error: 'INVALID_CHUNK_PART' })
   .regex(/^[1-9]\d{0,3}$/, 'INVALID_CHUNK_PART')
   .transform(Number)
-  .meta({ openapi: { type: 'integer', minimum: 1 } })
+  .meta({ openapi: { type: 'integer', minimum: 1, maximum: 9999, description: 'At most what Init said.' } })
 
 /** A part that does not say how long it is takes no more than there is room for. */
-const reception = (room: number): BodyRules => ({
+const reception = (room: number, { bucket }: UploadRow): BodyRules => ({
   maxBytes: Math.min(room, chunkBytes.max),
   tooLarge: room < chunkBytes.max ? 'STORAGE_QUOTA_EXCEEDED' : 'CHUNK_TOO_LARGE',
-  unstored: 'UPLOAD_FAILED',
+  unstored: unavailableStorage(bucket),
 })
 
 const outcomes = {
@@ -64,6 +65,8 @@ export const chunkedPart = blobEndpoint({
     'STORAGE_QUOTA_EXCEEDED',
     'TOO_MANY_CONCURRENT_CHUNKS',
     'UPLOAD_FAILED',
+    'PRIVATE_STORAGE_UNAVAILABLE',
+    'PUBLIC_STORAGE_UNAVAILABLE',
   ],
   async handle(call, parts) {
     const { caller, query, exchange } = call
@@ -78,7 +81,7 @@ export const chunkedPart = blobEndpoint({
     const lease = await takeBlobLease(parts.db, `part/${caller.user.id}`, partsInFlight)
     if (!lease) throw new ApiError('TOO_MANY_CONCURRENT_CHUNKS', undefined, 1)
     return inPlace(parts, lease, async () => {
-      const { segmentId, body } = await receiveRaw(exchange, parts, reception(room))
+      const { segmentId, body } = await receiveRaw(exchange, parts, reception(room, upload))
       try {
         if (body.size === 0) throw new ApiError('EMPTY_CHUNK')
         await assertStillLetIn({}, exchange, parts)

@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import type { ObjectRow } from '../../db/objects.ts'
-import { fileName } from '../../policy/object-headers.ts'
+import { fileName, someOfFileName } from '../../policy/object-headers.ts'
 import { linkToken } from '../../policy/object-links.ts'
 import { linkTerms } from '../../policy/request-caps.ts'
-import { dispositionField, toggle } from '../../policy/upload-fields.ts'
-import { isoTime } from '../fields.ts'
+import { dispositionField } from '../../policy/upload-fields.ts'
+import { flagUnlessSaid, isoTime } from '../fields.ts'
 import { objectField, ownObject, ownObjectErrors } from '../own-object.ts'
 import type { Parts } from '../parts.ts'
 import { send, streamed } from '../respond.ts'
@@ -22,15 +22,12 @@ const expires = z
   .refine(seconds => seconds >= lives.least && seconds <= lives.most, code)
   .meta({ openapi: { type: 'integer', minimum: lives.least, maximum: lives.most, default: lives.usual } })
 
-const filename = z
-  .string({ error: 'INVALID_FILENAME' })
-  .transform(fileName)
-  .refine(name => name !== '', 'INVALID_FILENAME')
+const filename = z.string({ error: 'INVALID_FILENAME' }).regex(someOfFileName, 'INVALID_FILENAME').transform(fileName)
 
 const query = z.object({
   object: objectField,
   expires: expires.optional(),
-  redirect: toggle('INVALID_PARAMETERS'),
+  redirect: flagUnlessSaid(true),
   disposition: dispositionField.optional(),
   filename: filename.optional(),
 })
@@ -46,6 +43,7 @@ export const objectsDownload = blobEndpoint({
   summary: 'Get an address to download an object from',
   auth: { scope: 'blob:read' },
   query,
+  redirects: 'The address itself, unless `redirect=false`.',
   response: z.object({
     url: z.string(),
     expires_at: isoTime.nullable(),
@@ -57,7 +55,7 @@ export const objectsDownload = blobEndpoint({
   async handle({ caller, query, exchange }, parts) {
     const object = await ownObject(parts.db, query.object, caller)
     const { url, expiresAt } = addressOf(object, query, parts)
-    if (query.redirect !== false) {
+    if (query.redirect) {
       const headers = { Location: url, 'Cache-Control': 'no-store' }
       send(exchange.response, { status: 302, headers }, exchange.requestId)
       return streamed

@@ -1,6 +1,13 @@
 import { z } from 'zod'
 import { ApiError } from '../../policy/errors.ts'
-import { cursorLength, cursorSecret, type ListFilters, listCursor, readListCursor } from '../../policy/list-cursors.ts'
+import {
+  cursorForm,
+  cursorLength,
+  cursorSecret,
+  type ListFilters,
+  listCursor,
+  readListCursor,
+} from '../../policy/list-cursors.ts'
 import { assertWithin } from '../../policy/prefix-limits.ts'
 import { requestCaps } from '../../policy/request-caps.ts'
 import { prefixField, toggle } from '../../policy/upload-fields.ts'
@@ -13,7 +20,7 @@ import { blobEndpoint } from './blob-endpoint.ts'
 
 const text = z.string()
 const wrongCursor = 'INVALID_CONTINUATION_TOKEN'
-const cursor = z.string({ error: wrongCursor }).max(cursorLength, wrongCursor).optional()
+const cursor = z.string({ error: wrongCursor }).max(cursorLength, wrongCursor).regex(cursorForm, wrongCursor).optional()
 
 const query = z.object({
   prefix: prefixField.optional(),

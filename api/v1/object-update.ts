@@ -3,11 +3,12 @@ import { CommitInDoubt } from '../../db/commits-in-doubt.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import { changeObject, moveObject } from '../../db/object-changes.ts'
 import { findObject, lockNames, type ObjectRow } from '../../db/objects.ts'
-import { ApiError, codeOn, type ErrorCode } from '../../policy/errors.ts'
+import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import type { ObjectName } from '../../policy/object-names.ts'
 import {
   assertMayUpdate,
   isMetadataChange,
+  metadataChangeShown,
   type ObjectUpdate,
   updatedExpiry,
   updatedMetadata,
@@ -17,13 +18,31 @@ import { requestCaps } from '../../policy/request-caps.ts'
 import { cacheControlField, dispositionField, expireField } from '../../policy/upload-fields.ts'
 import type { Caller } from '../authenticate.ts'
 import { isoTime } from '../fields.ts'
-import { countObjects, namedIds, namedObjects, namedObjectsErrors } from '../named-objects.ts'
+import { countObjects, namedForms, namedIds, namedObjects, namedObjectsErrors } from '../named-objects.ts'
 import { ownName } from '../own-object.ts'
 import type { Parts } from '../parts.ts'
 import { toApiError } from '../respond.ts'
 import { failingAs } from '../unexpected.ts'
 import { placeView } from '../views/object.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
+
+/** What may be said of one object of several. */
+const objectCodes = [
+  'INVALID_OBJECT',
+  'INVALID_INPUT',
+  'PREFIX_NOT_ALLOWED',
+  'PERMISSION_DENIED',
+  'UPGRADE_REQUIRED',
+  'OBJECT_IS_LEGACY',
+  'OBJECT_NOT_FOUND',
+  'OBJECT_ALREADY_EXISTS',
+  'INVALID_OBJECT_METADATA',
+  'UPDATE_FAILED',
+  'VISIBILITY_CHANGE_FAILED',
+  'PRIVATE_STORAGE_UNAVAILABLE',
+  'PUBLIC_STORAGE_UNAVAILABLE',
+] as const satisfies readonly ErrorCode[]
+type ObjectCode = (typeof objectCodes)[number]
 
 const result = z.union([
   z.object({
@@ -36,9 +55,21 @@ const result = z.union([
     size: z.int(),
     expires_at: isoTime.nullable(),
   }),
-  z.object({ object: z.string(), ok: z.literal(false), code: z.string() }),
+  z.object({ object: z.string(), ok: z.literal(false), code: z.enum(objectCodes) }),
 ])
 type Result = z.input<typeof result>
+
+const changes = {
+  private: z.boolean({ error: 'INVALID_OBJECT_PRIVATE' }).optional(),
+  expire: expireField.nullable().optional(),
+  cache_control: cacheControlField.nullable().optional(),
+  disposition: dispositionField.nullable().optional(),
+  metadata: z
+    .custom<Record<string, string | null>>(isMetadataChange, 'INVALID_OBJECT_METADATA')
+    .meta({ openapi: metadataChangeShown })
+    .nullable()
+    .optional(),
+}
 
 /** Specification 4.6: 200 once the body is valid, with one result per object, in its order; 503 where one of them is in doubt. */
 export const objectsUpdate = blobEndpoint({
@@ -48,17 +79,12 @@ export const objectsUpdate = blobEndpoint({
   summary: 'Change visibility, expiry, headers and metadata of objects',
   auth: { scope: 'blob:write' },
   namesAreData: true,
-  body: z.object({
-    ...namedObjects,
-    private: z.boolean({ error: 'INVALID_OBJECT_PRIVATE' }).optional(),
-    expire: expireField.nullable().optional(),
-    cache_control: cacheControlField.nullable().optional(),
-    disposition: dispositionField.nullable().optional(),
-    metadata: z
-      .custom<Record<string, string | null>>(isMetadataChange, 'INVALID_OBJECT_METADATA')
-      .nullable()
-      .optional(),
-  }),
+  body: z
+    .object({
+      ...namedObjects,
+      ...changes,
+    })
+    .meta({ choices: [namedForms(requestCaps.objectsUpdated), Object.keys(changes).map(field => ({ required: [field] }))] }),
   response: z.object({ results: z.array(result) }),
   errors: [
     ...namedObjectsErrors,
@@ -99,8 +125,8 @@ async function resultOf(id: string, update: ObjectUpdate, caller: Caller, parts:
 }
 
 /** Others of the request may have been changed already, so that also an outage is said of one object: of where that lies. */
-function saidOf(id: string, code: ErrorCode): string {
-  if (code !== 'DATABASE_UNAVAILABLE') return codeOn('blob', code)
+function saidOf(id: string, code: ErrorCode): ObjectCode {
+  if (code !== 'DATABASE_UNAVAILABLE') return code as ObjectCode
   return id.startsWith('prv/') ? 'PRIVATE_STORAGE_UNAVAILABLE' : 'PUBLIC_STORAGE_UNAVAILABLE'
 }
 

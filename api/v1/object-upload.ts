@@ -38,10 +38,12 @@ export const objectsUpload = blobEndpoint({
   query: uploadQuery,
   response: uploadedObject,
   errors: [
-    ...uploadErrors,
+    ...uploadErrors.filter(code => code !== 'INVALID_FILENAME'),
     ...uploadFieldErrors,
     ...idempotencyErrors,
     'UPLOAD_FAILED',
+    'PRIVATE_STORAGE_UNAVAILABLE',
+    'PUBLIC_STORAGE_UNAVAILABLE',
     'INVALID_FILE_TYPE',
     'BLOCKED_FILE_TYPE',
     'FILE_TYPE_NOT_ALLOWED',

@@ -1,12 +1,12 @@
 import { z } from 'zod'
 import { transaction } from '../../db/database.ts'
 import { removeObjects } from '../../db/object-removal.ts'
-import { ApiError, type ErrorCode } from '../../policy/errors.ts'
+import { ApiError } from '../../policy/errors.ts'
 import { objectId } from '../../policy/object-names.ts'
 import { requestCaps } from '../../policy/request-caps.ts'
 import type { Caller } from '../authenticate.ts'
 import { isoTime } from '../fields.ts'
-import { countObjects, namedIds, namedObjects, namedObjectsErrors } from '../named-objects.ts'
+import { countObjects, namedForms, namedIds, namedObjects, namedObjectsErrors } from '../named-objects.ts'
 import { objectField, ownName, ownObject, ownObjectErrors } from '../own-object.ts'
 import type { Parts } from '../parts.ts'
 import { failingAs } from '../unexpected.ts'
@@ -47,7 +47,7 @@ export const objectsInfo = blobEndpoint({
 const deletion = z.object({
   deleted: z.array(text),
   not_found: z.array(text),
-  failed: z.array(z.object({ id: text, code: text })),
+  failed: z.array(z.object({ id: text, code: z.enum(['INVALID_OBJECT', 'PREFIX_NOT_ALLOWED']) })),
 })
 type Deletion = z.input<typeof deletion>
 
@@ -58,7 +58,7 @@ export const objectsDelete = blobEndpoint({
   path: '/v1/objects',
   summary: 'Delete objects',
   auth: { scope: 'blob:write' },
-  body: z.object(namedObjects),
+  body: z.object(namedObjects).meta({ choices: [namedForms(requestCaps.objectsDeleted)] }),
   response: deletion.optional(),
   errors: [...namedObjectsErrors, ...ownObjectErrors, 'DELETE_FAILED'],
   async handle({ caller, body, exchange }, parts) {
@@ -68,7 +68,7 @@ export const objectsDelete = blobEndpoint({
     if (ids.length > 1) return told
     exchange.resource = ids[0]
     const code = told.failed[0]?.code ?? (told.deleted.length === 0 ? 'OBJECT_NOT_FOUND' : undefined)
-    if (code) throw new ApiError(code as ErrorCode)
+    if (code) throw new ApiError(code)
     return undefined
   },
 })
@@ -79,7 +79,8 @@ async function removed(ids: readonly string[], caller: Caller, { db }: Parts): P
     try {
       return [ownName(id, caller)]
     } catch (refusal) {
-      failed.push({ id, code: (refusal as ApiError).code })
+      // `ownName` throws nothing else.
+      failed.push({ id, code: (refusal as ApiError).code as Deletion['failed'][number]['code'] })
       return []
     }
   })

@@ -1,10 +1,17 @@
 import { z } from 'zod'
 import { rulesOf, saveRules } from '../../db/blob-rules.ts'
 import { assertOption } from '../../policy/blob-options.ts'
-import { deletionDays, mostRules, type RuleFields, ruleSizes, usualDeletionDays } from '../../policy/blob-rules.ts'
+import {
+  deletionDays,
+  mostRules,
+  mostRulesOfAll,
+  type RuleFields,
+  ruleSizes,
+  usualDeletionDays,
+} from '../../policy/blob-rules.ts'
 import { ApiError, isErrorCode } from '../../policy/errors.ts'
 import { durationSeconds, shortExpirySeconds } from '../../policy/object-expiry.ts'
-import { objectPrefix } from '../../policy/object-names.ts'
+import { folderPrefixForm } from '../../policy/object-names.ts'
 import { tierOf } from '../../policy/plans.ts'
 import { assertWithin, isWithin } from '../../policy/prefix-limits.ts'
 import { cacheControlField, expireField } from '../../policy/upload-fields.ts'
@@ -21,7 +28,7 @@ const within = (code: string, { least, most }: { least: number; most: number }) 
 const rule = z.object({
   prefix: z
     .string({ error: 'INVALID_RULE_PREFIX' })
-    .refine(text => text.endsWith('/') && objectPrefix(text) !== undefined, 'INVALID_RULE_PREFIX')
+    .regex(folderPrefixForm, 'INVALID_RULE_PREFIX')
     .meta({ description: 'Folders, ending in "/".' }),
   private: z.boolean({ error: 'INVALID_OBJECT_PRIVATE' }).nullish(),
   expire: expireField.nullish(),
@@ -85,9 +92,7 @@ export const rulesSave = blobEndpoint({
   summary: 'Replace the rules of uploads',
   auth: { scope: 'blob:write' },
   body: z.object({
-    rules: z
-      .array(z.unknown(), { error: 'INVALID_RULES' })
-      .meta({ openapi: { type: 'array', items: z.toJSONSchema(rule, { io: 'input' }) } }),
+    rules: z.array(z.unknown(), { error: 'INVALID_RULES' }).meta({ openapi: z.array(rule).max(mostRulesOfAll) }),
   }),
   response: savedRules,
   errors: [

@@ -7,6 +7,7 @@ import { deriveKey } from '../../policy/keys.ts'
 import { assertWithin, isWithin } from '../../policy/prefix-limits.ts'
 import { linkTerms } from '../../policy/request-caps.ts'
 import { signatureOf } from '../../policy/signed-text.ts'
+import { characters } from '../../policy/stated-bounds.ts'
 import { isoTime, optional, usually } from '../fields.ts'
 import { idempotencyErrors, inOneTransaction } from '../idempotent.ts'
 import { objectField, ownObject, ownObjectErrors } from '../own-object.ts'
@@ -33,12 +34,7 @@ export const sharesCreate = blobEndpoint({
     object: objectField,
     expires_in: usually(linkTerms.shareSeconds.usual, whole('INVALID_EXPIRES_IN', linkTerms.shareSeconds)),
     max_downloads: optional(whole('INVALID_MAX_DOWNLOADS', linkTerms.shareDownloads)),
-    password: optional(
-      z
-        .string({ error: 'INVALID_PASSWORD' })
-        .min(linkTerms.sharePasswordCharacters.least, 'INVALID_PASSWORD')
-        .max(linkTerms.sharePasswordCharacters.most, 'INVALID_PASSWORD'),
-    ),
+    password: optional(characters(linkTerms.sharePasswordCharacters, 'INVALID_PASSWORD')),
   }),
   success: 201,
   response: z.object({ ...link, max_downloads: z.int().nullable(), object_is_public: z.boolean() }),

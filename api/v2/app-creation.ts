@@ -43,11 +43,14 @@ export const appsCreate = endpoint({
   path: '/v2/apps',
   summary: 'Create an application from a zip archive',
   auth: { scope: 'apps:write' },
+  operation: true,
   upload: oneFile,
   response: createdApp,
   errors: [
     ...uploadErrors,
     'FAILED_UPLOAD_DATA',
+    'EMPTY_RESPONSE',
+    'FAILED_UPLOAD',
     ...configurationErrors,
     ...idempotencyErrors,
     'FEW_MEMORY',
@@ -60,7 +63,12 @@ export const appsCreate = endpoint({
     if (caller.resources !== null)
       throw new ApiError('RESOURCE_NOT_ALLOWED', 'A key that is limited to certain applications creates no others.')
     const key = idempotencyKeyOf(exchange)
-    const upload = await receiveFile(exchange, parts, { accepts: isArchive, unstored: 'FAILED_UPLOAD_DATA' })
+    const upload = await receiveFile(exchange, parts, {
+      accepts: isArchive,
+      unstored: 'FAILED_UPLOAD_DATA',
+      empty: 'EMPTY_RESPONSE',
+      cut: 'FAILED_UPLOAD',
+    })
     try {
       const create = (store?: Store) => createFrom(upload, caller, exchange, parts, store)
       if (key === undefined) return await create()

@@ -23,6 +23,7 @@ export const appsDelete = endpoint({
   path: '/v2/apps/{appId}',
   summary: 'Delete an application',
   auth: { scope: 'apps:write', permission: 'delete' },
+  operation: true,
   errors: ['DELETE_ERROR', 'RESTORE_IN_PROGRESS'],
   async handle(call, parts) {
     await runCommand(call, parts, { kind: 'delete', failure: 'DELETE_ERROR', codes: ['RESTORE_IN_PROGRESS'] })

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { appFile, appFolder } from '../../policy/app-paths.ts'
+import { appFile, commitPath } from '../../policy/app-paths.ts'
 import { assertNotLost } from '../access.ts'
 import { queueCommit, type StoreAnswer } from '../commits.ts'
 import { endpoint } from '../endpoint.ts'
@@ -14,13 +14,9 @@ export const appsCommit = endpoint({
   path: '/v2/apps/{appId}/commit',
   summary: 'Deploy files into an application',
   auth: { scope: 'apps:deploy', permission: 'commit' },
+  operation: true,
   upload: oneFile,
-  query: z.object({
-    path: z
-      .string({ error: 'INVALID_PATH' })
-      .refine(path => appFolder(path) !== null, 'INVALID_PATH')
-      .optional(),
-  }),
+  query: z.object({ path: commitPath.default('').meta({ default: '' }) }),
   errors: [
     ...uploadErrors,
     ...configurationErrors,
@@ -36,7 +32,7 @@ export const appsCommit = endpoint({
   async handle({ app, caller, query, exchange }, parts) {
     assertNotLost(app)
     const key = idempotencyKeyOf(exchange)
-    const folder = appFolder(query.path ?? '') ?? ''
+    const { path: folder } = query
     const accepts = (name: string) => isArchive(name) || appFile(folder, name) !== null
     const upload = await receiveFile(exchange, parts, { accepts, unstored: 'STORAGE_UPLOAD_FAILED' })
     try {

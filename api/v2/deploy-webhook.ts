@@ -2,11 +2,16 @@ import { z } from 'zod'
 import type { GitProvider } from '../../activities/git-provider.ts'
 import { removeWebhook, setWebhook } from '../../db/webhooks.ts'
 import { ApiError } from '../../policy/errors.ts'
+import { characters } from '../../policy/stated-bounds.ts'
 import { newWebhookAddress } from '../../policy/webhooks/addresses.ts'
 import { endpoint } from '../endpoint.ts'
 
 /** In place of a token: removes webhook, token and secret. */
 const removal = '@'
+
+const longestToken = 1024
+/** One line of the basic plane, with something in it. */
+const tokenForm = new RegExp(String.raw`^(?=.*\S)[\u0020-\u007e\u00a0-\ud7ff\ue000-\uffff]{1,${longestToken}}$`, 'u')
 
 /** Specification 4.3, contract 6. The address is the credential of deliveries; set again it stays, removed it is gone for good. */
 export const appsWebhook = endpoint({
@@ -18,11 +23,9 @@ export const appsWebhook = endpoint({
   body: z.object({
     access_token: z
       .string({ error: 'INVALID_ACCESS_TOKEN' })
-      .regex(/^[^\u0000-\u001f\u007f-\u009f\ud800-\udfff]{1,1024}$/, 'INVALID_ACCESS_TOKEN'),
-    secret: z
-      .string()
-      .min(8)
-      .max(255)
+      .regex(tokenForm, 'INVALID_ACCESS_TOKEN')
+      .meta({ maxLength: longestToken }),
+    secret: characters({ least: 8, most: 255 })
       .nullish()
       .describe('Deliveries have to be signed with it. Left out, it stays as it is; null removes it.'),
   }),
@@ -34,8 +37,7 @@ export const appsWebhook = endpoint({
       sources.drop(app.id)
       return undefined
     }
-    if (body.access_token.trim() === '' || (await isRefused(body.access_token, gitProvider)))
-      throw new ApiError('INVALID_ACCESS_TOKEN')
+    if (await isRefused(body.access_token, gitProvider)) throw new ApiError('INVALID_ACCESS_TOKEN')
     const fresh = newWebhookAddress(config.masterKey)
     const settings = { appId: app.id, address: fresh, token: body.access_token, secret: body.secret }
     const address = await setWebhook(db, config.sealKeys, settings)

@@ -28,6 +28,10 @@ export const appsDeploymentLogs = endpoint({
   summary: 'Read or follow the log of a deployment',
   auth: { scope: 'apps:read', permission: 'read' },
   response: z.object({ logs: z.string() }),
+  stream: {
+    events: 'With `Accept: text/event-stream`: events `logs`, and a last `end` with the state of the deployment.',
+    resumes: true,
+  },
   errors: ['DEPLOYMENT_NOT_FOUND'],
   async handle(call, parts) {
     const { app, exchange } = call

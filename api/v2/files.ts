@@ -1,9 +1,8 @@
 import { z } from 'zod'
 import { restoring } from '../../db/operations.ts'
-import { filePath, newFilePath } from '../../policy/app-paths.ts'
+import { listedPath, presentPath, wantedPath } from '../../policy/app-paths.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { permits } from '../../policy/permissions.ts'
-import { requestCaps } from '../../policy/request-caps.ts'
 import { isConfigFile, isSecretFile } from '../../policy/secret-files.ts'
 import { rewriteConfig } from '../config-rewrite.ts'
 import { type Call, endpoint } from '../endpoint.ts'
@@ -12,7 +11,7 @@ import type { Parts } from '../parts.ts'
 import { streamSuccess } from '../streamed-answer.ts'
 import { base64Json, bufferJson } from '../views/file-content.ts'
 import { configurationErrors } from './app-creation.ts'
-import { fileContentShown, fileContentTaken, fileEntry } from './schemas.ts'
+import { fileContentForms, fileContentShown, fileContentTaken, fileEntry } from './schemas.ts'
 
 const path = '/v2/apps/{appId}/files'
 const read = { scope: 'files:read', permission: 'files' } as const
@@ -22,17 +21,6 @@ const megabyte = 1024 * 1024
 const reached = ['INVALID_PATH', 'BLOCKED_PATH', 'CLUSTER_UNAVAILABLE', 'CLUSTER_TIMEOUT', 'ACTION_FAILED'] as const
 const configCodes = [...configurationErrors, 'CANNOT_SET_SUBDOMAIN', 'INSUFFICIENT_MEMORY'] as const
 
-/** A path that `take` makes relative; INVALID_PATH where it gives null. */
-const pathBy = (take: (text: string) => string | null) =>
-  z
-    .string({ error: 'INVALID_PATH' })
-    .refine(text => take(text) !== null, 'INVALID_PATH')
-    .transform(text => take(text) ?? '')
-
-const folder = pathBy(text => (text.length > requestCaps.folderCharacters ? null : filePath(text)))
-const present = pathBy(text => filePath(text) || null)
-const wanted = pathBy(newFilePath)
-
 /** Contract 4: in the order of the disk where there are many. */
 export const appsFiles = endpoint({
   name: 'apps.files',
@@ -40,7 +28,7 @@ export const appsFiles = endpoint({
   path,
   summary: 'List a directory of an application',
   auth: read,
-  query: z.object({ path: folder.default('/') }),
+  query: z.object({ path: listedPath.default('/').meta({ default: '/' }) }),
   response: z.array(fileEntry),
   errors: [...reached, 'FILE_NOT_FOUND'],
   async handle(call, parts) {
@@ -54,7 +42,7 @@ export const appsFilesContent = endpoint({
   path: `${path}/content`,
   summary: 'Read a file of an application',
   auth: read,
-  query: z.object({ path: present, encoding: z.literal('base64', { error: 'INVALID_ENCODING' }).optional() }),
+  query: z.object({ path: presentPath, encoding: z.literal('base64', { error: 'INVALID_ENCODING' }).optional() }),
   response: fileContentShown,
   errors: [...reached, 'FILE_NOT_FOUND', 'INVALID_ENCODING', 'FILE_TOO_LARGE'],
   async handle(call, parts) {
@@ -70,9 +58,10 @@ export const appsFilesWrite = endpoint({
   path,
   summary: 'Make or replace a file of an application',
   auth: write,
+  operation: true,
   maxBodyBytes: 64 * megabyte,
   holdsFile: true,
-  body: z.object({ path: wanted, ...fileContentTaken }),
+  body: z.object({ path: wantedPath, ...fileContentTaken }).meta({ choices: [fileContentForms] }),
   errors: [
     ...reached,
     ...configCodes,
@@ -100,7 +89,7 @@ export const appsFilesMove = endpoint({
   path,
   summary: 'Move or rename a file or directory of an application',
   auth: write,
-  body: z.object({ path: present, to: wanted }).refine(({ path, to }) => path !== to, 'INVALID_PATH'),
+  body: z.object({ path: presentPath, to: wantedPath }).refine(({ path, to }) => path !== to, 'INVALID_PATH'),
   errors: [...reached, 'FILE_NOT_FOUND', 'RENAME_FAILED', 'RESTORE_IN_PROGRESS'],
   async handle(call, parts) {
     const { path, to } = call.body
@@ -119,7 +108,7 @@ export const appsFilesDelete = endpoint({
   path,
   summary: 'Delete a file of an application, or a directory with everything in it',
   auth: write,
-  body: z.object({ path: present }),
+  body: z.object({ path: presentPath }),
   errors: [...reached, 'FILE_NOT_FOUND', 'DELETE_FAILED', 'RESTORE_IN_PROGRESS'],
   async handle(call, parts) {
     const view = viewOf(call, call.body.path, parts)

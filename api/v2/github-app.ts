@@ -1,12 +1,17 @@
 import { z } from 'zod'
 import { isLinked, linkRepository, unlinkRepository } from '../../db/git-links.ts'
 import { ApiError } from '../../policy/errors.ts'
+import { isWithin } from '../../policy/stated-bounds.ts'
 import { endpoint } from '../endpoint.ts'
 import { linkableRepository } from '../linkable-repository.ts'
 
 const path = '/v2/apps/{appId}/deploy/github-app'
 const auth = { scope: 'apps:deploy', permission: 'deploy_webhook' } as const
 const named = z.string({ error: 'MISSING_REQUIRED_FIELDS' }).min(1, 'MISSING_REQUIRED_FIELDS')
+const longestBranch = 256
+const branch = named
+  .refine(text => isWithin(text, 0, longestBranch), 'INVALID_BRANCH_LENGTH')
+  .meta({ maxLength: longestBranch })
 
 /** Contract 6. One repository and branch belong to one application platform-wide; of many callers at once one wins. */
 export const appsLink = endpoint({
@@ -15,7 +20,7 @@ export const appsLink = endpoint({
   path,
   summary: 'Deploy an application from a repository of the git provider',
   auth,
-  body: z.object({ repositoryName: named, repositoryBranch: named.max(256, 'INVALID_BRANCH_LENGTH') }),
+  body: z.object({ repositoryName: named, repositoryBranch: branch }),
   response: z.object({ repository: z.object({ id: z.int(), full_name: z.string(), branch: z.string() }) }),
   errors: [
     'MISSING_REQUIRED_FIELDS',

@@ -18,6 +18,7 @@ const power = (kind: 'start' | 'stop' | 'restart', summary: string) =>
     path: `/v2/apps/{appId}/${kind}`,
     summary,
     auth: { scope: 'apps:control', permission: 'control' },
+    operation: true,
     errors: [...refusals, 'CLUSTER_UNAVAILABLE'],
     terse: refusals,
     async handle(call, parts) {

@@ -18,7 +18,7 @@ export const appsRealtime = endpoint({
   path: '/v2/apps/{appId}/realtime',
   summary: 'Follow what an application prints and uses',
   auth: { scope: 'apps:read', permission: 'read' },
-  stream: 'Events `system`, `logs`, `status` and `error`.',
+  stream: { events: 'Events `system`, `logs`, `status` and `error`.' },
   envelope: false,
   errors: ['REALTIME_MAX_CONNECTIONS', 'REALTIME_MAX_CONNECTIONS_APP', 'CLUSTER_UNAVAILABLE', 'CLUSTER_TIMEOUT'],
   async handle(call, parts) {

@@ -22,8 +22,12 @@ export const appsRestore = endpoint({
   path: '/v2/apps/{appId}/snapshots/restore',
   summary: 'Restore files and configuration of an application from a snapshot; its variables stay as they are',
   auth: { scope: 'snapshots:write', permission: 'snapshots' },
+  operation: true,
   body: z.object({
-    snapshotId: z.string({ error: orMissing('INVALID_SNAPSHOT_ID') }),
+    snapshotId: z
+      .string({ error: orMissing('INVALID_SNAPSHOT_ID') })
+      .regex(/^[a-z0-9_]{1,128}$/, 'INVALID_SNAPSHOT_ID')
+      .describe('The name of a snapshot of this application.'),
     versionId: z
       .string({ error: orMissing('INVALID_VERSION_ID') })
       .regex(/^[A-Za-z0-9+/=_.-]{24,96}$/, 'INVALID_VERSION_ID'),
@@ -44,7 +48,7 @@ export const appsRestore = endpoint({
   ],
   async handle({ app, caller, body, exchange }, parts) {
     const { snapshotId: name, versionId: version } = body
-    if (!name.startsWith(`${app.id}_`) || !/^[a-z0-9_]{1,128}$/.test(name)) throw new ApiError('INVALID_SNAPSHOT_ID')
+    if (!name.startsWith(`${app.id}_`)) throw new ApiError('INVALID_SNAPSHOT_ID')
     // One that is lost with its host is placed anew.
     if (app.lost_with !== app.host_id) await assertReachable(app.host_id, parts)
     const { plans, config } = parts

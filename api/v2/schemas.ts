@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { largestFileBytes, longestBase64 } from '../../policy/file-content.ts'
 import { languages } from '../../policy/runtimes.ts'
 import { isoTime } from '../fields.ts'
 
@@ -125,17 +126,35 @@ const bufferShown = z.object({ type: z.literal('Buffer'), data: bytes })
 /** With `encoding` the first, else the second. */
 export const fileContentShown = z.union([z.object({ encoding: z.literal('base64'), data: text }), bufferShown])
 
-const byteList = { type: 'array', items: { type: 'integer', minimum: 0, maximum: 255 } }
+const byteList = { type: 'array', items: { type: 'integer', minimum: 0, maximum: 255 }, maxItems: largestFileBytes }
 const bufferTaken = {
   type: 'object',
   properties: { type: { const: 'Buffer' }, data: byteList },
   required: ['type', 'data'],
 }
+const contentTaken = { anyOf: [{ type: 'string', 'x-maxBytes': largestFileBytes }, byteList, bufferTaken] }
+const base64Taken = {
+  type: 'string',
+  description: 'Line breaks in it, and missing padding, are fine.',
+  contentEncoding: 'base64',
+  pattern: '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$',
+  maxLength: longestBase64,
+}
+const emptyList = { type: 'array', maxItems: 0 }
+const unset = { type: 'null' }
+const forms = (field: string, other: Record<string, object>) => [
+  { properties: { [field]: contentTaken, encoding: unset, ...other }, required: [field] },
+  {
+    properties: { [field]: { anyOf: [base64Taken, emptyList] }, encoding: { const: 'base64' }, ...other },
+    required: [field, 'encoding'],
+  },
+]
 
 /** The content has become bytes by then (`holdsFile`); it comes as a text, a list of bytes, or a Buffer as JSON shows it. */
 export const fileContentTaken = {
-  content: z
-    .instanceof(Uint8Array<ArrayBuffer>)
-    .meta({ openapi: { oneOf: [{ type: 'string' }, byteList, bufferTaken] } }),
+  content: z.instanceof(Uint8Array<ArrayBuffer>),
   encoding: z.literal('base64').nullish(),
 }
+
+/** How a body comes that holds it. `buffer` is another name for `content`, which goes before it. */
+export const fileContentForms = [...forms('content', {}), ...forms('buffer', { content: unset })]

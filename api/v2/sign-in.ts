@@ -1,9 +1,11 @@
 import { z } from 'zod'
+import { proposeLocale } from '../../db/account-settings.ts'
 import { createSession, revokeSession } from '../../db/accounts.ts'
 import { passCaptchaOn } from '../../db/captchas.ts'
 import { transaction } from '../../db/database.ts'
 import { beginSignIn, endSignIn, renewSession } from '../../db/sign-ins.ts'
 import { ApiError } from '../../policy/errors.ts'
+import { localeAccepted } from '../../policy/locales.ts'
 import { isMailedCode } from '../../policy/mailed-codes.ts'
 import { signSession } from '../../policy/sessions.ts'
 import { signInSeconds } from '../../policy/sign-in-mails.ts'
@@ -61,6 +63,8 @@ export const signInEnd = endpoint({
     const begun = await transaction(db, async trx => {
       const userId = await endSignIn(trx, id, isRight)
       if (!userId) return undefined
+      const languages = exchange.request.headers['accept-language']
+      if (languages) await proposeLocale(trx, userId, localeAccepted(languages))
       const made = await createSession(trx, masterKey, { userId, lifeSeconds: signInTerms.sessionSeconds })
       await passCaptchaOn(trx, { signInId: id, sessionId: made.id, address: exchange.address })
       return { ...made, userId }

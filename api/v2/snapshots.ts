@@ -54,6 +54,7 @@ export const appsSnapshotsCreate = endpoint({
   path: '/v2/apps/{appId}/snapshots',
   summary: 'Make a snapshot of an application',
   auth: { scope: 'snapshots:write', permission: 'snapshots' },
+  operation: true,
   response: z.object(link),
   errors: [
     ...idempotencyErrors,

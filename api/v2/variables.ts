@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { assertReadable, changeVariables, readVariables, type VariablesChange } from '../../db/app-variables.ts'
 import type { AppRow } from '../../db/apps.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
-import { merged, namesFrom, type Variables, variablesFrom } from '../../policy/variables.ts'
+import { merged, namesFrom, namesShown, type Variables, variablesFrom, variablesShown } from '../../policy/variables.ts'
 import { endpoint } from '../endpoint.ts'
 import type { Parts } from '../parts.ts'
 
@@ -11,14 +11,8 @@ const maxBodyBytes = 8 * 1024 * 1024
 const write = { scope: 'envs:write', permission: 'envs' } as const
 const response = z.record(z.string(), z.string())
 
-const texts = { type: 'object', additionalProperties: { type: 'string', maxLength: 4096 }, maxProperties: 256 }
-const given = z.object({ envs: z.unknown().transform(variablesFrom).meta({ openapi: texts }) })
-const named = z.object({
-  envs: z
-    .unknown()
-    .transform(namesFrom)
-    .meta({ openapi: { type: 'array', items: { type: 'string' } } }),
-})
+const given = z.object({ envs: z.unknown().transform(variablesFrom).meta({ openapi: variablesShown }) })
+const named = z.object({ envs: z.unknown().transform(namesFrom).meta({ openapi: namesShown }) })
 
 const refusals = [
   'STATIC_APP_ENV_NOT_SUPPORTED',

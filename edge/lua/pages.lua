@@ -18,14 +18,44 @@ local FRAME = [[<!doctype html>
 </head><body><h1>%s</h1><p>%s</p><p><small>%d &middot; %s</small></p></body></html>
 ]]
 
-local CODES = {
-  [400] = { 'INVALID_INPUT', 'The request is malformed.' },
-  [429] = { 'KEEP_CALM', 'Too many connections from this address at once.' },
-  [503] = { 'CLUSTER_MAINTENANCE_TRY_LATER', 'The platform is not answering right now. Try again in a moment.' },
-  [504] = { 'CLUSTER_TIMEOUT', 'The platform did not answer in time.' },
-}
+local MALFORMED = 'The request is malformed.'
+local TOO_LARGE = 'The body is too large.'
+local TOO_MANY = 'Too many connections from this address at once.'
+local AWAY = 'The platform is not answering right now. Try again in a moment.'
+local LATE = 'The platform did not answer in time.'
+local HTTPS_ONLY_TEXT = 'This platform takes https only: others can read on the way what is sent by plain http. Make credentials that were sent anew.'
 
-local HTTPS_ONLY_CODE = { 'INVALID_INPUT', 'This platform takes https only: others can read on the way what is sent by plain http. Make credentials that were sent anew.' }
+-- What each wire says by the status of the proxy: its own status, its code, and a sentence. A surface without codes is one of text.
+local WIRES = {
+  api = {
+    [400] = { 400, 'INVALID_INPUT', MALFORMED },
+    [413] = { 413, 'PAYLOAD_TOO_LARGE', TOO_LARGE },
+    [429] = { 429, 'KEEP_CALM', TOO_MANY },
+    [503] = { 503, 'CLUSTER_MAINTENANCE_TRY_LATER', AWAY },
+    [504] = { 504, 'CLUSTER_TIMEOUT', LATE },
+  },
+  blob = {
+    [400] = { 400, 'INVALID_INPUT', MALFORMED },
+    [413] = { 413, 'FILE_TOO_LARGE', TOO_LARGE },
+    [429] = { 429, 'RATE_LIMITED', TOO_MANY },
+    [503] = { 503, 'PRIVATE_STORAGE_UNAVAILABLE', AWAY },
+    [504] = { 503, 'PRIVATE_STORAGE_UNAVAILABLE', LATE },
+  },
+  s3 = {
+    [400] = { 400, 'InvalidRequest', MALFORMED },
+    [413] = { 400, 'EntityTooLarge', TOO_LARGE },
+    [429] = { 503, 'SlowDown', TOO_MANY },
+    [503] = { 503, 'ServiceUnavailable', AWAY },
+    [504] = { 503, 'ServiceUnavailable', LATE },
+  },
+  text = {
+    [400] = { 400, nil, MALFORMED },
+    [413] = { 413, nil, TOO_LARGE },
+    [429] = { 429, nil, TOO_MANY },
+    [503] = { 503, nil, AWAY },
+    [504] = { 504, nil, LATE },
+  },
+}
 
 local function uncached()
   ngx.header['Cache-Control'] = 'no-store'
@@ -43,12 +73,26 @@ function M.application()
   ngx.print(FRAME:format(page[1], page[1], text, ngx.status, ngx.var.request_id))
 end
 
--- For a surface of the platform: the envelope of its errors.
-function M.surface()
+local JSON = '{"status":"error","code":"%s","message":"%s"}'
+local XML = '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>%s</Code><Message>%s</Message><RequestId>%s</RequestId></Error>'
+
+-- For a surface of the platform, in the words of its wire.
+function M.surface(surface)
+  local wire = WIRES[surface] or WIRES.text
+  local status, code, message = unpack(wire[ngx.status] or wire[503], 1, 3)
+  if ngx.var.in_the_clear == '1' then message = HTTPS_ONLY_TEXT end
+  ngx.status = status
   uncached()
-  local code = ngx.var.in_the_clear == '1' and HTTPS_ONLY_CODE or CODES[ngx.status] or CODES[503]
-  ngx.header['Content-Type'] = 'application/json'
-  ngx.print(('{"status":"error","code":"%s","message":"%s"}'):format(code[1], code[2]))
+  if surface == 's3' then
+    ngx.header['Content-Type'] = 'application/xml'
+    ngx.print(XML:format(code, message, ngx.var.request_id))
+  elseif code then
+    ngx.header['Content-Type'] = 'application/json; charset=utf-8'
+    ngx.print(JSON:format(code, message))
+  else
+    ngx.header['Content-Type'] = 'text/plain; charset=utf-8'
+    ngx.print(message .. '\n')
+  end
 end
 
 return M

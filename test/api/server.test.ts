@@ -60,6 +60,7 @@ test('smuggled and malformed requests are 400 and closed', async t => {
   for (const [name, bytes] of Object.entries(cases)) {
     const { text, ms } = await raw(bytes)
     t.regex(text, /^HTTP\/1\.1 400 /, name)
+    t.regex(text, /\r\nX-Request-Id: [0-9a-f-]{36}\r\n/, name)
     t.true(ms < 30_000, `${name} is closed by us`)
   }
   t.is((await api().as(undefined).get('/v2/users/me')).status, 401)
@@ -76,6 +77,7 @@ test('requests that wait for each other are answered in their order, up to 32 on
 test('headers over 16 KB are 431', async t => {
   const { text } = await raw(`GET /v2/users/me HTTP/1.1\r\nHost: x\r\nA: ${'b'.repeat(20_000)}\r\n\r\n`)
   t.regex(text, /^HTTP\/1\.1 431 /)
+  t.regex(text, /\r\nX-Request-Id: [0-9a-f-]{36}\r\n/)
 })
 
 test('half a header for 10 s ends the connection', async t => {

@@ -48,6 +48,8 @@ test.serial('every act of an operator stands in the audit record, with who it wa
   t.is((await run('keys', 'revoke', limited.key_id)).code, 0)
   t.is(await opens(db, limited.api_key), null)
   t.is((await run('users', 'set-plan', 'ANA@example.org', '--plan', 'pro-12', '--until', '2100-01-31')).code, 0)
+  t.is((await run('users', 'set-locale', made.user_id, 'ja-JP')).code, 0)
+  t.like(await db('users').where({ id: made.user_id }).first(), { locale: 'ja-JP', locale_open: false })
   t.is((await run('users', 'block', made.user_id)).code, 0)
   t.is(await opens(db, made.api_key), null)
   t.like((await json('users', 'list'))[0], { id: made.user_id, email: 'ana@example.org', plan: 'pro-12' })
@@ -70,6 +72,7 @@ test.serial('every act of an operator stands in the audit record, with who it wa
     of('keys.create', limited.key_id),
     of('keys.revoke', limited.key_id),
     of('users.set-plan'),
+    of('users.set-locale'),
     of('users.block'),
     of('users.unblock'),
     [who, null, 'hosts.drain', 'h1'],
@@ -98,6 +101,8 @@ test.serial('what is refused changes nothing and is not on record', async t => {
     [account('nobody'), /--email takes an address/],
     [account('a@example.org', 'Ana  <b>'), /--name takes 1 to 24 letters/],
     [account('a@example.org', 'Ana', 'gold'), /There is no plan "gold"\. Plans: free, hobby-1/],
+    [[...account('a@example.org'), '--locale', 'xx-XX'], /There is no language "xx-XX"\. Languages: pt-BR, en-US/],
+    [['users', 'set-locale', user.id, 'tlh'], /There is no language "tlh"/],
     [['users', 'block', 'nobody@example.org'], /There is no account "nobody@example.org"/],
     [['users', 'set-plan', user.id, '--plan', 'pro-12', '--until', 'soon'], /--until takes a date/],
     [['keys', 'create', '--user', user.id, '--scopes', 'apps:all'], /Unknown scope: apps:all/],

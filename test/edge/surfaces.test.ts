@@ -45,7 +45,71 @@ test('of several API processes a dead one is skipped; with none the answer is an
   const seen = await ask(proxy.port, 'blob.localhost')
   t.is(seen.status, 503)
   t.is(seen.headers['cache-control'], 'no-store')
-  t.like(JSON.parse(seen.body), { status: 'error', code: 'CLUSTER_MAINTENANCE_TRY_LATER' })
+  t.like(JSON.parse(seen.body), { status: 'error', code: 'PRIVATE_STORAGE_UNAVAILABLE' })
+})
+
+test('what the proxy refuses itself is said in the words of the surface that was asked', async t => {
+  const held: (() => void)[] = []
+  const origin = await startOrigin((_, answer) => void held.push(() => answer.end('done')))
+  const dead = [`127.0.0.1:${await unusedPort()}`]
+  const [alive, away] = await Promise.all(
+    [[`127.0.0.1:${origin.port}`], dead].map(all =>
+      startProxy({ EDGE_CONNECTIONS_PER_ADDRESS: '1', RATE_LIMIT_SCALE: '1' }, () => ({
+        targets: { api: all, blob: all, s3: all, files: all, public: all },
+      })),
+    ),
+  )
+  t.teardown(async () => {
+    for (const proxy of [alive, away]) await proxy!.stop()
+    await origin.stop()
+  })
+  const said = ({ status, headers, body }: Awaited<ReturnType<typeof ask>>) => {
+    t.is(headers['cache-control'], 'no-store')
+    t.truthy(headers['x-request-id'])
+    const type = headers['content-type']?.split(';')[0]
+    if (type === 'application/json') return [status, JSON.parse(body).code]
+    return [status, type === 'application/xml' ? /<Code>(.*)<.Code>/.exec(body)?.[1] : type]
+  }
+  const one = ask(alive!.port, 'api.localhost')
+  while (held.length === 0) await new Promise(resolve => setTimeout(resolve, 5))
+  const malformed = { headers: { 'transfer-encoding': 'nonsense' } }
+  const each: Record<string, unknown[]> = {}
+  for (const surface of ['api', 'blob', 's3', 'files', 'public']) {
+    const host = `${surface}.localhost`
+    const answers = [
+      await ask(alive!.port, host),
+      await ask(away!.port, host),
+      await ask(away!.port, host, malformed).catch(() => undefined),
+    ]
+    for (const answer of answers.slice(0, 2)) t.is(answer!.headers['retry-after'], '2')
+    each[surface] = answers.map(answer => answer && said(answer))
+  }
+  for (const release of held) release()
+  await one
+  const text = [
+    [429, 'text/plain'],
+    [503, 'text/plain'],
+    [400, 'text/plain'],
+  ]
+  t.deepEqual(each, {
+    api: [
+      [429, 'KEEP_CALM'],
+      [503, 'CLUSTER_MAINTENANCE_TRY_LATER'],
+      [400, 'INVALID_INPUT'],
+    ],
+    blob: [
+      [429, 'RATE_LIMITED'],
+      [503, 'PRIVATE_STORAGE_UNAVAILABLE'],
+      [400, 'INVALID_INPUT'],
+    ],
+    s3: [
+      [503, 'SlowDown'],
+      [503, 'ServiceUnavailable'],
+      [400, 'InvalidRequest'],
+    ],
+    files: text,
+    public: text,
+  })
 })
 
 test('one address, of IPv6 one network, may have so many requests open, and no more', async t => {

@@ -6,7 +6,10 @@ import type { ObjectStore } from '../../activities/object-store.ts'
 
 /** A real store on a folder of its own, which fails on request and tells every file that it holds, half ones included. */
 export class FailingStore implements ObjectStore {
+  /** Nothing can be put. */
   failing = false
+  /** Nothing answers. */
+  away = false
 
   private constructor(
     private readonly inner: ObjectStore,
@@ -20,14 +23,19 @@ export class FailingStore implements ObjectStore {
 
   put: ObjectStore['put'] = async (...args) => {
     if (this.failing) throw new Error('the store is out')
-    return this.inner.put(...args)
+    return this.#inner().put(...args)
   }
-  get: ObjectStore['get'] = (...args) => this.inner.get(...args)
-  lend: ObjectStore['lend'] = (...args) => this.inner.lend(...args)
-  read: ObjectStore['read'] = (...args) => this.inner.read(...args)
-  head: ObjectStore['head'] = id => this.inner.head(id)
-  delete: ObjectStore['delete'] = id => this.inner.delete(id)
-  open: ObjectStore['open'] = id => this.inner.open(id)
+  get: ObjectStore['get'] = async (...args) => this.#inner().get(...args)
+  lend: ObjectStore['lend'] = async (...args) => this.#inner().lend(...args)
+  read: ObjectStore['read'] = async (...args) => this.#inner().read(...args)
+  head: ObjectStore['head'] = async id => this.#inner().head(id)
+  delete: ObjectStore['delete'] = async id => this.#inner().delete(id)
+  open: ObjectStore['open'] = async id => this.#inner().open(id)
+
+  #inner(): ObjectStore {
+    if (this.away) throw new Error('the store is away')
+    return this.inner
+  }
 
   /** Where a path of the store lies, for whoever damages it. */
   pathOf(path: string): string {

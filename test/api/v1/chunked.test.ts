@@ -410,7 +410,7 @@ test.serial('a store that fails says so and keeps nothing of the part; the next 
   const failed = await chunked.part(upload, 1, 'x').finally(() => {
     store.failing = false
   })
-  t.like(failed, { status: 500, body: { code: 'UPLOAD_FAILED' } })
+  t.like(failed, { status: 503, body: { code: 'PUBLIC_STORAGE_UNAVAILABLE' } })
   t.is(await store.files(), 0)
   t.is((await chunked.part(upload, 1, 'x')).status, 200)
   t.is(await store.files(), 1)

@@ -3,6 +3,7 @@ import { SegmentIds } from '../../../db/segment-ids.ts'
 import { drawnAheadSeconds, usualPatience } from '../../../policy/blob-upkeep.ts'
 import { newId } from '../../../policy/ids.ts'
 import { type Answer, testApi } from '../../kit/api.ts'
+import { chunkedAs } from '../../kit/chunked.ts'
 import { sendFile, sent } from '../../kit/sent-files.ts'
 
 const api = testApi()
@@ -105,3 +106,71 @@ test.serial('a database that does not answer is said of each object of an update
   }
   t.is((await api().blobAs(ana).get('/v1/objects')).status, 200)
 })
+
+test.serial(
+  'with the store away every route that needs it says so by where the file lies, and the others work',
+  async t => {
+    const ana = await api().makeUser()
+    const { store } = api()
+    const long = { bytes: 'x'.repeat(20_000) }
+    const open = (await sent(api(), ana, { name: 'open' }, long)) as { id: string; url: string }
+    const hidden = await sent(api(), ana, { name: 'hidden', private: 'true' }, long)
+    const chunked = chunkedAs(api().blobAs(ana))
+    const begun = async (fields: Record<string, string>) => (await chunked.init(fields)).body.response.upload as string
+    const [openUpload, hiddenUpload] = [await begun({}), await begun({ private: 'true' })]
+    const address = await api()
+      .blobAs(ana)
+      .get(`/v1/objects/download?redirect=false&object=${encodeURIComponent(hidden.id)}`)
+    const link = new URL(address.body.response.url).pathname
+    const readOf = async (base: string, path: string) => {
+      const answer = await fetch(base + path)
+      return [answer.status, answer.headers.get('content-type')?.split(';')[0], answer.headers.has('retry-after')]
+    }
+    const json = (method: string, path: string, body: object) => speak(ana.key, method, path, body)
+    store.away = true
+    try {
+      const said = Object.entries({
+        'upload, public': await sendFile(api(), ana, { name: 'a' }, long),
+        'upload, private': await sendFile(api(), ana, { name: 'a', private: 'true' }, long),
+        'part, public': await chunked.part(openUpload, 1, 'x'),
+        'part, private': await chunked.part(hiddenUpload, 1, 'x'),
+        'upload beside its row': await sendFile(api(), ana, { name: 'short' }, { bytes: 'x'.repeat(1000) }),
+        init: await chunked.init(),
+        status: await chunked.status(openUpload),
+        complete: await chunked.complete(openUpload),
+        abort: await chunked.abort(openUpload),
+        list: await api().blobAs(ana).get('/v1/objects'),
+        info: await api()
+          .blobAs(ana)
+          .get(`/v1/objects/info?object=${encodeURIComponent(open.id)}`),
+        update: await json('PATCH', '/v1/objects', { object: open.id, disposition: 'inline' }),
+        copy: await json('POST', '/v1/objects/copy', { source: open.id, destination: { name: 'copy' } }),
+        delete: await json('DELETE', '/v1/objects', { object: `pub/${ana.id}/short.txt` }),
+        share: await json('POST', '/v1/shares', { object: open.id }),
+      }).map(([route, { status, body }]) => [route, status, body.code])
+      t.deepEqual(said, [
+        ['upload, public', 503, 'PUBLIC_STORAGE_UNAVAILABLE'],
+        ['upload, private', 503, 'PRIVATE_STORAGE_UNAVAILABLE'],
+        ['part, public', 503, 'PUBLIC_STORAGE_UNAVAILABLE'],
+        ['part, private', 503, 'PRIVATE_STORAGE_UNAVAILABLE'],
+        ['upload beside its row', 200, undefined],
+        ['init', 200, undefined],
+        ['status', 200, undefined],
+        ['complete', 400, 'NO_CHUNKS_UPLOADED'],
+        ['abort', 200, undefined],
+        ['list', 200, undefined],
+        ['info', 200, undefined],
+        ['update', 200, undefined],
+        ['copy', 200, undefined],
+        ['delete', 200, undefined],
+        ['share', 201, undefined],
+      ])
+      const told = [503, 'text/plain', true]
+      t.deepEqual(await readOf(api().publicUrl, new URL(open.url).pathname), told, 'a public file')
+      t.deepEqual(await readOf(api().filesUrl, link), told, 'a link')
+    } finally {
+      store.away = false
+    }
+    t.is((await fetch(api().filesUrl + link)).status, 200)
+  },
+)

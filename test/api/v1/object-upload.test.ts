@@ -266,12 +266,13 @@ test.serial('an Idempotency-Key repeats an answer only where the upload token fi
   t.like(other, { status: 409, body: { code: 'IDEMPOTENCY_KEY_REUSED' } })
 })
 
-test.serial('a store that is out is UPLOAD_FAILED, and nothing is there', async t => {
+test.serial('a store that is out is 503 with a time to come back, and nothing is there', async t => {
   const ana = await api().makeUser()
   api().store.failing = true
   const refused = await sendFile(api(), ana, {}, { bytes: 'x'.repeat(17_000) })
   api().store.failing = false
-  t.like(refused, { status: 500, body: { code: 'UPLOAD_FAILED' } })
+  t.like(refused, { status: 503, body: { code: 'PUBLIC_STORAGE_UNAVAILABLE' } })
+  t.is(refused.headers.get('retry-after'), '5')
   t.deepEqual(await left(ana), [0, 0])
   t.is((await sendFile(api(), ana)).status, 200)
 })

@@ -8,7 +8,7 @@ const api = testApi()
 
 interface Operation {
   operationId: string
-  responses: Record<string, { content: Record<string, { schema: { properties: { code?: { enum: string[] } } } }> }>
+  responses: Record<string, { content?: Record<string, { schema: { properties: { code?: { enum: string[] } } } }> }>
 }
 
 const document = openApiDocument(blobEndpoints, 'http://x', blobApi) as {
@@ -31,10 +31,22 @@ test('it lists every route of the blob API, once', t => {
   )
 })
 
+test('a download redirects unless it is told not to; what one of several objects may be told is listed', t => {
+  const operation = (id: string) => operations.find(one => one.operation.operationId === id)!.operation
+  const download = JSON.stringify(operation('objects.download'))
+  t.regex(download, /"302":\{[^}]*"headers":\{.*?"Location"/)
+  t.true(
+    download.includes('"name":"redirect","in":"query","required":false,"schema":{"type":"boolean","default":true}'),
+  )
+  t.regex(JSON.stringify(operation('objects.update')), /"code":\{"type":"string","enum":\["INVALID_OBJECT",/)
+  t.true(JSON.stringify(operation('s3.credentials')).includes('"x-scope":"blob:read or blob:write"'))
+  t.false(JSON.stringify(document).includes('"$schema"'))
+})
+
 test('every code is of the blob wire, under its one status', t => {
   for (const { method, path, operation } of operations) {
     const seen = Object.entries(operation.responses).flatMap(([status, { content }]) =>
-      (content['application/json']?.schema.properties.code?.enum ?? []).map(code => [code, Number(status)] as const),
+      (content?.['application/json']?.schema.properties.code?.enum ?? []).map(code => [code, Number(status)] as const),
     )
     t.is(new Set(seen.map(([code]) => code)).size, seen.length, `${method} ${path}`)
     for (const [code, status] of seen) {

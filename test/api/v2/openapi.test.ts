@@ -55,10 +55,29 @@ test('every code stands under its own status, and none twice', t => {
     }
 })
 
+test('headers of answers and streams are described', t => {
+  const { paths } = openApiDocument(endpoints, 'http://x') as {
+    paths: Record<
+      string,
+      Record<string, { responses: Record<string, Record<string, object>>; parameters: { name: string }[] }>
+    >
+  }
+  const headersOf = (path: string, method: string, status: number) =>
+    Object.keys(paths[path]![method]!.responses[status]!.headers!)
+  t.deepEqual(headersOf('/v2/apps', 'post', 200), ['X-Request-Id', 'X-Operation-Id', 'Idempotent-Replayed'])
+  t.deepEqual(headersOf('/v2/apps', 'post', 429), ['X-Request-Id', 'Retry-After'])
+  t.deepEqual(headersOf('/v2/users/me', 'get', 503), ['X-Request-Id', 'Retry-After'])
+  const logs = paths['/v2/apps/{appId}/deployments/{deploymentId}/logs']!.get!
+  t.deepEqual(Object.keys(logs.responses[200]!.content!), ['application/json', 'text/event-stream'])
+  t.true(logs.parameters.some(({ name }) => name === 'Last-Event-ID'))
+  const files = JSON.stringify(paths['/v2/apps/{appId}/files']!.put)
+  t.true(files.includes('"required":["buffer"]') && files.includes('"required":["content"]'))
+})
+
 test('nothing of the validator leaks into the schemas', t => {
   const text = JSON.stringify(openApiDocument(endpoints, 'http://x'))
   for (const word of ['"openapi":{', '~standard', '"$schema"', 'INVALID_TYPE']) t.false(text.includes(word), word)
-  t.true(text.includes('"name":"rawData","in":"query","required":false,"schema":{"type":"boolean"}'))
+  t.true(text.includes('"name":"rawData","in":"query","required":false,"schema":{"type":"boolean","default":false}'))
 })
 
 test('where roles are given it is said what the one that deploys can reach', t => {

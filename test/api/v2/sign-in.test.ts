@@ -1,4 +1,6 @@
 import test from 'ava'
+import { createUser } from '../../../db/accounts.ts'
+import { mailLocaleOf } from '../../../policy/mail/template.ts'
 import { mailedCode } from '../../../policy/mailed-codes.ts'
 import { masterKey, testApi } from '../../kit/api.ts'
 
@@ -109,4 +111,23 @@ test('a session that began 30 days ago is not renewed', async t => {
     .where({ id: ana.sessionId })
     .update({ created_at: new Date(Date.now() - 31 * 86_400_000) })
   t.is((await api().as(ana.session).post('/v2/account/session')).status, 401)
+})
+
+test('the first sign-in gives an account its language, which mail then has; what was chosen stays', async t => {
+  const signIn = async (id: string, languages: string) => {
+    const begun = await begin(await emailOf(id))
+    const body = JSON.stringify({ id: begun, code: rightCode(begun) })
+    const answer = await api().as(undefined).post('/v2/account/sign-in/code', body, { 'accept-language': languages })
+    return (await api().as(answer.body.response.token).get('/v2/users/me')).body.response.user.locale
+  }
+  const ana = await api().makeUser()
+  t.is(await signIn(ana.id, 'xx, fr-CA;q=0.9, en;q=0.2'), 'fr-FR')
+  t.is(await signIn(ana.id, 'de-DE'), 'fr-FR', 'the first one')
+  const { rows } = await api().db.raw('select locale from users where id = ?', [ana.id])
+  t.is(mailLocaleOf(rows[0].locale), 'fr-FR')
+
+  const ben = await createUser(api().db, { name: 'Ben', email: 'ben@example.org', plan: 'free', locale: 'it-IT' })
+  t.is(await signIn(ben.id, 'de-DE'), 'it-IT')
+  const refused = await api().as(ana.session).request('PATCH', '/v2/account/locale', { body: '{"locale":"ja-JP"}' })
+  t.is(refused.body.code, 'INVALID_LOCALE')
 })

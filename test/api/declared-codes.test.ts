@@ -1,0 +1,45 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import test from 'ava'
+import { endpoints } from '../../api/app.ts'
+import type { Endpoint } from '../../api/endpoint.ts'
+import { blobEndpoints } from '../../api/v1/endpoints.ts'
+
+/** Where codes are thrown, or come from as the outcome of an operation. */
+const folders = ['api', 'db', 'policy', 'activities', 'workflows']
+const catalogues = ['policy/errors.ts', 'policy/blob-errors.ts']
+const all: Endpoint[] = [...endpoints, ...blobEndpoints]
+
+/** Sources without the lists that only declare codes. */
+function throwing(): string {
+  const paths = folders.flatMap(folder =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' }).map(path => join(folder, path)),
+  )
+  const sources = paths.filter(path => path.endsWith('.ts') && !catalogues.includes(path))
+  return sources
+    .map(path => readFileSync(path, 'utf8'))
+    .join('\n')
+    .replaceAll(/\berrors: \[[^\]]*\]/g, '')
+    .replaceAll(/\b(\w*[eE]rrors|refusals|reached|sizes|\w*[cC]odes)\b[^=\n]*= \[[^\]]*\]/g, '')
+}
+
+test('every code that an endpoint declares is thrown somewhere', t => {
+  const text = throwing()
+  const declared = [...new Set(all.flatMap(({ errors = [] }) => errors))]
+  t.true(declared.length > 100)
+  t.deepEqual(
+    declared.filter(code => !text.includes(`'${code}'`)),
+    [],
+  )
+})
+
+test('codes that others throw are not declared where they cannot come', t => {
+  const declaring = (code: string) => all.filter(({ errors = [] }) => errors.some(one => one === code))
+  const power = ['apps.start', 'apps.stop', 'apps.restart']
+  for (const code of ['CONTAINER_NOT_FOUND', 'CONTAINER_NETWORK_CONFLICT'])
+    t.deepEqual(
+      declaring(code).filter(({ name }) => power.includes(name)),
+      [],
+    )
+  t.false(declaring('INVALID_FILENAME').some(({ name }) => name === 'objects.upload'))
+})

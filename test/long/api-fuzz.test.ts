@@ -1,0 +1,12 @@
+import { randomInt } from 'node:crypto'
+import test from 'ava'
+import { testApi } from '../kit/api.ts'
+import { fuzzed } from '../kit/api-fuzz.ts'
+
+const api = testApi()
+
+test('what the documents allow, for long', async t => {
+  const seed = randomInt(2 ** 31)
+  t.log(`seed ${seed}`)
+  t.deepEqual(await fuzzed(api(), { seed, rounds: 1000, withinMs: 20 * 60_000 }), [])
+})
