@@ -1,6 +1,7 @@
 import test from 'ava'
 import { unusedPort } from '../../cli/ports.ts'
 import { type SurfaceTargets, surfaceTargets } from '../../edge/surfaces.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { ask, named, type Origin, startOrigin } from '../kit/origin.ts'
 import { startProxy } from '../kit/proxy.ts'
 
@@ -66,7 +67,7 @@ test('one address may have so many requests open, and no more', async t => {
   })
   await proxy.edge.setRoute({ host: 'slow.localhost', appId: 'a1', address: '127.0.0.1', port: origin.port })
   const open = Array.from({ length: 4 }, () => ask(proxy.port, 'slow.localhost'))
-  while (waiting < 4) await new Promise(resolve => setTimeout(resolve, 5))
+  await comesTrue(() => waiting >= 4)
   const refused = await ask(proxy.port, 'slow.localhost')
   t.is(refused.status, 429)
   t.regex(refused.body, /too many requests open/)

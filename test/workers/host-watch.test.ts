@@ -1,5 +1,4 @@
 import { getEventListeners, once } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { pino } from 'pino'
 import { appTurns } from '../../activities/app-turns.ts'
@@ -9,6 +8,7 @@ import * as operations from '../../db/operations.ts'
 import { bringBackDelay } from '../../policy/reconciliation.ts'
 import { Backoff } from '../../workers/backoff.ts'
 import { reconcile, watchHost } from '../../workers/host-watch.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 
@@ -230,7 +230,7 @@ test('a host is looked at after every event, and waiting for the next leaves not
   const options = { db, engine, volumes, turns: appTurns(), hostId: 'watched', bootId: 'boot-1', log, everySeconds: 60 }
   const watched = watchHost(options, ending.signal)
   for (let seen = 1; seen <= 15; seen++) {
-    while (looks < seen) await sleep(5)
+    await comesTrue(() => looks >= seen)
     happen()
   }
   t.true(getEventListeners(ending.signal, 'abort').length <= 2)

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Client, Connection } from '@temporalio/client'
 import { NativeConnection, Worker } from '@temporalio/worker'
@@ -83,7 +82,7 @@ test.serial('a lane whose workflow task fails is begun anew, and told', async t 
     await lanes.wake(appId!, 'nobody')
     const first = await laneRun(client, appId!)
     // The worker leaves each attempt but the first to its time limit of 10 s.
-    while (((await laneRun(client, appId!))?.failedTasks ?? 0) < relay.stuckTasks) await sleep(200)
+    await comesTrue(async () => ((await laneRun(client, appId!))?.failedTasks ?? 0) >= relay.stuckTasks)
     const { relay: healing, logged } = await relayOf(client, lanes.wake)
     t.is(await healing.round(), 1)
     const second = await laneRun(client, appId!)
