@@ -92,6 +92,15 @@ test('no test is skipped or runs alone', t => {
   )
 })
 
+test('every wait of a test has a deadline', t => {
+  const endless = /^\s*while \(.*\) await (sleep\(|new Promise\()/m
+  t.regex('  while (!done) await sleep(20)', endless)
+  t.deepEqual(
+    sources.filter(({ path, text }) => path.startsWith('test/') && endless.test(text)).map(({ path }) => path),
+    [],
+  )
+})
+
 test('files are small nouns', t => {
   const long = sources.filter(({ text, path }) => !path.startsWith('test/') && text.split('\n').length > lineCeiling)
   t.deepEqual(

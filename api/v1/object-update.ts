@@ -84,7 +84,9 @@ export const objectsUpdate = blobEndpoint({
       ...namedObjects,
       ...changes,
     })
-    .meta({ choices: [namedForms(requestCaps.objectsUpdated), Object.keys(changes).map(field => ({ required: [field] }))] }),
+    .meta({
+      choices: [namedForms(requestCaps.objectsUpdated), Object.keys(changes).map(field => ({ required: [field] }))],
+    }),
   response: z.object({ results: z.array(result) }),
   errors: [
     ...namedObjectsErrors,

@@ -15,6 +15,7 @@ import { claimNextFor, holdClaim } from '../../db/operation-claims.ts'
 import { enqueue, finish, type OperationKind } from '../../db/operations.ts'
 import { asActivity } from '../kit/activity-context.ts'
 import { inBoot } from '../kit/boots.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { FakeContainerHost } from '../kit/container-host.fake.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
@@ -124,10 +125,6 @@ async function scene() {
     return (await claimNextFor(db, app.id, { run: 'lane', step }, []))!.id
   }
   return { db, app, engine, activities, releaseOf, begin, removed, disk }
-}
-
-const comesTrue = async (ask: () => boolean) => {
-  while (!ask()) await new Promise(resolve => setTimeout(resolve, 5))
 }
 
 test('what a deletion has left is removed after its operation has ended, and nothing of an application that is there', async t => {

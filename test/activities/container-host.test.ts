@@ -83,8 +83,14 @@ test.serial(
 test.serial('many networks at once get ranges of their own, far beyond the engine’s default of 30', async t => {
   const names = Array.from({ length: 32 }, (_, n) => `berth-${docker.run}-many-${n}`)
   await Promise.all(names.map(name => docker.host.ensureNetwork({ name, labels: {} })))
+  const ranges = await Promise.all(
+    names.map(async name =>
+      (await engineFact(`/networks/${name}`)).IPAM.Config.map((one: { Subnet: string }) => one.Subnet),
+    ),
+  )
   for (const name of names) await docker.host.removeNetwork(name)
-  t.pass()
+  for (const range of ranges) t.regex(String(range), /^[\d.]+\.0\/24$/, 'one range of 254 addresses')
+  t.is(new Set(ranges.flat()).size, names.length, 'no two have the same one')
 })
 
 test.serial('readings follow what a program does, and agree with the engine', async t => {

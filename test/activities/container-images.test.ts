@@ -5,6 +5,7 @@ import { ImageUnavailable } from '../../activities/container-host.ts'
 import { withCode } from '../../activities/failures.ts'
 import { ImageOnItsWay, imageWithin } from '../../activities/image-wait.ts'
 import { listening } from '../kit/api.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 
 /** An engine that has no image; `pull` answers whoever pulls one. */
 async function engineWith(t: ExecutionContext, pulls: { atOnce: number; silentSeconds: number; seconds: number }) {
@@ -54,7 +55,7 @@ test('few are pulled at once; a command waits a while, and the image comes all t
     instanceOf: ImageOnItsWay,
   })
   t.like(withCode(new ImageOnItsWay('soon')), { type: 'ACTION_FAILED', nonRetryable: false, nextRetryDelay: '5s' })
-  while (asked.length < 1) await new Promise(setImmediate)
+  await comesTrue(() => asked.length >= 1)
   const second = imageWithin(host, 'two:1', { seconds: null, signal: forEver.signal })
   const cancel = new AbortController()
   const cancelled = imageWithin(host, 'two:1', { seconds: null, signal: cancel.signal })
@@ -64,7 +65,7 @@ test('few are pulled at once; a command waits a while, and the image comes all t
   for (let n = 0; n < 20; n++) await host.inspect('nobody')
   t.deepEqual(asked, ['one'])
   open[0]!.end('{"status":"Done"}\n')
-  while (asked.length < 2) await new Promise(setImmediate)
+  await comesTrue(() => asked.length >= 2)
   open[1]!.end('{"status":"Done"}\n')
   await t.notThrowsAsync(second)
 })

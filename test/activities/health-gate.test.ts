@@ -2,6 +2,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import test, { type ExecutionContext } from 'ava'
 import type { ContainerState } from '../../activities/container-host.ts'
 import { passGate } from '../../activities/health-gate.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 
 const engine = { inspect: async () => ({ running: true }) as ContainerState } as never
 
@@ -52,7 +53,7 @@ test('a gate that is cancelled ends at once, also in the middle of a probe', asy
   // A probe that would last an hour: only the cancellation can end it.
   const options = { container: 'c', target, timeoutSeconds: 3600, probeMs: 3600_000 }
   const gate = passGate(engine, { ...options, signal: cancel.signal })
-  while (asked.count === 0) await new Promise(setImmediate)
+  await comesTrue(() => asked.count > 0)
   cancel.abort(new Error('no longer wanted'))
   await t.throwsAsync(gate, { message: 'no longer wanted' })
 })

@@ -1,6 +1,5 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import type { AppHostOptions } from '../../activities/app-host-options.ts'
 import { buildContainerName, buildNetwork } from '../../activities/container-spec.ts'
@@ -10,6 +9,7 @@ import { releaseFolders } from '../../activities/release-files.ts'
 import { readLog } from '../../db/deployments.ts'
 import { deploymentLogs } from '../../policy/deployment-logs.ts'
 import { installSeconds } from '../../policy/host-places.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
 import { realDocker } from '../kit/docker.ts'
 import { rows } from '../kit/rows.ts'
@@ -55,7 +55,7 @@ test('an install step that prints without end keeps this process small, and its 
   const before = process.memoryUsage().rss
   const end = new AbortController()
   const install = installRelease(host, release, folders, `yes "$(printf '%01000d' 0)"`, end.signal)
-  while ((await size()) <= deploymentLogs.outputBytes - 4 * deploymentLogs.pieceBytes) await sleep(50)
+  await comesTrue(async () => (await size()) > deploymentLogs.outputBytes - 4 * deploymentLogs.pieceBytes)
   end.abort(new Error('seen enough'))
   await t.throwsAsync(install, { message: 'seen enough' })
   t.true((await size()) <= deploymentLogs.wholeBytes, String(await size()))

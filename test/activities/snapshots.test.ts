@@ -3,7 +3,6 @@ import { once } from 'node:events'
 import * as fs from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import test, { type ExecutionContext } from 'ava'
 import { NoSpaceLeft } from '../../activities/container-host.ts'
@@ -11,6 +10,7 @@ import { withCode } from '../../activities/failures.ts'
 import { snapshots } from '../../activities/snapshots.process.ts'
 import { readSnapshot } from '../../activities/snapshots.read.ts'
 import { SnapshotCorrupt, SnapshotRefused } from '../../activities/snapshots.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { lay, ownFolder, seen } from '../kit/folders.ts'
 import { facts, opened, requestOf, snapshotTo } from '../kit/snapshots.ts'
 
@@ -159,7 +159,7 @@ test('a program that changes its files all the time is copied as it stood still'
   const request = requestOf(files, {
     async pause() {
       program.kill('SIGSTOP')
-      while (!/\) T /.test(fs.readFileSync(`/proc/${program.pid}/stat`, 'latin1'))) await sleep(1)
+      await comesTrue(() => /\) T /.test(fs.readFileSync(`/proc/${program.pid}/stat`, 'latin1')))
       still = seen(files)
     },
     async resume() {

@@ -3,6 +3,7 @@ import test from 'ava'
 import { announce, claimNext } from '../../db/operations.ts'
 import { heldCall } from '../../policy/patience.ts'
 import { testApi } from '../kit/api.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 
 const api = testApi({ parts: () => ({ patience: { claimMs: 400, holdMs: 1500, backgroundMs: 1500 } }) })
 
@@ -50,7 +51,7 @@ test.serial('an operation that is stored and not confirmed yet has not ended', a
   lanes.asleep = true
   const mine = () => db('operations').where({ target_id: app.id, kind: 'stop' })
   const answer = as(ana).post(`/v2/apps/${app.id}/stop`)
-  while ((await mine().where({ state: 'queued' }).update({ state: 'accepting' })) === 0) await sleep(5)
+  await comesTrue(async () => (await mine().where({ state: 'queued' }).update({ state: 'accepting' })) > 0)
   const { id } = await mine().first('id')
   await announce(db, id)
   await sleep(600)

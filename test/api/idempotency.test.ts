@@ -128,6 +128,36 @@ test('every POST that creates something takes an Idempotency-Key, and the docume
   )
 })
 
+/** What a POST without the header does instead of creating something; every other one has to take it. */
+const createsNothing: Record<string, string> = {
+  'account.sign-in.begin': 'mails a code; nobody is signed in yet',
+  'account.sign-in.end': 'takes a code, which works once',
+  'account.session.renew': 'lets a session go on',
+  'account.captcha': 'takes an answer, which counts once',
+  'account.authorize.start': 'nobody is signed in yet; what is not granted ends by itself',
+  'account.authorize.decide': 'says yes or no to one grant',
+  'account.authorize.claim': 'may be repeated by itself, and gives the same key',
+  'account.downgrade': 'has a code of its own, which works once',
+  'apps.start': 'changes what is wanted',
+  'apps.stop': 'changes what is wanted',
+  'apps.restart': 'changes what is wanted',
+  'apps.envs.merge': 'sets values by name',
+  'apps.webhook': 'keeps the address that is there',
+  'apps.link': 'refused when there is a link',
+  'apps.snapshots.restore': 'refused while one runs',
+  'git.webhook': 'a delivery has an id of its own',
+  'git.app': 'a delivery has an id of its own',
+  'git.connect.begin': 'sends a person on',
+  'git.connect.confirm': 'binds one installation, again if need be',
+}
+
+test('a POST that takes no Idempotency-Key is listed with what it does instead of creating', t => {
+  const without = [...endpoints, ...blobEndpoints].filter(
+    ({ method, errors }) => method === 'POST' && !errors?.includes('IDEMPOTENCY_KEY_REUSED'),
+  )
+  t.deepEqual(without.map(({ name }) => name).sort(), Object.keys(createsNothing).sort())
+})
+
 test('the blob API takes it where it creates something', t => {
   const taking = blobEndpoints.filter(({ errors }) => errors?.includes('IDEMPOTENCY_KEY_REUSED'))
   t.deepEqual(taking.map(({ method, name }) => `${method} ${name}`).sort(), [

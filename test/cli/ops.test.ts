@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { deploymentView } from '../../api/views/deployment.ts'
 import { operatorName } from '../../cli/operator.ts'
@@ -16,6 +15,7 @@ import * as segments from '../../db/segments.ts'
 import { findSnapshot, markGood, queueSnapshot } from '../../db/snapshots.ts'
 import { defaultPlans } from '../../policy/plans.ts'
 import { nextBringBack } from '../../policy/reconciliation.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
 import { ownFolder } from '../kit/folders.ts'
 import { operatorCommand } from '../kit/operator-command.ts'
@@ -336,7 +336,7 @@ test.serial('the commands: a list, an explanation, a retry and a cancel that wai
   })
   await operations.claimNext(db, app.id)
   const cancelled = ops('cancel', retried.operation, '--json')
-  while ((await operations.toEnd(db, app.id)).length === 0) await sleep(50)
+  await comesTrue(async () => (await operations.toEnd(db, app.id)).length > 0)
   t.is((await operations.find(db, retried.operation))?.state, 'running')
   await operations.finish(db, retried.operation, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
   t.like(JSON.parse((await cancelled).stdout), { operation: retried.operation, state: 'cancelled' })

@@ -1,14 +1,15 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { listReceipts } from '../../db/blob-receipts.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import { lockNames } from '../../db/objects.ts'
+import { foldSome, monthUsage } from '../../db/usage-upkeep.ts'
 import { type Upkeep, usualPatience } from '../../policy/blob-upkeep.ts'
 import { newId } from '../../policy/ids.ts'
 import { objectId } from '../../policy/object-names.ts'
 import { openTemporal } from '../../workers/connect.ts'
 import { platformQueue } from '../../workers/lanes.ts'
 import type { blobUpkeep } from '../../workflows/blob-upkeep.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { startEntry } from '../kit/entry.ts'
 import { testPlatform } from '../kit/platform.ts'
 import { linesBySubject, untidyAccount } from '../kit/upkeep.ts'
@@ -17,6 +18,8 @@ import { diesAt } from './crash-kit.ts'
 
 const started = testPlatform({ worker: false, api: false, hosts: {} })
 const removing = ['expiry', 'rules', 'reclaim', 'sweep'] as const
+/** They only count: what of them was cut is done again, and comes to the same. */
+const counting = ['fold', 'sample', 'recount'] as const
 
 test.serial.before('bundle the workflows once', async t => {
   t.timeout(120_000)
@@ -47,6 +50,15 @@ async function begin(kinds: readonly Upkeep[]) {
 const begun = async (db: Db): Promise<Upkeep[]> =>
   db('blob_receipts as r').join('blob_receipt_lines as l', 'l.receipt_id', 'r.id').distinct().pluck('r.kind')
 
+/** Statements that wait for the usage of an account. */
+async function waiting(db: Db): Promise<number> {
+  const { rows } = await db.raw(
+    `select count(*)::integer as n from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock' and query like '%blob_usage%'`,
+  )
+  return rows[0].n
+}
+
 test.serial('a worker that is killed in the middle of every kind of run: all went, and each thing once', async t => {
   t.timeout(300_000)
   const { base, db } = await started
@@ -58,7 +70,9 @@ test.serial('a worker that is killed in the middle of every kind of run: all wen
   await expired.update({ expires_at: new Date(Date.now() - 1000) })
   const drawn = db('segments').where({ id: bodies[110] })
   await drawn.update({ drawn_at: new Date(Date.now() - usualPatience.drawnSeconds * 1000 - 36 * 3600_000) })
-  const runs = await begin(removing)
+  await foldSome(db)
+  await db('usage_deltas').insert([5, -5].map(bytes => ({ owner_id: ownerId, objects: 0, bytes })))
+  const runs = await begin([...removing, ...counting])
   t.teardown(runs.close)
   const killed = startEntry('worker', base.settings)
   t.teardown(() => killed.kill('SIGKILL'))
@@ -67,7 +81,9 @@ test.serial('a worker that is killed in the middle of every kind of run: all wen
     await lockNames(trx, [name('expired/00110'), name('logs/00110')])
     await trx('uploads').where({ id: uploads[110] }).forUpdate().first('id')
     await trx('segments').where({ id: bodies[110] }).forUpdate().first('id')
-    while ((await begun(db)).length < removing.length) await sleep(20)
+    await trx('blob_usage').where({ owner_id: ownerId }).forUpdate().first('owner_id')
+    await comesTrue(async () => (await begun(db)).length >= removing.length)
+    await comesTrue(async () => (await waiting(db)) >= counting.length)
     await killed.kill('SIGKILL')
   })
   const left = async () => (await db('objects').where({ owner_id: ownerId })).length
@@ -85,7 +101,8 @@ test.serial('a worker that is killed in the middle of every kind of run: all wen
     [],
   )
   const receipts = await listReceipts(db, { idle: true, limit: 100 })
-  t.deepEqual(receipts.map(({ kind }) => kind).sort(), [...removing].sort())
+  t.deepEqual(receipts.map(({ kind }) => kind).sort(), [...removing, ...counting].sort())
+  t.like(await monthUsage(db, ownerId), { objects: 1, storage: 'kept'.length })
   t.true(receipts.every(({ ended_at, failure, unproved }) => ended_at !== null && failure === null && unproved === 0))
 })
 

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { recordActivities } from '../../activities/records.ts'
 import { queueMail } from '../../db/mails.ts'
@@ -6,6 +5,7 @@ import * as operations from '../../db/operations.ts'
 import { defaultPlans } from '../../policy/plans.ts'
 import { openTemporal } from '../../workers/connect.ts'
 import { laneId, temporalLanes } from '../../workers/lanes.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { standsStill, startEntry } from '../kit/entry.ts'
 import { readMail, startMailServer } from '../kit/mail-server.ts'
 import { testPlatform } from '../kit/platform.ts'
@@ -46,7 +46,7 @@ test.serial('a worker that dies before or after it sent a mail: it goes out, and
   }
   const healed = startEntry('worker', settings)
   t.teardown(() => Promise.all([healed.kill('SIGKILL'), server.stop()]))
-  while ((await row()).state !== 'sent') await sleep(50)
+  await comesTrue(async () => (await row()).state === 'sent')
   const ids = server.received.map(raw => readMail(raw).headers['Message-ID'])
   t.deepEqual(ids, [`<${(await row()).id}@example.org>`, `<${(await row()).id}@example.org>`])
 })

@@ -1,6 +1,7 @@
 import test from 'ava'
 import type { Db } from '../../db/database.ts'
 import { type Gathering, gathered } from '../../db/gathered.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 
 const pool = (() => {}) as unknown as Db
 
@@ -15,7 +16,7 @@ function line(gathering?: Gathering) {
   }, gathering)
   /** Lets the statement run that comes next, and ends it. */
   const end = async (error?: Error) => {
-    while (ends.length === 0) await new Promise(setImmediate)
+    await comesTrue(() => ends.length > 0)
     ends.shift()!(error)
   }
   return { asked, ask: (one: number, name = 'a') => ask(pool, name, one), end }
@@ -24,7 +25,7 @@ function line(gathering?: Gathering) {
 test('what comes while a statement is under way goes together into the next, and each gets its own answer', async t => {
   const { asked, ask, end } = line({ most: 3 })
   const first = [ask(1), ask(2)]
-  while (asked.length === 0) await new Promise(setImmediate)
+  await comesTrue(() => asked.length > 0)
   const later = [3, 4, 5, 6].map(one => ask(one))
   for (let n = 0; n < 3; n++) await end()
   t.deepEqual(await Promise.all([...first, ...later]), ['a 1', 'a 2', 'a 3', 'a 4', 'a 5', 'a 6'])
@@ -34,7 +35,7 @@ test('what comes while a statement is under way goes together into the next, and
 test('a second statement begins beside the first where that may be, and takes what the first has left', async t => {
   const { asked, ask, end } = line({ most: 2, width: 2 })
   const all = [1, 2, 3, 4, 5].map(one => ask(one))
-  while (asked.length < 2) await new Promise(setImmediate)
+  await comesTrue(() => asked.length >= 2)
   t.deepEqual(asked, [
     [1, 2],
     [3, 4],
@@ -46,7 +47,7 @@ test('a second statement begins beside the first where that may be, and takes wh
 test('names do not wait for each other', async t => {
   const { asked, ask, end } = line()
   const both = [ask(1, 'a'), ask(2, 'b')]
-  while (asked.length < 2) await new Promise(setImmediate)
+  await comesTrue(() => asked.length >= 2)
   t.deepEqual(asked, [[1], [2]])
   await end()
   await end()

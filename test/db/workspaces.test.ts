@@ -4,8 +4,9 @@ import { transaction } from '../../db/database.ts'
 import { Notifications } from '../../db/notifications.ts'
 import { findSharedApp, shareApp, sharedAppIds, unshareApp } from '../../db/workspace-apps.ts'
 import { changeRole, leaveWorkspace, removeMember } from '../../db/workspace-members.ts'
-import { deleteWorkspace } from '../../db/workspaces.ts'
+import { createWorkspace, deleteWorkspace } from '../../db/workspaces.ts'
 import { ApiError } from '../../policy/errors.ts'
+import { defaultPlans } from '../../policy/plans.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 import { makeWorkspace } from '../kit/workspaces.ts'
@@ -108,4 +109,16 @@ test.serial('the best of several roles counts where no workspace is named', asyn
   )
   t.deepEqual([await role(bob, null), await role(bob, other.id)], ['admin', undefined])
   t.deepEqual([await role(ana, other.id), await role(ana, 'b'.repeat(40))], ['owner', undefined])
+})
+
+test('an account that is blocked or gone meanwhile gets no workspace', async t => {
+  const { db } = await database
+  const { id } = await rows(db).user()
+  await db('users').where({ id }).update({ plan: 'pro-12', blocked_at: new Date() })
+  for (const owner of [id, '0'.repeat(18)])
+    await t.throwsAsync(
+      transaction(db, trx => createWorkspace(trx, defaultPlans, owner, 'team')),
+      { code: 'WORKSPACE_CREATION_FAILED' },
+    )
+  t.deepEqual(await db('workspaces').where({ owner_id: id }), [])
 })

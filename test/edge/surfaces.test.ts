@@ -1,6 +1,7 @@
 import test from 'ava'
 import { unusedPort } from '../../cli/ports.ts'
 import { type SurfaceTargets, surfaceTargets } from '../../edge/surfaces.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { ask, named, type Origin, startOrigin } from '../kit/origin.ts'
 import { startProxy } from '../kit/proxy.ts'
 
@@ -141,12 +142,12 @@ test('one address, of IPv6 one network, may have so many requests open, and no m
   ] as const) {
     const before = waiting
     for (let n = 1; n <= 4; n++) open.push(from(many.endsWith(':') ? many + n : many))
-    while (waiting < before + 4) await new Promise(resolve => setTimeout(resolve, 5))
+    await comesTrue(() => waiting >= before + 4)
     let over = false
     const fifth = from(one).finally(() => {
       over = true
     })
-    while (!over && waiting === before + 4) await new Promise(resolve => setTimeout(resolve, 5))
+    await comesTrue(() => over || waiting > before + 4)
     t.is(waiting, before + 4, one)
     const refused = await fifth
     t.is(refused.status, 429, one)
@@ -155,7 +156,7 @@ test('one address, of IPv6 one network, may have so many requests open, and no m
   for (const other of ['203.0.113.2', '2001:db8:1:3::1']) {
     const before = waiting
     open.push(from(other))
-    while (waiting === before) await new Promise(resolve => setTimeout(resolve, 5))
+    await comesTrue(() => waiting > before)
   }
   release()
   for (const { status } of await Promise.all(open)) t.is(status, 200)

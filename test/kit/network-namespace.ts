@@ -1,8 +1,8 @@
 import { execFile, spawn } from 'node:child_process'
 import { readlink } from 'node:fs/promises'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import type { ExecutionContext } from 'ava'
+import { comesTrue } from './comes-true.ts'
 
 const run = promisify(execFile)
 
@@ -11,7 +11,7 @@ export async function namespace(t: ExecutionContext) {
   const keeper = spawn('unshare', ['--net', 'sleep', '120'], { stdio: 'ignore' })
   t.teardown(() => keeper.kill('SIGKILL'))
   const ours = await readlink('/proc/self/ns/net')
-  while ((await readlink(`/proc/${keeper.pid}/ns/net`)) === ours) await sleep(5)
+  await comesTrue(async () => (await readlink(`/proc/${keeper.pid}/ns/net`)) !== ours)
   const through = ['nsenter', `--net=/proc/${keeper.pid}/ns/net`]
   const inside = (...words: string[]) => run(through[0]!, [...through.slice(1), ...words])
   return {

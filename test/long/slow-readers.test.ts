@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { testApi } from '../kit/api.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { heldBodies, madeObject } from '../kit/stored-objects.ts'
 
 const api = testApi()
@@ -22,10 +22,10 @@ test('readers that take nothing are cut, hold no body open, and nobody waits for
       return socket
     }),
   )
-  while ((await heldBodies(api())) < 50) await sleep(50)
-  while ((await heldBodies(api())) > 0) {
+  await comesTrue(async () => (await heldBodies(api())) === 50)
+  await comesTrue(async () => {
     t.is((await fetch(`${api().publicUrl}/pub/status`)).status, 200)
-    await sleep(500)
-  }
+    return (await heldBodies(api())) === 0
+  })
   for (const socket of sockets) socket.destroy()
 })

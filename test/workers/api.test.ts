@@ -1,7 +1,8 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -10,6 +11,7 @@ import type { StatusReport } from '../../api/service-status.ts'
 import { unusedPort } from '../../cli/ports.ts'
 import { createKey, createSession, createUser } from '../../db/accounts.ts'
 import { masterKey } from '../kit/api.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
 import { GitProviderServer } from '../kit/git-provider.ts'
 
@@ -85,6 +87,37 @@ test('it listens on five ports, says so, serves, and drains on SIGTERM', async t
   for (const line of output().trim().split('\n')) t.notThrows(() => JSON.parse(line), line)
 })
 
+test.serial('a request that is under way at SIGTERM is answered; nobody new is let in', async t => {
+  const { child, ports } = await start(t)
+  const { db } = await database
+  const body = '{"client_id":"under-way"}'
+  const socket = connect(Number(ports.API_PORT), '127.0.0.1')
+  let text = ''
+  socket.on('data', piece => (text += piece))
+  socket.write(
+    `POST /v2/account/authorize/start HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`,
+  )
+  // Its limit is counted before its body is read.
+  await comesTrue(async () => (await db('rate_limits').whereLike('key', 'account.authorize.start/%')).length > 0)
+  const exited = once(child, 'exit')
+  child.kill('SIGTERM')
+  await comesTrue(() => isClosed(Number(ports.API_PORT)))
+  socket.write(body)
+  const [code] = await exited
+  t.is(code, 0)
+  t.regex(text, /^HTTP\/1\.1 400 [\s\S]*"code":"INVALID_/)
+})
+
+/** Whether nobody listens there any more. */
+const isClosed = (port: number): Promise<boolean> =>
+  new Promise(resolve => {
+    const socket = connect(port, '127.0.0.1', () => {
+      socket.destroy()
+      resolve(false)
+    })
+    socket.on('error', () => resolve(true))
+  })
+
 test('browsers are told to stay with https by every surface that is reached so, and by no other', async t => {
   const { ports } = await start(t, { BASE_URL: 'https://api.berth.test', FILES_URL: 'https://files.berth.test' })
   const told = await Promise.all(
@@ -120,6 +153,32 @@ test('two processes share the ports', async t => {
     ),
   )
   t.true(answers.every(answer => answer.status === 200))
+  child.kill('SIGTERM')
+  const [code] = await once(child, 'exit')
+  t.is(code, 0)
+})
+
+test.serial('of several processes one that dies is followed by another', async t => {
+  const { child, ports } = await start(t, { API_PROCESSES: '2' })
+  const processes = async () => {
+    const lists = await readFile(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')
+    const pids = lists.trim().split(' ')
+    const commands = await Promise.all(pids.map(pid => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')))
+    return pids.filter((_, n) => commands[n]!.includes('workers/api.ts'))
+  }
+  const before = await processes()
+  t.is(before.length, 2)
+  process.kill(Number(before[0]), 'SIGKILL')
+  await comesTrue(async () => {
+    const now = await processes()
+    return now.length === 2 && !now.includes(before[0]!)
+  })
+  const ask = () => fetch(`http://127.0.0.1:${ports.PUBLIC_PORT}/pub/status`, { headers: { connection: 'close' } })
+  await comesTrue(async () => (await ask().catch(() => null))?.status === 200)
+  // The other one goes too: nobody of before is left to answer.
+  process.kill(Number(before[1]), 'SIGKILL')
+  await comesTrue(async () => (await processes()).length === 2 && !(await processes()).includes(before[1]!))
+  await comesTrue(async () => (await ask().catch(() => null))?.status === 200)
   child.kill('SIGTERM')
   const [code] = await once(child, 'exit')
   t.is(code, 0)

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { activityInfo } from '@temporalio/activity'
 import test from 'ava'
 import type { Release } from '../../activities/release.ts'
@@ -6,6 +5,7 @@ import { loadApp } from '../../db/apps.ts'
 import { gatePlaces } from '../../policy/host-places.ts'
 import { queuesOfHost } from '../../workers/lanes.ts'
 import { unpolled } from '../../workers/poller-health.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { laneKit } from '../workflows/lane-kit.ts'
 
 const hangs = new Set<string>()
@@ -63,7 +63,7 @@ test('every queue of a host is polled, and the check of its health looks at each
   const { client, queuePrefix } = await kit
   const queues = Object.values(queuesOfHost(queuePrefix, 'h1'))
   t.is(queues.length, 5)
-  while ((await unpolled(client, queues)).length > 0) await sleep(50)
+  await comesTrue(async () => (await unpolled(client, queues)).length === 0)
   const one = queues.map((queue, n) => (n === 2 ? `${queue}-of-nobody` : queue))
   t.deepEqual(await unpolled(client, one), [one[2]!])
 })
@@ -77,7 +77,7 @@ test('the gates of one account hang: commands and deploys of another on the same
   for (let n = 0; n < 40; n++) many.push(await make.app(hostile.id, { memoryMb: 256 }, { planMemoryMb: () => 100_000 }))
   t.teardown(open)
   for (const { app } of many) await lanes.wake(app.id, hostile.id)
-  while (inGate.size < gatePlaces.perSubject) await sleep(20)
+  await comesTrue(() => inGate.size >= gatePlaces.perSubject)
 
   const { app, operationId } = await make.app(neighbour.id)
   await lanes.wake(app.id, neighbour.id)
@@ -105,7 +105,7 @@ test('install steps of one account never end: those of another on the same host 
   const many = [await make.app(hostile.id), await make.app(hostile.id), await make.app(hostile.id)]
   t.teardown(endInstalls)
   for (const { app } of many) await lanes.wake(app.id, hostile.id)
-  while (installing.size === 0) await sleep(20)
+  await comesTrue(() => installing.size > 0)
 
   for (let n = 0; n < 3; n++) {
     const { app, operationId } = await make.app(neighbour.id)

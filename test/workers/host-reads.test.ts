@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { appTurns } from '../../activities/app-turns.ts'
 import { labels } from '../../activities/container-host.ts'
 import { logPlaces } from '../../policy/host-places.ts'
 import { serveHost } from '../../workers/host-server.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { FakeContainerHost } from '../kit/container-host.fake.ts'
 import { log } from '../kit/platform.ts'
 
@@ -41,7 +41,7 @@ test('one account reads so many logs of a host at once, and those of others are 
   })
   const read = (name: string) => fetch(`${url}/apps/${name}/logs`, { headers: { authorization: 'Bearer k' } })
   const all = names.map(read)
-  while (reading.size < logPlaces.perSubject) await sleep(10)
+  await comesTrue(() => reading.size >= logPlaces.perSubject)
   t.is(await (await read(other)).text(), 'printed')
   t.is(reading.size, logPlaces.perSubject + 1)
   answer()

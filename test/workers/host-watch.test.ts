@@ -1,5 +1,4 @@
 import { getEventListeners, once } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { pino } from 'pino'
 import { appTurns } from '../../activities/app-turns.ts'
@@ -12,6 +11,7 @@ import { Backoff } from '../../workers/backoff.ts'
 import { hostBoot } from '../../workers/host-boot.ts'
 import { reconcile, watchHost } from '../../workers/host-watch.ts'
 import { inBoot } from '../kit/boots.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 
@@ -307,7 +307,7 @@ test('a host is looked at after every event, and waiting for the next leaves not
   }
   const watched = watchHost(options, ending.signal)
   for (let seen = 1; seen <= 15; seen++) {
-    while (looks < seen) await sleep(5)
+    await comesTrue(() => looks >= seen)
     happen()
   }
   t.true(getEventListeners(ending.signal, 'abort').length <= 2)

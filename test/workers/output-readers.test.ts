@@ -4,6 +4,7 @@ import { pino } from 'pino'
 import { type ContainerHost, type ContainerState, labels } from '../../activities/container-host.ts'
 import { outputCost } from '../../policy/output-pace.ts'
 import { OutputReaders } from '../../workers/output-readers.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { realDocker } from '../kit/docker.ts'
 
 const docker = realDocker()
@@ -24,7 +25,7 @@ test('a program that prints without end waits for its reader, and goes on withou
   await host.start(spec.name)
   /** The number of the newest line. */
   const printed = async () => Number((await host.logs(spec.name, 600))?.trim().split(' ').pop() ?? 0)
-  while ((await printed()) === 0) await sleep(50)
+  await comesTrue(async () => (await printed()) > 0)
 
   const end = new AbortController()
   const pace = { bytesPerSecond: 1, accountBytesPerSecond: 1, burstBytes: 1, lineBytes: 100 }
@@ -36,7 +37,7 @@ test('a program that prints without end waits for its reader, and goes on withou
     await sleep(1500)
   }
   end.abort()
-  while ((await printed()) === last) await sleep(50)
+  await comesTrue(async () => (await printed()) !== last)
   t.true((await printed()) > last)
 })
 

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Client, Connection } from '@temporalio/client'
 import { NativeConnection, Worker } from '@temporalio/worker'
@@ -120,7 +119,7 @@ test.serial('a lane whose workflow task fails is begun anew, and told', async t 
     const runs = async () => Promise.all(ids.map(id => laneRun(client, id)))
     const first = await runs()
     // The worker leaves each attempt but the first to its time limit of 10 s.
-    while ((await runs()).some(run => (run?.failedTasks ?? 0) < relay.stuckTasks)) await sleep(200)
+    await comesTrue(async () => (await runs()).every(run => (run?.failedTasks ?? 0) >= relay.stuckTasks))
     const config = parseConfig({ TEMPORAL_ADDRESS: address, QUEUE_PREFIX: queuePrefix }, process.cwd())
     const story = (await storyOf(db, running.id, 9))!
     t.regex(

@@ -12,6 +12,7 @@ import { ensureSchedules, removeSchedules, scheduleId } from '../../workers/blob
 import { platformQueue, temporalLanes } from '../../workers/lanes.ts'
 import { startPlatformWorker } from '../../workers/platform-worker.ts'
 import type { blobUpkeep } from '../../workflows/blob-upkeep.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
 import { fakeEdge } from '../kit/edge.fake.ts'
 import { FailingStore } from '../kit/failing-store.ts'
@@ -175,7 +176,7 @@ test.serial('a worker keeps the schedules, and takes them away where nothing sha
     const config = { ...parts.config, queuePrefix: own, blob: { ...parts.config.blob, upkeep } }
     const worker = await startPlatformWorker({ ...parts, config })
     try {
-      while ((await there()) !== count) await new Promise(resolve => setTimeout(resolve, 50))
+      await comesTrue(async () => (await there()) === count)
     } finally {
       await worker.stop()
     }

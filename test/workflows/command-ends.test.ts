@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { cancellationSignal } from '@temporalio/activity'
 import test from 'ava'
 import { loadApp } from '../../db/apps.ts'
 import * as operations from '../../db/operations.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { laneKit } from './lane-kit.ts'
 
 /** What a host waits for before it has stopped an application. */
@@ -45,13 +45,13 @@ test('a restart whose caller has been answered meanwhile starts nothing', async 
   let open = () => {}
   stops.set(app.id, new Promise(resolve => (open = resolve)))
   const id = await ask('restart', 95)
-  while (!steps(app.id).includes('stopApp 1')) await sleep(20)
+  await comesTrue(() => steps(app.id).includes('stopApp 1'))
   await db('operations').where({ id }).update({ end_before: db.fn.now() })
   open()
   t.like(await run.ended(id), { state: 'error', code: 'ACTION_FAILED' })
   t.deepEqual(steps(app.id).slice(before), ['stopApp 1'])
   t.like(await loadApp(db, app.id), { status: 'exited', host_port: null })
-  while ((await edge.listRoutes()).some(route => route.appId === app.id)) await sleep(20)
+  await comesTrue(async () => !(await edge.listRoutes()).some(route => route.appId === app.id))
   t.is((await run.command(app, 'start')).state, 'success', 'and can be started')
 })
 
@@ -77,7 +77,7 @@ test('a deletion has succeeded once it is final, whatever becomes of the files',
   filesStay.add(app.id)
   t.is((await run.ended(await ask('delete', 95))).state, 'success')
   t.is(await loadApp(db, app.id), undefined)
-  while (!steps(app.id).includes('removeFiles 1')) await sleep(20)
+  await comesTrue(() => steps(app.id).includes('removeFiles 1'))
 })
 
 test('a deletion that was final when its lane ended has succeeded', async t => {

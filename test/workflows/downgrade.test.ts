@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { beginDowngrade, confirmDowngrade, findDowngrade } from '../../db/downgrades.ts'
 import { defaultPlans as plans } from '../../policy/plans.ts'
 import { downgradeId, healDowngrades, temporalDowngrades } from '../../workers/downgrades.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { keepRun } from '../kit/histories.ts'
 import { laneKit } from './lane-kit.ts'
 
@@ -82,7 +82,7 @@ test('a lost wake-up is healed from the rows, also when Temporal has lost the ru
   // The relay of the worker does it as well.
   await healDowngrades({ db, downgrades: lost.downgrades, log: { info() {} } as never })
   for (const step of [lost, never, over])
-    while (['pending', 'confirmed'].includes((await step.row()).state)) await sleep(20)
+    await comesTrue(async () => !['pending', 'confirmed'].includes((await step.row()).state))
   t.deepEqual([await lost.plan(), await never.plan(), await over.plan()], ['standard-4', 'standard-4', 'standard-6'])
   t.is((await over.row()).state, 'expired')
 })

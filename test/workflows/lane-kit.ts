@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { cancellationSignal } from '@temporalio/activity'
 import { Client, Connection } from '@temporalio/client'
 import test from 'ava'
@@ -17,6 +16,7 @@ import { newId } from '../../policy/ids.ts'
 import { serveHostQueues } from '../../workers/host-queues.ts'
 import { temporalLanes } from '../../workers/lanes.ts'
 import { startPlatformWorker } from '../../workers/platform-worker.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { type TestDatabase, testDatabase } from '../kit/database.ts'
 import { fakeEdge } from '../kit/edge.fake.ts'
 import { rows } from '../kit/rows.ts'
@@ -77,8 +77,9 @@ async function start(
   const platform = await startPlatformWorker({ config, log, db, client, lanes, edge, store, workflowBundle })
   const calls: string[] = []
   const steps = new Map<string, string[]>()
+  const inHand = new InHand()
   const places = snapshotPlaces(db, { lookEveryMs: 20, holdEveryMs: 50 })
-  const activities = hosted(recorded({ db, places }, script, calls, steps))
+  const activities = hosted(recorded({ db, places }, script, { calls, steps, inHand }))
   const host = await serveHostQueues({ config, log, hostId: 'h1', activities, snapshots: activities })
   await hosts.registerHost(db, {
     id: 'h1',
@@ -106,9 +107,32 @@ async function start(
     places,
     /** What the host did for one application, in order, as `<activity> <release>`. */
     steps: (appId: string) => steps.get(appId) ?? [],
+    /** The most of these that the host did for one application at the same time. */
+    mostAtOnce: (appId: string) => inHand.most(appId),
     queuePrefix: temporal.queuePrefix,
     make: rows(db),
     run: runner(db, lanes),
+  }
+}
+
+/** How many steps a host has in hand for each application. */
+class InHand {
+  readonly #now = new Map<string, number>()
+  readonly #most = new Map<string, number>()
+
+  async during<R>(appId: string, work: () => Promise<R>): Promise<R> {
+    const count = (this.#now.get(appId) ?? 0) + 1
+    this.#now.set(appId, count)
+    this.#most.set(appId, Math.max(count, this.most(appId)))
+    try {
+      return await work()
+    } finally {
+      this.#now.set(appId, (this.#now.get(appId) ?? 1) - 1)
+    }
+  }
+
+  most(appId: string): number {
+    return this.#most.get(appId) ?? 0
   }
 }
 
@@ -116,8 +140,7 @@ async function start(
 function recorded(
   { db, places }: { db: Db; places: SnapshotPlaces },
   script: Partial<HostActivities>,
-  calls: string[],
-  steps: Map<string, string[]>,
+  { calls, steps, inHand }: { calls: string[]; steps: Map<string, string[]>; inHand: InHand },
 ): Served {
   const exit = { containerId: 'c1', code: 143, oom: false, at: new Date().toISOString() }
   const started = async ({ appId }: Release) => ({
@@ -156,7 +179,8 @@ function recorded(
       if (name === 'awaitSnapshotPlace') return usual.awaitSnapshotPlace(release, ...(rest as never as [string]))
       calls.push(name)
       steps.set(release.appId, [...(steps.get(release.appId) ?? []), `${name} ${release.number}`])
-      return (activity as (release: Release, ...rest: never[]) => Promise<unknown>)(release, ...rest)
+      const work = activity as (release: Release, ...rest: never[]) => Promise<unknown>
+      return inHand.during(release.appId, () => work(release, ...rest))
     },
   ])
   return Object.fromEntries(chosen)
@@ -164,11 +188,9 @@ function recorded(
 
 function runner(db: Db, lanes: { wake(appId: string, ownerId: string): Promise<void> }) {
   async function ended(id: string): Promise<operations.OperationRow> {
-    for (;;) {
-      const row = await operations.find(db, id)
-      if (row && !['queued', 'running'].includes(row.state)) return row
-      await sleep(50)
-    }
+    const found = () => operations.find(db, id)
+    await comesTrue(async () => !['queued', 'running', undefined].includes((await found())?.state), 150)
+    return (await found()) as operations.OperationRow
   }
   return {
     ended,

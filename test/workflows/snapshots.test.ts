@@ -6,6 +6,7 @@ import { transaction } from '../../db/database.ts'
 import * as operations from '../../db/operations.ts'
 import { cancelOperation } from '../../db/operator-acts.ts'
 import { laneId } from '../../workers/lanes.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { keepHistory } from '../kit/histories.ts'
 import { deployKit } from './deploy-kit.ts'
 import { portOf } from './ports.ts'
@@ -109,7 +110,7 @@ test('a snapshot that waits for those of others on its host holds up no deploy o
   await plan.reached
   const waits = await snapshot(app)
   const step = async () => (await operations.find(db, waits.operationId))?.step
-  while (!/waiting for its host/.test((await step()) ?? '')) await sleep(20)
+  await comesTrue(async () => /waiting for its host/.test((await step()) ?? ''))
   t.is((await (await push(app)).end()).state, 'success')
   t.regex((await step()) ?? '', /waiting for its host/)
   plan.open()

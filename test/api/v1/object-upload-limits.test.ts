@@ -8,6 +8,7 @@ import { removeObject } from '../../../db/object-removal.ts'
 import { blobSettings } from '../../../policy/blob-settings.ts'
 import { objectName } from '../../../policy/object-names.ts'
 import { openApiFor, type TestApi, type TestUser, testApi } from '../../kit/api.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { sendFile, sent } from '../../kit/sent-files.ts'
 
 const config = { blob: blobSettings({ BLOB_CONCURRENT_UPLOADS: '2', BLOB_MIN_SIZE: '3' }) }
@@ -40,10 +41,6 @@ const underWay = async (user: TestUser): Promise<number> => {
 const waitsForAName = async (): Promise<boolean> => {
   const waits = `select from pg_stat_activity where datname = current_database() and wait_event = 'advisory'`
   return (await api().db.raw(waits)).rows.length > 0
-}
-
-async function comesTrue(is: () => Promise<boolean>): Promise<void> {
-  while (!(await is())) await sleep(20)
 }
 
 test('an account has so many uploads under way, in two processes; one that ends or is cut makes room', async t => {

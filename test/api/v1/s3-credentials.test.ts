@@ -1,7 +1,8 @@
 import test from 'ava'
+import { revokeKey } from '../../../db/accounts.ts'
 import { findS3Credential } from '../../../db/s3-credentials.ts'
 import { s3Secret } from '../../../policy/s3-credentials.ts'
-import { masterKey, type TestUser, testApi } from '../../kit/api.ts'
+import { masterKey, openApiFor, type TestUser, testApi } from '../../kit/api.ts'
 
 const api = testApi()
 const secret = s3Secret(masterKey)
@@ -82,4 +83,28 @@ test('another server key gives other secrets', async t => {
   const { access_key_id, secret_access_key } = (await ask(ana)).body.response
   const elsewhere = await findS3Credential(api().db, s3Secret('00'.repeat(32)), access_key_id)
   t.not(elsewhere?.secretAccessKey, secret_access_key)
+})
+
+test('a key that is revoked after it was looked up gives no pair', async t => {
+  const { db } = api()
+  const ana = await api().makeUser()
+  const undo: (() => Promise<unknown>)[] = []
+  t.teardown(async () => {
+    for (const step of undo.reverse()) await step()
+  })
+  const late = await openApiFor(
+    { db, url: db.client.config.connection.connectionString },
+    {
+      parts: ({ authenticate }) => ({
+        async authenticate(request, address) {
+          const caller = await authenticate(request, address)
+          await revokeKey(db, ana.keyId)
+          return caller
+        },
+      }),
+    },
+    undo,
+  )
+  const answer = await late.blobAs(ana).get('/v1/s3/credentials')
+  t.deepEqual([answer.status, answer.body.code], [401, 'INVALID_CREDENTIAL'])
 })

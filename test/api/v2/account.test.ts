@@ -1,5 +1,5 @@
 import test from 'ava'
-import { testApi } from '../../kit/api.ts'
+import { openApiFor, testApi } from '../../kit/api.ts'
 
 const api = testApi({ scale: 1 })
 
@@ -22,15 +22,25 @@ test('a new key replaces the one with full access, and leaves those that are lim
 })
 
 test('many rotations at once leave one key with full access', async t => {
-  const ana = await api().makeUser()
-  const rotate = () => api().as(ana.session).get('/v2/account/apikey')
-  const answers = await Promise.all([rotate(), rotate()])
+  const { db } = api()
+  const undo: (() => Promise<unknown>)[] = []
+  t.teardown(async () => {
+    for (const step of undo.reverse()) await step()
+  })
+  // In a process where the limit of two a minute is in nobody's way.
+  const generous = await openApiFor({ db, url: db.client.config.connection.connectionString }, { scale: 1000 }, undo)
+  const ana = await generous.makeUser()
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, () => generous.as(ana.session).get('/v2/account/apikey')),
+  )
   t.deepEqual(
     answers.map(answer => answer.status),
-    [200, 200],
+    Array(20).fill(200),
   )
-  const live = await api().db('api_keys').where({ user_id: ana.id, revoked_at: null, scopes: null })
-  t.is(live.length, 1)
+  const keys = answers.map(({ body }) => body.response.apiKey as string)
+  t.is((await db('api_keys').where({ user_id: ana.id, revoked_at: null, scopes: null })).length, 1)
+  const alive = await Promise.all(keys.map(async key => (await generous.as(key).get('/v2/users/me')).status))
+  t.deepEqual(alive.sort(), [200, ...Array(19).fill(401)])
 })
 
 test('the third rotation within a minute waits five', async t => {

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 import { PassThrough, Readable } from 'node:stream'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import test from 'ava'
 import { listApps } from '../../../db/apps.ts'
 import { type TestUser, testApi } from '../../kit/api.ts'
@@ -26,11 +26,13 @@ function form(file: Buffer, { name = 'shop.zip', field = 'file', type = 'applica
 const upload = (user: TestUser | string, body: FormData, headers?: Record<string, string>) =>
   api().as(user).post('/v2/apps', body, headers)
 
+const nothing = { bodies: 0, rows: 0 }
+
 /** Nothing of a refused upload stays: no body in the store, no row that says there is one. Ids that wait for their body are no such rows. */
-async function leftovers(): Promise<number> {
+async function leftovers(): Promise<{ bodies: number; rows: number }> {
   const referred = await api().db('segments').where('refs', '>', 0).count({ n: '*' }).first()
   const rows = await api().db('segments').whereNot('state', 'drawn').count({ n: '*' }).first()
-  return (await api().store.files()) - Number(referred?.n) + (Number(rows?.n) - Number(referred?.n))
+  return { bodies: (await api().store.files()) - Number(referred?.n), rows: Number(rows?.n) - Number(referred?.n) }
 }
 
 test.serial('a zip becomes an application, an operation and a deployment, and its lane is woken', async t => {
@@ -66,7 +68,7 @@ test.serial('a zip becomes an application, an operation and a deployment, and it
   t.is(deployment.revision, sha256.slice(0, 40))
   t.deepEqual(await text(deployment.segment_id), file.toString('latin1'))
   t.true(api().lanes.woken.includes(app!.id))
-  t.is(await leftovers(), 0)
+  t.deepEqual(await leftovers(), nothing)
 })
 
 test.serial('every refusal has its code and leaves nothing', async t => {
@@ -97,7 +99,7 @@ test.serial('every refusal has its code and leaves nothing', async t => {
     const answer = await upload(ana, body)
     t.is(answer.body.code, code)
     t.is(answer.status, status, code)
-    t.is(await leftovers(), 0, code)
+    t.deepEqual(await leftovers(), nothing, code)
   }
   t.deepEqual(await listApps(api().db, ana.id), [])
 })
@@ -132,7 +134,7 @@ test.serial('over 100 MB is FILE_TOO_LARGE, told by its length or found on the w
   )
   t.regex(told, /^HTTP\/1.1 413 /)
   t.regex(told, /FILE_TOO_LARGE/)
-  t.is(await leftovers(), 0)
+  t.deepEqual(await leftovers(), nothing)
 })
 
 test.serial('an upload that breaks off leaves nothing', async t => {
@@ -146,10 +148,10 @@ test.serial('an upload that breaks off leaves nothing', async t => {
     })
     socket.on('close', () => resolve())
   })
-  await comesTrue(async () => (await leftovers()) === 0)
+  await comesTrue(async () => isDeepStrictEqual(await leftovers(), nothing))
   const torn = await raw(`${request.replace('1000000', String(head.length + 10))}0123456789`)
   t.regex(torn, /"code":"FAILED_UPLOAD"/)
-  t.is(await leftovers(), 0)
+  t.deepEqual(await leftovers(), nothing)
 })
 
 test.serial('a store that is out is FAILED_UPLOAD_DATA, and leaves nothing', async t => {
@@ -159,7 +161,7 @@ test.serial('a store that is out is FAILED_UPLOAD_DATA, and leaves nothing', asy
   api().store.failing = false
   t.is(answer.status, 400)
   t.is(answer.body.code, 'FAILED_UPLOAD_DATA')
-  t.is(await leftovers(), 0)
+  t.deepEqual(await leftovers(), nothing)
 })
 
 test.serial('two uploads at once never pass the plan', async t => {
@@ -167,7 +169,7 @@ test.serial('two uploads at once never pass the plan', async t => {
   const answers = await Promise.all([1, 2, 3].map(() => upload(ana, form(archive('MEMORY=512')))))
   t.deepEqual(answers.map(answer => answer.status).sort(), [200, 200, 400])
   t.is(answers.find(answer => answer.status === 400)?.body.code, 'FEW_MEMORY')
-  t.is(await leftovers(), 0)
+  t.deepEqual(await leftovers(), nothing)
 })
 
 test.serial('a taken subdomain is refused', async t => {
@@ -194,7 +196,7 @@ test.serial('without a plan, without a host', async t => {
   await api().db('hosts').update({ memory_mb: 1 })
   t.is((await upload(ana, form(archive()))).body.code, 'FAILED_CLUSTER_SELECTION')
   await api().db('hosts').update({ memory_mb: 10_000_000 })
-  t.is(await leftovers(), 0)
+  t.deepEqual(await leftovers(), nothing)
 })
 
 test.serial('an Idempotency-Key makes one application, and gives its answer again', async t => {
@@ -215,22 +217,30 @@ test.serial('an Idempotency-Key makes one application, and gives its answer agai
   const bob = await api().makeUser()
   t.not((await upload(bob, form(file), key)).body.response.id, first.body.response.id, 'keys belong to an account')
   t.is((await upload(ana, form(file), { 'idempotency-key': 'x'.repeat(256) })).status, 400)
-  t.is(await leftovers(), 0)
+  t.deepEqual(await leftovers(), nothing)
 })
 
 test.serial('requests at once with one Idempotency-Key make one application; a refusal is replayed too', async t => {
   const ana = await api().makeUser()
   const key = { 'idempotency-key': randomBytes(8).toString('hex') }
   const answers = await Promise.all([1, 2, 3].map(() => upload(ana, form(archive()), key)))
+  const [app] = await listApps(api().db, ana.id)
   t.is((await listApps(api().db, ana.id)).length, 1)
-  for (const answer of answers) t.true(answer.status === 200 || answer.body.code === 'IDEMPOTENCY_IN_PROGRESS')
+  const created = answers.filter(({ status }) => status === 200)
+  t.true(created.length > 0)
+  t.deepEqual([...new Set(created.map(({ body }) => body.response.id))], [app?.id])
+  const others = answers.filter(({ status }) => status !== 200).map(({ body }) => body.code)
+  t.deepEqual(
+    others.filter(code => code !== 'IDEMPOTENCY_IN_PROGRESS'),
+    [],
+  )
   const refusal = { 'idempotency-key': randomBytes(8).toString('hex') }
   const bad = zip([{ path: 'index.js', data: '1' }])
   const first = await upload(ana, form(bad), refusal)
   const again = await upload(ana, form(bad), refusal)
   t.is(again.text, first.text)
   t.is(again.headers.get('idempotent-replayed'), 'true')
-  t.is(await leftovers(), 0)
+  t.deepEqual(await leftovers(), nothing)
 })
 
 test.serial('memory is that of the plan which the account has when its upload has arrived', async t => {
@@ -244,11 +254,11 @@ test.serial('memory is that of the plan which the account has when its upload ha
   } as RequestInit)
   sent.write(body.subarray(0, 100))
   const begun = () => api().db('rate_limits').where('key', 'like', `apps.create/user/${ana.id}/%`).first()
-  while (!(await begun())) await sleep(20)
+  await comesTrue(async () => (await begun()) !== undefined)
   await api().db('users').where({ id: ana.id }).update({ plan: 'free' })
   sent.end(body.subarray(100))
   t.is(((await (await answer).json()) as { code: string }).code, 'FEW_MEMORY')
-  t.is(await leftovers(), 0)
+  t.deepEqual(await leftovers(), nothing)
 })
 
 async function multipart(file: Buffer) {

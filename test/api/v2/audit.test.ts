@@ -1,6 +1,7 @@
 import test from 'ava'
 import { record } from '../../../db/audit.ts'
 import { testApi } from '../../kit/api.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 
 const api = testApi()
 
@@ -33,15 +34,13 @@ test('a command whose operation failed is told with its code', async t => {
   const app = await api().makeApp(ana)
   const stop = api().as(ana).post(`/v2/apps/${app.id}/stop`)
   const db = api().db
-  for (;;) {
-    const operation = await db('operations').where({ target_id: app.id, kind: 'stop', state: 'queued' }).first()
-    if (!operation) continue
-    await db('operations').where({ id: operation.id }).update({ state: 'error', code: 'CONTAINER_ALREADY_STOPPED' })
-    await db.raw(`select pg_notify('operations', ?)`, [operation.id])
-    t.is((await stop).body.code, 'CONTAINER_ALREADY_STOPPED')
-    t.like((await entries(ana.key)).entries, [{ result: 'CONTAINER_ALREADY_STOPPED', operation: operation.id }])
-    return
-  }
+  const queued = () => db('operations').where({ target_id: app.id, kind: 'stop', state: 'queued' }).first()
+  await comesTrue(async () => (await queued()) !== undefined)
+  const { id } = await queued()
+  await db('operations').where({ id }).update({ state: 'error', code: 'CONTAINER_ALREADY_STOPPED' })
+  await db.raw(`select pg_notify('operations', ?)`, [id])
+  t.is((await stop).body.code, 'CONTAINER_ALREADY_STOPPED')
+  t.like((await entries(ana.key)).entries, [{ result: 'CONTAINER_ALREADY_STOPPED', operation: id }])
 })
 
 test('pages follow each other, and the plan says how far back they go', async t => {

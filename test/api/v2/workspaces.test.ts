@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { type Answer, type TestUser, testApi } from '../../kit/api.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { makeWorkspace } from '../../kit/workspaces.ts'
 
 const api = testApi()
@@ -217,7 +217,7 @@ test('a member who is added while the plan gets lower counts on the lower one', 
   const added = await api().db.transaction(async trx => {
     await trx('workspaces').where({ id: workspaceId }).forUpdate().first()
     const adding = send(ana, 'POST', '/members', { workspaceId, code: invite, group: 'view' })
-    while ((await api().db.raw(waits)).rows.length === 0) await sleep(20)
+    await comesTrue(async () => (await api().db.raw(waits)).rows.length > 0)
     await trx('users').where({ id: ana.id }).update({ plan: 'standard-4' })
     return [adding] // a promise by itself would be waited for, and it waits for us
   })

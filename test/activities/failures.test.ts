@@ -1,0 +1,26 @@
+import { ApplicationFailure } from '@temporalio/common'
+import test from 'ava'
+import { ArchiveRefused } from '../../activities/archive.ts'
+import { HostUnreachable, ImageUnavailable, NoSpaceLeft } from '../../activities/container-host.ts'
+import { withCode } from '../../activities/failures.ts'
+import { BodyNotFound } from '../../activities/object-store.ts'
+import { SnapshotCorrupt, SnapshotRefused } from '../../activities/snapshots.ts'
+
+/** Errors of outside systems: the code that an operation ends with, and whether another try could mend it. */
+const rows: [error: Error, code: string, again: boolean][] = [
+  [new NoSpaceLeft('the disk is full'), 'CONTAINER_INSUFFICIENT_DISK_SPACE', false],
+  [new HostUnreachable('no answer'), 'ACTION_FAILED', true],
+  [new ImageUnavailable('no such image'), 'DEPLOY_FAILED', false],
+  [new ArchiveRefused('INVALID_FILE', 'no archive'), 'INVALID_FILE', false],
+  [new SnapshotRefused('too large'), 'ACTION_FAILED', false],
+  [new SnapshotCorrupt('a byte differs'), 'SNAPSHOT_CORRUPT', false],
+  [new BodyNotFound('b1'), 'DEPLOY_FAILED', false],
+]
+
+test('each error of an outside system ends an operation with its code, and is tried again where that may help', t => {
+  for (const [error, code, again] of rows) {
+    const failure = withCode(error) as ApplicationFailure
+    t.true(failure instanceof ApplicationFailure, code)
+    t.deepEqual([failure.type, !failure.nonRetryable], [code, again], error.constructor.name)
+  }
+})
