@@ -13,6 +13,7 @@ import * as hosts from '../db/hosts.ts'
 import { hostReadKey } from '../policy/keys.ts'
 import { bringBackDelay } from '../policy/reconciliation.ts'
 import { Backoff } from './backoff.ts'
+import { BandwidthKeeper } from './bandwidth-keeper.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { watchFirewall } from './firewall-watch.ts'
 import { leased, takeHostLease } from './host-lease.ts'
@@ -68,6 +69,9 @@ export async function startHost(parts: HostParts) {
   const acting = AbortSignal.any([ending.signal, lease.lost])
   const strays = strayBook(join(hostFolder(config), 'strays.json'))
   const readers = new OutputReaders({ engine, log }, acting)
+  const { bandwidth } = parts
+  const { mbitPer256Mb } = config.host
+  const bandwidths = new BandwidthKeeper({ db, bandwidth, mbitPer256Mb, hostId, log })
   const watched = {
     db: withCrashPoints('watch', db),
     engine: withCrashPoints('watch', engine),
@@ -79,7 +83,10 @@ export async function startHost(parts: HostParts) {
     log,
     held: lease.held,
     returns: new Backoff(bringBackDelay),
-    onContainers: (present: readonly ContainerState[]) => readers.see(present),
+    onContainers(present: readonly ContainerState[]) {
+      readers.see(present)
+      void bandwidths.see(present)
+    },
   }
   const loops = [
     stayVisible(parts, acting, log),
