@@ -8,10 +8,10 @@ COPY . .
 RUN npm run build && npm prune --omit=dev --no-audit --no-fund
 
 FROM node:24.19.0-bookworm-slim
-# nginx with its Lua module for the proxy; mount, e2fsprogs, iptables, mmdebstrap and git for the host (quotas, firewall, images
+# nginx with its Lua module for the proxy; mount, e2fsprogs, iptables, iproute2, mmdebstrap and git for the host (quotas, firewall, images
 # made where no registry answers, repositories).
 RUN apt-get update \
- && apt-get install -y --no-install-recommends ca-certificates nginx-light libnginx-mod-http-lua mount e2fsprogs iptables mmdebstrap git \
+ && apt-get install -y --no-install-recommends ca-certificates nginx-light libnginx-mod-http-lua mount e2fsprogs iptables iproute2 util-linux mmdebstrap git \
  && rm -rf /var/lib/apt/lists/*
 # Users of the API, of the worker, and of the set-up; far from the applications' users, which begin at 10001.
 RUN for user in api:810 worker:811 setup:812; do \

@@ -60,6 +60,8 @@ export interface ContainerState {
   hostPort: number | null
   /** Where that port is published; null as long as there is none. */
   hostAddress: string | null
+  /** Of one that runs: its first process, as the engine's machine numbers it, and its memory in MB. */
+  process?: { pid: number; memoryMb: number }
 }
 
 /** What an engine tells of itself. */

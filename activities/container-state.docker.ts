@@ -20,6 +20,7 @@ export function containerState(info: ContainerInspectInfo): ContainerState {
     finishedAt: finishedAt && startedAt && finishedAt < startedAt ? startedAt : finishedAt,
     hostPort: published ? Number(published.HostPort) : null,
     hostAddress: published?.HostIp ?? null,
+    ...(state.Running && { process: { pid: state.Pid, memoryMb: (info.HostConfig.Memory ?? 0) / 1024 / 1024 } }),
   }
 }
 

@@ -187,6 +187,8 @@ function remedyOf(name: string, state: string, manner: Manner): string | undefin
   if (name === 'quota')
     return `load the kernel module loop (modprobe loop) and see that mkfs.ext4 is there, then: ${manner.anew('host')}; ${log}`
   if (name === 'disks') return diskRemedy(state, log)
+  if (name === 'bandwidth')
+    return `install iproute2 and load the kernel module sch_tbf (modprobe sch_tbf), then: ${manner.anew('host')}; ${log}`
   if (name !== 'firewall') return `see the log of the host: ${log}`
   const needed = '`iptables -S` has to work as root: install iptables'
   // What has worked once is tried again; what was not there at the start is looked for at the next.

@@ -49,6 +49,8 @@ export interface Config {
     diskMbPer256Mb: number
     /** What one container may read, and write, of the disks in a second; 0 = no limit. */
     disk: { mbps: number; iops: number }
+    /** What an application may send, and receive, for every 256 MB of its memory; 0 = no limit. */
+    mbitPer256Mb: number
     quota: 'auto' | 'off'
     firewall: 'auto' | 'off'
     healthGateSeconds: number
@@ -176,6 +178,7 @@ export function parseConfig(env: Environment, cwd: string): Config {
       streamPort: integer(env, 'HOST_STREAM_PORT', 0),
       diskMbPer256Mb: integer(env, 'DISK_MB_PER_256MB', 1024),
       disk: { mbps: integer(env, 'HOST_DISK_MBPS', 100), iops: integer(env, 'HOST_DISK_IOPS', 2000) },
+      mbitPer256Mb: integer(env, 'HOST_BANDWIDTH_MBIT', 50),
       quota: oneOf(env, 'HOST_QUOTA', ['auto', 'off']),
       firewall: oneOf(env, 'HOST_FIREWALL', ['auto', 'off']),
       healthGateSeconds: integer(env, 'HEALTH_GATE_SECONDS', 60),

@@ -25,3 +25,10 @@ export function pidsFor(ramMb: number): number {
 export function openFilesFor(ramMb: number): number {
   return Math.min(4096, Math.max(1024, ramMb * 2))
 }
+
+/** Mbit/s each way (contract 12: 50 per 256 MB). */
+export const bandwidthMbit = (ramMb: number, mbitPer256Mb: number): number =>
+  Math.max(1, Math.round((ramMb / 256) * mbitPer256Mb))
+
+/** Bytes that may pass at once: 10 ms of the rate, and at least two of the largest packets that a program hands over. */
+export const bandwidthBurst = (mbit: number): number => Math.max(128 * 1024, Math.ceil((mbit * 1_000_000) / 8 / 100))

@@ -5,6 +5,8 @@ import type { Logger } from 'pino'
 import type { AppHostOptions } from '../activities/app-host-options.ts'
 import { archives } from '../activities/archive.process.ts'
 import type { Archives } from '../activities/archive.ts'
+import { openBandwidth } from '../activities/bandwidth.tc.ts'
+import { bandwidthState, type OpenedBandwidth } from '../activities/bandwidth.ts'
 import { dockerHost } from '../activities/container-host.docker.ts'
 import { type ContainerHost, labels } from '../activities/container-host.ts'
 import type { HostTraits } from '../activities/container-spec.ts'
@@ -38,6 +40,7 @@ export interface HostParts {
   engine: ContainerHost
   /** Null where there is none; `protections` says why. */
   firewall: Firewall | null
+  bandwidth: OpenedBandwidth['bandwidth']
   volumes: Volumes
   archives: Archives
   store: ObjectStore
@@ -78,6 +81,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     () => engine.listNetworks({ [labels.host]: config.host.id }),
   )
   const look = await firewall?.apply()
+  const bandwidth = await openBandwidth(config.host.mbitPer256Mb)
   const memoryMb = config.host.memoryMb ?? Math.floor((totalmem() / 1024 / 1024) * reservable)
   if (firewall) {
     try {
@@ -102,6 +106,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     db,
     engine,
     firewall,
+    bandwidth: bandwidth.bandwidth,
     volumes,
     archives: children,
     store: await openObjectStore(config.objectStore),
@@ -120,6 +125,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     protections: {
       quota: quotaNotice === null ? 'enforced' : `checked, not enforced: ${quotaNotice}`,
       firewall: look ? firewallState(look) : `off: ${firewallNotice}`,
+      bandwidth: bandwidthState(bandwidth),
       users: uid === 0 ? 'one per application' : 'one for all: the host process does not run as root',
     },
     bootId: thisMachine().bootId ?? 'unknown',

@@ -12,6 +12,7 @@ import * as hosts from '../db/hosts.ts'
 import { hostReadKey } from '../policy/keys.ts'
 import { bringBackDelay } from '../policy/reconciliation.ts'
 import { Backoff } from './backoff.ts'
+import { BandwidthKeeper } from './bandwidth-keeper.ts'
 import { withCrashPoints } from './crash-points.ts'
 import { watchDisks } from './disk-watch.ts'
 import { watchFirewall } from './firewall-watch.ts'
@@ -76,6 +77,9 @@ export async function startHost(parts: HostParts) {
   const acting = AbortSignal.any([ending.signal, lease.lost])
   const strays = strayBook(join(hostFolder(config), 'strays.json'))
   const readers = new OutputReaders({ engine, log }, acting)
+  const { bandwidth } = parts
+  const { mbitPer256Mb } = config.host
+  const bandwidths = new BandwidthKeeper({ db, engine, bandwidth, mbitPer256Mb, hostId, log })
   const watched = {
     db: withCrashPoints('watch', db),
     engine: withCrashPoints('watch', engine),
@@ -87,7 +91,10 @@ export async function startHost(parts: HostParts) {
     log,
     held: lease.held,
     returns: new Backoff(bringBackDelay),
-    onContainers: (present: readonly ListedContainer[]) => readers.see(present),
+    onContainers(present: readonly ListedContainer[]) {
+      readers.see(present)
+      void bandwidths.see(present)
+    },
   }
   const loops = [
     stayVisible(parts, acting, log),

@@ -33,7 +33,7 @@ export async function ensureDocker(options: DockerOptions, say: Say): Promise<vo
   if (options.dockerHost)
     throw new MissingPart(`The container engine at DOCKER_HOST=${options.dockerHost} does not answer.`)
   if (!findProgram('dockerd', process.env.PATH)) {
-    await installPackages({ what: 'The Docker engine', packages: ['docker.io', 'iptables'] }, say)
+    await installPackages({ what: 'The Docker engine', packages: ['docker.io', 'iptables', 'iproute2'] }, say)
     if (await answersWithin(address, 5)) return // the distribution started it
   }
   if (!isRoot())

@@ -130,8 +130,9 @@ test('protections that are off need somebody, and so does a host that is silent'
       quota: 'checked, not enforced: the kernel has no loop devices',
       users: 'one for all: the host process does not run as root',
       firewall: 'BROKEN: iptables ended with 4',
+      bandwidth: 'off: tc does not work here: Error: Specified qdisc kind is unknown.',
     }),
-    ['Protection quota', 'Protection users', 'Protection firewall'],
+    ['Protection quota', 'Protection users', 'Protection firewall', 'Protection bandwidth'],
   )
   t.deepEqual(remedies({ firewall: 'off: the setting HOST_FIREWALL is off' }), ['Protection firewall'])
   t.truthy(protectionFindings(undefined, byCompose)[0]!.remedy)
@@ -140,6 +141,7 @@ test('protections that are off need somebody, and so does a host that is silent'
 test('each protection that is off has a remedy of its own', t => {
   const remedy = (name: string, state: string) =>
     protectionFindings({ reachable: true, protections: { [name]: state } }, byCompose)[1]?.remedy ?? ''
+  t.regex(remedy('bandwidth', 'off: tc does not work here'), /modprobe sch_tbf.*docker compose restart host/)
   t.regex(remedy('quota', 'checked, not enforced: no loop devices'), /modprobe loop.*docker compose restart host/)
   t.regex(remedy('firewall', 'off: iptables does not work here'), /`iptables -S` .*docker compose restart host/)
   t.regex(remedy('firewall', 'BROKEN: no such tool'), /`iptables -S` .*every 10 s: docker compose logs/)
