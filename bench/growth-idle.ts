@@ -3,7 +3,6 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { temporalProcess } from '../cli/parts/temporal.ts'
 import { unusedPort } from '../cli/ports.ts'
-import { thisMachine } from '../lib/machine.ts'
 import { heapFlags } from '../workers/heap.ts'
 import type { Supervisor } from '../workers/supervisor.ts'
 import { threadPool } from '../workers/thread-pool.ts'
@@ -39,7 +38,7 @@ export async function idleCosts(
 }
 
 async function idleCost(at: Installation, temporal: string, seconds: number): Promise<Idle> {
-  const { name, databaseUrl, folder, engineUrl, proxy, db } = at
+  const { name, databaseUrl, folder, engineUrl, proxy } = at
   const settings = {
     DATABASE_URL: databaseUrl,
     BERTH_MASTER_KEY: masterKey,
@@ -56,8 +55,6 @@ async function idleCost(at: Installation, temporal: string, seconds: number): Pr
   }
   // The API that was measured waits for a Temporal that is not there.
   at.api.child.kill('SIGKILL')
-  await db('hosts').update({ boot_id: bootId(), routed_boot_id: bootId() })
-  await db('apps').whereNotNull('boot_id').update({ boot_id: bootId() })
   const env = { ...threadPool, ...settings }
   const worker = await startProcess('worker', env)
   const host = await startProcess('host', env)
@@ -79,10 +76,6 @@ async function idleCost(at: Installation, temporal: string, seconds: number): Pr
   } finally {
     for (const child of Object.values(roots)) child.kill('SIGKILL')
   }
-}
-
-function bootId(): string {
-  return thisMachine().bootId ?? 'unknown'
 }
 
 async function startProcess(name: 'worker' | 'host', env: Record<string, string>): Promise<ChildProcess> {

@@ -5,6 +5,7 @@ import { createKey } from '../db/accounts.ts'
 import { type Db, openDatabase } from '../db/database.ts'
 import { claimInstallation } from '../db/installation.ts'
 import { setWebhook } from '../db/webhooks.ts'
+import { thisMachine } from '../lib/machine.ts'
 import { sealKeys } from '../policy/seal.ts'
 import { newWebhookAddress } from '../policy/webhooks/addresses.ts'
 import { accountOf, fillMany, idOf, type ManyRows } from '../test/kit/many-rows.ts'
@@ -16,6 +17,9 @@ import { startApi, startProgram } from './programs.ts'
 export const masterKey = 'ab'.repeat(32)
 export const webhookSecret = 'bench secret'
 export const hostId = 'h1'
+
+/** Everything was started in the boot that this machine is in: nothing is to be mended. */
+export const bootId = thisMachine().bootId ?? 'unknown'
 
 /** Where the host of an installation has the files of applications. */
 export const volumesOf = (folder: string): string => join(folder, 'data/hosts', hostId, 'folders')
@@ -63,7 +67,8 @@ export async function startInstallation({
   const db = openDatabase({ url: databaseUrl, pool: 10, applicationName: 'berth-bench' })
   await claimInstallation(db, name)
   // No process says so here: the host answers for as long as a bench takes.
-  await db('hosts').update({ last_seen_at: '2100-01-01' })
+  await db('hosts').update({ last_seen_at: '2100-01-01', boot_id: bootId, routed_boot_id: bootId })
+  await db('apps').whereNotNull('boot_id').update({ boot_id: bootId })
   const volumes = volumesOf(folder)
   for (const { id } of await db('apps').select('id')) await mkdir(join(volumes, id), { recursive: true })
 

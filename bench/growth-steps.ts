@@ -17,7 +17,7 @@ import { planEndsOnce } from '../workers/plan-ends.ts'
 import { LaneRelay } from '../workers/relay.ts'
 import { syncRoutes } from '../workers/route-keeper.ts'
 import { sendAtPace } from './deliveries.ts'
-import { hostId, type Installation, volumesOf, webhookSecret } from './growth-installation.ts'
+import { bootId, hostId, type Installation, volumesOf, webhookSecret } from './growth-installation.ts'
 import { zipOf } from './zip.ts'
 
 /** Something whose time is measured, in one installation and in another. */
@@ -128,7 +128,7 @@ const hostWatch: Step = {
         volumes,
         hostId,
         turns: appTurns(),
-        boot: { id: 'boot', settle: async () => 'boot' },
+        boot: { id: bootId, settle: async () => bootId },
         log,
       })
   },
