@@ -153,7 +153,7 @@ const ownNames =
   /^(API|BLOB|S3|FILES|PUBLIC|EDGE|HOST|TEMPORAL|DATABASE|OBJECT|BUILD|GIT|RATE|DISK|BERTH|SMTP|MAIL|CHUNKED|CAPTCHA|BLOCKED)_|^(BASE_URL|ALLOW_PLAIN_HTTP|DOCKER_HOST|APPS_DOMAIN|BIND_ADDRESS|LOG_LEVEL|QUEUE_PREFIX|APP_CONFIG_NAMES|PLANS_FILE|TRUSTED_PROXIES|CONTAINER_RUNTIME|HEALTH_GATE_SECONDS|HISTORY_DAYS|DEPLOYMENT_LOG_DAYS|ARCHIVE_DAYS)$/
 
 /** The settings of Berth in an environment, kept so that later commands see what the start saw. */
-function ownSettings(env: Environment): Record<string, string> {
+export function ownSettings(env: Environment): Record<string, string> {
   return Object.fromEntries(
     Object.entries(env).filter(
       (entry): entry is [string, string] =>

@@ -1,12 +1,13 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import test from 'ava'
+import { ownSettings } from '../cli/installation.ts'
 import { portDefaults } from '../cli/ports.ts'
 import { parseConfig } from '../policy/config.ts'
 
 const settings = readFileSync('docs/settings.md', 'utf8')
 
-test('every setting that the platform reads is documented', t => {
+function settingsRead(): Set<string> {
   const source = readdirSync('policy')
     .filter(name => name.endsWith('.ts'))
     .map(name => readFileSync(`policy/${name}`, 'utf8'))
@@ -14,7 +15,22 @@ test('every setting that the platform reads is documented', t => {
   const read = [...source.matchAll(/\benv\.([A-Z][A-Z0-9_]*)|\benv, '([A-Z][A-Z0-9_]*)'/g)].map(
     ([, dotted, quoted]) => (dotted ?? quoted) as string,
   )
-  const names = new Set([...read, ...Object.keys(portDefaults)])
+  return new Set([...read, ...Object.keys(portDefaults)])
+}
+
+test('later commands see every setting that the start saw, but the login that owns the schema', t => {
+  const names = [...settingsRead()]
+  t.deepEqual(names.filter(name => !(name in ownSettings({ [name]: 'given' }))).sort(), [
+    'DATABASE_OWNER_URL',
+    'NODE_EXTRA_CA_CERTS',
+    'POSTGRES_PORT',
+    'S3RVER_PORT',
+  ])
+  t.deepEqual(ownSettings({ HOME: '/home/ana', PATH: '/bin' }), {})
+})
+
+test('every setting that the platform reads is documented', t => {
+  const names = settingsRead()
   t.true(names.size > 40)
   t.deepEqual(
     [...names].filter(name => !settings.includes(`\`${name}\``)),

@@ -1,0 +1,81 @@
+import { once } from 'node:events'
+import type { RequestListener, Server } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import test, { type ExecutionContext } from 'ava'
+import { hardenedServer } from '../../api/server.ts'
+import { connectionCaps } from '../../policy/address-limits.ts'
+import { comesTrue } from '../kit/comes-true.ts'
+
+const caps = { connections: connectionCaps.inAll, connectionsPerAddress: connectionCaps.perAddress }
+
+async function serving(
+  t: ExecutionContext,
+  limits: Partial<Parameters<typeof hardenedServer>[1]>,
+  listener: RequestListener,
+) {
+  const server = hardenedServer(listener, { ...caps, unlimited: () => false, ...limits })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return server
+}
+
+interface Line {
+  socket: Socket
+  text(): string
+  isOver(): boolean
+}
+
+/** One connection from an address of this machine. */
+async function line(server: Server, localAddress = '127.0.0.1'): Promise<Line> {
+  const { port } = server.address() as AddressInfo
+  const socket = connect({ port, host: '127.0.0.1', localAddress })
+  let [text, over] = ['', false]
+  socket
+    .on('data', piece => (text += piece))
+    .on('error', () => {})
+    .on('close', () => (over = true))
+  await Promise.race([once(socket, 'connect'), once(socket, 'close')])
+  return { socket, text: () => text, isOver: () => over }
+}
+
+const ask = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
+const answers: RequestListener = (_, response) => void response.end('answered')
+
+test('of one address 100 connections are kept, the next is cut; it makes room when one ends, and others have their own', async t => {
+  const server = await serving(t, {}, answers)
+  const lines = await Promise.all(Array.from({ length: 100 }, () => line(server)))
+  for (const { socket } of lines) socket.write(ask)
+  await comesTrue(() => lines.every(({ text }) => text().endsWith('answered')))
+  const tooMany = await line(server)
+  await comesTrue(() => tooMany.isOver())
+  t.is(tooMany.text(), '')
+  const neighbour = await line(server, '127.0.0.2')
+  neighbour.socket.write(ask)
+  await comesTrue(() => neighbour.text().endsWith('answered'))
+  t.false(
+    lines.some(({ isOver }) => isOver()),
+    'those that were there stay',
+  )
+  for (const { socket } of lines.slice(0, 2)) socket.destroy()
+  await comesTrue(async () => {
+    const next = await line(server)
+    next.socket.write(ask)
+    await comesTrue(() => next.isOver() || next.text().endsWith('answered'))
+    const wasServed = next.text().endsWith('answered')
+    next.socket.destroy()
+    return wasServed
+  })
+  for (const { socket } of [...lines, neighbour]) socket.destroy()
+})
+
+test('addresses that stand for many have no such number', async t => {
+  const server = await serving(t, { connectionsPerAddress: 2, unlimited: address => address === '127.0.0.1' }, answers)
+  const lines = await Promise.all(Array.from({ length: 10 }, () => line(server)))
+  for (const { socket } of lines) socket.write(ask)
+  await comesTrue(() => lines.every(({ text }) => text().endsWith('answered')))
+  t.false(lines.some(({ isOver }) => isOver()))
+  for (const { socket } of lines) socket.destroy()
+})
