@@ -24,6 +24,8 @@ export interface DockerHostOptions {
   makeRootfs: MakeRootfs
   /** Where the ranges of networks are taken from. */
   networkRange?: string
+  /** Told of every container that was started, with the file of its network; waited for before the start counts as done. */
+  started?: (name: string, network: string) => Promise<void>
   /** How images are pulled. */
   pulls?: typeof imagePulls
 }
@@ -38,6 +40,7 @@ export function dockerHost({
   makeRootfs,
   networkRange = applicationRange,
   pulls,
+  started,
 }: DockerHostOptions): ContainerHost {
   const docker = new Docker(address(dockerHost))
   const networks = containerNetworks(docker, networkRange)
@@ -78,6 +81,7 @@ export function dockerHost({
 
     async start(name) {
       await call(abortSignal => container(name).start({ abortSignal })).catch(unless(304))
+      await hasStarted(name)
     },
 
     async stop(name, graceSeconds) {
@@ -131,8 +135,15 @@ export function dockerHost({
     followLogs: (name, options, onPiece, signal) => followLogs(docker, name, options, onPiece, signal),
     readOutput: (name, onPiece, signal) => readOutput(docker, name, onPiece, signal),
     stats: name => readings.stats(name),
-    runToEnd: (spec, onOutput, signal) => runToEnd(docker, host, spec, onOutput, signal),
+    runToEnd: (spec, onOutput, signal) => runToEnd(docker, { ...host, hasStarted }, spec, onOutput, signal),
     watch: (filter, onEvent, signal) => watch(docker, filter, onEvent, signal).finally(engine.forget),
+  }
+
+  async function hasStarted(name: string): Promise<void> {
+    if (!started) return
+    const info = await call(abortSignal => container(name).inspect({ abortSignal })).catch(unless(404))
+    const network = info?.State.Running ? info.NetworkSettings.SandboxKey : ''
+    if (network) await started(name, network)
   }
 
   /** Engines differ in how they refuse what is so already, and an answer may be lost: what counts is how the container stands. */

@@ -15,7 +15,7 @@ const drainSeconds = 5
  */
 export async function runToEnd(
   docker: Docker,
-  host: Pick<ContainerHost, 'create' | 'remove' | 'inspect'>,
+  host: Pick<ContainerHost, 'create' | 'remove' | 'inspect'> & { hasStarted(name: string): Promise<void> },
   spec: ContainerSpec,
   onOutput: OnOutput,
   signal: AbortSignal,
@@ -27,6 +27,7 @@ export async function runToEnd(
     const container = docker.getContainer(await host.create(spec))
     output = await follow(container, onOutput)
     await call(abortSignal => container.start({ abortSignal }))
+    await host.hasStarted(spec.name)
     const exitCode = await end(container, () => host.inspect(spec.name), signal)
     await Promise.race([output.ended, new Promise(done => setTimeout(done, drainSeconds * 1000).unref())])
     return { exitCode, oom: await ranOut(host, spec.name, exitCode) }

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import type { Command } from 'commander'
 import type { Db } from '../db/database.ts'
@@ -13,6 +14,7 @@ import { withInstallation } from './database.ts'
 import {
   addressFinding,
   diskFinding,
+  engineVersionFinding,
   type Finding,
   liveRestoreFinding,
   loginFinding,
@@ -94,9 +96,6 @@ function rootFinding(): Finding {
   return { name: 'running as', state: 'an ordinary user: this command sees what that user sees' }
 }
 
-/** Docker asks for 28: before, other machines of the same network reach ports that containers publish on loopback. */
-const safeEngine = 28
-
 /** In containers only the host's has the socket. */
 async function engineFinding({ config, inContainers }: Installation): Promise<Finding[]> {
   const address = config.host.dockerHost
@@ -111,10 +110,18 @@ async function engineFinding({ config, inContainers }: Installation): Promise<Fi
         remedy: 'start it: sudo systemctl start docker; or let this user in: sudo usermod -aG docker $USER',
       },
     ]
-  const remedy = 'update it to 28 or newer: before, machines of the same network reach ports on loopback'
-  const isSafe = Number.parseInt(version, 10) >= safeEngine
-  const engine = { name, state: `${version} answers at ${address}`, ...(isSafe ? {} : { remedy }) }
-  return [engine, liveRestoreFinding(await containersLiveOn(address))]
+  return [
+    engineVersionFinding(version, address, ioUringDisabled()),
+    liveRestoreFinding(await containersLiveOn(address)),
+  ]
+}
+
+function ioUringDisabled(): string | null {
+  try {
+    return readFileSync('/proc/sys/kernel/io_uring_disabled', 'utf8').trim()
+  } catch {
+    return null
+  }
 }
 
 function freeBytes(folder: string): Promise<number | null> {
@@ -197,7 +204,7 @@ async function bodiesFinding(db: Db, store: Installation['config']['objectStore'
   if (/UNKNOWN/.test(state)) return { name, state, remedy: 'see to the object store' }
   if (/MISSING/.test(state))
     return { name, state, remedy: 'berth blob verify names them; bring them back from a backup' }
-  if (/NOBODY/.test(state))
+  if (/NOTHING REFERS/.test(state))
     return { name, state, remedy: 'berth blob verify names them; nothing removes them by itself' }
   return { name, state }
 }

@@ -13,6 +13,26 @@ export interface Finding {
   remedy?: string | undefined
 }
 
+/** Docker asks for 28: before, other machines of the same network reach ports that containers publish on loopback. */
+const safeEngine = 28
+/** From here on its filter denies io_uring; in some builds before 23 also AF_VSOCK passed. */
+const filteringEngine = 25
+
+/** The engine by its version. `ioUring` is the kernel's `io_uring_disabled`; null where it has none. */
+export function engineVersionFinding(version: string, address: string, ioUring: string | null): Finding {
+  const finding = { name: 'docker engine', state: `${version} answers at ${address}` }
+  const major = Number.parseInt(version, 10)
+  if (major >= safeEngine) return finding
+  const open = major < filteringEngine && (ioUring === null || ioUring === '0')
+  const until = open
+    ? '; until then deny programs io_uring, which its filter lets through: sysctl -w kernel.io_uring_disabled=1 (kernel 6.6 and newer)'
+    : ''
+  return {
+    ...finding,
+    remedy: `update it to 28 or newer: before, machines of the same network reach ports on loopback${until}`,
+  }
+}
+
 /** The findings in lines, what to do beneath each, and how many need somebody at the end. */
 export function reportOf(findings: readonly Finding[]): string {
   const lines = columns(
@@ -150,13 +170,17 @@ export function protectionFindings(
 ): Finding[] {
   if (!host)
     return [
-      { name: 'host', state: 'has not reported yet', remedy: `the process host does not work: ${manner.logs('host')}` },
+      {
+        name: 'container host',
+        state: 'has not reported yet',
+        remedy: `the process host does not work: ${manner.logs('host')}`,
+      },
     ]
   return [
     host.reachable
-      ? { name: 'host', state: 'reports' }
+      ? { name: 'container host', state: 'answers' }
       : {
-          name: 'host',
+          name: 'container host',
           state: 'is silent; what follows is how it was last seen',
           remedy: `${manner.start}; then: ${manner.logs('host')}`,
         },

@@ -29,7 +29,7 @@ export async function storedBodies(db: Db, config: ObjectStoreConfig, lookMs = p
     },
   )
   const words = [
-    `${whole ? '' : 'the first '}${seen.bodies} bodies, ${gigabytes(seen.bytes)}`,
+    `${whole ? '' : 'the first '}${seen.bodies} ${seen.bodies === 1 ? 'body' : 'bodies'}, ${gigabytes(seen.bytes)}`,
     seen.damaged.length ? `${seen.damaged.length} MISSING OR OF ANOTHER SIZE - SEE berth blob verify` : 'all there',
   ]
   if (config.kind !== 'filesystem') return words.join('; ')
@@ -40,5 +40,8 @@ export async function storedBodies(db: Db, config: ObjectStoreConfig, lookMs = p
     if (Date.now() > end) break
   }
   const [first] = unknown
-  return [...words, first ? `${unknown.length} FILES OF NOBODY, the first is ${first}` : 'no file of nobody'].join('; ')
+  return [
+    ...words,
+    first ? `${unknown.length} FILES THAT NOTHING REFERS TO, the first is ${first}` : 'no file that nothing refers to',
+  ].join('; ')
 }

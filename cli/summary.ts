@@ -22,7 +22,7 @@ export async function summary(installation: Installation, db: Db, exampleUrl: st
     ['Temporal', config.temporalUiUrl ?? config.temporalAddress],
     ['Data', dataDir],
     ...(config.mail.smtp ? [] : [['Mail', mailWay(config.mail)] as const]),
-    ...protections.map(({ name, state }) => [name, state] as const),
+    ...protections.map(({ name, state }) => [name[0]!.toUpperCase() + name.slice(1), state] as const),
   ])
   return [
     '',

@@ -5,6 +5,12 @@ export const networkLimits = {
   /** New ones a second, once a first burst is spent. */
   newPerSecond: 200,
   newAtOnce: 1000,
+  /**
+   * Packets a second to the engine's name server, once a first burst is spent: two questions for each new connection. It answers at
+   * the engine's own cost, inside the container's network, where the rules of the host do not see it.
+   */
+  namePacketsPerSecond: 400,
+  namePacketsAtOnce: 2000,
   /** Handing mail from server to server is what spam is made of; submission (465, 587) stays open. */
   refusedPorts: [25],
 } as const

@@ -18,7 +18,7 @@ const mostNamed = 3
 
 /** How the disks of applications stand, for people. */
 export function disksState(count: number, faults: ReadonlyMap<string, VolumeFault>): string {
-  if (faults.size === 0) return `all ${count} are there`
+  if (faults.size === 0) return 'all there'
   const kinds: VolumeFault[] = ['lost', 'read-only', 'not mounted']
   const told = kinds.flatMap(kind => {
     const ids = [...faults].filter(([, fault]) => fault === kind).map(([id]) => id)

@@ -14,6 +14,7 @@ import { openFirewall } from '../activities/firewall.iptables.ts'
 import { type Firewall, firewallState, proxyAddress } from '../activities/firewall.ts'
 import { gitCli } from '../activities/git.cli.ts'
 import type { FetchRequest, Git } from '../activities/git.ts'
+import { limitNameServer } from '../activities/name-server-limit.ts'
 import { makeNeighbourRoom, neighbourRoom } from '../activities/neighbour-table.ts'
 import { openObjectStore } from '../activities/object-store.select.ts'
 import type { ObjectStore } from '../activities/object-store.ts'
@@ -73,7 +74,17 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   const root = hostFolder(config)
   await mkdir(root, { recursive: true, mode: 0o711 })
   const { volumes, notice: quotaNotice } = await openVolumes({ root, quota: config.host.quota })
-  const engine = dockerHost({ dockerHost: config.host.dockerHost, makeRootfs: rootfsMaker(imageCache()) })
+  let isProtected = false
+  let told = false
+  const started = async (container: string, network: string) => {
+    if (!isProtected) return
+    await limitNameServer(network).catch(error => {
+      const words = 'what containers may ask of the name server is not limited: see docs/decisions/containers.md'
+      if (!told) log.warn({ container, error: String(error) }, words)
+      told = true
+    })
+  }
+  const engine = dockerHost({ dockerHost: config.host.dockerHost, makeRootfs: rootfsMaker(imageCache()), started })
   const { firewall, notice: firewallNotice } = await openFirewall(
     config.host.firewall,
     config.host.id,
@@ -82,6 +93,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   )
   const look = await firewall?.apply()
   const bandwidth = await openBandwidth(config.host.mbitPer256Mb)
+  isProtected = firewall !== null
   const memoryMb = config.host.memoryMb ?? Math.floor((totalmem() / 1024 / 1024) * reservable)
   if (firewall) {
     try {

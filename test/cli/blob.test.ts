@@ -119,7 +119,7 @@ test.serial('damage is found: bytes, size, a missing body, a file of nobody', as
   for (const name of ['good', 'flipped', 'short', 'missing']) await write(`${name}.txt`, `this is ${name}`)
   await bring()
   const config = { kind: 'filesystem', folder: objects } as const
-  t.regex(await storedBodies(db, config), /^4 bodies, .* all there; no file of nobody$/)
+  t.regex(await storedBodies(db, config), /^4 bodies, .* all there; no file that nothing refers to$/)
   t.is((await berth('blob', 'verify')).stdout, '4 bodies, 0.00 GB: all as they were stored.\n')
   const [flipped, short, missing] = await Promise.all(
     ['flipped', 'short', 'missing'].map(async name => fileOf(await find(`${name}.txt`))),
@@ -151,7 +151,8 @@ test.serial('damage is found: bytes, size, a missing body, a file of nobody', as
   t.is(found.damaged.length, 3)
   const said = await storedBodies(db, config)
   t.true(
-    said.includes('2 MISSING OR OF ANOTHER SIZE') && said.includes(`1 FILES OF NOBODY, the first is ${stranger}`),
+    said.includes('2 MISSING OR OF ANOTHER SIZE') &&
+      said.includes(`1 FILES THAT NOTHING REFERS TO, the first is ${stranger}`),
     said,
   )
 })

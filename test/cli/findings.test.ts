@@ -2,6 +2,7 @@ import test from 'ava'
 import {
   addressFinding,
   diskFinding,
+  engineVersionFinding,
   liveRestoreFinding,
   mailFinding,
   nameFinding,
@@ -87,6 +88,20 @@ test('on a further container host nothing tells to start a second platform', t =
   for (const there of ['192.0.2.1:5432', '[2001:db8::1]:5432', 'db.example:5432']) t.true(isElsewhere(there), there)
 })
 
+test('an engine that is too old needs somebody, and one whose filter lets io_uring through is told with a way to deny it', t => {
+  const remedy = (version: string, ioUring: string | null) => engineVersionFinding(version, 'unix:///x', ioUring).remedy
+  t.is(remedy('28.0.1', '0'), undefined)
+  for (const [version, disabled] of [
+    ['25.0.4', '0'],
+    ['20.10.24', '1'],
+    ['20.10.24', '2'],
+  ] as const) {
+    t.regex(remedy(version, disabled)!, /^update it to 28/)
+    t.notRegex(remedy(version, disabled)!, /io_uring/)
+  }
+  for (const disabled of ['0', null]) t.regex(remedy('20.10.24+dfsg1', disabled)!, /kernel\.io_uring_disabled=1/)
+})
+
 test('a full disk, a folder that is not there and mail that was given up need somebody', t => {
   t.is(diskFinding('/data', 6e9).remedy, undefined)
   t.regex(diskFinding('/data', 4e9).state, /^4\.0 GB free at \/data - LOW$/)
@@ -121,10 +136,10 @@ test('protections that are off need somebody, and so does a host that is silent'
   const remedies = (protections: Record<string, string>, reachable = true) =>
     protectionFindings({ reachable, protections }, bySupervisor).flatMap(({ name, remedy }) => (remedy ? [name] : []))
   t.deepEqual(remedies(on), [])
-  t.deepEqual(remedies({ ...on, disks: 'all 3 are there' }), [])
+  t.deepEqual(remedies({ ...on, disks: 'all there' }), [])
   t.deepEqual(remedies({ ...on, disks: 'BROKEN: of 3 are 1 lost (a)' }), ['Protection disks'])
   t.deepEqual(remedies({ ...on, firewall: 'on; put in place again at 2026-01-01T00:00:00.000Z: rules' }), [])
-  t.deepEqual(remedies(on, false), ['host'])
+  t.deepEqual(remedies(on, false), ['container host'])
   t.deepEqual(
     remedies({
       quota: 'checked, not enforced: the kernel has no loop devices',

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { request } from 'node:http'
 import { homedir } from 'node:os'
-import { dockerHost } from '../../activities/container-host.docker.ts'
+import { type DockerHostOptions, dockerHost } from '../../activities/container-host.docker.ts'
 import { type ContainerSpec, labels } from '../../activities/container-host.ts'
 import { rootfsMaker } from '../../runtimes/rootfs.ts'
 
@@ -9,9 +9,9 @@ export const dockerAddress = process.env.DOCKER_HOST ?? 'unix:///var/run/docker.
 const cache = process.env.XDG_CACHE_HOME ?? `${homedir()}/.cache`
 
 /** The machine's real engine, under a label and a network of this run; `clean` removes all that carries it. */
-export function realDocker() {
+export function realDocker(options: Pick<DockerHostOptions, 'started'> = {}) {
   const run = `test-${randomBytes(4).toString('hex')}`
-  const host = dockerHost({ dockerHost: dockerAddress, makeRootfs: rootfsMaker(`${cache}/berth/images`) })
+  const host = dockerHost({ dockerHost: dockerAddress, makeRootfs: rootfsMaker(`${cache}/berth/images`), ...options })
   const network = `berth-${run}`
   let number = 0
   return {
