@@ -4,14 +4,14 @@ import { fuzzed, operations, pastBounds } from '../kit/api-fuzz.ts'
 
 const api = testApi()
 
-test('what the documents allow is never a 500, and a 400 only for its state', async t => {
+test.serial('what the documents allow is never a 500, and a 400 only for its state', async t => {
   const seed = 20_260_901
   t.log(`seed ${seed}`)
   t.deepEqual(await fuzzed(api(), { seed, rounds: 25, withinMs: 12_000 }), [])
   t.true(operations.length > 60)
 })
 
-test('every bound that the documents state is refused past it', async t => {
+test.serial('every bound that the documents state is refused past it', async t => {
   const { faults, calls } = await pastBounds(api(), 7)
   t.deepEqual(faults, [])
   t.log(`${calls} calls`)

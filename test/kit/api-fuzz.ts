@@ -94,7 +94,8 @@ export async function pastBounds(api: TestApi, seed: number): Promise<{ faults: 
   const validators = schemaValidator()
   const faults: string[] = []
   let calls = 0
-  let world = await makeWorld(api)
+  // What is refused changes nothing.
+  const world = await makeWorld(api)
   for (const operation of operations) {
     const { parameters, ...rest } = operation
     const schema = schemaOfCall({
@@ -103,7 +104,6 @@ export async function pastBounds(api: TestApi, seed: number): Promise<{ faults: 
       body: asJson(rest),
     })
     const isAllowed = validators(schema)
-    if (operation.method !== 'GET') world = await makeWorld(api)
     const inPath = fc.sample(valuesOf(schemaOfCall({ ...operation, body: undefined }), world.known), {
       seed,
       numRuns: 1,
