@@ -7,6 +7,7 @@ import { openBandwidth, tcBandwidth } from '../../activities/bandwidth.tc.ts'
 import { bandwidthState, tokenBucket } from '../../activities/bandwidth.ts'
 import { parseConfig } from '../../policy/config.ts'
 import { bandwidthBurst, bandwidthMbit } from '../../policy/sizes.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { engineFact, realDocker } from '../kit/docker.ts'
 
 const { bandwidth, notice } = await openBandwidth(50)
@@ -84,7 +85,7 @@ if (bandwidth)
       await bandwidth.limit({ id, pid, mbit })
       const before = { receives: await link.receives(), sends: await link.sends() }
       const listens = async () => (await host.logs(box.name, 10_000))!.split('listening').length > round + 1
-      while (!(await listens())) await new Promise(done => setTimeout(done, 50))
+      await comesTrue(listens)
       const { NetworkSettings } = await engineFact(`/containers/${box.name}/json`)
       const [{ IPAddress }] = Object.values(NetworkSettings.Networks) as [{ IPAddress: string }]
       const bytes = 4_000_000

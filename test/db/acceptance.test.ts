@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { confirm, confirmPush, undo, undoForgotten } from '../../db/acceptance.ts'
 import { findApp, listApps, loadApp, recordDesired, usedMemoryMb } from '../../db/apps.ts'
@@ -7,6 +6,7 @@ import { transaction } from '../../db/database.ts'
 import { queueDeploy } from '../../db/deploys.ts'
 import { claim, keep, release } from '../../db/idempotency.ts'
 import { claimNext, enqueue, enqueueDeletion, expireQueued, finish, toEnd } from '../../db/operations.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 
@@ -98,7 +98,7 @@ test.serial('two deletions that end at the same moment do not leave it to each o
   let over = 0
   const ends = [first, second].map(({ id }) => expireQueued(db, id).finally(() => over++))
   const locked = `select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
-  while (over === 0 && (await db.raw(locked)).rows.length < 2) await sleep(10)
+  await comesTrue(async () => over > 0 || (await db.raw(locked)).rows.length >= 2)
   t.is(over, 0, 'both wait for the application')
   await holder.commit()
   t.deepEqual(await Promise.all(ends), [true, true])

@@ -72,7 +72,7 @@ test('what the proxy refuses itself is said in the words of the surface that was
     return [status, type === 'application/xml' ? /<Code>(.*)<.Code>/.exec(body)?.[1] : type]
   }
   const one = ask(alive!.port, 'api.localhost')
-  while (held.length === 0) await new Promise(resolve => setTimeout(resolve, 5))
+  await comesTrue(() => held.length > 0)
   const malformed = { headers: { 'transfer-encoding': 'nonsense' } }
   const each: Record<string, unknown[]> = {}
   for (const surface of ['api', 'blob', 's3', 'files', 'public']) {

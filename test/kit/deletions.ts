@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { transaction } from '../../db/database.ts'
 import { claimNext, finish } from '../../db/operations.ts'
 import type { Answer, TestApi, TestUser } from './api.ts'
+import { comesTrue } from './comes-true.ts'
 
 /** An application whose deletion was asked for and waits for its host, until `fail` ends it and resolves to what the caller was told. */
 export async function deletionUnderWay(
@@ -11,7 +11,7 @@ export async function deletionUnderWay(
   api.lanes.asleep = true
   const answer = api.as(ana).delete(`/v2/apps/${app.id}`)
   const waits = () => api.db('operations').where({ target_id: app.id, kind: 'delete', state: 'queued' }).first('id')
-  while (!(await waits())) await sleep(10)
+  await comesTrue(async () => (await waits()) !== undefined)
   return {
     async fail() {
       const deletion = (await claimNext(api.db, app.id))!

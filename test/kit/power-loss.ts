@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { readRecord, startTicks } from '../../workers/process-record.ts'
+import { comesTrue } from './comes-true.ts'
 import { type Disk, openDisk } from './disk.ts'
 import { bareEngine, remainsOf } from './host-remains.ts'
 import { testInstallation } from './installation.ts'
@@ -32,7 +33,7 @@ export async function testPowerLoss(settings: Record<string, string>): Promise<P
       const pids = await standStill(supervisor.pid)
       const copy = await disk.cut()
       for (const pid of pids) process.kill(pid, 'SIGKILL')
-      while (pids.some(pid => startTicks(pid) !== null)) await sleep(20)
+      await comesTrue(() => pids.every(pid => startTicks(pid) === null))
       // A machine that starts again has none of them running. What they had open would hold the old disk.
       for (const hostId of await readdir(join(platform.dataDir, 'hosts'))) {
         const { containers } = await remainsOf(platform.dataDir, hostId)

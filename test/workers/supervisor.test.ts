@@ -9,6 +9,7 @@ import { isAlive, readRecord, signal, standsStill, startTicks, writeRecord } fro
 import { restartDelayMs } from '../../workers/restart-delay.ts'
 import type { ProcessSpec } from '../../workers/supervised-process.ts'
 import { endLeftovers, livingProcesses, Supervisor } from '../../workers/supervisor.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 
 const ready =
   'process.send({ ready: true }); process.on("disconnect", () => process.exit()); setInterval(() => {}, 1000);'
@@ -140,7 +141,7 @@ test('a process that stands still is told from one that runs', async t => {
   t.teardown(() => child.kill('SIGKILL'))
   const { pid = 0 } = child
   const becomes = async (still: boolean) => {
-    while (standsStill({ pid }) !== still) await sleep(5)
+    await comesTrue(() => standsStill({ pid }) === still)
   }
   t.false(standsStill({ pid }))
   signal(pid, 'SIGSTOP')

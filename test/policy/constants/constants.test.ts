@@ -99,6 +99,9 @@ const elsewhere: Record<string, readonly string[]> = {
   'runtimes.ts': ['runtimes'],
 }
 
+/** Shapes for the API documents, made of numbers that stand in the table themselves. */
+const isShape = (name: string) => name.endsWith('Shown')
+
 /** Modules that hold texts and recipes. */
 const isTexts = (module: string) => /^(pages|runtimes)\/|^mail\/(?!delivery\.ts)/.test(module)
 
@@ -109,7 +112,7 @@ test('every number of policy/ is the one that was agreed, and none is there that
   const found: Record<string, unknown> = {}
   for (const module of modules.sort()) {
     const exported: Record<string, unknown> = await import(`../../../policy/${module}`)
-    const own = Object.entries(exported).filter(([name]) => !elsewhere[module]?.includes(name))
+    const own = Object.entries(exported).filter(([name]) => !elsewhere[module]?.includes(name) && !isShape(name))
     const numbers = numbersOf(Object.fromEntries(own))
     if (numbers !== undefined) found[module] = numbers
   }

@@ -11,7 +11,7 @@ export const limitsAsAgreed: Record<string, string[]> = {
   'account.captcha': ['10 in 60 s by user, then 300 s'],
   'account.downgrade': ['4 in 300 s by user, then 86400 s'],
   'account.locale': ['4 in 60 s by user, then 300 s'],
-  'account.username': ['3 in 86400 s by user'],
+  'account.username.changes': ['3 in 86400 s by user'],
   'apps.create': ['1 in 3 s by user'],
   'apps.delete': ['1 in 3 s by user'],
   'apps.status.all': ['15 in 60 s by user'],

@@ -40,6 +40,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     ruleRestSeconds: 86_400,
     deletionDays: { least: 1, most: 3650 },
     usualDeletionDays: 7,
+    mostRulesOfAll: 20,
     ruleSizes: { least: 512, most: 10_737_418_240 },
   },
   // S 3: idle uploads after about 24 h. A61: strays after 7 days.
@@ -101,7 +102,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
   },
   // C 4, W2: 10 MB.
-  'file-content.ts': { largestFileBytes: 10_485_760 },
+  'file-content.ts': { largestFileBytes: 10_485_760, longestBase64: 13_981_016 },
   'git-connection.ts': { connectionSeconds: 600 },
   // P1.
   'host-lease.ts': { hostLeaseSeconds: 10, renewEveryMs: 1000, sureForMs: 9000 },
@@ -149,8 +150,12 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'metrics.ts': {
     metricRules: { fromMemoryMb: 512, sampleSeconds: 15, pointSeconds: 300, keptHours: 24, mostPoints: 288 },
   },
+  // E30: 400 packets a second after 2,000.
   'network-limits.ts': {
-    networkLimits: { openConnections: 2000, newPerSecond: 200, newAtOnce: 1000, refusedPorts: [25] },
+    networkLimits: {
+      ...{ openConnections: 2000, newPerSecond: 200, newAtOnce: 1000, refusedPorts: [25] },
+      ...{ namePacketsPerSecond: 400, namePacketsAtOnce: 2000 },
+    },
   },
   // S 4.7: below 7 days only some plans.
   'object-expiry.ts': { shortExpirySeconds: 604_800 },
