@@ -83,7 +83,8 @@ test('a loan costs two buffers however large it is, and its file is closed when 
   t.deepEqual(await openBodies(), [])
 })
 
-test('of many loans at once the later ones take small pieces, and large ones again when the others are over', async t => {
+// Alone: loans are counted in the whole process.
+test.serial('of many loans at once the later ones take small pieces, and large ones again when the others are over', async t => {
   const id = newId()
   const bytes = noise(2_500_000)
   await store.put(id, bodyOf(bytes))
