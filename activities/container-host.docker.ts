@@ -1,4 +1,3 @@
-import { Agent } from 'node:http'
 import Docker from 'dockerode'
 import type { imagePulls } from '../policy/host-places.ts'
 import { applicationRange } from '../policy/networks.ts'
@@ -14,7 +13,7 @@ import { newest, OutputFrames } from './container-output.ts'
 import { containerReadings } from './container-readings.docker.ts'
 import { runToEnd } from './container-run.docker.ts'
 import { removeShareGroup } from './container-shares.docker.ts'
-import { engineStanding } from './container-standing.docker.ts'
+import { engineStanding, FreshLines } from './container-standing.docker.ts'
 import { containerState, listedContainer } from './container-state.docker.ts'
 
 export interface DockerHostOptions {
@@ -47,7 +46,7 @@ export function dockerHost({
   const images = containerImages(docker, makeRootfs, pulls)
   const readings = containerReadings(docker)
   const engine = engineStanding(
-    new Docker({ ...address(dockerHost), agent: new Agent({ keepAlive: false }) } as object),
+    new Docker({ ...address(dockerHost), agent: new FreshLines({ keepAlive: false }) } as object),
   )
   const container = (name: string) => docker.getContainer(name)
 

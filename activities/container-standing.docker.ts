@@ -1,3 +1,5 @@
+import { Agent } from 'node:http'
+import { inspect } from 'node:util'
 import type Docker from 'dockerode'
 import { call, unless } from './container-calls.docker.ts'
 import type { EngineStanding } from './container-host.ts'
@@ -6,6 +8,13 @@ import type { EngineStanding } from './container-host.ts'
 const aboutMs = 60_000
 
 type About = Awaited<ReturnType<Docker['info']>>
+
+/** A line for each request. The client shows each to itself, all objects in it as deep as they go: of an agent that takes seconds. */
+export class FreshLines extends Agent {
+  [inspect.custom](): string {
+    return 'FreshLines'
+  }
+}
 
 /** The engine as a whole. `fresh` opens a line for each question. */
 export function engineStanding(fresh: Docker) {

@@ -19,7 +19,8 @@ export const idempotencyHeader = {
   in: 'header',
   required: false,
   description: 'The same key with the same request is answered alike for 24 hours, and done once.',
-  schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[ -~]+$' },
+  // HTTP takes spaces at its ends away.
+  schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]([ -~]*[!-~])?$' },
 }
 
 /** The header `Idempotency-Key`; undefined when the client does not ask. Throws INVALID_PARAMETERS for an unusable one. */

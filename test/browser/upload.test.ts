@@ -109,7 +109,7 @@ test.serial(
     t.true(seen.some(share => share > 0 && share < 1))
     t.true(seen.every(share => share >= 0 && share <= 1))
     t.deepEqual(
-      visitor.complaints.filter(text => !text.includes('status of 500')),
+      visitor.complaints.filter(text => !text.includes('status of 503')),
       [],
     )
   },
