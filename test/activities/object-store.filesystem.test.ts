@@ -84,24 +84,27 @@ test('a loan costs two buffers however large it is, and its file is closed when 
 })
 
 // Alone: loans are counted in the whole process.
-test.serial('of many loans at once the later ones take small pieces, and large ones again when the others are over', async t => {
-  const id = newId()
-  const bytes = noise(2_500_000)
-  await store.put(id, bodyOf(bytes))
-  const pieceOf = async (lent: Lent) => {
-    for await (const piece of lent) return piece.length
-    return 0
-  }
-  const many = await Promise.all(Array.from({ length: 40 }, () => store.lend(id)))
-  const last = many.pop()!
-  const read: Buffer[] = []
-  for await (const piece of last) read.push(Buffer.from(piece))
-  t.true(read.every(piece => piece.length <= 64 * 1024))
-  t.true(Buffer.concat(read).equals(bytes))
-  t.is(await pieceOf(many[0]!), 1024 * 1024)
-  for (const lent of many) await lent.destroy()
-  t.is(await pieceOf(await store.lend(id)), 1024 * 1024)
-})
+test.serial(
+  'of many loans at once the later ones take small pieces, and large ones again when the others are over',
+  async t => {
+    const id = newId()
+    const bytes = noise(2_500_000)
+    await store.put(id, bodyOf(bytes))
+    const pieceOf = async (lent: Lent) => {
+      for await (const piece of lent) return piece.length
+      return 0
+    }
+    const many = await Promise.all(Array.from({ length: 40 }, () => store.lend(id)))
+    const last = many.pop()!
+    const read: Buffer[] = []
+    for await (const piece of last) read.push(Buffer.from(piece))
+    t.true(read.every(piece => piece.length <= 64 * 1024))
+    t.true(Buffer.concat(read).equals(bytes))
+    t.is(await pieceOf(many[0]!), 1024 * 1024)
+    for (const lent of many) await lent.destroy()
+    t.is(await pieceOf(await store.lend(id)), 1024 * 1024)
+  },
+)
 
 test('a body that is cut while it is lent ends with an error', async t => {
   const id = newId()
