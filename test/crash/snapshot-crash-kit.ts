@@ -85,7 +85,7 @@ export async function snapshotsSurvive(t: ExecutionContext, platform: TestPlatfo
     }
     t.is((await bodies(platform)).length, 2 * points.length, 'the uploads and the snapshots, and nothing twice')
     for (const app of apps) await removed(t, platform, app)
-    t.deepEqual(await bodies(platform), [])
+    t.is((await bodies(platform)).length, points.length, 'snapshots outlive their applications, the uploads do not')
   } finally {
     await killAll([...armed, ...healed])
   }
