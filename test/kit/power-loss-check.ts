@@ -15,11 +15,11 @@ type Say = (what: string) => void
 export async function brokenPromises(load: PowerLossLoad, dataDir: string): Promise<string[]> {
   const broken: string[] = []
   const say: Say = what => void broken.push(what)
-  await checkOperations(load, say)
+  const cutInGate = await checkOperations(load, say)
   await checkParts(load, say)
   await checkObjects(load, say)
   await checkFiles(load, say)
-  await checkApps(load, say)
+  await checkApps(load, cutInGate, say)
   await checkMails(load, dataDir, say)
   return broken
 }
@@ -69,12 +69,18 @@ async function checkParts({ uploads, objects, objectIds, blob, known }: PowerLos
   }
 }
 
-async function checkApps({ apps, api, domains, known }: PowerLossLoad, say: Say): Promise<void> {
+async function checkApps(
+  { apps, api, domains, known }: PowerLossLoad,
+  cutInGate: Set<string>,
+  say: Say,
+): Promise<void> {
   for (const id of apps.names()) {
     const domain = domains.get(id)!
     const { status } = await api.get(`/v2/apps/${id}`)
+    if (cutInGate.has(id)) await api.post(`/v2/apps/${id}/start`)
     const text = status === 404 ? null : (await answering(known, domain, 60)).replace(/^200 /, '')
-    if (apps.allows(id, text, (one, other) => one === other)) apps.settle(id, text)
+    const isBefore = cutInGate.has(id) && status === 200 && !text?.startsWith('404')
+    if (isBefore || apps.allows(id, text, (one, other) => one === other)) apps.settle(id, text)
     else say(`application ${domain}: ${status}, "${text?.slice(0, 40)}", not "${apps.last(id)}"`)
     if (text === null && (await page(known, domain).catch(() => '')).startsWith('200')) say(`${domain} still answers`)
   }
@@ -93,8 +99,16 @@ async function checkMails({ mails }: PowerLossLoad, dataDir: string, say: Say): 
   for (const email of missing) say(`the mail to ${email}`)
 }
 
-/** Creations have succeeded, pushes have too or were overtaken by a later one. */
-async function checkOperations({ operations: told, deployments, known }: PowerLossLoad, say: Say): Promise<void> {
+/**
+ * Creations have succeeded, pushes have too or were overtaken by a later one. Resolves to the applications whose container the cut
+ * took away in the middle of its health gate: a machine that loses power begins another boot, and the gate begins anew; this one goes
+ * on with the same, and the gate finds a program that has ended. They are there, with their files.
+ */
+async function checkOperations(
+  { operations: told, deployments, known }: PowerLossLoad,
+  say: Say,
+): Promise<Set<string>> {
+  const cutInGate = new Set<string>()
   await inDatabase(known, async db => {
     for (const id of deployments) {
       const row = await db('deployments').where({ id }).first()
@@ -106,11 +120,13 @@ async function checkOperations({ operations: told, deployments, known }: PowerLo
       for (const deadline = Date.now() + 120_000; isUnderWay(row?.state) && Date.now() < deadline; await sleep(100))
         row = await operations.find(db, id)
       const well = row?.state === 'success' || (row?.kind === 'deploy' && row.state === 'cancelled')
-      if (!well) say(`${what}: ${row?.state} ${row?.code ?? ''}`)
+      if (row?.code === 'HEALTH_CHECK_FAILED') cutInGate.add(row.target_id)
+      else if (!well) say(`${what}: ${row?.state} ${row?.code ?? ''}`)
     }
   })
   told.clear()
   deployments.clear()
+  return cutInGate
 }
 
 const isUnderWay = (state = ''): boolean => ['accepting', 'queued', 'running'].includes(state)
