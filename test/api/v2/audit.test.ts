@@ -1,7 +1,6 @@
 import test from 'ava'
 import { record } from '../../../db/audit.ts'
 import { testApi } from '../../kit/api.ts'
-import { comesTrue } from '../../kit/comes-true.ts'
 
 const api = testApi()
 
@@ -32,15 +31,13 @@ test('commands that were done stand there, newest first; reads and refusals do n
 test('a command whose operation failed is told with its code', async t => {
   const ana = await api().makeUser({ plan: 'pro-12' })
   const app = await api().makeApp(ana)
-  const stop = api().as(ana).post(`/v2/apps/${app.id}/stop`)
-  const db = api().db
-  const queued = () => db('operations').where({ target_id: app.id, kind: 'stop', state: 'queued' }).first()
-  await comesTrue(async () => (await queued()) !== undefined)
-  const { id } = await queued()
-  await db('operations').where({ id }).update({ state: 'error', code: 'CONTAINER_ALREADY_STOPPED' })
-  await db.raw(`select pg_notify('operations', ?)`, [id])
-  t.is((await stop).body.code, 'CONTAINER_ALREADY_STOPPED')
-  t.like((await entries(ana.key)).entries, [{ result: 'CONTAINER_ALREADY_STOPPED', operation: id }])
+  const code = 'CONTAINER_ALREADY_STOPPED'
+  api().lanes.outcome = ({ target_id }) =>
+    target_id === app.id ? { state: 'error', code, message: 'in words' } : { state: 'success' }
+  const stop = await api().as(ana).post(`/v2/apps/${app.id}/stop`)
+  t.is(stop.body.code, code)
+  const id = stop.headers.get('x-operation-id')
+  t.like((await entries(ana.key)).entries, [{ result: code, operation: id }])
 })
 
 test('pages follow each other, and the plan says how far back they go', async t => {

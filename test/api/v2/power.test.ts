@@ -1,6 +1,7 @@
 import test from 'ava'
 import { enqueue, find } from '../../../db/operations.ts'
 import { testApi } from '../../kit/api.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 
 const api = testApi()
 
@@ -67,12 +68,9 @@ test.serial('a lost wake-up and a lost notification delay, and lose nothing', as
   api().lanes.asleep = true
   const begun = performance.now()
   const pending = api().as(ana).post(`/v2/apps/${app.id}/start`)
-  await new Promise(resolve => setTimeout(resolve, 300))
+  const queued = () => api().db('operations').where({ target_id: app.id, state: 'queued' })
   // The relay's part, without telling anybody.
-  await api()
-    .db('operations')
-    .where({ target_id: app.id, state: 'queued' })
-    .update({ state: 'success', finished_at: new Date() })
+  await comesTrue(async () => (await queued().update({ state: 'success', finished_at: new Date() })) > 0)
   const answer = await pending
   api().lanes.asleep = false
   t.is(answer.status, 200)
