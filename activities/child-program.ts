@@ -1,9 +1,10 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { setPriority } from 'node:os'
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { bundledProgram } from '../lib/bundled-program.ts'
 import { type ChildProcess, type StdioOptions, startProcess } from '../lib/child-process.ts'
+import { processStat } from '../lib/process-stat.ts'
 
 // Compiled, a child lies beside this file; in tests it is TypeScript.
 const extension = extname(import.meta.url)
@@ -30,25 +31,11 @@ const niceness = 5
 /** Makes a child give way to others once it has computed for long; the returned function ends the watch. */
 export function giveWayLater({ pid }: ChildProcess): () => void {
   const timer = setInterval(() => {
-    if (pid === undefined || computedMs(pid) < giveWayAfterMs) return
+    if (pid === undefined || (processStat(pid)?.used ?? 0) * 10 < giveWayAfterMs) return
     clearInterval(timer)
     makeNice(pid)
   }, lookEveryMs).unref()
   return () => clearInterval(timer)
-}
-
-/** Fields 14 and 15 of its line in /proc, in hundredths of a second. 0 when it has ended, or the system shows no processes. */
-function computedMs(pid: number): number {
-  try {
-    const line = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    const [user, system] = line
-      .slice(line.lastIndexOf(')') + 2)
-      .split(' ')
-      .slice(11, 13)
-    return (Number(user) + Number(system)) * 10
-  } catch {
-    return 0
-  }
 }
 
 /** All its threads: each has a priority of its own, and most of the work is not done by the first. */

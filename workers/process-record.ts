@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { processStat } from '../lib/process-stat.ts'
 
 /** One process of ours on disk, so that a later command can find it, and never mistakes a reused pid for it. */
 export interface ProcessRecord {
@@ -14,23 +15,13 @@ export interface ProcessRecord {
 
 /** The kernel's start time of a living process; null when it is gone or only waits to be reaped. */
 export function startTicks(pid: number): string | null {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ') // the name before it may hold spaces
-    return fields[0] === 'Z' || fields[0] === 'X' ? null : (fields[19] ?? null)
-  } catch {
-    return null
-  }
+  const stat = processStat(pid)
+  return stat === null || /^[ZX]$/.test(stat.state) ? null : stat.startTicks
 }
 
 /** Whether a living process stands still, by a signal or a debugger, and so answers to nothing. */
 export function standsStill({ pid }: Pick<ProcessRecord, 'pid'>): boolean {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    return /^[Tt]$/.test(stat.slice(stat.lastIndexOf(')') + 2, stat.lastIndexOf(')') + 3))
-  } catch {
-    return false
-  }
+  return /^[Tt]$/.test(processStat(pid)?.state ?? '')
 }
 
 export function isAlive(record: ProcessRecord): boolean {

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { processStat } from '../../lib/process-stat.ts'
 import { checkout } from './command.ts'
 
 export interface Entry {
@@ -52,7 +52,4 @@ export function startEntry(name: 'api' | 'worker' | 'host', env: Record<string, 
 }
 
 /** Whether the kernel has stopped the process (SIGSTOP). */
-export function standsStill({ child }: Entry): boolean {
-  const stat = readFileSync(`/proc/${child.pid}/stat`, 'utf8')
-  return stat.slice(stat.lastIndexOf(')') + 2).startsWith('T')
-}
+export const standsStill = ({ child }: Entry): boolean => processStat(child.pid!)?.state === 'T'

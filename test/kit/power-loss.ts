@@ -1,8 +1,9 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
+import { processStat } from '../../lib/process-stat.ts'
 import { readRecord, startTicks } from '../../workers/process-record.ts'
 import { comesTrue } from './comes-true.ts'
 import { type Disk, openDisk } from './disk.ts'
@@ -64,11 +65,8 @@ async function standStill(root: number): Promise<number[]> {
 function descendants(root: number): number[] {
   const children = new Map<number, number[]>()
   for (const name of readdirSync('/proc').filter(entry => /^\d+$/.test(entry))) {
-    try {
-      const stat = readFileSync(`/proc/${name}/stat`, 'latin1')
-      const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1])
-      children.set(parent, [...(children.get(parent) ?? []), Number(name)])
-    } catch {} // it has ended
+    const parent = processStat(Number(name))?.parent
+    if (parent !== undefined) children.set(parent, [...(children.get(parent) ?? []), Number(name)])
   }
   const below = (pid: number): number[] => (children.get(pid) ?? []).flatMap(child => [child, ...below(child)])
   return below(root)
