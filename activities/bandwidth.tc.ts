@@ -1,5 +1,5 @@
 import { open, readFile, stat } from 'node:fs/promises'
-import { startProcess, systemEnvironment } from '../lib/child-process.ts'
+import { outcomeOf, startProcess, systemEnvironment } from '../lib/child-process.ts'
 import { type Bandwidth, type LinkedContainer, type OpenedBandwidth, tokenBucket } from './bandwidth.ts'
 
 /** The one device that the engine gives a container with one network. */
@@ -44,22 +44,10 @@ export async function openBandwidth(mbitPer256Mb: number): Promise<OpenedBandwid
 }
 
 /** What a program says; it finds `fd` as its descriptor 3. Rejects with the first line of its complaint. */
-function run([program = '', ...args]: string[], fd?: number): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const stdio = ['ignore', 'pipe', 'pipe', fd ?? 'ignore'] as const
-    const child = startProcess(program, args, { env: systemEnvironment, stdio: [...stdio] })
-    let output = ''
-    let error = ''
-    child.stdout!.on('data', chunk => {
-      output += chunk
-    })
-    child.stderr!.on('data', chunk => {
-      error += chunk
-    })
-    child.once('error', reject)
-    child.once('close', code => {
-      if (code === 0) resolve(output)
-      else reject(new Error(`${program}: ${error.trim().split('\n')[0] || `exit code ${code}`}`))
-    })
-  })
+async function run([program = '', ...args]: string[], fd?: number): Promise<string> {
+  const stdio = ['ignore', 'pipe', 'pipe', fd ?? 'ignore'] as const
+  const child = startProcess(program, args, { env: systemEnvironment, stdio: [...stdio] })
+  const { code, output, error } = await outcomeOf(child)
+  if (code !== 0) throw new Error(`${program}: ${error.trim().split('\n')[0] || `exit code ${code}`}`)
+  return output
 }

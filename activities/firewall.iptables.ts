@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { startProcess, systemEnvironment } from '../lib/child-process.ts'
+import { outcomeOf, startProcess, systemEnvironment } from '../lib/child-process.ts'
 import {
   type Firewall,
   type FirewallLook,
@@ -141,18 +141,8 @@ function start(
   [program = '', ...args]: string[],
   input: string,
 ): Promise<{ code: number; output: string; error: string }> {
-  return new Promise(resolve => {
-    const child = startProcess(program, args, { env: systemEnvironment, stdio: ['pipe', 'pipe', 'pipe'] })
-    let output = ''
-    let error = ''
-    child.stdout!.on('data', chunk => {
-      output += chunk
-    })
-    child.stderr!.on('data', chunk => {
-      error += chunk
-    })
-    child.once('error', cause => resolve({ code: 127, output, error: cause.message }))
-    child.once('close', code => resolve({ code: code ?? 1, output, error }))
-    child.stdin!.on('error', () => {}).end(input)
-  })
+  const child = startProcess(program, args, { env: systemEnvironment, stdio: ['pipe', 'pipe', 'pipe'] })
+  const outcome = outcomeOf(child).catch(cause => ({ code: 127, output: '', error: (cause as Error).message }))
+  child.stdin!.on('error', () => {}).end(input)
+  return outcome
 }

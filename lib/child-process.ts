@@ -64,6 +64,25 @@ export function runProcess(
   })
 }
 
+/**
+ * What a started program says until it ends, as far as its output and errors are pipes, and the code that it ends with: 1 when a signal
+ * ended it. Rejects when it could not be started.
+ */
+export function outcomeOf(child: children.ChildProcess): Promise<{ code: number; output: string; error: string }> {
+  return new Promise((resolve, reject) => {
+    let output = ''
+    let error = ''
+    child.stdout?.on('data', chunk => {
+      output += chunk
+    })
+    child.stderr?.on('data', chunk => {
+      error += chunk
+    })
+    child.once('error', reject)
+    child.once('close', code => resolve({ code: code ?? 1, output, error }))
+  })
+}
+
 /** Runs a program to its end while nothing else of this process goes on. Throws when it ends with another code than 0. */
 export function runProcessNow(
   program: string,
