@@ -7,6 +7,8 @@ export const roundSeconds = {
   /** Routes of the proxy are compared with what runs. */
   routes: 10,
   firewall: 10,
+  /** Whether disks of applications are there and take what is written. */
+  disks: 30,
   /** Leases of live streams are renewed. */
   liveStreams: 20,
   /** Whether Temporal refuses what this process brings. */

@@ -4,6 +4,7 @@ import type { VolumeFault, Volumes } from '../activities/volume.ts'
 import { releasedApps } from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import { recordProtection } from '../db/hosts.ts'
+import { roundSeconds } from '../policy/rounds.ts'
 
 export interface DiskWatchOptions {
   db: Db
@@ -33,7 +34,7 @@ export function disksState(count: number, faults: ReadonlyMap<string, VolumeFaul
  * days. Looks in every round and writes down what is new, until the signal aborts.
  */
 export async function watchDisks(
-  { db, volumes, hostId, log, everySeconds = 30 }: DiskWatchOptions,
+  { db, volumes, hostId, log, everySeconds = roundSeconds.disks }: DiskWatchOptions,
   signal: AbortSignal,
 ): Promise<void> {
   let written = ''

@@ -249,6 +249,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       hostWatch: 5,
       routes: 10,
       firewall: 10,
+      disks: 30,
       liveStreams: 20,
       refusals: 30,
       mail: 10,
