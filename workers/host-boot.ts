@@ -3,6 +3,7 @@ import type { Boot } from '../activities/boot.ts'
 import type { ContainerHost } from '../activities/container-host.ts'
 import type { Db } from '../db/database.ts'
 import { beginBoot, knownBoot, recordEngine } from '../db/host-boots.ts'
+import { sharedTurns } from '../lib/shared-turns.ts'
 import { bootIdOf, type KnownBoot, type KnownEngine } from '../policy/host-boot.ts'
 
 export interface HostBootOptions {
@@ -23,7 +24,6 @@ const alike = 'unknown'
 export async function hostBoot(options: HostBootOptions): Promise<Boot> {
   const { db, engine, hostId, machineBootId, held, log } = options
   let known: KnownBoot = await knownBoot(db, hostId)
-  let turn: Promise<unknown> = Promise.resolve()
 
   async function begin(bootId: string, told: KnownEngine | null): Promise<void> {
     await beginBoot(db, hostId, bootId, told)
@@ -49,17 +49,14 @@ export async function hostBoot(options: HostBootOptions): Promise<Boot> {
     return bootId
   }
 
+  const settled = sharedTurns(settle)
   const bootId = bootIdOf(known, machineBootId, null)
   await begin(bootId, bootId === known.bootId ? known.engine : null)
   return {
     get id() {
       return known.bootId!
     },
-    settle() {
-      // Each asks anew: what was told before the question is no answer to it.
-      const mine = turn.then(settle)
-      turn = mine.catch(() => {})
-      return mine
-    },
+    // What was told before somebody asked is no answer to them.
+    settle: () => settled(hostId),
   }
 }

@@ -1,0 +1,24 @@
+/**
+ * Does a work for each key one turn after the other. Whoever asks for the same key at the same time shares one turn, which begins after
+ * all of them came; one that fails holds up no later one.
+ */
+export function sharedTurns<T>(work: (key: string) => Promise<T>): (key: string) => Promise<T> {
+  const running = new Map<string, Promise<T>>()
+  const next = new Map<string, Promise<T>>()
+  return key => {
+    const waiting = next.get(key)
+    if (waiting) return waiting
+    const turn = Promise.resolve(running.get(key))
+      .catch(() => {})
+      .then(() => {
+        next.delete(key)
+        const now = work(key).finally(() => {
+          if (running.get(key) === now) running.delete(key)
+        })
+        running.set(key, now)
+        return now
+      })
+    next.set(key, turn)
+    return turn
+  }
+}
