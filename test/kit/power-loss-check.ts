@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { OperationKind } from '../../db/operation-kinds.ts'
 import * as operations from '../../db/operations.ts'
 import { chunkedAs } from './chunked.ts'
 import { answering, page } from './installation.ts'
@@ -71,15 +72,16 @@ async function checkParts({ uploads, objects, objectIds, blob, known }: PowerLos
 
 async function checkApps(
   { apps, api, domains, known }: PowerLossLoad,
-  cutInGate: Set<string>,
+  cutInGate: ReadonlyMap<string, OperationKind>,
   say: Say,
 ): Promise<void> {
   for (const id of apps.names()) {
     const domain = domains.get(id)!
     const { status } = await api.get(`/v2/apps/${id}`)
-    if (cutInGate.has(id)) await api.post(`/v2/apps/${id}/start`)
+    const cut = cutInGate.get(id)
+    if (cut === 'create') await api.post(`/v2/apps/${id}/start`)
     const text = status === 404 ? null : (await answering(known, domain, 60)).replace(/^200 /, '')
-    const isBefore = cutInGate.has(id) && status === 200 && !text?.startsWith('404')
+    const isBefore = cut === 'deploy' && status === 200 && !text?.startsWith('404')
     if (isBefore || apps.allows(id, text, (one, other) => one === other)) apps.settle(id, text)
     else say(`application ${domain}: ${status}, "${text?.slice(0, 40)}", not "${apps.last(id)}"`)
     if (text === null && (await page(known, domain).catch(() => '')).startsWith('200')) say(`${domain} still answers`)
@@ -107,8 +109,8 @@ async function checkMails({ mails }: PowerLossLoad, dataDir: string, say: Say): 
 async function checkOperations(
   { operations: told, deployments, known }: PowerLossLoad,
   say: Say,
-): Promise<Set<string>> {
-  const cutInGate = new Set<string>()
+): Promise<Map<string, OperationKind>> {
+  const cutInGate = new Map<string, OperationKind>()
   await inDatabase(known, async db => {
     for (const id of deployments) {
       const row = await db('deployments').where({ id }).first()
@@ -120,7 +122,7 @@ async function checkOperations(
       for (const deadline = Date.now() + 120_000; isUnderWay(row?.state) && Date.now() < deadline; await sleep(100))
         row = await operations.find(db, id)
       const well = row?.state === 'success' || (row?.kind === 'deploy' && row.state === 'cancelled')
-      if (row?.code === 'HEALTH_CHECK_FAILED') cutInGate.add(row.target_id)
+      if (row?.code === 'HEALTH_CHECK_FAILED') cutInGate.set(row.target_id, row.kind)
       else if (!well) say(`${what}: ${row?.state} ${row?.code ?? ''}`)
     }
   })
