@@ -92,8 +92,10 @@ export async function queue(
     answerBy: begun + acceptance.push.confirmMs,
     confirm: (db: Db, operationId: string) => confirmPush(db, source.appId, operationId),
   }
+  const leave = await parts.pushTurns.enter(source, terms.commitBy)
+  if (!leave) return unavailableReply
   try {
-    const stored = await accept(parts, trx => storePush(trx, push), terms)
+    const stored = await accept(parts, trx => storePush(trx, push), terms).finally(leave)
     if (stored.kind === 'full') throw tooMany(stored.waitSeconds)
     if (stored.kind === 'gone') return unknownReply
     wakeLane(parts, { id: source.appId, owner_id: source.ownerId })

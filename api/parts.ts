@@ -24,6 +24,7 @@ import type { LiveFeeds } from './live-feeds.ts'
 import type { NetworkRates } from './network-rates.ts'
 import type { News } from './news.ts'
 import type { Outcomes } from './outcomes.ts'
+import type { PushTurns } from './push-turns.ts'
 import type { RealtimeLeases } from './realtime-leases.ts'
 import type { Remembered } from './remembered.ts'
 import type { ServiceStatus } from './service-status.ts'
@@ -65,6 +66,8 @@ export interface Parts {
   deploymentNews: News
   /** The turns of accounts that read whole logs of deployments. */
   logTurns: FairSlots
+  /** The turns of pushes that are being stored. */
+  pushTurns: PushTurns
   patience: Patience
   hosts: HostReader
   files: HostFiles

@@ -19,6 +19,7 @@ import { NetworkRates } from '../api/network-rates.ts'
 import { News } from '../api/news.ts'
 import { Outcomes } from '../api/outcomes.ts'
 import type { Parts } from '../api/parts.ts'
+import { PushTurns } from '../api/push-turns.ts'
 import { RealtimeLeases } from '../api/realtime-leases.ts'
 import { Remembered } from '../api/remembered.ts'
 import { drain, hardenedServer } from '../api/server.ts'
@@ -89,6 +90,7 @@ export async function serveApi(config: Config): Promise<void> {
     outcomes: new Outcomes(notifications),
     deploymentNews: new News(notifications, 'deployments'),
     logTurns: new FairSlots(wholeLogs),
+    pushTurns: new PushTurns(databasePool),
     patience: heldCall,
     hosts: httpHostReader(db, askHost),
     files: httpHostFiles(askHost),

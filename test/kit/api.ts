@@ -20,6 +20,7 @@ import { News } from '../../api/news.ts'
 import { openApi } from '../../api/openapi.ts'
 import { Outcomes } from '../../api/outcomes.ts'
 import type { Log, Parts } from '../../api/parts.ts'
+import { PushTurns } from '../../api/push-turns.ts'
 import { RealtimeLeases } from '../../api/realtime-leases.ts'
 import { Remembered } from '../../api/remembered.ts'
 import { hardenedServer } from '../../api/server.ts'
@@ -229,6 +230,7 @@ export async function openApiFor(
     outcomes: new Outcomes(notifications),
     deploymentNews: new News(notifications, 'deployments'),
     logTurns: new FairSlots(wholeLogs),
+    pushTurns: new PushTurns(config.databasePool),
     patience: heldCall,
     rates,
     live: new LiveFeeds((app, signal) => made.hosts.live(app, signal), rates),
