@@ -28,8 +28,9 @@ export function testInstallation(settings: Record<string, string> = {}, { above 
   const record = (name: string) => readRecord(join(dataDir, 'run'), name)
 
   // Serial: what it stands on goes after it.
-  test.serial.after.always('take the platform away', async () => {
-    await run('down', '--apps')
+  test.serial.after.always('take the platform away', async t => {
+    const ended = await run('down', '--apps')
+    t.is(ended.code, 0, ended.stderr)
     for (const hostId of await readdir(join(dataDir, 'hosts')).catch(() => [])) await clearHost(dataDir, hostId)
     rmSync(folder, { recursive: true, force: true, maxRetries: 3 })
   })

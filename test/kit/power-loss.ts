@@ -23,8 +23,9 @@ export type PowerLossPlatform = ReturnType<typeof testInstallation> & {
 export async function testPowerLoss(settings: Record<string, string>): Promise<PowerLossPlatform> {
   // Before anything is declared: the runner waits for nothing after the first hook.
   const disk = await openDisk(4096)
-  test.after.always('take the disk away', () => disk.remove())
   const platform = testInstallation(settings, { above: disk.folder })
+  // After the platform's own hook: the runner begins at once with one that is declared before the first serial one.
+  test.after.always('take the disk away', () => disk.remove())
   return {
     ...platform,
     disk,
