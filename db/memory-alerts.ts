@@ -1,18 +1,18 @@
 import { memoryAlertRules } from '../policy/memory-alerts.ts'
-import type { AppRow } from './apps.ts'
+import type { HostApp } from './apps.ts'
 import type { Db } from './database.ts'
 import { type NewMail, queueMail } from './mails.ts'
 
 type Told = Pick<NewMail<'memory-high'>, 'template' | 'fields'> | Pick<NewMail<'memory-out'>, 'template' | 'fields'>
 
 /** Writes to the owner about an application's memory; false when that was done within the last day. */
-async function alertOwner(db: Db, { id, owner_id: userId }: AppRow, told: Told): Promise<boolean> {
+async function alertOwner(db: Db, { id, owner_id: userId }: HostApp, told: Told): Promise<boolean> {
   const { onceInHours } = memoryAlertRules
   return queueMail(db, { userId, ...told, once: `memory/${id}`, onceInHours })
 }
 
 /** It stays near its limit. */
-export function alertHighMemory(db: Db, app: AppRow, usedBytes: number): Promise<boolean> {
+export function alertHighMemory(db: Db, app: HostApp, usedBytes: number): Promise<boolean> {
   const usedMb = Math.round(usedBytes / 1024 / 1024)
   const percent = Math.min(100, Math.round((usedMb / app.ram_mb) * 100))
   return alertOwner(db, app, {
@@ -22,6 +22,6 @@ export function alertHighMemory(db: Db, app: AppRow, usedBytes: number): Promise
 }
 
 /** It was ended for using more than it has. */
-export function alertOutOfMemory(db: Db, app: AppRow): Promise<boolean> {
+export function alertOutOfMemory(db: Db, app: HostApp): Promise<boolean> {
   return alertOwner(db, app, { template: 'memory-out', fields: { app: app.name, limitMb: app.ram_mb } })
 }

@@ -23,7 +23,7 @@ const retiredMs = { withAddress: 600_000, without: 60_000 } as const
 export async function removeLeftovers(
   options: LeftoverOptions,
   present: readonly ListedContainer[],
-  rows: readonly apps.AppRow[],
+  rows: readonly apps.HostApp[],
 ): Promise<void> {
   const byId = new Map(rows.map(row => [row.id, row]))
   for (const container of present) {

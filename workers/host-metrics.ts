@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { type ContainerHost, type ListedContainer, labels } from '../activities/container-host.ts'
 import { savePoints } from '../db/app-metrics.ts'
-import { type AppRow, listAppsOfHost } from '../db/apps.ts'
+import { type HostApp, listAppsOfHost } from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import { alertHighMemory } from '../db/memory-alerts.ts'
 import { highInARow, memoryAlertRules } from '../policy/memory-alerts.ts'
@@ -38,7 +38,7 @@ export async function watchMetrics(options: HostMetricsOptions, signal: AbortSig
 }
 
 interface Running {
-  app: AppRow
+  app: HostApp
   container: ListedContainer
 }
 

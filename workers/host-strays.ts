@@ -30,7 +30,7 @@ export interface StrayOptions {
 export async function bringBackStrays(
   { db, volumes, log, strays = blankBook }: StrayOptions,
   containers: ListedContainer[],
-  rows: apps.AppRow[],
+  rows: apps.HostApp[],
 ): Promise<ReadonlySet<string>> {
   const notes: Record<string, StrayNote> = { ...(await strays.read()) }
   const left = new Set<string>()
@@ -58,7 +58,7 @@ export async function bringBackStrays(
 export async function sweepStrays(
   options: StrayOptions,
   containers: ListedContainer[],
-  rows: apps.AppRow[],
+  rows: apps.HostApp[],
   aside: ReadonlySet<string>,
 ): Promise<void> {
   const { db, volumes, log, strays = blankBook, now = Date.now } = options

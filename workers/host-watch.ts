@@ -81,7 +81,7 @@ export async function reconcile(options: WatchOptions): Promise<void> {
   await sweepStrays(options, present, rows, aside)
 }
 
-async function look(options: WatchOptions, app: apps.AppRow, container: ListedContainer | undefined): Promise<void> {
+async function look(options: WatchOptions, app: apps.HostApp, container: ListedContainer | undefined): Promise<void> {
   const { db, engine, boot, returns } = options
   const { id: bootId } = boot
   const rebooted = app.boot_id !== bootId
@@ -96,7 +96,7 @@ async function look(options: WatchOptions, app: apps.AppRow, container: ListedCo
   await act(options, app, fresh, decision)
 }
 
-function observe(app: apps.AppRow, container: ListedContainer | null): Observation {
+function observe(app: apps.HostApp, container: ListedContainer | null): Observation {
   return {
     status: app.status,
     desired: app.desired_state,
@@ -107,7 +107,7 @@ function observe(app: apps.AppRow, container: ListedContainer | null): Observati
 
 async function act(
   { db, engine, turns, log, boot, held, returns }: WatchOptions,
-  app: apps.AppRow,
+  app: apps.HostApp,
   container: ContainerState | null,
   decision: Verdict,
 ): Promise<void> {
@@ -155,11 +155,11 @@ async function staysStopped(db: Db, appId: string): Promise<boolean> {
 }
 
 /** AUTORESTART (contract 5): after an exit status other than 0, when the program ran over 60 s. */
-function restartsItself(app: apps.AppRow, exit: apps.Exit): boolean {
+function restartsItself(app: apps.HostApp, exit: apps.Exit): boolean {
   const ranMs = app.started_at ? exit.at.getTime() - app.started_at.getTime() : 0
   return app.autorestart && exit.code !== 0 && ranMs > autorestart.ranSeconds * 1000
 }
 
-async function enqueueStart(db: Db, app: apps.AppRow): Promise<void> {
+async function enqueueStart(db: Db, app: apps.HostApp): Promise<void> {
   await operations.enqueue(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: 'host-watch' })
 }
