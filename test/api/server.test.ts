@@ -131,7 +131,9 @@ test('answers of the management and the blob API are kept by nobody: keys, varia
   const app = await api().makeApp(ana)
   const headers = { authorization: ana.key }
   const { url, blobUrl } = api()
+  const { id: deploymentId } = await api().db('deployments').where({ app_id: app.id }).first()
   const answers = [
+    [200, `${url}/v2/apps/${app.id}/deployments/${deploymentId}/logs`],
     [200, `${url}/v2/users/me`],
     [200, `${url}/v2/apps/${app.id}/envs`],
     [404, `${url}/v2/nothing`],
