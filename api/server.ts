@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
+import { Server as NetServer, type Socket } from 'node:net'
 import { networkOf, plainAddress } from './address.ts'
 
 export interface ServerLimits {
@@ -10,12 +10,17 @@ export interface ServerLimits {
   unlimited(address: string): boolean
 }
 
+/** The connections of a server, each with the answers that it waits for, in their order. */
+type Connections = Map<Socket, Set<ServerResponse>>
+const connectionsOf = new WeakMap<Server, Connections>()
+
 /** Requests that wait for each other on one connection: all of a packet begin at once, and nobody who means well sends more. */
 const mostWaiting = 32
 
 /** A server with the settings of security (f): slow or hostile clients are cut, whatever they send. Not yet listening. */
 export function hardenedServer(serving: RequestListener, limits: ServerLimits): Server {
-  const listener = cappedPerConnection(serving)
+  const connections: Connections = new Map()
+  const listener = cappedPerConnection(serving, connections)
   const server = createServer(
     {
       headersTimeout: 10_000,
@@ -31,6 +36,11 @@ export function hardenedServer(serving: RequestListener, limits: ServerLimits): 
   )
   server.maxHeadersCount = 100
   server.maxConnections = limits.connections
+  connectionsOf.set(server, connections)
+  server.on('connection', (socket: Socket) => {
+    connections.set(socket, new Set())
+    socket.once('close', () => connections.delete(socket))
+  })
   capPerAddress(server, limits)
   // The listener invites the body itself, once it wants it.
   server.on('checkContinue', listener)
@@ -63,16 +73,15 @@ function capPerAddress(server: Server, limits: ServerLimits): void {
   })
 }
 
-function cappedPerConnection(listener: RequestListener): RequestListener {
-  const waiting = new WeakMap<Socket, number>()
+function cappedPerConnection(listener: RequestListener, connections: Connections): RequestListener {
   return (request, response) => {
     const { socket } = request
     if (request.headers.host === undefined && request.httpVersion === '1.1')
       return void socket.end(malformed('400 Bad Request'))
-    const now = (waiting.get(socket) ?? 0) + 1
-    if (now > mostWaiting) return void socket.destroy()
-    waiting.set(socket, now)
-    response.once('close', () => waiting.set(socket, (waiting.get(socket) ?? 1) - 1))
+    const waiting = connections.get(socket)
+    if (!waiting || waiting.size >= mostWaiting) return void socket.destroy()
+    waiting.add(response)
+    response.once('close', () => waiting.delete(response))
     listener(request, response)
   }
 }
@@ -115,11 +124,24 @@ function swallow(request: IncomingMessage, lingerMs: number): void {
 
 /** Stops accepting, lets open requests end for `seconds`, then cuts what is left. */
 export async function drain(servers: readonly Server[], seconds: number): Promise<void> {
-  const closed = Promise.all(servers.map(server => new Promise(resolve => server.close(resolve))))
-  for (const server of servers) server.closeIdleConnections()
+  const closed = Promise.all(servers.map(stopAccepting))
+  for (const server of servers) for (const connection of connectionsOf.get(server) ?? []) endAfterLast(...connection)
   const timer = setTimeout(() => {
     for (const server of servers) server.closeAllConnections()
   }, seconds * 1000)
   await closed
   clearTimeout(timer)
+}
+
+/** The `close` of a server of HTTP would also cut answers that are made and not yet sent. Resolves when every connection has ended. */
+function stopAccepting(server: Server): Promise<unknown> {
+  return new Promise(resolve => NetServer.prototype.close.call(server, resolve))
+}
+
+function endAfterLast(socket: Socket, waiting: ReadonlySet<ServerResponse>): void {
+  const last = [...waiting].at(-1)
+  if (!last) return void socket.destroy()
+  // Says so to the client, unless its head is sent.
+  last.shouldKeepAlive = false
+  last.once('close', () => socket.destroySoon())
 }

@@ -12,7 +12,11 @@ export async function streamSuccess(
   { response, requestId }: Exchange,
   pieces: AsyncIterable<string | Uint8Array>,
 ): Promise<never> {
-  response.writeHead(200, { 'Content-Type': 'application/json; charset=utf-8', 'X-Request-Id': requestId })
+  response.writeHead(200, {
+    'Content-Type': 'application/json; charset=utf-8',
+    'Cache-Control': 'no-store',
+    'X-Request-Id': requestId,
+  })
   response.setTimeout(idleReaderMs.pieces, () => response.destroy())
   await pipeline(Readable.from(enveloped(pieces), { objectMode: false }), response).catch(() => response.destroy())
   return streamed as never

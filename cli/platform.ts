@@ -14,7 +14,7 @@ import { ensureFirstAccount } from './first-account.ts'
 import { checkout, dataDirOf, type Installation, ownerSetting, ownerUrl } from './installation.ts'
 import { ensureDocker } from './parts/docker.ts'
 import { ensureGit } from './parts/git.ts'
-import { s3rverProcess } from './parts/object-store.ts'
+import { ownObjectStore } from './parts/object-store.ts'
 import { ensureDatabase, postgresProcess, postgresUrl, setOwnerPassword } from './parts/postgres.ts'
 import { nginxBinary, proxyProcess } from './parts/proxy.ts'
 import { namespaceAnswers, temporalProcess } from './parts/temporal.ts'
@@ -32,7 +32,7 @@ export async function startPlatform(installation: Installation, supervisor: Supe
 
 /** Everything that our own processes stand on: the database (migrated, with its first account), Temporal, objects, engine, proxy. */
 async function startStores(installation: Installation, supervisor: Supervisor, say: Say): Promise<ProcessSpec[]> {
-  const { config, ports, settings, external } = installation
+  const { config, ports, external } = installation
   const specs: ProcessSpec[] = []
   const start = async (spec: ProcessSpec) => {
     specs.push(spec)
@@ -80,8 +80,8 @@ async function startStores(installation: Installation, supervisor: Supervisor, s
     await start(await temporalProcess({ folder, port: ports.TEMPORAL_PORT, uiPort: ports.TEMPORAL_UI_PORT }, say))
   }
   const objects = async () => {
-    if (config.objectStore.kind !== 's3' || settings.S3_STORE_ENDPOINT !== config.objectStore.endpoint) return
-    await start(s3rverProcess(join(installation.dataDir, 's3rver'), ports.S3RVER_PORT, config.objectStore.bucket))
+    const spec = ownObjectStore(installation)
+    if (spec) await start(spec)
   }
   const proxy = async () => {
     const targets = surfaceTargets(config.bind, [config.ports])

@@ -53,7 +53,7 @@ export function surfaceServers(options: EdgeConfigOptions): string[] {
       ...logLines(options, 'surface'),
       ...httpsOnly(options),
       'client_max_body_size 0;',
-      'error_page 400 413 429 503 504 @failed;',
+      'error_page 400 429 503 504 @failed;',
       'error_page 501 =400 @failed;',
       'error_page 502 =503 @failed;',
       ...block('location /', [

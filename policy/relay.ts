@@ -5,8 +5,6 @@ export const relay = {
   runningSeconds: 5,
   /** How long until a target is looked at again that still waits, at first and at most. */
   backoff: { firstSeconds: 2, maxSeconds: 16 },
-  /** After so many targets in a row that could not be woken the others wait for the next round. */
-  failuresInARow: 3,
   /** Something that waits this long may have a lane that is stuck. */
   stuckSeconds: 30,
   /** A lane whose workflow task failed this often in a row is begun anew: the service tries again for hours, with growing delays. */

@@ -22,5 +22,8 @@ export const roundSeconds = {
   schedules: 60,
 } as const
 
+/** After so many targets in a row that fail it is what all of them need that is away: the others wait for the next round. */
+export const failuresInARow = 3
+
 /** An application has a snapshot by itself once in so many seconds (contract 6). */
 export const automaticSnapshotSeconds = 86_400

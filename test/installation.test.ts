@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
+import { clusterForm } from '../cli/parts/postgres-cluster.ts'
 import { parseConfig } from '../policy/config.ts'
 import { outsideSecrets } from '../policy/outside-secrets.ts'
 import { refusePlainHttp } from '../policy/plain-http.ts'
@@ -52,6 +53,15 @@ test('each service that stays has a health check; each that ends is waited for',
 test('images are pinned to a version, and Node is the long-term release', t => {
   for (const [, image] of compose.matchAll(/image: (\S+)/g)) t.regex(image!, /:\d+\.\d+/)
   for (const [, image] of dockerfile.matchAll(/^FROM (\S+)/gm)) t.regex(image!, /^node:24\.\d+\.\d+-bookworm-slim$/)
+})
+
+test('the database of an installation sorts alike on every machine, as the one that berth up makes', t => {
+  t.deepEqual(/^ {6}POSTGRES_INITDB_ARGS: (.*)$/m.exec(services.get('postgres')!)?.[1]?.split(' '), [...clusterForm])
+  t.true(
+    text('docs/installation.md')
+      .replaceAll('\n', ' ')
+      .includes(`initdb ${clusterForm.join(' ')}`),
+  )
 })
 
 test('the API is started with the same flags as without containers', t => {

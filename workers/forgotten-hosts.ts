@@ -2,7 +2,7 @@ import { type Client, WorkflowNotFoundError } from '@temporalio/client'
 import type { Logger } from 'pino'
 import type { Db } from '../db/database.ts'
 import { endForLost, settleLost, type UnsettledApp, unsettledApps } from '../db/host-forgetting.ts'
-import { relay } from '../policy/relay.ts'
+import { failuresInARow } from '../policy/rounds.ts'
 import { laneId } from './lanes.ts'
 
 export interface SettlingOptions {
@@ -32,7 +32,7 @@ export async function settleForgotten({ db, client, log }: SettlingOptions): Pro
       failures = 0
     } catch (error) {
       log.warn({ err: error, appId: app.id }, 'an application of a forgotten host is not settled yet, will try again')
-      if (++failures === relay.failuresInARow) break
+      if (++failures === failuresInARow) break
     }
   }
   return settled

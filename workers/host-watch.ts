@@ -9,7 +9,7 @@ import { alertOutOfMemory } from '../db/memory-alerts.ts'
 import * as operations from '../db/operations.ts'
 import { autorestart } from '../policy/patience.ts'
 import { type Observation, type Verdict, verdict } from '../policy/reconciliation.ts'
-import { roundSeconds } from '../policy/rounds.ts'
+import { failuresInARow, roundSeconds } from '../policy/rounds.ts'
 import { apart } from './apart.ts'
 import type { Backoff } from './backoff.ts'
 import { removeLeftovers } from './host-leftovers.ts'
@@ -28,9 +28,6 @@ export interface WatchOptions extends StrayOptions {
 }
 
 const gatherMs = 100
-
-/** After so many it is the engine or the database that is away, and the round ends. */
-const failuresInARow = 3
 
 /** Records what happens to containers without an operation, until the signal aborts: exits, reboots, strays. */
 export async function watchHost(options: WatchOptions, signal: AbortSignal): Promise<void> {

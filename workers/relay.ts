@@ -6,7 +6,7 @@ import { type Db, isMine } from '../db/database.ts'
 import * as operations from '../db/operations.ts'
 import { acceptance } from '../policy/acceptance.ts'
 import { relay } from '../policy/relay.ts'
-import { roundSeconds } from '../policy/rounds.ts'
+import { failuresInARow, roundSeconds } from '../policy/rounds.ts'
 import { Backoff } from './backoff.ts'
 import { type Downgrades, healDowngrades } from './downgrades.ts'
 import { settleForgotten } from './forgotten-hosts.ts'
@@ -71,7 +71,7 @@ export class LaneRelay {
       } catch (error) {
         log.warn({ err: error, appId: target.target_id }, 'relay: the lane could not be woken, will try again')
         // Then it is Temporal that is away, and not one lane that cannot be woken.
-        if (++failures === relay.failuresInARow) break
+        if (++failures === failuresInARow) break
       }
     }
     return woken

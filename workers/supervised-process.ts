@@ -1,7 +1,8 @@
-import { closeSync, openSync, readFileSync } from 'node:fs'
+import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ChildProcess, startProcess } from '../lib/child-process.ts'
+import { logEnd } from './log-end.ts'
 import { removeRecord, signal, writeRecord } from './process-record.ts'
 import { provenAfterMs, restartDelayMs } from './restart-delay.ts'
 
@@ -34,12 +35,6 @@ export interface Surroundings {
   say(line: string): void
 }
 
-const logEndLines = 12
-
-function logEnd(path: string): string {
-  return readFileSync(path, 'utf8').trimEnd().split('\n').slice(-logEndLines).join('\n')
-}
-
 const probeEveryMs = 25
 const startAttempts = 4
 
@@ -67,9 +62,7 @@ export class SupervisedProcess {
       const fail = (error: Error) => {
         clearTimeout(timer)
         const path = join(this.around.logFolder, `${this.spec.name}.log`)
-        reject(
-          new Error(`${this.spec.name} did not start: ${error.message}. Its log, ${path}, ends with:\n${logEnd(path)}`),
-        )
+        reject(new Error(`${this.spec.name} did not start: ${error.message}. ${logEnd(path)}`))
       }
       this.running = this.keepRunning(() => {
         clearTimeout(timer)

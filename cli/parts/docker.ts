@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { daemonArguments } from '../../activities/container-daemon.ts'
 import { networkVariables, ownVariables, startProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { logEnd } from '../../workers/log-end.ts'
 import { isAlive, type ProcessRecord, readRecord, writeRecord } from '../../workers/process-record.ts'
 import { type Say, step } from '../terminal.ts'
 import { findProgram, installPackages, isRoot, MissingPart } from './system-packages.ts'
@@ -46,21 +47,14 @@ export async function ensureDocker(options: DockerOptions, say: Say): Promise<vo
     answersWithin(address, 60, () => recordedEngine(options) !== null),
   )
   if (up) return
-  const log = join(options.logFolder, 'dockerd.log')
-  throw new MissingPart(
-    `The Docker engine was started but ${recordedEngine(options) ? 'does not answer' : 'has ended'}. Its log, ${log}, ends with:\n${lastLines(log)}`,
-  )
+  const end = recordedEngine(options) ? 'does not answer' : 'has ended'
+  throw new MissingPart(`The Docker engine was started but ${end}. ${logEnd(join(options.logFolder, 'dockerd.log'))}`)
 }
 
 /** Our engine while its process lives, else null. */
 function recordedEngine({ runFolder }: DockerOptions): ProcessRecord | null {
   const record = readRecord(runFolder, 'dockerd')
   return record && isAlive(record) ? record : null
-}
-
-function lastLines(path: string): string {
-  const lines = readFileSync(path, 'utf8').trimEnd().split('\n').slice(-5)
-  return lines.map(line => `  ${line.slice(0, 500)}`).join('\n')
 }
 
 /** Starts our engine again when it has died; a person's own engine is left to its owner. */

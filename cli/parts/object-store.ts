@@ -2,11 +2,18 @@ import { mkdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import type { ProcessSpec } from '../../workers/supervised-process.ts'
+import type { Installation } from '../installation.ts'
 import { accepts } from './proxy.ts'
 import { MissingPart } from './system-packages.ts'
 
+/** The small S3 server of an installation that wants one; null where bodies lie in a folder or in a store that runs elsewhere. */
+export function ownObjectStore({ config, settings, dataDir, ports }: Installation): ProcessSpec | null {
+  if (config.objectStore.kind !== 's3' || settings.S3_STORE_ENDPOINT !== config.objectStore.endpoint) return null
+  return s3rverProcess(join(dataDir, 's3rver'), ports.S3RVER_PORT, config.objectStore.bucket)
+}
+
 /** A small S3 server for development (`OBJECT_STORE=s3rver`), on loopback, with its one bucket. */
-export function s3rverProcess(folder: string, port: number, bucket: string): ProcessSpec {
+function s3rverProcess(folder: string, port: number, bucket: string): ProcessSpec {
   const require = createRequire(import.meta.url)
   let script: string
   try {

@@ -63,6 +63,15 @@ export interface Cluster {
   password: string
 }
 
+/** How `initdb` is to make a cluster. The builtin provider sorts alike on every machine, whatever its C library. */
+export const clusterForm = [
+  '--encoding=UTF8',
+  '--data-checksums',
+  '--locale=C',
+  '--locale-provider=builtin',
+  '--builtin-locale=C.UTF-8',
+] as const
+
 /** Makes the cluster once, with data checksums; an interrupted attempt is thrown away. Superuser `berth`, by password only. */
 export async function createCluster({ folder, binaries, user, password }: Cluster, say: Say): Promise<void> {
   if (existsSync(join(folder, 'PG_VERSION'))) return
@@ -74,19 +83,8 @@ export async function createCluster({ folder, binaries, user, password }: Cluste
   writeFileSync(passwordFile, password, { mode: 0o600 })
   if (user) for (const path of [parent, passwordFile]) chownSync(path, user.uid, user.gid)
   const half = join(parent, 'cluster')
-  const args = [
-    '-D',
-    half,
-    '-U',
-    'berth',
-    '--auth=scram-sha-256',
-    `--pwfile=${passwordFile}`,
-    '--encoding=UTF8',
-    '--data-checksums',
-  ]
-  // The builtin provider sorts alike on every machine, whatever its C library.
-  const locale = ['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8']
-  await runProcess(join(binaries, 'bin/initdb'), [...args, ...locale], {
+  const args = ['-D', half, '-U', 'berth', '--auth=scram-sha-256', `--pwfile=${passwordFile}`]
+  await runProcess(join(binaries, 'bin/initdb'), [...args, ...clusterForm], {
     uid: user?.uid,
     gid: user?.gid,
     env: postgresEnvironment(),

@@ -19,7 +19,6 @@ local FRAME = [[<!doctype html>
 ]]
 
 local MALFORMED = 'The request is malformed.'
-local TOO_LARGE = 'The body is too large.'
 local TOO_MANY = 'Too many connections from this address at once.'
 local AWAY = 'The platform is not answering right now. Try again in a moment.'
 local LATE = 'The platform did not answer in time.'
@@ -29,28 +28,24 @@ local HTTPS_ONLY_TEXT = 'This platform takes https only: others can read on the 
 local WIRES = {
   api = {
     [400] = { 400, 'INVALID_INPUT', MALFORMED },
-    [413] = { 413, 'PAYLOAD_TOO_LARGE', TOO_LARGE },
     [429] = { 429, 'KEEP_CALM', TOO_MANY },
     [503] = { 503, 'CLUSTER_MAINTENANCE_TRY_LATER', AWAY },
     [504] = { 504, 'CLUSTER_TIMEOUT', LATE },
   },
   blob = {
     [400] = { 400, 'INVALID_INPUT', MALFORMED },
-    [413] = { 413, 'FILE_TOO_LARGE', TOO_LARGE },
     [429] = { 429, 'RATE_LIMITED', TOO_MANY },
     [503] = { 503, 'PRIVATE_STORAGE_UNAVAILABLE', AWAY },
     [504] = { 503, 'PRIVATE_STORAGE_UNAVAILABLE', LATE },
   },
   s3 = {
     [400] = { 400, 'InvalidRequest', MALFORMED },
-    [413] = { 400, 'EntityTooLarge', TOO_LARGE },
     [429] = { 503, 'SlowDown', TOO_MANY },
     [503] = { 503, 'ServiceUnavailable', AWAY },
     [504] = { 503, 'ServiceUnavailable', LATE },
   },
   text = {
     [400] = { 400, nil, MALFORMED },
-    [413] = { 413, nil, TOO_LARGE },
     [429] = { 429, nil, TOO_MANY },
     [503] = { 503, nil, AWAY },
     [504] = { 504, nil, LATE },

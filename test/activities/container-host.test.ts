@@ -80,6 +80,20 @@ test.serial(
   },
 )
 
+test.serial(
+  'a container runs under the runtime that is asked for, and under no other where the engine has not got it',
+  async t => {
+    const spec = docker.spec(programs.speaks, { runtime: 'runsc' })
+    if ('runsc' in (await engineFact('/info')).Runtimes) {
+      await docker.host.create(spec)
+      t.is((await engineFact(`/containers/${spec.name}/json`)).HostConfig.Runtime, 'runsc')
+    } else {
+      await t.throwsAsync(docker.host.create(spec), { message: /runsc/ })
+      t.is(await docker.host.inspect(spec.name), null)
+    }
+  },
+)
+
 test.serial('many networks at once get ranges of their own, far beyond the engine’s default of 30', async t => {
   const names = Array.from({ length: 32 }, (_, n) => `berth-${docker.run}-many-${n}`)
   await Promise.all(names.map(name => docker.host.ensureNetwork({ name, labels: {} })))

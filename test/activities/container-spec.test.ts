@@ -86,6 +86,17 @@ test('a program without a host name has no port, and START replaces the start co
   t.is(spec.binds.length, 1)
 })
 
+test('application and build run under the runtime of their host', t => {
+  const walled: HostTraits = { ...host, runtime: 'runsc' }
+  const places = { files: '/v/files', dependencies: null }
+  const runtimes = [
+    appContainer(release, places, {}, walled).runtime,
+    buildContainer(release, '/v/source', 'npm ci', walled).runtime,
+  ]
+  t.deepEqual(runtimes, ['runsc', 'runsc'])
+  t.is(createOptions(appContainer(release, places, {}, walled), 'cgroupfs').HostConfig?.Runtime, 'runsc')
+})
+
 test('the build has the same walls, more memory, and none of the application’s variables', t => {
   const closed = { ...host, buildProxy: 'http://proxy:3128', caBundle: '/etc/ca.pem' }
   const spec = buildContainer(release, '/v/source', 'npm ci', closed)

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
-import type { RequestListener, Server } from 'node:http'
+import type { RequestListener, Server, ServerResponse } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import test, { type ExecutionContext } from 'ava'
-import { hardenedServer } from '../../api/server.ts'
+import { drain, hardenedServer } from '../../api/server.ts'
 import { connectionCaps } from '../../policy/address-limits.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 
@@ -78,4 +78,47 @@ test('addresses that stand for many have no such number', async t => {
   await comesTrue(() => lines.every(({ text }) => text().endsWith('answered')))
   t.false(lines.some(({ isOver }) => isOver()))
   for (const { socket } of lines) socket.destroy()
+})
+
+test('a server that drains answers what is under way to its end, and is done when nothing is', async t => {
+  const begun: ServerResponse[] = []
+  const server = await serving(t, {}, (_, response) => void begun.push(response))
+  const [idle, asking, reading] = [await line(server), await line(server), await line(server)]
+  asking.socket.write(ask)
+  await comesTrue(() => begun.length === 1)
+  reading.socket.write(ask)
+  await comesTrue(() => begun.length === 2)
+  // More than the two ends of a connection hold, for somebody who does not read yet.
+  const large = Buffer.alloc(32 * 1024 * 1024, 'x')
+  reading.socket.pause()
+  begun[1]!.end(large)
+
+  const { port } = server.address() as AddressInfo
+  let isDrained = false
+  const drained = drain([server], 600).then(() => {
+    isDrained = true
+  })
+  await comesTrue(() => idle.isOver())
+  await t.throwsAsync(once(connect(port, '127.0.0.1'), 'connect'))
+  begun[0]!.end('answered')
+  await comesTrue(() => asking.isOver())
+  t.regex(asking.text(), /^HTTP\/1\.1 200 [\s\S]*Connection: close[\s\S]*answered$/)
+  t.false(isDrained)
+  reading.socket.resume()
+  await drained
+  await comesTrue(() => reading.isOver())
+  t.is(reading.text().slice(reading.text().indexOf('\r\n\r\n') + 4).length, large.length)
+})
+
+test('a server that drains cuts what has not ended in its time', async t => {
+  let isAsked = false
+  const server = await serving(t, {}, () => {
+    isAsked = true
+  })
+  const slow = await line(server)
+  slow.socket.write(ask)
+  await comesTrue(() => isAsked)
+  await drain([server], 0.1)
+  await comesTrue(() => slow.isOver())
+  t.is(slow.text(), '')
 })

@@ -110,6 +110,15 @@ test('a refused body that never comes ends the connection', async t => {
   t.true(ms > 3000 && ms < 60_000, String(ms))
 })
 
+test('an upload that stops coming is told so, and is no application', async t => {
+  const ana = await api().makeUser()
+  const head = `POST /v2/apps HTTP/1.1\r\nHost: x\r\nAuthorization: ${ana.key}\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000000\r\n\r\n`
+  const part = '--x\r\nContent-Disposition: form-data; name="file"; filename="a.zip"\r\n\r\nzzz'
+  const { text } = await raw(head + part, { waitMs: 60_000, until: '}' })
+  t.regex(text, /^HTTP\/1\.1 400 [\s\S]*"code":"UPLOAD_ABORTED"/)
+  t.is((await api().db('apps').where({ owner_id: ana.id })).length, 0)
+})
+
 test('pipelined requests are answered in order', async t => {
   const { text } = await raw(
     'GET /v2/nothing HTTP/1.1\r\nHost: x\r\n\r\nGET /v2/users/me HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
@@ -131,7 +140,9 @@ test('answers of the management and the blob API are kept by nobody: keys, varia
   const app = await api().makeApp(ana)
   const headers = { authorization: ana.key }
   const { url, blobUrl } = api()
+  const { id: deploymentId } = await api().db('deployments').where({ app_id: app.id }).first()
   const answers = [
+    [200, `${url}/v2/apps/${app.id}/deployments/${deploymentId}/logs`],
     [200, `${url}/v2/users/me`],
     [200, `${url}/v2/apps/${app.id}/envs`],
     [404, `${url}/v2/nothing`],

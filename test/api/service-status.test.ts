@@ -55,6 +55,30 @@ test('hosts that drain are in maintenance, silent ones are out, of none nothing 
   t.deepEqual(await look(), ['degraded', 'outage', 2, 2])
 })
 
+test('one look asks the database one question for all that it tells of it, and each look its own', async t => {
+  const { db } = await database
+  let [asked, isAway] = [0, false]
+  const counted = (text: string) => {
+    if (text !== 'select 1') return db.raw(text)
+    asked++
+    return isAway ? Promise.reject(new Error('away')) : db.raw(text)
+  }
+  const seen = new Proxy(db, { get: (target, key) => (key === 'raw' ? counted : Reflect.get(target, key)) })
+  const rest = { store: { head: async () => null } as never, pingEdge: async () => {}, pingWorkflows: async () => {} }
+  const checks = healthChecks({ db: seen, ...rest })
+  const look = async () => {
+    const { services, dependencies } = await new ServiceStatus(checks).current()
+    const { status, api_latency } = services!.api!
+    return [status, typeof api_latency?.recent_ms, dependencies!.database!.status]
+  }
+  t.deepEqual(await look(), ['operational', 'number', 'operational'])
+  t.is(asked, 1)
+  t.deepEqual(await look(), ['operational', 'number', 'operational'])
+  t.is(asked, 2)
+  isAway = true
+  t.deepEqual(await look(), ['operational', 'undefined', 'outage'])
+})
+
 test('where nothing is known the report says so; what is in maintenance is told apart from trouble', async t => {
   t.is((await new ServiceStatus([]).current()).status, 'unknown')
   const report = await new ServiceStatus([

@@ -113,6 +113,22 @@ test('what the proxy refuses itself is said in the words of the surface that was
   })
 })
 
+test('a body of any size is passed on to every surface: which one is too large, and in which words, the API says', async t => {
+  const origin = await startOrigin((incoming, answer) => answer.end(incoming.headers['content-length']))
+  const all = [`127.0.0.1:${origin.port}`]
+  const proxy = await startProxy({}, () => ({ targets: { api: all, blob: all, s3: all, files: all, public: all } }))
+  t.teardown(async () => {
+    await proxy.stop()
+    await origin.stop()
+  })
+  const announced = String(2 ** 50)
+  for (const surface of ['api', 'blob', 's3', 'files', 'public']) {
+    const headers = { 'content-length': announced }
+    const { status, body } = await ask(proxy.port, `${surface}.localhost`, { method: 'POST', headers })
+    t.deepEqual([status, body], [200, announced], surface)
+  }
+})
+
 test('one address, of IPv6 one network, may have so many requests open, and no more', async t => {
   let release = () => {}
   const held = new Promise<void>(resolve => {

@@ -81,6 +81,33 @@ test.serial('20 deploys by push under load: 0 failed requests, and what the appl
   for (const { as, app } of apps) t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
 })
 
+/** Answers `/held` once a later version is asked for `/go`: both work in one folder. */
+const holding = (text: string): Program => ({
+  main: 'index.js',
+  files: {
+    'index.js': `const fs = require('node:fs')
+require('node:http').createServer((request, answer) => {
+  if (request.url === '/go') fs.writeFileSync('go.txt', '')
+  if (request.url !== '/held') return answer.end(${JSON.stringify(text)})
+  const look = setInterval(() => fs.existsSync('go.txt') && (clearInterval(look), answer.end(${JSON.stringify(`held by ${text}`)})), 20)
+}).listen(process.env.PORT)
+`,
+  },
+})
+
+test.serial('a request that is under way while the versions change is answered by the one that began it', async t => {
+  t.timeout(90_000)
+  const { platform, app, repository, as } = await linked(holding('the old one'))
+  const held = platform.page(app.domain, { path: '/held' })
+  const deployed = pushed(repository, app, holding('the new one'))
+  await platform.serves(app.domain, 'the new one', 60)
+  // From here on the old one has 5 s.
+  t.is((await platform.page(app.domain, { path: '/go' })).status, 200)
+  t.is((await held).body, 'held by the old one')
+  t.like((await deployed).operation, { state: 'success', code: null })
+  t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
+})
+
 test.serial('a push that does not stay up: the old version serves on with its files, the log tells why', async t => {
   t.timeout(90_000)
   const { platform, app, repository, as } = await linked(nodeProgram('the old one'))

@@ -14,6 +14,7 @@ import { masterKey } from '../kit/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
 import { GitProviderServer } from '../kit/git-provider.ts'
+import { health } from '../kit/health.ts'
 
 const database = testDatabase()
 const program = fileURLToPath(new URL('../../workers/api.ts', import.meta.url))
@@ -129,11 +130,14 @@ test('browsers are told to stay with https by every surface that is reached so, 
   t.deepEqual(told, ['max-age=31536000', null, null, 'max-age=31536000', null])
 })
 
-test('it ends when its supervisor is gone, and refuses to start without its secret', async t => {
-  const { child } = await start(t)
+test('it is told healthy, ends when its supervisor is gone, and refuses to start without its secret', async t => {
+  const { child, ports } = await start(t)
+  const own = { PUBLIC_PORT: String(ports.PUBLIC_PORT) }
+  t.deepEqual(await health('api', own), { code: 0, words: '' })
   child.disconnect()
   const [code] = await once(child, 'exit')
   t.is(code, 0)
+  t.is((await health('api', own)).code, 1)
   const folder = await mkdtemp(join(tmpdir(), 'berth-api-'))
   const bare = fork(program, {
     execArgv: ['--import=tsx'],

@@ -6,6 +6,7 @@ import { gatePlaces } from '../../policy/host-places.ts'
 import { queuesOfHost } from '../../workers/lanes.ts'
 import { unpolled } from '../../workers/poller-health.ts'
 import { comesTrue } from '../kit/comes-true.ts'
+import { health } from '../kit/health.ts'
 import { laneKit } from '../workflows/lane-kit.ts'
 
 const hangs = new Set<string>()
@@ -60,12 +61,19 @@ const script = {
 const kit = laneKit(script, { BUILD_SLOTS: '2' })
 
 test('every queue of a host is polled, and the check of its health looks at each', async t => {
-  const { client, queuePrefix } = await kit
+  const { client, address, queuePrefix } = await kit
   const queues = Object.values(queuesOfHost(queuePrefix, 'h1'))
   t.is(queues.length, 5)
   await comesTrue(async () => (await unpolled(client, queues)).length === 0)
   const one = queues.map((queue, n) => (n === 2 ? `${queue}-of-nobody` : queue))
   t.deepEqual(await unpolled(client, one), [one[2]!])
+
+  const asked = (host: string) =>
+    health('host', { TEMPORAL_ADDRESS: address, QUEUE_PREFIX: queuePrefix, HOST_NAME: host })
+  const [there, another] = await Promise.all([asked('h1'), asked('h2')])
+  t.deepEqual(there, { code: 0, words: '' })
+  t.is(another.code, 1)
+  for (const queue of Object.values(queuesOfHost(queuePrefix, 'h2'))) t.true(another.words.includes(queue), queue)
 })
 
 test('the gates of one account hang: commands and deploys of another on the same host go through', async t => {

@@ -202,6 +202,26 @@ test('an application that the engine cannot tell of keeps none of the others wai
   }
 })
 
+test('a round that fails for three applications in a row is over: the engine is away for all of them', async t => {
+  const { db, app, hostId } = await running()
+  const make = rows(db)
+  const all = [app]
+  for (let n = 0; n < 4; n++) all.push((await make.app(app.owner_id, { subdomain: null })).app)
+  const ids = all.map(({ id }) => id)
+  await db('apps').whereIn('id', ids).update({ host_id: hostId, status: 'running', boot_id: 'boot-1', release: 1 })
+  await db('operations').whereIn('target_id', ids).update({ state: 'success' })
+  const engine = engineWith(all.map(one => container(one, { ...crashed, exitCode: 1 })))
+  let asked = 0
+  engine.inspect = async () => {
+    asked++
+    throw new Error('the engine does not tell')
+  }
+  const options = { db, hostId, boot: inBoot('boot-1'), log, engine, turns: appTurns() }
+  const round = reconcile({ ...options, volumes: { list: async () => [] } as never })
+  await t.throwsAsync(round, { message: /one application after another/ })
+  t.is(asked, 3)
+})
+
 test('a start that happens while the host is looked at is not taken back', async t => {
   const { db, app, hostId, row } = await running()
   const old = container(app, { ...crashed, exitCode: 1 })

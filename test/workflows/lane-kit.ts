@@ -109,6 +109,7 @@ async function start(
     steps: (appId: string) => steps.get(appId) ?? [],
     /** The most of these that the host did for one application at the same time. */
     mostAtOnce: (appId: string) => inHand.most(appId),
+    address: temporal.address,
     queuePrefix: temporal.queuePrefix,
     make: rows(db),
     run: runner(db, lanes),

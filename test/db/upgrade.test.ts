@@ -1,0 +1,95 @@
+import { randomBytes } from 'node:crypto'
+import test from 'ava'
+import { findUserByEmail } from '../../db/accounts.ts'
+import { type Db, migrate, openDatabase } from '../../db/database.ts'
+import { listDeliveries } from '../../db/deliveries.ts'
+import { chores, tidyRows } from '../../db/housekeeping.ts'
+import { retentionSettings } from '../../policy/retention.ts'
+import { testDatabase } from '../kit/database.ts'
+import { older, olderRows } from '../kit/older-rows.ts'
+import { rowCounts, upgradeWithRows } from '../kit/upgrade.ts'
+
+const undo: (() => Promise<unknown>)[] = []
+test.serial.after.always('drop the database', async () => {
+  for (const step of undo.reverse()) await step()
+})
+const fresh = testDatabase()
+
+/** An empty database, without a table. */
+async function emptyDatabase(): Promise<Db> {
+  const { db: admin, url: known } = await fresh
+  const name = `test_${randomBytes(8).toString('hex')}`
+  await admin.raw('create database ??', [name])
+  undo.push(() => admin.raw('drop database if exists ?? with (force)', [name]))
+  const url = new URL(known)
+  url.pathname = `/${name}`
+  const db = openDatabase({ url: url.href, pool: 2 })
+  undo.push(() => db.destroy())
+  return db
+}
+
+/** What a schema consists of, in words of Postgres. */
+async function schemaOf(db: Db): Promise<unknown[]> {
+  const columns = await db('information_schema.columns')
+    .where({ table_schema: 'public' })
+    .orderBy(['table_name', 'ordinal_position'])
+    .select('table_name', 'column_name', 'data_type', 'is_nullable', 'column_default')
+  const { rows: constraints } = await db.raw(
+    `select conrelid::regclass::text as name, pg_get_constraintdef(oid) as form from pg_constraint
+      where connamespace = 'public'::regnamespace order by 1, 2`,
+  )
+  const indexes = await db('pg_indexes').where({ schemaname: 'public' }).orderBy('indexdef').pluck('indexdef')
+  return [columns, constraints, indexes]
+}
+
+const upgraded = emptyDatabase().then(async db => ({ db, wrong: await upgradeWithRows(db) }))
+
+test('every migration runs on a database with rows in every table, and loses none of them', async t => {
+  const { db, wrong } = await upgraded
+  t.deepEqual(wrong, [])
+  const names = await db('knex_migrations').pluck('name')
+  t.deepEqual(
+    Object.keys(olderRows).filter(name => !names.includes(name)),
+    [],
+  )
+  t.deepEqual(await schemaOf(db), await schemaOf((await fresh).db), 'and the schema is that of a new installation')
+  await t.notThrowsAsync(migrate(db))
+})
+
+test('what was there before an upgrade is as it was, and has what a migration makes of it', async t => {
+  const { db } = await upgraded
+  const emails = await db('users').orderBy('id').pluck('email')
+  t.deepEqual(
+    emails,
+    ['ana@example.org', 'ben@example.org', 'BEN@example.org'],
+    'two accounts of one address stay apart',
+  )
+  t.is((await findUserByEmail(db, 'ANA@example.org'))?.id, older.ana)
+  const apps = await db('apps')
+    .orderBy('id')
+    .select('id', 'host_port', 'host_address', 'status', 'accepting', 'lost_with')
+  const rest = { accepting: false, lost_with: null }
+  t.deepEqual(apps, [
+    { id: older.shop, host_port: null, host_address: null, status: 'running', ...rest },
+    { id: older.cart, host_port: 20001, host_address: '10.0.0.1', status: 'running', ...rest },
+    { id: older.idle, host_port: null, host_address: null, status: 'exited', ...rest },
+  ])
+  t.like(await db('operations').where({ id: older.waiting }).first(), {
+    ...{ state: 'queued', retry_of: older.pushed, claim: null, claim_step: 0, claims_lost: [], end_before: null },
+  })
+  t.like(await db('api_keys').where({ id: 'k1' }).first(), { scopes: null, prefixes: null, granted_to: null })
+  const deliveries = await listDeliveries(db, older.shop)
+  t.deepEqual(deliveries.map(({ id, verdict }) => [id, verdict]).sort(), [
+    ['again', 'ignored'],
+    ['first', 'queued'],
+  ])
+})
+
+test('housekeeping works on rows of before, and takes none that is not over', async t => {
+  const { db } = await upgraded
+  const before = await rowCounts(db)
+  const failed: unknown[] = []
+  await tidyRows(db, chores(retentionSettings({})), (chore, error) => failed.push([chore, error]))
+  t.deepEqual(failed, [])
+  t.deepEqual(await rowCounts(db), before)
+})

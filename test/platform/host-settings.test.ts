@@ -1,0 +1,61 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test from 'ava'
+import { webhookOf } from '../kit/deliveries.ts'
+import { startGitServer } from '../kit/git-server.ts'
+import { testPlatform } from '../kit/platform.ts'
+import type { Program } from '../kit/programs.ts'
+
+// Settings of a host that others leave as they are, each seen where it is to count.
+
+const git = await startGitServer()
+test.after.always('stop the git server', () => git.stop())
+const folder = mkdtempSync(join(tmpdir(), 'berth-settings-'))
+test.after.always(() => rmSync(folder, { recursive: true }))
+const authorities = join(folder, 'ca.pem')
+writeFileSync(authorities, 'these are trusted\n', { mode: 0o644 })
+const buildProxy = 'http://127.0.0.1:9'
+const own = { HOST_QUOTA: 'off', BUILD_PROXY: buildProxy, BUILD_CA_BUNDLE: authorities, GIT_MAX_MB: '1' }
+const started = testPlatform({ hosts: { a: own }, settings: { GIT_ALLOWED_HOSTS: git.host } })
+
+/** Its installation writes down what it is given; the application shows files of its folder. */
+const telling: Program = {
+  main: 'index.js',
+  files: {
+    'package.json': JSON.stringify({
+      scripts: { preinstall: 'echo "$HTTPS_PROXY" > proxy.txt; cat "$NODE_EXTRA_CA_CERTS" > ca.txt' },
+    }),
+    'index.js': `const { readFileSync } = require('node:fs')
+require('node:http').createServer((request, answer) => answer.end(request.url === '/' ? 'up' : readFileSync('.' + request.url))).listen(process.env.PORT)
+`,
+  },
+}
+
+test('a build goes by the proxy and trusts the authorities of the settings; disks and fetches are as the settings say', async t => {
+  t.timeout(120_000)
+  const platform = await started
+  const ana = await platform.api.makeUser()
+  const app = await platform.deploy(ana, telling)
+  t.like(app.operation, { state: 'success', code: null })
+  t.is((await platform.page(app.domain, { path: '/proxy.txt' })).body, `${buildProxy}\n`)
+  t.is((await platform.page(app.domain, { path: '/ca.txt' })).body, 'these are trusted\n')
+
+  t.false(readFileSync('/proc/self/mounts', 'utf8').includes(app.id), 'its disk is a folder')
+  const { parts } = await platform.startHost('b', { CONTAINER_RUNTIME: 'runsc', HOST_QUOTA: 'off' })
+  t.is(parts.traits.runtime, 'runsc')
+  const { protections } = await platform
+    .db('hosts')
+    .where({ id: platform.hostId('a') })
+    .first()
+  t.is(protections.quota, 'checked, not enforced: the setting HOST_QUOTA is off')
+
+  const repository = await git.repository({ files: telling.files })
+  repository.hook = { url: platform.api.url + (await webhookOf(platform.api, ana, app.id)), provider: 'github' }
+  const large = { ...telling.files, 'large.txt': '0'.repeat(2 ** 21) }
+  const { reply } = await repository.push(large)
+  const id = /deployment ([0-9a-f]{32})/.exec(reply!.text)?.[1]
+  const { operation_id: operationId } = await platform.db('deployments').where({ id }).first()
+  t.like(await platform.ended(operationId), { state: 'error', code: 'REPOSITORY_TOO_LARGE' })
+  t.is((await platform.api.as(ana).delete(`/v2/apps/${app.id}`)).status, 200)
+})
