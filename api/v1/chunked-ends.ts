@@ -47,7 +47,12 @@ export const chunkedComplete = blobEndpoint({
     assertPaid(caller.planName)
     const upload = await ownUpload(body.upload, caller, parts)
     const choose = (stored: readonly UploadPart[]) => largeEnough(wholeParts(stored), parts.config.blob.minBytes)
-    const size = sizeOf(choose(await partsOf(parts.db, upload.id)))
+    const size = await partsOf(parts.db, upload.id)
+      .then(stored => sizeOf(choose(stored)))
+      .catch(async refusal => {
+        await ownUpload(body.upload, caller, parts) // one that has ended meanwhile has lost its parts, and is told as that
+        throw refusal
+      })
     const bytes = { size, replaced: await replacedBytes(parts.db, upload) }
     const named = { id: upload.id, ownerId: caller.user.id }
     const done = await charging(parts, caller, bytes, charge =>

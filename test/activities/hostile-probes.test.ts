@@ -2,13 +2,15 @@ import { chmod, chown, mkdtemp, readdir, readFile, rm, stat, statfs, writeFile }
 import { createServer, type Server } from 'node:net'
 import { networkInterfaces, tmpdir } from 'node:os'
 import test from 'ava'
+import { pino } from 'pino'
 import { appContainer, type HostTraits, tenantNetwork } from '../../activities/container-spec.ts'
-import { iptablesFirewall } from '../../activities/firewall.iptables.ts'
-import { bridgeName } from '../../activities/network-names.ts'
 import type { Release } from '../../activities/release.ts'
 import { loopVolumes } from '../../activities/volume.loop.ts'
 import { engineVersionFinding } from '../../cli/findings.ts'
+import { parseConfig } from '../../policy/config.ts'
+import { type HostParts, openHost } from '../../workers/host-parts.ts'
 import { until } from '../contracts/container-host.ts'
+import { masterKey } from '../kit/api.ts'
 import { engineFact, realDocker } from '../kit/docker.ts'
 
 /*
@@ -44,10 +46,10 @@ const attacker = release('attacker', 'tenant-a', 20_001)
 const sibling = release('sibling', 'tenant-a', 20_002)
 const stranger = release('stranger', 'tenant-b', 20_003)
 const networks = ['tenant-a', 'tenant-b'].map(owner => tenantNetwork(owner, run))
-const noBuilds = { bridges: 'bb-none', proxies: [] }
-const firewalls = networks.map((network, n) =>
-  iptablesFirewall({ name: `T${run.slice(-8)}${n}`, bridges: bridgeName(network), builds: noBuilds, resolvers: [] }),
-)
+/** One that is made when the host runs already, and one of another host of this machine. */
+const [laterNetwork, foreignNetwork] = [tenantNetwork('tenant-c', run), tenantNetwork('tenant-a', `${run}-other`)]
+/** The parts of a host process, which puts its firewall in place as it starts. */
+let started: HostParts | undefined
 let attempts = 0
 let neighbour = ''
 const served = { count: 0, refused: 0 }
@@ -57,7 +59,7 @@ const specOf = (of: Release, change: Partial<Release> = {}) =>
     { ...of, ...change },
     { files: `${volumes.path(of.appId)}/files`, dependencies: null },
     { OWN: 'yes' },
-    traits,
+    { ...traits, id: change.hostId ?? run },
   )
 
 /** Starts a small web server as one of the other applications; gives the port it is published on. */
@@ -85,9 +87,11 @@ async function attack(script: string, change: Partial<Release> = {}) {
 }
 
 /** `ENAME` of the error that each of these expressions ends with, or `done`. */
-async function denied(...expressions: string[]): Promise<string[]> {
+const denied = (...expressions: string[]): Promise<string[]> => deniedAs({}, ...expressions)
+
+async function deniedAs(change: Partial<Release>, ...expressions: string[]): Promise<string[]> {
   const tries = expressions.map(expression => `attempt(lambda: ${expression})`).join('\n')
-  const { output } = await attack(`${prelude}\n${tries}`)
+  const { output } = await attack(`${prelude}\n${tries}`, change)
   return output.split('\n')
 }
 
@@ -150,19 +154,32 @@ test.before(async () => {
 test.after.always(async () => {
   clearInterval(asking)
   for (const server of open.services) server.close()
-  for (const firewall of firewalls) await firewall.remove()
-  await clean(...networks.map(network => network.name))
+  await started?.firewall?.remove()
+  await started?.close()
+  await clean(...[...networks, laterNetwork, foreignNetwork].map(network => network.name))
   for (const id of await volumes.list()) await volumes.remove(id)
   await rm(root, { recursive: true, force: true })
 })
 
-test.serial('without the firewall a container does reach the host: the probes below can fail', async t => {
-  const port = await service('0.0.0.0')
-  const [gateway] = await addresses()
-  t.deepEqual(await denied(`connect('${gateway}', ${port})`), ['done'])
-  for (const firewall of firewalls) await firewall.apply()
-  for (const firewall of firewalls) await firewall.apply()
-})
+test.serial(
+  'a container reaches the host until a host process is opened, whose firewall is for its own bridges',
+  async t => {
+    const port = await service('0.0.0.0')
+    const [gateway] = await addresses()
+    const tries = `connect('${gateway}', ${port})`
+    t.deepEqual(await denied(tries), ['done'], 'the probes below can fail')
+    const environment = {
+      ...{ BERTH_DATA: `${root}/data`, BERTH_MASTER_KEY: masterKey, HOST_NAME: run, HOST_QUOTA: 'off' },
+      DATABASE_URL: 'postgres://127.0.0.1:9/none',
+    }
+    started = await openHost(parseConfig(environment, '/'), pino({ level: 'silent' }))
+    t.regex(started.protections.firewall ?? '', /^on/)
+    t.deepEqual(await denied(tries), ['ECONNREFUSED'])
+    for (const network of [laterNetwork, foreignNetwork]) await host.ensureNetwork(network)
+    t.deepEqual(await deniedAs({ ownerId: 'tenant-c' }, tries), ['ECONNREFUSED'], 'a network that is made later')
+    t.deepEqual(await deniedAs({ hostId: `${run}-other` }, tries), ['done'], 'what is another host’s is left alone')
+  },
+)
 
 test.serial('0 the process has no capability, cannot gain one, and is filtered', async t => {
   const { output } = await attack("print(open('/proc/self/status').read())")

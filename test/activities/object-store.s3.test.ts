@@ -42,14 +42,17 @@ test('an endpoint that does not answer is an error, soon', async t => {
   await t.throwsAsync(openObjectStore(config, temporary), { code: 'ECONNREFUSED' })
 })
 
-/** An endpoint by script: answers puts with the next of these statuses, and tells this size of everything. */
-async function scripted(puts: number[], size: number) {
+/** An endpoint by script: answers puts with the next of these statuses, and tells the same of every body; null = it has none. */
+async function scripted(puts: number[], told: { size: number; etag?: string } | null) {
   const requests: { method: string; headers: IncomingMessage['headers'] }[] = []
   const server = createServer(async (request, response) => {
     for await (const _ of request);
     requests.push({ method: request.method!, headers: request.headers })
-    const status = request.method === 'PUT' ? puts.shift()! : request.method === 'DELETE' ? 204 : 200
-    response.writeHead(status, request.method === 'HEAD' ? { 'content-length': size } : {}).end()
+    const isBucket = request.url!.split('/').filter(Boolean).length === 1
+    if (request.method === 'PUT') response.writeHead(puts.shift()!).end()
+    else if (request.method === 'DELETE') response.writeHead(204).end()
+    else if (isBucket || told === null) response.writeHead(isBucket ? 200 : 404).end()
+    else response.writeHead(200, { 'content-length': told.size, ...(told.etag && { etag: told.etag }) }).end()
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -58,7 +61,7 @@ async function scripted(puts: number[], size: number) {
 
 test('a put carries the hashes of its bytes and is sent again after a 503', async t => {
   const bytes = noise(200_000)
-  const { requests, server, store } = await scripted([503, 200], bytes.length)
+  const { requests, server, store } = await scripted([503, 200], { size: bytes.length })
   await store.put(newId(), bodyOf(bytes))
   const puts = requests.filter(({ method }) => method === 'PUT')
   t.is(puts.length, 2)
@@ -72,10 +75,27 @@ test('a put carries the hashes of its bytes and is sent again after a 503', asyn
 })
 
 test('an endpoint that says 200 and keeps other bytes is not believed', async t => {
-  const { requests, server, store } = await scripted([200], 199_999)
-  await t.throwsAsync(store.put(newId(), bodyOf(noise(200_000))), { instanceOf: BodyMismatch })
-  t.is(requests.at(-1)!.method, 'DELETE')
-  server.close()
+  const bytes = noise(200_000)
+  const changed = Buffer.from(bytes)
+  changed[100_000]! ^= 1
+  const etagOf = (kept: Buffer) => ({ size: kept.length, etag: `"${hex('md5', kept)}"` })
+  for (const [name, kept] of [
+    ['fewer bytes', { size: 199_999 }],
+    ['more bytes', { size: 200_001 }],
+    ['as many bytes, one of them changed', etagOf(changed)],
+    ['no body', null],
+  ] as const) {
+    const { requests, server, store } = await scripted([200], kept)
+    await t.throwsAsync(store.put(newId(), bodyOf(bytes)), { instanceOf: BodyMismatch }, name)
+    t.is(requests.at(-1)!.method, 'DELETE', name)
+    server.close()
+  }
+  // Of a body that it encrypts an endpoint tells something that is no MD5.
+  for (const kept of [etagOf(bytes), { size: 200_000, etag: '"d41d8cd98f00b204e9800998ecf8427e-1"' }]) {
+    const { server, store } = await scripted([200], kept)
+    t.like(await store.put(newId(), bodyOf(bytes)), { size: 200_000, md5: hex('md5', bytes) })
+    server.close()
+  }
 })
 
 /** An endpoint that answers puts with a 503, or hangs up, as soon as their first bytes are there. */

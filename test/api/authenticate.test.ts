@@ -6,9 +6,13 @@ import { revokeKey, revokeSession, setBlocked } from '../../db/accounts.ts'
 import { newApiKey } from '../../policy/credentials.ts'
 import { newId } from '../../policy/ids.ts'
 import { sessionKey } from '../../policy/sessions.ts'
-import { masterKey, testApi } from '../kit/api.ts'
+import { masterKey, openApiFor, testApi } from '../kit/api.ts'
 
 const api = testApi()
+const undo: (() => Promise<unknown>)[] = []
+test.after.always('end the second process', async () => {
+  for (const step of undo.reverse()) await step()
+})
 const denied =
   '{"status":"error","code":"ACCESS_DENIED","message":"The credential is missing, malformed, invalid or expired."}'
 
@@ -62,16 +66,24 @@ test('two Authorization headers are refused', async t => {
   t.is(status, 401)
 })
 
-test('revoked keys, ended sessions and blocked accounts are dead within a second', async t => {
+test('in every process keys work at once; revoked keys, ended sessions and blocked accounts are dead within a second', async t => {
+  const { db } = api()
+  const processes = [api(), await openApiFor({ db, url: db.client.config.connection.connectionString }, {}, undo)]
   const ana = await api().makeUser()
   const bob = await api().makeUser()
-  const works = async (credential: string) => (await api().as(credential).get('/v2/users/me')).status
-  t.deepEqual(await Promise.all([ana.key, ana.session, bob.key, bob.session].map(works)), [200, 200, 200, 200])
-  await revokeKey(api().db, ana.keyId)
-  await revokeSession(api().db, ana.sessionId)
-  await setBlocked(api().db, bob.id, true)
+  const credentials = [ana.key, ana.session, bob.key, bob.session]
+  const answers = () =>
+    Promise.all(
+      processes.map(process =>
+        Promise.all(credentials.map(async credential => (await process.as(credential).get('/v2/users/me')).status)),
+      ),
+    )
+  t.deepEqual(await answers(), [Array(4).fill(200), Array(4).fill(200)])
+  await revokeKey(db, ana.keyId)
+  await revokeSession(db, ana.sessionId)
+  await setBlocked(db, bob.id, true)
   await new Promise(resolve => setTimeout(resolve, 1000))
-  t.deepEqual(await Promise.all([ana.key, ana.session, bob.key, bob.session].map(works)), [401, 401, 401, 401])
+  t.deepEqual(await answers(), [Array(4).fill(401), Array(4).fill(401)])
 })
 
 test('an expired key is refused', async t => {

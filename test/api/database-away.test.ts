@@ -1,6 +1,8 @@
 import test from 'ava'
+import { endpoints } from '../../api/app.ts'
 import { authenticator } from '../../api/authenticate.ts'
 import { Limiter } from '../../api/limiter.ts'
+import { blobEndpoints } from '../../api/v1/endpoints.ts'
 import { openDatabase } from '../../db/database.ts'
 import { defaultPlans } from '../../policy/plans.ts'
 import { masterKey, openApiFor, testApi } from '../kit/api.ts'
@@ -41,6 +43,23 @@ test('no Postgres, and one that hangs: 503 within 3 s, and served again without 
   }
   t.is((await ask()).status, 200)
 
+  const named = [...endpoints, ...blobEndpoints].filter(({ auth }) => auth !== 'public')
+  t.true(named.length > 60)
+  /** Every operation that wants a credential, and a public file. */
+  const askEverything = () => {
+    const answers = named.map(async ({ name, method, path, auth }) => {
+      const wire = path.startsWith('/v1/') ? near.blobAs : near.as
+      const actor = wire(auth === 'session' ? ana.session : ana.key)
+      return { name, ...(await actor.request(method, path.replaceAll(/\{\w+\}/g, ana.id))) }
+    })
+    const file = fetch(`${near.publicUrl}/pub/${ana.id}/a.txt`).then(({ status, headers }) => ({
+      name: 'a public file',
+      status,
+      headers,
+    }))
+    return Promise.all([...answers, file])
+  }
+
   for (const mode of ['hang', 'cut'] as const) {
     await relay.mode(mode)
     await new Promise(resolve => setTimeout(resolve, 600))
@@ -51,6 +70,15 @@ test('no Postgres, and one that hangs: 503 within 3 s, and served again without 
       t.truthy(answer.headers.get('retry-after'))
       t.true(answer.ms < 3500, `${mode}: ${answer.ms}`)
     }
+    const begun = performance.now()
+    const others = await askEverything()
+    t.true(performance.now() - begun < 3500, `${mode}: all of them took ${performance.now() - begun} ms`)
+    const wrong = others.filter(({ status, headers }) => status !== 503 || !headers.has('retry-after'))
+    t.deepEqual(
+      wrong.map(({ name, status }) => `${name}: ${status}`),
+      [],
+      mode,
+    )
     await relay.mode('pass')
     const back = performance.now()
     while ((await ask()).status !== 200) if (performance.now() - back > 8000) break

@@ -1,19 +1,30 @@
-import test from 'ava'
+import test, { type ExecutionContext } from 'ava'
+import { openDatabase } from '../../db/database.ts'
 import { testPlatform } from '../kit/platform.ts'
 import { configOf, nodeProgram } from '../kit/programs.ts'
+import { sweep } from '../kit/sweep.ts'
 import { zipOf } from '../kit/zips.ts'
 
 const started = testPlatform()
 
 const startApi = async (point?: string) => (await started).startApiProcess(point ? { CRASH_POINT: point } : {})
 
-function upload(url: string, key: string, headers: Record<string, string> = {}) {
-  const program = nodeProgram('survived')
+function upload(url: string, key: string, headers: Record<string, string> = {}, main = 'index.js') {
+  const program = { ...nodeProgram('survived'), main }
   const lines = Object.entries(configOf(program, { SUBDOMAIN: 'crash-api' })).map(([name, value]) => `${name}=${value}`)
   const form = new FormData()
   const zip = zipOf({ 'berth.app': lines.join('\n'), ...program.files })
   form.append('file', new Blob([new Uint8Array(zip)]), 'app.zip')
   return fetch(`${url}/v2/apps`, { method: 'POST', headers: { authorization: key, ...headers }, body: form })
+}
+
+/** Of an upload nothing is there: no row, which is what memory and a name are reserved by, and no body once the sweep came by. */
+async function leftNothing(t: ExecutionContext, { id, key }: { id: string; key: string }): Promise<void> {
+  const platform = await started
+  for (const table of ['apps', 'deployments', 'deployment_events']) t.is((await platform.db(table)).length, 0, table)
+  t.is((await platform.db('operations').where({ owner_id: id })).length, 0)
+  t.deepEqual(await platform.storedBodies(), [])
+  t.is((await platform.api.as(key).get('/v2/users/me')).body.response.applications.length, 0)
 }
 
 for (const point of ['store.put:before', 'store.put:after', 'archives.inspect:after'])
@@ -24,11 +35,56 @@ for (const point of ['store.put:before', 'store.put:after', 'archives.inspect:af
     const { api, url } = await startApi(point)
     await t.throwsAsync(upload(url, ana.key))
     t.is(await api.ended, 'SIGKILL')
-    t.is((await platform.db('apps')).length, 0)
-    t.is((await platform.db('operations').where({ owner_id: ana.id })).length, 0)
-    t.deepEqual(await platform.storedBodies(), [])
-    t.is((await platform.api.as(ana).get('/v2/users/me')).body.response.applications.length, 0)
+    await leftNothing(t, ana)
   })
+
+for (const table of ['apps', 'operations', 'deployments'])
+  test.serial(
+    `an upload whose API ends before it writes to ${table} leaves nothing: all of it is one commit`,
+    async t => {
+      t.timeout(60_000)
+      const { base, db, until, api } = await started
+      const ana = await api.makeUser({ plan: 'hobby-1' })
+      const dying = await startApi()
+      const near = openDatabase({ url: base.url, pool: 1, statementTimeoutMs: 60_000 })
+      const lock = await near.transaction()
+      await lock.raw('lock table ?? in share row exclusive mode', [table])
+      const cut = t.throwsAsync(upload(dying.url, ana.key))
+      const writing = db('pg_stat_activity').whereLike('query', `insert into "${table}"%`)
+      const waiting = writing.clone().where({ wait_event_type: 'Lock' })
+      await until(async () => (await waiting.clone()).length > 0, 30, `it waits for ${table}`)
+      const { pid } = (await waiting)[0]
+      await dying.api.kill('SIGKILL')
+      await cut
+      await lock.rollback()
+      await near.destroy()
+      await until(
+        async () => (await db('pg_stat_activity').where({ pid })).length === 0,
+        30,
+        'what it had begun has ended',
+      )
+      await leftNothing(t, ana)
+    },
+  )
+
+for (const point of ['store.delete:before', 'store.delete:after'])
+  test.serial(
+    `the API dies while it gives up the body of a refused upload: the next sweep does it: ${point}`,
+    async t => {
+      t.timeout(60_000)
+      const { base, db, api } = await started
+      const ana = await api.makeUser({ plan: 'hobby-1' })
+      const dying = await startApi(point)
+      await t.throwsAsync(upload(dying.url, ana.key, {}, 'nowhere.js'))
+      t.is(await dying.api.ended, 'SIGKILL')
+      const [body, ...others] = await db('segments').where({ state: 'dying' }).pluck('id')
+      t.deepEqual(others, [])
+      t.is((await base.store.head(body)) !== null, point === 'store.delete:before')
+      t.is(await sweep({ db, store: base.store }), 1)
+      t.is(await base.store.head(body), null)
+      await leftNothing(t, ana)
+    },
+  )
 
 test.serial(
   'the API dies between writing an upload down and its answer: it runs, and the same key gives the answer',

@@ -118,13 +118,36 @@ export interface Told {
   outcome: string
 }
 
-/** What a sweep may refuse at any moment: a body that nobody refers to yet. Nothing has happened then. */
-const isSwept = ({ act: { kind }, outcome }: Told): boolean =>
-  (kind === 'put' && outcome === 'UPLOAD_FAILED') || (kind === 'part' && outcome === 'swept')
+/** What went on beside acts that were done at once. */
+export interface Beside {
+  /** A sweep ran, and took what nobody referred to at that moment. */
+  swept: boolean
+  /** All that they bring has no room beside what was there before. */
+  full: boolean
+}
+
+/** What may be refused although no order of the acts says so. Nothing has happened then. */
+function mayBeRefused({ act, outcome }: Told, { swept, full }: Beside): boolean {
+  switch (act.kind) {
+    case 'put': // a small body, which lies beside its row, is in no sweep's reach
+      return (outcome === 'UPLOAD_FAILED' && swept && !act.beside) || (outcome === 'STORAGE_QUOTA_EXCEEDED' && full)
+    case 'part':
+      return (outcome === 'swept' && swept) || (outcome === 'no room' && full)
+    case 'copy': // what it brings can have grown after its room was reserved
+    case 'complete':
+      return outcome === 'STORAGE_QUOTA_EXCEEDED'
+    default:
+      return false
+  }
+}
 
 /** The model after acts that were done at once: in some order they must tell what was told and leave what is there; undefined if in none. */
-export function explain(before: Model, told: readonly Told[], fits: (after: Model) => boolean): Model | undefined {
-  const swept = told.some(({ act }) => act.kind === 'sweep')
+export function explain(
+  before: Model,
+  told: readonly Told[],
+  beside: Beside,
+  fits: (after: Model) => boolean,
+): Model | undefined {
   const inOrder = (model: Model, left: readonly Told[]): Model | undefined => {
     if (left.length === 0) return fits(model) ? model : undefined
     for (const next of left) {
@@ -138,5 +161,8 @@ export function explain(before: Model, told: readonly Told[], fits: (after: Mode
     }
     return undefined
   }
-  return inOrder(before, swept ? told.filter(one => !isSwept(one)) : told)
+  return inOrder(
+    before,
+    told.filter(one => !mayBeRefused(one, beside)),
+  )
 }

@@ -1,23 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
-import { foldUsage } from '../../db/blob-usage.ts'
-import { type Db, transaction } from '../../db/database.ts'
-import { changeObject, copyObject, moveObject } from '../../db/object-changes.ts'
-import { putObject } from '../../db/object-puts.ts'
-import { removeExpired, removeObjects } from '../../db/objects.ts'
-import * as segments from '../../db/segments.ts'
-import { abortUpload, completeUpload, reclaimUpload } from '../../db/upload-ends.ts'
-import { storePart } from '../../db/upload-parts.ts'
+import { transaction } from '../../db/database.ts'
 import { openUpload } from '../../db/uploads.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
-import type { Bucket, ObjectName } from '../../policy/object-names.ts'
+import { bytesOf, type ObjectActs, type ObjectProcess, sizeOf, storageLimit } from './object-acts.ts'
 import { type Act, explain, type Model, type Told } from './object-model.ts'
 import { keptBy } from './object-state.ts'
 
 /** Few names, so that everything meets. */
 const names = ['public a', 'public b', 'private a', 'private b', 'legacy a']
-const long = new Date(0)
 
 /** Repeats itself from its seed: numbers from 0 up to, not with, a bound. */
 export function dice(seed: number): (below: number) => number {
@@ -32,49 +24,74 @@ export function dice(seed: number): (below: number) => number {
 
 /** One account on which schedules are run: acts that are done at once, whose outcome must be that of some order of them. */
 export class Schedules {
-  readonly #db: Db
-  readonly #ownerId: string
+  readonly #acts: ObjectActs
+  readonly #processes: readonly ObjectProcess[]
   readonly #roll: (below: number) => number
   #model: Model = { objects: {}, uploads: {} }
   #births = new Set<string>()
-  /** Every body that was drawn and not swept. */
+  /** Every body that was drawn and is not gone. */
   #segments = new Set<string>()
+  /** Bodies that something has referred to: their removal is told. */
+  readonly used = new Set<string>()
+  /** Uploads that were answered as done. */
+  uploaded = 0
   #n = 0
 
-  constructor(db: Db, ownerId: string, seed: number) {
-    this.#db = db
-    this.#ownerId = ownerId
+  constructor(acts: ObjectActs, processes: readonly ObjectProcess[], seed: number) {
+    this.#acts = acts
+    this.#processes = processes
     this.#roll = dice(seed)
   }
 
   /** Runs one schedule. Throws an Error that tells it whole when no order explains what came of it, or something is lost or leaked. */
   async run(): Promise<void> {
+    const sweptMeanwhile = this.#acts.sweeps.watch()
     const acts = await this.#draw()
     const before = structuredClone(this.#model)
     const told = await Promise.all(acts.map(act => this.#told(act)))
-    const kept = await keptBy(this.#db, this.#ownerId, [...this.#segments])
+    const kept = await this.#kept()
     const births = Object.values(kept.objects).map(object => object.birth)
     for (const object of Object.values(kept.objects)) if (!this.#births.has(object.birth)) object.birth = 'new'
     const { objects, uploads } = kept
-    const after = explain(before, told, model => isDeepStrictEqual(model, { objects, uploads }))
+    const beside = { swept: sweptMeanwhile(), full: bytesIn(before) + mostBrought(before, acts) > storageLimit }
+    const after = explain(before, told, beside, model => isDeepStrictEqual(model, { objects, uploads }))
     const wrong = kept.wrong.length > 0 || new Set(births).size < births.length
-    if (!after || wrong) throw new Error(JSON.stringify({ before, told, kept }, null, 1))
+    if (!after || wrong) throw new Error(JSON.stringify({ before, told, beside, kept }, null, 1))
     Object.values(objects).forEach((object, n) => {
       object.birth = births[n]!
       this.#births.add(object.birth)
     })
+    for (const { act, outcome } of told)
+      if ('segment' in act && /^(stored|replaced)$/.test(outcome)) {
+        this.used.add(act.segment)
+        if (act.kind === 'put') this.uploaded++
+      }
     this.#model = { objects, uploads }
     this.#segments = new Set(kept.segments)
   }
 
   /** Removes everything, sweeps, and says what is left of it: nothing, or something has leaked. */
   async end(): Promise<string[]> {
-    for (const upload of Object.keys(this.#model.uploads)) await this.#do({ kind: 'abort', upload })
-    await this.#do({ kind: 'tidy', names })
-    await this.#do({ kind: 'remove', names })
-    await this.#do({ kind: 'sweep' })
-    const { objects, uploads, segments, wrong } = await keptBy(this.#db, this.#ownerId, [...this.#segments])
+    const process = this.#processes[0]!
+    for (const upload of Object.keys(this.#model.uploads)) await this.#acts.do({ kind: 'abort', upload }, process)
+    await this.#acts.do({ kind: 'tidy', names }, process)
+    await this.#acts.do({ kind: 'remove', names }, process)
+    await this.#acts.do({ kind: 'sweep' }, process)
+    const { objects, uploads, segments, wrong } = await this.#kept()
     return [...Object.keys(objects), ...Object.keys(uploads), ...segments, ...wrong]
+  }
+
+  /** What is kept, and of it what is wrong: a body too that the store does not have as it came. */
+  async #kept() {
+    const { ownerId, store } = this.#acts
+    const kept = await keptBy(this.#processes[0]!.db, ownerId, [...this.#segments])
+    const bytes = Object.values(kept.objects).reduce((sum, { segments }) => sum + segments.reduce(plus, 0), 0)
+    if (bytes > storageLimit) kept.wrong.push(`${bytes} bytes in an account for ${storageLimit}`)
+    for (const id of kept.stored) {
+      const body = await store.read(id, 0, sizeOf(id) + 1).catch(error => error as Error)
+      if (body instanceof Error || !body.equals(bytesOf(id))) kept.wrong.push(`the body of ${id}`)
+    }
+    return kept
   }
 
   /** Two to four acts; their bodies are drawn before, as an upload draws its own. */
@@ -84,7 +101,7 @@ export class Schedules {
     const acts = kinds.map(kind => this.#act(kind))
     const fresh = acts.flatMap(act => ('segment' in act ? [act.segment] : []))
     const drawn = acts.flatMap(act => ('segment' in act && !(act.kind === 'put' && act.beside) ? [act.segment] : []))
-    await this.#db.raw('insert into segments (id) select unnest(?::text[])', [drawn])
+    await this.#processes[0]!.db.raw('insert into segments (id) select unnest(?::text[])', [drawn])
     for (const id of fresh) this.#segments.add(id)
     return acts
   }
@@ -127,78 +144,21 @@ export class Schedules {
       metadata: {},
     }
     const rest = { overwrite, expires_at: null, max_parts: 9, max_bytes: 1e9, upload_token_id: null }
-    const { ownerId, ...at } = this.#name(name)
-    const id = await transaction(this.#db, trx => openUpload(trx, { owner_id: ownerId, ...at, ...object, ...rest }, 9))
+    const { ownerId, ...at } = this.#acts.name(name)
+    const row = { owner_id: ownerId, ...at, ...object, ...rest }
+    const id = await transaction(this.#processes[0]!.db, trx => openUpload(trx, row, 9))
     this.#model.uploads[id!] = { name, overwrite, parts: {} }
   }
 
   async #told(act: Act): Promise<Told> {
+    const process = this.#pick(this.#processes)
     if (this.#roll(2) === 0) await sleep(this.#roll(3))
     try {
-      return { act, outcome: await this.#do(act) }
+      return { act, outcome: await this.#acts.do(act, process) }
     } catch (error) {
       if (error instanceof ApiError) return { act, outcome: error.code }
       throw error
     }
-  }
-
-  async #do(act: Act): Promise<string> {
-    const db = this.#db
-    switch (act.kind) {
-      case 'put': {
-        const object = { ...this.#name(act.name), contentType: 'x', etag: act.segment }
-        const body = bodyOf(act.segment)
-        const bytes = act.beside ? Buffer.alloc(body.size) : undefined
-        const part = { segmentId: act.segment, length: body.size, body, bytes }
-        return (await putObject(db, object, part, act)).replaced ? 'replaced' : 'stored'
-      }
-      case 'part': {
-        const part = { uploadId: act.upload, part: act.part, segmentId: act.segment, body: bodyOf(act.segment) }
-        return transaction(db, trx => storePart(trx, part))
-      }
-      case 'sweep':
-        for (const id of this.#segments) if (await segments.condemn(db, id)) await segments.forget(db, id)
-        return 'done'
-      default:
-        return transaction(db, trx => this.#change(trx, act))
-    }
-  }
-
-  async #change(trx: Db, act: Act): Promise<string> {
-    const stored = (one: { replaced: boolean } | undefined, none: string): string =>
-      one ? (one.replaced ? 'replaced' : 'stored') : none
-    const upload = 'upload' in act ? { id: act.upload, ownerId: this.#ownerId } : { id: '', ownerId: '' }
-    switch (act.kind) {
-      case 'remove':
-      case 'tidy': {
-        const at = act.names.map(name => this.#name(name))
-        const gone = await (act.kind === 'remove' ? removeObjects(trx, at) : removeExpired(trx, at))
-        return `gone ${gone.map(row => `${row.bucket} ${row.key}`).sort()}`
-      }
-      case 'move':
-        return stored(await moveObject(trx, this.#name(act.from), this.#name(act.to), act), 'none')
-      case 'copy':
-        return stored(await copyObject(trx, this.#name(act.from), this.#name(act.to), act), 'none')
-      case 'expire':
-        return (await changeObject(trx, this.#name(act.name), { expiresAt: long })) ? 'changed' : 'none'
-      case 'header':
-        return (await changeObject(trx, this.#name(act.name), { cacheControl: act.header })) ? 'changed' : 'none'
-      case 'complete':
-        return stored(await completeUpload(trx, upload, { choose: notNone }), 'over')
-      case 'abort':
-        await abortUpload(trx, upload)
-        return 'done'
-      case 'reclaim':
-        return (await reclaimUpload(trx, act.upload, -60)) ? 'ended' : 'over'
-      default:
-        await foldUsage(trx, this.#ownerId)
-        return 'done'
-    }
-  }
-
-  #name(text: string): ObjectName {
-    const [bucket, key] = text.split(' ') as [Bucket, string]
-    return { ownerId: this.#ownerId, bucket, key }
   }
 
   #pick<T>(list: readonly T[]): T {
@@ -212,15 +172,25 @@ const table: Act['kind'][] = (
   'sweep fold'
 ).split(' ') as Act['kind'][]
 
-/** Sizes differ, so that a sum says what is in it. */
-const bodyOf = (id: string) => ({
-  size: 1 + (Number.parseInt(id.slice(0, 6), 16) % 9999),
-  sha256: id,
-  md5: id,
-  crc32: 7,
-})
+const plus = (sum: number, segment: string): number => sum + sizeOf(segment)
 
-function notNone<T>(parts: readonly T[]): readonly T[] {
-  if (parts.length === 0) throw new ApiError('NO_CHUNKS_UPLOADED')
-  return parts
+const bytesIn = ({ objects }: Model): number =>
+  Object.values(objects).reduce((sum, { segments }) => sum + segments.reduce(plus, 0), 0)
+
+/** No less than what these acts want room for, whatever order they come in. */
+function mostBrought(before: Model, acts: readonly Act[]): number {
+  const sum = (segments: readonly string[]): number => segments.reduce(plus, 0)
+  const parts = (upload: string): string[] => [
+    ...Object.values(before.uploads[upload]?.parts ?? {}),
+    ...acts.flatMap(act => (act.kind === 'part' && act.upload === upload ? [act.segment] : [])),
+  ]
+  const made = acts.map(act => {
+    if (act.kind === 'put') return sizeOf(act.segment)
+    return act.kind === 'complete' ? sum(parts(act.upload)) : 0
+  })
+  const largest = Math.max(...made, ...Object.values(before.objects).map(({ segments }) => sum(segments)))
+  const copied = acts.filter(({ kind }) => kind === 'copy').length * largest
+  const open = Object.values(before.uploads).flatMap(({ parts }) => Object.values(parts))
+  const arriving = acts.flatMap(act => (act.kind === 'part' ? [act.segment] : []))
+  return made.reduce((all, bytes) => all + bytes, copied) + (arriving.length > 0 ? sum([...open, ...arriving]) : 0)
 }

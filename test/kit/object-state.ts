@@ -5,6 +5,8 @@ import type { Model } from './object-model.ts'
 export interface Kept extends Model {
   /** Of the bodies that were asked for, those that are still there. */
   segments: string[]
+  /** Those that something refers to, and whose bytes the store has. */
+  stored: string[]
   /** What must never be, in words. */
   wrong: string[]
 }
@@ -13,6 +15,7 @@ interface Row {
   objects: (Model['objects'][string] & { name: string })[]
   uploads: (Model['uploads'][string] & { id: string })[]
   segments: string[]
+  stored: string[]
   wrong: string[]
 }
 
@@ -27,6 +30,8 @@ const state = statement<{ state: Row }>(
       where s.id = any($2) and s.refs <> (select count(*) from refs where refs.id = s.id)
      union all select 'no object has the stretch of ' || segment_id from parts where key is null
      union all select 'not stored: ' || s.id from segments s join refs on refs.id = s.id where s.state <> 'stored'
+     union all select 'leased still: ' || bytes from quota_leases where owner_id = $1
+     union all select 'a place of ' || subject from blob_leases where subject = 'upload/' || $1::text
      union all select 'size of ' || o.key from objects o where o.owner_id = $1
         and o.size is distinct from (select sum(p.length) from parts p where p.generation = o.generation)
      union all select 'usage ' || u.objects || ' ' || u.bytes || ' for ' || s.objects || ' ' || s.bytes from
@@ -44,6 +49,7 @@ const state = statement<{ state: Row }>(
          (select coalesce(json_object_agg(p.part, p.segment_id), '{}') from upload_parts p where p.upload_id = u.id))), '[]')
        from uploads u where owner_id = $1 and state = 'open'),
      'segments', (select coalesce(json_agg(id), '[]') from segments where id = any($2)),
+     'stored', (select coalesce(json_agg(id), '[]') from segments where id = any($2) and refs > 0 and bytes is null),
      'wrong', (select coalesce(json_agg(what), '[]') from wrong)) as state`,
 )
 

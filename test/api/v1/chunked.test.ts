@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
 import test from 'ava'
+import { transaction } from '../../../db/database.ts'
 import { findObject, manifestOf } from '../../../db/objects.ts'
+import { abortUpload } from '../../../db/upload-ends.ts'
 import { openBytes } from '../../../db/uploads.ts'
 import { chunkBytes } from '../../../policy/chunked.ts'
 import { objectName } from '../../../policy/object-names.ts'
@@ -121,6 +123,29 @@ test('an aborted upload is over, its parts belong to nobody, and aborting again 
     t.like(await late, { status: 404, body: { code: 'UPLOAD_NOT_FOUND' } })
   t.deepEqual(await db('upload_parts').whereIn('upload_id', db('uploads').where({ owner_id: ana.id }).select('id')), [])
 })
+
+test.serial(
+  'an upload that ends while it is looked at for its completion is told as over, not as one without parts',
+  async t => {
+    const { db, blobAs, makeUser } = api()
+    const ana = await makeUser()
+    const chunked = chunkedAs(blobAs(ana))
+    const { upload } = (await chunked.init()).body.response
+    await chunked.part(upload, 1, 'bytes')
+    const { id } = await db('uploads').where({ owner_id: ana.id }).first('id')
+    const waiting = db('pg_stat_activity')
+      .where({ wait_event_type: 'Lock', datname: db.raw('current_database()') })
+      .whereLike('query', '%from upload_parts where upload_id%')
+    const completed = await transaction(db, async trx => {
+      await trx.raw('lock table upload_parts in access exclusive mode')
+      const answer = chunked.complete(upload)
+      await comesTrue(async () => (await waiting.clone()).length > 0)
+      await abortUpload(trx, { id, ownerId: ana.id })
+      return { answer }
+    })
+    t.like(await completed.answer, { status: 404, body: { code: 'UPLOAD_NOT_FOUND' } })
+  },
+)
 
 test('an upload is its owner’s, and of no credential that is limited to other prefixes', async t => {
   const { blobAs, makeUser, makeKey, db } = api()
@@ -406,12 +431,13 @@ test.serial('a store that fails says so and keeps nothing of the part; the next 
   const { blobAs, makeUser, store } = api()
   const chunked = chunkedAs(blobAs(await makeUser()))
   const { upload } = (await chunked.init()).body.response
+  const files = await store.files()
   store.failing = true
   const failed = await chunked.part(upload, 1, 'x').finally(() => {
     store.failing = false
   })
   t.like(failed, { status: 503, body: { code: 'PUBLIC_STORAGE_UNAVAILABLE' } })
-  t.is(await store.files(), 0)
+  t.is(await store.files(), files)
   t.is((await chunked.part(upload, 1, 'x')).status, 200)
-  t.is(await store.files(), 1)
+  t.is(await store.files(), files + 1)
 })
