@@ -129,13 +129,13 @@ export type OnOutput = (text: string) => void | Promise<void>
 
 /** A container engine on one machine. Names are ours and derive from ids, so every verb may be repeated. */
 export interface ContainerHost {
-  /** Rejects with `HostUnreachable` when the engine does not answer within 10 s; every verb below does. */
+  /** Rejects with `HostUnreachable` when the engine does not answer within 10 s; every verb below that asks it does. */
   ping(): Promise<void>
   /** Asked over a line of its own: an engine that is ending, and its containers with it, takes no new one. */
   standing(): Promise<EngineStanding>
   ensureNetwork(spec: NetworkSpec): Promise<void>
   removeNetwork(name: string): Promise<void>
-  /** What the engine leaves of a share without containers; one that has some stays. */
+  /** What the engine leaves of a share without containers; one that has some stays. The engine is not asked. */
   removeShare(share: string): Promise<void>
   /** Networks with all of these labels. */
   listNetworks(filter: Record<string, string>): Promise<PresentNetwork[]>
@@ -143,7 +143,7 @@ export interface ContainerHost {
   ensureImage(image: string, onProgress?: (line: string) => void): Promise<void>
   /** Creates, or adopts the container of this name; resolves to its id. */
   create(spec: ContainerSpec): Promise<string>
-  /** Already running is success. */
+  /** Already running is success. Rejects with `NoSpaceLeft` when the host's disk is full, as all that writes there does. */
   start(name: string): Promise<void>
   /** Term, then kill after the grace; stopped or missing already is success. */
   stop(name: string, graceSeconds: number): Promise<void>

@@ -6,6 +6,7 @@ import { installRelease } from '../../activities/install.ts'
 import type { Release } from '../../activities/release.ts'
 import { releaseFolders } from '../../activities/release-files.ts'
 import { appendLog } from '../../db/deployments.ts'
+import { FakeContainerHost } from '../kit/container-host.fake.ts'
 import { testDatabase } from '../kit/database.ts'
 import { ownFolder } from '../kit/folders.ts'
 import { rows } from '../kit/rows.ts'
@@ -26,15 +27,7 @@ test('what an install step that failed throws holds nothing of its output, which
   const { db, app, deploymentId } = await deployment()
   const folders = releaseFolders(ownFolder(t), 1)
   await mkdir(folders.source, { recursive: true })
-  const engine = {
-    async ensureNetwork() {},
-    async ensureImage() {},
-    async remove() {},
-    async runToEnd(_: unknown, told: (text: string) => void) {
-      told(`${secret}\nERR! no such package\n`)
-      return { exitCode: 1, oom: false }
-    },
-  }
+  const engine = new FakeContainerHost({ 'npm ci': { prints: `${secret}\nERR! no such package\n`, exits: 1 } })
   const traits = { id: 'h1', runtime: 'runc', configNames: [], buildProxy: null, caBundle: null }
   const host = { db, engine, traits, sharedUid: null } as unknown as AppHostOptions
   const release = {

@@ -15,6 +15,7 @@ import { newVersionId } from '../../policy/ids.ts'
 import { defaultPlans } from '../../policy/plans.ts'
 import { reconcile } from '../../workers/host-watch.ts'
 import { inBoot } from '../kit/boots.ts'
+import { FakeContainerHost } from '../kit/container-host.fake.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 
@@ -162,14 +163,16 @@ test.serial('a start that is recorded late, after a stop, starts nothing: neithe
     ...{
       id: 'late',
       name: `berth-${app.id}-${operation.release.number}`,
-      status: 'exited',
+      status: 'exited' as const,
       running: false,
       exitCode: 1,
     },
     ...{ oom: false, startedAt: new Date(Date.now() - 120_000), finishedAt: new Date(), hostPort: null },
-    labels: { [labels.app]: app.id, [labels.release]: String(operation.release.number) },
+    hostAddress: null,
+    labels: { [labels.host]: 'h1', [labels.app]: app.id, [labels.release]: String(operation.release.number) },
   }
-  const engine = { list: async () => [container], inspect: async () => container } as never
+  const engine = new FakeContainerHost()
+  engine.put(container)
   const volumes = { list: async () => [] } as never
   const watch = {
     db,

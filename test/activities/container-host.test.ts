@@ -1,15 +1,18 @@
-import { existsSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { createServer as createHttpServer } from 'node:http'
 import { createServer, type Socket } from 'node:net'
-import { dirname } from 'node:path'
-import test from 'ava'
+import { dirname, join } from 'node:path'
+import test, { type ExecutionContext } from 'ava'
 import { dockerHost } from '../../activities/container-host.docker.ts'
-import { HostUnreachable } from '../../activities/container-host.ts'
+import { type ContainerSpec, HostUnreachable, NoSpaceLeft } from '../../activities/container-host.ts'
 import { containerHostContract, missingImage, programs } from '../contracts/container-host.ts'
 import { listening } from '../kit/api.ts'
 import { FakeContainerHost, type FakeProgram } from '../kit/container-host.fake.ts'
-import { engineFact, realDocker } from '../kit/docker.ts'
+import { dockerAddress, engineFact, realDocker } from '../kit/docker.ts'
+import { ownFolder } from '../kit/folders.ts'
+import { relayTo } from '../kit/relay.ts'
 
 const docker = realDocker()
 test.before(() => docker.prepare())
@@ -18,7 +21,29 @@ test.after.always(() => docker.clean())
 containerHostContract(test.serial, 'docker', () => ({
   host: docker.host,
   spec: (program, change) => docker.spec(programs[program], change),
+  fragile,
+  crowded,
 }))
+
+/** The engine over a line that can be cut. */
+async function fragile(t: ExecutionContext) {
+  const url = new URL(dockerAddress.replace(/^tcp:/, 'http:'))
+  const line = await relayTo(
+    url.protocol === 'unix:' ? { path: url.pathname } : { host: url.hostname, port: Number(url.port) },
+  )
+  t.teardown(() => line.close())
+  const host = dockerHost({ dockerHost: `tcp://127.0.0.1:${line.port}`, makeRootfs: async () => null })
+  return { host, fall: () => line.mode('cut'), rise: () => line.mode('pass') }
+}
+
+/** Its engine has to make a folder on a disk that has no room for one more. */
+function crowded(t: ExecutionContext): ContainerSpec {
+  const folder = ownFolder(t)
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4k,nr_inodes=1', 'berth-full', folder])
+  t.teardown(() => execFileSync('umount', [folder]))
+  const binds = ['/app', '/app/missing'].map(target => ({ source: folder, target, readOnly: false }))
+  return docker.spec(programs.waits, { binds })
+}
 
 const fakePrograms: Record<string, FakeProgram> = {
   [programs.speaks]: { prints: 'out\núltima\n', complains: 'err\n' },
@@ -29,12 +54,36 @@ const fakePrograms: Record<string, FakeProgram> = {
   [programs.floods]: { floods: true },
   [programs.stubborn]: { ignoresTerm: true },
   [programs.swallows]: { exits: 137, oom: true, afterMs: 50 },
+  [programs.looksAround]: { prints: looksAround, exits: 0 },
+  crowded: { crowded: true },
 }
+
+/** What the program makes of its container. */
+function looksAround({ env, user, workingDir, binds }: ContainerSpec): string {
+  const told = (name: string) => {
+    const { source, readOnly } = binds.find(({ target }) => target === `${workingDir}/${name}`)!
+    return { readOnly, file: join(source, 'told') }
+  }
+  const [kept, mine] = [told('kept'), told('mine')]
+  for (const { readOnly, file } of [kept, mine]) if (!readOnly) writeFileSync(file, 'new\n', { flag: 'a' })
+  const read = [kept, mine].map(({ file }) => readFileSync(file, 'utf8')).join('')
+  return `${env.WORD}\n${user} in ${workingDir}\n${read}${kept.readOnly ? 'refused\n' : ''}`
+}
+
 const fake = new FakeContainerHost(fakePrograms, [missingImage])
 fake.networks.add(docker.network)
 containerHostContract(test.serial, 'fake', () => ({
   host: fake,
   spec: (program, change) => docker.spec(programs[program], change),
+  async fragile() {
+    const host = new FakeContainerHost(fakePrograms)
+    host.networks.add(docker.network)
+    const stands = async (unreachable: boolean) => {
+      host.unreachable = unreachable
+    }
+    return { host, fall: () => stands(true), rise: () => stands(false) }
+  },
+  crowded: () => docker.spec('crowded'),
 }))
 
 test.serial('an engine that is not there, or does not answer, is unreachable', async t => {
@@ -60,6 +109,27 @@ test.serial('an engine that is not there, or does not answer, is unreachable', a
   t.true(Date.now() - begun < 12_000)
   silent.close()
   for (const socket of sockets) socket.destroy()
+})
+
+test.serial('whatever an engine has no space for is told as such', async t => {
+  // The disk of the engine itself is not filled here: these are the words in which it refuses then.
+  const engine = createHttpServer(async (request, response) => {
+    await request.toArray()
+    const verb = request.url!.split('?')[0]!
+    const words = verb.startsWith('/networks') ? 'disk quota exceeded' : 'no space left on device'
+    const isList = verb === '/networks'
+    response.writeHead(isList ? 200 : request.method === 'GET' ? 404 : 500, { 'content-type': 'application/json' })
+    response.end(JSON.stringify(isList ? [] : { message: `${verb}: write /x: ${words}` }))
+  })
+  t.teardown(() => engine.close())
+  const address = (await listening(engine)).replace('http', 'tcp')
+  const host = dockerHost({ dockerHost: address, makeRootfs: async () => null })
+  const asked = {
+    create: () => host.create(docker.spec('true')),
+    start: () => host.start('x'),
+    network: () => host.ensureNetwork({ name: 'x', labels: {} }),
+  }
+  for (const [verb, ask] of Object.entries(asked)) await t.throwsAsync(ask(), { instanceOf: NoSpaceLeft }, verb)
 })
 
 test.serial(

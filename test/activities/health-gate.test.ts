@@ -1,10 +1,15 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import test, { type ExecutionContext } from 'ava'
-import type { ContainerState } from '../../activities/container-host.ts'
 import { passGate } from '../../activities/health-gate.ts'
 import { comesTrue } from '../kit/comes-true.ts'
+import { FakeContainerHost } from '../kit/container-host.fake.ts'
 
-const engine = { inspect: async () => ({ running: true }) as ContainerState } as never
+/** Its container `c` runs. */
+const engine = new FakeContainerHost()
+engine.put({
+  ...{ id: 'c', name: 'c', labels: {}, status: 'running', running: true, startedAt: new Date(), finishedAt: null },
+  ...{ exitCode: null, oom: false, hostPort: null, hostAddress: null },
+})
 
 /** A server that greets whoever connects, sends a piece every 50 ms, and never ends its answer. */
 async function trickling(t: ExecutionContext, { first = '', piece }: { first?: string; piece: string }) {

@@ -1,14 +1,19 @@
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { SerialFn } from 'ava'
+import type { ExecutionContext, SerialFn } from 'ava'
 import {
   type ContainerEvent,
   type ContainerHost,
   type ContainerSpec,
   type FollowOptions,
+  HostUnreachable,
   ImageUnavailable,
   labels,
+  NoSpaceLeft,
 } from '../../activities/container-host.ts'
 import { bridgeName } from '../../activities/network-names.ts'
+import { ownFolder } from '../kit/folders.ts'
 
 /** Programs of the contract. A fake knows them by their text. */
 export const programs = {
@@ -22,6 +27,7 @@ export const programs = {
   installs: 'echo one; sleep 0.2; echo two',
   stubborn: "trap '' TERM; while :; do sleep 0.1; done",
   swallows: 'exec node -e "const a=[];for(;;)a.push(Buffer.alloc(1e7,1))"',
+  looksAround: `printf '%s\\n' "$WORD"; echo "$(id -u):$(id -g) in $(pwd)"; cat kept/told; echo new >> mine/told && cat mine/told; (echo new >> kept/told) 2>/dev/null || echo refused`,
 } as const
 
 export const missingImage = 'berth-nowhere/nothing:1'
@@ -30,6 +36,10 @@ export interface HostUnderTest {
   host: ContainerHost
   /** A small container of this program in a network that exists, with labels of this run. */
   spec(program: keyof typeof programs, change?: Partial<ContainerSpec>): ContainerSpec
+  /** The same kind of host, whose engine can go away and come back. */
+  fragile(t: ExecutionContext): Promise<{ host: ContainerHost; fall(): Promise<void>; rise(): Promise<void> }>
+  /** A container for which there is no space left when it is started. */
+  crowded(t: ExecutionContext): ContainerSpec
 }
 
 /** What every container host does. */
@@ -404,6 +414,119 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
   test(`${name}: an image that nobody has is told as such`, async t => {
     const { host } = subject()
     await t.throwsAsync(host.ensureImage(missingImage), { instanceOf: ImageUnavailable })
+  })
+
+  test(`${name}: an image that is here already does, however often it is asked for; without its image nothing is created`, async t => {
+    const { host, spec } = subject()
+    const [wanted, nothing] = [spec('fails'), spec('fails', { image: missingImage })]
+    const progress: string[] = []
+    const ensure = () => host.ensureImage(wanted.image, line => progress.push(line))
+    await Promise.all([ensure(), ensure()])
+    await ensure()
+    t.deepEqual(progress, [])
+    t.deepEqual(await host.runToEnd(wanted, () => {}, new AbortController().signal), { exitCode: 3, oom: false })
+    await t.throwsAsync(host.create(nothing))
+    t.is(await host.inspect(nothing.name), null)
+  })
+
+  test(`${name}: a program has the variables, the user, the working folder and the folders that it was given`, async t => {
+    const { host, spec } = subject()
+    const folder = ownFolder(t)
+    chmodSync(folder, 0o755)
+    for (const name of ['kept', 'mine']) {
+      mkdirSync(join(folder, name))
+      chmodSync(join(folder, name), 0o777)
+      writeFileSync(join(folder, name, 'told'), `${name}\n`)
+      chmodSync(join(folder, name, 'told'), 0o666)
+    }
+    const bind = (name: string) => ({ source: join(folder, name), target: `/app/${name}`, readOnly: name === 'kept' })
+    const wanted = spec('looksAround', {
+      env: { WORD: `it's "quoted", $HOME and\nlíne two=2` },
+      user: '10007:10008',
+      workingDir: '/app',
+      binds: [bind('kept'), bind('mine')],
+    })
+    let output = ''
+    const take = (text: string) => {
+      output += text
+    }
+    const { exitCode } = await host.runToEnd(wanted, take, new AbortController().signal)
+    t.is(output, `it's "quoted", $HOME and\nlíne two=2\n10007:10008 in /app\nkept\nmine\nnew\nrefused\n`)
+    t.is(exitCode, 0)
+    t.is(readFileSync(join(folder, 'mine', 'told'), 'utf8'), 'mine\nnew\n')
+    t.is(readFileSync(join(folder, 'kept', 'told'), 'utf8'), 'kept\n')
+  })
+
+  test(`${name}: a start without space is told as such, and leaves nothing running`, async t => {
+    const { host, crowded } = subject()
+    const wanted = crowded(t)
+    await host.create(wanted)
+    await t.throwsAsync(host.start(wanted.name), { instanceOf: NoSpaceLeft })
+    t.like(await host.inspect(wanted.name), { running: false, hostPort: null })
+    t.is(await host.stats(wanted.name), null)
+    await host.remove(wanted.name)
+    t.is(await host.inspect(wanted.name), null)
+    await t.throwsAsync(
+      host.runToEnd(wanted, () => {}, new AbortController().signal),
+      { instanceOf: NoSpaceLeft },
+    )
+    t.is(await host.inspect(wanted.name), null)
+  })
+
+  test(`${name}: an engine that goes away ends what is read of it, every verb that asks it says so, and it may come back`, async t => {
+    const { fragile, spec } = subject()
+    const { host, fall, rise } = await fragile(t)
+    const wanted = spec('speaks')
+    const { signal } = new AbortController()
+    const lines: string[] = []
+    const events: ContainerEvent[] = []
+    const watched = t.throwsAsync(
+      host.watch(wanted.labels, event => events.push(event), signal),
+      { instanceOf: HostUnreachable },
+    )
+    await host.create(wanted)
+    // From when on it is told of events is the engine's business.
+    await until(async () => {
+      if (events.length > 0) return true
+      await host.stop(wanted.name, 5)
+      await host.start(wanted.name)
+      return false
+    })
+    const take = (_: string, text: string) => void lines.push(text)
+    const followed = t.throwsAsync(host.followLogs(wanted.name, { tail: 10 }, take, signal), {
+      instanceOf: HostUnreachable,
+    })
+    await until(async () => lines.includes('última'))
+    await fall()
+    await Promise.all([watched, followed])
+    const asked: { [Verb in Exclude<keyof ContainerHost, 'removeShare'>]: () => Promise<unknown> } = {
+      ping: () => host.ping(),
+      standing: () => host.standing(),
+      ensureNetwork: () => host.ensureNetwork({ name: wanted.network, labels: wanted.labels }),
+      removeNetwork: () => host.removeNetwork(wanted.network),
+      listNetworks: () => host.listNetworks(wanted.labels),
+      ensureImage: () => host.ensureImage(wanted.image),
+      create: () => host.create(wanted),
+      start: () => host.start(wanted.name),
+      stop: () => host.stop(wanted.name, 1),
+      pause: () => host.pause(wanted.name),
+      unpause: () => host.unpause(wanted.name),
+      remove: () => host.remove(wanted.name),
+      inspect: () => host.inspect(wanted.name),
+      list: () => host.list(wanted.labels),
+      logs: () => host.logs(wanted.name, 1000),
+      followLogs: () => host.followLogs(wanted.name, {}, () => {}, signal),
+      readOutput: () => host.readOutput(wanted.name, async () => {}, signal),
+      stats: () => host.stats(wanted.name),
+      runToEnd: () => host.runToEnd(wanted, () => {}, signal),
+      watch: () => host.watch(wanted.labels, () => {}, signal),
+    }
+    for (const [verb, ask] of Object.entries(asked)) await t.throwsAsync(ask(), { instanceOf: HostUnreachable }, verb)
+    await t.notThrowsAsync(host.removeShare('nobody'), 'the kernel is asked, and not the engine')
+    await rise()
+    await t.notThrowsAsync(host.ping())
+    t.true((await host.inspect(wanted.name))?.running, 'its containers know nothing of it')
+    await host.remove(wanted.name)
   })
 
   test(`${name}: the engine tells of itself`, async t => {

@@ -6,10 +6,12 @@ import {
   type ContainerHost,
   type ContainerSpec,
   type ContainerState,
+  type ContainerStats,
   type FollowOptions,
   HostUnreachable,
   ImageUnavailable,
   type NetworkSpec,
+  NoSpaceLeft,
   type OnOutput,
   type OnPiece,
 } from '../../activities/container-host.ts'
@@ -20,7 +22,8 @@ import { bridgeName } from '../../activities/network-names.ts'
 
 /** What a program does, by the last word of its command. One without a row prints nothing and runs until it is stopped. */
 export interface FakeProgram {
-  prints?: string
+  /** Also what it makes of its container: a function reads, and writes, what the program would. */
+  prints?: string | ((spec: ContainerSpec) => string)
   /** To its standard error, after what it prints. */
   complains?: string
   /** Ends by itself after `afterMs` (0) with this code. */
@@ -32,6 +35,8 @@ export interface FakeProgram {
   floods?: boolean
   /** Never listens on its published port. */
   deaf?: boolean
+  /** There is no space left for it when it is started. */
+  crowded?: boolean
 }
 
 interface Printed extends OutputLine {
@@ -52,8 +57,9 @@ export class FakeContainerHost implements ContainerHost {
   readonly containers = new Map<string, Entry>()
   readonly networks = new Set<string>()
   readonly #networkSpecs = new Map<string, NetworkSpec>()
-  /** True = every verb rejects with HostUnreachable. */
-  unreachable = false
+  #unreachable = false
+  /** What it measures, by the name of the container; what is left out is as usual. An error = this one cannot be read. */
+  readonly figures = new Map<string, Partial<ContainerStats> | Error>()
   /** How many log streams are open now, and how many were opened. */
   readonly follows = { open: 0, opened: 0 }
   #newest = 0n
@@ -65,6 +71,16 @@ export class FakeContainerHost implements ContainerHost {
   constructor(programs: Record<string, FakeProgram> = {}, missingImages: string[] = []) {
     this.#programs = programs
     this.#missingImages = new Set(missingImages)
+  }
+
+  get unreachable(): boolean {
+    return this.#unreachable
+  }
+
+  /** True = every verb that asks the engine rejects with HostUnreachable, and what is read of it breaks. */
+  set unreachable(is: boolean) {
+    this.#unreachable = is
+    if (is) for (const wake of [...this.#printed]) wake()
   }
 
   async ping() {
@@ -89,9 +105,7 @@ export class FakeContainerHost implements ContainerHost {
     this.#networkSpecs.delete(name)
   }
 
-  async removeShare() {
-    this.#answer()
-  }
+  async removeShare() {}
 
   async listNetworks(filter: Record<string, string>) {
     this.#answer()
@@ -108,6 +122,8 @@ export class FakeContainerHost implements ContainerHost {
     this.#answer()
     const present = this.containers.get(spec.name)
     if (present) return present.state.id
+    if (this.#missingImages.has(spec.image))
+      throw Object.assign(new Error(`No such image: ${spec.image}`), { statusCode: 404 })
     if (!this.networks.has(spec.network)) throw new Error(`There is no network ${spec.network}.`)
     const id = createHash('sha256').update(randomUUID()).digest('hex')
     const state: ContainerState = {
@@ -123,14 +139,22 @@ export class FakeContainerHost implements ContainerHost {
       hostPort: null,
       hostAddress: null,
     }
-    this.containers.set(spec.name, { spec, state, output: [], server: null, ended: Promise.resolve(), end: () => {} })
+    this.#hold(spec, state)
     return id
+  }
+
+  /** Has a container that stands like this, whatever became of it before. */
+  put(state: ContainerState): void {
+    const { name, labels } = state
+    const entry = this.#hold({ name, labels, memoryMb: 512, command: [], publish: null } as never, { ...state })
+    if (state.running) this.#begin(entry)
   }
 
   async start(name: string) {
     const entry = this.#entry(name)
     if (entry.state.running) return
     const program = this.#program(entry.spec)
+    if (program.crowded) throw new NoSpaceLeft('The host has no disk space left.')
     const { publish } = entry.spec
     if (publish && !program.deaf) entry.server = await listen(publish.address)
     const hostPort = entry.server ? (entry.server.address() as AddressInfo).port : publish ? 1 : null
@@ -138,31 +162,17 @@ export class FakeContainerHost implements ContainerHost {
       ...entry.state,
       status: 'running',
       running: true,
+      oom: false,
       startedAt: new Date(Date.now() + 1), // engines note it when the first lines have been printed
       finishedAt: null,
       hostPort,
       hostAddress: publish?.address ?? null,
     }
     entry.state.exitCode = null
-    this.print(name, program.prints ?? '')
+    const { prints = '' } = program
+    this.print(name, typeof prints === 'string' ? prints : prints(entry.spec))
     this.print(name, program.complains ?? '', 'stderr')
-    entry.ended = new Promise(done => {
-      entry.end = (exitCode, oom = false) => {
-        if (!entry.state.running) return
-        entry.server?.close().closeAllConnections()
-        const over = {
-          running: false,
-          exitCode,
-          oom,
-          finishedAt: new Date(),
-          hostPort: null,
-          hostAddress: null,
-        } as const
-        entry.state = { ...entry.state, status: 'exited', ...over }
-        this.#tell('die', entry.spec)
-        done()
-      }
-    })
+    this.#begin(entry)
     this.#tell('start', entry.spec)
     if (program.exits !== undefined) setTimeout(() => entry.end(program.exits ?? 0, program.oom), program.afterMs ?? 0)
   }
@@ -241,15 +251,19 @@ export class FakeContainerHost implements ContainerHost {
     let next = first < 0 ? output.length : first
     this.follows.open++
     this.follows.opened++
-    for (; !signal.aborted; await this.#news(entry, signal)) {
-      while (next < output.length && !signal.aborted) {
-        const { stream, text, at } = output[next++]!
-        for (let cut = 0; cut === 0 || cut < text.length; cut += 16_384)
-          await onPiece(stream, text.slice(cut, cut + 16_384), at)
+    try {
+      for (; !signal.aborted; await this.#news(entry.ended, signal)) {
+        this.#answer()
+        while (next < output.length && !signal.aborted) {
+          const { stream, text, at } = output[next++]!
+          for (let cut = 0; cut === 0 || cut < text.length; cut += 16_384)
+            await onPiece(stream, text.slice(cut, cut + 16_384), at)
+        }
+        if (!entry.state.running) break
       }
-      if (!entry.state.running) break
+    } finally {
+      this.follows.open--
     }
-    this.follows.open--
   }
 
   async readOutput(name: string, onPiece: (piece: Uint8Array) => Promise<void>, signal: AbortSignal) {
@@ -260,9 +274,12 @@ export class FakeContainerHost implements ContainerHost {
     this.#answer()
     const entry = this.containers.get(name)
     if (!entry?.state.running) return null
+    const figures = this.figures.get(name)
+    if (figures instanceof Error) throw figures
     const memoryLimitBytes = entry.spec.memoryMb * 1024 * 1024
     const none = { networkIn: 0, networkOut: 0, blockRead: 0, blockWrite: 0 }
-    return { cpuPercent: 0.5, memoryBytes: 10_000_000, memoryLimitBytes, ...none, startedAt: entry.state.startedAt! }
+    const usual = { cpuPercent: 0.5, memoryBytes: 10_000_000, memoryLimitBytes, ...none }
+    return { ...usual, ...figures, startedAt: entry.state.startedAt! }
   }
 
   async runToEnd(spec: ContainerSpec, onOutput: OnOutput, signal: AbortSignal) {
@@ -287,25 +304,56 @@ export class FakeContainerHost implements ContainerHost {
     this.#answer()
     const listener = (event: ContainerEvent) => carries(event.labels, filter) && onEvent(event)
     this.#listeners.add(listener)
-    await new Promise(done => (signal.aborted ? done(null) : signal.addEventListener('abort', done, { once: true })))
-    this.#listeners.delete(listener)
+    try {
+      for (; !signal.aborted; await this.#news(null, signal)) this.#answer()
+    } finally {
+      this.#listeners.delete(listener)
+    }
   }
 
-  /** Resolves when something was printed, the run has ended or the signal aborts. */
-  async #news(entry: Entry, signal: AbortSignal): Promise<void> {
+  /** Resolves when something was printed, the run has ended, the signal aborts or the engine went away. */
+  async #news(ended: Promise<void> | null, signal: AbortSignal): Promise<void> {
+    if (signal.aborted || this.#unreachable) return
     let wake = () => {}
     const woken = new Promise<void>(resolve => {
       wake = resolve
     })
     this.#printed.add(wake)
     signal.addEventListener('abort', wake)
-    await Promise.race([woken, entry.ended])
+    await (ended ? Promise.race([woken, ended]) : woken)
     this.#printed.delete(wake)
     signal.removeEventListener('abort', wake)
   }
 
+  #hold(spec: ContainerSpec, state: ContainerState): Entry {
+    const entry: Entry = { spec, state, output: [], server: null, ended: Promise.resolve(), end: () => {} }
+    this.containers.set(spec.name, entry)
+    return entry
+  }
+
+  /** A run that goes on until `entry.end` is called. */
+  #begin(entry: Entry): void {
+    entry.ended = new Promise(done => {
+      entry.end = (exitCode, oom = false) => {
+        if (!entry.state.running) return
+        entry.server?.close().closeAllConnections()
+        const over = {
+          running: false,
+          exitCode,
+          oom,
+          finishedAt: new Date(),
+          hostPort: null,
+          hostAddress: null,
+        } as const
+        entry.state = { ...entry.state, status: 'exited', ...over }
+        this.#tell('die', entry.spec)
+        done()
+      }
+    })
+  }
+
   #answer(): void {
-    if (this.unreachable) throw new HostUnreachable('The container engine does not answer.')
+    if (this.#unreachable) throw new HostUnreachable('The container engine does not answer.')
   }
 
   #entry(name: string): Entry {

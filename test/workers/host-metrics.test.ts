@@ -1,12 +1,13 @@
 import test from 'ava'
 import { pino } from 'pino'
-import { type ContainerHost, type ContainerStats, labels } from '../../activities/container-host.ts'
+import { labels } from '../../activities/container-host.ts'
 import { removeApp } from '../../db/app-creation.ts'
 import { listPoints } from '../../db/app-metrics.ts'
 import { recordStarted } from '../../db/apps.ts'
 import { chores, tidyRows } from '../../db/housekeeping.ts'
 import { retentionSettings } from '../../policy/retention.ts'
 import { HostMetrics } from '../../workers/host-metrics.ts'
+import { FakeContainerHost } from '../kit/container-host.fake.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 
@@ -24,32 +25,23 @@ async function host(...sizes: number[]) {
   const user = await make.user('enterprise-32')
   await make.host(hostId, { memoryMb: 1_000_000_000 })
   const startedAt = new Date(begin - 3600_000)
-  const figures = new Map<string, Partial<ContainerStats> | null | Error>()
+  const engine = new FakeContainerHost()
   const made = await Promise.all(
     sizes.map(async memoryMb => {
       const { app } = await make.app(user.id, { memoryMb }, { planMemoryMb: () => 1_000_000 })
       await db('apps').where({ id: app.id }).update({ host_id: hostId })
       await recordStarted(db, app.id, { release: 1, containerId: 'c', hostPort: null, bootId: 'b', startedAt })
-      figures.set(app.id, {})
+      const own = { [labels.host]: hostId, [labels.app]: app.id, [labels.release]: '1', [labels.role]: 'app' }
+      engine.put({
+        ...{ id: `c-${app.id}`, name: app.id, labels: own, status: 'running', running: true, startedAt },
+        ...{ exitCode: null, oom: false, finishedAt: null, hostPort: null, hostAddress: null },
+      })
       return app
     }),
   )
-  const running = new Set(made.map(app => app.id))
-  const engine = {
-    list: async () =>
-      [...running].map(id => ({
-        ...{ id: `c-${id}`, name: id, running: true },
-        labels: { [labels.app]: id, [labels.release]: '1' },
-      })),
-    stats: async (name: string) => {
-      const found = figures.get(name)
-      if (found instanceof Error) throw found
-      return found && { cpuPercent: 1, memoryBytes: 10 * mb, networkIn: 0, networkOut: 0, startedAt, ...found }
-    },
-  } as unknown as ContainerHost
   const open = (own = db) => new HostMetrics({ db: own, engine, hostId, log: pino({ level: 'silent' }) })
   const mails = () => db('mails').where({ user_id: user.id }).orderBy('created_at')
-  return { db, apps: made, running, figures, open, mails, user }
+  return { db, apps: made, engine, figures: engine.figures, open, mails, user }
 }
 
 test('one point for each interval; small applications have none', async t => {
@@ -77,12 +69,12 @@ test('one point for each interval; small applications have none', async t => {
 })
 
 test('an application that ended has its last point, one whose reading failed has the samples that came', async t => {
-  const { db, apps, figures, running, open } = await host(512, 512)
+  const { db, apps, engine, figures, open } = await host(512, 512)
   const [ended, failing] = apps.map(app => app.id) as [string, string]
   const metrics = open()
   await metrics.round(begin)
   figures.set(failing, new Error('the engine hangs'))
-  running.delete(ended)
+  await engine.stop(ended, 1)
   await metrics.round(begin + minute)
   await metrics.round(begin + 5 * minute)
   t.is((await listPoints(db, ended)).length, 1)

@@ -1,8 +1,8 @@
-import { getEventListeners, once } from 'node:events'
+import { getEventListeners } from 'node:events'
 import test from 'ava'
 import { pino } from 'pino'
 import { appTurns } from '../../activities/app-turns.ts'
-import { type ContainerHost, type ContainerState, HostUnreachable, labels } from '../../activities/container-host.ts'
+import { type ContainerState, HostUnreachable, labels } from '../../activities/container-host.ts'
 import * as apps from '../../db/apps.ts'
 import { open as openDeployment } from '../../db/deployments.ts'
 import * as operations from '../../db/operations.ts'
@@ -12,26 +12,44 @@ import { hostBoot } from '../../workers/host-boot.ts'
 import { reconcile, watchHost } from '../../workers/host-watch.ts'
 import { inBoot } from '../kit/boots.ts'
 import { comesTrue } from '../kit/comes-true.ts'
+import { FakeContainerHost } from '../kit/container-host.fake.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 
 const database = testDatabase()
 const log = pino({ level: 'silent' })
 
-/** An engine that has exactly these containers; what is removed is noted. */
-function engineWith(containers: ContainerState[], removed: string[] = []): ContainerHost {
-  return {
-    list: async () => containers,
-    inspect: async (name: string) => containers.find(container => container.name === name) ?? null,
-    remove: async (name: string) => void removed.push(name),
-    stop: async (name: string) => void removed.push(`stop ${name}`),
-  } as unknown as ContainerHost
+/** An engine that notes what is ended there. */
+class NotingEngine extends FakeContainerHost {
+  readonly ended: string[]
+
+  constructor(ended: string[]) {
+    super()
+    this.ended = ended
+  }
+
+  override async remove(name: string) {
+    this.ended.push(name)
+    await super.remove(name)
+  }
+
+  override async stop(name: string, graceSeconds: number) {
+    this.ended.push(`stop ${name}`)
+    await super.stop(name, graceSeconds)
+  }
+}
+
+/** An engine that has exactly these containers, all of this host; what is removed or stopped is noted. */
+function engineWith(hostId: string, containers: ContainerState[], ended: string[] = []): FakeContainerHost {
+  const engine = new NotingEngine(ended)
+  for (const one of containers) engine.put({ ...one, labels: { [labels.host]: hostId, ...one.labels } })
+  return engine
 }
 
 const container = (app: { id: string }, changes: Partial<ContainerState> = {}): ContainerState => ({
   id: 'c1',
   name: `berth-${app.id}-1`,
-  labels: { [labels.app]: app.id, [labels.release]: '1' },
+  labels: { [labels.app]: app.id, [labels.release]: '1', [labels.role]: 'app' },
   status: 'running',
   running: true,
   exitCode: null,
@@ -68,7 +86,7 @@ async function running(changes: { autorestart?: boolean } = {}) {
       hostId,
       boot: inBoot(bootId),
       log,
-      engine: engineWith(containers, removed),
+      engine: engineWith(hostId, containers, removed),
       volumes: { list: async () => [] } as never,
     })
   const queued = () => db('operations').where({ target_id: app.id, state: 'queued' }).select('kind', 'actor')
@@ -111,15 +129,13 @@ test('AUTORESTART starts it again, once an hour and never after exit code 0', as
 test('an exit that the engine brought about as it ended is not the program’s', async t => {
   const { db, app, hostId, queued, row } = await running({ autorestart: true })
   const ended = container(app, { ...crashed, exitCode: 137 })
-  const engine = engineWith([ended])
+  const engine = engineWith(hostId, [ended])
   let standing: () => { began: string; liveRestore: boolean } = () => ({ began: '10:00', liveRestore: false })
   const inspect = engine.inspect.bind(engine)
   /** What becomes of the engine once the container was looked at. */
   let then = () => {}
-  Object.assign(engine, {
-    standing: async () => standing(),
-    inspect: (name: string) => inspect(name).finally(() => then()),
-  })
+  engine.standing = async () => standing()
+  engine.inspect = name => inspect(name).finally(() => then())
   const held = async () => {}
   await db('hosts').where({ id: hostId }).update({ boot_id: 'boot-1' })
   const boot = await hostBoot({ db, engine, hostId, machineBootId: 'boot-1', held, log })
@@ -189,7 +205,7 @@ test('an application that the engine cannot tell of keeps none of the others wai
   const ended = [app, other].map(one => container(one, { ...crashed, exitCode: 1 }))
   // Whichever of the two comes first, the other one's end is recorded.
   for (const mute of [app, other]) {
-    const engine = engineWith(ended)
+    const engine = engineWith(hostId, ended)
     const inspect = engine.inspect.bind(engine)
     engine.inspect = async name => {
       if (name.includes(mute.id)) throw new Error('the engine does not tell')
@@ -225,14 +241,13 @@ test('a round that fails for three applications in a row is over: the engine is 
 test('a start that happens while the host is looked at is not taken back', async t => {
   const { db, app, hostId, row } = await running()
   const old = container(app, { ...crashed, exitCode: 1 })
-  const engine = {
-    list: async () => [old],
-    inspect: async () => {
-      const started = { release: 1, containerId: 'c1', hostPort: 4001, bootId: 'boot-1', startedAt: new Date() }
-      await apps.recordStarted(db, app.id, started)
-      return old
-    },
-  } as unknown as ContainerHost
+  const engine = engineWith(hostId, [old])
+  const inspect = engine.inspect.bind(engine)
+  engine.inspect = async name => {
+    const started = { release: 1, containerId: 'c1', hostPort: 4001, bootId: 'boot-1', startedAt: new Date() }
+    await apps.recordStarted(db, app.id, started)
+    return inspect(name)
+  }
   await reconcile({
     db,
     turns: appTurns(),
@@ -302,18 +317,20 @@ test('a host is looked at after every event, and waiting for the next leaves not
   const { db } = await database
   const ending = new AbortController()
   let looks = 0
-  let happen = () => {}
-  const engine = {
-    ...engineWith([]),
-    list: async () => {
-      looks++
-      return []
-    },
-    watch: (_: unknown, onEvent: () => void, signal: AbortSignal) => {
-      happen = onEvent
-      return once(signal, 'abort')
-    },
-  } as unknown as ContainerHost
+  const engine = engineWith('watched', [])
+  const list = engine.list.bind(engine)
+  engine.list = async filter => {
+    looks++
+    return list(filter)
+  }
+  await engine.ensureNetwork({ name: 'net', labels: {} })
+  const own = { [labels.host]: 'watched', [labels.role]: 'build' }
+  await engine.create({ name: 'one', labels: own, network: 'net', command: [], memoryMb: 1, publish: null } as never)
+  /** Something happens to a container of the host. */
+  const happen = async () => {
+    await engine.start('one')
+    await engine.stop('one', 1)
+  }
   const volumes = { list: async () => [] } as never
   const options = {
     db,
@@ -328,7 +345,7 @@ test('a host is looked at after every event, and waiting for the next leaves not
   const watched = watchHost(options, ending.signal)
   for (let seen = 1; seen <= 15; seen++) {
     await comesTrue(() => looks >= seen)
-    happen()
+    await happen()
   }
   t.true(getEventListeners(ending.signal, 'abort').length <= 2)
   ending.abort()
@@ -340,7 +357,12 @@ test('what a process that died has left paused is woken, and what stands still f
   const { db, app, hostId } = await running()
   const woken: string[] = []
   const paused = container(app, { status: 'paused' })
-  const engine = { ...engineWith([paused]), unpause: async (name: string) => void woken.push(name) }
+  const engine = engineWith(hostId, [paused])
+  const unpause = engine.unpause.bind(engine)
+  engine.unpause = async name => {
+    woken.push(name)
+    await unpause(name)
+  }
   const turns = appTurns()
   const volumes = { list: async () => [] } as never
   const look = () => reconcile({ db, turns, hostId, boot: inBoot('boot-1'), log, engine, volumes })
