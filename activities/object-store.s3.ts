@@ -28,10 +28,11 @@ export type S3Config = Extract<ObjectStoreConfig, { kind: 's3' }>
 const callMs = 15_000
 
 /**
- * Bodies at any endpoint that speaks S3; makes the bucket when it is missing. A body is brought to `temporaryFolder` first:
+ * Bodies at any endpoint that speaks S3; makes the bucket when it is missing. Rejects when the endpoint does not answer, unless it
+ * `mayBeAway`. A body is brought to `temporaryFolder` first:
  * only then are its length and hashes known, and endpoints were seen to publish torn bodies that came without them.
  */
-export async function s3Store(config: S3Config, temporaryFolder: string): Promise<ObjectStore> {
+export async function s3Store(config: S3Config, temporaryFolder: string, mayBeAway = false): Promise<ObjectStore> {
   const { endpoint, region, bucket, accessKeyId, secretAccessKey } = config
   const client = new S3Client({
     endpoint,
@@ -44,7 +45,9 @@ export async function s3Store(config: S3Config, temporaryFolder: string): Promis
     responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: { connectionTimeout: 3000, socketTimeout: 30_000 },
   })
-  await ensureBucket(client, bucket)
+  const ready = ensureBucket(client, bucket)
+  if (mayBeAway) ready.catch(() => {})
+  else await ready
   return new S3Store(client, bucket, temporaryFolder)
 }
 

@@ -3,10 +3,19 @@ import type { ObjectStoreConfig } from '../policy/config.ts'
 import { filesystemStore } from './object-store.filesystem.ts'
 import type { ObjectStore } from './object-store.ts'
 
-/** The store that the settings name, ready for use. Rejects when it cannot be reached or written to. */
-export async function openObjectStore(config: ObjectStoreConfig, temporaryFolder = tmpdir()): Promise<ObjectStore> {
+interface OpenOptions {
+  temporaryFolder?: string
+  /** One on another machine need not answer yet. */
+  mayBeAway?: boolean
+}
+
+/** The store that the settings name, ready for use. Rejects when it cannot be reached, unless it `mayBeAway`, or written to. */
+export async function openObjectStore(
+  config: ObjectStoreConfig,
+  { temporaryFolder = tmpdir(), mayBeAway = false }: OpenOptions = {},
+): Promise<ObjectStore> {
   if (config.kind === 'filesystem') return filesystemStore(config.folder)
   // Loaded when needed: the client costs more at start than everything else here.
   const { s3Store } = await import('./object-store.s3.ts')
-  return s3Store(config, temporaryFolder)
+  return s3Store(config, temporaryFolder, mayBeAway)
 }

@@ -3,11 +3,12 @@ import type { Db } from '../db/database.ts'
 import { failedCreation } from '../db/operations.ts'
 import { findSharedApp } from '../db/workspace-apps.ts'
 import { lostWith } from '../policy/app-problems.ts'
-import { ApiError } from '../policy/errors.ts'
+import { ApiError, type ErrorCode } from '../policy/errors.ts'
 import { resourceIdPattern } from '../policy/ids.ts'
 import { type Permission, permits, type Role } from '../policy/permissions.ts'
 import { covers, type Scope } from '../policy/scopes.ts'
-import type { Caller } from './authenticate.ts'
+import { type Authenticate, type Caller, callerFor } from './authenticate.ts'
+import type { Exchange } from './call.ts'
 
 /** Who may call an endpoint. `scope: null` needs a key with full access; `permission` loads the application of the path. */
 export type Auth = 'public' | 'session' | ScopeAuth
@@ -38,6 +39,34 @@ export function checkScope(caller: Caller, auth: Exclude<Auth, 'public'>): void 
     )
   } else if (caller.resources !== null && auth.scope?.startsWith('blob:'))
     throw new ApiError('RESOURCE_NOT_ALLOWED', 'A key that is limited to certain applications has no objects.')
+}
+
+/** What an endpoint is about, when the caller may call it; undefined when that is no application. Throws as `checkScope` and `accessApp` do. */
+export async function accessOf(
+  auth: Exclude<Auth, 'public'>,
+  { path }: Pick<Exchange, 'path'>,
+  { db }: { db: Db },
+  caller: Caller,
+): Promise<Access | undefined> {
+  checkScope(caller, auth)
+  if (auth === 'session' || !auth.permission) return undefined
+  return accessApp(db, caller, path.appId ?? '', auth.permission)
+}
+
+/** So long a body may take before its caller is looked at again, in milliseconds: what is revoked is dead within a second. */
+const lookAgainMs = 1000
+
+/**
+ * To be asked once the body is there: where it took long, a caller who is let in no more, or has lost the right, is refused as if the
+ * request came only now. Throws as the admission does.
+ */
+export async function assertStillLetIn(
+  { auth, errors }: { auth: Auth; errors?: readonly ErrorCode[] },
+  exchange: Exchange,
+  parts: { db: Db; authenticate: Authenticate },
+): Promise<void> {
+  if (auth === 'public' || performance.now() - exchange.begun <= lookAgainMs) return
+  await accessOf(auth, exchange, parts, await callerFor({ errors }, exchange, parts))
 }
 
 /**

@@ -146,18 +146,6 @@ export async function callerFor(
   })
 }
 
-/** So long a body may take before its caller is looked at again, in milliseconds: what is revoked is dead within a second. */
-const lookAgainMs = 1000
-
-/** After a body that took long: who is let in no more is refused, as if it came only now. Throws as `callerFor` does. */
-export async function assertStillLetIn(
-  endpoint: { errors?: readonly ErrorCode[] },
-  exchange: Exchange,
-  parts: { authenticate: Authenticate },
-): Promise<void> {
-  if (performance.now() - exchange.begun > lookAgainMs) await callerFor(endpoint, exchange, parts)
-}
-
 function callerOf(user: CredentialRow, kind: Caller['kind'], plans: Plans): Caller {
   if (user.blocked_at) throw new AccountBlocked()
   const { name, plan } = planOf(plans, user, new Date())

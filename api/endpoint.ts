@@ -3,7 +3,7 @@ import type { AppRow } from '../db/apps.ts'
 import { ApiError, codeOn, type ErrorCode, type Wire } from '../policy/errors.ts'
 import { countersOf, type Limit, limits, ownCounters } from '../policy/limits.ts'
 import type { Role } from '../policy/permissions.ts'
-import { type Access, type Auth, accessApp, checkScope } from './access.ts'
+import { type Access, type Auth, accessOf, assertStillLetIn } from './access.ts'
 import { networkOf } from './address.ts'
 import { audit } from './audit.ts'
 import { type Caller, callerFor } from './authenticate.ts'
@@ -137,6 +137,7 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, parts: Parts
     const { caller, app, role } = admission
     const query = takeQuery(endpoint, exchange)
     const body = await takeBody(endpoint, exchange, caller?.user.id)
+    await assertStillLetIn(endpoint, exchange, parts)
     const value = await endpoint.handle({ caller, app, role, query, body, exchange } as Call, parts)
     if (value === streamed) return streamed
     await audit(endpoint, admission, exchange, parts, 'success')
@@ -164,23 +165,12 @@ async function admit(endpoint: Endpoint, exchange: Exchange, parts: Parts): Prom
   }
   const caller = await callerFor(endpoint, exchange, parts)
   if (!endpoint.beforeCaptcha) await checkCaptcha(parts, caller, exchange.address)
-  const found = await access(auth, exchange, parts, caller).catch(async refusal => {
+  const found = await accessOf(auth, exchange, parts, caller).catch(async refusal => {
     await count(endpoint, exchange, parts, caller, undefined, [])
     throw refusal
   })
   await count(endpoint, exchange, parts, caller, found?.app)
   return { ...found, caller }
-}
-
-async function access(
-  auth: Exclude<Auth, 'public'>,
-  { path }: Exchange,
-  { db }: Parts,
-  caller: Caller,
-): Promise<Access | undefined> {
-  checkScope(caller, auth)
-  if (auth === 'session' || !auth.permission) return undefined
-  return accessApp(db, caller, path.appId ?? '', auth.permission)
 }
 
 /** A refusal costs the budget only (`rows` empty), a request that goes on also the endpoint's own limits. */

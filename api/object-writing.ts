@@ -7,8 +7,9 @@ import { requestCaps } from '../policy/request-caps.ts'
 import type { UploadFields } from '../policy/upload-fields.ts'
 import type { UploadTerms } from '../policy/upload-terms.ts'
 import { type UploadedFile, uploadedFile } from '../policy/uploaded-file.ts'
+import { assertStillLetIn } from './access.ts'
 import { entryOf } from './audit.ts'
-import { assertStillLetIn, type Caller } from './authenticate.ts'
+import type { Caller } from './authenticate.ts'
 import type { Place } from './blob-leases.ts'
 import type { Exchange } from './call.ts'
 import { idempotencyKeyOf, idempotent, keyedBy, type StoreAnswer } from './idempotent.ts'
@@ -30,6 +31,9 @@ export interface PlacedUpload extends UploadCall {
 }
 
 type View = ReturnType<typeof uploadView>
+
+/** Who may upload. */
+export const uploading = { scope: 'blob:write', uploadToken: true } as const
 
 /** What has arrived, and what it will be. */
 interface Arrived {
@@ -80,7 +84,7 @@ async function arriving(
   })
   let written = false
   try {
-    await assertStillLetIn({ errors: ['ACCOUNT_BLOCKED'] }, exchange, parts)
+    await assertStillLetIn({ auth: uploading, errors: ['ACCOUNT_BLOCKED'] }, exchange, parts)
     const view = await work({ file: file as UploadedFile, upload, terms })
     written = !('Idempotent-Replayed' in exchange.headers)
     return view

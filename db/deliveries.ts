@@ -13,6 +13,8 @@ import { statement } from './statement.ts'
 export interface DeliverySource {
   /** The webhook's row; null when the git-provider app delivered. */
   webhookId: string | null
+  /** Hash of the address that it was sent to: a webhook may be given another one while a delivery arrives. */
+  addressHash?: Buffer
   appId: string
   ownerId: string
   /** As RATE_LIMIT_SCALE says. */
@@ -28,7 +30,7 @@ export interface PushDelivery extends DeliverySource {
 export type StoredPush =
   | { kind: 'queued'; operationId: string; reply: WebhookReply }
   | { kind: 'duplicate'; operationId?: string; deploymentId: string }
-  /** Webhook or application went away meanwhile. */
+  /** Webhook or application went away meanwhile, or the webhook has another address. */
   | { kind: 'gone'; operationId?: undefined }
   | { kind: 'full'; operationId?: undefined; waitSeconds: number }
 
@@ -39,7 +41,7 @@ export type StoredPush =
 export async function storePush(trx: Db, push: PushDelivery): Promise<StoredPush> {
   // The application's row is the turnstile: the same delivery ten times at once comes through one by one.
   if (!(await lockForDeploy(trx, push.appId))) return { kind: 'gone' }
-  const [seen] = await look(trx, [sourceOf(push), push.delivery.deliveryId, push.appId, push.webhookId])
+  const [seen] = await look(trx, lookOf(push, push.delivery.deliveryId))
   if (seen?.deployment_id) {
     const operationId = seen.accepting ?? undefined
     return { kind: 'duplicate', deploymentId: seen.deployment_id, operationId }
@@ -66,7 +68,7 @@ export async function storePush(trx: Db, push: PushDelivery): Promise<StoredPush
 
 /** The deployment that a delivery became, once it is confirmed. */
 export async function seenDeployment(db: Db, source: DeliverySource, deliveryId: string): Promise<string | undefined> {
-  const [seen] = await look(db, [sourceOf(source), deliveryId, source.appId, source.webhookId])
+  const [seen] = await look(db, lookOf(source, deliveryId))
   return seen?.accepting ? undefined : (seen?.deployment_id ?? undefined)
 }
 
@@ -136,7 +138,7 @@ const look = statement<Seen>(
   `select d.deployment_id,
           (select o.id from deployments p join operations o on o.id = p.operation_id
             where p.id = d.deployment_id and o.state = 'accepting') as accepting,
-          $4::text is null or exists (select 1 from git_webhooks where id = $4) as live
+          $4::text is null or exists (select 1 from git_webhooks where id = $4 and address_hash = $5) as live
      from (select 1) as one
      left join webhook_deliveries d on d.source = $1 and d.delivery_id = $2 and d.app_id = $3 and d.verdict in ('queued', 'superseded')`,
 )
@@ -195,6 +197,14 @@ function rowOf(
     deploymentId,
   ]
 }
+
+const lookOf = (source: DeliverySource, deliveryId: string) => [
+  sourceOf(source),
+  deliveryId,
+  source.appId,
+  source.webhookId,
+  source.addressHash ?? null,
+]
 
 const sourceOf = ({ webhookId }: DeliverySource): string => (webhookId === null ? 'app' : `webhook:${webhookId}`)
 

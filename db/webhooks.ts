@@ -99,6 +99,7 @@ export async function tokenFor(db: Db, keys: SealKeys, appId: string, cloneUrl: 
 
 export interface FoundWebhook {
   id: string
+  addressHash: Buffer
   appId: string
   ownerId: string
   secret: string | null
@@ -120,8 +121,9 @@ const byAddress = statement<WebhookRow>(
 
 /** The live webhook of an address; undefined for unknown and removed ones, deleted applications and blocked accounts. */
 export async function findWebhook(db: Db, keys: SealKeys, address: string): Promise<FoundWebhook | undefined> {
-  const [row] = await byAddress(db, [credentialHash(address)])
+  const addressHash = credentialHash(address)
+  const [row] = await byAddress(db, [addressHash])
   if (!row) return undefined
   const secret = row.secret_sealed && unseal(keys, row.secret_sealed, webhookRow(row.app_id, 'secret'))
-  return { id: row.id, appId: row.app_id, ownerId: row.owner_id, secret }
+  return { id: row.id, addressHash, appId: row.app_id, ownerId: row.owner_id, secret }
 }

@@ -1,7 +1,7 @@
 import type { EdgeSettings } from '../policy/config.ts'
 import { applicationServer, controlServer, surfaceServers } from './edge-servers.ts'
 import { logFormats } from './log-format.ts'
-import { block, quoted } from './nginx-text.ts'
+import { block, malformedPath, quoted } from './nginx-text.ts'
 import type { SurfaceTargets } from './surfaces.ts'
 
 export interface EdgeConfigOptions {
@@ -117,7 +117,13 @@ function trustLines(options: EdgeConfigOptions): string[] {
     ...(trusted.length ? ['real_ip_header X-Forwarded-For;', 'real_ip_recursive on;'] : []),
     ...block('geo $realip_remote_addr $from_trusted', ['default 0;', ...trusted.map(network => `${network} 1;`)]),
     'map "$from_trusted:$http_x_forwarded_proto" $client_scheme { "1:https" https; default $scheme; }',
-    ...(takesHttpsOnly(options) ? block('geo $realip_remote_addr $in_the_clear', inTheClear(trusted)) : []),
+    ...(takesHttpsOnly(options)
+      ? [
+          ...block('geo $realip_remote_addr $in_the_clear', inTheClear(trusted)),
+          // The page of a refusal is reached by the same rules, where it has to be asked anew.
+          `map "$in_the_clear:$uri" $refused_in_the_clear { volatile; "1:${malformedPath}" 0; "~^1:" 1; default 0; }`,
+        ]
+      : []),
   ]
 }
 

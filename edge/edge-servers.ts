@@ -1,6 +1,6 @@
 import type { EdgeSettings } from '../policy/config.ts'
 import { type EdgeConfigOptions, takesHttpsOnly } from './edge-config.ts'
-import { block, quoted } from './nginx-text.ts'
+import { block, malformedPath, quoted } from './nginx-text.ts'
 import type { Surface } from './surfaces.ts'
 
 /**
@@ -25,9 +25,8 @@ export function applicationServer(options: EdgeConfigOptions): string[] {
       ...logLines(options, 'application'),
       ...httpsOnly(options),
       `client_max_body_size ${settings.appBodyMb}m;`,
-      'error_page 400 404 413 429 502 503 504 @page;',
-      // An unknown transfer coding is nginx's 501; for the client it is a malformed request like the others.
-      'error_page 501 =400 @page;',
+      'error_page 404 405 413 429 502 503 504 @page;',
+      ...malformed("require('pages').application()"),
       ...block('location /', [
         "access_by_lua_block { require('router').admit() }",
         'proxy_read_timeout 120s;',
@@ -53,9 +52,9 @@ export function surfaceServers(options: EdgeConfigOptions): string[] {
       ...logLines(options, 'surface'),
       ...httpsOnly(options),
       'client_max_body_size 0;',
-      'error_page 400 429 503 504 @failed;',
-      'error_page 501 =400 @failed;',
+      'error_page 405 429 503 504 @failed;',
       'error_page 502 =503 @failed;',
+      ...malformed(`require('pages').surface('${surface}')`),
       ...block('location /', [
         "access_by_lua_block { require('router').admit_surface() }",
         'proxy_read_timeout 300s;',
@@ -78,9 +77,19 @@ export function controlServer(settings: EdgeSettings): string[] {
   ])
 }
 
+/**
+ * A request line that cannot be read has no path, and without one nginx cannot be sent to a named location: it would answer 500. An
+ * unknown transfer coding is nginx's 501; for the client it is a malformed request like the others.
+ */
+const malformed = (page: string): string[] => [
+  `error_page 400 ${malformedPath};`,
+  `error_page 414 501 =400 ${malformedPath};`,
+  `location = ${malformedPath} { internal; content_by_lua_block { ${page} } }`,
+]
+
 /** Not redirected: a client that sends its key by plain http has to fail where that is seen, and not go on doing it. */
 const httpsOnly = (options: EdgeConfigOptions): string[] =>
-  takesHttpsOnly(options) ? ['if ($in_the_clear) { return 400; }'] : []
+  takesHttpsOnly(options) ? ['if ($refused_in_the_clear) { return 400; }'] : []
 
 function namesOf(surface: Surface, { domain, names }: EdgeSettings): string[] {
   const all = [...new Set([`${surface}.${domain}`, names[surface] ?? `${surface}.${domain}`])]

@@ -1,3 +1,5 @@
+import { malformedPath } from './nginx-text.ts'
+
 /**
  * One JSON line per request: the variables of nginx behind each key. Numbers stand bare, everything else is escaped text.
  * `seconds` is the whole request as the client saw it, `upstream_seconds` one figure per try.
@@ -8,7 +10,7 @@ const fields = {
   host: '"$host"',
   app: '"$app_id"',
   method: '"$request_method"',
-  path: '"$uri"',
+  path: '"$asked_path"',
   query: '"$args"',
   status: '$log_status',
   bytes: '$bytes_sent',
@@ -30,7 +32,9 @@ export function logFormats(): string[] {
     ...format('surface', { ...fields, path: '"$first_segment"', query: '""', referer: '""' }),
     // A refused first line leaves 000 or 009, which JSON does not take for numbers.
     'map $status $log_status { ~^0 0; default $status; }',
-    'map $uri $first_segment { "~^(?<first>/[^/]*)" $first; default "/"; }',
+    `map $uri $asked_path { "${malformedPath}" $raw_path; default $uri; }`,
+    'map $request_uri $raw_path { "~^(?<raw>[^?]*)" $raw; default ""; }',
+    'map $asked_path $first_segment { "~^(?<first>/[^/]*)" $first; default "/"; }',
     'map $time_iso8601 $log_hour { "~^(?<hour>[0-9-]+T[0-9]+)" $hour; default unknown; }',
     'map $log_stopped $log_wanted { "" 1; default 0; }',
   ]

@@ -1,3 +1,6 @@
+/** Where malformed requests are answered: no client's path ever reads so, for nginx takes `..` out of it. */
+export const malformedPath = '/../malformed'
+
 /** A directive with its block, indented by two. */
 export function block(head: string, lines: string[]): string[] {
   return [`${head} {`, ...lines.map(line => `  ${line}`), '}']

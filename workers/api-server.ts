@@ -61,7 +61,7 @@ export async function serveApi(config: Config): Promise<void> {
   const notifications = new Notifications(url, ['operations', 'deployments', 'deploy-sources', 'access', 'apps'])
   const client = openTemporal(config)
   const plans = plansOf(config)
-  const plainStore = await openObjectStore(config.objectStore)
+  const plainStore = await openObjectStore(config.objectStore, { mayBeAway: true })
   await demandSameInstallationSoon({ db, config, log, store: plainStore, folders: [config.dataDir] })
   const store = withCrashPoints('store', plainStore)
   const zips = withCrashPoints('archives', archives())

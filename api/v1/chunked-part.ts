@@ -8,9 +8,11 @@ import { assertPaid } from '../../policy/blob-options.ts'
 import { chunkBytes, partsInFlight } from '../../policy/chunked.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { unavailableStorage } from '../../policy/object-names.ts'
-import { assertStillLetIn, type Caller } from '../authenticate.ts'
+import { assertStillLetIn } from '../access.ts'
+import type { Caller } from '../authenticate.ts'
 import { inPlace } from '../blob-leases.ts'
 import type { Exchange } from '../call.ts'
+import { uploading } from '../object-writing.ts'
 import { ownUpload, ownUploadErrors, uploadField } from '../own-upload.ts'
 import type { Parts } from '../parts.ts'
 import { isEmpty, receiveRaw } from '../raw-body.ts'
@@ -44,7 +46,7 @@ export const chunkedPart = blobEndpoint({
   method: 'PUT',
   path: '/v1/objects/chunked',
   summary: 'Send a part of a chunked upload',
-  auth: { scope: 'blob:write', uploadToken: true },
+  auth: uploading,
   crossOrigin: true,
   unbudgeted: true,
   query: z.object({ upload: uploadField, part: partField }),
@@ -84,7 +86,7 @@ export const chunkedPart = blobEndpoint({
       const { segmentId, body } = await receiveRaw(exchange, parts, reception(room, upload))
       try {
         if (body.size === 0) throw new ApiError('EMPTY_CHUNK')
-        await assertStillLetIn({}, exchange, parts)
+        await assertStillLetIn({ auth: uploading }, exchange, parts)
         const limit = includedBytes(caller)
         const part = { uploadId: upload.id, part: query.part, segmentId, body, limit }
         const outcome = await transaction(parts.db, trx => storePart(trx, part))

@@ -8,7 +8,7 @@ import { type UploadTerms, uploadTerms } from '../../policy/upload-terms.ts'
 import { inPlace } from '../blob-leases.ts'
 import { isoTime } from '../fields.ts'
 import { idempotencyErrors } from '../idempotent.ts'
-import { type UploadCall, writeUpload } from '../object-writing.ts'
+import { type UploadCall, uploading, writeUpload } from '../object-writing.ts'
 import type { Parts } from '../parts.ts'
 import { includedBytes } from '../storage-charge.ts'
 import { failingAs } from '../unexpected.ts'
@@ -32,7 +32,7 @@ export const objectsUpload = blobEndpoint({
   method: 'POST',
   path: '/v1/objects',
   summary: 'Upload a file',
-  auth: { scope: 'blob:write', uploadToken: true },
+  auth: uploading,
   crossOrigin: true,
   upload: oneFile,
   query: uploadQuery,

@@ -5,6 +5,7 @@ import type { AppConfigFile } from '../../policy/app-config.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import { planOf } from '../../policy/plans.ts'
 import { accept } from '../acceptance.ts'
+import { assertStillLetIn } from '../access.ts'
 import { archiveConfig } from '../archive-config.ts'
 import type { Caller } from '../authenticate.ts'
 import type { Exchange } from '../call.ts'
@@ -36,13 +37,15 @@ export const configurationErrors = [
   'MISSING_DEPENDENCIES_FILE',
 ] as const satisfies readonly ErrorCode[]
 
+const auth = { scope: 'apps:write' } as const
+
 /** Specification 4.2, contract 4. Answers once the application is durable, not when its container runs. */
 export const appsCreate = endpoint({
   name: 'apps.create',
   method: 'POST',
   path: '/v2/apps',
   summary: 'Create an application from a zip archive',
-  auth: { scope: 'apps:write' },
+  auth,
   operation: true,
   upload: oneFile,
   response: createdApp,
@@ -70,6 +73,7 @@ export const appsCreate = endpoint({
       cut: 'FAILED_UPLOAD',
     })
     try {
+      await assertStillLetIn({ auth }, exchange, parts)
       const create = (store?: Store) => createFrom(upload, caller, exchange, parts, store)
       if (key === undefined) return await create()
       const request = { ...keyedBy(caller), key, route: 'POST /v2/apps', fingerprint: upload.sha256 }

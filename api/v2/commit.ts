@@ -1,11 +1,13 @@
 import { z } from 'zod'
 import { appFile, commitPath } from '../../policy/app-paths.ts'
-import { assertNotLost } from '../access.ts'
+import { assertNotLost, assertStillLetIn } from '../access.ts'
 import { queueCommit, type StoreAnswer } from '../commits.ts'
 import { endpoint } from '../endpoint.ts'
 import { idempotencyErrors, idempotencyKeyOf, idempotent, keyedBy } from '../idempotent.ts'
 import { discard, isArchive, oneFile, receiveFile, uploadErrors } from '../uploads.ts'
 import { configurationErrors } from './app-creation.ts'
+
+const auth = { scope: 'apps:deploy', permission: 'commit' } as const
 
 /** Contract 4: a zip is unpacked into `path`, any other file lands there under its name. Answers once the deploy is stored. */
 export const appsCommit = endpoint({
@@ -13,7 +15,7 @@ export const appsCommit = endpoint({
   method: 'POST',
   path: '/v2/apps/{appId}/commit',
   summary: 'Deploy files into an application',
-  auth: { scope: 'apps:deploy', permission: 'commit' },
+  auth,
   operation: true,
   upload: oneFile,
   query: z.object({ path: commitPath.default('').meta({ default: '' }) }),
@@ -36,6 +38,7 @@ export const appsCommit = endpoint({
     const accepts = (name: string) => isArchive(name) || appFile(folder, name) !== null
     const upload = await receiveFile(exchange, parts, { accepts, unstored: 'STORAGE_UPLOAD_FAILED' })
     try {
+      await assertStillLetIn({ auth }, exchange, parts)
       const commit = (store?: StoreAnswer) =>
         queueCommit({ upload, folder, app, caller }, exchange.headers, parts, store)
       if (key === undefined) await commit()

@@ -51,8 +51,9 @@ export const gitWebhook = endpoint({
   },
 })
 
-const sourceOf = ({ id, appId, ownerId }: FoundWebhook, { config }: Parts): DeliverySource => ({
+const sourceOf = ({ id, addressHash, appId, ownerId }: FoundWebhook, { config }: Parts): DeliverySource => ({
   webhookId: id,
+  addressHash,
   appId,
   ownerId,
   limitScale: config.rateLimitScale,

@@ -18,6 +18,7 @@ local FRAME = [[<!doctype html>
 </head><body><h1>%s</h1><p>%s</p><p><small>%d &middot; %s</small></p></body></html>
 ]]
 
+local UNKNOWN = 'Nothing answers this method here.'
 local MALFORMED = 'The request is malformed.'
 local TOO_MANY = 'Too many connections from this address at once.'
 local AWAY = 'The platform is not answering right now. Try again in a moment.'
@@ -28,24 +29,28 @@ local HTTPS_ONLY_TEXT = 'This platform takes https only: others can read on the 
 local WIRES = {
   api = {
     [400] = { 400, 'INVALID_INPUT', MALFORMED },
+    [405] = { 404, 'ROUTE_NOT_FOUND', UNKNOWN },
     [429] = { 429, 'KEEP_CALM', TOO_MANY },
     [503] = { 503, 'CLUSTER_MAINTENANCE_TRY_LATER', AWAY },
     [504] = { 504, 'CLUSTER_TIMEOUT', LATE },
   },
   blob = {
     [400] = { 400, 'INVALID_INPUT', MALFORMED },
+    [405] = { 404, 'NOT_FOUND', UNKNOWN },
     [429] = { 429, 'RATE_LIMITED', TOO_MANY },
     [503] = { 503, 'PRIVATE_STORAGE_UNAVAILABLE', AWAY },
     [504] = { 503, 'PRIVATE_STORAGE_UNAVAILABLE', LATE },
   },
   s3 = {
     [400] = { 400, 'InvalidRequest', MALFORMED },
+    [405] = { 405, 'MethodNotAllowed', UNKNOWN },
     [429] = { 503, 'SlowDown', TOO_MANY },
     [503] = { 503, 'ServiceUnavailable', AWAY },
     [504] = { 503, 'ServiceUnavailable', LATE },
   },
   text = {
     [400] = { 400, nil, MALFORMED },
+    [405] = { 404, nil, UNKNOWN },
     [429] = { 429, nil, TOO_MANY },
     [503] = { 503, nil, AWAY },
     [504] = { 504, nil, LATE },
@@ -62,7 +67,7 @@ end
 function M.application()
   uncached()
   local page = ngx.var.in_the_clear == '1' and HTTPS_ONLY or PAGES[ngx.status] or DEFAULT
-  local host = ngx.var.host:gsub('[^%w.-]', '')
+  local host = (ngx.var.host or ''):gsub('[^%w.-]', '')
   local text = page[2]:format(host)
   ngx.header['Content-Type'] = 'text/html; charset=utf-8'
   ngx.print(FRAME:format(page[1], page[1], text, ngx.status, ngx.var.request_id))

@@ -6,6 +6,8 @@ import { join } from 'node:path'
 import { ApplicationFailure } from '@temporalio/common'
 import test from 'ava'
 import type { AppHostOptions } from '../../activities/app-host-options.ts'
+import { appTurns } from '../../activities/app-turns.ts'
+import { labels } from '../../activities/container-host.ts'
 import { appContainerName } from '../../activities/container-spec.ts'
 import { recordActivities } from '../../activities/records.ts'
 import type { LaneOperation, Release } from '../../activities/release.ts'
@@ -22,6 +24,7 @@ import { claimLost } from '../../policy/claims.ts'
 import { ownAddress } from '../../policy/own-address.ts'
 import { defaultPlans } from '../../policy/plans.ts'
 import { asActivity } from '../kit/activity-context.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
 import { hostSteps } from '../kit/host-steps.ts'
 import { rows } from '../kit/rows.ts'
@@ -51,9 +54,32 @@ async function scene(kind: OperationKind, hostId = 'h1', own: Partial<AppHostOpt
   const { release } = (await decide(db, options, id))!
   const before = (await decideServing(db, options, id))!.release
   const host = hostSteps(db, hostId, folder, own)
-  const step = <T>(work: (activities: typeof host.activities) => Promise<T>) =>
-    asActivity({ run: 'lane', step: 5 }, () => work(host.activities))
+  const step = <T>(work: (activities: typeof host.activities) => Promise<T>, signal?: AbortSignal) =>
+    asActivity({ run: 'lane', step: 5 }, () => work(host.activities), signal)
   return { db, ...host, app, user, id, release, before, step }
+}
+
+/** `scene`, on which somebody holds the application's turn until `over`; `waits` resolves once a step waits for its own. */
+async function busyScene(kind: OperationKind) {
+  const inner = appTurns()
+  let asked = 0
+  const turns = Object.assign(
+    <T>(appId: string, work: () => Promise<T>) => {
+      asked++
+      return inner(appId, work)
+    },
+    { busy: inner.busy },
+  )
+  const made = await scene(kind, 'h1', { turns })
+  let over = () => {}
+  const hold = () =>
+    new Promise<void>(held => {
+      void inner(made.app.id, () => {
+        held()
+        return new Promise<void>(end => (over = end))
+      })
+    })
+  return { ...made, hold, over: () => over(), waits: (before = 0) => comesTrue(() => asked > before) }
 }
 
 const refused = (message: RegExp) => ({ instanceOf: ApplicationFailure, message })
@@ -318,3 +344,78 @@ test('a commit onto a lost disk is refused and makes none; a push brings every f
   await pushed.step(({ prepareRelease }) => prepareRelease(pushed.release))
   t.is((await log()).split(newDiskLine).length, 2, 'a second attempt finds the disk of the first')
 })
+
+type Activities = Parameters<Parameters<Awaited<ReturnType<typeof scene>>['step']>[0]>[0]
+type Asked = (activities: Activities, releases: { release: Release; before: Release }) => Promise<unknown>
+
+const inTurn: Record<string, [kind: OperationKind, asked: Asked]> = {
+  placeFiles: ['deploy', ({ placeFiles }, { release }) => placeFiles(release)],
+  restoreFiles: ['deploy', ({ restoreFiles }, { release }) => restoreFiles(release)],
+  removeContainers: ['delete', ({ removeContainers }, { release }) => removeContainers(release)],
+  startApp: ['start', ({ startApp }, { before }) => startApp(before, { mustStand: false })],
+}
+
+for (const [name, [kind, asked]] of Object.entries(inTurn))
+  test(`${name}, whose operation ends while it waits for its turn, does nothing with it`, async t => {
+    const { db, id, step, release, before, calls, engine, ...turn } = await busyScene(kind)
+    // It was made from other settings, so a start would end it.
+    const spec = { name: appContainerName(before), network: 'n', publish: null, command: ['node'] }
+    engine.networks.add('n')
+    await engine.create({ ...spec, labels: { [labels.app]: release.appId } } as never)
+    await engine.start(spec.name)
+    calls.length = 0
+    await turn.hold()
+    const waiting = step(activities => asked(activities, { release, before }))
+    await Promise.race([waiting, turn.waits()])
+    await finish(db, id, { state: 'error', code: 'ACTION_FAILED' })
+    turn.over()
+    await t.throwsAsync(waiting, { message: /not worked on/ })
+    t.deepEqual(
+      calls.filter(call => !harmless.has(call)),
+      [],
+    )
+    t.true((await engine.inspect(spec.name))?.running)
+  })
+
+/** What a start asks for before its turn. */
+const harmless = new Set(['volumes.ensure', 'engine.ensureNetwork', 'engine.ensureImage'])
+
+const afterTheEnd: Record<string, Asked> = {
+  stopApp: ({ stopApp }, { release }) => stopApp(release, { mustRun: false }),
+  removeContainer: ({ removeContainer }, { release }) => removeContainer(release),
+  discardRelease: ({ discardRelease }, { release }) => discardRelease(release),
+}
+
+for (const [name, asked] of Object.entries(afterTheEnd))
+  test(`${name} leaves a release alone that has come to serve while it waited for its turn`, async t => {
+    const { db, app, id, step, release, before, calls, engine, ...turn } = await busyScene('deploy')
+    await step(({ startRelease }) => startRelease(release))
+    calls.length = 0
+    await turn.hold()
+    const waiting = step(activities => asked(activities, { release, before }))
+    await Promise.race([waiting, turn.waits(1)])
+    await db('apps').where({ id: app.id }).update({ release: release.number })
+    await finish(db, id, { state: 'success' })
+    turn.over()
+    await t.throwsAsync(waiting, refused(/Release 2 of application .* serves/))
+    t.deepEqual(calls, [])
+    t.true((await engine.inspect(appContainerName(release)))?.running)
+  })
+
+const givenUp: Record<string, Asked> = {
+  ...afterTheEnd,
+  settleFiles: ({ settleFiles }, { release }) => settleFiles(release),
+}
+
+for (const [name, asked] of Object.entries(givenUp))
+  test(`${name} that was given up while it waited for its turn does nothing with it`, async t => {
+    const { step, release, before, calls, ...turn } = await busyScene('deploy')
+    const cancelled = new AbortController()
+    await turn.hold()
+    const waiting = step(activities => asked(activities, { release, before }), cancelled.signal)
+    await Promise.race([waiting, turn.waits()])
+    cancelled.abort()
+    turn.over()
+    await t.throwsAsync(waiting)
+    t.deepEqual(calls, [])
+  })

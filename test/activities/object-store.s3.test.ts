@@ -18,7 +18,7 @@ const temporary = await mkdtemp(join(tmpdir(), 'berth-spool-'))
 let store: ObjectStore
 
 test.before(async () => {
-  store = await openObjectStore(s3.config, temporary)
+  store = await openObjectStore(s3.config, { temporaryFolder: temporary })
 })
 
 test.after.always(async () => {
@@ -34,12 +34,12 @@ objectStoreContract(
 )
 
 test('a bucket that is there is used', async t => {
-  await t.notThrowsAsync(openObjectStore(s3.config, temporary))
+  await t.notThrowsAsync(openObjectStore(s3.config, { temporaryFolder: temporary }))
 })
 
 test('an endpoint that does not answer is an error, soon', async t => {
   const config = { ...s3.config, endpoint: 'http://127.0.0.1:9' }
-  await t.throwsAsync(openObjectStore(config, temporary), { code: 'ECONNREFUSED' })
+  await t.throwsAsync(openObjectStore(config, { temporaryFolder: temporary }), { code: 'ECONNREFUSED' })
 })
 
 /** An endpoint by script: answers puts with the next of these statuses, and tells the same of every body; null = it has none. */
@@ -56,7 +56,7 @@ async function scripted(puts: number[], told: { size: number; etag?: string } | 
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  return { requests, server, store: await openObjectStore({ ...s3.config, endpoint }, temporary) }
+  return { requests, server, store: await openObjectStore({ ...s3.config, endpoint }, { temporaryFolder: temporary }) }
 }
 
 test('a put carries the hashes of its bytes and is sent again after a 503', async t => {
@@ -115,7 +115,7 @@ async function hasty(puts: ('503' | 'hang up' | '200')[], size: number) {
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  return { server, store: await openObjectStore({ ...s3.config, endpoint }, temporary) }
+  return { server, store: await openObjectStore({ ...s3.config, endpoint }, { temporaryFolder: temporary }) }
 }
 
 /** Temporary files of this process that are still open; they have no name any more. */

@@ -61,6 +61,12 @@ const refused: Record<string, string> = {
   'no host': 'GET /15 HTTP/1.0\r\n\r\n',
   'a NUL in a header': 'GET /16 HTTP/1.1\r\nHost: a.localhost\r\nX: a\0b\r\n\r\n',
   'over 100 headers': `GET /17 HTTP/1.1\r\nHost: a.localhost\r\n${'X: 1\r\n'.repeat(100)}\r\n`,
+  'a space in the target': 'GET /a b HTTP/1.1\r\nHost: a.localhost\r\n\r\n',
+  'a NUL in the target': 'GET /a%00b HTTP/1.1\r\nHost: a.localhost\r\n\r\n',
+  'a target above the root': 'GET /../19 HTTP/1.1\r\nHost: a.localhost\r\n\r\n',
+  'a method in small letters': 'get /20 HTTP/1.1\r\nHost: a.localhost\r\n\r\n',
+  'a tunnel': 'CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: a.localhost\r\n\r\n',
+  'a target over 8 KB': `GET /${'y'.repeat(9000)} HTTP/1.1\r\nHost: a.localhost\r\n\r\n`,
   'headers over 16 KB': `GET /18 HTTP/1.1\r\nHost: a.localhost\r\n${`X: ${'y'.repeat(4000)}\r\n`.repeat(6)}\r\n`,
 }
 

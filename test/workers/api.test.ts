@@ -88,6 +88,25 @@ test('it listens on five ports, says so, serves, and drains on SIGTERM', async t
   for (const line of output().trim().split('\n')) t.notThrows(() => JSON.parse(line), line)
 })
 
+test('it serves although it was started while the object store is away: only what needs that is refused', async t => {
+  const away = { OBJECT_STORE: 's3', S3_STORE_ENDPOINT: 'http://127.0.0.1:1' }
+  const keys = { S3_STORE_ACCESS_KEY_ID: 'id', S3_STORE_SECRET_ACCESS_KEY: 'secret' }
+  const { ports } = await start(t, { ...away, ...keys })
+  const { db } = await database
+  const user = await createUser(db, { name: 'Eve', email: 'eve@example.org', plan: 'enterprise-32' })
+  const { key: authorization } = await createKey(db, masterKey, { userId: user.id })
+  const me = await fetch(`http://127.0.0.1:${ports.API_PORT}/v2/users/me`, { headers: { authorization } })
+  t.is(me.status, 200)
+  const body = new FormData()
+  body.append('file', new Blob([new Uint8Array(100_000)]), 'a.bin')
+  const upload = await fetch(`http://127.0.0.1:${ports.BLOB_PORT}/v1/objects`, {
+    method: 'POST',
+    headers: { authorization },
+    body,
+  })
+  t.is(upload.status, 503)
+})
+
 test.serial('a request that is under way at SIGTERM is answered; nobody new is let in', async t => {
   const { child, ports } = await start(t)
   const { db } = await database

@@ -17,8 +17,10 @@ import { installationMark, newAppId, newId } from '../../policy/ids.ts'
 import { databaseName, WrongInstallation } from '../../policy/installation.ts'
 import { demandSameInstallationSoon } from '../../workers/same-installation.ts'
 import { masterKey } from '../kit/api.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
 import { startEntry } from '../kit/entry.ts'
+import { postgresLine } from '../kit/postgres-line.ts'
 import { rows } from '../kit/rows.ts'
 import { startS3 } from '../kit/s3.ts'
 
@@ -186,6 +188,32 @@ test('a host whose own folder is another installation’s ends and says what to 
   t.is(end, 1, entry.output())
   t.true(entry.output().includes(`The data folder ${own} belongs to installation of-before`), entry.output())
   t.is(await db('hosts').where({ id: 'right' }).first(), undefined, 'nothing was written')
+})
+
+test('a process that starts while its database is away compares as soon as it answers', async t => {
+  t.timeout(240_000)
+  const right = await ours
+  const folder = newFolder()
+  await confirmFolder(right.db, folder, 'ours')
+  const { url, db } = await another
+  await confirmFolder(db, newFolder(), 'another')
+  const line = await postgresLine(url)
+  t.teardown(() => line.close())
+  const settings = {
+    ...{ BERTH_DATA: folder, DATABASE_URL: line.url, BERTH_MASTER_KEY: masterKey, TEMPORAL_ADDRESS: '127.0.0.1:1' },
+    ...{ HOST_NAME: 'late', HOST_FIREWALL: 'off', HOST_QUOTA: 'off' },
+  }
+  line.admit(false)
+  const entries = (['api', 'worker', 'host'] as const).map(name => startEntry(name, settings))
+  t.teardown(async () => void (await Promise.all(entries.map(entry => entry.kill('SIGKILL')))))
+  const waits = /the database does not say yet which installation this is/
+  for (const entry of entries) await comesTrue(() => waits.test(entry.output()))
+  line.admit(true)
+  for (const entry of entries) {
+    t.is(await entry.ended, 1, entry.output())
+    t.true(entry.output().includes(`The data folder ${folder} belongs to installation`), entry.output())
+  }
+  t.is(await db('hosts').where({ id: 'late' }).first(), undefined, 'nothing was written')
 })
 
 test('the API does not wait for a database that is away', async t => {

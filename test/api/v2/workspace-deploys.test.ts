@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { request } from 'node:http'
 import test from 'ava'
 import { changeMembers } from '../../../api/workspace-changes.ts'
 import { setBlocked } from '../../../db/accounts.ts'
@@ -8,8 +10,9 @@ import type { MemberRole } from '../../../policy/permissions.ts'
 import type { TestUser } from '../../kit/api.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { link, testProviderApi } from '../../kit/connected.ts'
-import { deliver, newCommit } from '../../kit/deliveries.ts'
+import { cloneUrl, deliver, newCommit } from '../../kit/deliveries.ts'
 import { appEvent, appPush } from '../../kit/git-app-events.ts'
+import { pushEvent } from '../../kit/git-events.ts'
 import { makeWorkspace } from '../../kit/workspaces.ts'
 
 const { api, provider } = await testProviderApi()
@@ -82,6 +85,25 @@ for (const [way, take] of Object.entries(ways))
     t.true(told.some(({ action }: { action: string }) => action === 'apps.unlink'))
     t.true(told.filter(({ action }: { action: string }) => action === 'apps.webhook').length >= 2)
   })
+
+test.serial('a push that was on its way to the address when it was renewed deploys nothing', async t => {
+  const made = await shared()
+  const { headers, body } = pushEvent('github', {
+    ...{ cloneUrl, ref: 'refs/heads/main', before: 'a'.repeat(40), after: newCommit() },
+  })
+  const sending = request(api().url + made.hook, {
+    method: 'POST',
+    headers: { ...headers, expect: '100-continue', 'content-length': Buffer.byteLength(body) },
+  })
+  const answered = once(sending, 'response')
+  sending.flushHeaders()
+  await once(sending, 'continue')
+  t.is((await ways['is removed']!(made)).status, 200)
+  sending.end(body)
+  const [answer] = await answered
+  t.is(answer.resume().statusCode, 404)
+  t.is((await api().db('deployments').where({ app_id: made.app.id }).whereNot({ trigger: 'upload' })).length, 0)
+})
 
 test.serial('a secret that the member has set is another one too, until the owner sets it', async t => {
   const made = await shared('bob knows this')
