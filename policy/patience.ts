@@ -46,3 +46,6 @@ export const snapshotPauseSeconds = 20
 
 /** A temporary file of the object store that nobody has written to for so long was left by a process that died, in milliseconds. */
 export const staleUploadMs = 3_600_000
+
+/** Who waits for a row to change looks at it so often without being told, in milliseconds: what a lost notification costs. */
+export const newsRereadMs = 3000

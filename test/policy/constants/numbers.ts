@@ -195,6 +195,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'relay.ts': {
     relay: {
       queuedSeconds: 1,
+    newsRereadMs: 3000,
       runningSeconds: 5,
       backoff: { firstSeconds: 2, maxSeconds: 16 },
       failuresInARow: 3,
