@@ -27,6 +27,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   // D3: 1 GiB and 20,000 entries.
   'archive-rules.ts': {
     longestConfigBytes: 65_536,
+    archivePlaces: { atOnce: 2, perSubject: 1, waitMs: 15_000, inspectSeconds: 60, unpackSeconds: 600, memoryMb: 96 },
     uploadRules: { outputBytes: 1_073_741_824, entries: 20_000, ratio: 100, ratioAfterBytes: 10_485_760 },
     ownRules: {
       outputBytes: Number.MAX_SAFE_INTEGER,
