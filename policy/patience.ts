@@ -35,6 +35,8 @@ export const idleReaderMs = {
 /** An application that crashed is started again by itself when it ran for longer, and once in so many minutes at most (contract 5). */
 export const autorestart = { ranSeconds: 60, everyMinutes: 60 } as const
 
+  /** How often each stream is looked at for this. */
+  lookMs: 5000,
 /** One probe of a health gate that has no answer after this is over: a server may trickle for ever. */
 export const gateProbeMs = 2000
 

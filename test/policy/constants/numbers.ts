@@ -180,7 +180,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     heldCall: { claimMs: 30_000, holdMs: 95_000, backgroundMs: 90_000 },
     unreachableAfterSeconds: 5,
     apiDrainSeconds: 10,
-    eventStreams: { pingMs: 15_000, longestMs: 600_000, bufferedBytes: 1_048_576, stalledMs: 20_000 },
+    eventStreams: { pingMs: 15_000, longestMs: 600_000, bufferedBytes: 1_048_576, stalledMs: 20_000, lookMs: 5000 },
     idleReaderMs: { pieces: 30_000, body: 15_000 },
     autorestart: { ranSeconds: 60, everyMinutes: 60 },
     gateProbeMs: 2000,
