@@ -1,5 +1,6 @@
 import type { FileHandle } from 'node:fs/promises'
 import { FairSlots } from '../lib/fair-slots.ts'
+import { archivePlaces } from '../policy/archive-rules.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { ArchiveJob, ArchiveReply, Owner } from './archive.job.ts'
 import { removeAbandonedGroups } from './archive.memory.ts'
@@ -22,7 +23,10 @@ export interface ArchiveOptions {
   observe?: (child: { kind: ArchiveJob['kind']; waited: boolean; idleBytes: number; peakBytes: number }) => void
 }
 
-const defaults = { atOnce: 2, waitMs: 15_000, memoryMb: 96, inspectSeconds: 60, unpackSeconds: 600, spareAfterMs: 500 }
+const { perSubject, ...places } = archivePlaces
+const defaults = { ...places, spareAfterMs: 500 }
+
+type Defaults = Required<Omit<ArchiveOptions, 'observe'>>
 
 type Done = Extract<ArchiveReply, { kind: 'done' }>
 
@@ -32,7 +36,7 @@ export function archives(options: ArchiveOptions = {}): Archives {
 }
 
 class ArchiveProcess implements Archives {
-  readonly #options: typeof defaults & ArchiveOptions
+  readonly #options: Defaults & ArchiveOptions
   readonly #slots: FairSlots
   readonly #working = new Set<ArchiveChild>()
   #spare: ArchiveChild | null = null
@@ -41,9 +45,9 @@ class ArchiveProcess implements Archives {
   #spareTimer: NodeJS.Timeout | undefined
   #closed = false
 
-  constructor(options: typeof defaults & ArchiveOptions) {
+  constructor(options: Defaults & ArchiveOptions) {
     this.#options = options
-    this.#slots = new FairSlots({ atOnce: options.atOnce, perSubject: 1 })
+    this.#slots = new FairSlots({ atOnce: options.atOnce, perSubject })
     removeAbandonedGroups()
     this.#prepareSpare(0)
   }

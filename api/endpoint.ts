@@ -95,9 +95,6 @@ export function endpoint<
   return definition as unknown as Endpoint
 }
 
-/** Authentication, access and limits end within this; a database that hangs answers 503, never nothing. */
-const admissionDeadlineMs = 2800
-
 /** Codes that the pipeline itself may answer with. Handlers may throw them too. */
 export function commonErrors({
   auth,
@@ -133,7 +130,7 @@ export async function serve(endpoint: Endpoint, exchange: Exchange, parts: Parts
   let admission: Admission = {}
   if (endpoint.crossOrigin) Object.assign(exchange.headers, crossOriginHeaders)
   try {
-    admission = await withinDeadline(admit(endpoint, exchange, parts), admissionDeadlineMs)
+    admission = await withinDeadline(admit(endpoint, exchange, parts))
     const { caller, app, role } = admission
     const query = takeQuery(endpoint, exchange)
     const body = await takeBody(endpoint, exchange, caller?.user.id)

@@ -1,8 +1,6 @@
 import { eventStreams } from '../policy/patience.ts'
 import type { Exchange } from './call.ts'
 
-const tickMs = 5000
-
 export interface StreamEvent {
   event: string
   data: string
@@ -29,6 +27,8 @@ export interface EventStreamOptions {
   reconnectMs?: number
   /** Frames that go out with each comment line `: ping`. */
   heartbeat?: string
+  /** Milliseconds of a clock that never goes back. */
+  now?: () => number
 }
 
 /** One stream of Server-Sent Events to one client. */
@@ -36,12 +36,17 @@ export class EventStream {
   readonly #exchange: Exchange
   readonly #timer: NodeJS.Timeout
   readonly #heartbeat: string
+  readonly #now: () => number
   #unsent = 0
-  #movedAt = performance.now()
-  #pingedAt = this.#movedAt
+  #movedAt: number
+  #pingedAt: number
 
-  constructor(exchange: Exchange, { reconnectMs = 2000, heartbeat = '' }: EventStreamOptions = {}) {
+  constructor(exchange: Exchange, options: EventStreamOptions = {}) {
+    const { reconnectMs = 2000, heartbeat = '', now = () => performance.now() } = options
     this.#exchange = exchange
+    this.#now = now
+    this.#movedAt = now()
+    this.#pingedAt = this.#movedAt
     this.#heartbeat = `: ping\n\n${heartbeat}`
     const { response, requestId } = exchange
     response.writeHead(200, {
@@ -51,7 +56,7 @@ export class EventStream {
       'X-Accel-Buffering': 'no',
       'X-Request-Id': requestId,
     })
-    this.#timer = setInterval(() => this.#tick(), tickMs)
+    this.#timer = setInterval(() => this.look(), eventStreams.lookMs)
     exchange.gone.addEventListener('abort', () => clearInterval(this.#timer))
     this.write(`retry: ${reconnectMs}\n\n`)
   }
@@ -91,13 +96,14 @@ export class EventStream {
 
   readonly #sent = (): void => {
     this.#unsent--
-    this.#movedAt = performance.now()
+    this.#movedAt = this.#now()
   }
 
-  #tick(): void {
-    const now = performance.now()
+  /** Cuts a client that takes nothing, and sends a sign of life when it is time. */
+  look(): void {
+    const now = this.#now()
     if (this.#unsent > 0 && now - this.#movedAt > eventStreams.stalledMs) return void this.#exchange.response.destroy()
-    if (now - this.#pingedAt < eventStreams.pingMs - tickMs / 2) return
+    if (now - this.#pingedAt < eventStreams.pingMs - eventStreams.lookMs / 2) return
     this.#pingedAt = now
     this.write(this.#heartbeat)
   }

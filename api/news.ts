@@ -1,7 +1,5 @@
 import type { Notifications } from '../db/notifications.ts'
-
-/** A lost notification costs no more than this delay. */
-const rereadMs = 3000
+import { newsRereadMs } from '../policy/patience.ts'
 
 /** Waits for what is announced on one channel, by id: one listening connection serves everyone who waits in this process. */
 export class News {
@@ -27,7 +25,7 @@ export class News {
         if (waiting.size === 0) this.#waiting.delete(id)
         resolve()
       }
-      const timer = setTimeout(wake, Math.max(0, Math.min(milliseconds, rereadMs)))
+      const timer = setTimeout(wake, Math.max(0, Math.min(milliseconds, newsRereadMs)))
       gone.addEventListener('abort', wake)
       this.#waiting.set(id, waiting.add(wake))
     })

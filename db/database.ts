@@ -2,9 +2,12 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import knexFactory, { type Knex } from 'knex'
+import { databasePatience } from '../policy/patience.ts'
 import { CommitInDoubt, isCommitted, nameOf, type TransactionName } from './commits-in-doubt.ts'
 import { answeringPool } from './connection.ts'
 import { isUnavailable, sqlState } from './unavailable.ts'
+
+const { connectionMs, statementMs, answerMs } = databasePatience
 
 export { isUnavailable, sqlState }
 
@@ -22,7 +25,12 @@ export interface DatabaseOptions {
 const silent = { warn() {}, error() {}, deprecate() {}, debug() {} }
 
 /** Opens a pool. A connection that cannot be had within 2 s rejects; a statement that runs over 5 s is cancelled. */
-export function openDatabase({ url, pool, statementTimeoutMs = 5000, applicationName = 'berth' }: DatabaseOptions): Db {
+export function openDatabase({
+  url,
+  pool,
+  statementTimeoutMs = statementMs,
+  applicationName = 'berth',
+}: DatabaseOptions): Db {
   return knexFactory({
     client: 'pg',
     compileSqlOnError: false, // an error is logged, and what a statement was given may be secret
@@ -32,15 +40,15 @@ export function openDatabase({ url, pool, statementTimeoutMs = 5000, application
       application_name: applicationName,
       statement_timeout: statementTimeoutMs,
       // A server that was stopped, or a cut line, cannot cancel by the server's clock.
-      query_timeout: statementTimeoutMs + 500,
-      connectionTimeoutMillis: 2000,
+      query_timeout: statementTimeoutMs + answerMs,
+      connectionTimeoutMillis: connectionMs,
       keepAlive: true,
     },
     pool: {
       min: 0,
       max: pool,
-      acquireTimeoutMillis: 2000,
-      createTimeoutMillis: 2000,
+      acquireTimeoutMillis: connectionMs,
+      createTimeoutMillis: connectionMs,
       propagateCreateError: false,
       ...answeringPool(),
     },

@@ -64,3 +64,16 @@ export function isDropped(path: string): boolean {
 
 /** The file that says how the application is configured is short; more is not read. */
 export const longestConfigBytes = 64 * 1024
+
+/** Children that read archives. */
+export const archivePlaces = {
+  /** At the same time; one of each account, and accounts in turn. */
+  atOnce: 2,
+  perSubject: 1,
+  /** An upload waits so long for its turn before it is told to come again, in milliseconds. */
+  waitMs: 15_000,
+  inspectSeconds: 60,
+  unpackSeconds: 600,
+  /** Memory of a child beyond its size when idle. */
+  memoryMb: 96,
+} as const

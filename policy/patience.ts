@@ -8,6 +8,19 @@ export const heldCall = {
   backgroundMs: 90_000,
 } as const
 
+/** How long Postgres is waited for, in milliseconds; a request that cannot be served without it is refused within 3 s. */
+export const databasePatience = {
+  /** Until a connection of the pool, or a new one, is there. */
+  connectionMs: 2000,
+  /** A statement is cancelled by the server after this; one of a request earlier. */
+  statementMs: 5000,
+  requestStatementMs: 2300,
+  /** A server that was stopped cancels nothing: nobody waits for longer after that. */
+  answerMs: 500,
+  /** What a request asks before it is acted upon, in all: who calls, about what, and whether limits let it. */
+  admissionMs: 2800,
+} as const
+
 /** A host that was not seen for so long counts as unreachable, in seconds. It is seen every second. */
 export const unreachableAfterSeconds = 5
 
@@ -22,6 +35,8 @@ export const eventStreams = {
   bufferedBytes: 1024 * 1024,
   /** So is one that has taken nothing for so long although something waits for it. */
   stalledMs: 20_000,
+  /** How often each stream is looked at for this. */
+  lookMs: 5000,
 } as const
 
 /** Who takes nothing of an answer for so long is cut, in milliseconds. */
@@ -46,3 +61,6 @@ export const snapshotPauseSeconds = 20
 
 /** A temporary file of the object store that nobody has written to for so long was left by a process that died, in milliseconds. */
 export const staleUploadMs = 3_600_000
+
+/** Who waits for a row to change looks at it so often without being told, in milliseconds: what a lost notification costs. */
+export const newsRereadMs = 3000

@@ -92,6 +92,17 @@ test('no test is skipped or runs alone', t => {
   )
 })
 
+test('every test is there on every machine: what it wants is demanded in it, so that a test that cannot run fails', t => {
+  const conditional = /^ *(if \(.*\)|else)( \{)?\n *test(\.\w+)*\(/m
+  t.regex("if (process.getuid?.() === 0) {\n  test.serial('as root', t => t.pass())\n}", conditional)
+  t.regex("if (bandwidth)\n  test('limits', t => t.pass())", conditional)
+  t.notRegex('for (const name of names)\n  test(name, t => t.pass())', conditional)
+  t.deepEqual(
+    sources.filter(({ path, text }) => path.startsWith('test/') && conditional.test(text)).map(({ path }) => path),
+    ['test/activities/bandwidth.test.ts'],
+  )
+})
+
 test('every wait of a test has a deadline', t => {
   const endless = /^\s*while \(.*\) await (sleep\(|new Promise\()/m
   t.regex('  while (!done) await sleep(20)', endless)

@@ -51,8 +51,13 @@ test('each service that stays has a health check; each that ends is waited for',
 })
 
 test('images are pinned to a version, and Node is the long-term release', t => {
-  for (const [, image] of compose.matchAll(/image: (\S+)/g)) t.regex(image!, /:\d+\.\d+/)
-  for (const [, image] of dockerfile.matchAll(/^FROM (\S+)/gm)) t.regex(image!, /^node:24\.\d+\.\d+-bookworm-slim$/)
+  const images = [...compose.matchAll(/\bimage:(.*)/g)].map(([, image]) => image!)
+  // Each foreign service has its own, and ours share one.
+  t.is(images.length, services.size - ours.length + 1)
+  for (const image of images) t.regex(image, /^ [a-z/-]+:\d+\.\d+[\w.-]*$/)
+  const stages = [...dockerfile.matchAll(/^FROM(.*)/gim)].map(([, image]) => image!)
+  t.true(stages.length > 0)
+  for (const image of stages) t.regex(image, /^ node:24\.\d+\.\d+-bookworm-slim( AS \w+)?$/)
 })
 
 test('the database of an installation sorts alike on every machine, as the one that berth up makes', t => {
@@ -72,6 +77,10 @@ test('nothing but the proxy is reachable from other machines', t => {
   const published = [...compose.matchAll(/ports:(.*)/g)].map(([, ports]) => ports!)
   t.is(published.length, 4)
   for (const ports of published) t.regex(ports, /^ \["127\.0\.0\.1:[^",]+"\]$/)
+  // On the machine's own network whatever a program binds is reachable: that is for ours, which bind to loopback.
+  t.deepEqual(compose.match(/network_mode:(?! none).*/g), ['network_mode: host'])
+  t.true(compose.split('x-plain:')[0]!.includes('\n  network_mode: host\n'))
+  for (const [name, part] of services) t.is(/^ {4}<<: \*berth$/m.test(part), ours.includes(name), name)
   t.false(/BIND_ADDRESS|HOST_ADDRESS/.test(compose), 'our own processes stay on loopback')
 })
 

@@ -37,7 +37,7 @@ import { cachedSeconds } from '../policy/cached-answers.ts'
 import type { Config } from '../policy/config.ts'
 import { wholeLogs } from '../policy/limits.ts'
 import { applicationRange } from '../policy/networks.ts'
-import { apiDrainSeconds, heldCall } from '../policy/patience.ts'
+import { apiDrainSeconds, databasePatience, heldCall } from '../policy/patience.ts'
 import { roundSeconds } from '../policy/rounds.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'
@@ -57,7 +57,8 @@ export async function serveApi(config: Config): Promise<void> {
   const { databaseUrl: url, masterKey, earlierKeyChecks, databasePool } = config
   if (!/^[0-9a-f]{64}$/.test(masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
 
-  const db = openDatabase({ url, pool: databasePool, applicationName: 'berth-api', statementTimeoutMs: 2500 })
+  const { requestStatementMs: statementTimeoutMs } = databasePatience
+  const db = openDatabase({ url, pool: databasePool, applicationName: 'berth-api', statementTimeoutMs })
   const notifications = new Notifications(url, ['operations', 'deployments', 'deploy-sources', 'access', 'apps'])
   const client = openTemporal(config)
   const plans = plansOf(config)

@@ -10,6 +10,7 @@ import { publicUrlOf } from '../../policy/object-urls.ts'
 import { readVisit, type Visit, visitCookieName, visitSeconds, visitValue } from '../../policy/share-visits.ts'
 import { networkOf } from '../address.ts'
 import type { Exchange } from '../call.ts'
+import { withinDeadline } from '../deadline.ts'
 import type { Parts } from '../parts.ts'
 import type { Reply } from '../respond.ts'
 import { sendableObject } from './object-download.ts'
@@ -24,7 +25,7 @@ import { notFound, reads, text } from './text-answers.ts'
  */
 export async function visitShare(id: string, exchange: Exchange, parts: Parts): Promise<Reply> {
   const posts = exchange.request.method === 'POST'
-  const opened = reads(exchange) || posts ? await openShare(id, exchange, parts) : undefined
+  const opened = reads(exchange) || posts ? await withinDeadline(openShare(id, exchange, parts)) : undefined
   if (!opened) return notFound
   const { share, found } = opened
   const url = publicUrlOf(parts.config.urls.public, nameOf(share))

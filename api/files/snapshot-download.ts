@@ -3,6 +3,7 @@ import { linkVisits, ownCounters } from '../../policy/limits.ts'
 import { type LinkedSnapshot, linkSecret, readLink } from '../../policy/snapshot-links.ts'
 import { networkOf } from '../address.ts'
 import type { Exchange } from '../call.ts'
+import { withinDeadline } from '../deadline.ts'
 import type { Parts } from '../parts.ts'
 import type { Reply } from '../respond.ts'
 import { sendBody } from './send-body.ts'
@@ -15,8 +16,8 @@ import { notFound } from './text-answers.ts'
 export async function downloadSnapshot(exchange: Exchange, parts: Parts): Promise<Reply> {
   const link = readLink(linkSecret(parts.config.masterKey), exchange.request.url ?? '', new Date())
   if (!link) return notFound
-  await countVisit(link, exchange.address, parts)
-  const row = await findGood(parts.db, link.version, link.name)
+  const visit = countVisit(link, exchange.address, parts)
+  const row = await withinDeadline(visit.then(() => findGood(parts.db, link.version, link.name)))
   return row?.owner_id === link.ownerId ? send(row, exchange, parts) : notFound
 }
 

@@ -5,6 +5,7 @@ import { readLinkToken } from '../../policy/object-links.ts'
 import { objectName } from '../../policy/object-names.ts'
 import { networkOf } from '../address.ts'
 import type { Exchange } from '../call.ts'
+import { withinDeadline } from '../deadline.ts'
 import type { Parts } from '../parts.ts'
 import type { Reply } from '../respond.ts'
 import { sendableObject } from './object-download.ts'
@@ -19,8 +20,8 @@ export async function followLink(token: string, exchange: Exchange, parts: Parts
   const address = networkOf(exchange.address)
   const scale = parts.config.rateLimitScale
   const visited = { link: token.slice(-43), address, user: { id: name.ownerId }, scale }
-  await parts.limiter.admit(ownCounters('links.temporary', linkVisits.temporary, visited))
-  const found = await openObject(parts.db, name)
+  const counters = ownCounters('links.temporary', linkVisits.temporary, visited)
+  const found = await withinDeadline(parts.limiter.admit(counters).then(() => openObject(parts.db, name)))
   if (found?.object.birth !== link.birth) return notFound
   return sendBody(exchange, sendableObject(found, parts, { ...objectHeaders(found.object, link), ...privateHeaders }))
 }

@@ -2,6 +2,7 @@ import { openObject } from '../../db/objects.ts'
 import { objectHeaders, publicHeaders } from '../../policy/object-headers.ts'
 import { pathOf, publicNameOf } from '../../policy/object-urls.ts'
 import type { Exchange } from '../call.ts'
+import { withinDeadline } from '../deadline.ts'
 import { sendableObject } from '../files/object-download.ts'
 import { sendBody } from '../files/send-body.ts'
 import { notFound, reads, text } from '../files/text-answers.ts'
@@ -17,7 +18,7 @@ export async function answerPublic(exchange: Exchange, parts: Parts): Promise<Re
   if (!reads(exchange)) return notFound
   if (pathOf(url) === 'pub/status') return text(200, 'OK')
   const name = publicNameOf(url)
-  const found = name && (await openObject(parts.db, name))
+  const found = name && (await withinDeadline(openObject(parts.db, name)))
   if (!found) return notFound
   const { object } = found
   return sendBody(exchange, sendableObject(found, parts, { ...objectHeaders(object), ...publicHeaders(object) }))

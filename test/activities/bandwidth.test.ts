@@ -9,6 +9,7 @@ import { parseConfig } from '../../policy/config.ts'
 import { bandwidthBurst, bandwidthMbit } from '../../policy/sizes.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { engineFact, realDocker } from '../kit/docker.ts'
+import { demandRoot } from '../kit/root.ts'
 
 const { bandwidth, notice } = await openBandwidth(50)
 const { host, spec, prepare, clean } = realDocker()
@@ -103,10 +104,10 @@ if (bandwidth)
 else
   test('where the kernel has no token bucket, that is said', t => t.regex(notice ?? '', /tc does not work here|root/))
 
-if (process.getuid?.() === 0)
-  test.serial('a process that is not of the container is left alone, as is the network of the machine', async t => {
-    const own = { id: 'f'.repeat(64), pid: process.pid, mbit: 1 }
-    await t.throwsAsync(tcBandwidth().limit(own), { message: /not in container/ })
-    const id = (await readFile('/proc/self/cgroup', 'utf8')).trim().slice(-1)
-    await t.throwsAsync(tcBandwidth().limit({ ...own, id }), { message: /no network of its own/ })
-  })
+test.serial('a process that is not of the container is left alone, as is the network of the machine', async t => {
+  demandRoot()
+  const own = { id: 'f'.repeat(64), pid: process.pid, mbit: 1 }
+  await t.throwsAsync(tcBandwidth().limit(own), { message: /not in container/ })
+  const id = (await readFile('/proc/self/cgroup', 'utf8')).trim().slice(-1)
+  await t.throwsAsync(tcBandwidth().limit({ ...own, id }), { message: /no network of its own/ })
+})

@@ -15,6 +15,7 @@ import { bridgeName } from '../../activities/network-names.ts'
 import type { Release } from '../../activities/release.ts'
 import { until } from '../contracts/container-host.ts'
 import { engineFact, realDocker } from '../kit/docker.ts'
+import { demandRoot } from '../kit/root.ts'
 
 /* Who reaches the proxy of builds, asked from inside containers that are built as an application's and its build's are. */
 const { host, run, clean } = realDocker()
@@ -68,20 +69,20 @@ test.after.always(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-if (process.getuid?.() === 0)
-  test.serial(
-    'a build reaches the proxy of builds and nothing else of the host, an application not even that',
-    async t => {
-      const there = ask(gateway, port(proxy))
-      t.is(await said(application(there)), 'proxy', 'without rules it is open, so that what follows can fail')
-      const proxies = [{ address: gateway, port: port(proxy) }]
-      await iptablesFirewall({ ...names, builds: { bridges: bridgeName(builds), proxies } }).apply()
-      t.is(await said(build(there)), 'proxy')
-      t.is(await said(application(there)), 'ECONNREFUSED')
-      t.is(await said(build(ask(gateway, port(other)))), 'ECONNREFUSED')
-      t.is(await said(build(ask('169.254.169.254', 80))), 'ECONNREFUSED')
-    },
-  )
+test.serial(
+  'a build reaches the proxy of builds and nothing else of the host, an application not even that',
+  async t => {
+    demandRoot()
+    const there = ask(gateway, port(proxy))
+    t.is(await said(application(there)), 'proxy', 'without rules it is open, so that what follows can fail')
+    const proxies = [{ address: gateway, port: port(proxy) }]
+    await iptablesFirewall({ ...names, builds: { bridges: bridgeName(builds), proxies } }).apply()
+    t.is(await said(build(there)), 'proxy')
+    t.is(await said(application(there)), 'ECONNREFUSED')
+    t.is(await said(build(ask(gateway, port(other)))), 'ECONNREFUSED')
+    t.is(await said(build(ask('169.254.169.254', 80))), 'ECONNREFUSED')
+  },
+)
 
 test.serial('builds share a network, and still cannot reach each other', async t => {
   const script = "require('net').createServer(s => s.end('build')).listen(4000, () => console.log('listens'))"

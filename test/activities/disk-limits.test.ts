@@ -9,6 +9,7 @@ import { folderVolumes } from '../../activities/volume.folder.ts'
 import { loopVolumes } from '../../activities/volume.loop.ts'
 import { parseConfig } from '../../policy/config.ts'
 import { realDocker } from '../kit/docker.ts'
+import { demandRoot } from '../kit/root.ts'
 
 const { host, spec, prepare, clean } = realDocker()
 const folder = await mkdtemp(`${tmpdir()}/berth-disk-limits-`)
@@ -55,34 +56,28 @@ test('no limit, no device: nothing is asked for', async t => {
   })
 })
 
-if (process.getuid?.() === 0)
-  test.serial('a program writes and reads no faster than it may, also past the cache', async t => {
-    await volumes.ensure('busy', 64, 10_001)
-    const disk = await diskLimits('busy', limits)
-    t.regex(disk?.own ?? '', /^\/dev\/loop\d+$/)
-    const megabytes = 12
-    const copy = (from: string, to: string) => `dd if=${from} of=${to} bs=1M count=${megabytes}`
-    const command = [
-      'cat /sys/fs/cgroup/blkio/blkio.throttle.write_bps_device /sys/fs/cgroup/io.max 2>/dev/null',
-      `${copy('/dev/zero', '/app/x')} oflag=direct`,
-      `${copy('/app/x', '/dev/null')} iflag=direct`,
-    ].join('; ')
-    const binds = [{ source: `${volumes.path('busy')}/files`, target: '/app', readOnly: false }]
-    let output = ''
-    const add = (text: string) => {
-      output += text
-    }
-    await host.runToEnd(spec(command, { binds, disk }), add, AbortSignal.timeout(120_000))
-    const { stdout } = await promisify(execFile)('lsblk', [
-      '--noheadings',
-      '--nodeps',
-      '--output',
-      'MAJ:MIN',
-      disk!.own!,
-    ])
-    t.true(output.includes(`${stdout.trim()} `) && output.includes(String(mbps * 1024 * 1024)), output)
-    const seconds = [...output.matchAll(/copied, ([\d.]+) s/g)].map(([, time]) => Number(time))
-    t.is(seconds.length, 2, output)
-    // A burst of a tenth of a second is free at most; a machine that is slow only takes longer.
-    for (const time of seconds) t.true(time > (megabytes / mbps) * 0.8, output)
-  })
+test.serial('a program writes and reads no faster than it may, also past the cache', async t => {
+  demandRoot()
+  await volumes.ensure('busy', 64, 10_001)
+  const disk = await diskLimits('busy', limits)
+  t.regex(disk?.own ?? '', /^\/dev\/loop\d+$/)
+  const megabytes = 12
+  const copy = (from: string, to: string) => `dd if=${from} of=${to} bs=1M count=${megabytes}`
+  const command = [
+    'cat /sys/fs/cgroup/blkio/blkio.throttle.write_bps_device /sys/fs/cgroup/io.max 2>/dev/null',
+    `${copy('/dev/zero', '/app/x')} oflag=direct`,
+    `${copy('/app/x', '/dev/null')} iflag=direct`,
+  ].join('; ')
+  const binds = [{ source: `${volumes.path('busy')}/files`, target: '/app', readOnly: false }]
+  let output = ''
+  const add = (text: string) => {
+    output += text
+  }
+  await host.runToEnd(spec(command, { binds, disk }), add, AbortSignal.timeout(120_000))
+  const { stdout } = await promisify(execFile)('lsblk', ['--noheadings', '--nodeps', '--output', 'MAJ:MIN', disk!.own!])
+  t.true(output.includes(`${stdout.trim()} `) && output.includes(String(mbps * 1024 * 1024)), output)
+  const seconds = [...output.matchAll(/copied, ([\d.]+) s/g)].map(([, time]) => Number(time))
+  t.is(seconds.length, 2, output)
+  // A burst of a tenth of a second is free at most; a machine that is slow only takes longer.
+  for (const time of seconds) t.true(time > (megabytes / mbps) * 0.8, output)
+})

@@ -3,6 +3,7 @@ import { iptablesFirewall, namesOf, openFirewall } from '../../activities/firewa
 import { type Firewall, firewallRules, nameServers, proxyAddress } from '../../activities/firewall.ts'
 import { bridgePrefix } from '../../activities/network-names.ts'
 import { namespace } from '../kit/network-namespace.ts'
+import { demandRoot } from '../kit/root.ts'
 
 const [one, two] = [namesOf('one'), namesOf('two')]
 const nothing = { resolvers: [] }
@@ -57,122 +58,123 @@ test('connections of one container are counted where the kernel can', t => {
   t.false(input.some(rule => /connlimit|hashlimit/.test(rule)))
 })
 
-if (process.getuid?.() === 0) {
-  test('applying is repeatable, replaces what was there, and removing leaves nothing', async t => {
-    const net = await namespace(t)
-    const before = await net.rules()
-    const resolvers = ['10.255.255.53']
-    const firewall = iptablesFirewall({
-      ...namesOf('one', [{ address: '10.1.1.1', port: 3128 }]),
-      resolvers,
-      through: net.through,
-    })
-    t.true((await firewall.apply()).repaired.length > 0)
-    const applied = await net.rules()
-    for (const bridges of bridgesOf(one))
-      for (const parent of ['INPUT', 'FORWARD'])
-        t.is(applied.filter(line => line === `-A ${parent} -i ${bridges} -j ${one.name}-${parent}`).length, 1)
-    t.is((await net.rules('ip6tables')).filter(line => line.includes(one.name)).length, 8)
+test('applying is repeatable, replaces what was there, and removing leaves nothing', async t => {
+  demandRoot()
+  const net = await namespace(t)
+  const before = await net.rules()
+  const resolvers = ['10.255.255.53']
+  const firewall = iptablesFirewall({
+    ...namesOf('one', [{ address: '10.1.1.1', port: 3128 }]),
+    resolvers,
+    through: net.through,
+  })
+  t.true((await firewall.apply()).repaired.length > 0)
+  const applied = await net.rules()
+  for (const bridges of bridgesOf(one))
+    for (const parent of ['INPUT', 'FORWARD'])
+      t.is(applied.filter(line => line === `-A ${parent} -i ${bridges} -j ${one.name}-${parent}`).length, 1)
+  t.is((await net.rules('ip6tables')).filter(line => line.includes(one.name)).length, 8)
+  t.deepEqual((await firewall.apply()).repaired, [])
+  t.deepEqual(await net.rules(), applied)
+
+  await iptablesFirewall({ ...one, ...nothing, through: net.through }).apply()
+  t.false((await net.rules()).some(line => line.includes('10.255.255.53')))
+
+  await firewall.remove()
+  await firewall.remove()
+  t.deepEqual(await net.rules(), before)
+  t.false((await net.rules('ip6tables')).some(line => line.includes(one.name)))
+})
+
+test('what somebody flushed, deleted, changed or put before ours is put in place again', async t => {
+  demandRoot()
+  const net = await namespace(t)
+  const firewall = iptablesFirewall({ ...one, ...nothing, through: net.through })
+  await firewall.apply()
+  const whole = await net.rules()
+  const ways = (parent: string) => bridgesOf(one).map(bridges => `-A ${parent} -i ${bridges} -j ${one.name}-${parent}`)
+  const repairs: [string[], RegExp][] = [
+    [['-F'], /rules of .*-INPUT.*from INPUT.*rules of .*-FORWARD.*from FORWARD/],
+    [['-F', `${one.name}-FORWARD`], /^the rules of \S+-FORWARD$/],
+    [['-D', `${one.name}-FORWARD`, '2'], /^the rules of \S+-FORWARD$/],
+    [['-I', `${one.name}-INPUT`, '-j', 'ACCEPT'], /^the rules of \S+-INPUT$/],
+    [['-D', 'INPUT', '1'], /^the way from INPUT/],
+  ]
+  for (const [change, said] of repairs) {
+    await net.run('iptables', '-w', ...change)
+    t.regex((await firewall.apply()).repaired.join(', '), said, change.join(' '))
+    t.deepEqual(await net.rules(), whole, change.join(' '))
     t.deepEqual((await firewall.apply()).repaired, [])
-    t.deepEqual(await net.rules(), applied)
+  }
+  for (const parent of ['INPUT', 'FORWARD']) {
+    await net.run('iptables', '-w', '-I', parent, '1', '-j', 'ACCEPT')
+    t.regex((await firewall.apply()).repaired.join(), new RegExp(`^the way from ${parent}`))
+    const rules = (await net.rules()).filter(line => line.startsWith(`-A ${parent} `))
+    t.deepEqual(rules, [...ways(parent), `-A ${parent} -j ACCEPT`])
+  }
+})
 
-    await iptablesFirewall({ ...one, ...nothing, through: net.through }).apply()
-    t.false((await net.rules()).some(line => line.includes('10.255.255.53')))
+test("the engine's own chain is asked as long as the kernel's asks it first", async t => {
+  demandRoot()
+  const net = await namespace(t)
+  const firewall = iptablesFirewall({ ...one, ...nothing, through: net.through })
+  const through = (parent: string) => bridgesOf(one).map(bridges => `-A ${parent} -i ${bridges} -j ${one.name}-FORWARD`)
+  const jumps = async () => (await net.rules()).filter(line => line.endsWith(`-j ${one.name}-FORWARD`))
+  await firewall.apply()
+  await net.run('iptables', '-w', '-N', 'DOCKER-USER')
+  await net.run('iptables', '-w', '-A', 'DOCKER-USER', '-j', 'RETURN')
+  t.deepEqual((await firewall.apply()).repaired, [], 'nobody comes by there yet')
+  await net.run('iptables', '-w', '-I', 'FORWARD', '1', '-j', 'DOCKER-USER')
+  await firewall.apply()
+  t.deepEqual(await jumps(), through('DOCKER-USER'))
+  await net.run('iptables', '-w', '-F', 'FORWARD')
+  await firewall.apply()
+  t.deepEqual(await jumps(), through('FORWARD'))
+})
 
-    await firewall.remove()
-    await firewall.remove()
-    t.deepEqual(await net.rules(), before)
-    t.false((await net.rules('ip6tables')).some(line => line.includes(one.name)))
-  })
+test('two installations on one machine leave each other alone', async t => {
+  demandRoot()
+  const net = await namespace(t)
+  const [first, second] = [one, two].map(of => iptablesFirewall({ ...of, ...nothing, through: net.through })) as [
+    Firewall,
+    Firewall,
+  ]
+  await first.apply()
+  const alone = await net.rules()
+  await second.apply()
+  for (const of of [first, second]) t.deepEqual((await of.apply()).repaired, [], 'both stand first enough')
+  const all = await net.rules()
+  for (const of of [one, two]) {
+    const ways = all.filter(line => line.includes(` -j ${of.name}`))
+    t.is(ways.length, 4)
+    t.false(bridgePrefix(of === one ? 'two' : 'one').startsWith(of.bridges.slice(0, -1)))
+    for (const bridges of bridgesOf(of)) t.is(ways.filter(line => line.includes(` -i ${bridges} `)).length, 2)
+  }
+  await second.remove()
+  t.deepEqual(await net.rules(), alone)
+  t.deepEqual((await first.apply()).repaired, [])
+})
 
-  test('what somebody flushed, deleted, changed or put before ours is put in place again', async t => {
-    const net = await namespace(t)
-    const firewall = iptablesFirewall({ ...one, ...nothing, through: net.through })
-    await firewall.apply()
-    const whole = await net.rules()
-    const ways = (parent: string) =>
-      bridgesOf(one).map(bridges => `-A ${parent} -i ${bridges} -j ${one.name}-${parent}`)
-    const repairs: [string[], RegExp][] = [
-      [['-F'], /rules of .*-INPUT.*from INPUT.*rules of .*-FORWARD.*from FORWARD/],
-      [['-F', `${one.name}-FORWARD`], /^the rules of \S+-FORWARD$/],
-      [['-D', `${one.name}-FORWARD`, '2'], /^the rules of \S+-FORWARD$/],
-      [['-I', `${one.name}-INPUT`, '-j', 'ACCEPT'], /^the rules of \S+-INPUT$/],
-      [['-D', 'INPUT', '1'], /^the way from INPUT/],
-    ]
-    for (const [change, said] of repairs) {
-      await net.run('iptables', '-w', ...change)
-      t.regex((await firewall.apply()).repaired.join(', '), said, change.join(' '))
-      t.deepEqual(await net.rules(), whole, change.join(' '))
-      t.deepEqual((await firewall.apply()).repaired, [])
-    }
-    for (const parent of ['INPUT', 'FORWARD']) {
-      await net.run('iptables', '-w', '-I', parent, '1', '-j', 'ACCEPT')
-      t.regex((await firewall.apply()).repaired.join(), new RegExp(`^the way from ${parent}`))
-      const rules = (await net.rules()).filter(line => line.startsWith(`-A ${parent} `))
-      t.deepEqual(rules, [...ways(parent), `-A ${parent} -j ACCEPT`])
-    }
-  })
-
-  test("the engine's own chain is asked as long as the kernel's asks it first", async t => {
-    const net = await namespace(t)
-    const firewall = iptablesFirewall({ ...one, ...nothing, through: net.through })
-    const through = (parent: string) =>
-      bridgesOf(one).map(bridges => `-A ${parent} -i ${bridges} -j ${one.name}-FORWARD`)
-    const jumps = async () => (await net.rules()).filter(line => line.endsWith(`-j ${one.name}-FORWARD`))
-    await firewall.apply()
-    await net.run('iptables', '-w', '-N', 'DOCKER-USER')
-    await net.run('iptables', '-w', '-A', 'DOCKER-USER', '-j', 'RETURN')
-    t.deepEqual((await firewall.apply()).repaired, [], 'nobody comes by there yet')
-    await net.run('iptables', '-w', '-I', 'FORWARD', '1', '-j', 'DOCKER-USER')
-    await firewall.apply()
-    t.deepEqual(await jumps(), through('DOCKER-USER'))
-    await net.run('iptables', '-w', '-F', 'FORWARD')
-    await firewall.apply()
-    t.deepEqual(await jumps(), through('FORWARD'))
-  })
-
-  test('two installations on one machine leave each other alone', async t => {
-    const net = await namespace(t)
-    const [first, second] = [one, two].map(of => iptablesFirewall({ ...of, ...nothing, through: net.through })) as [
-      Firewall,
-      Firewall,
-    ]
-    await first.apply()
-    const alone = await net.rules()
-    await second.apply()
-    for (const of of [first, second]) t.deepEqual((await of.apply()).repaired, [], 'both stand first enough')
-    const all = await net.rules()
-    for (const of of [one, two]) {
-      const ways = all.filter(line => line.includes(` -j ${of.name}`))
-      t.is(ways.length, 4)
-      t.false(bridgePrefix(of === one ? 'two' : 'one').startsWith(of.bridges.slice(0, -1)))
-      for (const bridges of bridgesOf(of)) t.is(ways.filter(line => line.includes(` -i ${bridges} `)).length, 2)
-    }
-    await second.remove()
-    t.deepEqual(await net.rules(), alone)
-    t.deepEqual((await first.apply()).repaired, [])
-  })
-
-  test('rules of before bridges carried their host are replaced; older bridges are looked after by name', async t => {
-    const net = await namespace(t)
-    const chain = `${one.name}-INPUT`
-    await net.run('iptables', '-w', '-N', chain)
-    await net.run('iptables', '-w', '-A', 'INPUT', '-i', 'berth+', '-j', chain)
-    let older: string[] | null = null
-    const olderBridges = async () => older ?? Promise.reject(new Error('the engine is away'))
-    const firewall = iptablesFirewall({ ...one, ...nothing, olderBridges, through: net.through })
-    const ways = async () =>
-      (await net.rules()).flatMap(line => (line.endsWith(`-j ${chain}`) ? [/-i (\S+)/.exec(line)?.[1]] : [])).sort()
-    await firewall.apply()
-    t.deepEqual(await ways(), ['berth+', ...bridgesOf(one)].sort(), 'what is not known is not taken away')
-    older = ['berth0123456789']
-    await firewall.apply()
-    t.deepEqual(await ways(), ['berth0123456789', ...bridgesOf(one)].sort())
-    older = []
-    await firewall.apply()
-    t.deepEqual(await ways(), bridgesOf(one))
-  })
-}
+test('rules of before bridges carried their host are replaced; older bridges are looked after by name', async t => {
+  demandRoot()
+  const net = await namespace(t)
+  const chain = `${one.name}-INPUT`
+  await net.run('iptables', '-w', '-N', chain)
+  await net.run('iptables', '-w', '-A', 'INPUT', '-i', 'berth+', '-j', chain)
+  let older: string[] | null = null
+  const olderBridges = async () => older ?? Promise.reject(new Error('the engine is away'))
+  const firewall = iptablesFirewall({ ...one, ...nothing, olderBridges, through: net.through })
+  const ways = async () =>
+    (await net.rules()).flatMap(line => (line.endsWith(`-j ${chain}`) ? [/-i (\S+)/.exec(line)?.[1]] : [])).sort()
+  await firewall.apply()
+  t.deepEqual(await ways(), ['berth+', ...bridgesOf(one)].sort(), 'what is not known is not taken away')
+  older = ['berth0123456789']
+  await firewall.apply()
+  t.deepEqual(await ways(), ['berth0123456789', ...bridgesOf(one)].sort())
+  older = []
+  await firewall.apply()
+  t.deepEqual(await ways(), bridgesOf(one))
+})
 
 test.serial('a machine that cannot, or a setting that will not, is told why', async t => {
   t.like(await openFirewall('off', 'h1'), { firewall: null, notice: 'the setting HOST_FIREWALL is off' })

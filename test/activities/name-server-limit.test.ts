@@ -3,6 +3,7 @@ import test from 'ava'
 import { limitNameServer } from '../../activities/name-server-limit.ts'
 import { networkLimits } from '../../policy/network-limits.ts'
 import { engineFact, realDocker } from '../kit/docker.ts'
+import { demandRoot } from '../kit/root.ts'
 
 const { host, spec, prepare, clean } = realDocker({ started: (_, network) => limitNameServer(network) })
 test.before(prepare)
@@ -48,29 +49,29 @@ async function run(program: string): Promise<string> {
   return output.trim()
 }
 
-if (process.getuid?.() === 0)
-  test('a program that floods the name server of the engine is refused past its limit, and a neighbour gets its answers', async t => {
-    await host.ensureImage('berth/python:3.11')
-    const { namePacketsPerSecond, namePacketsAtOnce } = networkLimits
-    t.deepEqual([namePacketsPerSecond, namePacketsAtOnce], [400, 2000])
-    const [flooded, missing] = await Promise.all([run(flood), run(usual)])
-    const [sent, seconds] = flooded.split(' ').map(Number) as [number, number]
-    t.true(sent > namePacketsPerSecond, flooded)
-    // What the burst lets through is gone by then.
-    t.true(sent <= namePacketsPerSecond * (seconds + 1), flooded)
-    t.is(missing, '0')
-  })
+test('a program that floods the name server of the engine is refused past its limit, and a neighbour gets its answers', async t => {
+  demandRoot()
+  await host.ensureImage('berth/python:3.11')
+  const { namePacketsPerSecond, namePacketsAtOnce } = networkLimits
+  t.deepEqual([namePacketsPerSecond, namePacketsAtOnce], [400, 2000])
+  const [flooded, missing] = await Promise.all([run(flood), run(usual)])
+  const [sent, seconds] = flooded.split(' ').map(Number) as [number, number]
+  t.true(sent > namePacketsPerSecond, flooded)
+  // What the burst lets through is gone by then.
+  t.true(sent <= namePacketsPerSecond * (seconds + 1), flooded)
+  t.is(missing, '0')
+})
 
-if (process.getuid?.() === 0)
-  test('a container that is started, and started again after a lost answer, has the rule once', async t => {
-    const container = spec('sleep 60')
-    await host.create(container)
-    await host.start(container.name)
-    await host.start(container.name)
-    const { NetworkSettings } = await engineFact(`/containers/${container.name}/json`)
-    const rules = execFileSync('nsenter', [`--net=${NetworkSettings.SandboxKey}`, 'iptables', '-w', '-S']).toString()
-    t.is(rules.split('\n').filter(rule => rule.startsWith('-A OUTPUT -d 127.0.0.11/32 -m hashlimit')).length, 1, rules)
-  })
+test('a container that is started, and started again after a lost answer, has the rule once', async t => {
+  demandRoot()
+  const container = spec('sleep 60')
+  await host.create(container)
+  await host.start(container.name)
+  await host.start(container.name)
+  const { NetworkSettings } = await engineFact(`/containers/${container.name}/json`)
+  const rules = execFileSync('nsenter', [`--net=${NetworkSettings.SandboxKey}`, 'iptables', '-w', '-S']).toString()
+  t.is(rules.split('\n').filter(rule => rule.startsWith('-A OUTPUT -d 127.0.0.11/32 -m hashlimit')).length, 1, rules)
+})
 
 test('a container that has ended has no network to limit any more', async t => {
   await t.throwsAsync(limitNameServer('/var/run/docker/netns/nobody'))

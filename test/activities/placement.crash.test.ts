@@ -9,6 +9,7 @@ import type { PlacedFiles } from '../../activities/placement.ts'
 import { restore } from '../../activities/placement.undo.ts'
 import { crashAt } from '../kit/crash-point.ts'
 import { type Contents, lay, ownFolder, seen } from '../kit/folders.ts'
+import { systemCalls } from '../kit/system-calls.ts'
 
 const first: Contents = {
   'same.txt': 'same',
@@ -40,11 +41,11 @@ const second: Contents = {
 }
 
 /** A volume in which the first release runs, has written, and the second one waits. */
-async function scene(volume: string, whole: boolean) {
+async function scene(volume: string, whole: boolean, brought: readonly [Contents, Contents] = [first, second]) {
   rmSync(volume, { recursive: true, force: true })
   const request = (release: number) => ({ volume, release, path: '', whole, owner: null })
   mkdirSync(join(volume, 'files'), { recursive: true })
-  lay(join(volume, 'releases/1/source'), first)
+  lay(join(volume, 'releases/1/source'), brought[0])
   await placeFirst(request(1))
   const open = <T>(release: number, work: (places: { files: Tree; releases: Tree; release: Tree }) => Promise<T>) => {
     const root = new Tree(volume)
@@ -53,7 +54,7 @@ async function scene(volume: string, whole: boolean) {
   }
   await open(1, places => settle(places, request(1)))
   lay(join(volume, 'files'), written)
-  lay(join(volume, 'releases/2/source'), second)
+  lay(join(volume, 'releases/2/source'), brought[1])
   return {
     place: () => open(2, places => place(places, request(2))),
     restore: () => open(2, places => restore(places, request(2))),
@@ -162,6 +163,24 @@ for (const whole of [true, false]) {
     t.true(changes > 5, `${changes} changes`)
   })
 }
+
+test.serial(
+  '256 changes wait for the disk once, and a file costs as many system calls among many as among few',
+  async t => {
+    const volume = ownFolder(t)
+    const costs = async (count: number) => {
+      const contents = (text: string): Contents =>
+        Object.fromEntries(Array.from({ length: count }, (_, n) => [`f${n % 10}/${n}`, `${text} ${n}`]))
+      const now = await scene(volume, true, [contents('one'), contents('two')])
+      const [placed, restored] = [await systemCalls(now.place), await systemCalls(now.restore)]
+      t.deepEqual([placed.fdatasyncSync, restored.fdatasyncSync], [count / 256, undefined], `${count} files`)
+      t.deepEqual([placed.fsyncSync, restored.fsyncSync], [2, undefined], `${count} files`)
+      return [placed, restored].map(calls => Object.values(calls).reduce((sum, some) => sum + some) / count)
+    }
+    const [few, many] = [await costs(512), await costs(4096)]
+    for (const [n, calls] of many.entries()) t.true(calls < few[n]! * 1.1, `${calls} calls for a file, not ${few[n]}`)
+  },
+)
 
 test.serial('what the application does while placing stands still is never lost', async t => {
   const volume = ownFolder(t)

@@ -25,6 +25,7 @@ import {
 import { reachableByOthers } from '../../cli/parts/reach.ts'
 import { ourProcess } from '../../cli/platform.ts'
 import { openSecrets, saveSecrets } from '../../cli/secrets.ts'
+import { demandRoot } from '../kit/root.ts'
 
 function openFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'berth-place-'))
@@ -101,28 +102,28 @@ test('two installations never share a host name', async t => {
   t.not(ids[0], ids[1])
 })
 
-if (process.getuid?.() === 0) {
-  test('as root, a data folder in a closed place becomes a link into an open one', t => {
-    const closed = join(openFolder(), 'closed')
-    mkdirSync(closed, { mode: 0o700 })
-    const wanted = join(closed, 'data')
-    const { folder, note } = makeDataFolder(wanted, closed)
-    t.teardown(() => rmSync(folder, { recursive: true }))
-    t.true(reachableByOthers(folder))
-    t.true(lstatSync(wanted).isSymbolicLink())
-    t.is(realpathSync(wanted), folder)
-    t.regex(note ?? '', /closed to other users/)
-    writeFileSync(join(wanted, 'kept'), 'yes')
-    t.is(dataDirOf({ BERTH_DATA: wanted }), folder)
-    t.is(readFileSync(join(makeDataFolder(dataFolder(wanted, closed), closed).folder, 'kept'), 'utf8'), 'yes')
-  })
+test('as root, a data folder in a closed place becomes a link into an open one', t => {
+  demandRoot()
+  const closed = join(openFolder(), 'closed')
+  mkdirSync(closed, { mode: 0o700 })
+  const wanted = join(closed, 'data')
+  const { folder, note } = makeDataFolder(wanted, closed)
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  t.true(reachableByOthers(folder))
+  t.true(lstatSync(wanted).isSymbolicLink())
+  t.is(realpathSync(wanted), folder)
+  t.regex(note ?? '', /closed to other users/)
+  writeFileSync(join(wanted, 'kept'), 'yes')
+  t.is(dataDirOf({ BERTH_DATA: wanted }), folder)
+  t.is(readFileSync(join(makeDataFolder(dataFolder(wanted, closed), closed).folder, 'kept'), 'utf8'), 'yes')
+})
 
-  test('as root, a closed folder that holds data already is left alone', t => {
-    const closed = join(openFolder(), 'closed')
-    mkdirSync(join(closed, 'data'), { recursive: true })
-    chmodSync(closed, 0o700)
-    writeFileSync(join(closed, 'data/precious'), '')
-    t.throws(() => makeDataFolder(join(closed, 'data'), closed), { message: /chmod o\+x/ })
-    t.true(existsSync(join(closed, 'data/precious')))
-  })
-}
+test('as root, a closed folder that holds data already is left alone', t => {
+  demandRoot()
+  const closed = join(openFolder(), 'closed')
+  mkdirSync(join(closed, 'data'), { recursive: true })
+  chmodSync(closed, 0o700)
+  writeFileSync(join(closed, 'data/precious'), '')
+  t.throws(() => makeDataFolder(join(closed, 'data'), closed), { message: /chmod o\+x/ })
+  t.true(existsSync(join(closed, 'data/precious')))
+})

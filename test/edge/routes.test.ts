@@ -9,6 +9,7 @@ import { type Route, RouteRefused } from '../../activities/edge.ts'
 import { unusedPort } from '../../cli/ports.ts'
 import { ask, named } from '../kit/origin.ts'
 import { startProxy, type TestProxy } from '../kit/proxy.ts'
+import { demandRoot } from '../kit/root.ts'
 
 let proxy: TestProxy
 
@@ -146,40 +147,40 @@ test.serial('the file of routes does not grow with the number of changes', async
   t.is(JSON.parse(lines.at(-1)!).port, 1100)
 })
 
-if (process.getuid?.() === 0)
-  test.serial('on a full disk routes change all the same, and who starts from the old file holds them', async t => {
-    const folder = await mkdtemp(join(tmpdir(), 'berth-full-'))
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k,mode=1777', 'none', folder])
-    const full = await startProxy({ EDGE_ROUTES_FILE: join(folder, 'routes.json') })
-    const [before, after] = [await named('before'), await named('after')]
-    t.teardown(async () => {
-      await Promise.all([full.stop(), before.stop(), after.stop()])
-      execFileSync('umount', [folder])
-      await rm(folder, { recursive: true })
-    })
-    const page = async (name: string) => (await ask(full.port, `${name}.apps.localhost`)).body
-    const statusOf = async (name: string) => (await ask(full.port, `${name}.apps.localhost`)).status
-    for (const name of ['moved', 'ended']) await full.edge.setRoute(routeTo(name, before.port))
-    const filler = join(folder, 'filler')
-    await t.throwsAsync(writeFile(filler, Buffer.alloc(1_000_000)), { code: 'ENOSPC' })
-
-    // More than fits into what the file has of its last page.
-    for (let n = 0; n < 60; n++) await full.edge.setRoute(routeTo(`late-${n}`, after.port))
-    await full.edge.setRoute(routeTo('moved', after.port))
-    await full.edge.removeRoute('ended.apps.localhost')
-    t.is(await page('moved'), 'after')
-    t.is(await page('late-59'), 'after')
-    t.is(await statusOf('ended'), 404)
-
-    await full.kill('SIGKILL')
-    await full.start()
-    t.is(await statusOf('moved'), 503, 'where it leads to now is not in the file')
-    await full.edge.setRoute(routeTo('moved', after.port))
-    t.is(await page('moved'), 'after')
-
-    await rm(filler)
-    await full.edge.listRoutes()
-    await full.kill('SIGKILL')
-    await full.start()
-    t.is(await page('moved'), 'after', 'there is room again')
+test.serial('on a full disk routes change all the same, and who starts from the old file holds them', async t => {
+  demandRoot()
+  const folder = await mkdtemp(join(tmpdir(), 'berth-full-'))
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k,mode=1777', 'none', folder])
+  const full = await startProxy({ EDGE_ROUTES_FILE: join(folder, 'routes.json') })
+  const [before, after] = [await named('before'), await named('after')]
+  t.teardown(async () => {
+    await Promise.all([full.stop(), before.stop(), after.stop()])
+    execFileSync('umount', [folder])
+    await rm(folder, { recursive: true })
   })
+  const page = async (name: string) => (await ask(full.port, `${name}.apps.localhost`)).body
+  const statusOf = async (name: string) => (await ask(full.port, `${name}.apps.localhost`)).status
+  for (const name of ['moved', 'ended']) await full.edge.setRoute(routeTo(name, before.port))
+  const filler = join(folder, 'filler')
+  await t.throwsAsync(writeFile(filler, Buffer.alloc(1_000_000)), { code: 'ENOSPC' })
+
+  // More than fits into what the file has of its last page.
+  for (let n = 0; n < 60; n++) await full.edge.setRoute(routeTo(`late-${n}`, after.port))
+  await full.edge.setRoute(routeTo('moved', after.port))
+  await full.edge.removeRoute('ended.apps.localhost')
+  t.is(await page('moved'), 'after')
+  t.is(await page('late-59'), 'after')
+  t.is(await statusOf('ended'), 404)
+
+  await full.kill('SIGKILL')
+  await full.start()
+  t.is(await statusOf('moved'), 503, 'where it leads to now is not in the file')
+  await full.edge.setRoute(routeTo('moved', after.port))
+  t.is(await page('moved'), 'after')
+
+  await rm(filler)
+  await full.edge.listRoutes()
+  await full.kill('SIGKILL')
+  await full.start()
+  t.is(await page('moved'), 'after', 'there is room again')
+})

@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../../cli/test-postgres.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
 import { Supervisor } from '../../workers/supervisor.ts'
+import { closesAll } from './left-open.ts'
 
 export interface TestDatabase {
   db: Db
@@ -31,14 +33,31 @@ async function cloneTemplate(undo: (() => Promise<unknown>)[]): Promise<TestData
   const name = `test_${randomBytes(8).toString('hex')}`
   await admin.raw('create database ?? template ??', [name, templateDatabase])
   undo.push(async () => {
+    const left = await leftConnected(admin, name)
     await admin.raw('drop database if exists ?? with (force)', [name])
     await admin.destroy()
+    const told = `Left connected to the database by ${test.meta.file}: ${left.join(', ')}`
+    if (left.length > 0 && closesAll(test.meta.file)) throw new Error(told)
+    if (left.length > 0) process.stderr.write(`${told}\n`)
   })
   const url = new URL(adminUrl)
   url.pathname = `/${name}`
   const db = openDatabase({ url: url.href, pool: 10, applicationName: 'berth-test' })
   undo.push(() => db.destroy())
   return { db, url: url.href }
+}
+
+/** Who has connections to a database although everybody should have closed theirs: pools and lines that nobody ended. */
+async function leftConnected(admin: Db, name: string): Promise<string[]> {
+  const seconds = closesAll(test.meta.file) ? 10 : 1
+  for (const deadline = performance.now() + seconds * 1000; ; await sleep(20)) {
+    const { rows } = await admin.raw(
+      `select application_name || ', last asked: ' || left(query, 100) as who
+         from pg_stat_activity where datname = ? and backend_type = 'client backend'`,
+      [name],
+    )
+    if (rows.length === 0 || performance.now() > deadline) return rows.map(({ who }: { who: string }) => who)
+  }
 }
 
 async function startOwnCluster(undo: (() => Promise<unknown>)[]): Promise<string> {

@@ -40,7 +40,7 @@ export async function neighbour(platform: TestPlatform, user: TestUser) {
     },
     /** Leaves the application; give it to `remove`. */
     async upload(): Promise<Deployed> {
-      const made = await platform.upload(user, nodeProgram('another one'), {}, { tries: 1 })
+      const made = await platform.upload(user, nodeProgram('another one'))
       if (made.status !== 200) throw new Error(`upload: ${made.status} ${made.text}`)
       await succeeded(made.operationId, 'the creation')
       await platform.serves(made.domain, 'another one', 60)

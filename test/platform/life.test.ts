@@ -30,7 +30,7 @@ test.serial(
     const app = await platform.deploy(ana, nodeProgram('at your service'), { MEMORY: '1024' })
     t.like(app.operation, { state: 'success' })
     await platform.serves(app.domain, 'at your service')
-    if (process.getuid?.() === 0) await assertDiskLimits(t, `berth-${app.id}-1`)
+    await assertDiskLimits(t, `berth-${app.id}-1`)
     const bodies = await platform.storedBodies()
     t.is(bodies.length, 1)
 
@@ -97,7 +97,7 @@ test.serial('a deletion does not wait for the deployment that is under way', asy
     60,
     'it is being built',
   )
-  if (process.getuid?.() === 0) await assertDiskLimits(t, `berth-${app.id}-1-build`)
+  await assertDiskLimits(t, `berth-${app.id}-1-build`)
   t.is((await platform.api.as(ana).delete(`/v2/apps/${app.id}`)).status, 200)
   t.like(await platform.ended(app.operationId), { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
   await platform.until(async () => (await platform.remains()).networks.length === 0, 10, 'the network is removed')

@@ -119,6 +119,7 @@ test('a reader that does not read is cut, and the others hear every line', async
   const [slow, quick] = await Promise.all([host.read(), host.read()])
   await quick.until(events => figures(events).length > 0)
   slow.response.pause()
+  t.teardown(() => void slow.request.destroy()) // it does not hear of its end
   const line = 'x'.repeat(16_000)
   let printed = 0
   for (const end = Date.now() + 40_000; (await host.connections()) === 2 && Date.now() < end; await sleep(40))

@@ -226,7 +226,10 @@ test('a round that fails for three applications in a row is over: the engine is 
   const ids = all.map(({ id }) => id)
   await db('apps').whereIn('id', ids).update({ host_id: hostId, status: 'running', boot_id: 'boot-1', release: 1 })
   await db('operations').whereIn('target_id', ids).update({ state: 'success' })
-  const engine = engineWith(all.map(one => container(one, { ...crashed, exitCode: 1 })))
+  const engine = engineWith(
+    hostId,
+    all.map(one => container(one, { ...crashed, exitCode: 1 })),
+  )
   let asked = 0
   engine.inspect = async () => {
     asked++

@@ -21,6 +21,7 @@ import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
 import { startEntry } from '../kit/entry.ts'
 import { postgresLine } from '../kit/postgres-line.ts'
+import { demandRoot } from '../kit/root.ts'
 import { rows } from '../kit/rows.ts'
 import { startS3 } from '../kit/s3.ts'
 
@@ -51,17 +52,17 @@ test('what is new is given the id of its database once, side by side too, and co
   await t.throwsAsync(confirmFolder(db, folders[1] as string, 'ours'), { instanceOf: SyntaxError })
 })
 
-if (process.getuid?.() === 0)
-  test('a process that sees nothing of the data folder and may not write there leaves the mark to others', async t => {
-    const { db } = await ours
-    const folder = newFolder()
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'ro', 'none', folder])
-    t.teardown(() => void execFileSync('umount', [folder]))
-    const id = await confirmFolder(db, folder, 'ours')
-    t.is(id, (await readInstallation(db))!.id)
-    t.is(await folderMark(folder), null)
-    t.is(await confirmFolder(db, join(folder, 'data'), 'ours'), id, 'which need not even be there')
-  })
+test('a process that sees nothing of the data folder and may not write there leaves the mark to others', async t => {
+  demandRoot()
+  const { db } = await ours
+  const folder = newFolder()
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'ro', 'none', folder])
+  t.teardown(() => void execFileSync('umount', [folder]))
+  const id = await confirmFolder(db, folder, 'ours')
+  t.is(id, (await readInstallation(db))!.id)
+  t.is(await folderMark(folder), null)
+  t.is(await confirmFolder(db, join(folder, 'data'), 'ours'), id, 'which need not even be there')
+})
 
 test('a folder with applications is adopted by a database that knows some, and refused by one that knows none', async t => {
   const { db } = await ours

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { open, rm, symlink, truncate } from 'node:fs/promises'
-import { request } from 'node:http'
+import { request, ServerResponse } from 'node:http'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
@@ -199,3 +199,38 @@ test.serial('answers that wait for each other come whole, and hold no body open 
   await comesTrue(async () => (await heldBodies(api())) === 0)
   t.pass()
 })
+
+test.serial(
+  'readers that take nothing are cut at the second of two looks, 15 s apart, and nobody waits for them',
+  async t => {
+    const object = await made(40_000_000)
+    // Their clock runs ten times as fast here.
+    const asked = new Set<number>()
+    const { setTimeout: waitFor } = ServerResponse.prototype
+    t.teardown(() => {
+      ServerResponse.prototype.setTimeout = waitFor
+    })
+    ServerResponse.prototype.setTimeout = function (ms, done) {
+      asked.add(ms)
+      return waitFor.call(this, ms / 10, done)
+    }
+    const sockets = await Promise.all(
+      Array.from({ length: 50 }, async () => {
+        const socket = connect(Number(new URL(api().publicUrl).port), '127.0.0.1')
+        socket.on('error', () => {}).pause()
+        await once(socket, 'connect')
+        socket.write(`GET /${object.id} HTTP/1.1\r\nHost: x\r\n\r\n`)
+        return socket
+      }),
+    )
+    t.teardown(() => {
+      for (const socket of sockets) socket.destroy()
+    })
+    await comesTrue(async () => (await heldBodies(api())) === 50)
+    await comesTrue(async () => {
+      t.is((await read(object, { range: 'bytes=0-9' })).status, 206)
+      return (await heldBodies(api())) === 0
+    })
+    t.deepEqual([...asked], [15_000])
+  },
+)

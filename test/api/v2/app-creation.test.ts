@@ -243,6 +243,16 @@ test.serial('requests at once with one Idempotency-Key make one application; a r
   t.deepEqual(await leftovers(), nothing)
 })
 
+test.serial('uploads of one account at once wait for their turn: none is told to come again', async t => {
+  const ana = await api().makeUser()
+  const answers = await Promise.all(Array.from({ length: 5 }, () => upload(ana, form(archive()))))
+  t.deepEqual(
+    answers.map(({ status, body }) => body.code ?? status),
+    Array(5).fill(200),
+  )
+  t.is((await listApps(api().db, ana.id)).length, 5)
+})
+
 test.serial('memory is that of the plan which the account has when its upload has arrived', async t => {
   const ana = await api().makeUser({ plan: 'hobby-2' })
   const [{ headers, body }, sent] = [await multipart(archive()), new PassThrough()]

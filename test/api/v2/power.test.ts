@@ -1,5 +1,6 @@
 import test from 'ava'
 import { enqueue, find } from '../../../db/operations.ts'
+import { heldCall } from '../../../policy/patience.ts'
 import { testApi } from '../../kit/api.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 
@@ -62,20 +63,23 @@ test.serial('a disk that is full is told as it is', async t => {
   t.deepEqual([answer.status, answer.text], [409, `{"status":"error","code":"${code}"}`])
 })
 
-test.serial('a lost wake-up and a lost notification delay, and lose nothing', async t => {
-  const ana = await api().makeUser()
-  const app = await api().makeApp(ana)
-  api().lanes.asleep = true
-  const begun = performance.now()
-  const pending = api().as(ana).post(`/v2/apps/${app.id}/start`)
-  const queued = () => api().db('operations').where({ target_id: app.id, state: 'queued' })
-  // The relay's part, without telling anybody.
-  await comesTrue(async () => (await queued().update({ state: 'success', finished_at: new Date() })) > 0)
-  const answer = await pending
-  api().lanes.asleep = false
-  t.is(answer.status, 200)
-  t.true(performance.now() - begun < 5000)
-})
+test.serial(
+  'an outcome that nobody tells of is seen by looking again, long before the time to be claimed is over',
+  async t => {
+    const ana = await api().makeUser()
+    const app = await api().makeApp(ana)
+    api().lanes.asleep = true
+    const begun = performance.now()
+    const pending = api().as(ana).post(`/v2/apps/${app.id}/start`)
+    const queued = () => api().db('operations').where({ target_id: app.id, state: 'queued' })
+    // As a lane does it, without telling anybody.
+    await comesTrue(async () => (await queued().update({ state: 'success', finished_at: new Date() })) > 0)
+    const answer = await pending
+    api().lanes.asleep = false
+    t.is(answer.status, 200)
+    t.true(performance.now() - begun < heldCall.claimMs)
+  },
+)
 
 test.serial('two who wait for one lane each get their own outcome', async t => {
   const ana = await api().makeUser()

@@ -1,0 +1,65 @@
+import { ChildProcess } from 'node:child_process'
+import { readdirSync, readlinkSync } from 'node:fs'
+import { Server, Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** Node tells of its handles here; what it documents (`getActiveResourcesInfo`) has their kinds only. */
+const { _getActiveHandles: activeHandles } = process as unknown as { _getActiveHandles(): unknown[] }
+
+const descriptorOf = (handle: unknown): number => (handle as { _handle?: { fd?: number } })._handle?.fd ?? -1
+
+/** Input, output and errors of this process itself. */
+const isStandard = (handle: unknown): boolean => handle instanceof Socket && [0, 1, 2].includes(descriptorOf(handle))
+
+function inWords(handle: unknown): string {
+  if (handle instanceof Server) return `server on ${JSON.stringify(handle.address())}`
+  if (handle instanceof ChildProcess) return `process ${handle.pid}: ${handle.spawnargs.slice(-4).join(' ')}`
+  if (handle instanceof Socket) {
+    const { localPort, remotePort, remoteAddress } = handle
+    return remotePort ? `socket ${localPort} to ${remoteAddress} ${remotePort}` : `pipe ${descriptorOf(handle)}`
+  }
+  return (handle as object).constructor.name
+}
+
+/** A program of children is bundled once for a process, and has no name (lib/bundled-program.ts). */
+const bundled = /\/berth-[0-9a-f-]{36}\.cjs \(deleted\)$/
+
+/** Files and folders that this process has open, but for those of the system and of Node itself. */
+function openFiles(): string[] {
+  return readdirSync('/proc/self/fd').flatMap(fd => {
+    try {
+      const path = readlinkSync(`/proc/self/fd/${fd}`)
+      return path.startsWith('/') && !/^\/(dev|proc|sys)(\/|$)/.test(path) && !bundled.test(path)
+        ? [`open: ${path}`]
+        : []
+    } catch {
+      return [] // the one that the folder itself was read by
+    }
+  })
+}
+
+/** What keeps this process from ending, or was opened and not closed, in words. What lets it end, as an idle connection of `fetch` does, is none. */
+function openNow(): string[] {
+  const handles = activeHandles
+    .call(process)
+    .filter(handle => !isStandard(handle))
+    .map(inWords)
+  // Requests stand there too, and for each timer that is waited for its kind.
+  const others = process.getActiveResourcesInfo().filter(kind => !/(Wrap|MessagePort|Worker)$/.test(kind))
+  return [...handles, ...others, ...openFiles()].sort()
+}
+
+/**
+ * Files here close whatever they open, and fail when they do not; what others leave is told in the output of the run. One still leaves
+ * timers that nobody has found.
+ */
+export const closesAll = (file: string): boolean =>
+  /\/test\/((db|workers)\/(?!same-installation\.)|left-open\.)/.test(file)
+
+/** As `openNow`, of what has not ended by itself after so many seconds. */
+export async function leftOpen(seconds: number): Promise<string[]> {
+  for (const deadline = performance.now() + seconds * 1000; ; await sleep(20)) {
+    const found = openNow()
+    if (found.length === 0 || performance.now() > deadline) return found
+  }
+}
