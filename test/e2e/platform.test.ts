@@ -78,6 +78,36 @@ test.serial('its Postgres says that a change is done when it is on the disk', as
     t.is((await db.raw(`show ${setting}`)).rows[0][setting], 'on', setting)
 })
 
+test.serial('the doctor sees every part in its place, and one that stands still', async t => {
+  const known = await info()
+  const { code, stdout } = await run('doctor')
+  const isRoot = process.getuid?.() === 0
+  for (const line of [
+    /^ {3}processes +api, host, postgres, proxy, temporal, worker run$/m,
+    ...['database', 'temporal', 'temporal ui', 'api', 'proxy'].map(
+      name => new RegExp(`^ {3}${name} +answers at 127`, 'm'),
+    ),
+    /^ {3}routes +1 in the proxy; every application that runs has its own$/m,
+    /^ {3}stored bodies +1 body, .*; all there; no file that nothing refers to$/m,
+    /^ {3}container host +answers$/m,
+    ...(isRoot ? [/^ {3}Protection quota +enforced$/m, /^ {3}Protection firewall +on/m] : []),
+    /^ {3}Protection disks +all there$/m,
+  ])
+    t.regex(stdout, line)
+  t.is(code, /^!/m.test(stdout) ? 1 : 0)
+  t.false(stdout.includes(String(known.api_key)))
+
+  const { pid } = (await processes()).find(({ name }) => name === 'worker')!
+  process.kill(pid, 'SIGSTOP')
+  t.teardown(() => process.kill(pid, 'SIGCONT'))
+  const told = await run('doctor')
+  t.is(told.code, 1)
+  t.regex(
+    told.stdout,
+    new RegExp(`^! {2}processes +worker \\(${pid}\\) STOPPED.*\\n +-> let it go on: kill -CONT ${pid}$`, 'm'),
+  )
+})
+
 test.serial('accounts and keys are made by the command', async t => {
   const made = await run('users', 'create', '--email', 'e2e@example.com', '--name', 'E2E', '--plan', 'free', '--json')
   const user = JSON.parse(made.stdout) as Info
