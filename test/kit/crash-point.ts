@@ -1,10 +1,18 @@
-import type * as fs from 'node:fs'
+import * as fs from 'node:fs'
 import { createRequire, syncBuiltinESMExports } from 'node:module'
 
 // A process that is killed between two system calls, without a process: from the n-th change of the disk on, none happens.
 
 const builtin = createRequire(import.meta.url)('node:fs') as typeof fs
-const changing = ['renameSync', 'linkSync', 'mkdirSync', 'rmdirSync', 'unlinkSync', 'writeFileSync'] as const
+const changing = [
+  ...(['renameSync', 'linkSync', 'mkdirSync', 'rmdirSync', 'unlinkSync', 'writeFileSync'] as const),
+  ...(['openSync', 'ftruncateSync', 'chmodSync', 'fchmodSync'] as const),
+]
+
+/** An open changes something only where it may make or empty a file. */
+const onlyReads = (name: string, flags: unknown): boolean =>
+  name === 'openSync' &&
+  (typeof flags === 'number' ? (flags & fs.constants.O_CREAT) === 0 : !/^[aw]/.test(String(flags)))
 
 export class Crash extends Error {
   override name = 'Crash'
@@ -17,6 +25,7 @@ export async function crashAt(n: number, work: () => Promise<unknown>): Promise<
   for (const name of changing)
     Object.assign(builtin, {
       [name]: (...args: unknown[]) => {
+        if (onlyReads(name, args[1])) return (real[name] as (...all: unknown[]) => unknown)(...args)
         changes++
         if (changes < n) return (real[name] as (...all: unknown[]) => unknown)(...args)
         if (changes === n && name === 'writeFileSync') {

@@ -1,5 +1,6 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import type { GitProviderServer, KnownRepository } from './git-provider.ts'
+import type { GitServer } from './git-server.ts'
 
 /** An event as the git provider delivers it to the address of the platform's app, signed. */
 export function appEvent(
@@ -39,5 +40,22 @@ export function appPush(
       clone_url: provider.cloneUrl(repository),
     },
     installation: { id: installationId },
+  }
+}
+
+/** The git server asks the provider about every password for this repository, as the provider's own would; returns how to end that. */
+export function asksProvider(server: GitServer, provider: GitProviderServer, repository: KnownRepository): () => void {
+  const before = server.behaviour.answer
+  server.behaviour.answer = (request, answer) => {
+    const { authorization } = request.headers
+    if (!request.url?.startsWith(`/${repository.fullName}.git`) || !authorization) return before(request, answer)
+    const [name, password = ''] = Buffer.from(authorization.slice(6), 'base64').toString().split(':')
+    const good = name === 'x-access-token' && provider.mayRead(password, repository)
+    if (good) request.headers.authorization = `Basic ${Buffer.from(`x:${server.token}`).toString('base64')}`
+    else answer.writeHead(401, { 'www-authenticate': 'Basic' }).end()
+    return !good
+  }
+  return () => {
+    server.behaviour.answer = before
   }
 }

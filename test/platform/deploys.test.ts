@@ -1,13 +1,43 @@
+import { readdirSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { Writable } from 'node:stream'
 import test from 'ava'
-import { webhookOf } from '../kit/deliveries.ts'
+import { pino } from 'pino'
+import { bindInstallations, linkRepository } from '../../db/git-links.ts'
+import { named, webhookOf } from '../kit/deliveries.ts'
+import { appEvent, appPush, asksProvider } from '../kit/git-app-events.ts'
+import { GitProviderServer } from '../kit/git-provider.ts'
 import { startGitServer, type TestRepository } from '../kit/git-server.ts'
 import { type Deployed, testPlatform } from '../kit/platform.ts'
 import { nodeProgram, type Program } from '../kit/programs.ts'
+import { commandLines, filesWith, historyOf, searchFor, tablesWith } from '../kit/secret-search.ts'
 import { zipOf } from '../kit/zips.ts'
 
 const git = await startGitServer()
-test.after.always('stop the git server', () => git.stop())
-const started = testPlatform({ settings: { GIT_ALLOWED_HOSTS: git.host } })
+const provider = await GitProviderServer.start()
+provider.cloneBase = git.url
+test.after.always('stop the git server and the provider', () => Promise.all([git.stop(), provider.stop()]))
+let logged = ''
+const sink = new Writable({
+  write(chunk, _encoding, done) {
+    logged += chunk
+    done()
+  },
+})
+const started = testPlatform({
+  log: pino({ level: 'trace' }, sink),
+  settings: {
+    GIT_ALLOWED_HOSTS: git.host,
+    GIT_PROVIDER_API_URL: provider.settings.apiUrl,
+    GIT_PROVIDER_WEB_URL: provider.settings.webUrl,
+    GIT_PROVIDER_APP_ID: provider.appId,
+    GIT_PROVIDER_APP_SLUG: provider.settings.appSlug,
+    GIT_PROVIDER_PRIVATE_KEY: provider.pem,
+    GIT_PROVIDER_WEBHOOK_SECRET: provider.webhookSecret,
+    GIT_PROVIDER_CLIENT_ID: provider.settings.clientId,
+    GIT_PROVIDER_CLIENT_SECRET: provider.clientSecret,
+  },
+})
 
 /** Keeps a diary in its folder: a line for each start. */
 const diary = (text: string): Program => ({
@@ -151,6 +181,75 @@ test.serial(
     for (const { as, app } of [open, shut]) t.is((await as.delete(`/v2/apps/${app.id}`)).status, 200)
   },
 )
+
+/** Its installation prints what it is given and what lies about, and so does the program. */
+const nosy = (text: string): Program => ({
+  main: 'index.js',
+  files: {
+    ...nodeProgram(text).files,
+    'package.json':
+      '{"scripts":{"preinstall":"env; find / -xdev -name config -path \'*git*\' -exec cat {} + || true"}}',
+  },
+})
+
+test.serial('a token of the git app is kept nowhere, whether its deploy succeeds or fails', async t => {
+  t.timeout(120_000)
+  const platform = await started
+  const { db, api, base } = platform
+  const ana = await api.makeUser()
+  const app = await platform.deploy(ana, nodeProgram('first'))
+  const person = provider.person()
+  const covered = provider.repository(`${person.login}/shop`, { permissions: { [person.login]: 'write' } })
+  const installation = provider.install(person.login, [covered], person)
+  await bindInstallations(db, ana.id, person, [installation])
+  const { id, fullName } = covered
+  const repository = { id, fullName, cloneUrl: provider.cloneUrl(covered) }
+  const link = { appId: app.id, userId: ana.id, installationId: installation.id, repository, branch: 'main' }
+  t.deepEqual(await linkRepository(db, link), { kind: 'linked' })
+  const code = await git.repository({ name: fullName, private: true, files: nodeProgram('first').files })
+  const stop = asksProvider(git, provider, covered)
+  t.teardown(stop)
+  const deployed = async (program: Program) => {
+    const { commit } = await code.push(program.files)
+    const event = appEvent(provider, 'push', appPush(provider, covered, { installationId: installation.id, commit }))
+    const answer = await api.as(undefined).post('/v2/git/app', event.body, event.headers)
+    const row = await db('deployments')
+      .where({ id: named(answer) })
+      .first()
+    return platform.ended(row.operation_id)
+  }
+
+  const first = git.requests.length
+  t.like(await deployed(nosy('second')), { state: 'success', code: null })
+  await platform.serves(app.domain, 'second')
+  t.like(await deployed({ main: 'index.js', files: { 'index.js': 'process.exit(3)' } }), {
+    code: 'HEALTH_CHECK_FAILED',
+  })
+  const refusing = git.behaviour.answer
+  git.behaviour.answer = (request, answer) =>
+    request.headers.authorization
+      ? Boolean(answer.writeHead(401).end(request.headers.authorization))
+      : refusing(request, answer)
+  t.like(await deployed(nodeProgram('never')), { code: 'AUTHENTICATION_REQUIRED' })
+
+  const holds = searchFor(provider.issued)
+  t.true(provider.issued.length >= 3)
+  const sent = git.requests.slice(first).filter(({ authorization }) => authorization !== null && holds(authorization))
+  t.true(sent.length >= 3, 'the search finds it where it is')
+  t.true(logged.includes(app.id), 'the log speaks of the application')
+  t.false(holds(logged))
+  t.deepEqual(await tablesWith(db, holds), [])
+  const told = await historyOf(base.config, app.id)
+  t.true(told.includes(app.id) && told.includes('AUTHENTICATION_REQUIRED'), 'the history is read')
+  t.false(holds(told))
+  t.false(holds(commandLines()))
+  t.deepEqual(filesWith(base.folder, holds), [])
+  t.deepEqual(
+    readdirSync(tmpdir()).filter(name => name.startsWith(`berth-git-${process.pid}-`)),
+    [],
+  )
+  t.is((await api.as(ana).delete(`/v2/apps/${app.id}`)).status, 200)
+})
 
 test.serial('a commit: a zip over the program, one file into a folder, and what was written before stays', async t => {
   t.timeout(90_000)

@@ -1,15 +1,12 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import test from 'ava'
 import { pino } from 'pino'
 import { readLog } from '../../db/deployments.ts'
-import { openTemporal } from '../../workers/connect.ts'
-import { laneId } from '../../workers/lanes.ts'
 import type { Answer } from '../kit/api.ts'
 import { bareDocker } from '../kit/host-remains.ts'
 import { testPlatform } from '../kit/platform.ts'
 import type { Program } from '../kit/programs.ts'
+import { commandLines, filesWith, historyOf, searchFor, tablesWith } from '../kit/secret-search.ts'
 import { zipOf } from '../kit/zips.ts'
 
 let logged = ''
@@ -115,19 +112,7 @@ test.serial('the largest set that is legal starts a program', async t => {
 })
 
 const canary = `canary/${Math.random().toString(36).slice(2)}+geheim&é=`
-const spellings = [
-  canary,
-  encodeURIComponent(canary),
-  JSON.stringify(canary).slice(1, -1),
-  Buffer.from(canary).toString('hex'),
-  // Inside a longer text base64 begins at any of three places.
-  ...[0, 1, 2].map(lead =>
-    Buffer.from('x'.repeat(lead) + canary)
-      .toString('base64')
-      .slice(lead && 4, -4),
-  ),
-]
-const holds = (text: string) => spellings.some(spelling => text.includes(spelling))
+const holds = searchFor([canary])
 
 test.serial('a secret is in the container, and nowhere else, whatever fails', async t => {
   t.timeout(150_000)
@@ -175,74 +160,10 @@ test.serial('a secret is in the container, and nowhere else, whatever fails', as
   )
   t.true(logged.includes(app.id), 'the log speaks of the application')
   t.false(holds(logged))
-  t.deepEqual(await tablesWith(holds), [])
-  const told = await historyOf(app.id)
+  t.deepEqual(await tablesWith(db, holds), [])
+  const told = await historyOf(platform.base.config, app.id)
   t.true(told.includes(app.id) && told.includes('READ_FAILED'), 'the history is read')
   t.false(holds(told))
   t.false(holds(commandLines()))
-  t.deepEqual(filesWith(platform.base.folder), [])
+  t.deepEqual(filesWith(platform.base.folder, holds), [])
 })
-
-/** Tables of which a row holds it, as a dump would. */
-async function tablesWith(found: (text: string) => boolean): Promise<string[]> {
-  const { db } = await started
-  const { rows } = await db.raw(`select tablename from pg_tables where schemaname = 'public'`)
-  const names: string[] = rows.map((row: { tablename: string }) => row.tablename)
-  if (!names.includes('app_variables')) throw new Error('the tables are not to be seen')
-  const texts = names.map(
-    async name => (await db.raw(`select string_agg(t::text, ' ') as text from ?? t`, [name])).rows[0],
-  )
-  return (await Promise.all(texts)).flatMap(({ text }, n) => (found(text ?? '') ? [names[n]!] : []))
-}
-
-/** Every event of every run of an application's lane, its bytes as text. */
-async function historyOf(appId: string): Promise<string> {
-  const { config } = (await started).base
-  const client = openTemporal(config)
-  let text = ''
-  for await (const { runId } of client.workflow.list({ query: `WorkflowId = '${laneId(appId)}'` })) {
-    const history = await client.workflow.getHandle(laneId(appId), runId).fetchHistory()
-    text += JSON.stringify(history, (_, value) =>
-      value?.type === 'Buffer' ? Buffer.from(value.data).toString() : value,
-    )
-  }
-  await client.connection.close()
-  return text
-}
-
-/** What every process of this machine was called with. */
-function commandLines(): string {
-  const read = (pid: string) => {
-    try {
-      return readFileSync(`/proc/${pid}/cmdline`, 'latin1')
-    } catch {
-      return '' // it has ended
-    }
-  }
-  return readdirSync('/proc')
-    .filter(name => /^\d+$/.test(name))
-    .map(read)
-    .join('\n')
-}
-
-/** Files below a folder that hold it; those of applications are seen where they are mounted, and what goes meanwhile held nothing. */
-function filesWith(folder: string): string[] {
-  const paths = filesBelow(folder).filter(path => !path.endsWith('.ext4'))
-  return paths.filter(path => holds(unlessGone(() => readFileSync(path, 'latin1'), '')))
-}
-
-function filesBelow(folder: string): string[] {
-  return unlessGone(() => readdirSync(folder, { withFileTypes: true }), []).flatMap(entry => {
-    const path = join(folder, entry.name)
-    return entry.isDirectory() ? filesBelow(path) : entry.isFile() ? [path] : []
-  })
-}
-
-function unlessGone<T>(look: () => T, gone: T): T {
-  try {
-    return look()
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return gone
-    throw error
-  }
-}

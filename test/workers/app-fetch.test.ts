@@ -7,7 +7,7 @@ import { deployCredentials } from '../../workers/credentials.ts'
 import { testKeys } from '../kit/api.ts'
 import { link, testProviderApi } from '../kit/connected.ts'
 import { named } from '../kit/deliveries.ts'
-import { appEvent, appPush } from '../kit/git-app-events.ts'
+import { appEvent, appPush, asksProvider } from '../kit/git-app-events.ts'
 import { gitBench } from '../kit/git-bench.ts'
 import { startGitServer } from '../kit/git-server.ts'
 
@@ -25,16 +25,7 @@ test('a push of a linked private repository is fetched by git with a token of th
   const code = await server.repository({ name: repository.fullName, private: true, files: { 'index.js': 'let a = 1' } })
   const { commit } = await code.push({ 'index.js': 'let a = 2' })
   provider.cloneBase = server.url
-  // The git server asks the provider about every password, as the provider's own would.
-  server.behaviour.answer = (request, answer) => {
-    const [name, password = ''] = Buffer.from(request.headers.authorization?.slice(6) ?? '', 'base64')
-      .toString()
-      .split(':')
-    const good = name === 'x-access-token' && provider.mayRead(password, repository)
-    if (good) request.headers.authorization = `Basic ${Buffer.from(`x:${server.token}`).toString('base64')}`
-    else if (request.headers.authorization) answer.writeHead(401, { 'www-authenticate': 'Basic' }).end()
-    return !good && request.headers.authorization !== undefined
-  }
+  asksProvider(server, provider, repository)
 
   t.is((await link(api(), user, app.id, repository.fullName)).status, 200)
   const event = appEvent(provider, 'push', appPush(provider, repository, { installationId: installation.id, commit }))
