@@ -1,8 +1,9 @@
 import test from 'ava'
-import { actors, ScriptedLanes } from '../kit/api.ts'
+import { actors } from '../kit/api.ts'
 import { testPlatform } from '../kit/platform.ts'
 import { type Loss, postgresLine } from '../kit/postgres-line.ts'
 import { rows } from '../kit/rows.ts'
+import { ScriptedLanes } from '../kit/scripted-lanes.ts'
 import { confirming, type Kind, storing, Wish } from './commit-kit.ts'
 
 const started = testPlatform({ hosts: {}, worker: false })

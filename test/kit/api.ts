@@ -4,7 +4,6 @@ import type { AddressInfo } from 'node:net'
 import test from 'ava'
 import { archives } from '../../activities/archive.process.ts'
 import type { Archives } from '../../activities/archive.ts'
-import type { LiveEvent } from '../../activities/live-feed.ts'
 import { endpoints, jsonSurface, surfaces } from '../../api/app.ts'
 import { authenticator } from '../../api/authenticate.ts'
 import { KnownSources } from '../../api/deploy-sources.ts'
@@ -12,7 +11,6 @@ import { EarlierCredentials } from '../../api/earlier-credentials.ts'
 import { commonErrors, type Endpoint } from '../../api/endpoint.ts'
 import { hostCall } from '../../api/host-call.ts'
 import { httpHostFiles } from '../../api/host-files.ts'
-import type { HostReader, HostReading } from '../../api/host-reader.ts'
 import { Limiter } from '../../api/limiter.ts'
 import { LiveFeeds } from '../../api/live-feeds.ts'
 import { NetworkRates } from '../../api/network-rates.ts'
@@ -27,14 +25,12 @@ import { hardenedServer } from '../../api/server.ts'
 import { ServiceStatus } from '../../api/service-status.ts'
 import { StreamAccess } from '../../api/stream-access.ts'
 import * as accounts from '../../db/accounts.ts'
-import { createApp, removeApp } from '../../db/app-creation.ts'
+import { createApp } from '../../db/app-creation.ts'
 import type { AppRow } from '../../db/apps.ts'
 import type { Db } from '../../db/database.ts'
 import { deploySources } from '../../db/deploy-sources.ts'
-import { settleDowngrade } from '../../db/downgrades.ts'
 import { registerHost } from '../../db/hosts.ts'
 import { Notifications } from '../../db/notifications.ts'
-import { claimNext, finish, type OperationRow, type Outcome } from '../../db/operations.ts'
 import { SegmentIds } from '../../db/segment-ids.ts'
 import * as segments from '../../db/segments.ts'
 import { StorageQuota } from '../../db/storage-quota.ts'
@@ -42,7 +38,6 @@ import { FairSlots } from '../../lib/fair-slots.ts'
 import type { AppConfigFile } from '../../policy/app-config.ts'
 import { cachedSeconds } from '../../policy/cached-answers.ts'
 import { type Config, parseConfig } from '../../policy/config.ts'
-import { ApiError } from '../../policy/errors.ts'
 import { wholeLogs } from '../../policy/limits.ts'
 import { heldCall } from '../../policy/patience.ts'
 import { defaultPlans } from '../../policy/plans.ts'
@@ -50,7 +45,8 @@ import type { Scope } from '../../policy/scopes.ts'
 import { sealKeys } from '../../policy/seal.ts'
 import { type TestDatabase, testDatabase } from './database.ts'
 import { FailingStore } from './failing-store.ts'
-import type { ScriptedLive } from './scripted-live.ts'
+import { ScriptedHosts } from './scripted-hosts.ts'
+import { ScriptedDowngrades, ScriptedLanes } from './scripted-lanes.ts'
 
 export interface Answer {
   status: number
@@ -76,58 +72,6 @@ export interface TestUser {
   keyId: string
 }
 
-/** Reads that a test scripts: by application id, else silence. */
-export class ScriptedHosts implements HostReader {
-  readonly readings = new Map<string, HostReading>()
-  readonly printed = new Map<string, string>()
-  logsFail: Error | undefined
-
-  async stats(app: AppRow) {
-    return this.readings.get(app.id) ?? null
-  }
-
-  async logs(app: AppRow) {
-    if (this.logsFail) throw this.logsFail
-    return this.printed.get(app.id) ?? null
-  }
-
-  /** Live streams by application; without one the host is silent. */
-  readonly streams = new Map<string, ScriptedLive>()
-
-  async live(app: AppRow, signal: AbortSignal): Promise<AsyncIterable<LiveEvent[]>> {
-    const stream = this.streams.get(app.id)
-    if (!stream) throw new ApiError('CLUSTER_UNAVAILABLE')
-    return stream.open(signal)
-  }
-}
-
-/** A lane that runs what is queued as the test says; `asleep` loses every wake-up. */
-export class ScriptedLanes {
-  asleep = false
-  /** The file's tests have ended. */
-  over = false
-  outcome: (operation: OperationRow) => Outcome | Promise<Outcome> = () => ({ state: 'success' })
-  readonly woken: string[] = []
-  constructor(private readonly db: Db) {}
-
-  async wake(appId: string): Promise<void> {
-    this.woken.push(appId)
-    if (this.asleep) throw new Error('Temporal is away')
-    // What still runs when the file ends finds no database: the process would end with 1, and not even say why.
-    void this.#run(appId).catch(error => {
-      if (!this.over) throw error
-    })
-  }
-
-  async #run(appId: string): Promise<void> {
-    const operation = await claimNext(this.db, appId)
-    if (!operation) return
-    const outcome = await this.outcome(operation)
-    if (outcome.state === 'success' && operation.kind === 'delete') await removeApp(this.db, appId)
-    await finish(this.db, operation.id, outcome)
-  }
-}
-
 export interface TestApi {
   db: Db
   url: string
@@ -139,6 +83,7 @@ export interface TestApi {
   store: FailingStore
   hosts: ScriptedHosts
   lanes: ScriptedLanes
+  downgrades: ScriptedDowngrades
   /** Undeclared codes and answers that are not of their schema. Checked after each file. */
   breaches: string[]
   as(credential: string | TestUser | undefined): Actor
@@ -212,6 +157,7 @@ export async function openApiFor(
     store: await FailingStore.open(),
     hosts: new ScriptedHosts(),
     lanes: new ScriptedLanes(db),
+    downgrades: new ScriptedDowngrades(db, defaultPlans),
   }
   const authenticate = authenticator({ db, masterKey, plans: defaultPlans, processes: config.apiProcesses })
   const rates = new NetworkRates()
@@ -226,7 +172,6 @@ export async function openApiFor(
     quota: new StorageQuota(db),
     limiter: new Limiter(db),
     archives: zips,
-    downgrades: { wake: async userId => void (await settleDowngrade(db, defaultPlans, userId)) },
     outcomes: new Outcomes(notifications),
     deploymentNews: new News(notifications, 'deployments'),
     logTurns: new FairSlots(wholeLogs),
@@ -275,6 +220,7 @@ export async function openApiFor(
     () => closed(server),
     async () => {
       made.lanes.over = true
+      made.downgrades.over = true
     },
   )
   const blobAs = actors(blobUrl).as

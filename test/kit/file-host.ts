@@ -12,13 +12,14 @@ import { FakeContainerHost } from './container-host.fake.ts'
 import { type Contents, give, lay } from './folders.ts'
 import { log } from './platform.ts'
 
-/** The server of a host that has volumes and no containers; a database knows it under its id from here on. */
+/** The server of a host that has volumes, and no containers yet; a database knows it under its id from here on. */
 export async function fileHost(hostId: string, db?: Db) {
   const root = mkdtempSync(join(tmpdir(), 'berth-file-host-'))
   chmodSync(root, 0o755)
   const [volumes, turns] = [folderVolumes(root), appTurns()]
   const key = hostReadKey(masterKey, hostId)
-  const own = { engine: new FakeContainerHost(), volumes, hostId, turns, key, address: '127.0.0.1', port: 0, log }
+  const engine = new FakeContainerHost()
+  const own = { engine, volumes, hostId, turns, key, address: '127.0.0.1', port: 0, log }
   const { url, server } = await serveHost(own)
   const row = {
     address: '127.0.0.1',
@@ -33,9 +34,11 @@ export async function fileHost(hostId: string, db?: Db) {
     .onConflict('id')
     .merge(['read_url'])
   return {
+    engine,
     volumes,
     turns,
     url,
+    server,
     /** Gives an application of this host its files; resolves to where they are. */
     async bring(app: AppRow, contents: Contents = {}): Promise<string> {
       await volumes.ensure(app.id, 64, app.uid)

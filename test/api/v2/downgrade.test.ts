@@ -148,7 +148,7 @@ test('a confirmed step that something came in the way of is refused, and told by
   await downgrade(ana)
   const confirmCode = await codeOf(ana)
   const { downgrades } = api().parts
-  const wake = downgrades.wake
+  const wake = downgrades.wake.bind(downgrades)
   downgrades.wake = async userId => {
     if (userId === ana.id) await api().makeApp(ana, { memoryMb: 4096 })
     await wake(userId)

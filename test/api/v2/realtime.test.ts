@@ -100,7 +100,7 @@ test('a broken line to the host is taken up again; an application without contai
   host.print('back again')
   await reader.until(() => reader.of('logs').length === 1)
   t.false(reader.over)
-  host.emit({ error: 'CONTAINER_NOT_FOUND' })
+  host.remove()
   t.deepEqual((await reader.ended).at(-1), { event: 'error', id: undefined, data: 'CONTAINER_NOT_FOUND' })
   t.deepEqual(reader.of('system').slice(1), ['REALTIME_CONNECTED'])
   await emptied(async () => (await places(app)) === 0)
@@ -147,7 +147,7 @@ test('whoever joins a feed that is over is told so too', async t => {
   t.is(feeds.of(app), feed)
   const ends: string[] = []
   feed.listen(app, { take: () => {}, end: why => ends.push(why) })
-  host.emit({ error: 'CONTAINER_NOT_FOUND' })
+  host.remove()
   await emptied(() => ends.length === 1)
   feed.listen(app, { take: () => {}, end: why => ends.push(why) })
   await emptied(() => ends.length === 2)
