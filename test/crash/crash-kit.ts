@@ -31,16 +31,18 @@ async function runsOnce(t: ExecutionContext, platform: TestPlatform, host: strin
   t.like(await platform.row(id), { status: 'running', desired_state: 'running' })
 }
 
-/** A host process of its own for each point, with room for exactly one application: the n-th upload goes to the n-th host. */
-export async function hostsAt(platform: TestPlatform, points: readonly string[], armed: boolean): Promise<Entry[]> {
-  const entries = points.map((point, n) => {
-    platform.clearLater(`h${n}`)
-    const own = { HOST_MEMORY_MB: '512', ...(armed && { CRASH_POINT: point }) }
-    return startEntry('host', platform.hostSettings(`h${n}`, own))
-  })
-  await Promise.all(entries.map(entry => entry.ready))
-  return entries
+/** The n-th host as a process of its own, with room for exactly one application: the n-th upload goes to the n-th host. */
+async function hostAt(platform: TestPlatform, n: number, point?: string): Promise<Entry> {
+  platform.clearLater(`h${n}`)
+  const own = { HOST_MEMORY_MB: '512', ...(point && { CRASH_POINT: point }) }
+  const entry = startEntry('host', platform.hostSettings(`h${n}`, own))
+  await entry.ready
+  return entry
 }
+
+/** A host for each point. */
+export const hostsAt = (platform: TestPlatform, points: readonly string[], armed: boolean): Promise<Entry[]> =>
+  Promise.all(points.map((point, n) => hostAt(platform, n, armed ? point : undefined)))
 
 export const killAll = (entries: readonly Entry[]) => Promise.all(entries.map(entry => entry.kill('SIGKILL')))
 
@@ -96,15 +98,26 @@ export async function commandsSurvive(
     if (verb === 'start') t.is((await command(platform, ana, apps[n] as Deployed, 'stop')).status, 200)
   await killAll(first)
   const armed = await hostsAt(platform, points, true)
+  const begun = performance.now()
   const asked = cases.map(([verb], n) => command(platform, ana, apps[n] as Deployed, verb))
-  for (const [n, point] of points.entries()) await diesAt(t, armed[n] as Entry, point)
-  const healed = await hostsAt(platform, points, false)
+  /** When each host was back, in seconds since the commands. */
+  const back: number[] = []
+  const healed = await Promise.all(
+    points.map(async (point, n) => {
+      await diesAt(t, armed[n] as Entry, point)
+      const entry = await hostAt(platform, n)
+      back[n] = (performance.now() - begun) / 1000
+      return entry
+    }),
+  )
   try {
     for (const [n, [verb, point]] of cases.entries()) {
       const app = apps[n] as Deployed
       const answer = await asked[n]
-      // On a machine that is slow the host may come back too late; then the caller was told so, and asks again.
+      // On a machine that is slow the host may come back too late: its death is noticed after 15 s, and the step waits for it for
+      // 8 s then. The caller was told so, and asks again.
       const told = ['ACTION_FAILED', 'DELETE_ERROR'].includes(answer?.body.code)
+      if (told) t.true(back[n]! > 20, `${verb} ${point}: ${answer?.text}, though the host was back`)
       const last = told ? await command(platform, ana, app, verb) : answer
       const done = last?.status === 200 || (told && last?.body.code === already[verb])
       t.true(done, `${verb} ${point}: ${answer?.text} ${last?.text}`)
