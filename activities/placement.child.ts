@@ -18,6 +18,8 @@ async function carryOut({ act, request }: PlacementJob): Promise<Omit<PlacementR
   process.umask(0)
   const volume = new Tree(request.volume)
   await lock(volume)
+  // Nothing of the release is here: it was never prepared, or is thrown away already.
+  if (act !== 'place' && !volume.stat(`releases/${request.release}`)) return { placed: noFiles(), emptied: [] }
   if (request.swap && act === 'place') swapIn(volume, request)
   if (request.swap && (act === 'restore' || act === 'discard')) swapBack(volume, request)
   const releases = volume.tree('releases')

@@ -39,6 +39,6 @@ export interface Placement {
    * Versions that the application itself wrote and the release replaced go to `.replaced/<release>/` in its folder.
    */
   settle(request: PlaceRequest): Promise<void>
-  /** Restores, and throws away everything that the release brought and installed. For a release that will never serve. */
+  /** Restores, and throws away everything that the release brought and installed. For a release that will never serve. Gone already is success. */
   discard(request: PlaceRequest): Promise<void>
 }

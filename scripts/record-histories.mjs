@@ -12,9 +12,8 @@ if (!/^\d+$/.test(generation ?? '')) {
   process.exit(2)
 }
 const folder = mkdtempSync(`${checkout}test/histories/recording-`)
-const runs = ['app-lane', 'deploy', 'snapshots', 'downgrade', 'blob-upkeep'].map(
-  name => `test/workflows/${name}.test.ts`,
-)
+const names = ['app-lane', 'deploy', 'snapshots', 'snapshot-places', 'proxy-away', 'downgrade', 'blob-upkeep']
+const runs = names.map(name => `test/workflows/${name}.test.ts`)
 const { status } = spawnSync('npx', ['ava', '--serial', ...runs], {
   cwd: checkout,
   stdio: 'inherit',

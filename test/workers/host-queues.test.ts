@@ -1,6 +1,5 @@
 import { activityInfo } from '@temporalio/activity'
 import test from 'ava'
-import type { Release } from '../../activities/release.ts'
 import { loadApp } from '../../db/apps.ts'
 import { gatePlaces } from '../../policy/host-places.ts'
 import { queuesOfHost } from '../../workers/lanes.ts'
@@ -26,39 +25,33 @@ const installsEnd = new Promise<void>(resolve => {
 
 /** On which queue each activity came. */
 const cameOn = new Map<string, string>()
-const came = () => cameOn.set(activityInfo().activityType, activityInfo().taskQueue)
-const at = new Date().toISOString()
+const came = () => void cameOn.set(activityInfo().activityType, activityInfo().taskQueue)
 
-const script = {
-  prepareRelease: async () => ({ needsInstall: true }),
-  async startApp() {
-    came()
-    return { containerId: 'c1', hostPort: null, startedAt: at, bootId: 'b1', variablesVersion: 0 }
+const kit = laneKit(
+  {
+    installs: () => true,
+    before: {
+      startApp: async () => came(),
+      stopApp: async () => came(),
+      removeContainers: async () => came(),
+      async installDependencies({ appId, ownerId }) {
+        came()
+        if (!neverInstalls.has(ownerId)) return
+        installing.add(appId)
+        await installsEnd
+      },
+      async passHealthGate({ appId, ownerId }) {
+        came()
+        if (!hangs.has(ownerId)) return
+        inGate.add(appId)
+        most = Math.max(most, inGate.size)
+        await opened
+        inGate.delete(appId)
+      },
+    },
   },
-  async stopApp() {
-    came()
-    return { containerId: 'c1', code: 143, oom: false, at }
-  },
-  async removeContainers() {
-    came()
-  },
-  async installDependencies({ appId, ownerId }: Release) {
-    came()
-    if (!neverInstalls.has(ownerId)) return
-    installing.add(appId)
-    await installsEnd
-  },
-  async passHealthGate({ appId, ownerId }: Release) {
-    came()
-    if (!hangs.has(ownerId)) return null
-    inGate.add(appId)
-    most = Math.max(most, inGate.size)
-    await opened
-    inGate.delete(appId)
-    return null
-  },
-}
-const kit = laneKit(script, { BUILD_SLOTS: '2' })
+  { BUILD_SLOTS: '2' },
+)
 
 test('every queue of a host is polled, and the check of its health looks at each', async t => {
   const { client, address, queuePrefix } = await kit

@@ -18,7 +18,7 @@ import { portOf } from '../workflows/ports.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'berth-strangers-'))
 test.after.always('remove the folder', () => rmSync(folder, { recursive: true, force: true }))
-const kit = laneKit({})
+const kit = laneKit()
 const patience = 180_000
 
 /** A host of the kit's database whose activities are the real ones. */
@@ -123,5 +123,5 @@ test.serial('a lane that a stranger starts works on the queues of ours, whatever
   await client.workflow.start('appLane', { taskQueue, workflowId: `mine/${app.id}`, args })
   t.like(await run.ended(operationId), { state: 'success' })
   t.true(steps(app.id).includes('startRelease 1'), 'the host of this installation did it')
-  t.is((await loadApp(db, app.id))?.host_port, portOf(app.id))
+  t.is((await loadApp(db, app.id))?.host_port, portOf(app.id, 1))
 })

@@ -1,25 +1,32 @@
+import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { cancellationSignal } from '@temporalio/activity'
-import { CancelledFailure } from '@temporalio/common'
+import { activityInfo } from '@temporalio/activity'
 import test from 'ava'
 import { pino } from 'pino'
-import { refusal } from '../../activities/failures.ts'
 import type { Release } from '../../activities/release.ts'
 import { loadApp, usedMemoryMb } from '../../db/apps.ts'
 import { findByOperation } from '../../db/deployments.ts'
 import * as operations from '../../db/operations.ts'
 import { LaneRelay } from '../../workers/relay.ts'
+import type { Trouble } from '../contracts/host-troubles.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { keepHistory } from '../kit/histories.ts'
 import { laneKit } from './lane-kit.ts'
 import { portOf } from './ports.ts'
 
-/** What the scripted host does with one application, chosen by the test that made it. */
+/** What becomes of one application at the scripted host, chosen by the test that made it. */
 const behaviour = new Map<string, string>()
-const does = (release: Release, what: string) => behaviour.get(release.appId) === what
-/** What the row of an application said at each of these steps. */
+const does = ({ appId }: Pick<Release, 'appId'>, what: string) => behaviour.get(appId) === what
+const troubles: Record<string, Trouble> = {
+  'needs install': 'the install step fails',
+  crashes: 'the program ends',
+  'never answers': 'the program is deaf',
+  'cannot be started': 'no image',
+}
+/** What the row of an application said at the first attempt of each of these steps. */
 const shown = new Map<string, string[]>()
 async function note({ appId }: Release, step: string) {
+  if (activityInfo().attempt > 1) return
   const { db } = await kit
   const row = await loadApp(db, appId)
   shown.set(appId, [...(shown.get(appId) ?? []), `${step}: ${row?.status}, ${row?.desired_state}`])
@@ -28,58 +35,34 @@ async function note({ appId }: Release, step: string) {
 const wakes = new Map<string, () => void>()
 
 const kit = laneKit({
-  async prepareRelease(release) {
-    if (does(release, 'needs install')) return { needsInstall: true }
-    if (does(release, 'hangs')) {
-      await new Promise((_, reject) =>
-        cancellationSignal().addEventListener('abort', () => reject(new CancelledFailure('stopped'))),
-      )
-    }
-    return { needsInstall: false }
+  before: {
+    async prepareRelease(release, signal) {
+      if (does(release, 'hangs') && !signal.aborted) await once(signal, 'abort')
+    },
+    passHealthGate: release => note(release, 'gate'),
+    removeContainers: release => note(release, 'removal'),
+    async startApp(release) {
+      await note(release, 'start')
+      if (does(release, 'takes a while')) await sleep(30)
+    },
+    async stopApp(release) {
+      if (does(release, 'takes a while')) await sleep(30)
+    },
   },
-  async installDependencies() {
-    throw refusal('BUILD_FAILED', 'Installing the dependencies ended with exit code 1: no such package')
-  },
-  async passHealthGate(release) {
-    await note(release, 'gate')
-    if (!does(release, 'crashes')) return null
-    return { reason: 'ended', exit: { containerId: 'c9', code: 137, oom: true, at: new Date().toISOString() } }
-  },
-  async removeContainers(release) {
-    await note(release, 'removal')
-    if (does(release, 'cannot be removed')) throw refusal('ACTION_FAILED', 'the engine is away')
-  },
-  async startApp(release, { mustStand }) {
-    await note(release, 'start')
-    if (does(release, 'cannot be started')) throw refusal('ACTION_FAILED', 'the engine is away')
-    if (does(release, 'stands still')) {
+  after: {
+    async startApp(release) {
+      if (!does(release, 'stands still')) return
       behaviour.set(release.appId, 'goes on elsewhere')
       await new Promise<void>(resolve => {
         wakes.set(release.appId, resolve)
       })
-      return {
-        containerId: 'late',
-        hostPort: 49_999,
-        startedAt: new Date().toISOString(),
-        bootId: 'b0',
-        variablesVersion: 0,
-      }
-    }
-    if (does(release, 'takes a while')) await sleep(30)
-    if (mustStand && does(release, 'runs')) throw refusal('CONTAINER_ALREADY_STARTED', 'runs already')
-    return {
-      containerId: 'c1',
-      hostPort: portOf(release.appId),
-      startedAt: new Date().toISOString(),
-      bootId: 'b1',
-      variablesVersion: 0,
-    }
+    },
   },
-  async stopApp(release) {
-    if (does(release, 'is stopped')) throw refusal('CONTAINER_ALREADY_STOPPED', 'stopped already')
-    if (does(release, 'takes a while')) await sleep(30)
-    return { containerId: 'c1', code: 0, oom: false, at: new Date().toISOString() }
+  trouble(release, step) {
+    if (does(release, 'cannot be removed')) return step === 'removeContainers' ? 'the engine is away' : null
+    return troubles[behaviour.get(release.appId) ?? '']
   },
+  installs: release => does(release, 'needs install'),
 })
 
 test('an uploaded application runs, has its address, and its deployment succeeded', async t => {
@@ -90,13 +73,13 @@ test('an uploaded application runs, has its address, and its deployment succeede
   t.is((await run.ended(operationId)).state, 'success')
   const row = await loadApp(db, app.id)
   t.is(row?.status, 'running')
-  t.is(row?.host_port, portOf(app.id))
+  t.is(row?.host_port, portOf(app.id, 1))
   t.is(row?.release, 1)
   t.is((await findByOperation(db, operationId))?.state, 'success')
   const routes = await edge.listRoutes()
   t.deepEqual(
     routes.filter(route => route.appId === app.id).map(route => route.port),
-    [portOf(app.id)],
+    [portOf(app.id, 1)],
   )
   await keepHistory(client, 'create', app.id)
 })
@@ -110,6 +93,7 @@ test('a failed install gives memory and name back and leaves only its reason', a
   const end = await run.ended(operationId)
   t.is(end.state, 'error')
   t.is(end.code, 'BUILD_FAILED')
+  t.regex(end.message ?? '', /: no such package$/, 'with the last lines of its output')
   t.is(await loadApp(db, app.id), undefined)
   t.is(await usedMemoryMb(db, user.id), 0)
   const deployment = await findByOperation(db, operationId)
@@ -135,6 +119,18 @@ test('a program that does not stay up keeps its application, stopped, with its e
   await keepHistory(client, 'create-stopped', app.id)
 })
 
+test('a web application that never answers is ended, and stays as one whose program has ended', async t => {
+  const { db, make, run, lanes, hostHas, client } = await kit
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  behaviour.set(app.id, 'never answers')
+  await lanes.wake(app.id, user.id)
+  t.is((await run.ended(operationId)).code, 'HEALTH_CHECK_FAILED')
+  t.like(await loadApp(db, app.id), { status: 'exited', exit_code: 143, exit_oom: false })
+  t.deepEqual(hostHas(app.id).standing(), { containers: { 1: false }, files: 1, disk: true, busy: 0 })
+  await keepHistory(client, 'create-unanswered', app.id)
+})
+
 test('a deletion cancels the creation under way and gets its wish', async t => {
   const { db, make, run, lanes, client } = await kit
   const user = await make.user()
@@ -151,7 +147,7 @@ test('a deletion cancels the creation under way and gets its wish', async t => {
 })
 
 test('stop, start and restart change what is wanted and what is shown; a deletion is for ever', async t => {
-  const { db, make, run, lanes, edge, client } = await kit
+  const { db, make, run, lanes, edge, client, hostHas } = await kit
   /** The keeper of the routes may be between setting one and seeing that it is over. */
   const routeGoes = async (appId: string) => {
     await comesTrue(async () => !(await edge.listRoutes()).some(route => route.appId === appId))
@@ -161,13 +157,13 @@ test('stop, start and restart change what is wanted and what is shown; a deletio
   await lanes.wake(app.id, user.id)
   await run.ended(operationId)
   t.is((await run.command(app, 'stop')).state, 'success')
-  t.like(await loadApp(db, app.id), { status: 'exited', desired_state: 'stopped', host_port: null, exit_code: 0 })
+  t.like(await loadApp(db, app.id), { status: 'exited', desired_state: 'stopped', host_port: null, exit_code: 143 })
   await routeGoes(app.id)
   t.is((await run.command(app, 'start')).state, 'success')
-  t.like(await loadApp(db, app.id), { status: 'running', desired_state: 'running', host_port: portOf(app.id) })
+  t.like(await loadApp(db, app.id), { status: 'running', desired_state: 'running', host_port: portOf(app.id, 1) })
   t.is((await run.command(app, 'restart')).state, 'success')
   t.like(await loadApp(db, app.id), { status: 'running' })
-  behaviour.set(app.id, 'is stopped')
+  hostHas(app.id).end(1)
   t.is((await run.command(app, 'stop')).code, 'CONTAINER_ALREADY_STOPPED')
   t.is((await run.command(app, 'delete')).state, 'success')
   t.is(await loadApp(db, app.id), undefined)
@@ -177,13 +173,13 @@ test('stop, start and restart change what is wanted and what is shown; a deletio
 })
 
 test('a container that a failed start has left is taken over; one that is known to run is not started', async t => {
-  const { db, make, run, lanes } = await kit
+  const { db, make, run, lanes, hostHas } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
   await lanes.wake(app.id, user.id)
   await run.ended(operationId)
   t.is((await run.command(app, 'stop')).state, 'success')
-  behaviour.set(app.id, 'runs')
+  hostHas(app.id).again(1)
   t.is((await run.command(app, 'start')).state, 'success')
   t.like(await loadApp(db, app.id), { status: 'running', desired_state: 'running' })
   t.is((await run.command(app, 'start')).code, 'CONTAINER_ALREADY_STARTED')
@@ -218,14 +214,14 @@ test('a start and a deletion show while they go on; one that fails gives back wh
 
   behaviour.set(app.id, 'cannot be started')
   since()
-  t.is((await run.command(app, 'start')).code, 'ACTION_FAILED')
+  t.is((await run.command(app, 'start')).code, 'DEPLOY_FAILED')
   t.deepEqual(since(), ['start: starting, stopped'])
   t.deepEqual(await loadApp(db, app.id), stopped)
 
   behaviour.delete(app.id)
   t.is((await run.command(app, 'start')).state, 'success')
   since()
-  t.is((await run.command(app, 'start')).state, 'success')
+  t.is((await run.command(app, 'start')).code, 'CONTAINER_ALREADY_STARTED')
   t.deepEqual(since(), ['start: running, running'], 'what runs is not shown as if it did not')
   t.is((await remove()).state, 'success')
   t.is(await loadApp(db, app.id), undefined)
@@ -239,7 +235,12 @@ test('operations of one application never overlap', async t => {
   await run.ended(operationId)
   behaviour.set(app.id, 'takes a while')
   const kinds = ['restart', 'stop', 'start', 'restart', 'restart', 'stop', 'start', 'restart'] as const
-  const ends = await Promise.all(kinds.map(kind => run.command(app, kind)))
+  const ids: string[] = []
+  for (const kind of kinds) {
+    ids.push((await operations.enqueue(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })).id)
+    await lanes.wake(app.id, user.id)
+  }
+  const ends = await Promise.all(ids.map(id => run.ended(id)))
   t.deepEqual(
     ends.map(end => end.state),
     Array(kinds.length).fill('success'),

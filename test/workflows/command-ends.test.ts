@@ -1,4 +1,4 @@
-import { cancellationSignal } from '@temporalio/activity'
+import { once } from 'node:events'
 import test from 'ava'
 import { loadApp } from '../../db/apps.ts'
 import * as operations from '../../db/operations.ts'
@@ -11,14 +11,11 @@ const stops = new Map<string, Promise<void>>()
 const filesStay = new Set<string>()
 
 const kit = laneKit({
-  async stopApp({ appId }) {
-    await stops.get(appId)
-    return { containerId: 'c1', code: 0, oom: false, at: new Date().toISOString() }
-  },
-  async removeFiles({ appId }) {
-    if (!filesStay.has(appId)) return
-    const signal = cancellationSignal()
-    await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))
+  before: {
+    stopApp: async ({ appId }) => stops.get(appId),
+    async removeFiles({ appId }, signal) {
+      if (filesStay.has(appId) && !signal.aborted) await once(signal, 'abort')
+    },
   },
 })
 

@@ -1,40 +1,38 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { activityInfo, cancellationSignal } from '@temporalio/activity'
-import { HostUnreachable } from '../../activities/container-host.ts'
-import { refusal } from '../../activities/failures.ts'
+import { activityInfo } from '@temporalio/activity'
 import type { Release } from '../../activities/release.ts'
 import type { AppRow } from '../../db/apps.ts'
 import { transaction } from '../../db/database.ts'
 import { type DeploymentRow, findByOperation } from '../../db/deployments.ts'
 import { type DeployRequest, queueDeploy } from '../../db/deploys.ts'
 import { queueRestore } from '../../db/restores.ts'
-import * as segments from '../../db/segments.ts'
 import { findByOperation as findSnapshotOf, queueSnapshot, type SnapshotRow } from '../../db/snapshots.ts'
 import type { AppConfigFile } from '../../policy/app-config.ts'
-import { newId } from '../../policy/ids.ts'
 import { defaultPlans as plansOfAccounts } from '../../policy/plans.ts'
+import type { StepName } from '../../policy/step-kinds.ts'
+import type { Trouble } from '../contracts/host-troubles.ts'
 import { laneKit } from './lane-kit.ts'
-import { portOf } from './ports.ts'
 
 type App = Pick<AppRow, 'id' | 'owner_id' | 'subdomain'>
 
-/** What the scripted host does with one application, by step (`<activity> <release>`) or number of the release. */
+/** What becomes of one application at the scripted host, by step (`<activity> <release>`) or number of the release. */
 interface Behaviour {
   pauseAt?: string
   /** A paused step that is cancelled ends so much later, in ms. */
   confirmMs?: number
+  /** Every later release has something to install. */
   install?: 'fails' | 'runs'
-  /** Of what is archived; another each time when left out. */
-  digest?: string
   copy?: 'fails'
+  /** The release whose program ends right after its start. */
   unhealthy?: number
+  /** What runs already cannot be started again: its image is gone. */
   startFails?: boolean
-  /** The release whose files can never be put back. */
+  /** The release whose files can never be put back: the disk is full. */
   restoreFails?: number
-  /** Activities whose first attempt finds no engine. */
-  lostIn?: Set<string>
-  /** The host answers nobody who wants to go back until the plan is opened. */
+  /** Steps whose first attempt fails with the host. */
+  lostIn?: Set<StepName>
+  /** The host cannot go back until the plan is opened. */
   away?: boolean
 }
 
@@ -43,17 +41,20 @@ class Plan {
     this.reach = resolve
   })
   opened = new Promise<void>(resolve => {
-    this.open = resolve
+    this.open = () => {
+      this.isOpen = true
+      resolve()
+    }
   })
   declare reach: () => void
   declare open: () => void
+  isOpen = false
   confirmedAt = 0
 
   constructor(readonly behaviour: Behaviour) {}
 
-  async pass(step: string, signal = cancellationSignal()): Promise<void> {
-    const [name = ''] = step.split(' ')
-    if (this.behaviour.lostIn?.has(name) && activityInfo().attempt === 1) throw new HostUnreachable('no engine')
+  /** Waits where a step is to pause; rejects when it is cancelled meanwhile. */
+  async pass(step: string, signal: AbortSignal): Promise<void> {
     if (this.behaviour.pauseAt !== step) return
     this.reach()
     const cancelled = new Promise(resolve => signal.addEventListener('abort', () => resolve(true), { once: true }))
@@ -62,73 +63,53 @@ class Plan {
     this.confirmedAt = Date.now()
     throw new Error('ended')
   }
+
+  trouble(release: number, step: StepName): Trouble | null {
+    const { install, copy, unhealthy, startFails, restoreFails, lostIn, away } = this.behaviour
+    if (lostIn?.has(step) && activityInfo().attempt === 1)
+      return step === 'placeFiles' ? 'it is cut off' : 'the engine is away'
+    if (step === 'installDependencies') return install === 'fails' ? 'the install step fails' : null
+    if (step === 'startRelease') return unhealthy === release ? 'the program ends' : null
+    if (step === 'startApp') return startFails ? 'no image' : null
+    if (step === 'takeSnapshot') return copy === 'fails' ? 'no archive holds the files' : null
+    if (step !== 'restoreFiles') return null
+    if (away) this.reach()
+    return restoreFails === release ? 'the disk is full' : away && !this.isOpen ? 'it is cut off' : null
+  }
 }
+
+const pausing: StepName[] = [
+  'prepareRelease',
+  'installDependencies',
+  'placeFiles',
+  'startRelease',
+  'passHealthGate',
+  'stopApp',
+]
 
 /** Deploys of applications that run, on scripted hosts. Call it once at the top level of a test file. */
 export function deployKit() {
   const plans = new Map<string, Plan>()
   const started = new Map<string, Release[]>()
-  const usual = { containerId: 'c1', code: 0, oom: false }
-  const pass = async (name: string, release: Release, signal?: AbortSignal) =>
-    plans.get(release.appId)?.pass(`${name} ${release.number}`, signal)
   const copies = { now: 0, most: 0 }
-  const startedNow = ({ number, hostname, appId }: Release, release: Release) => {
-    started.set(appId, [...(started.get(appId) ?? []), release])
-    const hostPort = hostname ? portOf(appId, number) : null
-    return {
-      containerId: `c${number}`,
-      hostPort,
-      startedAt: new Date().toISOString(),
-      bootId: 'b1',
-      variablesVersion: 0,
-    }
+  const note = (release: Release) => void started.set(release.appId, [...(started.get(release.appId) ?? []), release])
+  const pass = async (step: StepName, release: Release, signal: AbortSignal) => {
+    if (step === 'startRelease') note(release)
+    await plans.get(release.appId)?.pass(`${step} ${release.number}`, signal)
   }
+  const pauses = pausing.map(step => [step, (release: Release, signal: AbortSignal) => pass(step, release, signal)])
 
   const kit = laneKit({
-    async prepareRelease(release) {
-      await pass('prepareRelease', release)
-      return { needsInstall: release.number > 1 && plans.get(release.appId)?.behaviour.install !== undefined }
-    },
-    async installDependencies(release) {
-      await pass('installDependencies', release)
-      if (plans.get(release.appId)?.behaviour.install === 'fails') throw refusal('BUILD_FAILED', 'exit code 1')
-    },
-    async restoreFiles(release) {
-      const plan = plans.get(release.appId)
-      if (plan?.behaviour.restoreFails === release.number) throw refusal('ACTION_FAILED', 'the disk is broken')
-      if (!plan?.behaviour.away) return
-      plan.reach()
-      if (!(await Promise.race([plan.opened.then(() => true), sleep(100)]))) throw new HostUnreachable('no engine')
-    },
-    placeFiles: release => pass('placeFiles', release).then(() => undefined),
-    async startRelease(release) {
-      await pass('startRelease', release)
-      return startedNow(release, release)
-    },
-    async passHealthGate(release) {
-      await pass('passHealthGate', release)
-      const unhealthy = plans.get(release.appId)?.behaviour.unhealthy === release.number
-      return unhealthy ? { reason: 'it ended', exit: null } : null
-    },
-    async stopApp(release) {
-      await pass('stopApp', release)
-      return { ...usual, at: new Date().toISOString() }
-    },
-    async startApp(release) {
-      if (plans.get(release.appId)?.behaviour.startFails) throw refusal('ACTION_FAILED', 'no image')
-      return startedNow(release, release)
-    },
-    async takeSnapshot(release, operationId) {
-      const { db, places } = await kit
-      return places.holding({ hostId: release.hostId, operationId }, cancellationSignal(), async signal => {
+    before: {
+      ...Object.fromEntries(pauses),
+      startApp: async release => note(release),
+      async takeSnapshot(release, signal) {
         copies.most = Math.max(copies.most, ++copies.now)
         await pass('takeSnapshot', release, signal).finally(() => copies.now--)
-        const behaviour = plans.get(release.appId)?.behaviour
-        if (behaviour?.copy === 'fails') throw refusal('SNAPSHOT_FAILED', 'the disk is full')
-        const segmentId = await segments.draw(db)
-        return { segmentId, size: 10, sha256: 'a'.repeat(64), digest: behaviour?.digest ?? newId() }
-      })
+      },
     },
+    trouble: ({ appId, number }, step) => plans.get(appId)?.trouble(number, step),
+    installs: ({ appId, number }) => number > 1 && plans.get(appId)?.behaviour.install !== undefined,
   })
 
   return kit.then(base => {

@@ -15,6 +15,7 @@ import { deployKit } from './deploy-kit.ts'
 import { portOf } from './ports.ts'
 
 const kit = deployKit()
+const programEnded = 'The program ended right after its start.'
 
 test('a web application: the old version is retired only after the new one serves', async t => {
   const { running, push, steps, edge, client, db } = await kit
@@ -50,13 +51,13 @@ test('a web application that fails its gate: files back, the old version serves 
   behave(app, { unhealthy: 2 })
   const { end, deployment } = await push(app)
   t.like(await end(), { state: 'error', code: 'HEALTH_CHECK_FAILED' })
-  t.like(await deployment(), { state: 'error', code: 'HEALTH_CHECK_FAILED', message: 'it ended' })
+  t.like(await deployment(), { state: 'error', code: 'HEALTH_CHECK_FAILED', message: programEnded })
   t.deepEqual((await steps(app, 7)).slice(3), [
     ...['passHealthGate 2', 'removeContainer 2', 'restoreFiles 2', 'discardRelease 2'],
   ])
   t.like(await loadApp(db, app.id), { release: 1, host_port: portOf(app.id, 1), status: 'running' })
   t.is((await edge.listRoutes()).find(route => route.appId === app.id)?.port, portOf(app.id, 1))
-  t.deepEqual(await events(await deployment()), ['pending', 'error'])
+  t.deepEqual(await events(await deployment()), ['pending', 'clone', 'commit', 'restarting', 'error'])
   t.like(await (await push(app)).end(), { state: 'success' }, 'and the next one is not held up')
   await keepHistory(client, 'deploy-failed-gate', app.id)
 })
@@ -79,19 +80,19 @@ test('an undo that fails for good is told: in the deploy, its operation, its log
   const app = await running({ subdomain: null })
   behave(app, { unhealthy: 2, restoreFails: 2, startFails: true })
   const { end, deployment, operationId } = await push(app)
-  const ended = await end()
-  t.like(ended, { state: 'error', code: 'RESTORE_INTERRUPTED' })
+  const failed = await end()
+  t.like(failed, { state: 'error', code: 'RESTORE_INTERRUPTED' })
   const told =
-    /HEALTH_CHECK_FAILED: it ended.+put back the files \(the disk is broken\), nor start the version before \(no image\)/
-  t.regex(ended.message ?? '', told)
+    /HEALTH_CHECK_FAILED: The program ended.+put back the files \(The disk .+ is full.\), nor start the version before \(The image cannot be had.\)/
+  t.regex(failed.message ?? '', told)
   const { id, code, message } = await deployment()
-  t.deepEqual([code, message], [ended.code, ended.message])
+  t.deepEqual([code, message], [failed.code, failed.message])
   t.regex(await readLog(db, id), told)
   const marked = await loadApp(db, app.id)
-  t.deepEqual(problemOf(marked!), { code: 'RESTORE_INTERRUPTED', message: ended.message! })
+  t.deepEqual(problemOf(marked!), { code: 'RESTORE_INTERRUPTED', message: failed.message! })
   const lane = { workflowId: '', status: 'COMPLETED', failedTasks: 0, url: null }
   const explained = explanation((await storyOf(db, operationId, 9))!, lane, new Date())
-  t.regex(explained, /put back the files \(the disk is broken\)[\s\S]+marked as half changed[\s\S]+berth ops clear/)
+  t.regex(explained, /put back the files \(The disk .+ is full.\)[\s\S]+marked as half changed[\s\S]+berth ops clear/)
   t.is((await (await push(app)).end()).state, 'success')
   t.is(problemOf((await loadApp(db, app.id))!), undefined)
 })
@@ -248,7 +249,9 @@ test('a configuration is adopted with its memory reserved, and taken back when t
 test('a host that is lost in any step is waited for, and the step is done again', async t => {
   const { running, push, behave, client, db } = await kit
   const app = await running({ subdomain: null })
-  const failing = ['prepareRelease', 'installDependencies', 'placeFiles', 'stopApp', 'startRelease', 'passHealthGate']
+  const failing = [
+    ...(['prepareRelease', 'installDependencies', 'placeFiles', 'stopApp', 'startRelease', 'passHealthGate'] as const),
+  ]
   behave(app, { install: 'runs', lostIn: new Set(failing) })
   t.is((await (await push(app)).end()).state, 'success')
   t.like(await loadApp(db, app.id), { release: 2, status: 'running' })
@@ -263,8 +266,9 @@ test('a failed deploy whose host is lost waits for it to put the files back, and
   await plan.reached
   const stop = run.command(app, 'stop')
   const tries = async () => (await steps(app, 0)).filter(step => step === 'restoreFiles 2').length
+  const words = 'The files that the deploy had replaced could not be put back: Placing the files was cut off.'
   for (const until = Date.now() + 60_000; (await tries()) < 5 && Date.now() < until; ) await sleep(100)
-  t.like(await operations.find(db, operationId), { state: 'running', step: operations.goingBack('h1') })
+  t.like(await operations.find(db, operationId), { state: 'running', step: operations.stuckGoingBack(words) })
   t.true(await operations.isBusy(db, app.id), 'the host watch keeps away')
   t.is((await run.last(app))?.state, 'queued', 'a person is told that the stop will not happen')
   t.like(await loadApp(db, app.id), { release: 1, status: 'running' })
@@ -289,7 +293,7 @@ for (const step of ['prepareRelease', 'placeFiles', 'stopApp', 'startRelease', '
       .update({ started_at: new Date(Date.now() - 60_000) })
     t.is((await end()).state, 'success')
     t.like(await loadApp(db, app.id), { release: 2, status: 'running' })
-    t.deepEqual(await events(await deployment()), ['pending', 'success'])
+    t.deepEqual(await events(await deployment()), ['pending', 'clone', 'commit', 'restarting', 'success'])
   })
 
 test('Temporal forgets a deploy that had adopted its configuration, and it fails later: what was before is back', async t => {

@@ -1,4 +1,5 @@
 import test from 'ava'
+import { pino } from 'pino'
 import { beginDowngrade, confirmDowngrade, findDowngrade } from '../../db/downgrades.ts'
 import { defaultPlans as plans } from '../../policy/plans.ts'
 import { downgradeId, healDowngrades, temporalDowngrades } from '../../workers/downgrades.ts'
@@ -6,7 +7,7 @@ import { comesTrue } from '../kit/comes-true.ts'
 import { keepRun } from '../kit/histories.ts'
 import { laneKit } from './lane-kit.ts'
 
-const kit = laneKit({})
+const kit = laneKit()
 
 /** An account that has begun a step, whose code is good for so many seconds. */
 async function begun(seconds = 600) {
@@ -80,7 +81,7 @@ test('a lost wake-up is healed from the rows, also when Temporal has lost the ru
     .where({ state: 'confirmed' })
     .update({ confirmed_at: new Date(Date.now() - 10_000) })
   // The relay of the worker does it as well.
-  await healDowngrades({ db, downgrades: lost.downgrades, log: { info() {} } as never })
+  await healDowngrades({ db, downgrades: lost.downgrades, log: pino({ level: 'silent' }) })
   for (const step of [lost, never, over])
     await comesTrue(async () => !['pending', 'confirmed'].includes((await step.row()).state))
   t.deepEqual([await lost.plan(), await never.plan(), await over.plan()], ['standard-4', 'standard-4', 'standard-6'])

@@ -1,18 +1,15 @@
-import { cancellationSignal } from '@temporalio/activity'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { Client, Connection } from '@temporalio/client'
 import test from 'ava'
 import { pino } from 'pino'
-import type { AppHostActivities } from '../../activities/app-host.ts'
-import type { AppSnapshotActivities } from '../../activities/app-snapshots.ts'
-import { hosted } from '../../activities/failures.ts'
-import type { Release } from '../../activities/release.ts'
-import { type SnapshotPlaces, snapshotPlaces } from '../../activities/snapshot-place.ts'
-import type { Db } from '../../db/database.ts'
+import { filesystemStore } from '../../activities/object-store.filesystem.ts'
+import { snapshotPlaces } from '../../activities/snapshot-place.ts'
+import { type Db, openDatabase } from '../../db/database.ts'
 import * as hosts from '../../db/hosts.ts'
 import * as operations from '../../db/operations.ts'
-import * as segments from '../../db/segments.ts'
 import { parseConfig } from '../../policy/config.ts'
-import { newId } from '../../policy/ids.ts'
 import { serveHostQueues } from '../../workers/host-queues.ts'
 import { temporalLanes } from '../../workers/lanes.ts'
 import { startPlatformWorker } from '../../workers/platform-worker.ts'
@@ -21,24 +18,15 @@ import { type TestDatabase, testDatabase } from '../kit/database.ts'
 import { fakeEdge } from '../kit/edge.fake.ts'
 import { rows } from '../kit/rows.ts'
 import { type TestTemporal, testTemporal } from '../kit/temporal.ts'
-import { portOf } from './ports.ts'
-
-type Served = AppHostActivities & AppSnapshotActivities
-
-/** Everything that a container host does, told with all that lanes send: real hosts believe only ids of it. */
-export type HostActivities = {
-  [Name in keyof Served]: (release: Release, ...rest: Tail<Parameters<Served[Name]>>) => ReturnType<Served[Name]>
-}
-
-type Tail<All extends unknown[]> = All extends [unknown, ...infer Rest] ? Rest : []
+import { scriptedHost } from './scripted-host.ts'
+import type { HostScript } from './scripted-parts.ts'
 
 const log = pino({ level: process.env.TEST_LOG ?? 'silent' })
 
 /**
- * Lanes on a real Temporal and a real Postgres; what a container host does is written by each test. Call it once at the top
- * level of a test file.
+ * Lanes on a real Temporal and a real Postgres, with a scripted container host. Call it once at the top level of a test file.
  */
-export function laneKit(script: Partial<HostActivities>, settings: Record<string, string> = {}) {
+export function laneKit(script: HostScript = {}, settings: Record<string, string> = {}) {
   const closers: (() => Promise<unknown>)[] = []
   // Serial: a lane whose database goes away first would try again for ever, and its worker would never end.
   test.serial.after.always('stop the lane kit', async () => {
@@ -52,7 +40,7 @@ export function laneKit(script: Partial<HostActivities>, settings: Record<string
 }
 
 async function start(
-  { script, settings }: { script: Partial<HostActivities>; settings: Record<string, string> },
+  { script, settings }: { script: HostScript; settings: Record<string, string> },
   givenDatabase: Promise<TestDatabase>,
   givenTemporal: Promise<TestTemporal>,
   closers: (() => Promise<unknown>)[],
@@ -72,14 +60,18 @@ async function start(
   const client = new Client({ connection: await Connection.connect({ address: temporal.address }) })
   const lanes = temporalLanes(client, { queuePrefix: temporal.queuePrefix, idleSeconds: 2 })
   const edge = fakeEdge()
-  const store = { delete: async () => {} } as never
+  const folder = await mkdtemp(join(tmpdir(), 'berth-lanes-'))
+  closers.push(() => rm(folder, { recursive: true, force: true }))
+  const store = await filesystemStore(folder)
   const workflowBundle = process.env.TEST_WORKFLOW_BUNDLE
   const platform = await startPlatformWorker({ config, log, db, client, lanes, edge, store, workflowBundle })
-  const calls: string[] = []
-  const steps = new Map<string, string[]>()
-  const inHand = new InHand()
-  const places = snapshotPlaces(db, { lookEveryMs: 20, holdEveryMs: 50 })
-  const activities = hosted(recorded({ db, places }, script, { calls, steps, inHand }))
+  // A host is a process of its own, with its own connections.
+  const hostDb = openDatabase({ url: database.url, pool: 10, applicationName: 'berth-test-host' })
+  closers.push(() => hostDb.destroy())
+  const places = snapshotPlaces(hostDb, { lookEveryMs: 20, holdEveryMs: 50 })
+  const { appsDomain } = config
+  const decisions = { appsDomain, diskMbPer256Mb: config.host.diskMbPer256Mb }
+  const { activities, at, log: stepLog } = scriptedHost({ ...decisions, db: hostDb, places, hostId: 'h1' }, script)
   const host = await serveHostQueues({ config, log, hostId: 'h1', activities, snapshots: activities })
   await hosts.registerHost(db, {
     id: 'h1',
@@ -102,89 +94,19 @@ async function start(
     client,
     lanes,
     edge,
-    calls,
-    /** What a script that copies holds. */
-    places,
+    /** What the host has of an application. */
+    hostHas: at,
+    /** Names of the steps that the host did, of all applications. */
+    calls: stepLog.calls,
     /** What the host did for one application, in order, as `<activity> <release>`. */
-    steps: (appId: string) => steps.get(appId) ?? [],
+    steps: (appId: string) => stepLog.steps(appId),
     /** The most of these that the host did for one application at the same time. */
-    mostAtOnce: (appId: string) => inHand.most(appId),
+    mostAtOnce: (appId: string) => stepLog.mostAtOnce(appId),
     address: temporal.address,
     queuePrefix: temporal.queuePrefix,
     make: rows(db),
     run: runner(db, lanes),
   }
-}
-
-/** How many steps a host has in hand for each application. */
-class InHand {
-  readonly #now = new Map<string, number>()
-  readonly #most = new Map<string, number>()
-
-  async during<R>(appId: string, work: () => Promise<R>): Promise<R> {
-    const count = (this.#now.get(appId) ?? 0) + 1
-    this.#now.set(appId, count)
-    this.#most.set(appId, Math.max(count, this.most(appId)))
-    try {
-      return await work()
-    } finally {
-      this.#now.set(appId, (this.#now.get(appId) ?? 1) - 1)
-    }
-  }
-
-  most(appId: string): number {
-    return this.#most.get(appId) ?? 0
-  }
-}
-
-/** What every container host does unless a test says otherwise. */
-function recorded(
-  { db, places }: { db: Db; places: SnapshotPlaces },
-  script: Partial<HostActivities>,
-  { calls, steps, inHand }: { calls: string[]; steps: Map<string, string[]>; inHand: InHand },
-): Served {
-  const exit = { containerId: 'c1', code: 143, oom: false, at: new Date().toISOString() }
-  const started = async ({ appId }: Release) => ({
-    containerId: 'c1',
-    hostPort: portOf(appId),
-    startedAt: new Date().toISOString(),
-    bootId: 'b1',
-    variablesVersion: 0,
-  })
-  const usual: HostActivities = {
-    prepareRelease: async () => ({ needsInstall: false }),
-    installDependencies: async () => {},
-    placeFiles: async () => {},
-    restoreFiles: async () => {},
-    settleFiles: async () => {},
-    discardRelease: async () => {},
-    lendDependencies: async () => {},
-    removeContainer: async () => {},
-    startRelease: started,
-    passHealthGate: async () => null,
-    startApp: started,
-    stopApp: async () => exit,
-    removeContainers: async () => {},
-    removeFiles: async () => {},
-    awaitSnapshotPlace: ({ hostId }, operationId) => places.wait({ hostId, operationId }, cancellationSignal()),
-    takeSnapshot: async () => ({
-      segmentId: await segments.draw(db),
-      size: 10,
-      sha256: 'a'.repeat(64),
-      digest: newId(),
-    }),
-  }
-  const chosen = Object.entries({ ...usual, ...script }).map(([name, activity]) => [
-    name,
-    async (release: Release, ...rest: never[]) => {
-      if (name === 'awaitSnapshotPlace') return usual.awaitSnapshotPlace(release, ...(rest as never as [string]))
-      calls.push(name)
-      steps.set(release.appId, [...(steps.get(release.appId) ?? []), `${name} ${release.number}`])
-      const work = activity as (release: Release, ...rest: never[]) => Promise<unknown>
-      return inHand.during(release.appId, () => work(release, ...rest))
-    },
-  ])
-  return Object.fromEntries(chosen)
 }
 
 function runner(db: Db, lanes: { wake(appId: string, ownerId: string): Promise<void> }) {

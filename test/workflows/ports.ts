@@ -1,7 +1,7 @@
 const places = new Map<string, number>()
 
 /** The port that scripted hosts give to a release: no two applications of one host have the same. */
-export function portOf(appId: string, release = 0): number {
+export function portOf(appId: string, release: number): number {
   if (!places.has(appId)) places.set(appId, places.size)
   return 40_000 + 100 * (places.get(appId) as number) + release
 }

@@ -2,6 +2,7 @@ import test from 'ava'
 import { loadApp } from '../../db/apps.ts'
 import * as operations from '../../db/operations.ts'
 import { comesTrue } from '../kit/comes-true.ts'
+import { keepHistory } from '../kit/histories.ts'
 import { deployKit } from './deploy-kit.ts'
 import { portOf } from './ports.ts'
 
@@ -33,7 +34,7 @@ const portIn = async (appId: string) => {
 
 test('an application that is created while the proxy is away is there, and has its route when the proxy is back', async t => {
   t.timeout(120_000)
-  const { db, make, lanes, run } = await kit
+  const { db, make, lanes, run, client } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
   away.add(app.id)
@@ -43,11 +44,12 @@ test('an application that is created while the proxy is away is there, and has i
   t.is(await portIn(app.id), undefined)
   away.delete(app.id)
   await comesTrue(async () => (await portIn(app.id)) === portOf(app.id, 1))
+  await keepHistory(client, 'create-proxy-away', app.id)
 })
 
 test('a deploy while the proxy is away: the old version goes only after the proxy knows the new one', async t => {
   t.timeout(120_000)
-  const { db, running, push, steps } = await kit
+  const { db, running, push, steps, client } = await kit
   const app = await running()
   away.add(app.id)
   const { end } = await push(app)
@@ -58,11 +60,12 @@ test('a deploy while the proxy is away: the old version goes only after the prox
   away.delete(app.id)
   t.deepEqual((await steps(app, 7)).slice(4), ['stopApp 1', 'removeContainer 1', 'settleFiles 2'])
   t.is(await portIn(app.id), portOf(app.id, 2))
+  await keepHistory(client, 'deploy-proxy-away', app.id)
 })
 
 test('a restart whose start fails while the proxy is away leaves the application shown as stopped', async t => {
   t.timeout(120_000)
-  const { db, running, lanes, run, behave } = await kit
+  const { db, running, lanes, run, behave, client } = await kit
   const app = await running()
   behave(app, { startFails: true })
   away.add(app.id)
@@ -73,11 +76,12 @@ test('a restart whose start fails while the proxy is away leaves the application
   t.like(await loadApp(db, app.id), { status: 'exited', host_port: null })
   away.delete(app.id)
   await comesTrue(async () => (await portIn(app.id)) === undefined)
+  await keepHistory(client, 'restart-failed', app.id)
 })
 
 test('a stop while the proxy is away is a success, and the route goes when it is back', async t => {
   t.timeout(120_000)
-  const { db, running, lanes, run } = await kit
+  const { db, running, lanes, run, client } = await kit
   const app = await running()
   away.add(app.id)
   const wish = { targetId: app.id, kind: 'stop', ownerId: app.owner_id, actor: app.owner_id } as const
@@ -87,4 +91,5 @@ test('a stop while the proxy is away is a success, and the route goes when it is
   t.like(await loadApp(db, app.id), { status: 'exited', desired_state: 'stopped' })
   away.delete(app.id)
   await comesTrue(async () => (await portIn(app.id)) === undefined)
+  await keepHistory(client, 'stop-proxy-away', app.id)
 })

@@ -1,6 +1,7 @@
 import test from 'ava'
 import * as operations from '../../db/operations.ts'
 import { comesTrue } from '../kit/comes-true.ts'
+import { keepHistory } from '../kit/histories.ts'
 import { deployKit } from './deploy-kit.ts'
 
 const kit = deployKit()
@@ -26,7 +27,7 @@ async function placeKit() {
 test.serial(
   'a place that is lost in the middle of a copy: the files are given back, and copied again in turn',
   async t => {
-    const { running, snapshot, push, behave, steps, takeAway, leases, copies } = await placeKit()
+    const { running, snapshot, push, behave, steps, takeAway, leases, copies, client } = await placeKit()
     const app = await running()
     const plan = behave(app, { pauseAt: 'takeSnapshot 1' })
     const { end } = await snapshot(app)
@@ -38,6 +39,7 @@ test.serial(
     t.like(await end(), { state: 'success', code: null })
     t.is((await steps(app, 0)).filter(step => step.startsWith('takeSnapshot')).length, 2)
     t.is(copies.most, 1)
+    await keepHistory(client, 'snapshot-place-lost', app.id)
   },
 )
 

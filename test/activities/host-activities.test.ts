@@ -1,0 +1,50 @@
+import test from 'ava'
+import { snapshotPlaces } from '../../activities/snapshot-place.ts'
+import { draw } from '../../db/segments.ts'
+import { newId } from '../../policy/ids.ts'
+import { hostActivitiesContract } from '../contracts/host-activities.ts'
+import { decisions, type HostUnderContract } from '../contracts/host-scene.ts'
+import type { Trouble } from '../contracts/host-troubles.ts'
+import { testDatabase } from '../kit/database.ts'
+import { realHosts } from '../kit/real-host.ts'
+import { rows } from '../kit/rows.ts'
+import { scriptedHost } from '../workflows/scripted-host.ts'
+
+const database = testDatabase()
+const hosts = realHosts(database)
+test.after.always('remove what the hosts have', async () => (await hosts).close())
+
+hostActivitiesContract(test.serial, 'real', { database, subject: async () => (await hosts).open() })
+hostActivitiesContract(test.serial, 'scripted', { database, subject: scripted })
+
+/** What the tests of workflows have for a host. */
+async function scripted(): Promise<HostUnderContract> {
+  const { db } = await database
+  const id = `h-${newId()}`
+  await rows(db).host(id)
+  const installing = new Set<string>()
+  const troubles = new Map<string, Trouble | null>()
+  const places = snapshotPlaces(db, { lookEveryMs: 20, holdEveryMs: 50 })
+  const { activities, at } = scriptedHost(
+    { ...decisions, db, places, hostId: id },
+    {
+      trouble: ({ appId }) => troubles.get(appId),
+      installs: ({ source }) => source?.kind === 'archive' && installing.has(source.segmentId),
+    },
+  )
+  return {
+    id,
+    activities,
+    async store({ installs }) {
+      const segmentId = await draw(db)
+      if (installs) installing.add(segmentId)
+      return segmentId
+    },
+    async lay({ appId, number }) {
+      at(appId).disk = true
+      at(appId).place(number)
+    },
+    suffer: async (appId, trouble) => void troubles.set(appId, trouble),
+    standing: async appId => at(appId).standing(),
+  }
+}

@@ -1,0 +1,162 @@
+import type { SerialFn } from 'ava'
+import { readLog } from '../../db/deployments.ts'
+import { claimLost } from '../../policy/claims.ts'
+import { ownAddress } from '../../policy/own-address.ts'
+import type { MakeScene } from './host-activities.ts'
+
+const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+const gone = { containerId: null, code: null, oom: false }
+
+/** The part of the contract that has to do with containers. */
+export function hostContainersContract(test: SerialFn, name: string, scene: MakeScene): void {
+  test(`${name}: a start tells where its container is, and repeated is the same start`, async t => {
+    const { ask, failure, standing, release, db, app } = await scene('start', { running: false })
+    await db('apps').where({ id: app.id }).update({ variables_version: 3 })
+    t.deepEqual((await standing()).containers, {})
+    const started = await ask(({ startApp }) => startApp(release, { mustStand: true }))
+    t.like(started, { hostAddress: ownAddress('127.0.0.1', app.uid), bootId: 'boot', variablesVersion: 3 })
+    t.true(started.hostPort! > 0 && started.containerId.length > 0)
+    t.regex(started.startedAt, isTime)
+    t.deepEqual((await standing()).containers, { 1: true })
+    const again = await ask(({ startApp }) => startApp(release, { mustStand: true }), { attempt: 2 })
+    t.deepEqual(again, started, 'the answer of the first attempt was lost')
+    t.deepEqual(await ask(({ startApp }) => startApp(release, { mustStand: false })), started, 'what runs serves')
+    const refused = await failure(({ startApp }) => startApp(release, { mustStand: true }))
+    t.like(refused, { type: 'CONTAINER_ALREADY_STARTED', final: true })
+    t.deepEqual((await standing()).containers, { 1: true })
+  })
+
+  test(`${name}: a stop tells how the container has ended, and repeated tells the same`, async t => {
+    const { ask, failure, standing, release } = await scene('stop')
+    const exit = await ask(({ stopApp }) => stopApp(release, { mustRun: true }))
+    t.like(exit, { code: 143, oom: false })
+    t.truthy(exit.containerId)
+    t.regex(exit.at, isTime)
+    t.deepEqual((await standing()).containers, { 1: false }, 'it stays, with its output')
+    t.deepEqual(await ask(({ stopApp }) => stopApp(release, { mustRun: true }), { attempt: 2 }), exit)
+    t.deepEqual(await ask(({ stopApp }) => stopApp(release, { mustRun: false })), exit)
+    const refused = await failure(({ stopApp }) => stopApp(release, { mustRun: true }))
+    t.like(refused, { type: 'CONTAINER_ALREADY_STOPPED', final: true })
+  })
+
+  test(`${name}: a stop that its lane has given up still ends the container`, async t => {
+    const { ask, standing, release, db, operationId } = await scene('stop')
+    await db('operations').where({ id: operationId }).update({ claim_step: 9 })
+    t.like(await ask(({ stopApp }) => stopApp(release, { mustRun: true })), { code: 143 })
+    t.deepEqual((await standing()).containers, { 1: false })
+  })
+
+  test(`${name}: two versions of a web application run side by side, of a program without a port never`, async t => {
+    const web = await scene('deploy')
+    const [first, second] = [
+      await web.ask(({ startApp }) => startApp(web.before, { mustStand: false })),
+      await web.ask(({ startRelease }) => startRelease(web.release)),
+    ]
+    t.deepEqual((await web.standing()).containers, { 1: true, 2: true })
+    t.not(first.hostPort, second.hostPort)
+    t.not(first.containerId, second.containerId)
+
+    const { ask, standing, release } = await scene('deploy', { web: false })
+    const alone = await ask(({ startRelease }) => startRelease(release))
+    t.like(alone, { hostPort: null, hostAddress: null, bootId: 'boot' })
+    t.deepEqual((await standing()).containers, { 1: false, 2: true })
+    t.deepEqual(await ask(({ startRelease }) => startRelease(release)), alone)
+    t.is(await ask(({ passHealthGate }) => passHealthGate(release, alone)), null, 'it stays up')
+  })
+
+  test(`${name}: a program that ends right away is not let through, with its exit, and why stands in the log`, async t => {
+    const { ask, standing, suffer, release, db } = await scene('deploy')
+    await suffer('the program ends')
+    const started = await ask(({ startRelease }) => startRelease(release))
+    const unhealthy = await ask(({ passHealthGate }) => passHealthGate(release, started))
+    t.like(unhealthy?.exit, { containerId: started.containerId, code: 137, oom: true })
+    t.true(unhealthy!.reason.length > 0)
+    t.true((await readLog(db, release.deploymentId!)).includes(unhealthy!.reason))
+    t.deepEqual((await standing()).containers, { 1: true, 2: false })
+    await ask(({ removeContainer }) => removeContainer(release))
+    await ask(({ removeContainer }) => removeContainer(release))
+    t.deepEqual((await standing()).containers, { 1: true })
+    t.like(await ask(({ stopApp }) => stopApp(release, { mustRun: false })), gone, 'of nothing there is no exit')
+  })
+
+  test(`${name}: a web application that does not answer is not let through, and runs on until it is ended`, async t => {
+    const { ask, standing, suffer, release } = await scene('deploy')
+    const healthy = await ask(({ startRelease }) => startRelease(release))
+    t.is(await ask(({ passHealthGate }) => passHealthGate(release, healthy)), null)
+    await ask(({ removeContainer }) => removeContainer(release))
+    await suffer('the program is deaf')
+    const started = await ask(({ startRelease }) => startRelease(release))
+    t.like(await ask(({ passHealthGate }) => passHealthGate(release, started)), { exit: null })
+    t.deepEqual((await standing()).containers, { 1: true, 2: true })
+  })
+
+  test(`${name}: a container of an earlier boot is started anew before it is looked at`, async t => {
+    const { ask, standing, release } = await scene('deploy')
+    const started = await ask(({ startRelease }) => startRelease(release))
+    await ask(({ stopApp }) => stopApp(release, { mustRun: false }))
+    t.truthy(await ask(({ passHealthGate }) => passHealthGate(release, started)), 'of this boot it has failed')
+    t.is(await ask(({ passHealthGate }) => passHealthGate(release, { bootId: 'an earlier one' })), null)
+    t.deepEqual((await standing()).containers, { 1: true, 2: true })
+  })
+
+  test(`${name}: a deploy that has ended retires the version before, and cannot end the one that serves`, async t => {
+    const { ask, failure, standing, release, before, end } = await scene('deploy')
+    await ask(({ startRelease }) => startRelease(release))
+    await end()
+    const served = { type: 'ACTION_FAILED', final: true }
+    t.like(await failure(({ stopApp }) => stopApp(release, { mustRun: false })), served)
+    t.like(await failure(({ removeContainer }) => removeContainer(release)), served)
+    t.like(await failure(({ discardRelease }) => discardRelease(release)), served)
+    t.like(await failure(({ startApp }) => startApp(before, { mustStand: false })), { type: claimLost, final: true })
+    t.like(await ask(({ stopApp }) => stopApp(before, { mustRun: false })), { code: 143 })
+    await ask(({ removeContainer }) => removeContainer(before))
+    t.deepEqual((await standing()).containers, { 2: true })
+  })
+
+  test(`${name}: a deletion takes every container, then the files once nobody has the application any more`, async t => {
+    const { ask, failure, standing, release, remove } = await scene('delete')
+    t.like(await failure(({ removeFiles }) => removeFiles(release)), { type: 'ACTION_FAILED', final: true })
+    await ask(({ removeContainers }) => removeContainers(release))
+    await ask(({ removeContainers }) => removeContainers(release))
+    t.deepEqual(await standing(), { containers: {}, files: 1, disk: true, busy: 0 })
+    await remove()
+    await ask(({ removeFiles }) => removeFiles(release))
+    await ask(({ removeFiles }) => removeFiles(release))
+    t.deepEqual(await standing(), { containers: {}, files: null, disk: false, busy: 0 })
+  })
+
+  test(`${name}: while the engine is away its steps fail as what may be tried again, and then are done`, async t => {
+    const { ask, failure, standing, suffer, release, before } = await scene('deploy')
+    const started = await ask(({ startRelease }) => startRelease(release))
+    await suffer('the engine is away')
+    const away = { type: 'ACTION_FAILED', final: false }
+    t.like(await failure(({ startRelease }) => startRelease(release)), away)
+    t.like(await failure(({ passHealthGate }) => passHealthGate(release, started)), away)
+    t.like(await failure(({ startApp }) => startApp(before, { mustStand: false })), away)
+    t.like(await failure(({ stopApp }) => stopApp(before, { mustRun: false })), away)
+    t.like(await failure(({ removeContainer }) => removeContainer(before)), away)
+    t.like(await failure(({ discardRelease }) => discardRelease(release)), away)
+    await suffer(null)
+    t.deepEqual((await standing()).containers, { 1: true, 2: true })
+    t.deepEqual(await ask(({ startRelease }) => startRelease(release)), started)
+    t.is(await ask(({ passHealthGate }) => passHealthGate(release, started)), null)
+    await ask(({ stopApp }) => stopApp(before, { mustRun: true }))
+    await ask(({ removeContainer }) => removeContainer(before))
+    t.deepEqual((await standing()).containers, { 2: true })
+
+    const deletion = await scene('delete')
+    await deletion.suffer('the engine is away')
+    t.like(await deletion.failure(({ removeContainers }) => removeContainers(deletion.release)), away)
+    await deletion.suffer(null)
+    await deletion.ask(({ removeContainers }) => removeContainers(deletion.release))
+  })
+
+  test(`${name}: without its image a release is not started, for good, and what runs runs on`, async t => {
+    const { failure, standing, suffer, release, before } = await scene('deploy')
+    await suffer('no image')
+    const none = { type: 'DEPLOY_FAILED', final: true }
+    t.like(await failure(({ startRelease }) => startRelease(release)), none)
+    t.like(await failure(({ startApp }) => startApp(before, { mustStand: false })), none)
+    t.deepEqual((await standing()).containers, { 1: true })
+  })
+}

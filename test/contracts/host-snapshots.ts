@@ -1,0 +1,65 @@
+import type { SerialFn } from 'ava'
+import { holdSnapshotPlace, leaveSnapshotPlace } from '../../db/snapshot-places.ts'
+import { placeLost } from '../../policy/claims.ts'
+import { comesTrue } from '../kit/comes-true.ts'
+import type { MakeScene } from './host-activities.ts'
+import type { HostActivities } from './host-scene.ts'
+
+/** The part of the contract that has to do with snapshots. */
+export function hostSnapshotsContract(test: SerialFn, name: string, scene: MakeScene): void {
+  test(`${name}: a snapshot is a body of its own each time, and equal files have one digest`, async t => {
+    const { ask, failure, standing, suffer, release, operationId, db } = await scene('snapshot')
+    const take = ({ takeSnapshot }: HostActivities) => takeSnapshot(release, operationId)
+    await suffer('no archive holds the files')
+    t.like(await failure(take), { type: 'ACTION_FAILED', final: true })
+    await suffer(null)
+    const [first, second] = [await ask(take), await ask(take, { attempt: 2 })]
+    t.not(first.segmentId, second.segmentId)
+    t.is(first.digest, second.digest)
+    for (const { segmentId, size, sha256 } of [first, second]) {
+      t.like(await db('segments').where({ id: segmentId }).first(), { state: 'drawn', refs: 0 }, 'the lane records it')
+      t.true(size > 0)
+      t.regex(sha256, /^[0-9a-f]{64}$/)
+    }
+    t.deepEqual(await standing(), { containers: { 1: true }, files: 1, disk: true, busy: 0 })
+  })
+
+  test(`${name}: the place of a host is waited for, and without it nothing is copied`, async t => {
+    const { ask, failure, standing, release, operationId, host, db } = await scene('snapshot')
+    const wait = ({ awaitSnapshotPlace }: HostActivities) => awaitSnapshotPlace(release, operationId)
+    t.true(await holdSnapshotPlace(db, host.id, 'another'))
+    const refused = await failure(({ takeSnapshot }) => takeSnapshot(release, operationId))
+    t.like(refused, { type: placeLost, final: true })
+    const lane = new AbortController()
+    const waiting = failure(wait, { signal: lane.signal })
+    lane.abort()
+    t.like(await waiting, { type: 'cancelled' })
+    const taken = ask(wait)
+    await leaveSnapshotPlace(db, host.id, 'another')
+    await taken
+    t.false(await holdSnapshotPlace(db, host.id, 'another'), 'it is this operation’s now')
+    await ask(wait, { attempt: 2 })
+    t.is((await standing()).busy, 0)
+  })
+
+  test(`${name}: a copy whose place is lost, or that is cancelled, has ended when it says so`, async t => {
+    const { failure, standing, suffer, release, operationId, host, db } = await scene('snapshot')
+    await suffer('it never ends')
+    const take = ({ takeSnapshot }: HostActivities) => takeSnapshot(release, operationId)
+    const isCopying = () => comesTrue(async () => (await standing()).busy === 1)
+    const lane = new AbortController()
+    const cancelled = failure(take, { signal: lane.signal })
+    await isCopying()
+    lane.abort()
+    t.like(await cancelled, { type: 'cancelled' })
+    t.is((await standing()).busy, 0)
+
+    const losing = failure(take)
+    await isCopying()
+    await db('blob_leases')
+      .where({ subject: `snapshot/${host.id}` })
+      .update({ holder: 'another', expires_at: new Date(Date.now() + 600_000) })
+    t.like(await losing, { type: placeLost, final: true })
+    t.is((await standing()).busy, 0)
+  })
+}

@@ -1,0 +1,97 @@
+import type { ContainerExit, Release, StartedContainer } from '../../activities/release.ts'
+import type { Standing } from '../contracts/host-troubles.ts'
+import { portOf } from './ports.ts'
+
+type Running = Pick<StartedContainer, 'containerId' | 'hostPort' | 'hostAddress' | 'startedAt'>
+
+/** A container that was started at least once; `exit` is null while it runs. */
+interface Container {
+  started: Running
+  exit: ContainerExit | null
+}
+
+const stopped = { code: 143, oom: false }
+
+/** What a scripted host has of one application. */
+export class ScriptedApp {
+  readonly #containers = new Map<number, Container>()
+  disk = false
+  busy = 0
+  /** Releases whose files were placed, the newest last. */
+  #placed: number[] = []
+  /** The newest one whose files are there to stay. */
+  #settled = 0
+
+  runs(release: number): boolean {
+    return this.#containers.get(release)?.exit === null
+  }
+
+  /** Makes or adopts the container of a release and starts it. A program without a port never runs beside another version of itself. */
+  start({ appId, number, hostname, hostAddress }: Release): Running {
+    if (!hostname) for (const other of this.#containers.keys()) if (other !== number) this.end(other)
+    const present = this.again(number)
+    if (present) return present
+    const place = hostname ? { hostPort: portOf(appId, number), hostAddress } : { hostPort: null, hostAddress: null }
+    const started = { containerId: `c${number}`, ...place, startedAt: new Date().toISOString() }
+    this.#containers.set(number, { started, exit: null })
+    return started
+  }
+
+  /** Starts the container of a release if it does not run; null without one. */
+  again(release: number): Running | null {
+    const container = this.#containers.get(release)
+    if (!container) return null
+    if (container.exit) container.started = { ...container.started, startedAt: new Date().toISOString() }
+    container.exit = null
+    return container.started
+  }
+
+  /** Ends the container of a release; one that has ended, or is not there, stays as it is. */
+  end(release: number, how: { code: number; oom: boolean } = stopped): void {
+    const container = this.#containers.get(release)
+    if (container?.exit !== null) return
+    container.exit = { containerId: container.started.containerId, ...how, at: new Date().toISOString() }
+  }
+
+  /** How the container of a release has ended. */
+  exitOf(release: number): ContainerExit {
+    const gone = { containerId: null, code: null, oom: false, at: new Date().toISOString() }
+    return this.#containers.get(release)?.exit ?? gone
+  }
+
+  removeContainer(release: number): void {
+    this.#containers.delete(release)
+  }
+
+  removeContainers(): void {
+    this.#containers.clear()
+  }
+
+  /** The release whose files lie in the application's folder; null without any. */
+  get files(): number | null {
+    return this.#placed.at(-1) ?? null
+  }
+
+  place(release: number): void {
+    if (this.files !== release) this.#placed.push(release)
+  }
+
+  takeBack(release: number): void {
+    if (release > this.#settled) this.#placed = this.#placed.filter(placed => placed !== release)
+  }
+
+  settle(release: number): void {
+    if (this.#placed.includes(release)) this.#settled = release
+  }
+
+  removeDisk(): void {
+    this.disk = false
+    this.#placed = []
+  }
+
+  standing(): Standing {
+    const { disk, busy, files } = this
+    const containers = Object.fromEntries([...this.#containers].map(([number, { exit }]) => [number, exit === null]))
+    return { containers, files, disk, busy }
+  }
+}

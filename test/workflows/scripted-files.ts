@@ -1,0 +1,103 @@
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { cancellationSignal } from '@temporalio/activity'
+import type { AppHostActivities } from '../../activities/app-host.ts'
+import { refusal } from '../../activities/failures.ts'
+import type { Release, StepOf } from '../../activities/release.ts'
+import { takeSlot } from '../../db/build-slots.ts'
+import { appendLog } from '../../db/deployments.ts'
+import { draw } from '../../db/segments.ts'
+import type { StoredSnapshot } from '../../db/snapshots.ts'
+import type { containerSteps } from './scripted-containers.ts'
+import type { ScriptedParts } from './scripted-parts.ts'
+
+/** The steps of a scripted host that have to do with files. */
+export function fileSteps(parts: ScriptedParts): Omit<AppHostActivities, keyof ReturnType<typeof containerSteps>> {
+  const { db, at, meet, reached, installs, begin, beginAfter, turn, lateTurn } = parts
+
+  async function install(release: Release): Promise<void> {
+    const trouble = meet('installDependencies', release)
+    if (release.deploymentId) await takeSlot(db, release.deploymentId)
+    if (trouble === 'it never ends') await untilEnded(parts, release.appId, cancellationSignal())
+    if (trouble !== 'the install step fails') return
+    if (release.deploymentId) await appendLog(db, release.deploymentId, 'no such package\n')
+    throw refusal('BUILD_FAILED', 'Installing the dependencies ended with exit code 1.')
+  }
+
+  return {
+    async prepareRelease(asked) {
+      const step = await begin('prepareRelease', asked)
+      const release = step.brought()
+      if (release.source?.kind === 'git' && release.deploymentId) await takeSlot(db, release.deploymentId)
+      await reached(release, 'clone')
+      meet('prepareRelease', release)
+      if (step.kind === 'create') at(release.appId).disk = true
+      return { needsInstall: installs(release) }
+    },
+
+    async installDependencies(asked) {
+      const release = (await begin('installDependencies', asked)).brought()
+      if (installs(release)) await install(release)
+    },
+
+    async placeFiles(asked) {
+      const release = await turn('placeFiles', asked, async step => {
+        const brought = step.brought()
+        meet('placeFiles', brought)
+        at(asked.appId).place(asked.number)
+        return brought
+      })
+      await reached(release, 'commit')
+    },
+
+    async restoreFiles(asked) {
+      await turn('restoreFiles', asked, async step => {
+        const { appId, number } = step.brought()
+        meet('restoreFiles', asked)
+        at(appId).takeBack(number)
+      })
+    },
+
+    async settleFiles(asked) {
+      await lateTurn('settleFiles', asked, async step => at(asked.appId).settle(step.brought().number))
+    },
+
+    async lendDependencies(asked, serving) {
+      const step = await begin('lendDependencies', asked)
+      step.serving(serving.number)
+      step.brought()
+    },
+
+    async discardRelease(asked) {
+      await lateTurn('discardRelease', asked, async step => {
+        step.spent()
+        meet('discardRelease', asked)
+        if (step.gone) return
+        step.brought()
+        at(asked.appId).takeBack(asked.number)
+      })
+    },
+
+    async removeFiles(asked) {
+      const { appId, kind, gone, running } = await beginAfter('removeFiles', asked)
+      if (!gone && !(running && kind === 'create')) throw refusal('ACTION_FAILED', 'It is not deleted yet.')
+      at(appId).removeDisk()
+    },
+  }
+}
+
+/** Copies the files of an application as they are: equal files have one digest, and each copy a body of its own. */
+export async function copyFiles(parts: ScriptedParts, asked: StepOf, signal: AbortSignal): Promise<StoredSnapshot> {
+  if (parts.meet('takeSnapshot', asked) === 'it never ends') await untilEnded(parts, asked.appId, signal)
+  const text = `${asked.appId} ${parts.at(asked.appId).files}`
+  const digest = createHash('sha256').update(text).digest('hex')
+  return { segmentId: await draw(parts.db), size: 10, sha256: digest, digest }
+}
+
+async function untilEnded({ at }: ScriptedParts, appId: string, signal: AbortSignal): Promise<never> {
+  const app = at(appId)
+  app.busy++
+  if (!signal.aborted) await once(signal, 'abort')
+  app.busy--
+  throw new Error('It was ended.')
+}

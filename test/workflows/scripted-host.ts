@@ -1,0 +1,61 @@
+import { cancellationSignal } from '@temporalio/activity'
+import type { AppHostActivities } from '../../activities/app-host.ts'
+import type { AppSnapshotActivities } from '../../activities/app-snapshots.ts'
+import { hosted } from '../../activities/failures.ts'
+import { puttingBack } from '../../activities/going-back.ts'
+import type { Release } from '../../activities/release.ts'
+import type { StepName } from '../../policy/step-kinds.ts'
+import { containerSteps } from './scripted-containers.ts'
+import { copyFiles, fileSteps } from './scripted-files.ts'
+import { type HostScript, type ScriptedHostOptions, scriptedParts } from './scripted-parts.ts'
+import { StepLog } from './step-log.ts'
+
+export type HostActivities = AppHostActivities & AppSnapshotActivities
+
+/**
+ * A container host in memory, for lanes. What it answers, how it fails and what is left at it is held to the same contract as a real
+ * one (test/contracts/host-activities.ts); a test may come before and after the effect of each step.
+ */
+export function scriptedHost(options: ScriptedHostOptions, script: HostScript = {}) {
+  const parts = scriptedParts(options, script)
+  const { db, hostId, places, begin } = parts
+  const log = new StepLog()
+  const steps = { ...fileSteps(parts), ...containerSteps(parts) }
+
+  /** The effect of a step between what the test does before and after it, as one of the steps that the host has in hand. */
+  function inScript<T>(name: StepName, asked: unknown, effect: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    const release = asked as Release // lanes send all of it
+    return log.during(release, name, async () => {
+      await script.before?.[name]?.(release, signal)
+      const answer = await effect()
+      await script.after?.[name]?.(release, signal)
+      return answer
+    })
+  }
+
+  const scripted = Object.entries(steps).map(([name, step]) => [
+    name,
+    (asked: Release, ...rest: never[]) =>
+      inScript(name as StepName, asked, () => (step as Step)(asked, ...rest), cancellationSignal()),
+  ])
+  const { restoreFiles, ...others }: AppHostActivities = Object.fromEntries(scripted)
+
+  const activities: HostActivities = {
+    ...others,
+    restoreFiles: asked => puttingBack(db, asked, () => restoreFiles(asked)),
+    /** Who only waits is no step of the host. */
+    async awaitSnapshotPlace(asked, operationId) {
+      await begin('awaitSnapshotPlace', { ...asked, operationId })
+      await places.wait({ hostId, operationId }, cancellationSignal())
+    },
+    async takeSnapshot(asked, operationId) {
+      ;(await begin('takeSnapshot', { ...asked, operationId })).served()
+      return places.holding({ hostId, operationId }, cancellationSignal(), signal =>
+        inScript('takeSnapshot', asked, () => copyFiles(parts, asked, signal), signal),
+      )
+    },
+  }
+  return { activities: hosted(activities), at: parts.at, log }
+}
+
+type Step = (asked: Release, ...rest: never[]) => Promise<unknown>

@@ -1,0 +1,35 @@
+/** Which steps a host was asked for, and how many it had in hand for each application. */
+export class StepLog {
+  /** Names, of all applications. */
+  readonly calls: string[] = []
+  readonly #steps = new Map<string, string[]>()
+  readonly #now = new Map<string, number>()
+  readonly #most = new Map<string, number>()
+
+  /** Notes a step of a release while its work goes on. */
+  async during<R>(
+    { appId, number }: { appId: string; number: number },
+    name: string,
+    work: () => Promise<R>,
+  ): Promise<R> {
+    this.calls.push(name)
+    this.#steps.set(appId, [...this.steps(appId), `${name} ${number}`])
+    const count = (this.#now.get(appId) ?? 0) + 1
+    this.#now.set(appId, count)
+    this.#most.set(appId, Math.max(count, this.mostAtOnce(appId)))
+    try {
+      return await work()
+    } finally {
+      this.#now.set(appId, (this.#now.get(appId) ?? 1) - 1)
+    }
+  }
+
+  /** Those of one application in order, as `<activity> <release>`. */
+  steps(appId: string): string[] {
+    return this.#steps.get(appId) ?? []
+  }
+
+  mostAtOnce(appId: string): number {
+    return this.#most.get(appId) ?? 0
+  }
+}
