@@ -42,7 +42,7 @@ const table: Record<string, Row> = {
   'apps.info': ['apps:read', 'view', 200],
   'apps.delete': ['apps:write', 'owner', 200],
   'apps.status': ['apps:read', 'view', 200],
-  'apps.logs': ['apps:read', 'view', 404],
+  'apps.logs': ['apps:read', 'view', 503],
   'apps.metrics': ['apps:read', 'view', 400],
   'apps.realtime': ['apps:read', 'view', 503],
   'apps.start': ['apps:control', 'manager', 200],
