@@ -1,13 +1,16 @@
+import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
+import { chainName } from '../../activities/network-names.ts'
 import { listApps, uploadArchive } from '../../cli/client.ts'
 import { followApp } from '../../cli/follow-app.ts'
 import { openDatabase } from '../../db/database.ts'
 import { listHosts } from '../../db/hosts.ts'
 import { currentRole } from '../../db/process-role.ts'
 import { startTicks } from '../../workers/process-record.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { startBerth } from '../kit/command.ts'
 import {
   answering,
@@ -19,6 +22,7 @@ import {
   testInstallation,
 } from '../kit/installation.ts'
 import { probe } from '../kit/prober.ts'
+import { demandRoot } from '../kit/root.ts'
 
 // One platform from its first start to its last stop: the steps build on each other, so they run one after the other.
 
@@ -106,6 +110,17 @@ test.serial('the doctor sees every part in its place, and one that stands still'
     told.stdout,
     new RegExp(`^! {2}processes +worker \\(${pid}\\) STOPPED.*\\n +-> let it go on: kill -CONT ${pid}$`, 'm'),
   )
+})
+
+test.serial('rules of its firewall that somebody flushes stand again', async t => {
+  demandRoot()
+  const [host] = await hostsOf(await info())
+  const chain = `${chainName(host!.id)}-INPUT`
+  const iptables = (...args: string[]) => execFileSync('iptables', ['-w', ...args]).toString()
+  const before = iptables('-S', chain)
+  t.regex(before, /-j REJECT/)
+  iptables('-F', chain)
+  await t.notThrowsAsync(comesTrue(() => iptables('-S', chain) === before))
 })
 
 test.serial('accounts and keys are made by the command', async t => {
