@@ -11,6 +11,11 @@ const isOpen = (row: string): boolean => /\*\*open\*\*/i.test(row)
 
 test('every promise has a number and names a test or bench that exists, or says that it is open', t => {
   t.true(rows.length > 40)
+  const ids = rows.map(row => cellsOf(row)[1])
+  t.deepEqual(
+    ids.filter((id, at) => ids.indexOf(id) !== at),
+    [],
+  )
   for (const row of rows) {
     const [, id, promise] = cellsOf(row)
     t.regex(promise ?? '', /\d/, `${id} has no number`)
