@@ -51,6 +51,7 @@ async function idleCost(at: Installation, temporal: string, seconds: number): Pr
     HOST_NAME: hostId,
     HOST_QUOTA: 'off',
     HOST_FIREWALL: 'off',
+    HOST_BANDWIDTH_MBIT: '0', // containers that are made up have no network to shape, and would be asked after in every round
     LOG_LEVEL: 'warn',
   }
   // The API that was measured waits for a Temporal that is not there.

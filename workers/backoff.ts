@@ -1,16 +1,16 @@
 export interface BackoffOptions {
   firstSeconds: number
   maxSeconds: number
-  now?: () => number
+  now?: (() => number) | undefined
 }
 
 /** Which of many targets a loop looks at again, and when: after a delay that doubles each time that it finds one still there. */
 export class Backoff {
   private readonly targets = new Map<string, { until: number; seconds: number }>()
-  private readonly options: Required<BackoffOptions>
+  private readonly options: BackoffOptions & { now: () => number }
 
   constructor(options: BackoffOptions) {
-    this.options = { now: () => performance.now(), ...options }
+    this.options = { ...options, now: options.now ?? (() => performance.now()) }
   }
 
   /** The targets whose time has not come. */

@@ -4,6 +4,7 @@ import { type ContainerHost, type ListedContainer, labels } from '../activities/
 import type { Db } from '../db/database.ts'
 import { recordProtection } from '../db/hosts.ts'
 import { bandwidthMbit } from '../policy/sizes.ts'
+import { Backoff } from './backoff.ts'
 import { startTicks } from './process-record.ts'
 
 export interface BandwidthKeeperOptions {
@@ -13,19 +14,26 @@ export interface BandwidthKeeperOptions {
   mbitPer256Mb: number
   hostId: string
   log: Logger
+  /** Milliseconds of a clock that only goes forward. */
+  now?: () => number
 }
 
-/** Gives every start of an application's container its limits, once; what could not be done is tried again when it is seen next. */
+/** Less than the host watch's round, so that the next one tries again: most failures are of a program that has just ended. */
+const retries = { firstSeconds: 4, maxSeconds: 60 }
+
+/** Gives every start of an application's container its limits, once; what could not be done is tried again, after delays that grow to a minute. */
 export class BandwidthKeeper {
   readonly #options: BandwidthKeeperOptions
   /** The first process of each container that has its limits: another start has another one. The engine is asked once for each. */
   #limited = new Map<string, { pid: number; ticks: string | null }>()
-  #broken = new Map<string, string>()
+  readonly #broken = new Map<string, string>()
+  readonly #retries: Backoff
   #written = 'on'
   #running: Promise<void> | undefined
 
   constructor(options: BandwidthKeeperOptions) {
     this.#options = options
+    this.#retries = new Backoff({ ...retries, now: options.now })
   }
 
   /** Takes what runs now. One container after the other: two short programs each, and nothing for one that is known. */
@@ -43,8 +51,9 @@ export class BandwidthKeeper {
     const running = containers.filter(one => one.running && one.labels[labels.role] === 'app')
     const present = new Set(running.map(({ id }) => id))
     this.#limited = new Map([...this.#limited].filter(([id]) => present.has(id)))
-    this.#broken = new Map([...this.#broken].filter(([id]) => present.has(id)))
-    for (const container of running) if (!this.#isLimited(container.id)) await this.#limit(container)
+    for (const id of this.#broken.keys()) if (!present.has(id)) this.#forget(id)
+    for (const container of running)
+      if (!this.#isLimited(container.id) && !this.#retries.waits(container.id)) await this.#limit(container)
     await this.#report()
   }
 
@@ -63,11 +72,17 @@ export class BandwidthKeeper {
       const ticks = startTicks(pid)
       await bandwidth!.limit({ id, pid, mbit: bandwidthMbit(memoryMb, mbitPer256Mb) })
       this.#limited.set(id, { pid, ticks })
-      this.#broken.delete(id)
+      this.#forget(id)
     } catch (error) {
       if (!this.#broken.has(id)) log.warn({ err: error, container: name }, 'bandwidth: a container has no limit yet')
       this.#broken.set(id, (error as Error).message)
+      this.#retries.seen(id)
     }
+  }
+
+  #forget(id: string): void {
+    this.#broken.delete(id)
+    this.#retries.forget(id)
   }
 
   /** A program that ended meanwhile is no news: only what fails in two rounds is written down. */

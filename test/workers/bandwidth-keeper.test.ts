@@ -42,9 +42,12 @@ async function keeper(hostId: string, limit: Bandwidth['limit']) {
     return known.get(name) ?? null
   }
   const open = () => {
-    const keeper = new BandwidthKeeper({ db, engine: { inspect }, bandwidth: { limit }, mbitPer256Mb: 50, hostId, log })
+    let clock = 0
+    const options = { db, engine: { inspect }, bandwidth: { limit }, mbitPer256Mb: 50, hostId, log, now: () => clock }
+    const keeper = new BandwidthKeeper(options)
     return {
       see(containers: ContainerState[]) {
+        clock += 5000
         for (const one of containers) known.set(one.name, one)
         return keeper.see(containers)
       },
@@ -88,5 +91,23 @@ test('one that cannot be limited keeps none of the others waiting, is tried agai
   t.deepEqual([tried, await state()], [['a', 'b', 'a'], 'BROKEN: no such device'])
   refuses = false
   await one.see(both)
+  await one.see(both)
   t.is(await state(), 'on')
+})
+
+test('what can never be limited is tried less and less often, at last once a minute; another start is tried at once', async t => {
+  const tried: number[] = []
+  let round = 0
+  const { open, asked } = await keeper('hopeless', async () => {
+    tried.push(round)
+    throw new Error('no such device')
+  })
+  const one = open()
+  for (round = 1; round <= 60; round++) await one.see([container('a')])
+  t.deepEqual(tried, [1, 2, 4, 8, 15, 27, 39, 51], 'rounds of 5 s: after 4, 8, 16, 32, 60 s')
+  t.is(asked.length, tried.length, 'nor is the engine asked in between')
+  tried.length = 0
+  await one.see([container('b')])
+  await one.see([container('a')])
+  t.deepEqual(tried, [61, 61], 'one that was gone begins anew')
 })
