@@ -1,58 +1,74 @@
-import { readFile } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
+import { startTicks } from '../lib/process-stat.ts'
 import type { EngineReading } from './container-stats.ts'
 
+/** One reading of the kernel's counters of a container; throws once its first process has ended. */
+export type KernelReader = () => EngineReading
+
 /**
- * A reading of a container straight from the kernel, by the id of its first process; rejects when the kernel shows it
- * elsewhere (another machine, another mount). The engine itself answers only at its next tick, up to a second later.
- * With the id of the container also when the process is not, or no longer, one of its own.
+ * Reads a container's counters straight from the kernel; the engine itself answers only at its next tick, up to a second later. Throws
+ * when the process with this id is not of the container: the kernel shows others to a host process in a container of its own.
+ * The files are read at once and not by the thread pool: they are in memory, and a hop to a thread costs more than each of them.
  */
-export async function kernelReading(pid: number, containerId?: string): Promise<EngineReading> {
-  const listed = await readFile(`/proc/${pid}/cgroup`, 'utf8')
-  if (containerId && !listed.includes(containerId)) throw new Error(`Process ${pid} is not of ${containerId}.`)
+export function kernelReader(pid: number, containerId: string): KernelReader {
+  const began = startTicks(pid)
+  const listed = readFileSync(`/proc/${pid}/cgroup`, 'utf8')
+  if (!listed.includes(containerId)) throw new Error(`Process ${pid} is not of ${containerId}.`)
   const groups = controllers(listed)
-  const unified = groups.get('')
-  const counters = groups.has('memory') ? await versionOne(groups) : await versionTwo(`/sys/fs/cgroup${unified}`)
-  const networks = interfaces(await readFile(`/proc/${pid}/net/dev`, 'utf8'))
-  return { read: new Date().toISOString(), ...counters, networks }
+  const counters = groups.has('memory') ? versionOne(groups) : versionTwo(`/sys/fs/cgroup${groups.get('')}`)
+  return () => {
+    const found = { ...counters(), networks: interfaces(readFileSync(`/proc/${pid}/net/dev`, 'utf8')) }
+    // Asked last: the id of a process that has ended is given to another one.
+    if (began === null || startTicks(pid) !== began) throw new Error(`Process ${pid} has ended.`)
+    return { read: new Date().toISOString(), ...found }
+  }
 }
 
 type Counters = Pick<EngineReading, 'cpu_stats' | 'memory_stats' | 'blkio_stats'>
 
-async function versionOne(groups: Map<string, string>): Promise<Counters> {
-  const file = (controller: string, name: string) =>
-    readFile(`/sys/fs/cgroup/${controller}${groups.get(controller)}/${name}`, 'utf8')
-  const [busy, usage, limit, stat, io] = await Promise.all([
-    file('cpuacct', 'cpuacct.usage'),
-    file('memory', 'memory.usage_in_bytes'),
-    file('memory', 'memory.limit_in_bytes'),
-    file('memory', 'memory.stat'),
-    file('blkio', 'blkio.throttle.io_service_bytes_recursive').catch(() => ''),
-  ])
-  const blocks = [...io.matchAll(/^\d+:\d+ (\w+) (\d+)$/gm)].map(([, op, value]) => ({ op: op!, value: Number(value) }))
-  return {
-    cpu_stats: { cpu_usage: { total_usage: Number(busy) } },
-    memory_stats: { usage: Number(usage), limit: Number(limit), stats: fields(stat) },
-    blkio_stats: { io_service_bytes_recursive: blocks },
-  }
+function versionOne(groups: Map<string, string>): () => Counters {
+  const file = (controller: string, name: string) => `/sys/fs/cgroup/${controller}${groups.get(controller)}/${name}`
+  const busy = file('cpuacct', 'cpuacct.usage')
+  const usage = file('memory', 'memory.usage_in_bytes')
+  const limit = file('memory', 'memory.limit_in_bytes')
+  const stat = file('memory', 'memory.stat')
+  const io = file('blkio', 'blkio.throttle.io_service_bytes_recursive')
+  return () => ({
+    cpu_stats: { cpu_usage: { total_usage: Number(text(busy)) } },
+    memory_stats: { usage: Number(text(usage)), limit: Number(text(limit)), stats: fields(text(stat)) },
+    blkio_stats: {
+      io_service_bytes_recursive: [...textIfAny(io).matchAll(/^\d+:\d+ (\w+) (\d+)$/gm)].map(([, op, value]) => ({
+        op: op!,
+        value: Number(value),
+      })),
+    },
+  })
 }
 
-async function versionTwo(folder: string): Promise<Counters> {
-  const file = (name: string) => readFile(`${folder}/${name}`, 'utf8')
-  const [cpu, usage, limit, stat, io] = await Promise.all([
-    file('cpu.stat'),
-    file('memory.current'),
-    file('memory.max'),
-    file('memory.stat'),
-    file('io.stat').catch(() => ''),
-  ])
-  const blocks = [...io.matchAll(/\b([rw])bytes=(\d+)/g)].map(([, way, value]) => ({
-    op: way === 'r' ? 'read' : 'write',
-    value: Number(value),
-  }))
-  return {
-    cpu_stats: { cpu_usage: { total_usage: (fields(cpu).usage_usec ?? 0) * 1000 } },
-    memory_stats: { usage: Number(usage), limit: Number(limit), stats: fields(stat) },
-    blkio_stats: { io_service_bytes_recursive: blocks },
+function versionTwo(folder: string): () => Counters {
+  return () => ({
+    cpu_stats: { cpu_usage: { total_usage: (fields(text(`${folder}/cpu.stat`)).usage_usec ?? 0) * 1000 } },
+    memory_stats: {
+      usage: Number(text(`${folder}/memory.current`)),
+      limit: Number(text(`${folder}/memory.max`)),
+      stats: fields(text(`${folder}/memory.stat`)),
+    },
+    blkio_stats: {
+      io_service_bytes_recursive: [...textIfAny(`${folder}/io.stat`).matchAll(/\b([rw])bytes=(\d+)/g)].map(
+        ([, way, value]) => ({ op: way === 'r' ? 'read' : 'write', value: Number(value) }),
+      ),
+    },
+  })
+}
+
+const text = (path: string): string => readFileSync(path, 'utf8')
+
+/** Not every kernel counts what goes to disks. */
+function textIfAny(path: string): string {
+  try {
+    return text(path)
+  } catch {
+    return ''
   }
 }
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type Docker from 'dockerode'
 import { call, unless } from './container-calls.docker.ts'
-import { kernelReading } from './container-cgroup.ts'
+import { type KernelReader, kernelReader } from './container-cgroup.ts'
 import type { ContainerReading } from './container-host.ts'
 import { type EngineReading, statsBetween } from './container-stats.ts'
 
@@ -12,20 +12,21 @@ const longestMs = 120_000
 /** The engine's own pair of readings takes it 1 to 2 s, so readings come from the kernel where it can be seen, and the last is kept. */
 export function containerReadings(docker: Docker) {
   const last = new Map<string, { reading: EngineReading; stats: ContainerReading | null }>()
-  /** First processes, so that the engine is asked once for each run. */
-  const processes = new Map<string, { pid: number; id: string; startedAt: Date }>()
+  /** Of each run, so that the engine is asked once for it. */
+  const runs = new Map<string, { kernel: KernelReader; startedAt: Date }>()
 
   /** One reading, or null for a container that is missing or does not run. */
   async function read(name: string): Promise<(EngineReading & { startedAt: Date }) | null> {
-    const known = processes.get(name)
-    const reading = known ? await kernelReading(known.pid, known.id).catch(() => null) : null
-    if (known && reading) return { ...reading, startedAt: known.startedAt }
-    processes.delete(name)
+    const known = runs.get(name)
+    const reading = known && ifAny(known.kernel)
+    if (reading) return { ...reading, startedAt: known.startedAt }
+    runs.delete(name)
     const info = await call(abortSignal => docker.getContainer(name).inspect({ abortSignal })).catch(unless(404))
     if (!info?.State.Running) return null
     const startedAt = new Date(info.State.StartedAt)
-    const first = await kernelReading(info.State.Pid).catch(() => null)
-    if (first) processes.set(name, { pid: info.State.Pid, id: info.Id, startedAt })
+    const kernel = ifAny(() => kernelReader(info.State.Pid, info.Id))
+    const first = kernel && ifAny(kernel)
+    if (first) runs.set(name, { kernel, startedAt })
     const found = first ?? (await fromEngine(name))
     return found && { ...found, startedAt }
   }
@@ -61,12 +62,21 @@ export function containerReadings(docker: Docker) {
 
     forget(name: string): void {
       last.delete(name)
-      processes.delete(name)
+      runs.delete(name)
     },
   }
 }
 
 const age = (before: EngineReading, now: EngineReading): number => Date.parse(now.read) - Date.parse(before.read)
+
+/** Null where the kernel shows nothing, or nothing any more: the engine knows. */
+function ifAny<Result>(look: () => Result): Result | null {
+  try {
+    return look()
+  } catch {
+    return null
+  }
+}
 
 /** A container that started again counts from zero. */
 const consumed = (reading: EngineReading): number => reading.cpu_stats.cpu_usage.total_usage

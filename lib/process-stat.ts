@@ -22,3 +22,9 @@ export function processStat(pid: number): ProcessStat | null {
     return null
   }
 }
+
+/** The kernel's start time of a living process; null when it is gone or only waits to be reaped. */
+export function startTicks(pid: number): string | null {
+  const stat = processStat(pid)
+  return stat === null || /^[ZX]$/.test(stat.state) ? null : stat.startTicks
+}

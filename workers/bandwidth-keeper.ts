@@ -3,9 +3,9 @@ import type { Bandwidth } from '../activities/bandwidth.ts'
 import { type ContainerHost, type ListedContainer, labels } from '../activities/container-host.ts'
 import type { Db } from '../db/database.ts'
 import { recordProtection } from '../db/hosts.ts'
+import { startTicks } from '../lib/process-stat.ts'
 import { bandwidthMbit } from '../policy/sizes.ts'
 import { Backoff } from './backoff.ts'
-import { startTicks } from './process-record.ts'
 
 export interface BandwidthKeeperOptions {
   db: Db

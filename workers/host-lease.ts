@@ -16,8 +16,8 @@ import {
   renewLease,
   takeLease,
 } from '../db/host-leases.ts'
+import { startTicks } from '../lib/process-stat.ts'
 import { hostLeaseSeconds, renewEveryMs, sureForMs } from '../policy/host-lease.ts'
-import { startTicks } from './process-record.ts'
 
 /** The right of this process to act as its host. */
 export interface HostLease {

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { processStat } from '../lib/process-stat.ts'
+import { processStat, startTicks } from '../lib/process-stat.ts'
 
 /** One process of ours on disk, so that a later command can find it, and never mistakes a reused pid for it. */
 export interface ProcessRecord {
@@ -11,12 +11,6 @@ export interface ProcessRecord {
   startTicks: string
   stopSignal: NodeJS.Signals
   graceSeconds: number
-}
-
-/** The kernel's start time of a living process; null when it is gone or only waits to be reaped. */
-export function startTicks(pid: number): string | null {
-  const stat = processStat(pid)
-  return stat === null || /^[ZX]$/.test(stat.state) ? null : stat.startTicks
 }
 
 /** Whether a living process stands still, by a signal or a debugger, and so answers to nothing. */

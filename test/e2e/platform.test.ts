@@ -9,7 +9,7 @@ import { followApp } from '../../cli/follow-app.ts'
 import { openDatabase } from '../../db/database.ts'
 import { listHosts } from '../../db/hosts.ts'
 import { currentRole } from '../../db/process-role.ts'
-import { startTicks } from '../../workers/process-record.ts'
+import { startTicks } from '../../lib/process-stat.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { startBerth } from '../kit/command.ts'
 import {

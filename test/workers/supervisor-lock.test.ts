@@ -4,7 +4,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
-import { isAlive, readRecord, signal, startTicks } from '../../workers/process-record.ts'
+import { startTicks } from '../../lib/process-stat.ts'
+import { isAlive, readRecord, signal } from '../../workers/process-record.ts'
 import { AlreadyRunning, lockSupervisor, runningSupervisor } from '../../workers/supervisor-lock.ts'
 
 function temporaryFolder(t: ExecutionContext): string {
