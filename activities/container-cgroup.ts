@@ -35,7 +35,7 @@ function versionOne(groups: Map<string, string>): () => Counters {
   const io = file('blkio', 'blkio.throttle.io_service_bytes_recursive')
   return () => ({
     cpu_stats: { cpu_usage: { total_usage: Number(text(busy)) } },
-    memory_stats: { usage: Number(text(usage)), limit: Number(text(limit)), stats: fields(text(stat)) },
+    memory_stats: { usage: Number(text(usage)), limit: Number(text(limit)), stats: cache(text(stat)) },
     blkio_stats: {
       io_service_bytes_recursive: [...textIfAny(io).matchAll(/^\d+:\d+ (\w+) (\d+)$/gm)].map(([, op, value]) => ({
         op: op!,
@@ -47,11 +47,11 @@ function versionOne(groups: Map<string, string>): () => Counters {
 
 function versionTwo(folder: string): () => Counters {
   return () => ({
-    cpu_stats: { cpu_usage: { total_usage: (fields(text(`${folder}/cpu.stat`)).usage_usec ?? 0) * 1000 } },
+    cpu_stats: { cpu_usage: { total_usage: field('usage_usec', text(`${folder}/cpu.stat`)) * 1000 } },
     memory_stats: {
       usage: Number(text(`${folder}/memory.current`)),
       limit: Number(text(`${folder}/memory.max`)),
-      stats: fields(text(`${folder}/memory.stat`)),
+      stats: cache(text(`${folder}/memory.stat`)),
     },
     blkio_stats: {
       io_service_bytes_recursive: [...textIfAny(`${folder}/io.stat`).matchAll(/\b([rw])bytes=(\d+)/g)].map(
@@ -82,14 +82,14 @@ function controllers(text: string): Map<string, string> {
   return found
 }
 
-function fields(text: string): Record<string, number> {
-  return Object.fromEntries(
-    text
-      .trim()
-      .split('\n')
-      .map(line => line.split(' '))
-      .map(([name, value]) => [name, Number(value)]),
-  )
+/** Of some forty counters the one that is asked for: this is read of each container every few seconds. */
+const cache = (stat: string) => ({ inactive_file: field('inactive_file', stat) })
+
+/** With its groups below it, where both are told (version 1). */
+function field(name: string, listed: string): number {
+  const found =
+    listed.match(new RegExp(`^total_${name} (\\d+)$`, 'm')) ?? listed.match(new RegExp(`^${name} (\\d+)$`, 'm'))
+  return Number(found?.[1] ?? 0)
 }
 
 /** Received bytes are the first number of a line, sent ones the ninth. */
