@@ -29,7 +29,7 @@ export class OutputMeter {
     const bomb = (output: number, input: number) => output > ratioAfterBytes && output > ratio * input
     if (bomb(entryBytes, entry.compressedSize) || bomb(this.bytes, this.#compressed))
       refuse(`The archive unpacks to over ${ratio} times its size.`)
-    if (entryBytes > entry.size) refuse(`${entry.path} holds more bytes than the archive says.`)
+    if (entryBytes > entry.size) refuseEntry(entry, moreBytes)
   }
 }
 
@@ -43,8 +43,8 @@ export async function* contentOf(fd: number, entry: ArchiveEntry, meter: OutputM
     crc = crc32(piece, crc)
     yield piece
   }
-  if (bytes !== entry.size) refuse(`${entry.path} holds fewer bytes than the archive says.`)
-  if (crc !== entry.crc) refuse(`${entry.path} is damaged: its checksum is wrong.`)
+  if (bytes !== entry.size) refuseEntry(entry, 'holds fewer bytes than the archive says')
+  if (crc !== entry.crc) refuseEntry(entry, 'is damaged: its checksum is wrong')
 }
 
 async function* pieces(fd: number, entry: ArchiveEntry): AsyncGenerator<Buffer> {
@@ -53,8 +53,12 @@ async function* pieces(fd: number, entry: ArchiveEntry): AsyncGenerator<Buffer> 
     if (entry.compressedSize <= wholeBytes.compressed && entry.size <= wholeBytes.size) yield inflateWhole(fd, entry)
     else yield* inflateStream(fd, entry)
   } catch (error) {
-    if (error instanceof ArchiveRefused || !isZlib(error)) throw error
-    refuse(`${entry.path} is damaged: ${error.message}.`)
+    if (error instanceof ArchiveRefused) throw error
+    // The library's own words speak of buffers and blocks, which the sender of an archive knows nothing of.
+    const { code = '' } = error as NodeJS.ErrnoException
+    if (code === 'ERR_BUFFER_TOO_LARGE') refuseEntry(entry, moreBytes)
+    if (code.startsWith('Z_')) refuseEntry(entry, 'is damaged')
+    throw error
   }
 }
 
@@ -62,7 +66,7 @@ function inflateWhole(fd: number, entry: ArchiveEntry): Buffer {
   const packed = Buffer.concat([...stored(fd, entry)])
   // One byte over the declared size is enough to see the lie. `info` is what tells how much of the input was used.
   const result = inflateRawSync(packed, { maxOutputLength: entry.size + 1, info: true }) as unknown as Inflated
-  if (result.engine.bytesWritten !== packed.length) refuse(`${entry.path} has bytes after its end.`)
+  if (result.engine.bytesWritten !== packed.length) refuseEntry(entry, 'has bytes after its end')
   return result.buffer
 }
 
@@ -77,7 +81,7 @@ async function* inflateStream(fd: number, entry: ArchiveEntry): AsyncGenerator<B
   source.on('error', error => inflate.destroy(error)).pipe(inflate)
   try {
     for await (const piece of inflate) yield piece as Buffer
-    if (inflate.bytesWritten !== entry.compressedSize) refuse(`${entry.path} has bytes after its end.`)
+    if (inflate.bytesWritten !== entry.compressedSize) refuseEntry(entry, 'has bytes after its end')
   } finally {
     source.destroy()
   }
@@ -93,9 +97,10 @@ function* stored(fd: number, entry: ArchiveEntry): Generator<Buffer> {
   }
 }
 
-function isZlib(error: unknown): error is Error {
-  const code = String((error as NodeJS.ErrnoException).code)
-  return code.startsWith('Z_') || code === 'ERR_BUFFER_TOO_LARGE'
+const moreBytes = 'holds more bytes than the archive says'
+
+function refuseEntry({ path }: ArchiveEntry, what: string): never {
+  refuse(`${path} ${what}. Make the archive anew.`)
 }
 
 function refuse(message: string): never {

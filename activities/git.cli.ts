@@ -18,6 +18,8 @@ export interface GitCliOptions {
   /** File with further certificate authorities. */
   caBundle?: string | null
   resolve?: Resolve
+  /** How long a server that took the connection may take to begin TLS; 15 s when left out. */
+  handshakeSeconds?: number
 }
 
 /** Older versions know no pinned addresses and would ask the name service again. */
@@ -27,7 +29,7 @@ const slackBytes = 16 * 1024 ** 2
 
 /** Fetches with the real `git`, as the application's user, which reaches nothing but the checked server. */
 export function gitCli(options: GitCliOptions = {}): Git {
-  const { git = 'git', scratch = tmpdir(), caBundle = null, resolve = systemResolve } = options
+  const { git = 'git', scratch = tmpdir(), caBundle = null, resolve = systemResolve, handshakeSeconds = 15 } = options
   const ready = prepare(git, scratch)
   ready.catch(() => {}) // told to whoever fetches
 
@@ -43,7 +45,7 @@ export function gitCli(options: GitCliOptions = {}): Git {
       let repository: string | null = null
       let unwatch = () => {}
       try {
-        const server = await findRepository(request, { resolve, caBundle }, signal)
+        const server = await findRepository(request, { resolve, caBundle, handshakeSeconds }, signal)
         repository = await makeRepository(scratch, gitConfig(server, caBundle, request.timeoutSeconds), request.owner)
         unwatch = watchSize(repository, request.maxBytes, error => end.abort(error))
         const scope: GitScope = {

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import * as http from 'node:http'
 import * as https from 'node:https'
-import { isIPv6, type LookupFunction } from 'node:net'
+import { isIPv6, type LookupFunction, type Socket } from 'node:net'
 import { rootCertificates } from 'node:tls'
 import { gitAddress, hostAndPort, mayKeepToken, tokenUser } from '../policy/git-source.ts'
 import { type PinnedServer, pin, type Resolve } from './git.address.ts'
@@ -16,6 +16,8 @@ export interface DiscoveryOptions {
   resolve: Resolve
   /** File with further certificate authorities. */
   caBundle: string | null
+  /** How long a server that took the connection may take to begin TLS. */
+  handshakeSeconds: number
 }
 
 const hops = 5
@@ -24,23 +26,24 @@ const advertisement = 'application/x-git-upload-pack-advertisement'
 
 /**
  * Asks the server for the repository before git does, because git would follow redirects by itself: every hop is looked up and
- * checked anew. Rejects with `FetchRefused`, or with an Error that may heal (no connection, 5xx).
+ * checked anew. Rejects with `FetchRefused`, also where https is no https, or with an Error that may heal (no connection, 5xx).
  */
 export async function findRepository(
   request: FetchRequest,
-  { resolve, caBundle }: DiscoveryOptions,
+  { resolve, caBundle, handshakeSeconds }: DiscoveryOptions,
   signal: AbortSignal,
 ): Promise<FoundRepository> {
   const start = gitAddress(request.url)
   if (!start)
     throw new FetchRefused('CLONE_FAILED', 'The clone address is not an http or https address of a git server.')
   const ca = caBundle === null ? undefined : [...rootCertificates, await readFile(caBundle, 'utf8')]
+  const way = { ca, handshakeSeconds, signal }
   let address = start
   for (let hop = 0; hop <= hops; hop++) {
     const server = await pin(address, request.allowedHosts, resolve, signal)
     const token = mayKeepToken(start, server) ? request.token : null
-    let answer = await ask(server, null, ca, signal)
-    if (answer.status === 401 && token !== null) answer = await ask(server, token, ca, signal)
+    let answer = await ask(server, null, way)
+    if (answer.status === 401 && token !== null) answer = await ask(server, token, way)
     if (answer.status < 300 || answer.status >= 400) {
       judge(answer, server, token)
       return { ...server, token }
@@ -56,13 +59,14 @@ interface Answer {
   location: string
 }
 
+interface Way {
+  ca: string[] | undefined
+  handshakeSeconds: number
+  signal: AbortSignal
+}
+
 /** The head of the server's answer; its body is not read. */
-function ask(
-  server: PinnedServer,
-  token: string | null,
-  ca: string[] | undefined,
-  signal: AbortSignal,
-): Promise<Answer> {
+function ask(server: PinnedServer, token: string | null, { ca, handshakeSeconds, signal }: Way): Promise<Answer> {
   const password = token === null ? {} : { authorization: `Basic ${basic(tokenUser(server), token)}` }
   return new Promise((resolve, reject) => {
     const { get } = server.secure ? https : http
@@ -73,6 +77,7 @@ function ask(
       ...(ca ? { ca } : {}),
       signal,
     })
+    if (server.secure) sent.once('socket', socket => endSilence(socket, handshakeSeconds, noTls(server)))
     sent.once('error', error => reject(signal.aborted ? signal.reason : unreachable(server, error)))
     sent.once('response', answer => {
       const { 'content-type': type = '', location = '' } = answer.headers
@@ -120,7 +125,28 @@ function repositoryAt(location: string, from: PinnedServer) {
   return address
 }
 
+/** Who took the connection and says nothing to the first bytes of TLS waits, most likely, for a line of plain http. */
+function endSilence(socket: Socket, seconds: number, refusal: FetchRefused): void {
+  socket.once('connect', () => {
+    const timer = setTimeout(() => socket.destroy(refusal), seconds * 1000)
+    for (const end of ['secureConnect', 'close']) socket.once(end, () => clearTimeout(timer))
+  })
+}
+
+/** What was said in answer to the first bytes of TLS was no TLS. */
+const isPlain = (error: Error): boolean =>
+  /^(ERR_SSL_|EPROTO$)/.test((error as NodeJS.ErrnoException).code ?? '') &&
+  /wrong version number|packet length too long|http request/i.test(error.message)
+
+const noTls = (server: PinnedServer): FetchRefused =>
+  new FetchRefused(
+    'CLONE_FAILED',
+    `The clone address says https, and ${hostAndPort(server)} does not speak it. If it speaks plain http, the address begins with http://.`,
+  )
+
 function unreachable(server: PinnedServer, error: Error): Error {
+  if (error instanceof FetchRefused) return error
+  if (isPlain(error)) return noTls(server)
   return new Error(`The git server ${hostAndPort(server)} could not be reached: ${error.message}`, { cause: error })
 }
 

@@ -9,6 +9,7 @@ import {
   duplicateReply,
   unavailableReply,
   unknownReply,
+  unsignedVerdict,
   verdictReply,
   type WebhookReply,
 } from '../policy/webhooks/replies.ts'
@@ -98,6 +99,7 @@ export async function queue(
     const stored = await accept(parts, trx => storePush(trx, push), terms).finally(leave)
     if (stored.kind === 'full') throw tooMany(stored.waitSeconds)
     if (stored.kind === 'gone') return unknownReply
+    if (stored.kind === 'unsigned') return note(source, { ...delivery, verdict: unsignedVerdict }, parts)
     wakeLane(parts, { id: source.appId, owner_id: source.ownerId })
     return stored.kind === 'duplicate' ? duplicateReply(stored.deploymentId) : stored.reply
   } catch (err) {

@@ -15,6 +15,8 @@ export interface DeliverySource {
   webhookId: string | null
   /** Hash of the address that it was sent to: a webhook may be given another one while a delivery arrives. */
   addressHash?: Buffer
+  /** Whether it would be let in by the secret that the webhook has now, sealed: that may change while a delivery arrives. */
+  isSignedFor?(sealed: Buffer | null): boolean
   appId: string
   ownerId: string
   /** As RATE_LIMIT_SCALE says. */
@@ -32,6 +34,8 @@ export type StoredPush =
   | { kind: 'duplicate'; operationId?: string; deploymentId: string }
   /** Webhook or application went away meanwhile, or the webhook has another address. */
   | { kind: 'gone'; operationId?: undefined }
+  /** The webhook has another secret meanwhile. */
+  | { kind: 'unsigned'; operationId?: undefined }
   | { kind: 'full'; operationId?: undefined; waitSeconds: number }
 
 /**
@@ -47,6 +51,7 @@ export async function storePush(trx: Db, push: PushDelivery): Promise<StoredPush
     return { kind: 'duplicate', deploymentId: seen.deployment_id, operationId }
   }
   if (!seen?.live) return { kind: 'gone' }
+  if (push.isSignedFor?.(seen.secret_sealed) === false) return { kind: 'unsigned' }
   const bucket = scaledBucket(webhookBucket, push.limitScale)
   if (!(await takeOne(trx, bucketKey(push), bucket))) return full(bucket)
   const deploy = await queueLocked(trx, {
@@ -131,6 +136,7 @@ interface Seen {
   /** Its operation, while nobody has confirmed it. */
   accepting: string | null
   live: boolean
+  secret_sealed: Buffer | null
 }
 
 const look = statement<Seen>(
@@ -138,8 +144,9 @@ const look = statement<Seen>(
   `select d.deployment_id,
           (select o.id from deployments p join operations o on o.id = p.operation_id
             where p.id = d.deployment_id and o.state = 'accepting') as accepting,
-          $4::text is null or exists (select 1 from git_webhooks where id = $4 and address_hash = $5) as live
+          $4::text is null or w.id is not null as live, w.secret_sealed
      from (select 1) as one
+     left join git_webhooks w on w.id = $4 and w.address_hash = $5
      left join webhook_deliveries d on d.source = $1 and d.delivery_id = $2 and d.app_id = $3 and d.verdict in ('queued', 'superseded')`,
 )
 

@@ -29,6 +29,7 @@ export async function setWebhook(
   { appId, address, token, secret }: WebhookSettings,
 ): Promise<string> {
   const sealed = await transaction(db, async trx => {
+    await afterPushes(trx, appId)
     const [row] = await trx('git_webhooks')
       .insert({
         id: newId(),
@@ -51,6 +52,11 @@ export async function setWebhook(
   return unseal(keys, sealed, webhookRow(appId, 'address'))
 }
 
+/** Pushes that are being stored, which hold the application's row, come before what follows; those after it see it. */
+async function afterPushes(trx: Db, appId: string): Promise<void> {
+  await trx('apps').where({ id: appId }).forNoKeyUpdate().first('id')
+}
+
 /** A new address, and a new secret where there was one: nobody knows them yet. False when the application has no webhook. */
 export async function renewWebhook(trx: Db, keys: SealKeys, appId: string, address: string): Promise<boolean> {
   const row = await trx('git_webhooks').where({ app_id: appId }).forUpdate().first('secret_sealed')
@@ -70,6 +76,7 @@ export async function renewWebhook(trx: Db, keys: SealKeys, appId: string, addre
 /** Removes webhook, token and secret; none is success. */
 export async function removeWebhook(db: Db, appId: string): Promise<void> {
   await transaction(db, async trx => {
+    await afterPushes(trx, appId)
     await trx('git_webhooks').where({ app_id: appId }).delete()
     await announceSources(trx, appId)
   })
@@ -103,6 +110,8 @@ export interface FoundWebhook {
   appId: string
   ownerId: string
   secret: string | null
+  /** Whether what was signed with this secret would be let in by the one that the row has now, sealed; null = everything is. */
+  isSignedFor(sealed: Buffer | null): boolean
 }
 
 interface WebhookRow {
@@ -124,6 +133,11 @@ export async function findWebhook(db: Db, keys: SealKeys, address: string): Prom
   const addressHash = credentialHash(address)
   const [row] = await byAddress(db, [addressHash])
   if (!row) return undefined
-  const secret = row.secret_sealed && unseal(keys, row.secret_sealed, webhookRow(row.app_id, 'secret'))
-  return { id: row.id, addressHash, appId: row.app_id, ownerId: row.owner_id, secret }
+  const { secret_sealed: before } = row
+  const secretIn = (sealed: Buffer | null) => sealed && unseal(keys, sealed, webhookRow(row.app_id, 'secret'))
+  const secret = secretIn(before)
+  // The same secret may have been sealed with another key meanwhile.
+  const isSignedFor = (now: Buffer | null) =>
+    now === null || (before !== null && (now.equals(before) || secretIn(now) === secret))
+  return { id: row.id, addressHash, appId: row.app_id, ownerId: row.owner_id, secret, isSignedFor }
 }

@@ -1,6 +1,7 @@
 import { type ConfigKey, type ConfigLines, readLines } from './app-config-lines.ts'
 import type { ErrorCode } from './errors.ts'
 import { dependencyFile, type Language, languageOfMain, languageOfRuntime, offered, runtimes } from './runtimes.ts'
+import { isShownName, readsAsWritten } from './shown-names.ts'
 import { isReservedSubdomain } from './subdomains.ts'
 
 /** The configuration file of an archive after parsing and checking (contract 5). Texts are as written, trimmed. */
@@ -56,12 +57,15 @@ export const memoryLimits = { lowestMb: 256, lowestWithAddressMb: 512, highestMb
 export function parseAppConfig(text: string, files: ProgramFiles, choose: VersionChoice = offered): AppConfigFile {
   const lines = readLines(text)
   const displayName = required(lines, 'DISPLAY_NAME', 'MISSING_DISPLAY_NAME', 'DISPLAY_NAME is missing.')
-  if (length(displayName) > 32 || unclean(displayName))
-    refuse('INVALID_DISPLAY_NAME', 'DISPLAY_NAME takes 1 to 32 printable characters.')
+  if (length(displayName) > 32 || unclean(displayName) || !isShownName(displayName))
+    refuse(
+      'INVALID_DISPLAY_NAME',
+      'DISPLAY_NAME takes 1 to 32 printable characters, none of which turns the direction of the text.',
+    )
   const main = mainOf(lines, files)
   const memoryMb = memoryOf(lines)
   const version = versionOf(lines, choose)
-  const description = optional(lines, 'DESCRIPTION', 280, 'INVALID_DESCRIPTION')
+  const description = descriptionOf(lines)
   const subdomain = subdomainOf(lines)
   const start = optional(lines, 'START', 256, 'INVALID_START')
   const autorestart = autorestartOf(lines)
@@ -127,6 +131,13 @@ function versionOf(lines: ConfigLines, choose: VersionChoice): string {
   const language = lines.RUNTIME === undefined ? languageOfMain(lines.MAIN ?? '') : languageOfRuntime(lines.RUNTIME)
   if (language !== null && choose(language, version) === null) refuseVersion(language, version)
   return version
+}
+
+function descriptionOf(lines: ConfigLines): string | null {
+  const description = optional(lines, 'DESCRIPTION', 280, 'INVALID_DESCRIPTION')
+  if (description !== null && !readsAsWritten(description.replaceAll('\t', ' ')))
+    refuse('INVALID_DESCRIPTION', 'DESCRIPTION takes one line, without characters that turn its direction.')
+  return description
 }
 
 function subdomainOf(lines: ConfigLines): string | null {

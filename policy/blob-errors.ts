@@ -11,7 +11,10 @@ export const blobErrors = {
   INVALID_OBJECT_PRIVATE: [400, 'private takes true or false.'],
   INVALID_OBJECT_CACHE_CONTROL: [400, 'cache_control takes immutable, no-cache, or max-age=60 to 31536000.'],
   INVALID_OBJECT_DISPOSITION: [400, 'disposition takes inline or attachment.'],
-  INVALID_OBJECT_METADATA: [400, 'metadata takes at most 5 texts by name, 512 bytes in all.'],
+  INVALID_OBJECT_METADATA: [
+    400,
+    'metadata takes at most 5 texts by name, 512 bytes in all, without ends of lines and other control characters.',
+  ],
   INVALID_STORAGE_AUTO_DOWNLOAD: [400, 'auto_download takes true or false.'],
   INVALID_DESTINATION: [400, 'private, security_hash, move and overwrite take true or false.'],
   SAME_OBJECT: [400, 'The destination is the source itself.'],

@@ -1,3 +1,5 @@
+import { asWritten } from './shown-names.ts'
+
 /** What an object says about how it is to be shown; the columns of its row. */
 export interface Shown {
   key: string
@@ -61,11 +63,13 @@ export const privateHeaders: Record<string, string> = {
 }
 
 /** What something is left of by `fileName`. */
-export const someOfFileName = /[^\p{Cc}"\\/\s]/u
+export const someOfFileName = /[^\p{Cc}\p{Bidi_Control}"\\/\s]/u
 
-/** A file name without what would break out of a header or a folder; empty when nothing is left. */
+/** A file name without what would break out of a header or a folder, or show another end than it has; empty when nothing is left. */
 export function fileName(text: string): string {
-  const kept = text.replaceAll(/[\p{Cc}"\\/]/gu, '').trim()
+  const kept = asWritten(text)
+    .replaceAll(/["\\/]/g, '')
+    .trim()
   return [...kept].slice(0, 255).join('')
 }
 

@@ -2,7 +2,7 @@ import { assertOption, assertPaid } from './blob-options.ts'
 import { ApiError } from './errors.ts'
 import { durationSeconds, expiryAfter, shortExpirySeconds } from './object-expiry.ts'
 import { isKey, keyParts, type ObjectName, objectKey } from './object-names.ts'
-import { isMetadata } from './upload-fields.ts'
+import { fitsMetadata, metadataForm } from './upload-fields.ts'
 
 /** What is asked to change of an object (specification 4.6). What is left out stays; null takes away. */
 export interface ObjectUpdate {
@@ -13,18 +13,12 @@ export interface ObjectUpdate {
   metadata?: Record<string, string | null> | null
 }
 
-/** Texts by name, null for one that goes; how many there may be is known only with those that stay. */
-export function isMetadataChange(value: unknown): value is Record<string, string | null> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
-  return Object.entries(value).every(([name, text]) => name !== '' && (typeof text === 'string' || text === null))
-}
-
-/** The same as the API document tells it. */
+/** What the API document tells of a change of metadata. */
 export const metadataChangeShown = {
   type: 'object',
   description: 'What is null goes, what is not named stays; at most 5 texts and 512 bytes may be left.',
-  propertyNames: { minLength: 1 },
-  additionalProperties: { type: ['string', 'null'] },
+  propertyNames: { minLength: 1, pattern: metadataForm },
+  additionalProperties: { type: ['string', 'null'], pattern: metadataForm },
 }
 
 /** Whether an update gives an object another id: visibility and expiry are told by it. */
@@ -63,7 +57,10 @@ export function updatedMetadata(
 ): Record<string, string> | undefined {
   if (metadata === undefined) return undefined
   if (metadata === null) return {}
-  const after = Object.fromEntries(Object.entries({ ...before, ...metadata }).filter(([, text]) => text !== null))
-  if (!isMetadata(after)) throw new ApiError('INVALID_OBJECT_METADATA')
+  const kept = Object.entries({ ...before, ...metadata }).filter(
+    (entry): entry is [string, string] => entry[1] !== null,
+  )
+  const after = Object.fromEntries(kept)
+  if (!fitsMetadata(after)) throw new ApiError('INVALID_OBJECT_METADATA')
   return after
 }

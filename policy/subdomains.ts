@@ -7,3 +7,11 @@ const reservedPrefix = 'db-'
 export function isReservedSubdomain(subdomain: string): boolean {
   return reservedNames.has(subdomain) || subdomain.startsWith(reservedPrefix)
 }
+
+/**
+ * Whether browsers would show this subdomain in letters of other scripts, which may look like those of somebody else's. No new
+ * application gets one (INVALID_SUBDOMAIN); those that have one keep it. Lower case.
+ */
+export function isEncodedSubdomain(subdomain: string): boolean {
+  return subdomain.startsWith('xn--')
+}

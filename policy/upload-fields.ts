@@ -40,11 +40,15 @@ export const dispositionField = z.enum(['inline', 'attachment'], { error: 'INVAL
 
 const metadataMost = { texts: 5, bytes: 512 }
 
+/** Names and texts of metadata are for headers: they hold no end of a line, nor any other control character but a tab. */
+export const metadataForm = String.raw`^[^\u0000-\u0008\u000a-\u001f\u007f\ud800-\udfff]*$`
+const isForHeader = new RegExp(metadataForm, 'u')
+
 /** How the documents show it. Bytes are those of names and texts together. */
 const metadataShown = {
   type: 'object',
-  propertyNames: { minLength: 1 },
-  additionalProperties: { type: 'string' },
+  propertyNames: { minLength: 1, pattern: metadataForm },
+  additionalProperties: { type: 'string', pattern: metadataForm },
   maxProperties: metadataMost.texts,
   'x-maxBytes': metadataMost.bytes,
 }
@@ -97,12 +101,27 @@ export const uploadFieldErrors = [
 ] as const satisfies readonly ErrorCode[]
 
 /** At most 5 texts by name, 512 bytes with their names (specification 2.5). */
-export function isMetadata(value: unknown): value is Record<string, string> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
-  const entries = Object.entries(value)
-  if (entries.length > metadataMost.texts || !entries.every(([name, text]) => name !== '' && typeof text === 'string'))
-    return false
+function isMetadata(value: unknown): value is Record<string, string> {
+  if (!isMetadataChange(value)) return false
+  return Object.values(value).every(text => text !== null) && fitsMetadata(value as Record<string, string>)
+}
+
+/** Whether there are so few and so short texts as an object takes. */
+export function fitsMetadata(metadata: Record<string, string>): boolean {
+  const entries = Object.entries(metadata)
+  if (entries.length > metadataMost.texts) return false
   return entries.reduce((sum, [name, text]) => sum + Buffer.byteLength(name + text), 0) <= metadataMost.bytes
+}
+
+/**
+ * Texts by name, null for one that goes, which may be an earlier one of any form; how many there may be is known only with those
+ * that stay.
+ */
+export function isMetadataChange(value: unknown): value is Record<string, string | null> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  const isText = (name: string, text: unknown) =>
+    typeof text === 'string' && isForHeader.test(name) && isForHeader.test(text)
+  return Object.entries(value).every(([name, text]) => name !== '' && (text === null || isText(name, text)))
 }
 
 function metadataOf(text: string): Record<string, string> | undefined {

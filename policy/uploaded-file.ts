@@ -1,6 +1,7 @@
 import { ApiError } from './errors.ts'
 import { isObjectName, newRandomPart, type ObjectName, objectKey } from './object-names.ts'
 import { contentTypeOf, extensionOf, extensionOfType, isBlockedType, nameOfFile } from './object-types.ts'
+import { asWritten } from './shown-names.ts'
 import type { UploadTerms } from './upload-terms.ts'
 
 /** A file as its sender calls it. */
@@ -62,8 +63,8 @@ export function assertType(extension: string, lists: UploadTerms['extensions'] =
   if (!lists.every(list => list.includes(extension) || list.includes(last))) throw new ApiError('FILE_TYPE_NOT_ALLOWED')
 }
 
-/** Without folders and control characters; null when nothing is left. */
+/** Without folders and what would not show as it is written; null when nothing is left. */
 function originalName(fileName: string): string | null {
   const base = fileName.split(/[/\\]/).at(-1) as string
-  return [...base.replaceAll(/\p{Cc}/gu, '').trim()].slice(0, 255).join('') || null
+  return [...asWritten(base).trim()].slice(0, 255).join('') || null
 }

@@ -1,3 +1,5 @@
+import { isShownName } from './shown-names.ts'
+
 /** Longest name of an account, in characters. */
 export const usernameLength = 24
 
@@ -10,5 +12,5 @@ const form = new RegExp(`^${word}(?: ${word})*$`, 'u')
  */
 export function username(text: string): string | null {
   const name = text.normalize('NFC')
-  return form.test(name) && [...name].length <= usernameLength ? name : null
+  return form.test(name) && isShownName(name) && [...name].length <= usernameLength ? name : null
 }

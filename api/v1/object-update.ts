@@ -7,7 +7,6 @@ import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import type { ObjectName } from '../../policy/object-names.ts'
 import {
   assertMayUpdate,
-  isMetadataChange,
   metadataChangeShown,
   type ObjectUpdate,
   updatedExpiry,
@@ -15,7 +14,7 @@ import {
   updatedName,
 } from '../../policy/object-update.ts'
 import { requestCaps } from '../../policy/request-caps.ts'
-import { cacheControlField, dispositionField, expireField } from '../../policy/upload-fields.ts'
+import { cacheControlField, dispositionField, expireField, isMetadataChange } from '../../policy/upload-fields.ts'
 import type { Caller } from '../authenticate.ts'
 import { isoTime } from '../fields.ts'
 import { countObjects, namedForms, namedIds, namedObjects, namedObjectsErrors } from '../named-objects.ts'

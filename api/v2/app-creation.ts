@@ -4,6 +4,7 @@ import type { Db } from '../../db/database.ts'
 import type { AppConfigFile } from '../../policy/app-config.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import { planOf } from '../../policy/plans.ts'
+import { isEncodedSubdomain } from '../../policy/subdomains.ts'
 import { accept } from '../acceptance.ts'
 import { assertStillLetIn } from '../access.ts'
 import { archiveConfig } from '../archive-config.ts'
@@ -97,6 +98,8 @@ async function createFrom(
 ): Promise<View> {
   const config = await archiveConfig({ segmentId: upload.segmentId, account: caller.user.id }, parts, 'required')
   if (!config) throw new ApiError('MISSING_CONFIG')
+  if (config.subdomain !== null && isEncodedSubdomain(config.subdomain))
+    throw new ApiError('INVALID_SUBDOMAIN', 'SUBDOMAIN may not begin with xn--, which stands for other letters.')
   const created = await accept(parts, async trx => {
     const made = await createApp(trx, creation(upload, caller, config, parts))
     exchange.headers['X-Operation-Id'] = made.operationId

@@ -25,7 +25,7 @@ export const authorizeBegin = endpoint({
   summary: 'Begin to ask a person for an API key',
   auth: 'public',
   body: z.object({
-    client_id: text.regex(/^[\x20-\x7e]{1,64}$/, 'INVALID_REQUEST'),
+    client_id: text.regex(/^(?=.*[!-~])[ -~]{1,64}$/, 'INVALID_REQUEST'),
     redirect_uri: redirect,
     scopes: grantedScopes.min(1, 'INVALID_SCOPE').transform(list => [...new Set(list)]),
     challenge: text.regex(/^[\w-]{43}$/, 'INVALID_REQUEST'),

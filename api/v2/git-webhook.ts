@@ -51,10 +51,11 @@ export const gitWebhook = endpoint({
   },
 })
 
-const sourceOf = ({ id, addressHash, appId, ownerId }: FoundWebhook, { config }: Parts): DeliverySource => ({
+const sourceOf = ({ id, ...webhook }: FoundWebhook, { config }: Parts): DeliverySource => ({
   webhookId: id,
-  addressHash,
-  appId,
-  ownerId,
+  addressHash: webhook.addressHash,
+  isSignedFor: webhook.isSignedFor,
+  appId: webhook.appId,
+  ownerId: webhook.ownerId,
   limitScale: config.rateLimitScale,
 })

@@ -67,7 +67,12 @@ export const workspacesCreate = endpoint({
   path: '/v2/workspaces',
   summary: 'Create a workspace',
   auth: { scope: 'workspaces:manage' },
-  body: z.object({ name: z.string({ error: 'INVALID_NAME' }).regex(/^[A-Za-z0-9 _-]{1,32}$/, 'INVALID_NAME') }),
+  body: z.object({
+    name: z
+      .string({ error: 'INVALID_NAME' })
+      .regex(/^(?=.*[^ ])[A-Za-z0-9 _-]{1,32}$/, 'INVALID_NAME')
+      .transform(name => name.trim()),
+  }),
   response: z.object({ id: text, name: text }),
   errors: [
     ...idempotencyErrors,

@@ -1,5 +1,6 @@
 import { type DeliveryHeaders, deliveryIdOf, eventOf, type Provider, providerOf } from './providers.ts'
 import type { Push } from './pushes.ts'
+import { unsignedVerdict } from './replies.ts'
 import { isSigned } from './signatures.ts'
 
 export interface InboundDelivery {
@@ -35,8 +36,7 @@ export function readDelivery({ headers, body, secret, wantedBranch, now }: Inbou
     commit,
     verdict,
   })
-  if (secret !== null && !isSigned(secret, headers, body, now))
-    return read({ kind: 'refused', status: 401, reason: 'the signature is missing or wrong' })
+  if (secret !== null && !isSigned(secret, headers, body, now)) return read(unsignedVerdict)
   if (event !== provider.pushEvent)
     return read({ kind: 'ignored', status: 202, reason: `${oneLine(event)} is not a push` })
   const payload = payloadOf(headers['content-type'], body)

@@ -22,6 +22,13 @@ export const verdictReply = (
   text: `${kind}: ${reason}; nothing was deployed`,
 })
 
+/** What is said of a delivery that is not signed with the secret of its webhook. */
+export const unsignedVerdict = {
+  kind: 'refused',
+  status: 401,
+  reason: 'the signature is missing or wrong',
+} as const
+
 export const queuedReply = ({ deploymentId, commit, branch, position }: QueuedPush): WebhookReply => ({
   status: 200,
   text: `queued: deployment ${deploymentId} of commit ${commit.slice(0, 7)} on ${branch}, place ${position} in the queue`,

@@ -122,6 +122,14 @@ const rows: Record<string, [ErrorCode, () => Buffer]> = {
   'a folder with content': ['INVALID_FILE', () => zipOf({ 'a/': text })],
 }
 
+/** What the sender is told where an entry is not what the archive says of it: in no library's words. */
+const sentences: Record<string, string> = {
+  'a declared size that is too small': 'a holds more bytes than the archive says. Make the archive anew.',
+  'a declared size that is too large': 'a holds fewer bytes than the archive says. Make the archive anew.',
+  'a wrong checksum of a small file': 'a is damaged: its checksum is wrong. Make the archive anew.',
+  'data that is no deflate': 'a is damaged. Make the archive anew.',
+}
+
 /** What an archive may cost a child beyond what an idle one has (D2). */
 const mostMemory = 64 * 1024 ** 2
 
@@ -131,9 +139,11 @@ for (const [name, [code, make]] of Object.entries(rows))
     const inspection = await bench.inspect(zip, pool)
     t.false(inspection.ok)
     t.is(!inspection.ok && inspection.code, code, JSON.stringify(inspection))
+    if (sentences[name]) t.is(!inspection.ok && inspection.message, sentences[name])
     const { error, paths, beside } = await bench.unpack(zip, pool)
     t.true(error instanceof ArchiveRefused, String(error))
     t.is(error?.code, code)
+    if (sentences[name]) t.is(error?.message, sentences[name])
     t.deepEqual(paths, [])
     t.deepEqual(beside, ['into'])
     t.true(peaks.length > 0)

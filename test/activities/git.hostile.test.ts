@@ -281,6 +281,19 @@ test('trees that no git would make are refused', async t => {
   }
 })
 
+test('a tree of 2,000 folders, one in the other, is refused', async t => {
+  const repository = await server.repository()
+  const head = 'commit refs/heads/deep\ncommitter P <p@e.x> 1 +0000\ndata 1\nm\n'
+  const files = `M 644 inline ${'d/'.repeat(2000)}f\ndata 1\nx\n`
+  await repository.git(['fast-import', '--quiet'], head + files)
+  const deep = await repository.git(['rev-parse', 'deep'])
+  const request = { url: repository.url, branch: 'deep', commit: deep, allowedHosts: [server.host] }
+  const { error, paths } = await bench.fetch(git, request)
+  t.is(error?.code, 'CLONE_FAILED', error?.message)
+  t.regex(error?.message ?? '', /a name that cannot be a file here: d\/d/)
+  t.deepEqual(paths, [])
+})
+
 test('a full volume says so, and is emptied', async t => {
   const volumes = loopVolumes(join(bench.scratch, '..', 'volumes'))
   await volumes.ensure('full', 16, bench.owner!.uid)

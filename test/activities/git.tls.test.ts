@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { connect } from 'node:net'
+import { connect, createServer as createPlainServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createServer } from 'node:tls'
@@ -27,7 +27,8 @@ const front = createServer({ key: readFileSync(file('key.pem')), cert: readFileS
   socket.pipe(inner).pipe(socket)
 }).listen(0, '127.0.0.1')
 await once(front, 'listening')
-const host = `forge.example:${(front.address() as { port: number }).port}`
+const portOf = (listener: Server) => (listener.address() as { port: number }).port
+const host = `forge.example:${portOf(front)}`
 const allowedHosts = [host, server.host]
 const options = { scratch: bench.scratch, resolve: async () => ['127.0.0.1'] }
 
@@ -59,4 +60,26 @@ test('https is never left for http', async t => {
     server.requests.filter(({ path }) => path.startsWith('/other')),
     [],
   )
+})
+
+test('a clone address that says https of a port without it is refused, and not tried again', async t => {
+  const silent = createPlainServer(socket => socket.on('error', () => {}).resume())
+  const greeting = createPlainServer(socket => socket.on('error', () => {}).write('SSH-2.0-OpenSSH\r\n'))
+  for (const one of [silent, greeting]) await once(one.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => [silent, greeting].map(one => one.close()))
+  const ports = { 'plain http': server.port, 'a greeting': portOf(greeting), silence: portOf(silent) }
+  for (const [what, port] of Object.entries(ports)) {
+    const request = {
+      url: `https://127.0.0.1:${port}/a.git`,
+      commit: 'a'.repeat(40),
+      allowedHosts: [`127.0.0.1:${port}`],
+    }
+    // The time of the whole fetch is no way out: it would end in another message, and be tried again.
+    const { error } = await bench.fetch(gitCli({ ...options, handshakeSeconds: 1 }), {
+      ...request,
+      timeoutSeconds: 120,
+    })
+    t.is(error?.code, 'CLONE_FAILED', `${what}: ${error?.message}`)
+    t.regex(error?.message ?? '', /says https, and 127\.0\.0\.1:\d+ does not speak it/, what)
+  }
 })

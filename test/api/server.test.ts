@@ -110,13 +110,19 @@ test('a refused body that never comes ends the connection', async t => {
   t.true(ms > 3000 && ms < 60_000, String(ms))
 })
 
-test('an upload that stops coming is told so, and is no application', async t => {
+test('an upload that stops coming is told so, and nothing is made of it', async t => {
   const ana = await api().makeUser()
-  const head = `POST /v2/apps HTTP/1.1\r\nHost: x\r\nAuthorization: ${ana.key}\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000000\r\n\r\n`
+  const { id } = await api().makeApp(ana)
   const part = '--x\r\nContent-Disposition: form-data; name="file"; filename="a.zip"\r\n\r\nzzz'
-  const { text } = await raw(head + part, { waitMs: 60_000, until: '}' })
-  t.regex(text, /^HTTP\/1\.1 400 [\s\S]*"code":"UPLOAD_ABORTED"/)
-  t.is((await api().db('apps').where({ owner_id: ana.id })).length, 0)
+  const told = await Promise.all(
+    ['/v2/apps', `/v2/apps/${id}/commit`].map(path => {
+      const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: ${ana.key}\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000000\r\n\r\n`
+      return raw(head + part, { waitMs: 60_000, until: '}' })
+    }),
+  )
+  for (const { text } of told) t.regex(text, /^HTTP\/1\.1 400 [\s\S]*"code":"UPLOAD_ABORTED"/)
+  t.is((await api().db('apps').where({ owner_id: ana.id })).length, 1)
+  t.is((await api().db('operations').where({ target_id: id, kind: 'deploy' })).length, 0)
 })
 
 test('pipelined requests are answered in order', async t => {

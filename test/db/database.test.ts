@@ -23,3 +23,12 @@ test('what a crash of Postgres empties is counters and places for a while, and n
     ['blob_leases', 'rate_limits', 'realtime_listeners'],
   )
 })
+
+test('a cluster that is made here sorts alike on every machine, and knows when its disk has changed what it wrote', async t => {
+  const { db } = await database
+  const { rows } = await db.raw(
+    'select datlocprovider, datlocale, pg_encoding_to_char(encoding) as encoding from pg_database where datname = current_database()',
+  )
+  t.deepEqual(rows, [{ datlocprovider: 'b', datlocale: 'C.UTF-8', encoding: 'UTF8' }])
+  t.deepEqual((await db.raw('show data_checksums')).rows, [{ data_checksums: 'on' }])
+})

@@ -72,6 +72,7 @@ test('a file becomes a name, a type and what it was called', t => {
     ['.env', undefined, undefined, 'env_R', '.env'],
     ['日本.txt', undefined, undefined, 'file_R.txt', '日本.txt'],
     ['a\r\nb.txt', undefined, 'x', 'x.txt', 'ab.txt'],
+    ['bill\u202egpj.txt', undefined, 'x', 'x.txt', 'billgpj.txt'],
   ]
   for (const [fileName, type, name, key, originalName] of table)
     t.like(fileAs(fileName, type, name), { key, originalName }, fileName)

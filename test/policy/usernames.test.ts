@@ -21,6 +21,7 @@ const names = [
   ['<b>', null],
   ['\u0301a', null],
   ['a\0', null],
+  ['\u3164', null],
 ] as const
 
 for (const [text, name] of names)

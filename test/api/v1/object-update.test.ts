@@ -90,6 +90,21 @@ test('headers and metadata keep the id; null takes away', async t => {
   t.deepEqual(Object.keys((await rowOf(id))!.metadata), ['__proto__'])
 })
 
+test('metadata from before there was a rule for its characters stays, and can be taken away', async t => {
+  const ana = await api().makeUser()
+  const { id } = await sent(api(), ana, { name: 'a' })
+  const { owner_id, key } = (await rowOf(id))!
+  const earlier = { a: 'b\r\nc', 'd\ne': 'f' }
+  await api()
+    .db('objects')
+    .where({ owner_id, key })
+    .update({ metadata: JSON.stringify(earlier) })
+  t.like(await changed(ana, id, { metadata: { g: 'h' } }), { ok: true })
+  t.deepEqual((await rowOf(id))!.metadata, { ...earlier, g: 'h' })
+  t.like(await changed(ana, id, { metadata: { a: null, 'd\ne': null } }), { ok: true })
+  t.deepEqual((await rowOf(id))!.metadata, { g: 'h' })
+})
+
 test('all changes of one object happen, or none', async t => {
   const ana = await api().makeUser()
   const { id } = await sent(api(), ana, { name: 'a', metadata: '{"a":"1","b":"2","c":"3"}' })
@@ -188,6 +203,8 @@ test('a body of another form is refused before any object changes', async t => {
     [{ object, disposition: 'x' }, 'INVALID_OBJECT_DISPOSITION'],
     [{ object, metadata: [] }, 'INVALID_OBJECT_METADATA'],
     [{ object, metadata: { a: 1 } }, 'INVALID_OBJECT_METADATA'],
+    [{ object, metadata: { a: 'b\r\nSet-Cookie: c' } }, 'INVALID_OBJECT_METADATA'],
+    [{ object, metadata: { 'a\nb': 'c' } }, 'INVALID_OBJECT_METADATA'],
     [{ object, private: true, metadata: { '': 'x' } }, 'INVALID_OBJECT_METADATA'],
     [[], 'INVALID_BODY'],
   ]

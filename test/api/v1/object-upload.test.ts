@@ -133,6 +133,8 @@ const refusals: [query: Record<string, string>, status: number, code: string, fi
   [{ metadata: '{"a":1}' }, 400, 'INVALID_OBJECT_METADATA'],
   [{ metadata: '{"a":{"toString":1}}' }, 400, 'INVALID_OBJECT_METADATA'],
   [{ metadata: 'a=b' }, 400, 'INVALID_OBJECT_METADATA'],
+  [{ metadata: JSON.stringify({ a: 'b\r\nSet-Cookie: c' }) }, 400, 'INVALID_OBJECT_METADATA'],
+  [{ metadata: JSON.stringify({ 'a\nb': 'c' }) }, 400, 'INVALID_OBJECT_METADATA'],
   [{ metadata: '{"a":"","b":"","c":"","d":"","e":"","f":""}' }, 400, 'INVALID_OBJECT_METADATA'],
   [{ metadata: JSON.stringify({ a: 'x'.repeat(512) }) }, 400, 'INVALID_OBJECT_METADATA'],
   [{ checksum_sha256: 'A'.repeat(64) }, 400, 'INVALID_PARAMETERS'],

@@ -33,6 +33,7 @@ test('what cannot be pinned is refused, each with its code', async t => {
     [{ security_hash: 1 }, 400, 'INVALID_OBJECT_SECURITY_HASH'],
     [{ expire: '1 day' }, 400, 'INVALID_OBJECT_EXPIRE'],
     [{ metadata: { a: 1 } }, 400, 'INVALID_OBJECT_METADATA'],
+    [{ metadata: { a: 'b\r\nSet-Cookie: c' } }, 400, 'INVALID_OBJECT_METADATA'],
     [{ allowed_extensions: ['.png'] }, 400, 'INVALID_FILE_TYPE'],
     [{ allowed_extensions: [] }, 400, 'INVALID_PARAMETERS'],
     [{ allowed_extensions: Array(21).fill('png') }, 400, 'INVALID_PARAMETERS'],
@@ -69,7 +70,7 @@ test('pins take 2 KB at most', async t => {
   const prefix = Array(4).fill('c'.repeat(60)).join('/')
   const pins = { allowed_extensions: longest, prefix, metadata: { a: 'd'.repeat(511) } }
   t.is((await mint(pro, pins)).status, 200, `${JSON.stringify(pins).length} bytes`)
-  const more = { ...pins, metadata: { a: '\u0001'.repeat(500) } }
+  const more = { ...pins, name: 'n'.repeat(50), metadata: { a: '"'.repeat(511) } }
   t.like(await mint(pro, more), { status: 400, body: { code: 'UPLOAD_TOKEN_TOO_LARGE' } })
 })
 

@@ -98,6 +98,7 @@ test.serial('every refusal has its code and leaves nothing', async t => {
   for (const [body, status, code] of cases) {
     const answer = await upload(ana, body)
     t.is(answer.body.code, code)
+    [form(archive('MEMORY=512\nSUBDOMAIN=XN--e1afmkfd')), 400, 'INVALID_SUBDOMAIN'],
     t.is(answer.status, status, code)
     t.deepEqual(await leftovers(), nothing, code)
   }

@@ -139,7 +139,13 @@ test('only a program on loopback may ask, and only for scopes that exist', async
     t.is(await codeOf({ redirect_uri: uri }), 'INVALID_REDIRECT_URI', String(uri))
   for (const uri of ['http://localhost:1/', 'http://[::1]:80/x']) t.is(await codeOf({ redirect_uri: uri }), undefined)
   for (const scopes of [[], ['nonsense'], 'apps:read', undefined]) t.is(await codeOf({ scopes }), 'INVALID_SCOPE')
-  for (const change of [{ client_id: '' }, { client_id: 'a\nb' }, { challenge: 'x' }, { challenge_method: 'plain' }])
+  for (const change of [
+    { client_id: '' },
+    { client_id: ' ' },
+    { client_id: 'a\nb' },
+    { challenge: 'x' },
+    { challenge_method: 'plain' },
+  ])
     t.is(await codeOf(change), 'INVALID_REQUEST', JSON.stringify(change))
 })
 

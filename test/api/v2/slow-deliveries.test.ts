@@ -1,8 +1,13 @@
+import { once } from 'node:events'
+import { request } from 'node:http'
 import test from 'ava'
+import { lockForDeploy } from '../../../db/deploys.ts'
 import { bodyBudgets, largestDelivery, unsignedDeliveries } from '../../../policy/body-budgets.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { type Connected, link, testProviderApi } from '../../kit/connected.ts'
-import { deliver, newCommit, webhookOf } from '../../kit/deliveries.ts'
+import { cloneUrl, deliver, newCommit, webhookOf } from '../../kit/deliveries.ts'
 import { appEvent, appPush } from '../../kit/git-app-events.ts'
+import { pushEvent } from '../../kit/git-events.ts'
 import { openBody } from '../../kit/open-body.ts'
 
 const megabyte = 1024 * 1024
@@ -104,4 +109,69 @@ test('an address that signs large deliveries wrongly again and again sends none 
   refused.close()
   t.is((await send(push(made), from)).status, 200)
   t.is((await send(push(made, 2 * megabyte))).status, 200)
+})
+
+async function hooked(settings?: object) {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana)
+  return { ana, app, hook: await webhookOf(api(), ana, app.id, settings) }
+}
+
+const pushesOf = (appId: string) => api().db('deployments').where({ app_id: appId, trigger: 'webhook' })
+
+/** A push to a webhook that has been looked up, and whose body comes once it is told to end. Resolves to the status. */
+async function slowly(hook: string, secret?: string): Promise<() => Promise<number>> {
+  const { headers, body } = pushEvent('github', {
+    ...{ cloneUrl, ref: 'refs/heads/main', before: 'a'.repeat(40), after: newCommit(), secret },
+  })
+  const sending = request(api().url + hook, {
+    method: 'POST',
+    headers: { ...headers, expect: '100-continue', 'content-length': Buffer.byteLength(body) },
+  })
+  const answered = once(sending, 'response')
+  sending.flushHeaders()
+  await once(sending, 'continue')
+  return async () => {
+    sending.end(body)
+    const [answer] = await answered
+    return answer.resume().statusCode
+  }
+}
+
+test('a delivery counts for the secret that its webhook has when it has arrived', async t => {
+  const changes: Record<string, [secret: string | null | undefined, status: number]> = {
+    'another secret': ['another secret', 401],
+    'the same secret again': ['a good secret', 200],
+    'a new token only': [undefined, 200],
+    'no secret any more': [null, 200],
+  }
+  for (const [change, [secret, status]] of Object.entries(changes)) {
+    const { ana, app, hook } = await hooked({ secret: 'a good secret' })
+    const end = await slowly(hook, 'a good secret')
+    await webhookOf(api(), ana, app.id, { secret })
+    t.is(await end(), status, change)
+    t.is((await pushesOf(app.id)).length, status === 200 ? 1 : 0, change)
+    const listed = await api().as(ana).get(`/v2/apps/${app.id}/webhook-deliveries`)
+    t.like(listed.body.response[0], { verdict: status === 200 ? 'queued' : 'refused', reply: { status } }, change)
+  }
+  const { ana, app, hook } = await hooked()
+  const end = await slowly(hook)
+  await webhookOf(api(), ana, app.id, { secret: 'the first secret' })
+  t.is(await end(), 401)
+  t.deepEqual(await pushesOf(app.id), [])
+})
+
+test('a secret is changed after the pushes that are being stored, which it then does not count for', async t => {
+  const { ana, app } = await hooked({ secret: 'a good secret' })
+  const { db } = api()
+  const waiting = db('pg_stat_activity')
+    .where({ wait_event_type: 'Lock', datname: db.raw('current_database()') })
+    .whereLike('query', '%from "apps" where%for no key update%')
+  const { changed } = await db.transaction(async trx => {
+    await lockForDeploy(trx, app.id)
+    const changed = webhookOf(api(), ana, app.id, { secret: 'another secret' })
+    await comesTrue(async () => (await waiting.clone()).length > 0)
+    return { changed }
+  })
+  t.regex(await changed, /webhook/)
 })

@@ -92,6 +92,7 @@ test('every form that is not of the contract has its code', async t => {
   const cases: [method: string, path: string, changed: object, code: string][] = [
     ['POST', '', { name: '' }, 'INVALID_NAME'],
     ['POST', '', { name: 'x'.repeat(33) }, 'INVALID_NAME'],
+    ['POST', '', { name: ' ' }, 'INVALID_NAME'],
     ['POST', '', { name: 'café' }, 'INVALID_NAME'],
     ['POST', '', { name: 'team\n' }, 'INVALID_NAME'],
     ['POST', '', { name: 7 }, 'INVALID_NAME'],
@@ -244,4 +245,30 @@ test('one application is shared once, however many ask at once', async t => {
   const { id: workspaceId } = await makeWorkspace(api().db, ana)
   const tried = await many(() => send(ana, 'POST', '/applications', { workspaceId, appId: app.id }))
   t.deepEqual(tried, { done: 1, APP_ALREADY_IN_WORKSPACE: 19 })
+})
+
+test('an account that is blocked while its workspace is made has none', async t => {
+  const ana = await api().makeUser()
+  const { db } = api()
+  const waiting = db('pg_stat_activity')
+    .where({ wait_event_type: 'Lock', datname: db.raw('current_database()') })
+    .whereLike('query', '%from "users" where%for update%')
+  const { answer } = await db.transaction(async trx => {
+    await trx('users').where({ id: ana.id }).update({ blocked_at: new Date() })
+    const answer = send(ana, 'POST', '', { name: 'team' })
+    await comesTrue(async () => (await waiting.clone()).length > 0)
+    return { answer }
+  })
+  t.deepEqual(said(await answer), [400, 'WORKSPACE_CREATION_FAILED'])
+  t.deepEqual(await db('workspaces').where({ owner_id: ana.id }), [])
+})
+
+test('a name is kept without the spaces at its ends', async t => {
+  const ana = await api().makeUser()
+  const { body } = await send(ana, 'POST', '', { name: ' The team ' })
+  t.is(body.response.name, 'The team')
+  t.deepEqual(
+    (await list(ana)).map(({ name }: { name: string }) => name),
+    ['The team'],
+  )
 })

@@ -299,6 +299,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     malformedReply: { status: 400 },
     unavailableReply: { status: 503 },
     unknownReply: { status: 404 },
+    unsignedVerdict: { status: 401 },
   },
 }
 

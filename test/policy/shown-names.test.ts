@@ -1,0 +1,41 @@
+import test from 'ava'
+import { asWritten, isShownName, readsAsWritten } from '../../policy/shown-names.ts'
+
+const readable = ['Shop', 'Olá = 世界', 'متجر', 'חנות 2', '👩‍💻', 'नमस्ते', 'e\u0301']
+const misleading: Record<string, string> = {
+  'an override of the direction': 'shop\u202egpj.exe',
+  'an embedding': 'a\u202bb',
+  'an isolate': 'a\u2067b\u2069',
+  'a mark of the direction': 'a\u200fb',
+  'a line separator': 'a\u2028b',
+  'a paragraph separator': 'a\u2029b',
+  'a line feed': 'a\nb',
+  'a tab': 'a\tb',
+  'an escape': 'a\u001b[2Jb',
+  'a control character of the upper half': 'a\u0085b',
+}
+const invisible: Record<string, string> = {
+  nothing: '',
+  'a space': ' ',
+  'spaces of other widths': '\u00a0\u2003\u3000',
+  'joiners only': '\u200b\u200d\u2060',
+  'a filler': '\u3164',
+  'an empty pattern of dots': '\u2800',
+}
+
+test('names of every script are shown, joined emoji too', t => {
+  for (const name of readable) {
+    t.true(isShownName(name), name)
+    t.is(asWritten(name), name)
+  }
+})
+
+for (const [what, text] of Object.entries(misleading))
+  test(`what does not read as it was written is no name: ${what}`, t => {
+    t.false(readsAsWritten(text))
+    t.false(isShownName(text))
+    t.true(readsAsWritten(asWritten(text)))
+  })
+
+for (const [what, text] of Object.entries(invisible))
+  test(`what shows nothing is no name: ${what}`, t => t.false(isShownName(text)))
