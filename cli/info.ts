@@ -9,7 +9,7 @@ import { columns } from './terminal.ts'
 
 export const sessionSeconds = 86_400
 
-/** Everything a script needs to talk to this platform. Scripts rely on exactly these keys. */
+/** Everything a script needs to talk to this platform. Scripts rely on exactly these keys, and that each of them works as it is. */
 export async function platformInfo(installation: Installation, db: Db) {
   const { config, secrets, dataDir } = installation
   const { userId } = secrets
@@ -41,20 +41,35 @@ function mintSession(db: Db, masterKey: string, userId: string) {
   })
 }
 
+type Info = Awaited<ReturnType<typeof platformInfo>>
+
+/** What a person is shown, a line each. Terminals are watched and recorded, so the password of the database stands there only when it is asked for. */
+export function infoText(info: Info, { showSecrets = false } = {}): string {
+  const shown = showSecrets ? info : { ...info, database_url: withoutPassword(info.database_url) }
+  return columns(
+    Object.entries(shown).map(([key, value]) => [key, value ?? '-']),
+    '',
+  )
+}
+
+function withoutPassword(address: string): string {
+  if (!URL.canParse(address)) return hidden
+  const url = new URL(address)
+  if (url.password) url.password = hidden
+  if (url.searchParams.has('password')) url.searchParams.set('password', hidden)
+  return url.href
+}
+
+const hidden = '***'
+
 export function infoCommand(program: Command): void {
   program
     .command('info')
     .description('addresses and credentials of the running platform')
-    .option('--json', 'as one JSON object')
-    .action(async ({ json }: { json?: boolean }) => {
+    .option('--json', 'as one JSON object, for scripts: with the password of the database')
+    .option('--show-secrets', 'the password of the database too')
+    .action(async ({ json, showSecrets }: { json?: boolean; showSecrets?: boolean }) => {
       const info = await withInstallation(platformInfo)
-      console.log(
-        json
-          ? JSON.stringify(info, null, 2)
-          : columns(
-              Object.entries(info).map(([key, value]) => [key, value ?? '-']),
-              '',
-            ),
-      )
+      console.log(json ? JSON.stringify(info, null, 2) : infoText(info, { showSecrets }))
     })
 }

@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
+import { labels } from '../../activities/container-host.ts'
 import { chainName } from '../../activities/network-names.ts'
 import { listApps, uploadArchive } from '../../cli/client.ts'
 import { followApp } from '../../cli/follow-app.ts'
@@ -10,8 +11,10 @@ import { openDatabase } from '../../db/database.ts'
 import { listHosts } from '../../db/hosts.ts'
 import { currentRole } from '../../db/process-role.ts'
 import { startTicks } from '../../lib/process-stat.ts'
+import { readRecord } from '../../workers/process-record.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { startBerth } from '../kit/command.ts'
+import { bareEngine } from '../kit/host-remains.ts'
 import {
   answering,
   call,
@@ -21,6 +24,7 @@ import {
   targetOf,
   testInstallation,
 } from '../kit/installation.ts'
+import { isLoopback, listeningSockets } from '../kit/listening-sockets.ts'
 import { probe } from '../kit/prober.ts'
 import { demandRoot } from '../kit/root.ts'
 
@@ -48,6 +52,24 @@ async function hostsOf(known: Info) {
   return listHosts(db).finally(() => db.destroy())
 }
 
+/** Its keys, as the database has them. */
+async function keysOf(known: Info): Promise<unknown[]> {
+  const db = openDatabase({ url: known.database_url as string, pool: 1 })
+  const rows = db('api_keys').orderBy('id').select('id', 'hash', 'revoked_at')
+  return rows.finally(() => db.destroy())
+}
+
+/** Its containers that run: since when, and where they answer. */
+async function running() {
+  const hostIds = readdirSync(join(platform.dataDir, 'hosts'))
+  const listed = (await Promise.all(hostIds.map(id => bareEngine.list({ [labels.host]: id })))).flat()
+  const found = await Promise.all(listed.map(({ name }) => bareEngine.inspect(name)))
+  return found
+    .flatMap(container => (container?.running ? [container] : []))
+    .map(({ name, startedAt, hostAddress, hostPort }) => ({ name, startedAt, hostAddress, hostPort }))
+    .sort((a, b) => a.name.localeCompare(b.name))
+}
+
 test.serial('the first start ends with the example answering, and says where everything is', async t => {
   t.timeout(600_000)
   const started = await run('up', '--detach')
@@ -73,6 +95,38 @@ test.serial('the first start ends with the example answering, and says where eve
   )
   for (const { pid } of await processes()) t.not(startTicks(pid), null)
   for (const name of names) t.notThrows(() => readFileSync(join(platform.dataDir, 'logs', `${name}.log`)))
+})
+
+test.serial('whatever listens does so on loopback', async t => {
+  const known = await info()
+  const supervisor = readRecord(join(platform.dataDir, 'run'), 'supervisor')!
+  const sockets = listeningSockets([supervisor.pid, ...(await processes()).map(({ pid }) => pid)])
+  const addresses = Object.entries(known).filter(([name]) => /_(url|address)$/.test(name))
+  t.is(addresses.length, 9)
+  for (const [name, value] of addresses) {
+    const port = Number(/:(\d+)(\/|$)/.exec(value)?.[1])
+    t.true(
+      sockets.some(socket => socket.port === port),
+      `${name} is seen`,
+    )
+  }
+  t.deepEqual(
+    sockets.filter(socket => !isLoopback(socket)),
+    [],
+  )
+  const published = (await running()).map(({ hostAddress }) => hostAddress)
+  t.is(published.length, 1)
+  t.regex(published[0] ?? '', /^127\./)
+})
+
+test.serial('info shows the password of the database only to who asks for it', async t => {
+  const { database_url: url } = await info()
+  const { password } = new URL(url!)
+  t.true(password.length > 8)
+  const shown = await run('info')
+  t.regex(shown.stdout, /^database_url +postgres:\/\/\w+:\*\*\*@127\.0\.0\.1:\d+\/berth$/m)
+  t.false(shown.stdout.includes(password))
+  t.true((await run('info', '--show-secrets')).stdout.includes(url!))
 })
 
 test.serial('its Postgres says that a change is done when it is on the disk', async t => {
@@ -156,6 +210,8 @@ test.serial(
       { example: 'hello-node', subdomain: 'e2e-node', kill: null, text: /Your first application is up/ },
       { example: 'hello-python', subdomain: 'e2e-python', kill: 'host', text: /Guest book/ },
       { example: 'hello-static', subdomain: 'e2e-static', kill: 'worker', text: /Just files/ },
+      { example: 'hello-python', subdomain: 'e2e-postgres', kill: 'postgres', text: /Guest book/ },
+      { example: 'hello-python', subdomain: 'e2e-temporal', kill: 'temporal', text: /Guest book/ },
     ]
     for (const { example, subdomain, kill, text } of cases) {
       const { app } = await uploadArchive(target, await platform.zipExample(example, subdomain))
@@ -235,12 +291,15 @@ test.serial('the killed supervisor takes nothing with it that lasts: the next st
 test.serial('down leaves applications running; the second start keeps everything', async t => {
   const known = await info()
   const domain = `hello.${known.apps_domain}`
-  const apps = await listApps(targetOf(known))
+  const { session_token: _, ...kept } = known // each asking makes a new one
+  const [apps, keys, containers] = [await listApps(targetOf(known)), await keysOf(known), await running()]
   const pids = (await processes()).map(({ pid }) => pid)
   const down = await run('down')
   t.is(down.code, 0)
   t.deepEqual(await processes(), [])
   for (const pid of pids) t.is(startTicks(pid), null)
+  t.true(containers.length > 3)
+  t.deepEqual(await running(), containers)
 
   const since = Date.now()
   const started = await run('up', '--detach')
@@ -248,7 +307,11 @@ test.serial('down leaves applications running; the second start keeps everything
   t.is(started.code, 0, started.stderr)
   t.log(`second start: ${tookMs} ms`)
   t.regex(await page(known, domain), /^200 /)
-  t.deepEqual(await listApps(targetOf(await info())), apps)
+  const now = await info()
+  t.like(now, kept)
+  t.deepEqual(await listApps(targetOf(now)), apps)
+  t.deepEqual(await keysOf(now), keys)
+  t.deepEqual(await running(), containers)
 })
 
 test.serial('down --apps stops applications too, and the next start brings them back', async t => {
