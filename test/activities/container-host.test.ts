@@ -36,13 +36,15 @@ async function fragile(t: ExecutionContext) {
   return { host, fall: () => line.mode('cut'), rise: () => line.mode('pass') }
 }
 
+const publish = { port: 3000, address: '127.0.0.2' }
+
 /** Its engine has to make a folder on a disk that has no room for one more. */
 function crowded(t: ExecutionContext): ContainerSpec {
   const folder = ownFolder(t)
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4k,nr_inodes=1', 'berth-full', folder])
   t.teardown(() => execFileSync('umount', [folder]))
   const binds = ['/app', '/app/missing'].map(target => ({ source: folder, target, readOnly: false }))
-  return docker.spec(programs.waits, { binds })
+  return docker.spec(programs.waits, { binds, publish })
 }
 
 const fakePrograms: Record<string, FakeProgram> = {
@@ -83,7 +85,7 @@ containerHostContract(test.serial, 'fake', () => ({
     }
     return { host, fall: () => stands(true), rise: () => stands(false) }
   },
-  crowded: () => docker.spec('crowded'),
+  crowded: () => docker.spec('crowded', { publish }),
 }))
 
 test.serial('an engine that is not there, or does not answer, is unreachable', async t => {

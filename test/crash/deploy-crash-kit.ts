@@ -17,10 +17,13 @@ export interface Linked extends Deployed {
 const programFor = (point: string, text: string): Program =>
   /runToEnd|installDependencies/.test(point) ? echoProgram(text) : nodeProgram(text)
 
-/** A version that ends at once. */
+/** A version that ends at once, with a configuration of its own. */
 const failingProgram = (): Program => {
   const { main, files } = nodeProgram('never')
-  return { main, files: { ...files, 'index.js': 'process.exit(7)\n', 'brought.txt': 'by the version that failed' } }
+  const lines = { DISPLAY_NAME: 'of the version that failed', MAIN: main, MEMORY: '512', VERSION: 'recommended' }
+  const configuration = Object.entries(lines).map(([name, value]) => `${name}=${value}\n`)
+  const brought = { 'brought.txt': 'by the version that failed', 'berth.app': configuration.join('') }
+  return { main, files: { ...files, 'index.js': 'process.exit(7)\n', ...brought } }
 }
 
 /** An application that serves its first version, and a repository whose pushes call its webhook. */
@@ -54,12 +57,13 @@ async function deployedOnce(t: ExecutionContext, platform: TestPlatform, host: s
   t.like(await platform.row(app.id), { status: 'running', desired_state: 'running', release: 2 }, point)
 }
 
-/** The push failed as its program does, and the version before is as it was: its files, its container, alone. */
+/** The push failed as its program does, and the version before is as it was: its configuration, its files, its container, alone. */
 async function wentBack(t: ExecutionContext, platform: TestPlatform, host: string, app: Linked, point: string) {
   const rows = await deploysOf(platform, app)
   t.is(rows.length, 1, point)
   t.like(await platform.ended(rows[0].operation_id, 180), { state: 'error', code: 'HEALTH_CHECK_FAILED' }, point)
-  t.like(await platform.row(app.id), { desired_state: 'running', release: 1, undo_failure: null }, point)
+  const before = { desired_state: 'running', release: 1, undo_failure: null, name: 'test' }
+  t.like(await platform.row(app.id), before, point)
   const alone = async () => (await platform.remains(host)).containers.join() === `berth-${app.id}-1`
   await platform.until(alone, 120, `the version that failed is taken away after ${point}`)
   const runs = async () => (await platform.row(app.id))?.status === 'running'

@@ -2,7 +2,7 @@ import test from 'ava'
 import { startGitServer } from '../kit/git-server.ts'
 import { testPlatform } from '../kit/platform.ts'
 import { workflowBundle } from '../kit/workflow-bundle.ts'
-import { workerDeploySurvives } from './deploy-crash-kit.ts'
+import { goesBack, workerDeploySurvives } from './deploy-crash-kit.ts'
 
 const git = await startGitServer()
 test.after.always('stop the git server', () => git.stop())
@@ -19,3 +19,11 @@ for (const point of ['records.recordChange:after', 'records.releaseServes:before
     t.timeout(150_000)
     await workerDeploySurvives(t, await started, git, point)
   })
+
+test.serial(
+  'a worker that dies while a failed deploy goes back: the version before has its configuration, and runs',
+  async t => {
+    t.timeout(170_000)
+    await workerDeploySurvives(t, await started, git, 'records.revertConfig:before', goesBack)
+  },
+)

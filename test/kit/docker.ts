@@ -8,10 +8,18 @@ import { rootfsMaker } from '../../runtimes/rootfs.ts'
 export const dockerAddress = process.env.DOCKER_HOST ?? 'unix:///var/run/docker.sock'
 const cache = process.env.XDG_CACHE_HOME ?? `${homedir()}/.cache`
 
+const bring = rootfsMaker(`${cache}/berth/images`)
+
+/** Tells of every image that it brings, also of one that lies ready in the cache. */
+const makeRootfs: typeof bring = (image, onProgress) => {
+  onProgress?.(`${image}: brought`)
+  return bring(image, onProgress)
+}
+
 /** The machine's real engine, under a label and a network of this run; `clean` removes all that carries it. */
 export function realDocker(options: Pick<DockerHostOptions, 'started'> = {}) {
   const run = `test-${randomBytes(4).toString('hex')}`
-  const host = dockerHost({ dockerHost: dockerAddress, makeRootfs: rootfsMaker(`${cache}/berth/images`), ...options })
+  const host = dockerHost({ dockerHost: dockerAddress, makeRootfs, ...options })
   const network = `berth-${run}`
   let number = 0
   return {

@@ -37,8 +37,8 @@ interface Lane {
 }
 
 /**
- * Lanes that end what is queued as the test says, in the order of real ones, and write down what these write of commands.
- * Rows of deployments and snapshots, and those of an application that is made, are left to the test.
+ * Lanes that end what is queued as the test says, in the order of real ones, and write down what these write of commands
+ * (`test/contracts/lanes.ts`). Rows of deployments and snapshots, and those of an application that is made, are left to the test.
  */
 export class ScriptedLanes extends Wakes implements Lanes {
   outcome: (operation: OperationRow) => Outcome | Promise<Outcome> = () => ({ state: 'success' })
@@ -92,6 +92,8 @@ export class ScriptedLanes extends Wakes implements Lanes {
     const outcome = await this.outcome(operation)
     await transaction(this.#db, async trx => {
       if (outcome.state === 'success') await record(trx, operation)
+      // Nobody wants it to run any more.
+      if (outcome.code === 'CONTAINER_ALREADY_STOPPED') await apps.recordDesired(trx, operation.target_id, 'stopped')
       await finish(trx, operation.id, outcome)
     })
   }
@@ -116,7 +118,7 @@ async function record(trx: Db, { kind, target_id: appId }: OperationRow): Promis
   })
 }
 
-/** Steps to a lower plan, made as real ones are. */
+/** Steps to a lower plan, made as real ones are (`test/contracts/downgrades.ts`). */
 export class ScriptedDowngrades extends Wakes implements Downgrades {
   readonly #db: Db
   readonly #plans: Plans
