@@ -98,8 +98,9 @@ const readWithinMs = 30_000
  * and the client would never read why; and cuts a client that does not take its answer.
  */
 export function linger(request: IncomingMessage, response: ServerResponse, begun: number): void {
-  if (!request.complete) swallow(request, Math.max(shortestMs, longestMs - (performance.now() - begun)))
-  if (response.writableFinished || response.writableLength < 64 * 1024) return
+  if (!request.complete && !request.socket.destroyed)
+    swallow(request, Math.max(shortestMs, longestMs - (performance.now() - begun)))
+  if (response.closed || response.writableFinished || response.writableLength < 64 * 1024) return
   const timer = setTimeout(() => response.destroy(), readWithinMs)
   response.once('close', () => clearTimeout(timer))
 }
@@ -110,15 +111,20 @@ function swallow(request: IncomingMessage, lingerMs: number): void {
   const cut = () => socket.destroy()
   const longest = setTimeout(cut, lingerMs)
   let idle = setTimeout(cut, idleMs)
-  request.on('data', () => {
+  const take = () => {
     clearTimeout(idle)
     idle = setTimeout(cut, idleMs)
     if (socket.bytesRead > most) cut()
-  })
-  request.once('close', () => {
+  }
+  const over = () => {
     clearTimeout(longest)
     clearTimeout(idle)
-  })
+    request.off('data', take).off('close', over)
+    socket.off('close', over)
+  }
+  request.on('data', take).once('close', over)
+  // A request that was answered before all of it came is not told when its connection ends.
+  socket.once('close', over)
   request.resume()
 }
 

@@ -63,7 +63,8 @@ export async function serveApi(config: Config): Promise<void> {
   const client = openTemporal(config)
   const plans = plansOf(config)
   const plainStore = await openObjectStore(config.objectStore, { mayBeAway: true })
-  await demandSameInstallationSoon({ db, config, log, store: plainStore, folders: [config.dataDir] })
+  const ending = new AbortController()
+  await demandSameInstallationSoon({ db, config, log, store: plainStore, folders: [config.dataDir] }, ending.signal)
   const store = withCrashPoints('store', plainStore)
   const zips = withCrashPoints('archives', archives())
   const platform = [...loopback, applicationRange]
@@ -138,6 +139,7 @@ export async function serveApi(config: Config): Promise<void> {
   life.onEnd(() => zips.close())
   life.onEnd(() => parts.quota.close())
   life.onEnd(() => drain(servers, apiDrainSeconds))
+  life.onEnd(async () => ending.abort())
   life.onEnd(async () => parts.access.leave())
   life.ready()
   log.info({ ports: config.ports }, 'api ready')

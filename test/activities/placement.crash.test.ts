@@ -47,10 +47,16 @@ async function scene(volume: string, whole: boolean, brought: readonly [Contents
   mkdirSync(join(volume, 'files'), { recursive: true })
   lay(join(volume, 'releases/1/source'), brought[0])
   await placeFirst(request(1))
-  const open = <T>(release: number, work: (places: { files: Tree; releases: Tree; release: Tree }) => Promise<T>) => {
+  const open = async <T>(
+    release: number,
+    work: (places: { files: Tree; releases: Tree; release: Tree }) => Promise<T>,
+  ) => {
     const root = new Tree(volume)
     const releases = root.tree('releases')
-    return work({ files: root.tree('files'), releases, release: releases.tree(String(release)) })
+    const places = { files: root.tree('files'), releases, release: releases.tree(String(release)) }
+    const result = await work(places)
+    for (const tree of [root, ...Object.values(places)]) tree.close()
+    return result
   }
   await open(1, places => settle(places, request(1)))
   lay(join(volume, 'files'), written)

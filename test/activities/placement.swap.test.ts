@@ -106,7 +106,11 @@ test('a folder that the engine mounts into, and files that are closed, are in no
 
 const acts = {
   place: (volume: string, release: number) => inPlaces(volume, release, true),
-  restore: async (volume: string, release: number) => swapBack(new Tree(volume), { release } as never),
+  restore: async (volume: string, release: number) => {
+    const root = new Tree(volume)
+    swapBack(root, { release } as never)
+    root.close()
+  },
   settle: (volume: string, release: number) => inPlaces(volume, release, false),
 }
 
@@ -118,6 +122,7 @@ async function inPlaces(volume: string, number: number, place: boolean): Promise
   const places = { files: root.tree('files'), releases, release: releases.tree(String(number)) }
   if (place) recordSwapped(places, request)
   else await settle(places, request)
+  for (const tree of [root, ...Object.values(places)]) tree.close()
 }
 
 /** Crashes at the first change, the second, ... until `work` comes to its end. */
@@ -135,7 +140,7 @@ async function atEveryChange(
   }
 }
 
-test('killed before any change of the disk, swapping goes on, or is taken back', async t => {
+test.serial('killed before any change of the disk, swapping goes on, or is taken back', async t => {
   const volume = ownFolder(t)
   const now = await prepared(volume)
   const before = now.files()

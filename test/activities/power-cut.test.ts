@@ -91,13 +91,19 @@ test.serial(
 test.serial('what a release is about to change is written down before it is changed', async t => {
   const left = await afterCut(
     async folder => {
-      const journal = new Journal(new Tree(folder))
+      const release = new Tree(folder)
+      const journal = new Journal(release)
       journal.intend([['put', 'index.js']])
       journal.close()
+      release.close()
     },
     async folder => writeFile(`${folder}/journal`, ''),
   )
-  t.deepEqual(new Journal(new Tree(left)).changes, [['put', 'index.js']])
+  const release = new Tree(left)
+  const journal = new Journal(release)
+  t.deepEqual(journal.changes, [['put', 'index.js']])
+  journal.close()
+  release.close()
 })
 
 const mail = {

@@ -4,12 +4,12 @@ import { newApiKey } from '../../policy/credentials.ts'
 import { masterKey, openApiFor, type TestApi } from '../kit/api.ts'
 import { testDatabase } from '../kit/database.ts'
 
-const database = testDatabase()
 const undo: (() => Promise<unknown>)[] = []
-// Serial: the database that they stand on goes after them.
+// Serial and first: the database that they stand on goes after them.
 test.serial.after.always('stop both', async () => {
   for (const step of undo.reverse()) await step()
 })
+const database = testDatabase()
 
 let one: TestApi
 let two: TestApi

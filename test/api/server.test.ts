@@ -1,8 +1,12 @@
+import { createServer } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { PassThrough } from 'node:stream'
 import test from 'ava'
+import { surfaces } from '../../api/app.ts'
 import { hardenedServer } from '../../api/server.ts'
-import { testApi } from '../kit/api.ts'
+import { listening, testApi } from '../kit/api.ts'
+import { ask } from '../kit/origin.ts'
+import { madeObject } from '../kit/stored-objects.ts'
 
 const api = testApi()
 
@@ -138,7 +142,8 @@ test('the public surface answers OK, never cached', async t => {
   t.is(await answer.text(), 'OK')
   t.is(answer.headers.get('cache-control'), 'no-store')
   t.is((await fetch(`${api().publicUrl}/pub/status`, { method: 'HEAD' })).status, 200)
-  t.is((await fetch(`${api().publicUrl}/other`)).status, 404)
+  const other = await fetch(`${api().publicUrl}/other`)
+  t.deepEqual([other.status, await other.text()], [404, 'Not found\n'])
 })
 
 test('answers of the management and the blob API are kept by nobody: keys, variables and links are in them', async t => {
@@ -157,26 +162,51 @@ test('answers of the management and the blob API are kept by nobody: keys, varia
   ] as const
   for (const [status, address] of answers) {
     const answer = await fetch(address, { headers })
+    await answer.text()
     t.deepEqual([answer.status, answer.headers.get('cache-control')], [status, 'no-store'], address)
   }
   const document = await fetch(`${url}/v2/openapi.json`)
+  await document.text()
   t.is(document.headers.get('cache-control'), 'public, max-age=300', 'and what is the same for everyone by everybody')
 })
 
 test('what a surface does not have is not found in its own words', async t => {
-  const { surfaces } = await import('../../api/app.ts')
-  const { createServer } = await import('node:http')
-  const { listening } = await import('../kit/api.ts')
   const all = surfaces(api().parts)
-  const ask = async (name: 'blob' | 's3' | 'files') => {
+  const answerOf = async (name: 'blob' | 's3' | 'files') => {
     const server = createServer(all[name].callback())
     const answer = await fetch(`${await listening(server)}/v1/nothing`)
     const text = await answer.text()
     server.close()
     return [answer.status, answer.headers.get('content-type'), text] as const
   }
-  const [status, , blob] = await ask('blob')
+  const [status, , blob] = await answerOf('blob')
   t.deepEqual([status, JSON.parse(blob).code], [404, 'NOT_FOUND'])
-  t.regex((await ask('s3'))[2], /<Code>NoSuchBucket<\/Code>/)
-  t.regex((await ask('files'))[1] ?? '', /^text\/plain/)
+  t.regex((await answerOf('s3'))[2], /<Code>NoSuchBucket<\/Code>/)
+  t.regex((await answerOf('files'))[1] ?? '', /^text\/plain/)
+})
+
+test('TRACE is unknown to every surface: nothing of what was sent comes back', async t => {
+  const ana = await api().makeUser()
+  const made = await madeObject(api(), ana)
+  const sharing = await api()
+    .blobAs(ana)
+    .post('/v1/shares', JSON.stringify({ object: made.id }))
+  const all = surfaces(api().parts)
+  const trace = async (name: keyof typeof all, path: string) => {
+    const server = createServer(all[name].callback())
+    const port = Number(new URL(await listening(server)).port)
+    const headers = { authorization: ana.key, cookie: `share=${'secret'.repeat(9)}`, 'max-forwards': '0' }
+    const { status, body, headers: got } = await ask(port, 'x', { method: 'TRACE', path, headers })
+    server.close()
+    t.false(
+      [ana.key, 'secret'].some(sent => (body + JSON.stringify(got)).includes(sent)),
+      name,
+    )
+    return [status, /"code":"(\w+)"|<Code>(\w+)/.exec(body)?.slice(1).find(Boolean) ?? body]
+  }
+  t.deepEqual(await trace('base', '/v2/users/me'), [404, 'ROUTE_NOT_FOUND'])
+  t.deepEqual(await trace('blob', '/v1/objects'), [404, 'NOT_FOUND'])
+  t.deepEqual(await trace('s3', '/'), [404, 'NoSuchBucket'])
+  t.deepEqual(await trace('files', new URL(sharing.body.response.url).pathname), [404, 'Not found\n'])
+  t.deepEqual(await trace('public', '/pub/status'), [404, 'Not found\n'])
 })

@@ -113,6 +113,35 @@ test('what the proxy refuses itself is said in the words of the surface that was
   })
 })
 
+test('TRACE is refused by the proxy, in the words of what was asked, and reaches nobody', async t => {
+  let reached = 0
+  const origin = await startOrigin((_, answer) => {
+    reached++
+    answer.end('reached')
+  })
+  const all = [`127.0.0.1:${origin.port}`]
+  const proxy = await startProxy({}, () => ({ targets: { api: all, blob: all, s3: all, files: all, public: all } }))
+  t.teardown(async () => {
+    await proxy.stop()
+    await origin.stop()
+  })
+  await proxy.edge.setRoute({ host: 'a.localhost', appId: 'a1', address: '127.0.0.1', port: origin.port })
+  const trace = async (name: string) => {
+    const headers = { cookie: 'session=secret', authorization: 'secret' }
+    const { status, body, headers: got } = await ask(proxy.port, `${name}.localhost`, { method: 'TRACE', headers })
+    t.false((body + JSON.stringify(got)).includes('secret'), name)
+    return [status, /"code":"(\w+)"|<Code>(\w+)/.exec(body)?.slice(1).find(Boolean) ?? got['content-type']]
+  }
+  t.deepEqual(await trace('api'), [404, 'ROUTE_NOT_FOUND'])
+  t.deepEqual(await trace('blob'), [404, 'NOT_FOUND'])
+  t.deepEqual(await trace('s3'), [405, 'MethodNotAllowed'])
+  t.deepEqual(await trace('files'), [404, 'text/plain; charset=utf-8'])
+  t.deepEqual(await trace('public'), [404, 'text/plain; charset=utf-8'])
+  t.deepEqual(await trace('a'), [405, 'text/html; charset=utf-8'])
+  t.deepEqual(await trace('nobody'), [405, 'text/html; charset=utf-8'])
+  t.is(reached, 0)
+})
+
 test('a body of any size is passed on to every surface: which one is too large, and in which words, the API says', async t => {
   const origin = await startOrigin((incoming, answer) => answer.end(incoming.headers['content-length']))
   const all = [`127.0.0.1:${origin.port}`]

@@ -49,12 +49,9 @@ function openNow(): string[] {
   return [...handles, ...others, ...openFiles()].sort()
 }
 
-/** Not seen yet to leave nothing; one of them leaves timers that nobody has found. */
-const unseen = /\/workers\/(mail|output-readers|plan-ends|process-config|proxy|re|route-keeper|same-installation)/
-
 /** Files here close whatever they open, and fail when they do not; what others leave is told in the output of the run. */
 export const closesAll = (file: string): boolean =>
-  /\/test\/((db|workers)\/|left-open\.)/.test(file) && !unseen.test(file)
+  /\/test\/((db|lib|workers)\/|api\/((files|public|v1)\/)?[^/]+$|left-open\.)/.test(file)
 
 /** As `openNow`, of what has not ended by itself after so many seconds. */
 export async function leftOpen(seconds: number): Promise<string[]> {

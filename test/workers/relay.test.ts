@@ -41,7 +41,9 @@ async function applications(count: number) {
   return made.map(({ app }) => app.id)
 }
 
-const clientOf = async () => new Client({ connection: await Connection.connect({ address: (await temporal).address }) })
+const connection = temporal.then(({ address }) => Connection.connect({ address }))
+const clientOf = async () => new Client({ connection: await connection })
+test.after.always('close the connection', async () => (await connection).close())
 
 test.serial('a lane that cannot be woken keeps nobody else waiting, and waits longer each time', async t => {
   const [broken, ...others] = await applications(4)
@@ -107,8 +109,10 @@ test.serial('a lane whose workflow task fails is begun anew, and told', async t 
     .update({ state: 'running', started_at: new Date(0) })
     .returning('id')
   const { address, queuePrefix } = await temporal
+  const native = await NativeConnection.connect({ address })
+  t.teardown(() => native.close())
   const worker = await Worker.create({
-    connection: await NativeConnection.connect({ address }),
+    connection: native,
     taskQueue: platformQueue(queuePrefix),
     workflowsPath: fileURLToPath(new URL('./stuck-lane.workflow.ts', import.meta.url)),
   })

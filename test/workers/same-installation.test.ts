@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { pino } from 'pino'
 import { adoptParts, confirmFolder, confirmStore, folderMark, storeMark } from '../../activities/installation.ts'
@@ -15,11 +16,12 @@ import { readInstallation } from '../../db/installation.ts'
 import { parseConfig } from '../../policy/config.ts'
 import { installationMark, newAppId, newId } from '../../policy/ids.ts'
 import { databaseName, WrongInstallation } from '../../policy/installation.ts'
-import { demandSameInstallationSoon } from '../../workers/same-installation.ts'
+import { demandSameInstallation, demandSameInstallationSoon } from '../../workers/same-installation.ts'
 import { masterKey } from '../kit/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/database.ts'
 import { startEntry } from '../kit/entry.ts'
+import { FailingStore } from '../kit/failing-store.ts'
 import { postgresLine } from '../kit/postgres-line.ts'
 import { demandRoot } from '../kit/root.ts'
 import { rows } from '../kit/rows.ts'
@@ -217,10 +219,61 @@ test('a process that starts while its database is away compares as soon as it an
   t.is(await db('hosts').where({ id: 'late' }).first(), undefined, 'nothing was written')
 })
 
-test('the API does not wait for a database that is away', async t => {
+test('the API does not wait for a database that is away, and compares nothing any more once it ends', async t => {
   const db = openDatabase({ url: 'postgres://nobody@127.0.0.1:1/none', pool: 1 })
+  t.teardown(() => db.destroy())
   const config = parseConfig({ BERTH_DATA: root }, '/')
   const store = await filesystemStore(join(root, 'objects'))
-  await demandSameInstallationSoon({ db, config, store, log: pino({ level: 'silent' }), folders: [newFolder()] })
-  t.pass()
+  const ending = new AbortController()
+  const folder = newFolder()
+  let comparisons = 0
+  const parts = {
+    ...{ db, config, store, log: pino({ level: 'silent' }) },
+    get folders() {
+      comparisons++
+      return [folder]
+    },
+  }
+  await demandSameInstallationSoon(parts, ending.signal)
+  t.is(comparisons, 1)
+  ending.abort()
+  await setImmediate() // a comparison would begin in the turn in which the pause ends
+  t.is(comparisons, 1)
+})
+
+test('what is away at a start is told at once, then less and less often, and when it is back', async t => {
+  const { db } = await ours
+  const store = await FailingStore.open()
+  t.teardown(() => store.close())
+  store.away = true
+  let seconds = 0
+  const clock = {
+    now: () => seconds * 1000,
+    pause: async (ms: number) => {
+      seconds += ms / 1000
+      store.away = seconds < 200
+    },
+  }
+  const told: unknown[] = []
+  const write = (line: string) => {
+    const { level, msg } = JSON.parse(line)
+    told.push([seconds, level, msg])
+  }
+  const remote = { OBJECT_STORE: 's3', S3_STORE_ENDPOINT: 'http://127.0.0.1:1', S3_STORE_BUCKET: 'b' }
+  const keys = { S3_STORE_ACCESS_KEY_ID: 'k', S3_STORE_SECRET_ACCESS_KEY: 's' }
+  const config = parseConfig({ BERTH_DATA: root, ...remote, ...keys }, '/')
+  await demandSameInstallation({
+    db,
+    config,
+    store,
+    folders: [newFolder()],
+    log: pino({ level: 'info' }, { write }),
+    clock,
+  })
+  const away = [0, 2, 6, 14, 30, 62, 122, 182].map(second => [
+    second,
+    40,
+    'the object store does not say yet which installation this is',
+  ])
+  t.deepEqual(told, [...away, [200, 30, 'the object store says by now which installation this is']])
 })
