@@ -23,18 +23,17 @@ export interface HostFiles {
   remove(view: FilesView): Promise<void>
 }
 
-const readDeadlineMs = 10_000
-/** A change waits for its turn behind others on the same application. */
-const changeDeadlineMs = 45_000
+/** How long a host has to begin its answer, in milliseconds. A change waits for its turn behind others on the same application. */
+const usualDeadlines = { readMs: 10_000, changeMs: 45_000 }
 
 /** Files over HTTP from the servers of the hosts. */
-export function httpHostFiles(ask: HostCall): HostFiles {
+export function httpHostFiles(ask: HostCall, deadlines = usualDeadlines): HostFiles {
   async function send(view: FilesView, name: string, request: Partial<HostRequest> & { to?: string }) {
     const { method = 'GET', body, to } = request
     const query = new URLSearchParams({ path: view.path })
     if (view.hiding) query.set('hide', view.hiding.join(','))
     if (to !== undefined) query.set('to', to)
-    const deadlineMs = method === 'GET' ? readDeadlineMs : changeDeadlineMs
+    const deadlineMs = method === 'GET' ? deadlines.readMs : deadlines.changeMs
     const response = await ask(view.app, { method, path: `${name}?${query}`, body, deadlineMs })
     if (!response.ok) throw await refusalOf(response)
     return response

@@ -95,7 +95,6 @@ export const objectsUpdate = blobEndpoint({
     'INVALID_OBJECT_CACHE_CONTROL',
     'INVALID_OBJECT_DISPOSITION',
     'INVALID_OBJECT_METADATA',
-    'UPDATE_FAILED',
   ],
   async handle({ caller, body, exchange }, parts) {
     const { object, objects, ...update } = body

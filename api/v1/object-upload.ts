@@ -12,7 +12,7 @@ import { type UploadCall, uploading, writeUpload } from '../object-writing.ts'
 import type { Parts } from '../parts.ts'
 import { includedBytes } from '../storage-charge.ts'
 import { failingAs } from '../unexpected.ts'
-import { megabyte, oneFile, uploadErrors } from '../uploads.ts'
+import { megabyte, oneFile } from '../uploads.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 
 const uploadedObject = z.object({
@@ -38,7 +38,9 @@ export const objectsUpload = blobEndpoint({
   query: uploadQuery,
   response: uploadedObject,
   errors: [
-    ...uploadErrors.filter(code => code !== 'INVALID_FILENAME'),
+    'INVALID_FILE',
+    'FILE_TOO_LARGE',
+    'INVALID_CONTENT_TYPE',
     ...uploadFieldErrors,
     ...idempotencyErrors,
     'UPLOAD_FAILED',

@@ -18,9 +18,8 @@ import { discard, isArchive, oneFile, receiveFile, type Upload, uploadErrors } f
 import { createdView } from '../views/app.ts'
 import { createdApp } from './schemas.ts'
 
-/** What the configuration file in an archive may be refused for (contract 5). */
+/** What a configuration file may be refused for (contract 5), whatever the application has beside it. */
 export const configurationErrors = [
-  'MISSING_CONFIG',
   'MISSING_DISPLAY_NAME',
   'INVALID_DISPLAY_NAME',
   'MISSING_MAIN',
@@ -35,7 +34,6 @@ export const configurationErrors = [
   'INVALID_START',
   'INVALID_AUTORESTART',
   'INVALID_RUNTIME',
-  'MISSING_DEPENDENCIES_FILE',
 ] as const satisfies readonly ErrorCode[]
 
 const auth = { scope: 'apps:write' } as const
@@ -55,7 +53,9 @@ export const appsCreate = endpoint({
     'FAILED_UPLOAD_DATA',
     'EMPTY_RESPONSE',
     'FAILED_UPLOAD',
+    'MISSING_CONFIG',
     ...configurationErrors,
+    'MISSING_DEPENDENCIES_FILE',
     ...idempotencyErrors,
     'FEW_MEMORY',
     'FAILED_CLUSTER_SELECTION',

@@ -19,7 +19,12 @@ const write = { scope: 'files:write', permission: 'files' } as const
 const megabyte = 1024 * 1024
 
 const reached = ['INVALID_PATH', 'BLOCKED_PATH', 'CLUSTER_UNAVAILABLE', 'CLUSTER_TIMEOUT', 'ACTION_FAILED'] as const
-const configCodes = [...configurationErrors, 'CANNOT_SET_SUBDOMAIN', 'INSUFFICIENT_MEMORY'] as const
+const configCodes = [
+  ...configurationErrors,
+  'MISSING_DEPENDENCIES_FILE',
+  'CANNOT_SET_SUBDOMAIN',
+  'INSUFFICIENT_MEMORY',
+] as const
 
 /** Contract 4: in the order of the disk where there are many. */
 export const appsFiles = endpoint({

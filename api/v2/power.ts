@@ -2,17 +2,18 @@ import type { ErrorCode } from '../../policy/errors.ts'
 import { runCommand } from '../command.ts'
 import { endpoint } from '../endpoint.ts'
 
-/** Why an application could not be started, stopped or restarted; these answers have only status and code (contract 4). */
-const refusals = [
-  'CONTAINER_ALREADY_STARTED',
-  'CONTAINER_ALREADY_STOPPED',
-  'CONTAINER_TEMPORARILY_SUSPENDED',
-  'CONTAINER_INSUFFICIENT_DISK_SPACE',
-  'ACTION_FAILED',
-] as const satisfies readonly ErrorCode[]
+const always = ['CONTAINER_INSUFFICIENT_DISK_SPACE', 'ACTION_FAILED'] as const satisfies readonly ErrorCode[]
 
-const power = (kind: 'start' | 'stop' | 'restart', summary: string) =>
-  endpoint({
+/** Why an application could not be started, stopped or restarted; these answers have only status and code (contract 4). */
+const refusalCodes = {
+  start: ['CONTAINER_ALREADY_STARTED', 'CONTAINER_TEMPORARILY_SUSPENDED', ...always],
+  stop: ['CONTAINER_ALREADY_STOPPED', ...always],
+  restart: ['CONTAINER_TEMPORARILY_SUSPENDED', ...always],
+} as const satisfies Record<string, readonly ErrorCode[]>
+
+function power(kind: keyof typeof refusalCodes, summary: string) {
+  const refusals = refusalCodes[kind]
+  return endpoint({
     name: `apps.${kind}`,
     method: 'POST',
     path: `/v2/apps/{appId}/${kind}`,
@@ -25,6 +26,7 @@ const power = (kind: 'start' | 'stop' | 'restart', summary: string) =>
       await runCommand(call, parts, { kind, failure: 'ACTION_FAILED', codes: refusals })
     },
   })
+}
 
 export const appsStart = power('start', 'Start an application')
 export const appsStop = power('stop', 'Stop an application')

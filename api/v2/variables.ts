@@ -16,7 +16,6 @@ const named = z.object({ envs: z.unknown().transform(namesFrom).meta({ openapi: 
 
 const refusals = [
   'STATIC_APP_ENV_NOT_SUPPORTED',
-  'READ_FAILED',
   'INVALID_ENV_CONTENT',
   'ENV_NAME_TOO_LONG',
   'ENV_BUSY',
@@ -50,13 +49,13 @@ export const appsEnvsMerge = endpoint({
   maxBodyBytes,
   namesAreData: true,
   response,
-  errors: [...refusals, ...sizes],
+  errors: [...refusals, ...sizes, 'READ_FAILED'],
   async handle({ app, body }, parts) {
     return changed(app, parts, { touches: name => body.envs.has(name), apply: before => merged(before, body.envs) })
   },
 })
 
-/** An empty object removes all. */
+/** An empty object removes all; nothing that was there before has to be readable. */
 export const appsEnvsReplace = endpoint({
   name: 'apps.envs.replace',
   method: 'PUT',
@@ -83,7 +82,7 @@ export const appsEnvsRemove = endpoint({
   body: named,
   maxBodyBytes,
   response,
-  errors: refusals,
+  errors: [...refusals, 'READ_FAILED'],
   async handle({ app, body }, parts) {
     const apply = (before: Variables) => new Map([...before].filter(([name]) => !body.envs.has(name)))
     return changed(app, parts, { touches: name => body.envs.has(name), apply })

@@ -132,6 +132,22 @@ test.serial('a provider that is away refuses, says so, and lets nobody pass', as
   t.is(await mailsTo(ana), 0)
   api().parts.captcha = null
   t.is(await solveFor(ana.session), '502 VALIDATION_FAILED')
+  t.is(await outcome(begin(await emailOf(ana), provider.solve())), '502 VALIDATION_FAILED')
+  t.is(
+    await outcome(call('POST', '/git/connect/callback', { offer: 'x' }, ana.session, '198.51.100.1')),
+    '403 GITHUB_NOT_CONNECTED',
+  )
+})
+
+test.serial('a provider that says nothing for 5 s refuses too', async t => {
+  const ana = await api().makeUser()
+  provider.takeOver = () => true
+  t.teardown(() => {
+    provider.takeOver = () => false
+  })
+  const asked = [solveFor(ana.session), outcome(begin(await emailOf(ana), provider.solve()))]
+  t.deepEqual(await Promise.all(asked), ['504 VALIDATION_TIMEOUT', '504 VALIDATION_TIMEOUT'])
+  t.is(await mailsTo(ana), 0)
 })
 
 test.serial('what was never used for a session is forgotten; a session takes its own along', async t => {

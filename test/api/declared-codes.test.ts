@@ -41,5 +41,21 @@ test('codes that others throw are not declared where they cannot come', t => {
       declaring(code).filter(({ name }) => power.includes(name)),
       [],
     )
-  t.false(declaring('INVALID_FILENAME').some(({ name }) => name === 'objects.upload'))
+  const elsewhere: Record<string, string[]> = {
+    INVALID_FILENAME: ['objects.upload'],
+    UPLOAD_ABORTED: ['objects.upload'],
+    UPDATE_FAILED: ['objects.update'],
+    READ_FAILED: ['apps.envs.replace'],
+    MISSING_CONFIG: ['apps.commit', 'apps.files.write'],
+    MISSING_DEPENDENCIES_FILE: ['apps.commit'],
+    CONTAINER_ALREADY_STARTED: ['apps.stop', 'apps.restart'],
+    CONTAINER_ALREADY_STOPPED: ['apps.start', 'apps.restart'],
+    CONTAINER_TEMPORARILY_SUSPENDED: ['apps.stop'],
+  }
+  for (const [code, names] of Object.entries(elsewhere))
+    t.deepEqual(
+      declaring(code).filter(({ name }) => names.includes(name)),
+      [],
+      code,
+    )
 })

@@ -72,18 +72,22 @@ export function zipOfEntries(entries: ZipEntry[], options: ZipOptions = {}): Buf
   ])
 }
 
-/** A working node application's archive: one program and its configuration file, which `config` overrides by key. */
-export function appZip(
-  files: Record<string, ZipContent> = {},
-  config: Record<string, string | number | null> = {},
-): Buffer {
+/** Lines of a configuration file by key; null = left out. */
+export type ConfigKeys = Record<string, string | number | null>
+
+/** The text of a configuration file, which `config` overrides by key. */
+export function configText(config: ConfigKeys = {}): string {
   const settings = { DISPLAY_NAME: 'hello', MAIN: 'index.js', MEMORY: 256, VERSION: 'recommended', ...config }
-  const text = Object.entries(settings)
+  return Object.entries(settings)
     .filter(([, value]) => value !== null)
     .map(([key, value]) => `${key}=${value}\n`)
     .join('')
+}
+
+/** A working node application's archive: one program and its configuration file, which `config` overrides by key. */
+export function appZip(files: Record<string, ZipContent> = {}, config: ConfigKeys = {}): Buffer {
   return zipOf({
-    'berth.app': text,
+    'berth.app': configText(config),
     'index.js': program,
     'package.json': '{"name":"hello","version":"1.0.0"}',
     ...files,

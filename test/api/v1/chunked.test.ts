@@ -147,6 +147,23 @@ test.serial(
   },
 )
 
+test('a file is not made of a part in the middle that is too small, nor of bodies that the sweep has taken', async t => {
+  const ana = await api().makeUser()
+  const chunked = chunkedAs(api().blobAs(ana))
+  const { upload } = (await chunked.init({ name: 'a' })).body.response
+  await chunked.part(upload, 1, 'bytes')
+  await chunked.part(upload, 2, 'more')
+  t.like(await chunked.complete(upload), { status: 400, body: { code: 'CHUNK_TOO_SMALL' } })
+  const other = (await chunked.init({ name: 'b' })).body.response.upload
+  await chunked.part(other, 1, 'bytes')
+  const { db } = api()
+  const mine = db('upload_parts').join('uploads', 'uploads.id', 'upload_id').where({ owner_id: ana.id, key: 'b.mp4' })
+  await db('segments').whereIn('id', mine.select('segment_id')).update({ state: 'dying' })
+  t.like(await chunked.complete(other), { status: 500, body: { code: 'UPLOAD_FAILED' } })
+  t.is((await chunked.open()).body.response.length, 2)
+  t.deepEqual(await db('objects').where({ owner_id: ana.id }), [])
+})
+
 test('an upload is its owner’s, and of no credential that is limited to other prefixes', async t => {
   const { blobAs, makeUser, makeKey, db } = api()
   const [ana, ben] = [await makeUser(), await makeUser()]
@@ -330,12 +347,15 @@ test('a part has a number that Init allows, and bytes, and not too many', async 
 })
 
 test('the same Idempotency-Key opens one upload', async t => {
-  const chunked = chunkedAs(api().blobAs(await api().makeUser()))
+  const ana = await api().makeUser()
+  const chunked = chunkedAs(api().blobAs(ana))
   const key = { 'idempotency-key': 'once' }
   const [first, again] = [await chunked.init({ name: 'a' }, key), await chunked.init({ name: 'a' }, key)]
   t.deepEqual(again.body, first.body)
   t.is(again.headers.get('idempotent-replayed'), 'true')
   t.like(await chunked.init({ name: 'b' }, key), { status: 409, body: { code: 'IDEMPOTENCY_KEY_REUSED' } })
+  await api().db('idempotency_keys').where({ user_id: ana.id }).update({ status: null })
+  t.like(await chunked.init({ name: 'a' }, key), { status: 409, body: { code: 'IDEMPOTENCY_IN_PROGRESS' } })
   t.is((await chunked.open()).body.response.length, 1)
 })
 

@@ -170,6 +170,14 @@ test('one Idempotency-Key moves once, and gives its answer again', async t => {
   t.deepEqual([again.status, again.text], [200, first.text])
   const other = await copy(ana, { ...body, move: false }, headers)
   t.like(other, { status: 409, body: { code: 'IDEMPOTENCY_KEY_REUSED' } })
+  await api().db('idempotency_keys').where({ user_id: ana.id }).update({ status: null })
+  t.like(
+    await copy(ana, body, headers),
+    { status: 409, body: { code: 'IDEMPOTENCY_IN_PROGRESS' } },
+    'while the first runs',
+  )
+  const long = await copy(ana, body, { 'idempotency-key': 'x'.repeat(256) })
+  t.like(long, { status: 400, body: { code: 'INVALID_PARAMETERS' } })
 })
 
 test('what is null is as what is left out, but for an expiry', async t => {

@@ -8,6 +8,7 @@ import { removeObject } from '../../../db/object-removal.ts'
 import { blobSettings } from '../../../policy/blob-settings.ts'
 import { objectName } from '../../../policy/object-names.ts'
 import { openApiFor, type TestApi, type TestUser, testApi } from '../../kit/api.ts'
+import { chunkedAs } from '../../kit/chunked.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { sendFile, sent } from '../../kit/sent-files.ts'
 
@@ -97,6 +98,10 @@ test('a file takes at least what the operator says', async t => {
   const small = await sendFile(api(), ana, {}, { bytes: 'ab' })
   t.like(small, { status: 400, body: { code: 'FILE_TOO_SMALL' } })
   t.is((await sendFile(api(), ana, {}, { bytes: 'abc' })).status, 200)
+  const chunked = chunkedAs(api().blobAs(ana))
+  const { upload } = (await chunked.init()).body.response
+  await chunked.part(upload, 1, 'ab')
+  t.like(await chunked.complete(upload), { status: 400, body: { code: 'FILE_TOO_SMALL' } })
 })
 
 /** An account of 5 GB with so many bytes left. */

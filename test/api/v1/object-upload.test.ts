@@ -252,6 +252,9 @@ test.serial('one Idempotency-Key stores one object, and gives its answer again',
   ]
   for (const [query, file] of others)
     t.like(await sendFile(api(), ana, query, file), { status: 409, body: { code: 'IDEMPOTENCY_KEY_REUSED' } })
+  await api().db('idempotency_keys').where({ user_id: ana.id }).update({ status: null })
+  const early = await sendFile(api(), ana, { prefix: 'a' }, { headers })
+  t.like(early, { status: 409, body: { code: 'IDEMPOTENCY_IN_PROGRESS' } }, 'while the first runs')
   t.deepEqual(await left(ana), [0, 1])
 })
 

@@ -174,6 +174,14 @@ test('one Idempotency-Key makes one share', async t => {
   t.is(again.headers.get('idempotent-replayed'), 'true')
   const reused = await create(ana, { ...asked, password: 'another horse' }, headers)
   t.like(reused, { status: 409, body: { code: 'IDEMPOTENCY_KEY_REUSED' } })
+  await api().db('idempotency_keys').where({ user_id: ana.id }).update({ status: null })
+  t.like(
+    await create(ana, asked, headers),
+    { status: 409, body: { code: 'IDEMPOTENCY_IN_PROGRESS' } },
+    'while the first runs',
+  )
+  const long = await create(ana, asked, { 'idempotency-key': 'x'.repeat(256) })
+  t.like(long, { status: 400, body: { code: 'INVALID_PARAMETERS' } })
   t.is((await list(ana)).body.response.shares.length, 1)
 })
 

@@ -196,4 +196,7 @@ test('the same Idempotency-Key mints one token, whose text the database does not
   t.is((await db('upload_tokens').where({ owner_id: ana.id })).length, 1)
   const kept = JSON.stringify([await db('idempotency_keys'), await db('upload_tokens')])
   t.false(kept.includes(first.body.response.token))
+  await db('idempotency_keys').where({ user_id: ana.id }).update({ status: null })
+  const early = await mint(ana, { name: 'a' }, key)
+  t.like(early, { status: 409, body: { code: 'IDEMPOTENCY_IN_PROGRESS' } }, 'while the first runs')
 })

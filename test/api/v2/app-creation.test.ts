@@ -3,10 +3,12 @@ import { connect } from 'node:net'
 import { PassThrough, Readable } from 'node:stream'
 import { isDeepStrictEqual } from 'node:util'
 import test from 'ava'
+import { archives } from '../../../activities/archive.process.ts'
 import { listApps } from '../../../db/apps.ts'
 import { type TestUser, testApi } from '../../kit/api.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
-import { zipOfEntries as zip } from '../../kit/zips.ts'
+import { wrongConfigs } from '../../kit/wrong-configs.ts'
+import { appZip, zipOfEntries as zip } from '../../kit/zips.ts'
 
 const api = testApi()
 const config = (lines = '') => `DISPLAY_NAME=Shop\nMAIN=index.js\nMEMORY=256\nVERSION=recommended\n${lines}`
@@ -91,6 +93,8 @@ test.serial('every refusal has its code and leaves nothing', async t => {
       400,
       'INVALID_FILE',
     ],
+    ...wrongConfigs.map(([code, keys]): [FormData, number, string] => [form(appZip({}, keys)), 400, code]),
+    [form(appZip({ 'main.go': '' }, { MAIN: 'main.go' })), 400, 'MISSING_DEPENDENCIES_FILE'],
     [form(archive('MEMORY=99999999')), 400, 'INVALID_MEMORY'],
     [form(archive('MEMORY=2048')), 400, 'FEW_MEMORY'],
     [form(archive('MEMORY=512\nSUBDOMAIN=-x')), 400, 'INVALID_SUBDOMAIN'],
@@ -103,6 +107,27 @@ test.serial('every refusal has its code and leaves nothing', async t => {
     t.deepEqual(await leftovers(), nothing, code)
   }
   t.deepEqual(await listApps(api().db, ana.id), [])
+})
+
+test.serial('an archive that nobody has the time to inspect is to come again', async t => {
+  const ana = await api().makeUser()
+  const { id } = (await upload(ana, form(archive()))).body.response
+  const before = api().parts.archives
+  const hurried = archives({ inspectSeconds: 0 })
+  api().parts.archives = hurried
+  t.teardown(async () => {
+    api().parts.archives = before
+    await hurried.close()
+  })
+  const answers = [
+    await upload(ana, form(archive())),
+    await api().as(ana).post(`/v2/apps/${id}/commit`, form(archive())),
+  ]
+  for (const { status, body, headers } of answers) {
+    t.deepEqual([status, body.code], [503, 'UPLOAD_BUSY'])
+    t.is(headers.get('retry-after'), '30')
+  }
+  t.deepEqual(await leftovers(), nothing)
 })
 
 test.serial('an upload that is no form is 415', async t => {

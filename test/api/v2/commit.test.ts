@@ -1,10 +1,13 @@
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { request } from 'node:http'
 import test from 'ava'
 import type { AppRow } from '../../../db/apps.ts'
 import { newWorkspaceId } from '../../../policy/ids.ts'
 import { type TestUser, testApi } from '../../kit/api.ts'
 import { deletionUnderWay } from '../../kit/deletions.ts'
-import { appZip, zipOf } from '../../kit/zips.ts'
+import { wrongConfigs } from '../../kit/wrong-configs.ts'
+import { appZip, configText, zipOf } from '../../kit/zips.ts'
 
 const api = testApi()
 
@@ -129,9 +132,10 @@ test.serial('every refusal has its code and leaves nothing', async t => {
       'CANNOT_SET_SUBDOMAIN',
     ],
     ['memory', () => commit(ana, app.id, appZip({}, { MEMORY: 1280 })), 400, 'INSUFFICIENT_MEMORY'],
-    ['little', () => commit(ana, app.id, appZip({}, { MEMORY: 10 })), 400, 'INVALID_MEMORY'],
-    ['language', () => commit(ana, app.id, appZip({}, { MAIN: 'index.xyz' })), 400, 'INVALID_MAIN'],
-    ['file', () => commit(ana, app.id, 'MAIN=a.js', { name: 'berth.app' }), 400, 'MISSING_DISPLAY_NAME'],
+    ...wrongConfigs.flatMap(([code, keys]): typeof cases => [
+      [code, () => commit(ana, app.id, appZip({}, keys)), 400, code],
+      [`${code} of a file`, () => commit(ana, app.id, configText(keys), { name: 'berth.app' }), 400, code],
+    ]),
     ['long file', () => commit(ana, app.id, `#${'x'.repeat(70_000)}`, { name: 'berth.config' }), 400, 'INVALID_FILE'],
   ]
   for (const [name, answering, status, code] of cases) {
@@ -141,6 +145,31 @@ test.serial('every refusal has its code and leaves nothing', async t => {
   t.is((await uploads(app.id)).length, 0)
   t.is(await leftovers(), 0)
   t.is((await commit(ana, app.id, appZip({}, { MEMORY: 1024 }))).status, 200, 'its own memory counts as free')
+})
+
+test.serial('a program that needs files which the application has is taken without them', async t => {
+  const { ana, app } = await made()
+  // Whether they are there is found out at the host, and told by the deployment.
+  const config = configText({ MAIN: 'main.go' })
+  t.is((await commit(ana, app.id, zipOf({ 'berth.app': config }))).status, 200)
+  t.is((await commit(ana, app.id, config, { name: 'berth.app' })).status, 200)
+  t.is((await uploads(app.id)).length, 2)
+})
+
+test.serial('over 100 MB is FILE_TOO_LARGE, told by its length', async t => {
+  const { ana, app } = await made()
+  const headers = {
+    authorization: ana.key,
+    'content-type': 'multipart/form-data; boundary=x',
+    'content-length': 200_000_000,
+  }
+  const sending = request(`${api().url}/v2/apps/${app.id}/commit`, { method: 'POST', headers })
+  sending.on('error', () => {})
+  sending.flushHeaders()
+  const [answer] = await once(sending, 'response')
+  t.is(answer.statusCode, 413)
+  t.is(JSON.parse((await answer.toArray()).join('')).code, 'FILE_TOO_LARGE')
+  sending.destroy()
 })
 
 test.serial('a store that is out is STORAGE_UPLOAD_FAILED; an application that went away is APP_NOT_FOUND', async t => {

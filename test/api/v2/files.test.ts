@@ -1,14 +1,29 @@
-import { closeSync, existsSync, openSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer, request as httpRequest } from 'node:http'
 import { join } from 'node:path'
 import test from 'ava'
+import { hostCall } from '../../../api/host-call.ts'
+import { httpHostFiles } from '../../../api/host-files.ts'
 import type { AppRow } from '../../../db/apps.ts'
 import { enqueue } from '../../../db/operations.ts'
 import { largestFileBytes } from '../../../policy/file-content.ts'
-import { listening, type TestUser, testApi } from '../../kit/api.ts'
+import { listening, masterKey, type TestUser, testApi } from '../../kit/api.ts'
+import { deletionUnderWay } from '../../kit/deletions.ts'
 import { type FileHost, fileHost } from '../../kit/file-host.ts'
 import type { Contents } from '../../kit/folders.ts'
 import { makeWorkspace } from '../../kit/workspaces.ts'
+import { wrongConfigs } from '../../kit/wrong-configs.ts'
+import { configText } from '../../kit/zips.ts'
 
 const api = testApi({ config: { appConfigNames: ['my.app'] } })
 let started: Promise<FileHost> | undefined
@@ -244,6 +259,7 @@ test.serial('a configuration that is refused, or whose deployment fails, says so
     [config.replace('MEMORY=256', 'MEMORY=2048')]: 'INSUFFICIENT_MEMORY',
     [`${config}\nSUBDOMAIN=late`.replace('MEMORY=256', 'MEMORY=512')]: 'CANNOT_SET_SUBDOMAIN',
     '': 'MISSING_DISPLAY_NAME',
+    ...Object.fromEntries(wrongConfigs.map(([code, keys]) => [configText(keys), code])),
   }
   for (const [content, code] of Object.entries(refusals))
     t.like(await put({ path: 'berth.app', content }), { status: 400, body: { code } }, code)
@@ -254,11 +270,66 @@ test.serial('a configuration that is refused, or whose deployment fails, says so
   lanes.outcome = () => ({ state: 'error', code: 'INVALID_MAIN', message: 'There is no index.js.' })
   const invalid = { status: 400, body: { code: 'INVALID_MAIN', message: 'There is no index.js.' } }
   t.like(await put({ path: 'berth.app', content: config }), invalid)
+  lanes.outcome = () => ({ state: 'error', code: 'MISSING_DEPENDENCIES_FILE' })
+  const incomplete = { status: 400, body: { code: 'MISSING_DEPENDENCIES_FILE' } }
+  t.like(await put({ path: 'berth.app', content: config }), incomplete)
   lanes.outcome = () => ({ state: 'error', code: 'HEALTH_CHECK_FAILED', message: 'It does not answer.' })
   const failed = await put({ path: 'berth.app', content: config })
   t.like(failed, { status: 500, body: { code: 'SAVE_FAILED' } })
   t.regex(failed.body.message, /HEALTH_CHECK_FAILED.*does not answer/)
   lanes.outcome = before
+})
+
+test.serial('an application that is being deleted takes no configuration file', async t => {
+  const it = await made()
+  const deletion = await deletionUnderWay(api(), it)
+  const refused = { status: 400, body: { code: 'COMMIT_FAILED' } }
+  t.like(await it.put({ path: 'berth.app', content: config }), refused)
+  await deletion.fail()
+  api().lanes.asleep = false
+})
+
+/** Every way to an application's files once. */
+const everyRoute = ({ list, read, put, patch, remove }: ReturnType<typeof speaking>) => [
+  list(),
+  read('file'),
+  put({ path: 'new', content: 'x' }),
+  patch({ path: 'file', to: 'other' }),
+  remove({ path: 'file' }),
+]
+
+test('files that are gone with their disk are no missing files', async t => {
+  const { files, ...routes } = await made({ file: 'text' })
+  renameSync(files, `${files}-elsewhere`)
+  for (const answer of everyRoute(routes)) t.like(await answer, { status: 409, body: { code: 'ACTION_FAILED' } })
+})
+
+test.serial('a host that takes too long is told as that', async t => {
+  const { app, ...routes } = await made({ file: 'text' })
+  const server = createServer(() => {})
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const row = { address: '127.0.0.1', memory_mb: 1, disk_mb: 1, last_seen_at: '2100-01-01', protections: {} }
+  const read_url = await listening(server)
+  await api()
+    .db('hosts')
+    .insert({ id: 'h4', read_url, ...row })
+  await api().db('apps').where({ id: app.id }).update({ host_id: 'h4' })
+  const before = api().parts.files
+  api().parts.files = httpHostFiles(hostCall(api().db, masterKey), { readMs: 100, changeMs: 100 })
+  t.teardown(() => {
+    api().parts.files = before
+  })
+  for (const answer of everyRoute(routes)) t.like(await answer, { status: 504, body: { code: 'CLUSTER_TIMEOUT' } })
+})
+
+test('what a deploy has installed is not deleted while it is mounted', async t => {
+  const { remove, files } = await made()
+  mkdirSync(join(files, 'node_modules'))
+  t.like(await remove({ path: 'node_modules' }), { status: 400, body: { code: 'DELETE_FAILED' } })
+  t.true(existsSync(join(files, 'node_modules')))
 })
 
 test('each application’s files are asked of its own host', async t => {

@@ -118,6 +118,16 @@ test.serial('the page begins with a session in a header, and signing in binds wh
     t.deepEqual([answer.status, answer.body.code], [401, 'ACCESS_DENIED'])
 })
 
+test.serial('a session from a country with captcha is sent on once one is solved', async t => {
+  const user = await api().makeUser()
+  const { asksCaptcha } = api().parts
+  api().parts.asksCaptcha = () => true
+  t.teardown(() => {
+    api().parts.asksCaptcha = asksCaptcha
+  })
+  t.like(await api().as(user.session).get('/git/connect'), { status: 403, body: { code: 'CAPTCHA_REQUIRED' } })
+})
+
 test.serial('an installation of somebody else, or of nobody, is never bound', async t => {
   const user = await api().makeUser()
   const person = provider.person()

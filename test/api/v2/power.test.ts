@@ -1,4 +1,5 @@
 import test from 'ava'
+import { appsRestart, appsStart, appsStop } from '../../../api/v2/power.ts'
 import { enqueue, find } from '../../../db/operations.ts'
 import { heldCall } from '../../../policy/patience.ts'
 import { testApi } from '../../kit/api.ts'
@@ -54,13 +55,17 @@ test.serial('a refusal has only status and code', async t => {
   t.is((await api().as(ana).post(`/v2/apps/${app.id}/restart`)).text, '{"status":"error","code":"ACTION_FAILED"}')
 })
 
-test.serial('a disk that is full is told as it is', async t => {
+test.serial('every code that one of these declares is told as it is', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
-  const code = 'CONTAINER_INSUFFICIENT_DISK_SPACE'
-  api().lanes.outcome = () => ({ state: 'error', code, message: 'in words' })
-  const answer = await api().as(ana).post(`/v2/apps/${app.id}/restart`)
-  t.deepEqual([answer.status, answer.text], [409, `{"status":"error","code":"${code}"}`])
+  for (const [kind, { terse }] of Object.entries({ start: appsStart, stop: appsStop, restart: appsRestart })) {
+    t.true(terse!.length > 2)
+    for (const code of terse!) {
+      api().lanes.outcome = () => ({ state: 'error', code, message: 'in words' })
+      const answer = await api().as(ana).post(`/v2/apps/${app.id}/${kind}`)
+      t.deepEqual([answer.status, answer.text], [409, `{"status":"error","code":"${code}"}`])
+    }
+  }
 })
 
 test.serial(

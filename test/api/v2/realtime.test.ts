@@ -113,6 +113,9 @@ test('a host that does not answer is 503, one that falls silent ends its streams
   t.deepEqual([answer.status, answer.body.code], [503, 'CLUSTER_UNAVAILABLE'])
   t.truthy(answer.headers.get('retry-after'))
   t.is(await places(app), 0)
+  api().hosts.silent.set(app.id, 'CLUSTER_TIMEOUT')
+  t.like(await api().as(ana).get(`/v2/apps/${app.id}/realtime`), { status: 504, body: { code: 'CLUSTER_TIMEOUT' } })
+  t.is(await places(app), 0)
 
   const { app: other } = await liveApp(ana)
   const reader = open(other, ana.key)

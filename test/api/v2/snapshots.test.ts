@@ -272,6 +272,37 @@ test.serial('a restore names a snapshot and its version; everything else is refu
   t.is(deployments.length, 1, 'a restore is not listed among deploys')
 })
 
+test.serial(
+  'an application of a forgotten host is restored elsewhere, where the plan and a host have room',
+  async t => {
+    const { ana, app: made, path } = await app()
+    const { listed } = await snapshotOf(ana, path)
+    const { db } = api()
+    await db('hosts').insert({
+      ...{ id: 'gone', address: '127.0.0.1', memory_mb: 1, disk_mb: 1 },
+      ...{ last_seen_at: new Date(0), forgotten_at: new Date() },
+    })
+    await db('apps').where({ id: made.id }).update({ host_id: 'gone', lost_with: 'gone' })
+    const told = async () => {
+      const { status, body } = await restore(ana, path, { snapshotId: listed.name, versionId: listed.version_id })
+      return [status, body.code]
+    }
+    const { plan } = await db('users').where({ id: ana.id }).first('plan')
+    await db('users').where({ id: ana.id }).update({ plan: 'free' })
+    t.deepEqual(await told(), [400, 'FEW_MEMORY'])
+    await db('users').where({ id: ana.id }).update({ plan })
+    const host = db('hosts').where({ id: 'h1' })
+    const before = await host.clone().first('memory_mb')
+    await host.clone().update({ memory_mb: 1 })
+    t.deepEqual(await told(), [400, 'FAILED_CLUSTER_SELECTION'])
+    await host.clone().update({ ...before, draining: true })
+    t.deepEqual(await told(), [503, 'CLUSTER_MAINTENANCE_TRY_LATER'])
+    await host.clone().update({ draining: false })
+    t.deepEqual(await told(), [200, undefined])
+    t.like(await db('apps').where({ id: made.id }).first(), { host_id: 'h1' })
+  },
+)
+
 test.serial('while a restore waits or runs, nothing else may touch the application', async t => {
   const { ana, app: made, path } = await app()
   const { listed } = await snapshotOf(ana, path)

@@ -180,4 +180,6 @@ test('logs come from the host', async t => {
   t.is(away.status, 503)
   t.is(away.body.code, 'CLUSTER_UNAVAILABLE')
   t.truthy(away.headers.get('retry-after'))
+  api().hosts.silent.set(app.id, 'CLUSTER_TIMEOUT')
+  t.like(await logs(), { status: 504, body: { code: 'CLUSTER_TIMEOUT' } })
 })

@@ -131,16 +131,40 @@ test('who may call and how often comes before the body, and an invalid body coun
   t.is((await api().db('apps').where({ id: app.id }).first()).variables_version, 0)
 })
 
+test('while somebody else changes an application, its variables are busy', async t => {
+  const { as, path, app } = await make()
+  const change: [string, unknown][] = [
+    ['POST', { A: '1' }],
+    ['PUT', { A: '1' }],
+    ['DELETE', ['A']],
+  ]
+  await api().db.transaction(async trx => {
+    await trx('apps').where({ id: app.id }).forUpdate().first('id')
+    const answers = await Promise.all(change.map(([method, envs]) => send(as, method, path, envs)))
+    for (const { status, body } of answers) t.deepEqual([status, body.code], [409, 'ENV_BUSY'])
+  })
+  t.is((await send(as, 'PUT', path, { A: '1' })).status, 200)
+})
+
 test('what cannot be decrypted is told by its name, and is set anew', async t => {
   const { as, path, app } = await make()
   await send(as, 'PUT', path, { GOOD: '1', SPOILT: '2' })
-  await api()
-    .db('app_variables')
-    .where({ app_id: app.id, name: 'SPOILT' })
-    .update({ value_sealed: Buffer.alloc(60, 1) })
-  for (const answer of [await as.get(path), await send(as, 'POST', path, { GOOD: '3' })]) {
+  const spoil = () =>
+    api()
+      .db('app_variables')
+      .where({ app_id: app.id, name: 'SPOILT' })
+      .update({ value_sealed: Buffer.alloc(60, 1) })
+  await spoil()
+  const answers = [
+    await as.get(path),
+    await send(as, 'POST', path, { GOOD: '3' }),
+    await send(as, 'DELETE', path, ['GOOD']),
+  ]
+  for (const answer of answers) {
     t.deepEqual([answer.status, answer.body.code], [400, 'READ_FAILED'])
     t.regex(answer.body.message, /SPOILT/)
   }
   t.deepEqual((await send(as, 'POST', path, { SPOILT: '4' })).body.response, { GOOD: '1', SPOILT: '4' })
+  await spoil()
+  t.deepEqual((await send(as, 'PUT', path, { GOOD: '5' })).body.response, { GOOD: '5' })
 })
