@@ -4,6 +4,7 @@ import { transaction } from '../db/database.ts'
 import { resourceIdPattern } from '../policy/ids.ts'
 import { prefixLimits } from '../policy/prefix-limits.ts'
 import { isScope, type Scope, scopes } from '../policy/scopes.ts'
+import { isShownName } from '../policy/shown-names.ts'
 import { withInstallation } from './database.ts'
 import { recordAct } from './operator.ts'
 import { columns } from './terminal.ts'
@@ -31,12 +32,15 @@ export function keysCommand(program: Command): void {
     .option('--json', 'as one JSON object')
     .action(async ({ user, json, ...options }: CreateOptions) => {
       const limits = limitsOf(options)
+      const name = options.name?.trim()
+      if (name !== undefined && !isShownName(name))
+        throw new Error('--name takes one line with something to see, which reads as it is written.')
       const made = await withInstallation(({ config }, db) =>
         transaction(db, async trx => {
           const accountId = await userId(trx, user)
           const { id, key } = await createKey(trx, config.masterKey, {
             userId: accountId,
-            name: options.name,
+            name,
             ...limits,
           })
           await recordAct(trx, { action: 'keys.create', accountId, resource: id })

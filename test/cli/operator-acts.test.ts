@@ -108,6 +108,7 @@ test.serial('what is refused changes nothing and is not on record', async t => {
     [['keys', 'create', '--user', user.id, '--scopes', 'apps:all'], /Unknown scope: apps:all/],
     [['keys', 'create', '--user', user.id, '--resources', 'shop'], /--resources takes ids/],
     [['keys', 'create', '--user', user.id, '--prefixes', '../x'], /--prefixes takes folders/],
+    [['keys', 'create', '--user', user.id, '--name', 'a\u202eb'], /--name takes one line/],
     [['keys', 'revoke', 'f'.repeat(32)], /There is no live key/],
     [['hosts', 'drain', 'h9'], /There is no host "h9"/],
   ] as const) {
