@@ -24,12 +24,18 @@ function inWords(handle: unknown): string {
 /** A program of children is bundled once for a process, and has no name (lib/bundled-program.ts). */
 const bundled = /\/berth-[0-9a-f-]{36}\.cjs \(deleted\)$/
 
-/** Files and folders that this process has open, but for those of the system and of Node itself. */
+/** Where the loader of TypeScript keeps what it has compiled. */
+const compiled = /\/tsx-\d+(\/|$)/
+
+/** Files and folders that this process has open, but for those of the system, of Node itself, and of what loads the tests. */
 function openFiles(): string[] {
   return readdirSync('/proc/self/fd').flatMap(fd => {
     try {
       const path = readlinkSync(`/proc/self/fd/${fd}`)
-      return path.startsWith('/') && !/^\/(dev|proc|sys)(\/|$)/.test(path) && !bundled.test(path)
+      return path.startsWith('/') &&
+        !/^\/(dev|proc|sys)(\/|$)/.test(path) &&
+        !bundled.test(path) &&
+        !compiled.test(path)
         ? [`open: ${path}`]
         : []
     } catch {
@@ -51,7 +57,7 @@ function openNow(): string[] {
 
 /** Files here close whatever they open, and fail when they do not; what others leave is told in the output of the run. */
 export const closesAll = (file: string): boolean =>
-  /\/test\/((db|lib|workers)\/|api\/((files|public|v1)\/)?[^/]+$|left-open\.)/.test(file)
+  /\/test\/((db|edge|lib|workers|workflows)\/|api\/((files|public|v1)\/)?[^/]+$|left-open\.)/.test(file)
 
 /** As `openNow`, of what has not ended by itself after so many seconds. */
 export async function leftOpen(seconds: number): Promise<string[]> {

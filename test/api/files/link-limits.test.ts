@@ -7,7 +7,6 @@ import * as segments from '../../../db/segments.ts'
 import { markGood, queueSnapshot } from '../../../db/snapshots.ts'
 import { defaultPlans } from '../../../policy/plans.ts'
 import { type TestUser, testApi } from '../../kit/api.ts'
-import { fetchHalfRead } from '../../kit/half-read.ts'
 import { here, madeObject } from '../../kit/stored-objects.ts'
 
 const api = testApi({
@@ -17,7 +16,6 @@ const api = testApi({
     isInside: address => !address.startsWith('2001:db8:5:'),
   }),
 })
-const fetch = fetchHalfRead()
 
 /** How often each status is told to as many visits at once, and one of the answers of the highest. */
 async function visits(url: string, count: number, address: string, init: RequestInit = {}) {

@@ -10,11 +10,9 @@ import test from 'ava'
 import { segmentPath } from '../../../activities/object-store.meter.ts'
 import { testApi } from '../../kit/api.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
-import { fetchHalfRead } from '../../kit/half-read.ts'
 import { heldBodies, type MadeObject, madeObject } from '../../kit/stored-objects.ts'
 
 const api = testApi()
-const fetch = fetchHalfRead()
 
 // No process is started with this flag.
 setFlagsFromString('--expose-gc')

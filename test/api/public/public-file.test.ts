@@ -2,11 +2,9 @@ import { randomBytes } from 'node:crypto'
 import test from 'ava'
 import { removeObject } from '../../../db/objects.ts'
 import { testApi } from '../../kit/api.ts'
-import { fetchHalfRead } from '../../kit/half-read.ts'
 import { madeObject } from '../../kit/stored-objects.ts'
 
 const api = testApi()
-const fetch = fetchHalfRead()
 const read = (path: string, headers: Record<string, string> = {}, method = 'GET') =>
   fetch(`${api().publicUrl}/${path}`, { method, headers, redirect: 'manual' })
 

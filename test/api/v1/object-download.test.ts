@@ -5,11 +5,9 @@ import { changeObject, moveObject } from '../../../db/object-changes.ts'
 import { removeObject } from '../../../db/objects.ts'
 import { type ObjectName, objectName } from '../../../policy/object-names.ts'
 import { masterKey, type TestUser, testApi } from '../../kit/api.ts'
-import { fetchHalfRead } from '../../kit/half-read.ts'
 import { here, type MadeObject, madeObject } from '../../kit/stored-objects.ts'
 
 const api = testApi()
-const fetch = fetchHalfRead()
 
 const ask = (who: TestUser | string | undefined, query: Record<string, string>) =>
   api()

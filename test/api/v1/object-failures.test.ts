@@ -4,11 +4,9 @@ import { drawnAheadSeconds, usualPatience } from '../../../policy/blob-upkeep.ts
 import { newId } from '../../../policy/ids.ts'
 import { type Answer, testApi } from '../../kit/api.ts'
 import { chunkedAs } from '../../kit/chunked.ts'
-import { fetchHalfRead } from '../../kit/half-read.ts'
 import { sendFile, sent } from '../../kit/sent-files.ts'
 
 const api = testApi()
-const fetch = fetchHalfRead()
 
 const speak = (who: string, method: string, path: string, body: object): Promise<Answer> =>
   api()
