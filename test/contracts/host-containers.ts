@@ -99,6 +99,23 @@ export function hostContainersContract(test: SerialFn, name: string, scene: Make
     t.deepEqual((await standing()).containers, { 1: true, 2: true })
   })
 
+  test(`${name}: a container that somebody removed before it was looked at says nothing of its program, and is made again`, async t => {
+    for (const web of [true, false]) {
+      const { ask, standing, release } = await scene('deploy', { web })
+      const first = await ask(({ startRelease }) => startRelease(release))
+      await ask(({ removeContainer }) => removeContainer(release))
+      const unhealthy = await ask(({ passHealthGate }) => passHealthGate(release, first))
+      t.like(unhealthy, { gone: true, exit: gone })
+      const second = await ask(({ startRelease }) => startRelease(release))
+      t.is(await ask(({ passHealthGate }) => passHealthGate(release, second)), null)
+      t.true((await standing()).containers[2])
+      await ask(({ stopApp }) => stopApp(release, { mustRun: true }))
+      const ended = await ask(({ passHealthGate }) => passHealthGate(release, second))
+      t.is(ended?.gone, undefined, 'one that ended has failed')
+      t.truthy(ended?.reason)
+    }
+  })
+
   test(`${name}: a deploy that has ended retires the version before, and cannot end the one that serves`, async t => {
     const { ask, failure, standing, release, before, end } = await scene('deploy')
     await ask(({ startRelease }) => startRelease(release))

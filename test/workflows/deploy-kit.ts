@@ -26,6 +26,8 @@ interface Behaviour {
   copy?: 'fails'
   /** The release whose program ends right after its start. */
   unhealthy?: number
+  /** So many containers of the new release are removed by somebody before they answer. */
+  removed?: number
   /** What runs already cannot be started again: its image is gone. */
   startFails?: boolean
   /** The release whose files can never be put back: the disk is full. */
@@ -62,6 +64,13 @@ class Plan {
     await sleep(this.behaviour.confirmMs ?? 0)
     this.confirmedAt = Date.now()
     throw new Error('ended')
+  }
+
+  /** Whether somebody removes the container that is asked now. */
+  removes(): boolean {
+    const { removed = 0 } = this.behaviour
+    this.behaviour.removed = removed - 1
+    return removed > 0
   }
 
   trouble(release: number, step: StepName): Trouble | null {
@@ -102,6 +111,10 @@ export function deployKit() {
   const kit = laneKit({
     before: {
       ...Object.fromEntries(pauses),
+      async passHealthGate(release, signal) {
+        await pass('passHealthGate', release, signal)
+        if (plans.get(release.appId)?.removes()) (await kit).hostHas(release.appId).removeContainer(release.number)
+      },
       startApp: async release => note(release),
       async takeSnapshot(release, signal) {
         copies.most = Math.max(copies.most, ++copies.now)

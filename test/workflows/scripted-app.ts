@@ -15,6 +15,8 @@ const stopped = { code: 143, oom: false }
 /** What a scripted host has of one application. */
 export class ScriptedApp {
   readonly #containers = new Map<number, Container>()
+  /** How many containers of each release were removed: the next one has another port. */
+  readonly #removed = new Map<number, number>()
   disk = false
   busy = 0
   /** Releases whose files were placed, the newest last. */
@@ -31,7 +33,8 @@ export class ScriptedApp {
     if (!hostname) for (const other of this.#containers.keys()) if (other !== number) this.end(other)
     const present = this.again(number)
     if (present) return present
-    const place = hostname ? { hostPort: portOf(appId, number), hostAddress } : { hostPort: null, hostAddress: null }
+    const hostPort = portOf(appId, number, this.#removed.get(number))
+    const place = hostname ? { hostPort, hostAddress } : { hostPort: null, hostAddress: null }
     const started = { containerId: `c${number}`, ...place, startedAt: new Date().toISOString() }
     this.#containers.set(number, { started, exit: null })
     return started
@@ -59,12 +62,16 @@ export class ScriptedApp {
     return this.#containers.get(release)?.exit ?? gone
   }
 
+  has(release: number): boolean {
+    return this.#containers.has(release)
+  }
+
   removeContainer(release: number): void {
-    this.#containers.delete(release)
+    if (this.#containers.delete(release)) this.#removed.set(release, 1 + (this.#removed.get(release) ?? 0))
   }
 
   removeContainers(): void {
-    this.#containers.clear()
+    for (const release of this.#containers.keys()) this.removeContainer(release)
   }
 
   /** The release whose files lie in the application's folder; null without any. */

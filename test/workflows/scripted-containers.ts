@@ -28,6 +28,7 @@ export function containerSteps(parts: ScriptedParts): Steps {
 
   function look({ appId, number, hostname }: Release, trouble: Trouble | null): Unhealthy | null {
     const app = at(appId)
+    if (!app.has(number)) return { reason: 'The container was removed.', exit: app.exitOf(number), gone: true }
     if (!app.runs(number)) return { reason: 'The program ended right after its start.', exit: app.exitOf(number) }
     return hostname && trouble === 'the program is deaf' ? { reason: 'It did not answer.', exit: null } : null
   }
