@@ -8,8 +8,15 @@ import type { ContainerExit } from './release.ts'
 export interface Unhealthy {
   reason: string
   exit: ContainerExit | null
-  /** Its container is not there any more: somebody has removed it, and nothing is known of the program. */
+  /** Nothing is known of the program: somebody has removed its container, or an engine that was started anew has ended it. */
   gone?: true
+}
+
+/** What a gate says when another boot of its host has begun since the start. */
+export const takenDown: Unhealthy = {
+  reason: 'The container engine was started anew, and ended the program.',
+  exit: null,
+  gone: true,
 }
 
 export interface GateOptions {

@@ -7,12 +7,18 @@ import { nodeProgram, type Program } from '../kit/programs.ts'
 import { relayTo } from '../kit/relay.ts'
 import { demandRoot } from '../kit/root.ts'
 import { secondEngine } from '../kit/second-engine.ts'
+import { zipOf } from '../kit/zips.ts'
 
 const started = testPlatform({ hosts: {} })
 
 const worker: Program = {
   main: 'index.js',
   files: { 'index.js': `setInterval(() => {}, 1000); process.on('SIGUSR2', () => process.exit(3))` },
+}
+/** Answers 5 s after its start. */
+const lateProgram = (text: string): Program => {
+  const { files, main } = nodeProgram(text)
+  return { main, files: { [main]: `setTimeout(() => { ${files[main]} }, 5000)` } }
 }
 const silent = { SUBDOMAIN: null, MEMORY: '256' }
 
@@ -42,7 +48,11 @@ test('an engine that ends brings every application back that ran, with and witho
   platform.clearLater('a')
   const settings = { ...(await reachedFrom(docker.addresses.machine, t)), DOCKER_HOST: docker.address }
   // One address for all, so that a port of one application may be dealt to another one.
-  const own = platform.hostSettings('a', { ...settings, HOST_ADDRESS: docker.addresses.engine })
+  const own = platform.hostSettings('a', {
+    ...settings,
+    HOST_ADDRESS: docker.addresses.engine,
+    HEALTH_GATE_SECONDS: '40',
+  })
   const begin = async () => {
     const host = startEntry('host', own, docker.through)
     t.teardown(() => host.kill('SIGKILL'))
@@ -169,4 +179,17 @@ test('an engine that ends brings every application back that ran, with and witho
       [...answers].filter(text => !['502', '503', '504'].includes(text)),
       [`this is ${name}`],
     )
+
+  // The new version of `b` takes a while to answer, and its engine ends meanwhile: what is told to serve has the port that it has now.
+  const form = new FormData()
+  form.append('file', new Blob([new Uint8Array(zipOf(lateProgram('this is new').files))]), 'next.zip')
+  const pushed = await api.as(ben).post(`/v2/apps/${b.id}/commit`, form)
+  t.is(pushed.status, 200, pushed.text)
+  await platform.until(async () => (await docker.engine.inspect(`berth-${b.id}-2`))?.running, 60, 'it is asked')
+  await restart('SIGTERM', false)
+  t.like(await platform.ended(pushed.headers.get('x-operation-id')!), { state: 'success', code: null })
+  const { release, boot_id, host_port } = (await platform.row(b.id))!
+  t.deepEqual([release, boot_id], [2, await bootOf()])
+  t.is(host_port, (await docker.engine.inspect(`berth-${b.id}-2`))!.hostPort)
+  t.is((await platform.page(b.domain)).body, 'this is new')
 })

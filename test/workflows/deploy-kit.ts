@@ -26,8 +26,8 @@ interface Behaviour {
   copy?: 'fails'
   /** The release whose program ends right after its start. */
   unhealthy?: number
-  /** So many containers of the new release are removed by somebody before they answer. */
-  removed?: number
+  /** So many containers of the new release are gone before they answer: somebody removes them, or their engine ends them. */
+  gone?: { times: number; by: 'removal' | 'engine' }
   /** What runs already cannot be started again: its image is gone. */
   startFails?: boolean
   /** The release whose files can never be put back: the disk is full. */
@@ -66,11 +66,10 @@ class Plan {
     throw new Error('ended')
   }
 
-  /** Whether somebody removes the container that is asked now. */
-  removes(): boolean {
-    const { removed = 0 } = this.behaviour
-    this.behaviour.removed = removed - 1
-    return removed > 0
+  /** What ends the container that is asked now; null = nothing. */
+  ends(): 'removal' | 'engine' | null {
+    const { gone } = this.behaviour
+    return gone && gone.times-- > 0 ? gone.by : null
   }
 
   trouble(release: number, step: StepName): Trouble | null {
@@ -113,7 +112,10 @@ export function deployKit() {
       ...Object.fromEntries(pauses),
       async passHealthGate(release, signal) {
         await pass('passHealthGate', release, signal)
-        if (plans.get(release.appId)?.removes()) (await kit).hostHas(release.appId).removeContainer(release.number)
+        const by = plans.get(release.appId)?.ends()
+        const app = (await kit).hostHas(release.appId)
+        if (by === 'removal') app.removeContainer(release.number)
+        if (by === 'engine') app.takeDown()
       },
       startApp: async release => note(release),
       async takeSnapshot(release, signal) {

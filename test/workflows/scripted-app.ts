@@ -1,6 +1,6 @@
 import type { ContainerExit, Release, StartedContainer } from '../../activities/release.ts'
 import type { Standing } from '../contracts/host-troubles.ts'
-import { portOf } from './ports.ts'
+import { portOf, portStep } from './ports.ts'
 
 type Running = Pick<StartedContainer, 'containerId' | 'hostPort' | 'hostAddress' | 'startedAt'>
 
@@ -15,8 +15,9 @@ const stopped = { code: 143, oom: false }
 /** What a scripted host has of one application. */
 export class ScriptedApp {
   readonly #containers = new Map<number, Container>()
-  /** How many containers of each release were removed: the next one has another port. */
-  readonly #removed = new Map<number, number>()
+  /** How many ports each release has had before. */
+  readonly #ports = new Map<number, number>()
+  #boots = 0
   disk = false
   busy = 0
   /** Releases whose files were placed, the newest last. */
@@ -33,7 +34,7 @@ export class ScriptedApp {
     if (!hostname) for (const other of this.#containers.keys()) if (other !== number) this.end(other)
     const present = this.again(number)
     if (present) return present
-    const hostPort = portOf(appId, number, this.#removed.get(number))
+    const hostPort = portOf(appId, number, this.#ports.get(number))
     const place = hostname ? { hostPort, hostAddress } : { hostPort: null, hostAddress: null }
     const started = { containerId: `c${number}`, ...place, startedAt: new Date().toISOString() }
     this.#containers.set(number, { started, exit: null })
@@ -66,8 +67,23 @@ export class ScriptedApp {
     return this.#containers.has(release)
   }
 
+  /** The boot that the application's host is in. */
+  get bootId(): string {
+    return this.#boots === 0 ? 'boot' : `boot/${this.#boots}`
+  }
+
+  /** The engine is started anew: it has ended every container, and publishes them at other ports from their next start on. */
+  takeDown(): void {
+    this.#boots++
+    for (const [release, { started }] of this.#containers) {
+      this.end(release, { code: 137, oom: false })
+      this.#ports.set(release, 1 + (this.#ports.get(release) ?? 0))
+      if (started.hostPort !== null) started.hostPort += portStep
+    }
+  }
+
   removeContainer(release: number): void {
-    if (this.#containers.delete(release)) this.#removed.set(release, 1 + (this.#removed.get(release) ?? 0))
+    if (this.#containers.delete(release)) this.#ports.set(release, 1 + (this.#ports.get(release) ?? 0))
   }
 
   removeContainers(): void {
