@@ -8,15 +8,22 @@ import { restore } from './placement.undo.ts'
 
 /**
  * Takes back, newest first, what releases since the last whole one have left half placed because their way back was given up. A later
- * push would take their files for the application's own and leave them there. What the application has made its own since then stays.
+ * push would take their files for the application's own and leave them there. What the application has made its own since then stays. Of
+ * the last whole one, what the application had written before is kept, if its own settling never came.
  */
 export async function takeBackUnfinished({ files, releases }: Places, request: PlaceRequest): Promise<void> {
   for (const number of releaseNumbers(releases).filter(other => other < request.release)) {
     const release = releases.tree(String(number))
     try {
-      if (standsWhole(release)) return
-      if (release.stat(recordNames.journal))
-        await takeBack({ files, releases, release }, { ...request, release: number })
+      const earlier = { files, releases, release }
+      const whole = standsWhole(release)
+      if (release.stat(recordNames.journal)) {
+        if (!whole) await takeBack(earlier, { ...request, release: number })
+        await keepWritten(earlier, number, manifestBefore(releases, files, number))
+        // What is placed from here on is not that release's to take back.
+        release.remove(recordNames.journal)
+      }
+      if (whole) return
     } finally {
       release.close()
     }
@@ -30,10 +37,6 @@ function standsWhole(release: Tree): boolean {
 }
 
 async function takeBack(places: Places, request: PlaceRequest): Promise<void> {
-  const { files, releases, release } = places
-  const { path = '' } = planOf(release, '')
+  const { path = '' } = planOf(places.release, '')
   await restore(places, { ...request, path }, { yielding: true })
-  await keepWritten(places, request.release, manifestBefore(releases, files, request.release))
-  // What is placed from here on is not this release's to take back.
-  release.remove(recordNames.journal)
 }

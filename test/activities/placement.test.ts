@@ -204,6 +204,24 @@ test('the next release takes back one whose way back was given up, but for what 
   t.deepEqual(readdirSync(join(volume, 'releases')).sort(), ['1', '3'])
 })
 
+test('what a release replaced of the application’s is kept although its own settling never came', async t => {
+  const { files, request, bring, write, settleFirst } = await volumeWith(t, { 'state.json': 'one' })
+  await settleFirst()
+  await later()
+  write({ 'state.json': 'by the application' })
+  for (const release of [2, 3, 4]) {
+    bring(release, { 'state.json': String(release) })
+    await placing.place(request(release))
+    if (release > 2) await placing.settle(request(release))
+  }
+  t.deepEqual(seen(files), {
+    'state.json': 'file 644 4',
+    '.replaced': 'folder 755',
+    '.replaced/2': 'folder 755',
+    '.replaced/2/state.json': 'file 644 by the application',
+  })
+})
+
 test('folders of the release that runs and of the one before are kept, older ones and discarded ones go', async t => {
   const { root, request, bring, volume } = await volumeWith(t, { a: '1' })
   for (const release of [2, 3, 4, 5]) {
