@@ -5,7 +5,7 @@ import * as deployments from '../db/deployments.ts'
 import { commandImageSeconds } from '../policy/host-places.ts'
 import type { AppHostOptions } from './app-host-options.ts'
 import { startContainer } from './app-start.ts'
-import { HostUnreachable, type ListedContainer, labels } from './container-host.ts'
+import { type ListedContainer, labels } from './container-host.ts'
 import {
   appContainer,
   appContainerName,
@@ -16,7 +16,7 @@ import {
 } from './container-spec.ts'
 import { hosted, refusal } from './failures.ts'
 import { puttingBack } from './going-back.ts'
-import { exitOf, passGate, type Unhealthy } from './health-gate.ts'
+import { exitOf, passGate, takenDown, type Unhealthy } from './health-gate.ts'
 import { imageWithin } from './image-wait.ts'
 import { installRelease } from './install.ts'
 import { planInstall } from './install-plan.ts'
@@ -174,13 +174,12 @@ export function appHostActivities(host: AppHostOptions) {
       const container = appContainerName(release)
       // A machine or engine that was started anew has ended the container, and may have given its port to another application.
       const bootId = await host.boot.settle()
-      if (started.bootId !== bootId) await run('startRelease', release, null)
+      if (started.bootId !== bootId) return takenDown
       const { hostPort: port, hostAddress: address } = (await engine.inspect(container)) ?? {}
       const target = port ? { address: address ?? release.hostAddress, port } : null
       const gate = { container, target, timeoutSeconds: host.healthGateSeconds, signal: cancellationSignal() }
       const unhealthy = await passGate(engine, gate)
-      if (unhealthy && (await host.boot.settle()) !== bootId)
-        throw new HostUnreachable('The container engine was started anew, and ended the program.')
+      if (unhealthy && (await host.boot.settle()) !== bootId) return takenDown
       if (unhealthy && release.deploymentId) {
         const output = (await engine.logs(container, lastLogBytes).catch(() => null)) ?? ''
         const text = `${unhealthy.reason}\n${output}`

@@ -8,6 +8,15 @@ import type { ContainerExit } from './release.ts'
 export interface Unhealthy {
   reason: string
   exit: ContainerExit | null
+  /** Nothing is known of the program: somebody has removed its container, or an engine that was started anew has ended it. */
+  gone?: true
+}
+
+/** What a gate says when another boot of its host has begun since the start. */
+export const takenDown: Unhealthy = {
+  reason: 'The container engine was started anew, and ended the program.',
+  exit: null,
+  gone: true,
 }
 
 export interface GateOptions {
@@ -41,7 +50,8 @@ export async function passGate(engine: ContainerHost, gate: GateOptions): Promis
     if (Date.now() - inspectedAt >= inspectMs || (!gate.target && waited() >= aliveSeconds)) {
       inspectedAt = Date.now()
       const state = await engine.inspect(gate.container)
-      if (!state?.running) return { reason: endedReason(state), exit: exitOf(state) }
+      if (!state) return { reason: 'The container of the program was removed.', exit: exitOf(null), gone: true }
+      if (!state.running) return { reason: endedReason(state), exit: exitOf(state) }
       if (!gate.target && waited() >= aliveSeconds) return null
     }
     if (gate.target && waited() >= gate.timeoutSeconds) {
@@ -63,9 +73,9 @@ export function exitOf(state: ContainerState | null): ContainerExit {
   }
 }
 
-function endedReason(state: ContainerState | null): string {
-  if (state?.oom) return 'The program was ended because it used more memory than the application has.'
-  return `The program ended with exit code ${state?.exitCode ?? 'unknown'} right after its start; the logs say why.`
+function endedReason(state: ContainerState): string {
+  if (state.oom) return 'The program was ended because it used more memory than the application has.'
+  return `The program ended with exit code ${state.exitCode ?? 'unknown'} right after its start; the logs say why.`
 }
 
 /** Whether anything answers HTTP there; false as soon as the signal aborts. */

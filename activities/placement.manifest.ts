@@ -98,12 +98,17 @@ export function writeManifest(releases: Tree, release: number, manifest: Manifes
   releases.write(`${release}/${recordNames.manifest}`, stringify(manifest))
 }
 
+export interface Plan extends Sources {
+  /** Where they are placed: `path` of the request. Older versions did not write it down. */
+  path?: string
+}
+
 /** What the sources held when placing began; from then on they become fewer. */
-export function planOf(release: Tree): Sources {
+export function planOf(release: Tree, path: string): Plan {
   const text = release.read(recordNames.plan)
-  if (text) return parse<Sources>(text)
+  if (text) return parse<Plan>(text)
   const source = release.tree('source')
-  const plan = scan(source)
+  const plan = { ...scan(source), path }
   source.close()
   release.write(recordNames.plan, stringify(plan))
   return plan

@@ -16,6 +16,7 @@ import {
 } from './placement.manifest.ts'
 import { type Places, removeEmpty, setAside, sourceOf } from './placement.places.ts'
 import type { PlacedFiles, PlaceRequest } from './placement.ts'
+import { takeBackUnfinished } from './placement.unfinished.ts'
 
 /** An application that changes what lies in the way again and again is given up on. */
 const attempts = 20
@@ -25,8 +26,9 @@ export async function place(places: Places, request: PlaceRequest): Promise<Plac
   const { files, releases, release } = places
   const done = readManifest(releases, files, request.release)
   if (done) return done.placed
+  await takeBackUnfinished(places, request)
   const before = manifestBefore(releases, files, request.release)
-  const plan = below(bytesOf(request.path), planOf(release))
+  const plan = below(bytesOf(request.path), planOf(release, request.path))
   const placing = new Placing(places, before, request)
   await placing.makeFolders(plan)
   await placing.putFiles(plan)

@@ -51,15 +51,17 @@ async function empty(releases: Tree, number: number): Promise<void> {
   await breath()
 }
 
-async function keepWritten(places: Places, number: number, before: Manifest): Promise<void> {
-  const { release } = places
+/** Keeps what the application wrote and a release replaced where its owner finds it. */
+export async function keepWritten(places: Places, number: number, before: Manifest): Promise<void> {
+  const { files, release } = places
   const journal = new Journal(release)
   journal.close()
   // Two attempts at the same change may have set the same file aside twice.
   const seen = new Set<number>()
   for (const [line, [, path]] of journal.changes.entries()) {
     const stats = release.stat(replacedAs(line))
-    if (!stats || seen.has(stats.ino)) continue
+    // What was only linked aside lies where it was.
+    if (!stats || seen.has(stats.ino) || files.stat(path)?.ino === stats.ino) continue
     seen.add(stats.ino)
     if (!isAllBrought(release, replacedAs(line), path, before))
       keep(places, number, path, () => release.at(replacedAs(line)))

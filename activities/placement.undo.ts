@@ -6,12 +6,17 @@ import { isAsBrought, planOf, type Sources } from './placement.manifest.ts'
 import { keep, type Places, removeEmpty, replacedAs, sourceOf } from './placement.places.ts'
 import type { PlaceRequest } from './placement.ts'
 
+export interface UndoTerms {
+  /** What the application has changed, removed or made since stays as it is: its release was placed long ago. */
+  yielding?: boolean
+}
+
 /** Takes a release back; goes on where a killed attempt ended. Without a journal there is nothing to take back. */
-export async function restore(places: Places, request: PlaceRequest): Promise<void> {
+export async function restore(places: Places, request: PlaceRequest, terms: UndoTerms = {}): Promise<void> {
   const { release } = places
   if (!release.stat(recordNames.journal)) return
   if (release.stat(recordNames.manifest)) unlinkSync(release.at(recordNames.manifest))
-  const undoing = new Undoing(places, request)
+  const undoing = new Undoing(places, request, terms)
   const journal = new Journal(release)
   for (let number = journal.changes.length - 1; number >= 0; number--) {
     undoing.undo(journal.changes[number]!, number)
@@ -27,8 +32,9 @@ class Undoing {
   constructor(
     readonly places: Places,
     readonly request: PlaceRequest,
+    readonly terms: UndoTerms,
   ) {
-    this.#plan = planOf(places.release)
+    this.#plan = planOf(places.release, request.path)
     this.#sourceOf = sourceOf(request)
   }
 
@@ -38,7 +44,7 @@ class Undoing {
     else if (act === 'remove') this.#makeFolders(`${path}/.`, mode)
     else {
       if (act === 'folder') removeEmpty(files, path)
-      if (release.stat(replacedAs(number))) this.#putBack(path, number)
+      if (release.stat(replacedAs(number)) && !this.#yields(files.stat(path) !== null)) this.#putBack(path, number)
     }
   }
 
@@ -51,7 +57,7 @@ class Undoing {
     const now = files.stat(path)
     if (waiting && waiting.ino !== now?.ino) {
       // Never put there. What was linked still lies there, or the application has replaced it with something newer.
-      if (aside && (!now || aside.isDirectory())) this.#putBack(path, number)
+      if (aside && (!now || (aside.isDirectory() && !this.#yields(true)))) this.#putBack(path, number)
       return
     }
     const brought = this.#plan.files.get(source.slice('source/'.length))
@@ -62,9 +68,14 @@ class Undoing {
       else renameSync(files.at(path), release.at(source))
     }
     // Without a predecessor, what the application has made its own stays.
-    if (!aside) return
+    if (!aside || this.#yields(!untouched)) return
     if (now && !untouched) keepVersion(this.places, this.request.release, path)
     this.#putBack(path, number)
+  }
+
+  /** Whether a change stays as it is, when what lies there is the application's own by now. */
+  #yields(itsOwn: boolean): boolean {
+    return itsOwn && this.terms.yielding === true
   }
 
   #putBack(path: string, number: number): void {

@@ -53,6 +53,9 @@ export const autorestart = { ranSeconds: 60, everyMinutes: 60 } as const
 /** One probe of a health gate that has no answer after this is over: a server may trickle for ever. */
 export const gateProbeMs = 2000
 
+/** A release whose container is gone before it was found healthy is started so often in all. */
+export const gateStarts = 3
+
 /** A credential that was found live is believed for so long in one process, in milliseconds: a revoked one is dead within a second. */
 export const credentialBelievedMs = 500
 

@@ -2,13 +2,15 @@ import { CancellationScope, patched } from '@temporalio/workflow'
 import type { Unhealthy } from '../activities/app-host.ts'
 import type { LaneOperation } from '../activities/release.ts'
 import { failureOf } from './failures.ts'
+import { startHealthy } from './healthy-release.ts'
 import { type Host, records, removeRoute, showStarting, switchRoute } from './lane-steps.ts'
 import { leftToKeeper } from './route-copy.ts'
 import { undoable } from './undo.ts'
 
 /** A stored archive becomes a running application, or leaves nothing behind but its reason. */
-export async function create(operation: LaneOperation, { build, command, patient, slot }: Host): Promise<void> {
+export async function create(operation: LaneOperation, host: Host): Promise<void> {
   const { release } = operation
+  const { build, command, patient, slot } = host
   try {
     await undoable(null, async undo => {
       // The host's sweep takes what could not be undone.
@@ -21,8 +23,7 @@ export async function create(operation: LaneOperation, { build, command, patient
       await build.placeFiles(release)
       undo(null, () => command.removeContainers(release))
       if (patched('shown-while-starting')) await showStarting(operation)
-      const started = await build.startRelease(release)
-      const unhealthy = await build.passHealthGate(release, started)
+      const { started, unhealthy } = await startHealthy(host, release)
       if (unhealthy) return keepStopped(operation, patched('stopped-in-time') ? patient : command, unhealthy)
       undo(null, () => removeRoute(release))
       await switchRoute(release, started).catch(leftToKeeper)

@@ -1,6 +1,7 @@
 import { ApplicationFailure, CancellationScope, sleep } from '@temporalio/workflow'
 import type { LaneOperation, Serving } from '../activities/release.ts'
 import { failureOf } from './failures.ts'
+import { startHealthy } from './healthy-release.ts'
 import { type Host, records, removeRoute, switchRoute } from './lane-steps.ts'
 import { awaitRoute, leftToKeeper } from './route-copy.ts'
 import type { Exclusive } from './turns.ts'
@@ -77,14 +78,14 @@ async function change(operation: LaneOperation, host: Host): Promise<void> {
 async function changePrograms(
   operation: LaneOperation,
   before: Serving,
-  { build, command, patient }: Host,
+  host: Host,
   undo: Undo,
 ): Promise<{ routed: boolean }> {
   const { release } = operation
+  const { command, patient } = host
   if (before.running && !release.hostname) await command.stopApp(before.release, { mustRun: false })
   undo(null, () => patient.removeContainer(release)) // the host watch takes a release away that does not serve
-  const started = await build.startRelease(release)
-  const unhealthy = await build.passHealthGate(release, started)
+  const { started, unhealthy } = await startHealthy(host, release)
   if (unhealthy) throw ApplicationFailure.nonRetryable(unhealthy.reason, 'HEALTH_CHECK_FAILED')
   undo(null, () => routeBack(before))
   const routed = await switchRoute(release, started).then(() => true, leftToKeeper)

@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { daemonArguments } from '../../activities/container-daemon.ts'
 import { networkVariables, ownVariables, startProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { processStat } from '../../lib/process-stat.ts'
 import { logEnd } from '../../workers/log-end.ts'
 import { isAlive, type ProcessRecord, readRecord, writeRecord } from '../../workers/process-record.ts'
 import { type Say, step } from '../terminal.ts'
@@ -92,7 +93,8 @@ export function forgetDeadEngine({ pidFile, execRoot }: { pidFile: string; execR
 
 function forgetUnlessRunning(pidFile: string, program: string): void {
   const pid = Number(contentOf(pidFile))
-  if (!pid || contentOf(`/proc/${pid}/comm`) !== program) rmSync(pidFile, { force: true })
+  const runs = pid && contentOf(`/proc/${pid}/comm`) === program && processStat(pid)?.state !== 'Z'
+  if (!runs) rmSync(pidFile, { force: true })
 }
 
 function contentOf(path: string): string {

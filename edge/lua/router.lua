@@ -14,6 +14,8 @@ local M = {}
 local MAX_HEADERS = 100
 local UPGRADED_SECONDS = 3600
 local RETRIES = 2
+-- What nginx itself says of an upstream without a live server: a 502 and no further try. A status given there would be a 500.
+local NGX_BUSY = -3
 
 local function header_count()
   return ffi.C.ngx_http_lua_ffi_req_get_headers_count(base.get_request(), 0, truncated)
@@ -79,14 +81,14 @@ end
 -- Upstream phase. The table is read anew on each try, so that a request whose container was just replaced meets the new one.
 function M.balance()
   local _, address, port = routes.find(ngx.var.host)
-  if not address or port == '0' then return ngx.exit(502) end
+  if not address or port == '0' then return ngx.exit(NGX_BUSY) end
   if not balancer.get_last_failure() then balancer.set_more_tries(RETRIES) end
   if ngx.var.upgrade_to ~= '' then balancer.set_timeouts(nil, nil, UPGRADED_SECONDS) end
   if find(address, ':', 1, true) then address = '[' .. address .. ']' end
   local ok, failure = balancer.set_current_peer(address, tonumber(port))
   if not ok then
     ngx.log(ngx.ERR, 'no upstream for ', ngx.var.host, ': ', failure)
-    return ngx.exit(502)
+    return ngx.exit(NGX_BUSY)
   end
 end
 

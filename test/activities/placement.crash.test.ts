@@ -40,6 +40,8 @@ const second: Contents = {
   __proto__x: 'two',
 }
 
+const third: Contents = { 'same.txt': 'same', 'changed.txt': 'one', 'folder-to-file/a': 'a', 'third.txt': 'three' }
+
 /** A volume in which the first release runs, has written, and the second one waits. */
 async function scene(volume: string, whole: boolean, brought: readonly [Contents, Contents] = [first, second]) {
   rmSync(volume, { recursive: true, force: true })
@@ -64,6 +66,14 @@ async function scene(volume: string, whole: boolean, brought: readonly [Contents
   return {
     place: () => open(2, places => place(places, request(2))),
     restore: () => open(2, places => restore(places, request(2))),
+    bringThird: () => lay(join(volume, 'releases/3/source'), third),
+    /** The one after it; `withoutSecond` as if there had been none in between. */
+    async placeThird({ withoutSecond = false } = {}) {
+      if (withoutSecond) rmSync(join(volume, 'releases/2'), { recursive: true })
+      return open(3, places => place(places, request(3)))
+    },
+    /** What begins its way back. */
+    unmark: () => rmSync(join(volume, 'releases/2/manifest.json')),
     settle: () => open(2, places => settle(places, request(2))),
     files: () => seen(join(volume, 'files')),
     source: () => seen(join(volume, 'releases/2/source')),
@@ -145,6 +155,42 @@ for (const whole of [true, false]) {
     )
     t.true(changes > 10, `${changes} changes`)
   })
+
+  test.serial(
+    `${kind}: given up before any change of the disk, it is taken back by the next one, killed or not`,
+    async t => {
+      const volume = ownFolder(t)
+      const never = await scene(volume, whole)
+      never.bringThird()
+      const told = await never.placeThird({ withoutSecond: true })
+      const expected = never.files()
+      const changes = await atEveryChange(
+        volume,
+        whole,
+        now => now.place(),
+        async (now, change) => {
+          now.bringThird()
+          t.deepEqual(await now.placeThird(), told, `change ${change}`)
+          t.deepEqual(now.files(), expected, `change ${change}`)
+        },
+      )
+      const onwards = await atEveryChange(
+        volume,
+        whole,
+        now => now.placeThird(),
+        async (now, change) => {
+          await now.placeThird()
+          t.deepEqual(now.files(), expected, `change ${change} of the next one`)
+        },
+        async now => {
+          await now.place()
+          now.unmark()
+          now.bringThird()
+        },
+      )
+      t.true(changes > 20 && onwards > 10, `${changes} and ${onwards} changes`)
+    },
+  )
 
   test.serial(`${kind}: killed before any change of the disk, settling ends the same`, async t => {
     const { volume } = await expected(t)

@@ -9,6 +9,7 @@ import {
   renameSync,
   statSync,
   symlinkSync,
+  unlinkSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -163,6 +164,62 @@ test('what a new version wrote before it failed its gate is not lost when the ol
   t.deepEqual(seen(files), back)
   await placing.discard(request(2))
   t.deepEqual(seen(files), back)
+})
+
+test('the next release takes back one whose way back was given up, but for what the application has made its own since', async t => {
+  const { volume, files, root, request, bring, write, settleFirst } = await volumeWith(t, {
+    'docs/code.js': 'one',
+    'docs/more.js': 'one',
+    'docs/state.json': 'one',
+    'docs/notes.json': 'one',
+  })
+  await settleFirst()
+  await later()
+  write({ 'docs/notes.json': 'by the application' })
+  // An upload into a folder: where it went is only told by its records.
+  bring(2, { 'code.js': 'two', 'more.js': 'two', 'state.json': 'two', 'notes.json': 'two', 'new.js': 'two' })
+  await placing.place(request(2, { whole: false, path: 'docs' }))
+  unlinkSync(join(root(2), 'manifest.json')) // the first that is done on the way back
+  await later()
+  write({ 'docs/state.json': 'later', 'docs/notes.json': 'later' })
+  const third = { 'docs/code.js': 'one', 'docs/more.js': 'three', 'docs/state.json': 'one', 'docs/notes.json': 'one' }
+  bring(3, third)
+  const told = { added: [], modified: ['docs/more.js'], removed: [] }
+  t.deepEqual(await placing.place(request(3)), told)
+  t.deepEqual(await placing.place(request(3)), told)
+  const expected = {
+    docs: 'folder 755',
+    'docs/code.js': 'file 644 one',
+    'docs/more.js': 'file 644 three',
+    'docs/state.json': 'file 644 later',
+    'docs/notes.json': 'file 644 later',
+    '.replaced': 'folder 755',
+    '.replaced/2': 'folder 755',
+    '.replaced/2/docs': 'folder 755',
+    '.replaced/2/docs/notes.json': 'file 644 by the application',
+  }
+  t.deepEqual(seen(files), expected)
+  await placing.settle(request(3))
+  t.deepEqual(seen(files), expected)
+  t.deepEqual(readdirSync(join(volume, 'releases')).sort(), ['1', '3'])
+})
+
+test('what a release replaced of the application’s is kept although its own settling never came', async t => {
+  const { files, request, bring, write, settleFirst } = await volumeWith(t, { 'state.json': 'one' })
+  await settleFirst()
+  await later()
+  write({ 'state.json': 'by the application' })
+  for (const release of [2, 3, 4]) {
+    bring(release, { 'state.json': String(release) })
+    await placing.place(request(release))
+    if (release > 2) await placing.settle(request(release))
+  }
+  t.deepEqual(seen(files), {
+    'state.json': 'file 644 4',
+    '.replaced': 'folder 755',
+    '.replaced/2': 'folder 755',
+    '.replaced/2/state.json': 'file 644 by the application',
+  })
 })
 
 test('folders of the release that runs and of the one before are kept, older ones and discarded ones go', async t => {

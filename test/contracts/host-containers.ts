@@ -90,13 +90,36 @@ export function hostContainersContract(test: SerialFn, name: string, scene: Make
     t.deepEqual((await standing()).containers, { 1: true, 2: true })
   })
 
-  test(`${name}: a container of an earlier boot is started anew before it is looked at`, async t => {
+  test(`${name}: a container of an earlier boot says nothing of its program, and is started again`, async t => {
     const { ask, standing, release } = await scene('deploy')
     const started = await ask(({ startRelease }) => startRelease(release))
     await ask(({ stopApp }) => stopApp(release, { mustRun: false }))
-    t.truthy(await ask(({ passHealthGate }) => passHealthGate(release, started)), 'of this boot it has failed')
-    t.is(await ask(({ passHealthGate }) => passHealthGate(release, { bootId: 'an earlier one' })), null)
+    const failed = await ask(({ passHealthGate }) => passHealthGate(release, started))
+    t.is(failed?.gone, undefined)
+    t.truthy(failed?.reason, 'of this boot it has failed')
+    const gate = () => ask(({ passHealthGate }) => passHealthGate(release, { bootId: 'an earlier one' }))
+    t.like(await gate(), { gone: true, exit: null })
+    t.deepEqual((await standing()).containers, { 1: true, 2: false })
+    const again = await ask(({ startRelease }) => startRelease(release))
+    t.is(await ask(({ passHealthGate }) => passHealthGate(release, again)), null)
     t.deepEqual((await standing()).containers, { 1: true, 2: true })
+  })
+
+  test(`${name}: a container that somebody removed before it was looked at says nothing of its program, and is made again`, async t => {
+    for (const web of [true, false]) {
+      const { ask, standing, release } = await scene('deploy', { web })
+      const first = await ask(({ startRelease }) => startRelease(release))
+      await ask(({ removeContainer }) => removeContainer(release))
+      const unhealthy = await ask(({ passHealthGate }) => passHealthGate(release, first))
+      t.like(unhealthy, { gone: true, exit: gone })
+      const second = await ask(({ startRelease }) => startRelease(release))
+      t.is(await ask(({ passHealthGate }) => passHealthGate(release, second)), null)
+      t.true((await standing()).containers[2])
+      await ask(({ stopApp }) => stopApp(release, { mustRun: true }))
+      const ended = await ask(({ passHealthGate }) => passHealthGate(release, second))
+      t.is(ended?.gone, undefined, 'one that ended has failed')
+      t.truthy(ended?.reason)
+    }
   })
 
   test(`${name}: a deploy that has ended retires the version before, and cannot end the one that serves`, async t => {

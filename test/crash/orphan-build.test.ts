@@ -1,6 +1,8 @@
 import test from 'ava'
 import { transaction } from '../../db/database.ts'
 import { cancelOperation } from '../../db/operator-acts.ts'
+import { openTemporal } from '../../workers/connect.ts'
+import { laneRun } from '../../workers/lanes.ts'
 import { startEntry } from '../kit/entry.ts'
 import { bareDocker } from '../kit/host-remains.ts'
 import { testPlatform } from '../kit/platform.ts'
@@ -32,6 +34,10 @@ test('a build that outlived its host and its deploy goes when the host is back',
   await transaction(platform.db, trx => cancelOperation(trx, { operationId, actor: 'operator:ana' }))
   await platform.api.parts.lanes.wake(app.id, ana.id)
   t.not((await platform.ended(operationId, 180)).state, 'success')
+  const client = openTemporal(platform.base.config)
+  t.teardown(() => client.connection.close())
+  const gaveUp = async () => (await laneRun(client, app.id))?.status !== 'RUNNING'
+  await platform.until(gaveUp, 120, 'its lane waits no longer for the host to remove it')
   t.true(await runs(), 'nobody was there to end it')
 
   await platform.startHost('a')

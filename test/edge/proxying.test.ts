@@ -173,6 +173,22 @@ test('a body over the limit is refused with a page and does not reach the applic
   t.false(reached)
 })
 
+test('a request whose container ends as its route is held or goes is a 502, as from any that nobody answers', async t => {
+  const changes = {
+    held: (host: string) => proxy.edge.setRoute({ host, appId, address, port: 0 }),
+    gone: (host: string) => proxy.edge.removeRoute(host),
+  }
+  for (const [label, change] of Object.entries(changes)) {
+    const origin = await startOrigin(async ({ socket }) => {
+      await change(hostOf(label))
+      socket.destroy()
+    })
+    t.teardown(origin.stop)
+    const { status, headers } = await ask(proxy.port, await routed(label, origin.port))
+    t.deepEqual([status, headers['retry-after']], [502, '2'], label)
+  }
+})
+
 test('a lost idempotent request is sent once more, a POST never twice', async t => {
   const calls: string[] = []
   const server = createServer((incoming, answer) => {

@@ -19,9 +19,14 @@ process.once('exit', () => {
   for (const child of living) child.kill('SIGKILL')
 })
 
-/** One of the product's own processes, from its entry file in workers/, as the supervisor starts it. */
-export function startEntry(name: 'api' | 'worker' | 'host', env: Record<string, string>): Entry {
-  const child = spawn(process.execPath, ['--import=tsx', `workers/${name}.ts`], {
+/** One of the product's own processes, from its entry file in workers/, as the supervisor starts it; `through` are words put before it. */
+export function startEntry(
+  name: 'api' | 'worker' | 'host',
+  env: Record<string, string>,
+  through: readonly string[] = [],
+): Entry {
+  const [program, ...words] = [...through, process.execPath, '--import=tsx', `workers/${name}.ts`]
+  const child = spawn(program!, words, {
     cwd: checkout,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],

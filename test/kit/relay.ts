@@ -12,8 +12,8 @@ export interface Relay {
   close(): Promise<void>
 }
 
-/** A line to a service that others need too, which can be left hanging or cut; on loopback, or on a socket file at `path`. */
-export async function relayTo(target: NetConnectOpts, path?: string): Promise<Relay> {
+/** A line to a service that others need too, which can be left hanging or cut; at `host`, or on a socket file at `path`. */
+export async function relayTo(target: NetConnectOpts, path?: string, host = '127.0.0.1'): Promise<Relay> {
   let mode: RelayMode = 'pass'
   let server: Server | null = null
   let port = 0
@@ -36,7 +36,7 @@ export async function relayTo(target: NetConnectOpts, path?: string): Promise<Re
 
   async function listen(): Promise<void> {
     if (server) return
-    server = createServer(join).listen(path ? { path } : { port, host: '127.0.0.1' })
+    server = createServer(join).listen(path ? { path } : { port, host })
     await once(server, 'listening')
     if (!path) port = (server.address() as AddressInfo).port
   }

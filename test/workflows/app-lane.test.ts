@@ -39,7 +39,12 @@ const kit = laneKit({
     async prepareRelease(release, signal) {
       if (does(release, 'hangs') && !signal.aborted) await once(signal, 'abort')
     },
-    passHealthGate: release => note(release, 'gate'),
+    async passHealthGate(release) {
+      await note(release, 'gate')
+      if (!does(release, 'is removed')) return
+      behaviour.set(release.appId, 'is there')
+      ;(await kit).hostHas(release.appId).removeContainer(release.number)
+    },
     removeContainers: release => note(release, 'removal'),
     async startApp(release) {
       await note(release, 'start')
@@ -129,6 +134,18 @@ test('a web application that never answers is ended, and stays as one whose prog
   t.like(await loadApp(db, app.id), { status: 'exited', exit_code: 143, exit_oom: false })
   t.deepEqual(hostHas(app.id).standing(), { containers: { 1: false }, files: 1, disk: true, busy: 0 })
   await keepHistory(client, 'create-unanswered', app.id)
+})
+
+test('a creation whose container somebody removes in its gate makes it again', async t => {
+  const { db, make, run, lanes, steps } = await kit
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  behaviour.set(app.id, 'is removed')
+  await lanes.wake(app.id, user.id)
+  t.is((await run.ended(operationId)).state, 'success')
+  t.like(await loadApp(db, app.id), { status: 'running', host_port: portOf(app.id, 1, 1) })
+  const tried = steps(app.id).filter(step => /startRelease|passHealthGate/.test(step))
+  t.deepEqual(tried, ['startRelease 1', 'passHealthGate 1', 'startRelease 1', 'passHealthGate 1'])
 })
 
 test('a deletion cancels the creation under way and gets its wish', async t => {

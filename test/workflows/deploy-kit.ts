@@ -26,6 +26,8 @@ interface Behaviour {
   copy?: 'fails'
   /** The release whose program ends right after its start. */
   unhealthy?: number
+  /** So many containers of the new release are gone before they answer: somebody removes them, or their engine ends them. */
+  gone?: { times: number; by: 'removal' | 'engine' }
   /** What runs already cannot be started again: its image is gone. */
   startFails?: boolean
   /** The release whose files can never be put back: the disk is full. */
@@ -62,6 +64,12 @@ class Plan {
     await sleep(this.behaviour.confirmMs ?? 0)
     this.confirmedAt = Date.now()
     throw new Error('ended')
+  }
+
+  /** What ends the container that is asked now; null = nothing. */
+  ends(): 'removal' | 'engine' | null {
+    const { gone } = this.behaviour
+    return gone && gone.times-- > 0 ? gone.by : null
   }
 
   trouble(release: number, step: StepName): Trouble | null {
@@ -102,6 +110,13 @@ export function deployKit() {
   const kit = laneKit({
     before: {
       ...Object.fromEntries(pauses),
+      async passHealthGate(release, signal) {
+        await pass('passHealthGate', release, signal)
+        const by = plans.get(release.appId)?.ends()
+        const app = (await kit).hostHas(release.appId)
+        if (by === 'removal') app.removeContainer(release.number)
+        if (by === 'engine') app.takeDown()
+      },
       startApp: async release => note(release),
       async takeSnapshot(release, signal) {
         copies.most = Math.max(copies.most, ++copies.now)

@@ -62,6 +62,39 @@ test('a web application that fails its gate: files back, the old version serves 
   await keepHistory(client, 'deploy-failed-gate', app.id)
 })
 
+test('a container that somebody removes in its gate is made again and serves from its new port; a third one fails the deploy', async t => {
+  const { running, push, steps, behave, edge, db } = await kit
+  const app = await running()
+  behave(app, { gone: { times: 2, by: 'removal' } })
+  t.like(await (await push(app)).end(), { state: 'success', code: null })
+  const third = portOf(app.id, 2, 2)
+  const starts = Array.from({ length: 3 }, () => ['startRelease 2', 'passHealthGate 2']).flat()
+  t.deepEqual((await steps(app, 8)).slice(2, 8), starts)
+  t.like(await loadApp(db, app.id), { release: 2, host_port: third, status: 'running' })
+  t.is((await edge.listRoutes()).find(route => route.appId === app.id)?.port, third)
+
+  const other = await running()
+  behave(other, { gone: { times: 3, by: 'removal' } })
+  t.like(await (await push(other)).end(), { state: 'error', code: 'HEALTH_CHECK_FAILED' })
+  t.deepEqual((await steps(other, 11)).slice(2), [
+    ...starts,
+    ...['removeContainer 2', 'restoreFiles 2', 'discardRelease 2'],
+  ])
+  t.like(await loadApp(db, other.id), { release: 1, host_port: portOf(other.id, 1), status: 'running' })
+})
+
+test('an engine that is started anew in a gate: the new version is started again, and serves from its new port', async t => {
+  const { running, push, steps, behave, edge, db } = await kit
+  const app = await running()
+  behave(app, { gone: { times: 1, by: 'engine' } })
+  t.like(await (await push(app)).end(), { state: 'success', code: null })
+  const twice = ['startRelease 2', 'passHealthGate 2', 'startRelease 2', 'passHealthGate 2']
+  t.deepEqual((await steps(app, 6)).slice(2, 6), twice)
+  const second = portOf(app.id, 2, 1)
+  t.like(await loadApp(db, app.id), { release: 2, host_port: second, boot_id: 'boot/1', status: 'running' })
+  t.is((await edge.listRoutes()).find(route => route.appId === app.id)?.port, second)
+})
+
 test('a program without a port that fails its gate: the old version is started again', async t => {
   const { running, push, steps, behave, client, db } = await kit
   const app = await running({ subdomain: null })

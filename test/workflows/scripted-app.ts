@@ -1,6 +1,6 @@
 import type { ContainerExit, Release, StartedContainer } from '../../activities/release.ts'
 import type { Standing } from '../contracts/host-troubles.ts'
-import { portOf } from './ports.ts'
+import { portOf, portStep } from './ports.ts'
 
 type Running = Pick<StartedContainer, 'containerId' | 'hostPort' | 'hostAddress' | 'startedAt'>
 
@@ -15,6 +15,9 @@ const stopped = { code: 143, oom: false }
 /** What a scripted host has of one application. */
 export class ScriptedApp {
   readonly #containers = new Map<number, Container>()
+  /** How many ports each release has had before. */
+  readonly #ports = new Map<number, number>()
+  #boots = 0
   disk = false
   busy = 0
   /** Releases whose files were placed, the newest last. */
@@ -31,7 +34,8 @@ export class ScriptedApp {
     if (!hostname) for (const other of this.#containers.keys()) if (other !== number) this.end(other)
     const present = this.again(number)
     if (present) return present
-    const place = hostname ? { hostPort: portOf(appId, number), hostAddress } : { hostPort: null, hostAddress: null }
+    const hostPort = portOf(appId, number, this.#ports.get(number))
+    const place = hostname ? { hostPort, hostAddress } : { hostPort: null, hostAddress: null }
     const started = { containerId: `c${number}`, ...place, startedAt: new Date().toISOString() }
     this.#containers.set(number, { started, exit: null })
     return started
@@ -59,12 +63,31 @@ export class ScriptedApp {
     return this.#containers.get(release)?.exit ?? gone
   }
 
+  has(release: number): boolean {
+    return this.#containers.has(release)
+  }
+
+  /** The boot that the application's host is in. */
+  get bootId(): string {
+    return this.#boots === 0 ? 'boot' : `boot/${this.#boots}`
+  }
+
+  /** The engine is started anew: it has ended every container, and publishes them at other ports from their next start on. */
+  takeDown(): void {
+    this.#boots++
+    for (const [release, { started }] of this.#containers) {
+      this.end(release, { code: 137, oom: false })
+      this.#ports.set(release, 1 + (this.#ports.get(release) ?? 0))
+      if (started.hostPort !== null) started.hostPort += portStep
+    }
+  }
+
   removeContainer(release: number): void {
-    this.#containers.delete(release)
+    if (this.#containers.delete(release)) this.#ports.set(release, 1 + (this.#ports.get(release) ?? 0))
   }
 
   removeContainers(): void {
-    this.#containers.clear()
+    for (const release of this.#containers.keys()) this.removeContainer(release)
   }
 
   /** The release whose files lie in the application's folder; null without any. */

@@ -14,7 +14,7 @@ type Steps = Pick<
 
 /** The steps of a scripted host that have to do with containers. */
 export function containerSteps(parts: ScriptedParts): Steps {
-  const { db, at, meet, reached, begin, turn, lateTurn, bootId } = parts
+  const { db, at, meet, reached, begin, turn, lateTurn } = parts
 
   async function run(name: 'startRelease' | 'startApp', release: Release): Promise<StartedContainer> {
     const variablesVersion = (await loadApp(db, release.appId))?.variables_version ?? 0
@@ -22,12 +22,13 @@ export function containerSteps(parts: ScriptedParts): Steps {
       const trouble = meet(name, release)
       const started = at(release.appId).start(release)
       if (trouble === 'the program ends') at(release.appId).end(release.number, { code: 137, oom: true })
-      return { ...started, bootId, variablesVersion }
+      return { ...started, bootId: at(release.appId).bootId, variablesVersion }
     })
   }
 
   function look({ appId, number, hostname }: Release, trouble: Trouble | null): Unhealthy | null {
     const app = at(appId)
+    if (!app.has(number)) return { reason: 'The container was removed.', exit: app.exitOf(number), gone: true }
     if (!app.runs(number)) return { reason: 'The program ended right after its start.', exit: app.exitOf(number) }
     return hostname && trouble === 'the program is deaf' ? { reason: 'It did not answer.', exit: null } : null
   }
@@ -42,7 +43,7 @@ export function containerSteps(parts: ScriptedParts): Steps {
     async passHealthGate(asked, started) {
       const release = (await begin('passHealthGate', asked)).brought()
       const trouble = meet('passHealthGate', release)
-      if (started.bootId !== bootId) await run('startRelease', release)
+      if (started.bootId !== at(release.appId).bootId) return { reason: 'Its engine ended it.', exit: null, gone: true }
       const unhealthy = look(release, trouble)
       if (unhealthy && release.deploymentId) await appendLog(db, release.deploymentId, `${unhealthy.reason}\n`)
       return unhealthy

@@ -57,7 +57,6 @@ export function scriptedParts(options: ScriptedHostOptions, script: HostScript) 
   return {
     ...options,
     ...stepTurns({ ...options, turns: appTurns(), traits: { id: options.hostId } }),
-    bootId: 'boot',
     installs: (release: Release): boolean => script.installs?.(release) ?? false,
 
     /** What the host has of an application. */

@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import { answers, forgetDeadEngine } from '../../../cli/parts/docker.ts'
+import { processStat } from '../../../lib/process-stat.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 
 /** A folder for an engine of its own. */
@@ -68,6 +69,21 @@ test('the pid files of an engine that lives stay', async t => {
   forgetDeadEngine(paths)
   t.is(readFileSync(paths.pidFile, 'utf8'), String(engine.pid))
   t.is(readFileSync(paths.containerdPidFile, 'utf8'), containerd)
+})
+
+test('an engine starts again while nobody has reaped the containerd that was killed', async t => {
+  const paths = engineFolder(t)
+  const sleep = join(paths.folder, 'containerd')
+  copyFileSync('/bin/sleep', sleep)
+  const parent = spawn('sh', ['-c', `"${sleep}" 0 & echo $!; exec sleep 600`], { stdio: ['ignore', 'pipe', 'ignore'] })
+  t.teardown(() => end(parent, 'SIGKILL'))
+  const [pid] = await once(parent.stdout.setEncoding('utf8'), 'data')
+  await comesTrue(() => processStat(Number(pid))?.state === 'Z')
+  writeFileSync(paths.containerdPidFile, pid.trim())
+  forgetDeadEngine(paths)
+  startEngine(t, paths)
+  await serves(paths.folder)
+  t.not(readFileSync(paths.containerdPidFile, 'utf8'), pid.trim())
 })
 
 test('a pid file of nobody, or without a number, goes', async t => {

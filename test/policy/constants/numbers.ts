@@ -192,6 +192,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     idleReaderMs: { pieces: 30_000, body: 15_000 },
     autorestart: { ranSeconds: 60, everyMinutes: 60 },
     gateProbeMs: 2000,
+    gateStarts: 3, // H16
     credentialBelievedMs: 500,
     snapshotPauseSeconds: 20,
     staleUploadMs: 3_600_000,

@@ -1,0 +1,21 @@
+import { patched } from '@temporalio/workflow'
+import type { Unhealthy } from '../activities/app-host.ts'
+import type { LaneOperation, StartedContainer } from '../activities/release.ts'
+import { gateStarts } from '../policy/patience.ts'
+import type { Host } from './lane-steps.ts'
+
+/**
+ * Starts the release that an operation brings and asks whether it is healthy; null = it is. A container that was removed before that, or
+ * ended by its engine, says nothing of its program: the release is started again, and may have another port then.
+ */
+export async function startHealthy(
+  { build }: Host,
+  release: LaneOperation['release'],
+): Promise<{ started: StartedContainer; unhealthy: Unhealthy | null }> {
+  for (let starts = 1; ; starts++) {
+    const started = await build.startRelease(release)
+    const unhealthy = await build.passHealthGate(release, started)
+    const again = unhealthy?.gone && starts < gateStarts && patched('removed-is-started-again')
+    if (!again) return { started, unhealthy }
+  }
+}
