@@ -137,7 +137,7 @@ test('a web application that never answers is ended, and stays as one whose prog
 })
 
 test('a creation whose container somebody removes in its gate makes it again', async t => {
-  const { db, make, run, lanes, steps } = await kit
+  const { db, make, run, lanes, steps, client } = await kit
   const user = await make.user()
   const { app, operationId } = await make.app(user.id)
   behaviour.set(app.id, 'is removed')
@@ -146,6 +146,7 @@ test('a creation whose container somebody removes in its gate makes it again', a
   t.like(await loadApp(db, app.id), { status: 'running', host_port: portOf(app.id, 1, 1) })
   const tried = steps(app.id).filter(step => /startRelease|passHealthGate/.test(step))
   t.deepEqual(tried, ['startRelease 1', 'passHealthGate 1', 'startRelease 1', 'passHealthGate 1'])
+  await keepHistory(client, 'create-removed', app.id)
 })
 
 test('a deletion cancels the creation under way and gets its wish', async t => {

@@ -63,7 +63,7 @@ test('a web application that fails its gate: files back, the old version serves 
 })
 
 test('a container that somebody removes in its gate is made again and serves from its new port; a third one fails the deploy', async t => {
-  const { running, push, steps, behave, edge, db } = await kit
+  const { running, push, steps, behave, edge, db, client } = await kit
   const app = await running()
   behave(app, { gone: { times: 2, by: 'removal' } })
   t.like(await (await push(app)).end(), { state: 'success', code: null })
@@ -81,6 +81,8 @@ test('a container that somebody removes in its gate is made again and serves fro
     ...['removeContainer 2', 'restoreFiles 2', 'discardRelease 2'],
   ])
   t.like(await loadApp(db, other.id), { release: 1, host_port: portOf(other.id, 1), status: 'running' })
+  await keepHistory(client, 'deploy-removed', app.id)
+  await keepHistory(client, 'deploy-removed-failed', other.id)
 })
 
 test('an engine that is started anew in a gate: the new version is started again, and serves from its new port', async t => {

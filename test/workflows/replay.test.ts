@@ -48,8 +48,11 @@ const paths = [
 /** Ways that are recorded since the third generation. */
 const laterPaths = [
   'create-proxy-away',
+  'create-removed',
   'create-unanswered',
   'deploy-proxy-away',
+  'deploy-removed',
+  'deploy-removed-failed',
   'restart-failed',
   'snapshot-place-lost',
   'stop-proxy-away',
@@ -86,7 +89,7 @@ test('runs that were recorded are understood by the code of today', async t => {
   t.timeout(120_000)
   t.deepEqual(
     Object.values(generations).map(({ length }) => length),
-    [39, 39, 45],
+    [39, 39, 48],
   )
   const histories = await readHistories()
   t.deepEqual(
