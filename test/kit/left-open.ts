@@ -57,7 +57,7 @@ function openNow(): string[] {
 
 /** Files here close whatever they open, and fail when they do not; what others leave is told in the output of the run. */
 export const closesAll = (file: string): boolean =>
-  /\/test\/((db|edge|lib|workers|workflows)\/|api\/((files|public|v1)\/)?[^/]+$|left-open\.)/.test(file)
+  /\/test\/((db|edge|lib|policy|workers|workflows)\/|api\/((files|public|v1)\/)?[^/]+$|left-open\.)/.test(file)
 
 /** As `openNow`, of what has not ended by itself after so many seconds. */
 export async function leftOpen(seconds: number): Promise<string[]> {
