@@ -55,9 +55,13 @@ function openNow(): string[] {
   return [...handles, ...others, ...openFiles()].sort()
 }
 
-/** Files here close whatever they open, and fail when they do not; what others leave is told in the output of the run. */
+/**
+ * Files here close whatever they open, and fail when they do not; what others leave is told in the output of the run. Not held to it yet:
+ * api/v2, of which realtime leaves a connection and slow-deliveries a timer; activities, not all of which were seen to end; and the
+ * folders whose processes are other ones than the test's.
+ */
 export const closesAll = (file: string): boolean =>
-  /\/test\/((db|edge|lib|workers|workflows)\/|api\/((files|public|v1)\/)?[^/]+$|left-open\.)/.test(file)
+  /\/test\/((db|edge|lib|policy|workers|workflows)\/|api\/((files|public|v1)\/)?[^/]+$|left-open\.)/.test(file)
 
 /** As `openNow`, of what has not ended by itself after so many seconds. */
 export async function leftOpen(seconds: number): Promise<string[]> {
