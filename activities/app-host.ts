@@ -4,8 +4,8 @@ import { takeSlot } from '../db/build-slots.ts'
 import * as deployments from '../db/deployments.ts'
 import { commandImageSeconds } from '../policy/host-places.ts'
 import type { AppHostOptions } from './app-host-options.ts'
-import { startContainer } from './app-start.ts'
-import { type ListedContainer, labels } from './container-host.ts'
+import { imageWithin } from './containers/image-wait.ts'
+import { type ListedContainer, labels } from './containers/port.ts'
 import {
   appContainer,
   appContainerName,
@@ -13,15 +13,10 @@ import {
   fingerprinted,
   stopGraceSeconds,
   tenantNetwork,
-} from './container-spec.ts'
+} from './containers/spec.ts'
+import { removeTenant } from './containers/tenant.ts'
 import { hosted, refusal } from './failures.ts'
-import { puttingBack } from './going-back.ts'
-import { exitOf, passGate, takenDown, type Unhealthy } from './health-gate.ts'
-import { imageWithin } from './image-wait.ts'
-import { installRelease } from './install.ts'
-import { planInstall } from './install-plan.ts'
-import type { ContainerExit, Release, StartedContainer, StepOf } from './release.ts'
-import { ensureDiskFor } from './release-disk.ts'
+import { ensureDiskFor } from './releases/disk.ts'
 import {
   dependenciesOf,
   emptySource,
@@ -30,13 +25,18 @@ import {
   readPrepared,
   releaseFolders,
   writePrepared,
-} from './release-files.ts'
-import { releasePlaces } from './release-places.ts'
-import { bringSource } from './release-source.ts'
-import { stepTurns } from './step-turns.ts'
-import { removeTenant } from './tenant.ts'
+} from './releases/files.ts'
+import { exitOf, passGate, takenDown, type Unhealthy } from './releases/health-gate.ts'
+import { installRelease } from './releases/install.ts'
+import { planInstall } from './releases/install-plan.ts'
+import { releasePlaces } from './releases/places.ts'
+import type { ContainerExit, Release, StartedContainer, StepOf } from './releases/release.ts'
+import { bringSource } from './releases/source.ts'
+import { startContainer } from './releases/start.ts'
+import { puttingBack } from './steps/going-back.ts'
+import { stepTurns } from './steps/step-turns.ts'
 
-export type { Unhealthy } from './health-gate.ts'
+export type { Unhealthy } from './releases/health-gate.ts'
 export type AppHostActivities = ReturnType<typeof appHostActivities>
 
 /** What a container host does for one application. Every effect is named by ids, so that doing it twice is doing it once. */

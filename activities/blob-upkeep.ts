@@ -3,8 +3,8 @@ import type { Db } from '../db/database.ts'
 import { applyRule, deletingRules, endExpired, reclaimIdle } from '../db/object-ends.ts'
 import { foldSome, recountAll, sampleUsage } from '../db/usage-upkeep.ts'
 import type { Upkeep, UpkeepPatience } from '../policy/blob-upkeep.ts'
-import type { ObjectStore } from './object-store.ts'
-import { sweepSegments } from './segment-sweep.ts'
+import type { ObjectStore } from './objects/port.ts'
+import { sweepSegments } from './objects/segment-sweep.ts'
 
 export type BlobUpkeep = ReturnType<typeof blobUpkeep>
 

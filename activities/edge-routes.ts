@@ -4,9 +4,9 @@ import { bootOfApp, isBehind } from '../db/host-boots.ts'
 import type { AppFacts } from '../db/operation-facts.ts'
 import type { Machine } from '../lib/machine.ts'
 import { ownAddress } from '../policy/own-address.ts'
-import type { Edge, Route } from './edge.ts'
-import type { StartedContainer, StepOf } from './release.ts'
-import { factsOfStep } from './step-facts.ts'
+import type { Edge, Route } from './edge/port.ts'
+import type { StartedContainer, StepOf } from './releases/release.ts'
+import { factsOfStep } from './steps/step-facts.ts'
 
 export type EdgeActivities = ReturnType<typeof edgeActivities>
 

@@ -1,13 +1,13 @@
 import { cancellationSignal, heartbeat } from '@temporalio/activity'
 import { ApplicationFailure, CancelledFailure, TemporalFailure } from '@temporalio/common'
 import { withoutFolders } from '../policy/without-folders.ts'
-import { ArchiveRefused } from './archive.ts'
-import { HostUnreachable, ImageUnavailable, NoSpaceLeft } from './container-host.ts'
-import { ImageOnItsWay } from './image-wait.ts'
-import { BodyNotFound } from './object-store.ts'
-import { OverlayRefused } from './overlay.ts'
-import { SnapshotCorrupt, SnapshotRefused } from './snapshots.ts'
-import { VolumeLost } from './volume.ts'
+import { ArchiveRefused } from './archives/port.ts'
+import { ImageOnItsWay } from './containers/image-wait.ts'
+import { HostUnreachable, ImageUnavailable, NoSpaceLeft } from './containers/port.ts'
+import { BodyNotFound } from './objects/port.ts'
+import { OverlayRefused } from './overlay/port.ts'
+import { SnapshotCorrupt, SnapshotRefused } from './snapshots/port.ts'
+import { VolumeLost } from './volumes/port.ts'
 
 /** A failure with a catalogue code that trying again cannot mend. */
 export function refusal(code: string, message: string): ApplicationFailure {

@@ -4,10 +4,10 @@ import * as operations from '../db/operations.ts'
 import { keepSnapshotPlace, leaveSnapshotPlace } from '../db/snapshot-places.ts'
 import { markFailed, markGood, type StoredSnapshot } from '../db/snapshots.ts'
 import { recordWhole } from '../db/undo-failures.ts'
-import type { Fence } from './claims.ts'
 import { refusal } from './failures.ts'
-import { type Failure, failed, inWords } from './outcome-words.ts'
-import type { LaneOperation } from './release.ts'
+import { type Failure, failed, inWords } from './releases/outcome-words.ts'
+import type { LaneOperation } from './releases/release.ts'
+import type { Fence } from './steps/claims.ts'
 
 /** Outcomes of snapshots and restores into Postgres. Each is one transaction and may be repeated. */
 export function snapshotRecords(db: Db, fence: Fence) {

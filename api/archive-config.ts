@@ -1,5 +1,5 @@
 import type { FileHandle } from 'node:fs/promises'
-import type { InspectOptions } from '../activities/archive.ts'
+import type { InspectOptions } from '../activities/archives/port.ts'
 import { type AppConfigFile, ConfigRefused, configNames, parseAppConfig } from '../policy/app-config.ts'
 import { longestConfigBytes } from '../policy/archive-rules.ts'
 import { ApiError } from '../policy/errors.ts'

@@ -1,4 +1,4 @@
-import type { ObjectStore } from '../activities/object-store.ts'
+import type { ObjectStore } from '../activities/objects/port.ts'
 import { type Db, isUnavailable } from '../db/database.ts'
 import { listHosts } from '../db/hosts.ts'
 import { sharedTurns } from '../lib/shared-turns.ts'

@@ -12,7 +12,7 @@ export interface FilesView {
   hiding: readonly string[] | null
 }
 
-/** Files of applications, asked of their hosts. Throws their codes (activities/app-files.ts), CLUSTER_UNAVAILABLE, CLUSTER_TIMEOUT. */
+/** Files of applications, asked of their hosts. Throws their codes (activities/app-files/files.ts), CLUSTER_UNAVAILABLE, CLUSTER_TIMEOUT. */
 export interface HostFiles {
   /** The entries as JSON text. */
   list(view: FilesView): Promise<Readable>

@@ -1,4 +1,4 @@
-import type { ContainerStats } from '../activities/container-host.ts'
+import type { ContainerStats } from '../activities/containers/port.ts'
 import { type AppRow, recordStats } from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import { ApiError } from '../policy/errors.ts'

@@ -1,4 +1,4 @@
-import type { GitProvider, Repository } from '../activities/git-provider.ts'
+import type { GitProvider, Repository } from '../activities/git-provider/port.ts'
 import type { Db } from '../db/database.ts'
 import { type BoundInstallation, installationsOf } from '../db/git-links.ts'
 import { ApiError } from '../policy/errors.ts'

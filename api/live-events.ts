@@ -1,5 +1,5 @@
 import { StringDecoder } from 'node:string_decoder'
-import type { LiveEvent } from '../activities/live-feed.ts'
+import type { LiveEvent } from '../activities/live/live-feed.ts'
 import type { AppRow } from '../db/apps.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { HostCall } from './host-call.ts'

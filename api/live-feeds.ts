@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { LiveEvent, LiveReading } from '../activities/live-feed.ts'
+import type { LiveEvent, LiveReading } from '../activities/live/live-feed.ts'
 import type { AppRow } from '../db/apps.ts'
 import { ApiError } from '../policy/errors.ts'
 import { frameOf } from './event-stream.ts'

@@ -1,5 +1,5 @@
 import { PassThrough } from 'node:stream'
-import type { StoredBody } from '../activities/object-store.ts'
+import type { StoredBody } from '../activities/objects/port.ts'
 import { inviteBody } from './body.ts'
 import type { Exchange } from './call.ts'
 import { keepPace } from './pace.ts'

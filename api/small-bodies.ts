@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import { crc32 } from 'node:zlib'
-import type { StoredBody } from '../activities/object-store.ts'
+import type { StoredBody } from '../activities/objects/port.ts'
 
 /** Up to this size a body of an object lies beside its row: one commit stores both, and no disk is synced for the body alone. */
 const smallBytes = 16 * 1024

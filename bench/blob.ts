@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { residentBytes } from '../activities/archive.memory.ts'
+import { residentBytes } from '../activities/child-process/memory.ts'
 import { createKey, createUser } from '../db/accounts.ts'
 import { openDatabase } from '../db/database.ts'
 import { downloadsPerSecond, drain, type FileServer, send, uploadsPerSecond } from './blob-clients.ts'

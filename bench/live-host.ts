@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
-import { appTurns } from '../activities/app-turns.ts'
-import { type ContainerHost, labels } from '../activities/container-host.ts'
-import { nanosecondsNow } from '../activities/container-stamps.ts'
+import { type ContainerHost, labels } from '../activities/containers/port.ts'
+import { nanosecondsNow } from '../activities/containers/stamps.ts'
+import { appTurns } from '../activities/steps/app-turns.ts'
 import { hostReadKey } from '../policy/keys.ts'
 import { serveHost } from '../workers/host-server.ts'
 

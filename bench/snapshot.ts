@@ -5,7 +5,7 @@ import { open, unlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { residentBytes } from '../activities/archive.memory.ts'
+import { residentBytes } from '../activities/child-process/memory.ts'
 import { inTurn, quantile, verdict } from './sides.ts'
 import { growTree } from './snapshot-tree.ts'
 
@@ -18,9 +18,9 @@ const files = Number(process.argv[3] ?? 50_000)
 const rounds = Number(process.argv[4] ?? 3)
 
 // Compiled, as it runs; the loader of TypeScript alone would take 30 MB in the child.
-const compiled = new URL('../dist/activities/snapshots.process.js', import.meta.url)
+const compiled = new URL('../dist/activities/snapshots/process.js', import.meta.url)
 if (!existsSync(compiled)) throw new Error('Compile first: ./berth up does, or npm run build.')
-const { snapshots } = (await import(compiled.href)) as typeof import('../activities/snapshots.process.ts')
+const { snapshots } = (await import(compiled.href)) as typeof import('../activities/snapshots/process.ts')
 
 const folder = mkdtempSync(join(tmpdir(), 'berth-bench-'))
 const [tree, archive] = [join(folder, 'tree'), join(folder, 'out.zip')]

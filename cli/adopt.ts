@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { adoptParts, folderMark, storeMark } from '../activities/installation.ts'
-import { openObjectStore } from '../activities/object-store.select.ts'
+import { adoptParts, folderMark, storeMark } from '../activities/installation/installation.ts'
+import { openObjectStore } from '../activities/objects/select.ts'
 import { type Db, transaction } from '../db/database.ts'
 import { readInstallation } from '../db/installation.ts'
 import { databaseName } from '../policy/installation.ts'

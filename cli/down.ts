@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { removeFirewall } from '../activities/firewall.iptables.ts'
+import { removeFirewall } from '../activities/firewall/iptables.ts'
 import { endRecorded } from '../workers/process-record.ts'
 import { endLeftovers } from '../workers/supervisor.ts'
 import { runningSupervisor } from '../workers/supervisor-lock.ts'

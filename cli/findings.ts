@@ -192,7 +192,7 @@ export function protectionFindings(
   ]
 }
 
-/** By what a disk suffers from (activities/volume.ts). */
+/** By what a disk suffers from (activities/volumes/port.ts). */
 function diskRemedy(state: string, log: string): string {
   const remedies = [
     /\blost\b/.test(state) && 'lost: bring the disk back to its host, or have its owner restore a snapshot',

@@ -1,5 +1,11 @@
-import { openObjectStore } from '../activities/object-store.select.ts'
-import { checkCaptcha, checkGit, checkMail, checkStore, type Verdict } from '../activities/outside-checks.ts'
+import {
+  checkCaptcha,
+  checkGit,
+  checkMail,
+  checkStore,
+  type Verdict,
+} from '../activities/installation/outside-checks.ts'
+import { openObjectStore } from '../activities/objects/select.ts'
 import type { Db } from '../db/database.ts'
 import { readInstallation } from '../db/installation.ts'
 import type { Config } from '../policy/config.ts'

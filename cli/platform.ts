@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { confirmFolder, folderMark } from '../activities/installation.ts'
+import { confirmFolder, folderMark } from '../activities/installation/installation.ts'
 import { migrate, openDatabase } from '../db/database.ts'
 import { allowProcesses } from '../db/process-role.ts'
 import { surfaceTargets } from '../edge/surfaces.ts'

@@ -1,5 +1,5 @@
-import { nginxEdge } from '../activities/edge.nginx.ts'
-import type { Edge } from '../activities/edge.ts'
+import { nginxEdge } from '../activities/edge/nginx.ts'
+import type { Edge } from '../activities/edge/port.ts'
 import type { Db } from '../db/database.ts'
 import { thisMachine } from '../lib/machine.ts'
 import type { Config } from '../policy/config.ts'

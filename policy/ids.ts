@@ -12,7 +12,7 @@ export const newAppId = (): string => randomBytes(12).toString('hex')
 /** 32 lower-case hex characters: operations, deployments, segments, sessions, keys. */
 export const newId = (): string => randomBytes(16).toString('hex')
 
-/** Id of the small body by which an object store tells whose it is (activities/installation.ts); no random id is it. */
+/** Id of the small body by which an object store tells whose it is (activities/installation/installation.ts); no random id is it. */
 export const installationMark = '0'.repeat(32)
 
 /** 32 characters of base64url: versions of snapshots. */

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
-import type { Bandwidth } from '../activities/bandwidth.ts'
-import { type ContainerHost, type ListedContainer, labels } from '../activities/container-host.ts'
+import type { Bandwidth } from '../activities/bandwidth/port.ts'
+import { type ContainerHost, type ListedContainer, labels } from '../activities/containers/port.ts'
 import type { Db } from '../db/database.ts'
 import { recordProtection } from '../db/hosts.ts'
 import { startTicks } from '../lib/process-stat.ts'

@@ -1,5 +1,5 @@
 import { refusal } from '../activities/failures.ts'
-import type { GitProvider } from '../activities/git-provider.ts'
+import type { GitProvider } from '../activities/git-provider/port.ts'
 import type { Db } from '../db/database.ts'
 import { linkOf } from '../db/git-links.ts'
 import { tokenFor } from '../db/webhooks.ts'

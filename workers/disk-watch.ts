@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import type { VolumeFault, Volumes } from '../activities/volume.ts'
+import type { VolumeFault, Volumes } from '../activities/volumes/port.ts'
 import { releasedApps } from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import { recordProtection } from '../db/hosts.ts'

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
-import { githubProvider } from '../activities/git-provider.github.ts'
-import type { GitProvider } from '../activities/git-provider.ts'
+import { githubProvider } from '../activities/git-provider/github.ts'
+import type { GitProvider } from '../activities/git-provider/port.ts'
 import type { Config } from '../policy/config.ts'
 
 /** The platform's app at the git provider, or null where the operator has set up none. Rejects when its key is no key. */

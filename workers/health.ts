@@ -1,4 +1,4 @@
-import { nginxEdge } from '../activities/edge.nginx.ts'
+import { nginxEdge } from '../activities/edge/nginx.ts'
 import { parseConfig } from '../policy/config.ts'
 import { openTemporal } from './connect.ts'
 import { platformQueue, queuesOfHost } from './lanes.ts'

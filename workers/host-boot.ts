@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
-import type { Boot } from '../activities/boot.ts'
-import type { ContainerHost } from '../activities/container-host.ts'
+import type { ContainerHost } from '../activities/containers/port.ts'
+import type { Boot } from '../activities/hosts/boot.ts'
 import type { Db } from '../db/database.ts'
 import { beginBoot, knownBoot, recordEngine } from '../db/host-boots.ts'
 import { sharedTurns } from '../lib/shared-turns.ts'

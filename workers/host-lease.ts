@@ -4,7 +4,7 @@ import { hostname } from 'node:os'
 import { performance } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { HostUnreachable } from '../activities/container-host.ts'
+import { HostUnreachable } from '../activities/containers/port.ts'
 import { type Db, isUnavailable, openDatabase } from '../db/database.ts'
 import {
   findLease,

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
-import type { AppTurns } from '../activities/app-turns.ts'
-import { type ContainerHost, type ListedContainer, labels } from '../activities/container-host.ts'
+import { type ContainerHost, type ListedContainer, labels } from '../activities/containers/port.ts'
+import type { AppTurns } from '../activities/steps/app-turns.ts'
 import * as apps from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import * as operations from '../db/operations.ts'

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import { type LiveEvent, LiveFeed } from '../activities/live-feed.ts'
+import { type LiveEvent, LiveFeed } from '../activities/live/live-feed.ts'
 import { type HostRoute, type HostServerOptions, newestContainer } from './host-route.ts'
 
 /** A reader that lags behind by this is cut; it may come again. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { type ContainerHost, type ListedContainer, labels } from '../activities/container-host.ts'
+import { type ContainerHost, type ListedContainer, labels } from '../activities/containers/port.ts'
 import { savePoints } from '../db/app-metrics.ts'
 import { type HostApp, listAppsOfHost } from '../db/apps.ts'
 import type { Db } from '../db/database.ts'

@@ -1,5 +1,5 @@
-import { labels } from '../activities/container-host.ts'
-import { shownState } from '../activities/live-feed.ts'
+import { labels } from '../activities/containers/port.ts'
+import { shownState } from '../activities/live/live-feed.ts'
 import { FairSlots } from '../lib/fair-slots.ts'
 import { logPlaces } from '../policy/host-places.ts'
 import { type HostRoute, newestContainer } from './host-route.ts'

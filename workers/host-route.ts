@@ -1,8 +1,8 @@
 import type Koa from 'koa'
 import type { Logger } from 'pino'
-import type { AppTurns } from '../activities/app-turns.ts'
-import { type ContainerHost, type ContainerState, labels } from '../activities/container-host.ts'
-import type { Volumes } from '../activities/volume.ts'
+import { type ContainerHost, type ContainerState, labels } from '../activities/containers/port.ts'
+import type { AppTurns } from '../activities/steps/app-turns.ts'
+import type { Volumes } from '../activities/volumes/port.ts'
 
 export interface HostServerOptions {
   engine: ContainerHost

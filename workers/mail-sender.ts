@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { type Mailer, MailRefused } from '../activities/mailer.ts'
+import { type Mailer, MailRefused } from '../activities/mail/port.ts'
 import type { Db } from '../db/database.ts'
 import * as mails from '../db/mails.ts'
 import { Notifications } from '../db/notifications.ts'

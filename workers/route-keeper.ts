@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { type Edge, type Route, RouteRefused } from '../activities/edge.ts'
+import { type Edge, type Route, RouteRefused } from '../activities/edge/port.ts'
 import * as apps from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import { hostsOf, isBehind, isOfEarlierBoot, recordRouted, unroutedBoots } from '../db/host-boots.ts'

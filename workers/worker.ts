@@ -1,5 +1,5 @@
-import { nginxEdge } from '../activities/edge.nginx.ts'
-import { openObjectStore } from '../activities/object-store.select.ts'
+import { nginxEdge } from '../activities/edge/nginx.ts'
+import { openObjectStore } from '../activities/objects/select.ts'
 import { openDatabase } from '../db/database.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'

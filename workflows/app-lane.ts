@@ -8,7 +8,7 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow'
-import type { LaneOperation } from '../activities/release.ts'
+import type { LaneOperation } from '../activities/releases/release.ts'
 import type { OperationKind } from '../db/operations.ts'
 import { attributes } from './attributes.ts'
 import { create } from './create.ts'

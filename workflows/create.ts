@@ -1,6 +1,6 @@
 import { CancellationScope, patched } from '@temporalio/workflow'
 import type { Unhealthy } from '../activities/app-host.ts'
-import type { LaneOperation } from '../activities/release.ts'
+import type { LaneOperation } from '../activities/releases/release.ts'
 import { failureOf } from './failures.ts'
 import { startHealthy } from './healthy-release.ts'
 import { type Host, records, removeRoute, showStarting, switchRoute } from './lane-steps.ts'

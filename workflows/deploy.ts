@@ -1,5 +1,5 @@
 import { ApplicationFailure, CancellationScope, sleep } from '@temporalio/workflow'
-import type { LaneOperation, Serving } from '../activities/release.ts'
+import type { LaneOperation, Serving } from '../activities/releases/release.ts'
 import { failureOf } from './failures.ts'
 import { startHealthy } from './healthy-release.ts'
 import { type Host, records, removeRoute, switchRoute } from './lane-steps.ts'

@@ -1,6 +1,6 @@
 import { patched } from '@temporalio/workflow'
 import type { Unhealthy } from '../activities/app-host.ts'
-import type { LaneOperation, StartedContainer } from '../activities/release.ts'
+import type { LaneOperation, StartedContainer } from '../activities/releases/release.ts'
 import { gateStarts } from '../policy/patience.ts'
 import type { Host } from './lane-steps.ts'
 

@@ -9,7 +9,7 @@ import type { AppHostActivities } from '../activities/app-host.ts'
 import type { AppSnapshotActivities } from '../activities/app-snapshots.ts'
 import type { EdgeActivities } from '../activities/edge-routes.ts'
 import type { Records } from '../activities/records.ts'
-import type { LaneOperation } from '../activities/release.ts'
+import type { LaneOperation } from '../activities/releases/release.ts'
 import { commandSeconds } from '../policy/command-times.ts'
 import { oneAtATime } from './turns.ts'
 

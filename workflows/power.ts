@@ -1,5 +1,5 @@
 import { ApplicationFailure, patched } from '@temporalio/workflow'
-import type { ContainerExit, LaneOperation } from '../activities/release.ts'
+import type { ContainerExit, LaneOperation } from '../activities/releases/release.ts'
 import { commandSeconds } from '../policy/command-times.ts'
 import { failureOf } from './failures.ts'
 import { type Host, quickly, records, showStarting } from './lane-steps.ts'

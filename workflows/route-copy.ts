@@ -1,5 +1,5 @@
 import { isCancellation, patched, sleep } from '@temporalio/workflow'
-import type { Release } from '../activities/release.ts'
+import type { Release } from '../activities/releases/release.ts'
 import { routeStands } from './lane-steps.ts'
 
 /**

@@ -1,5 +1,5 @@
 import { ApplicationFailure, CancellationScope, patched } from '@temporalio/workflow'
-import type { LaneOperation } from '../activities/release.ts'
+import type { LaneOperation } from '../activities/releases/release.ts'
 import { failureOf, isPlaceLost } from './failures.ts'
 import { type Host, records } from './lane-steps.ts'
 import type { Exclusive } from './turns.ts'

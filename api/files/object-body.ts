@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { crc32 } from 'node:zlib'
-import type { Lent, ObjectStore } from '../../activities/object-store.ts'
+import type { Lent, ObjectStore } from '../../activities/objects/port.ts'
 import type { OpenedPart } from '../../db/manifests.ts'
 import type { ByteRange } from '../../policy/byte-range.ts'
 import { ApiError } from '../../policy/errors.ts'

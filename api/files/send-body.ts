@@ -1,4 +1,4 @@
-import type { Lent } from '../../activities/object-store.ts'
+import type { Lent } from '../../activities/objects/port.ts'
 import type { ByteRange } from '../../policy/byte-range.ts'
 import { idleReaderMs } from '../../policy/patience.ts'
 import { type Portion, portionOf, type Validators } from '../../policy/preconditions.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { GitProvider } from '../../activities/git-provider.ts'
+import type { GitProvider } from '../../activities/git-provider/port.ts'
 import { removeWebhook, setWebhook } from '../../db/webhooks.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { characters } from '../../policy/stated-bounds.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Visitor } from '../../activities/git-provider.ts'
+import type { Visitor } from '../../activities/git-provider/port.ts'
 import { findUser } from '../../db/accounts.ts'
 import { readConnection, signConnection } from '../../policy/git-connection.ts'
 import { endpoint } from '../endpoint.ts'

@@ -1,4 +1,4 @@
-import type { LiveEvent, LiveReading } from '../../activities/live-feed.ts'
+import type { LiveEvent, LiveReading } from '../../activities/live/live-feed.ts'
 import type { AppRow } from '../../db/apps.ts'
 import { figuresOf } from './stats.ts'
 

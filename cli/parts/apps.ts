@@ -1,7 +1,7 @@
 import { join } from 'node:path'
-import { dockerHost } from '../../activities/container-host.docker.ts'
-import { labels } from '../../activities/container-host.ts'
-import { openVolumes } from '../../activities/volume-choice.ts'
+import { dockerHost } from '../../activities/containers/docker/host.ts'
+import { labels } from '../../activities/containers/port.ts'
+import { openVolumes } from '../../activities/volumes/choice.ts'
 import type { Config } from '../../policy/config.ts'
 
 const graceSeconds = 10

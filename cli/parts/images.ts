@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { dockerHost } from '../../activities/container-host.docker.ts'
+import { dockerHost } from '../../activities/containers/docker/host.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import { rootfsMaker } from '../../runtimes/rootfs.ts'
 import { type Say, step } from '../terminal.ts'

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { standstill, wakePaused } from '../../activities/app-standstill.ts'
-import { appTurns } from '../../activities/app-turns.ts'
-import { type ContainerSpec, labels } from '../../activities/container-host.ts'
+import { type ContainerSpec, labels } from '../../activities/containers/port.ts'
+import { standstill, wakePaused } from '../../activities/snapshots/app-standstill.ts'
+import { appTurns } from '../../activities/steps/app-turns.ts'
 import { FakeContainerHost } from '../kit/container-host.fake.ts'
 
 const hostId = 'h'

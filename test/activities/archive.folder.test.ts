@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
-import { HostileFolder } from '../../activities/archive.folder.ts'
+import { HostileFolder } from '../../lib/folders/hostile-folder.ts'
 
 const base = mkdtempSync(join(tmpdir(), 'berth-folder-'))
 test.after.always(() => rmSync(base, { recursive: true, force: true }))

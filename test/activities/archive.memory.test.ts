@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import test from 'ava'
-import { residentBytes, watchResident } from '../../activities/archive.memory.ts'
+import { residentBytes, watchResident } from '../../activities/child-process/memory.ts'
 
 const grow = 'const all = []; setInterval(() => all.push(Buffer.alloc(4e6, 1)), 10)'
 

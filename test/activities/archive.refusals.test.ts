@@ -1,6 +1,6 @@
 import test from 'ava'
-import { archives } from '../../activities/archive.process.ts'
-import { ArchiveRefused } from '../../activities/archive.ts'
+import { ArchiveRefused } from '../../activities/archives/port.ts'
+import { archives } from '../../activities/archives/process.ts'
 import type { ErrorCode } from '../../policy/errors.ts'
 import { archiveBench } from '../kit/archives.ts'
 import { empties, heavy, manyZeros, overlapping, zeros } from '../kit/bombs.ts'

@@ -2,17 +2,17 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import test from 'ava'
-import type { ContainerSpec } from '../../activities/container-host.ts'
+import { bridgeName } from '../../activities/containers/network-names.ts'
+import type { ContainerSpec } from '../../activities/containers/port.ts'
 import {
   appContainer,
   buildContainer,
   buildNetwork,
   type HostTraits,
   tenantNetwork,
-} from '../../activities/container-spec.ts'
-import { iptablesFirewall } from '../../activities/firewall.iptables.ts'
-import { bridgeName } from '../../activities/network-names.ts'
-import type { Release } from '../../activities/release.ts'
+} from '../../activities/containers/spec.ts'
+import { iptablesFirewall } from '../../activities/firewall/iptables.ts'
+import type { Release } from '../../activities/releases/release.ts'
 import { until } from '../contracts/container-host.ts'
 import { engineFact, realDocker } from '../kit/docker.ts'
 import { demandRoot } from '../kit/root.ts'

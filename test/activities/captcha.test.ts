@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import test from 'ava'
-import { siteverifyCaptcha } from '../../activities/captcha.siteverify.ts'
+import { siteverifyCaptcha } from '../../activities/captcha/siteverify.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { captchaContract } from '../contracts/captcha.ts'
 import { CaptchaProviderServer } from '../kit/captcha-provider.ts'

@@ -13,7 +13,7 @@ const endless = 500 * 1024 ** 3
 const facts = { appId: 'a', name: 'a', takenAt: 0 }
 
 const jobs: Record<string, (volume: string) => unknown> = {
-  archive: () => null,
+  archives: () => null,
   overlay: volume => ({
     request: { volume, release: 2, path: '', owner: null },
     limits: { ...overlayLimits, bytes: Number.MAX_SAFE_INTEGER },

@@ -1,5 +1,5 @@
 import test, { type ExecutionContext } from 'ava'
-import { kernelReader } from '../../activities/container-cgroup.ts'
+import { kernelReader } from '../../activities/containers/cgroup.ts'
 import { programs } from '../contracts/container-host.ts'
 import { realDocker } from '../kit/docker.ts'
 

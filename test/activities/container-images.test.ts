@@ -1,9 +1,9 @@
 import { createServer, type ServerResponse } from 'node:http'
 import test, { type ExecutionContext } from 'ava'
-import { dockerHost } from '../../activities/container-host.docker.ts'
-import { ImageUnavailable } from '../../activities/container-host.ts'
+import { dockerHost } from '../../activities/containers/docker/host.ts'
+import { ImageOnItsWay, imageWithin } from '../../activities/containers/image-wait.ts'
+import { ImageUnavailable } from '../../activities/containers/port.ts'
 import { withCode } from '../../activities/failures.ts'
-import { ImageOnItsWay, imageWithin } from '../../activities/image-wait.ts'
 import { listening } from '../kit/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 

@@ -1,6 +1,6 @@
 import test from 'ava'
-import { OutputLines } from '../../activities/container-lines.ts'
-import { engineTime, nanosecondsOf } from '../../activities/container-stamps.ts'
+import { OutputLines } from '../../activities/containers/lines.ts'
+import { engineTime, nanosecondsOf } from '../../activities/containers/stamps.ts'
 
 const stamp = '2026-11-23T00:43:37.242152852Z'
 

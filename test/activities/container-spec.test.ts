@@ -1,18 +1,18 @@
 import test from 'ava'
-import { daemonArguments } from '../../activities/container-daemon.ts'
-import { createOptions } from '../../activities/container-options.docker.ts'
-import { newest, OutputFrames } from '../../activities/container-output.ts'
+import { daemonArguments } from '../../activities/containers/daemon.ts'
+import { createOptions } from '../../activities/containers/docker/options.ts'
+import { freeSubnets, overlaps, parseSubnet, subnetText } from '../../activities/containers/docker/subnets.ts'
+import { bridgeName, bridgePrefix, buildBridgePrefix } from '../../activities/containers/network-names.ts'
+import { newest, OutputFrames } from '../../activities/containers/output.ts'
 import {
   appContainer,
   buildContainer,
   buildNetwork,
   type HostTraits,
   tenantNetwork,
-} from '../../activities/container-spec.ts'
-import { statsBetween } from '../../activities/container-stats.ts'
-import { bridgeName, bridgePrefix, buildBridgePrefix } from '../../activities/network-names.ts'
-import type { Release } from '../../activities/release.ts'
-import { freeSubnets, overlaps, parseSubnet, subnetText } from '../../activities/subnets.ts'
+} from '../../activities/containers/spec.ts'
+import { statsBetween } from '../../activities/containers/stats.ts'
+import type { Release } from '../../activities/releases/release.ts'
 
 const host: HostTraits = { id: 'one', runtime: 'runc', configNames: [], buildProxy: null, caBundle: null }
 const release: Release = {

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { deploymentLog } from '../../activities/deployment-log.ts'
+import { deploymentLog } from '../../activities/releases/deployment-log.ts'
 import { logAfter } from '../../db/deployment-history.ts'
 import { appendLog, readLog } from '../../db/deployments.ts'
 import { deploymentLogs } from '../../policy/deployment-logs.ts'

@@ -1,5 +1,5 @@
 import anyTest, { type TestFn } from 'ava'
-import { nginxEdge } from '../../activities/edge.nginx.ts'
+import { nginxEdge } from '../../activities/edge/nginx.ts'
 import { edgeContract } from '../contracts/edge.ts'
 import { fakeEdge } from '../kit/edge.fake.ts'
 import { startProxy, type TestProxy } from '../kit/proxy.ts'

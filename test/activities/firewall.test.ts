@@ -1,7 +1,7 @@
 import test from 'ava'
-import { iptablesFirewall, namesOf, openFirewall } from '../../activities/firewall.iptables.ts'
-import { type Firewall, firewallRules, nameServers, proxyAddress } from '../../activities/firewall.ts'
-import { bridgePrefix } from '../../activities/network-names.ts'
+import { bridgePrefix } from '../../activities/containers/network-names.ts'
+import { iptablesFirewall, namesOf, openFirewall } from '../../activities/firewall/iptables.ts'
+import { type Firewall, firewallRules, nameServers, proxyAddress } from '../../activities/firewall/port.ts'
 import { namespace } from '../kit/network-namespace.ts'
 import { demandRoot } from '../kit/root.ts'
 

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { gitCli } from '../../activities/git.cli.ts'
+import { gitCli } from '../../activities/git/cli.ts'
 import { gitContract } from '../contracts/git.ts'
 import { gitBench } from '../kit/git-bench.ts'
 import { startGitServer } from '../kit/git-server.ts'

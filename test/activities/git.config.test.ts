@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
-import { credentialText, gitConfig } from '../../activities/git.config.ts'
-import type { FoundRepository } from '../../activities/git.discovery.ts'
+import { credentialText, gitConfig } from '../../activities/git/config.ts'
+import type { FoundRepository } from '../../activities/git/discovery.ts'
 
 const server: FoundRepository = {
   url: 'https://forge.example:8443/a.git',

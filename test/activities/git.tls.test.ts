@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createServer } from 'node:tls'
 import test from 'ava'
-import { gitCli } from '../../activities/git.cli.ts'
+import { gitCli } from '../../activities/git/cli.ts'
 import { gitBench } from '../kit/git-bench.ts'
 import { startGitServer } from '../kit/git-server.ts'
 

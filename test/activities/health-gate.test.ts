@@ -1,6 +1,6 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import test, { type ExecutionContext } from 'ava'
-import { passGate } from '../../activities/health-gate.ts'
+import { passGate } from '../../activities/releases/health-gate.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { FakeContainerHost } from '../kit/container-host.fake.ts'
 

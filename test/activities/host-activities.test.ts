@@ -1,5 +1,5 @@
 import test from 'ava'
-import { snapshotPlaces } from '../../activities/snapshot-place.ts'
+import { snapshotPlaces } from '../../activities/snapshots/snapshot-place.ts'
 import { draw } from '../../db/segments.ts'
 import { newId } from '../../policy/ids.ts'
 import { hostActivitiesContract } from '../contracts/host-activities.ts'

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { ApplicationFailure } from '@temporalio/common'
 import test from 'ava'
-import { planInstall } from '../../activities/install-plan.ts'
-import type { Release } from '../../activities/release.ts'
-import { releaseFolders, writePrepared } from '../../activities/release-files.ts'
+import { releaseFolders, writePrepared } from '../../activities/releases/files.ts'
+import { planInstall } from '../../activities/releases/install-plan.ts'
+import type { Release } from '../../activities/releases/release.ts'
 
 type Files = Record<string, string>
 

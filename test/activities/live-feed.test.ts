@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
-import { type LiveEvent, LiveFeed } from '../../activities/live-feed.ts'
+import { type LiveEvent, LiveFeed } from '../../activities/live/live-feed.ts'
 import { until } from '../contracts/container-host.ts'
 import { FakeContainerHost } from '../kit/container-host.fake.ts'
 

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import test from 'ava'
-import { limitNameServer } from '../../activities/name-server-limit.ts'
+import { limitNameServer } from '../../activities/containers/name-server-limit.ts'
 import { networkLimits } from '../../policy/network-limits.ts'
 import { engineFact, realDocker } from '../kit/docker.ts'
 import { demandRoot } from '../kit/root.ts'

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
-import { makeNeighbourRoom, neighbourRoom } from '../../activities/neighbour-table.ts'
+import { makeNeighbourRoom, neighbourRoom } from '../../activities/containers/neighbour-table.ts'
 
 test('the table of neighbours has room for all that containers may fill, and is never made smaller', t => {
   const folder = mkdtempSync(join(tmpdir(), 'berth-neighbours-'))

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import test from 'ava'
-import { bodiesIn, filesystemStore } from '../../activities/object-store.filesystem.ts'
-import type { ObjectStore } from '../../activities/object-store.ts'
-import { checkStore } from '../../activities/outside-checks.ts'
+import { checkStore } from '../../activities/installation/outside-checks.ts'
+import { bodiesIn, filesystemStore } from '../../activities/objects/filesystem.ts'
+import type { ObjectStore } from '../../activities/objects/port.ts'
 import { installationMark } from '../../policy/ids.ts'
 
 const folder = await mkdtemp(join(tmpdir(), 'berth-checks-'))

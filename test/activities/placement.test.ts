@@ -14,7 +14,7 @@ import {
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
-import { placement } from '../../activities/placement.process.ts'
+import { placement } from '../../activities/placement/process.ts'
 import { type Contents, give, lay, ownFolder, seen } from '../kit/folders.ts'
 
 const uid = process.getuid?.() === 0 ? 10_777 : null
@@ -329,7 +329,7 @@ test.serial('a child that is killed at any moment is taken up again', async t =>
   let cut = 0
   for (let round = 0; round < 8; round++) {
     const act = round % 2 ? 'place' : 'restore'
-    const child = fork(new URL('../../activities/placement.child.ts', import.meta.url), {
+    const child = fork(new URL('../../activities/placement/child.ts', import.meta.url), {
       execArgv: ['--import', 'tsx'],
     })
     const ended = new Promise(resolve => child.once('exit', (_, signal) => resolve(signal)))

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
-import { isPreparedFor, releaseFolders } from '../../activities/release-files.ts'
+import { isPreparedFor, releaseFolders } from '../../activities/releases/files.ts'
 
 test('a release is prepared for the deployment that its marker names; one of an older version while there is a way back', async t => {
   const volume = await mkdtemp(join(tmpdir(), 'berth-release-'))

@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import * as fs from 'node:fs'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
-import { emptySource, keepDependencies, releaseFolders } from '../../activities/release-files.ts'
-import { folderVolumes } from '../../activities/volume.folder.ts'
+import { emptySource, keepDependencies, releaseFolders } from '../../activities/releases/files.ts'
+import { folderVolumes } from '../../activities/volumes/folder.ts'
 import { give, lay, ownFolder } from '../kit/folders.ts'
 
 const uid = process.getuid?.() === 0 ? 10_779 : null

@@ -12,8 +12,8 @@ import {
   buildNetwork,
   type HostTraits,
   tenantNetwork,
-} from '../../activities/container-spec.ts'
-import type { Release } from '../../activities/release.ts'
+} from '../../activities/containers/spec.ts'
+import type { Release } from '../../activities/releases/release.ts'
 import { type Language, runtimes } from '../../policy/runtimes.ts'
 import { realDocker } from '../kit/docker.ts'
 

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { crc32 } from 'node:zlib'
 import test from 'ava'
-import { SnapshotDirectory } from '../../activities/snapshots.directory.ts'
-import { comparePaths, type ManifestLine, readLine, writeLine } from '../../activities/snapshots.manifest.ts'
+import { SnapshotDirectory } from '../../activities/snapshots/directory.ts'
+import { comparePaths, type ManifestLine, readLine, writeLine } from '../../activities/snapshots/manifest.ts'
 import {
   centralRecord,
   dataDescriptor,
@@ -13,7 +13,7 @@ import {
   localHeader,
   wideFromBytes,
   type ZipEntry,
-} from '../../activities/snapshots.zip.ts'
+} from '../../activities/snapshots/zip.ts'
 import { ownFolder } from '../kit/folders.ts'
 
 const run = promisify(execFile)

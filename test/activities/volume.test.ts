@@ -17,11 +17,11 @@ import {
 import { tmpdir } from 'node:os'
 import { promisify } from 'node:util'
 import test from 'ava'
-import { NoSpaceLeft } from '../../activities/container-host.ts'
-import { folderVolumes } from '../../activities/volume.folder.ts'
-import { loopVolumes } from '../../activities/volume.loop.ts'
-import { VolumeLost } from '../../activities/volume.ts'
-import { openVolumes } from '../../activities/volume-choice.ts'
+import { NoSpaceLeft } from '../../activities/containers/port.ts'
+import { openVolumes } from '../../activities/volumes/choice.ts'
+import { folderVolumes } from '../../activities/volumes/folder.ts'
+import { loopVolumes } from '../../activities/volumes/loop.ts'
+import { VolumeLost } from '../../activities/volumes/port.ts'
 import { volumesContract } from '../contracts/volumes.ts'
 
 const run = promisify(execFile)

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { siteverifyCaptcha } from '../../activities/captcha.siteverify.ts'
+import { siteverifyCaptcha } from '../../activities/captcha/siteverify.ts'
 import { sweepCaptchas } from '../../db/captchas.ts'
 import { captchaSettings } from '../../policy/captcha.ts'
 import { mailedCode } from '../../policy/mailed-codes.ts'

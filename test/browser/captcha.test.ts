@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import test from 'ava'
-import { siteverifyCaptcha } from '../../activities/captcha.siteverify.ts'
+import { siteverifyCaptcha } from '../../activities/captcha/siteverify.ts'
 import { type TestUser, testApi } from '../kit/api.ts'
 import { testBrowser, type Visitor } from '../kit/browser.ts'
 import { CaptchaProviderServer } from '../kit/captcha-provider.ts'

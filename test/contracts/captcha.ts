@@ -1,5 +1,5 @@
 import type { SerialFn, TestFn } from 'ava'
-import type { Captcha } from '../../activities/captcha.ts'
+import type { Captcha } from '../../activities/captcha/port.ts'
 
 export interface CaptchaEnd {
   captcha: Captcha

@@ -2,6 +2,7 @@ import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ExecutionContext, SerialFn } from 'ava'
+import { bridgeName } from '../../activities/containers/network-names.ts'
 import {
   type ContainerEvent,
   type ContainerHost,
@@ -11,8 +12,7 @@ import {
   ImageUnavailable,
   labels,
   NoSpaceLeft,
-} from '../../activities/container-host.ts'
-import { bridgeName } from '../../activities/network-names.ts'
+} from '../../activities/containers/port.ts'
 import { ownFolder } from '../kit/folders.ts'
 
 /** Programs of the contract. A fake knows them by their text. */

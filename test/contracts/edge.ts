@@ -1,5 +1,5 @@
 import type { TestFn } from 'ava'
-import { type Edge, type Route, RouteRefused } from '../../activities/edge.ts'
+import { type Edge, type Route, RouteRefused } from '../../activities/edge/port.ts'
 
 /** What every edge keeps to. `make` returns one edge whose table the tests may rewrite, one test at a time. */
 export function edgeContract(test: TestFn, name: string, make: () => Promise<Edge>) {

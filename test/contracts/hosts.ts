@@ -1,5 +1,5 @@
 import type { TestFn } from 'ava'
-import type { LiveEvent, LiveReading } from '../../activities/live-feed.ts'
+import type { LiveEvent, LiveReading } from '../../activities/live/live-feed.ts'
 import type { HostReader } from '../../api/host-reader.ts'
 import type { OpenLive } from '../../api/live-events.ts'
 import type { AppRow } from '../../db/apps.ts'

@@ -1,5 +1,5 @@
 import type { SerialFn, TestFn } from 'ava'
-import { type Mail, type Mailer, MailRefused } from '../../activities/mailer.ts'
+import { type Mail, type Mailer, MailRefused } from '../../activities/mail/port.ts'
 import { newId } from '../../policy/ids.ts'
 import { type ReadMail, readMail } from '../kit/mail-server.ts'
 

@@ -1,7 +1,7 @@
 import { setImmediate as immediate } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
 import type { ExecutionContext, TestFn } from 'ava'
-import { BodyMismatch, BodyNotFound, BodyTooLarge, type ObjectStore } from '../../activities/object-store.ts'
+import { BodyMismatch, BodyNotFound, BodyTooLarge, type ObjectStore } from '../../activities/objects/port.ts'
 import { newId } from '../../policy/ids.ts'
 import { bodyOf, bytesOf, hex, noise, stuckBody, tornBody } from '../kit/bodies.ts'
 

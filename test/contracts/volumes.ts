@@ -3,7 +3,7 @@ import { chmod, mkdir, stat, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
 import type { SerialFn } from 'ava'
-import { VolumeLost, type Volumes } from '../../activities/volume.ts'
+import { VolumeLost, type Volumes } from '../../activities/volumes/port.ts'
 
 const run = promisify(execFile)
 

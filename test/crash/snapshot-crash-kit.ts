@@ -1,7 +1,7 @@
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ExecutionContext } from 'ava'
-import { openVolumes } from '../../activities/volume-choice.ts'
+import { openVolumes } from '../../activities/volumes/choice.ts'
 import type { TestUser } from '../kit/api.ts'
 import { startEntry } from '../kit/entry.ts'
 import { give, lay, seen } from '../kit/folders.ts'

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { chown, mkdir, mkdtemp, open, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Archives, Inspection, UnpackOptions } from '../../activities/archive.ts'
+import type { Archives, Inspection, UnpackOptions } from '../../activities/archives/port.ts'
 
 export const owner = { uid: 10_001, gid: 10_001 }
 

@@ -1,4 +1,4 @@
-import { startChild } from '../../activities/child-program.ts'
+import { startChild } from '../../activities/child-process/child-program.ts'
 
 // A process of the host that is killed while a child of it works; tells the child's id.
 const [name, job] = process.argv.slice(2) as [string, string]

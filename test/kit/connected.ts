@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import test from 'ava'
-import { githubProvider } from '../../activities/git-provider.github.ts'
+import { githubProvider } from '../../activities/git-provider/github.ts'
 import type { AppRow } from '../../db/apps.ts'
 import { bindInstallations } from '../../db/git-links.ts'
 import { type Answer, type TestApi, type TestApiOptions, type TestUser, testApi } from './api.ts'

@@ -1,6 +1,9 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { OutputLine } from '../../activities/containers/lines.ts'
+import { bridgeName } from '../../activities/containers/network-names.ts'
+import { newest, type OutputStream } from '../../activities/containers/output.ts'
 import {
   type ContainerEvent,
   type ContainerHost,
@@ -14,11 +17,8 @@ import {
   NoSpaceLeft,
   type OnOutput,
   type OnPiece,
-} from '../../activities/container-host.ts'
-import type { OutputLine } from '../../activities/container-lines.ts'
-import { newest, type OutputStream } from '../../activities/container-output.ts'
-import { nanosecondsNow } from '../../activities/container-stamps.ts'
-import { bridgeName } from '../../activities/network-names.ts'
+} from '../../activities/containers/port.ts'
+import { nanosecondsNow } from '../../activities/containers/stamps.ts'
 
 /** What a program does, by the last word of its command. One without a row prints nothing and runs until it is stopped. */
 export interface FakeProgram {

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { request } from 'node:http'
 import { homedir } from 'node:os'
-import { type DockerHostOptions, dockerHost } from '../../activities/container-host.docker.ts'
-import { type ContainerSpec, labels } from '../../activities/container-host.ts'
+import { type DockerHostOptions, dockerHost } from '../../activities/containers/docker/host.ts'
+import { type ContainerSpec, labels } from '../../activities/containers/port.ts'
 import { rootfsMaker } from '../../runtimes/rootfs.ts'
 
 export const dockerAddress = process.env.DOCKER_HOST ?? 'unix:///var/run/docker.sock'

@@ -1,4 +1,4 @@
-import { assertRoute, type Edge, type Route } from '../../activities/edge.ts'
+import { assertRoute, type Edge, type Route } from '../../activities/edge/port.ts'
 
 /** The edge as a table in memory; held to the same suite as nginx. */
 export function fakeEdge(): Edge {

@@ -1,8 +1,8 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { filesystemStore } from '../../activities/object-store.filesystem.ts'
-import type { ObjectStore } from '../../activities/object-store.ts'
+import { filesystemStore } from '../../activities/objects/filesystem.ts'
+import type { ObjectStore } from '../../activities/objects/port.ts'
 
 /** A real store on a folder of its own, which fails on request and tells every file that it holds, half ones included. */
 export class FailingStore implements ObjectStore {

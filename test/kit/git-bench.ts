@@ -1,7 +1,7 @@
 import { chmod, chown, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { FetchRefused, FetchRequest, Git } from '../../activities/git.ts'
+import type { FetchRefused, FetchRequest, Git } from '../../activities/git/port.ts'
 import { noCommit } from './git-events.ts'
 
 export interface Fetched {

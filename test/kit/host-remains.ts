@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises'
 import Docker from 'dockerode'
-import { dockerHost } from '../../activities/container-host.docker.ts'
-import { labels } from '../../activities/container-host.ts'
-import { buildNetwork } from '../../activities/container-spec.ts'
-import { folderVolumes } from '../../activities/volume.folder.ts'
-import { loopVolumes } from '../../activities/volume.loop.ts'
-import type { Volumes } from '../../activities/volume.ts'
+import { dockerHost } from '../../activities/containers/docker/host.ts'
+import { labels } from '../../activities/containers/port.ts'
+import { buildNetwork } from '../../activities/containers/spec.ts'
+import { folderVolumes } from '../../activities/volumes/folder.ts'
+import { loopVolumes } from '../../activities/volumes/loop.ts'
+import type { Volumes } from '../../activities/volumes/port.ts'
 import { dockerAddress } from './docker.ts'
 
 const docker = new Docker({ socketPath: dockerAddress.replace('unix://', '') })

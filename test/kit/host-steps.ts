@@ -1,7 +1,7 @@
 import { appHostActivities } from '../../activities/app-host.ts'
 import type { AppHostOptions } from '../../activities/app-host-options.ts'
 import { appSnapshotActivities } from '../../activities/app-snapshots.ts'
-import { appTurns } from '../../activities/app-turns.ts'
+import { appTurns } from '../../activities/steps/app-turns.ts'
 import type { Db } from '../../db/database.ts'
 import { inBoot } from './boots.ts'
 import { FakeContainerHost } from './container-host.fake.ts'

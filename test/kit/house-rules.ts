@@ -18,9 +18,9 @@ export const roots = ['workers', 'cli', 'test', 'bench', 'scripts']
 const fences: [library: RegExp, where: RegExp][] = [
   [/^(node:)?child_process$/, /^lib\/child-process\.ts$|^(bench|test)\//],
   [/^koa$|^@koa\//, /^(api|workers|bench|test)\//],
-  [/^dockerode$/, /\.docker\.ts$|^(bench|test)\//],
-  [/^@aws-sdk\//, /\.s3\.ts$|^test\//],
-  [/^nodemailer/, /\.smtp\.ts$/],
+  [/^dockerode$/, /^activities\/containers\/docker\/|^(bench|test)\//],
+  [/^@aws-sdk\//, /^activities\/objects\/s3\.ts$|^test\//],
+  [/^nodemailer/, /^activities\/mail\/smtp\.ts$/],
   [/^(knex|pg)$/, /^(db|workers|bench|test)\//],
   [/^@temporalio\/workflow$/, /^(workflows|test)\//],
 ]

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { pino } from 'pino'
-import { smtpMailer } from '../../activities/mailer.smtp.ts'
+import { smtpMailer } from '../../activities/mail/smtp.ts'
 import { sendDueMails } from '../../workers/mail-sender.ts'
 import { mailedCodes } from '../../workers/mailed-codes.ts'
 import { masterKey, type TestApi } from './api.ts'

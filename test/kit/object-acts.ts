@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
-import type { ObjectStore } from '../../activities/object-store.ts'
+import type { ObjectStore } from '../../activities/objects/port.ts'
 import type { Caller } from '../../api/authenticate.ts'
 import type { Parts } from '../../api/parts.ts'
 import { charging } from '../../api/storage-charge.ts'

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import type { ExecutionContext } from 'ava'
-import { bodiesIn, filesystemStore } from '../../activities/object-store.filesystem.ts'
+import { bodiesIn, filesystemStore } from '../../activities/objects/filesystem.ts'
 import { removeThrowAway, throwAwayFolder } from '../../cli/test-postgres.ts'
 import { openDatabase } from '../../db/database.ts'
 import { StorageQuota } from '../../db/storage-quota.ts'

@@ -1,5 +1,5 @@
-import type { ObjectStore } from '../../activities/object-store.ts'
-import { sweepSegments } from '../../activities/segment-sweep.ts'
+import type { ObjectStore } from '../../activities/objects/port.ts'
+import { sweepSegments } from '../../activities/objects/segment-sweep.ts'
 import { openReceipt } from '../../db/blob-receipts.ts'
 import type { Db } from '../../db/database.ts'
 import { newId } from '../../policy/ids.ts'

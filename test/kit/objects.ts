@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
-import type { ObjectStore } from '../../activities/object-store.ts'
+import type { ObjectStore } from '../../activities/objects/port.ts'
 import type { Db } from '../../db/database.ts'
 import { putObject } from '../../db/object-puts.ts'
 import { type NewObject, type NewPart, openObject, type Stored, type StoreOptions } from '../../db/objects.ts'

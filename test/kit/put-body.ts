@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Readable } from 'node:stream'
-import { filesystemStore } from '../../activities/object-store.filesystem.ts'
+import { filesystemStore } from '../../activities/objects/filesystem.ts'
 
 // A process of its own that puts a body of so many MiB: to be killed in the middle, or to tell how far its memory grew.
 const [folder, id, megabytes, pauseMs] = process.argv.slice(2)

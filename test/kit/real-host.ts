@@ -4,14 +4,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import type { AppHostOptions } from '../../activities/app-host-options.ts'
-import { archives } from '../../activities/archive.process.ts'
-import { ImageUnavailable, labels, NoSpaceLeft } from '../../activities/container-host.ts'
-import { filesystemStore } from '../../activities/object-store.filesystem.ts'
-import { placement } from '../../activities/placement.process.ts'
-import type { Placement } from '../../activities/placement.ts'
-import { snapshots } from '../../activities/snapshots.process.ts'
-import { SnapshotRefused, type SnapshotRequest, type Snapshots } from '../../activities/snapshots.ts'
-import { folderVolumes } from '../../activities/volume.folder.ts'
+import { archives } from '../../activities/archives/process.ts'
+import { ImageUnavailable, labels, NoSpaceLeft } from '../../activities/containers/port.ts'
+import { filesystemStore } from '../../activities/objects/filesystem.ts'
+import type { Placement } from '../../activities/placement/port.ts'
+import { placement } from '../../activities/placement/process.ts'
+import { SnapshotRefused, type SnapshotRequest, type Snapshots } from '../../activities/snapshots/port.ts'
+import { snapshots } from '../../activities/snapshots/process.ts'
+import { folderVolumes } from '../../activities/volumes/folder.ts'
 import { loadApp } from '../../db/apps.ts'
 import type { Db } from '../../db/database.ts'
 import { draw } from '../../db/segments.ts'
@@ -127,7 +127,7 @@ interface Suffers {
   copies: number
 }
 
-/** A placement that fails as its port says (activities/placement.ts), when it is to. */
+/** A placement that fails as its port says (activities/placement/port.ts), when it is to. */
 function failing(real: Placement, suffers: Suffers): Placement {
   const check = () => {
     if (suffers.trouble === 'the disk is full') throw new NoSpaceLeft('The application has no disk space left.')

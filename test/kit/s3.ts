@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { S3Config } from '../../activities/object-store.s3.ts'
+import type { S3Config } from '../../activities/objects/s3.ts'
 
 interface S3Server {
   run(): Promise<AddressInfo>

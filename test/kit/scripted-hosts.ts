@@ -1,5 +1,5 @@
-import { newest } from '../../activities/container-output.ts'
-import type { LiveEvent } from '../../activities/live-feed.ts'
+import { newest } from '../../activities/containers/output.ts'
+import type { LiveEvent } from '../../activities/live/live-feed.ts'
 import { assertNotLost } from '../../api/access.ts'
 import type { HostReader, HostReading } from '../../api/host-reader.ts'
 import type { AppRow } from '../../db/apps.ts'

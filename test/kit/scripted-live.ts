@@ -1,4 +1,4 @@
-import type { LiveEvent, LiveReading } from '../../activities/live-feed.ts'
+import type { LiveEvent, LiveReading } from '../../activities/live/live-feed.ts'
 
 const mb = 1024 * 1024
 

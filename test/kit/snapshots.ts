@@ -1,7 +1,7 @@
 import { createWriteStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
-import type { MadeSnapshot, SnapshotFacts, SnapshotRequest, Snapshots } from '../../activities/snapshots.ts'
+import type { MadeSnapshot, SnapshotFacts, SnapshotRequest, Snapshots } from '../../activities/snapshots/port.ts'
 
 export const facts: SnapshotFacts = {
   appId: 'a'.repeat(24),

@@ -1,4 +1,4 @@
-import { sweepSegments } from '../../activities/segment-sweep.ts'
+import { sweepSegments } from '../../activities/objects/segment-sweep.ts'
 import { openReceipt } from '../../db/blob-receipts.ts'
 import { type UpkeepPatience, usualPatience } from '../../policy/blob-upkeep.ts'
 import { newId } from '../../policy/ids.ts'

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import type { ObjectStore } from '../../activities/object-store.ts'
+import type { ObjectStore } from '../../activities/objects/port.ts'
 import { saveRules } from '../../db/blob-rules.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import * as segments from '../../db/segments.ts'

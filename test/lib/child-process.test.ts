@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import test from 'ava'
-import { startChild } from '../../activities/child-program.ts'
+import { startChild } from '../../activities/child-process/child-program.ts'
 import { ownVariables, runProcess, runProcessNow, startProcess, systemEnvironment } from '../../lib/child-process.ts'
 
 process.env.BERTH_CANARY = 'secret of the host'
@@ -35,7 +35,7 @@ test('programs of the system are found, and say what went wrong', async t => {
 })
 
 test('the children that touch what strangers write have an empty environment from their first instruction on', async t => {
-  for (const name of ['archive', 'overlay', 'placement', 'snapshots']) {
+  for (const name of ['archives', 'overlay', 'placement', 'snapshots']) {
     const child = startChild(name, ['ignore', 'ignore', 'inherit', 'ipc', 'ignore'])
     // The descriptor of its channel is all that Node adds.
     t.regex(await readFile(`/proc/${child.pid}/environ`, 'latin1'), /^(NODE_CHANNEL_\w+=\w+\0)+$/, name)

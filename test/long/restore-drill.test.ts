@@ -4,7 +4,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import test from 'ava'
-import { snapshots } from '../../activities/snapshots.process.ts'
+import { snapshots } from '../../activities/snapshots/process.ts'
 import { ownFolder } from '../kit/folders.ts'
 import { opened, requestOf, snapshotTo } from '../kit/snapshots.ts'
 

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { githubProvider } from '../../activities/git-provider.github.ts'
+import { githubProvider } from '../../activities/git-provider/github.ts'
 import type { Db } from '../../db/database.ts'
 import { queueDeploy } from '../../db/deploys.ts'
 import { bindInstallations, linkRepository, unlinkRepository } from '../../db/git-links.ts'

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { pino } from 'pino'
-import type { Firewall, FirewallLook } from '../../activities/firewall.ts'
+import type { Firewall, FirewallLook } from '../../activities/firewall/port.ts'
 import { protectionFindings } from '../../cli/findings.ts'
 import { bySupervisor } from '../../cli/manner.ts'
 import { findHost } from '../../db/hosts.ts'

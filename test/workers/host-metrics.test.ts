@@ -1,6 +1,6 @@
 import test from 'ava'
 import { pino } from 'pino'
-import { labels } from '../../activities/container-host.ts'
+import { labels } from '../../activities/containers/port.ts'
 import { removeApp } from '../../db/app-creation.ts'
 import { listPoints } from '../../db/app-metrics.ts'
 import { recordStarted } from '../../db/apps.ts'

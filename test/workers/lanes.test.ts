@@ -1,7 +1,7 @@
 import { Client, Connection } from '@temporalio/client'
 import test from 'ava'
 import { pino } from 'pino'
-import type { Release } from '../../activities/release.ts'
+import type { Release } from '../../activities/releases/release.ts'
 import * as apps from '../../db/apps.ts'
 import * as operations from '../../db/operations.ts'
 import { healDowngrades, temporalDowngrades } from '../../workers/downgrades.ts'

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { pino } from 'pino'
-import { smtpMailer } from '../../activities/mailer.smtp.ts'
+import { smtpMailer } from '../../activities/mail/smtp.ts'
 import { queueMail } from '../../db/mails.ts'
 import { newId } from '../../policy/ids.ts'
 import { type MailLocale, mailLocales } from '../../policy/mail/template.ts'

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { pino } from 'pino'
-import { smtpMailer } from '../../activities/mailer.smtp.ts'
+import { smtpMailer } from '../../activities/mail/smtp.ts'
 import { beginDowngrade, confirmDowngrade } from '../../db/downgrades.ts'
 import { isMailedCode } from '../../policy/mailed-codes.ts'
 import { defaultPlans as plans } from '../../policy/plans.ts'

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { pino } from 'pino'
-import { type ContainerHost, type ContainerState, labels } from '../../activities/container-host.ts'
+import { type ContainerHost, type ContainerState, labels } from '../../activities/containers/port.ts'
 import { outputCost } from '../../policy/output-pace.ts'
 import { OutputReaders } from '../../workers/output-readers.ts'
 import { comesTrue } from '../kit/comes-true.ts'

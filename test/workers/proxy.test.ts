@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
-import { nginxEdge } from '../../activities/edge.nginx.ts'
+import { nginxEdge } from '../../activities/edge/nginx.ts'
 import { unusedPort } from '../../cli/ports.ts'
 import { ask, startOrigin } from '../kit/origin.ts'
 

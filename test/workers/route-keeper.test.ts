@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { pino } from 'pino'
-import { type Edge, type Route, RouteRefused } from '../../activities/edge.ts'
+import { type Edge, type Route, RouteRefused } from '../../activities/edge/port.ts'
 import { bySupervisor } from '../../cli/manner.ts'
 import { routeFinding } from '../../cli/route-state.ts'
 import { removeApp } from '../../db/app-creation.ts'

@@ -6,11 +6,17 @@ import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { pino } from 'pino'
-import { adoptParts, confirmFolder, confirmStore, folderMark, storeMark } from '../../activities/installation.ts'
-import { filesystemStore } from '../../activities/object-store.filesystem.ts'
-import { s3Store } from '../../activities/object-store.s3.ts'
-import type { ObjectStore } from '../../activities/object-store.ts'
-import { unknownBodies } from '../../activities/stored-bodies.ts'
+import {
+  adoptParts,
+  confirmFolder,
+  confirmStore,
+  folderMark,
+  storeMark,
+} from '../../activities/installation/installation.ts'
+import { filesystemStore } from '../../activities/objects/filesystem.ts'
+import type { ObjectStore } from '../../activities/objects/port.ts'
+import { s3Store } from '../../activities/objects/s3.ts'
+import { unknownBodies } from '../../activities/objects/stored-bodies.ts'
 import { openDatabase } from '../../db/database.ts'
 import { readInstallation } from '../../db/installation.ts'
 import { parseConfig } from '../../policy/config.ts'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { activityInfo } from '@temporalio/activity'
-import type { Release } from '../../activities/release.ts'
+import type { Release } from '../../activities/releases/release.ts'
 import type { AppRow } from '../../db/apps.ts'
 import { transaction } from '../../db/database.ts'
 import { type DeploymentRow, findByOperation } from '../../db/deployments.ts'

@@ -1,4 +1,4 @@
-import type { ContainerExit, Release, StartedContainer } from '../../activities/release.ts'
+import type { ContainerExit, Release, StartedContainer } from '../../activities/releases/release.ts'
 import type { Standing } from '../contracts/host-troubles.ts'
 import { portOf, portStep } from './ports.ts'
 

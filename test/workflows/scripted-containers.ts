@@ -1,7 +1,7 @@
 import { activityInfo } from '@temporalio/activity'
 import type { AppHostActivities, Unhealthy } from '../../activities/app-host.ts'
 import { refusal } from '../../activities/failures.ts'
-import type { Release, StartedContainer } from '../../activities/release.ts'
+import type { Release, StartedContainer } from '../../activities/releases/release.ts'
 import { loadApp } from '../../db/apps.ts'
 import { appendLog } from '../../db/deployments.ts'
 import type { Trouble } from '../contracts/host-troubles.ts'

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { SignJWT } from 'jose'
-import { githubProvider } from '../../../activities/git-provider.github.ts'
+import { githubProvider } from '../../../activities/git-provider/github.ts'
 import { setBlocked } from '../../../db/accounts.ts'
 import { installationsOf } from '../../../db/git-links.ts'
 import { parseConfig } from '../../../policy/config.ts'

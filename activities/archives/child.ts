@@ -1,0 +1,55 @@
+import { accessSync, constants, openSync } from 'node:fs'
+import { HostileFolder } from '../../lib/folders/hostile-folder.ts'
+import type { AppConfigFile } from '../../policy/app-config.ts'
+import { ownRules, uploadRules } from '../../policy/archive-rules.ts'
+import { becomeOwner } from '../child-process/child-life.ts'
+import { residentBytes } from '../child-process/memory.ts'
+import { inspectArchive } from './inspect.ts'
+import type { ArchiveJob, ArchiveReady, ArchiveReply, ArchiveSource } from './job.ts'
+import { ArchiveRefused } from './port.ts'
+import { unpackArchive } from './unpack.ts'
+
+// The process that reads strangers' archives: started with an empty environment, does one job and ends.
+
+async function carryOut(job: ArchiveJob): Promise<{ entries: number; bytes: number; config?: AppConfigFile | null }> {
+  const archive = open(job.archive)
+  if (job.kind === 'inspect') return inspectArchive(archive, job)
+  const folder = new HostileFolder(job.folder)
+  becomeOwner(job.owner, [folder.owner])
+  if (job.kind === 'clear') {
+    folder.clear()
+    return { entries: 0, bytes: 0 }
+  }
+  if (!folder.empty) throw new Error('The folder to unpack into is not empty.')
+  return unpackArchive(archive, folder, job.own ? ownRules : uploadRules)
+}
+
+function open(source: ArchiveSource): number {
+  if (source === null) return -1
+  if ('inherited' in source) return source.inherited
+  return openSync(`${parentsDescriptors}/${source.parents}`, constants.O_RDONLY)
+}
+
+function problem(error: unknown): { kind: 'refused' | 'failed'; code: string | null; message: string } {
+  const { code, message } = error as NodeJS.ErrnoException
+  return { kind: error instanceof ArchiveRefused ? 'refused' : 'failed', code: code ?? null, message }
+}
+
+const parentsDescriptors = `/proc/${process.ppid}/fd`
+
+function reachesParent(): boolean {
+  try {
+    accessSync(parentsDescriptors, constants.R_OK | constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+process.once('disconnect', () => process.exit(1))
+process.once('message', async (job: ArchiveJob) => {
+  const outcome = await carryOut(job).then(found => ({ config: null, ...found, kind: 'done' }), problem)
+  const reply = { ...outcome, peakBytes: residentBytes(process.pid, 'peak') } as ArchiveReply
+  process.send!(reply, () => process.exit(0))
+})
+process.send!({ kind: 'ready', reachesParent: reachesParent() } satisfies ArchiveReady, () => {})

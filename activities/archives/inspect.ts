@@ -1,0 +1,69 @@
+import { type AppConfigFile, ConfigRefused, configNames, parseAppConfig } from '../../policy/app-config.ts'
+import { longestConfigBytes, uploadRules } from '../../policy/archive-rules.ts'
+import { type ArchiveEntry, readDirectory } from './directory.ts'
+import { contentOf, OutputMeter } from './inflate.ts'
+import { ArchiveRefused, type InspectOptions } from './port.ts'
+
+interface Found {
+  entries: number
+  bytes: number
+  config: AppConfigFile | null
+}
+
+/** Reads every byte an upload unpacks to, and its configuration file. Writes nothing; rejects with `ArchiveRefused`. */
+export async function inspectArchive(fd: number, options: Omit<InspectOptions, 'account'>): Promise<Found> {
+  const entries = await readDirectory(fd, uploadRules)
+  const meter = new OutputMeter(uploadRules, entries)
+  const configEntry = options.config === 'ignored' ? undefined : configOf(entries, options.configNames)
+  let text = ''
+  for (const entry of entries) {
+    const content = contentOf(fd, entry, meter)
+    if (entry === configEntry) text = await configText(content)
+    else for await (const _ of content);
+  }
+  if (!configEntry && options.config === 'required') throw new ArchiveRefused('MISSING_CONFIG', missingConfig(entries))
+  return {
+    entries: entries.length,
+    bytes: meter.bytes,
+    config: configEntry ? parsed(text, entries, options.config === 'optional') : null,
+  }
+}
+
+function configOf(entries: ArchiveEntry[], more: string[]): ArchiveEntry | undefined {
+  const found = [...configNames, ...more].map(name =>
+    entries.find(({ path, kind }) => path === name && kind === 'file'),
+  )
+  return found.find(entry => entry !== undefined)
+}
+
+/** Most people zip the folder instead of what is in it. */
+function missingConfig(entries: ArchiveEntry[]): string {
+  const sentence = `The archive has no ${configNames.join(' or ')} at its root.`
+  const inside = entries.find(({ path }) => /^[^/]+\/berth\.(app|config)$/.test(path))?.path
+  return inside ? `${sentence} There is ${inside}: zip what is in that folder, not the folder itself.` : sentence
+}
+
+async function configText(content: AsyncIterable<Buffer>): Promise<string> {
+  const pieces: Buffer[] = []
+  let bytes = 0
+  for await (const piece of content) {
+    bytes += piece.length
+    if (bytes > longestConfigBytes)
+      throw new ArchiveRefused('INVALID_FILE', `The configuration file is over ${longestConfigBytes} bytes.`)
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces).toString('utf8')
+}
+
+function parsed(text: string, entries: ArchiveEntry[], partial: boolean): AppConfigFile {
+  const files = new Set(entries.filter(entry => entry.kind === 'file').map(entry => entry.path))
+  try {
+    return parseAppConfig(text, {
+      partial,
+      has: path => files.has(path),
+      rootNames: [...files].filter(path => !path.includes('/')),
+    })
+  } catch (error) {
+    throw error instanceof ConfigRefused ? new ArchiveRefused(error.code, error.message) : error
+  }
+}

@@ -1,0 +1,29 @@
+import type { AppConfigFile } from '../../policy/app-config.ts'
+import type { ErrorCode } from '../../policy/errors.ts'
+
+/** What the child is told, once in its life. It answers with an `ArchiveReply` and ends. */
+export type ArchiveJob = { archive: ArchiveSource } & (
+  | { kind: 'inspect'; configNames: string[]; config: 'required' | 'optional' | 'ignored' }
+  | { kind: 'unpack'; folder: string; owner: Owner | null; own: boolean }
+  | { kind: 'clear'; folder: string; owner: Owner | null }
+)
+
+/** A descriptor that the child inherited, one that its parent holds (a child that waited was started before), or none. */
+export type ArchiveSource = { inherited: number } | { parents: number } | null
+
+export interface Owner {
+  uid: number
+  gid: number
+}
+
+export type ArchiveReply = { peakBytes: number } & (
+  | { kind: 'done'; entries: number; bytes: number; config: AppConfigFile | null }
+  | { kind: 'refused'; code: ErrorCode; message: string }
+  | { kind: 'failed'; code: string | null; message: string }
+)
+
+/** Sent first. `reachesParent` tells whether the child may open its parent's descriptors. */
+export interface ArchiveReady {
+  kind: 'ready'
+  reachesParent: boolean
+}

@@ -1,0 +1,165 @@
+import type { FileHandle } from 'node:fs/promises'
+import { FairSlots } from '../../lib/fair-slots.ts'
+import { archivePlaces } from '../../policy/archive-rules.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { removeAbandonedGroups } from '../child-process/memory.ts'
+import { NoSpaceLeft } from '../containers/port.ts'
+import type { ArchiveJob, ArchiveReply, Owner } from './job.ts'
+import { ArchiveRefused, type Archives, type Inspection, type InspectOptions, type UnpackOptions } from './port.ts'
+import { ArchiveChild, ChildEnded, inheritedArchive } from './spawn.ts'
+
+export interface ArchiveOptions {
+  /** Children that work at the same time; one of each account, and accounts in turn. */
+  atOnce?: number
+  /** How long an inspection waits for its turn before `UPLOAD_BUSY`. */
+  waitMs?: number
+  /** Memory of a child beyond its size when idle. */
+  memoryMb?: number
+  inspectSeconds?: number
+  unpackSeconds?: number
+  /** Pause before the next child is started to wait, so that starting it does not slow down what follows an inspection. */
+  spareAfterMs?: number
+  /** Told how large a child was before its work and at most, and whether it had waited for it. */
+  observe?: (child: { kind: ArchiveJob['kind']; waited: boolean; idleBytes: number; peakBytes: number }) => void
+}
+
+const { perSubject, ...places } = archivePlaces
+const defaults = { ...places, spareAfterMs: 500 }
+
+type Defaults = Required<Omit<ArchiveOptions, 'observe'>>
+
+type Done = Extract<ArchiveReply, { kind: 'done' }>
+
+/** Archives are handled by child processes, one for each; see `Archives`. */
+export function archives(options: ArchiveOptions = {}): Archives {
+  return new ArchiveProcess({ ...defaults, ...options })
+}
+
+class ArchiveProcess implements Archives {
+  readonly #options: Defaults & ArchiveOptions
+  readonly #slots: FairSlots
+  readonly #working = new Set<ArchiveChild>()
+  #spare: ArchiveChild | null = null
+  /** False where the system keeps a child from its parent's descriptors. */
+  #spares = true
+  #spareTimer: NodeJS.Timeout | undefined
+  #closed = false
+
+  constructor(options: Defaults & ArchiveOptions) {
+    this.#options = options
+    this.#slots = new FairSlots({ atOnce: options.atOnce, perSubject })
+    removeAbandonedGroups()
+    this.#prepareSpare(0)
+  }
+
+  /** Rejects with `UPLOAD_BUSY` when too many are being inspected, or when this one did not end in time. */
+  async inspect(file: FileHandle, options: InspectOptions): Promise<Inspection> {
+    const leave = await this.#slots.enter(options.account, this.#options.waitMs)
+    if (!leave) throw new ApiError('UPLOAD_BUSY', undefined, 5)
+    try {
+      const { config, entries, bytes } = await this.#run(file, archive => ({
+        kind: 'inspect',
+        archive,
+        configNames: options.configNames,
+        config: options.config,
+      }))
+      return { ok: true, config, entries, bytes }
+    } catch (error) {
+      if (error instanceof ArchiveRefused) return { ok: false, code: error.code, message: error.message }
+      if (error instanceof ChildEnded && error.cause === 'deadline') throw new ApiError('UPLOAD_BUSY', undefined, 30)
+      throw error
+    } finally {
+      leave()
+    }
+  }
+
+  async unpack(
+    file: FileHandle,
+    folder: string,
+    owner: Owner | null,
+    options: UnpackOptions = {},
+  ): Promise<{ entries: number; bytes: number }> {
+    const leave = await this.#slots.enter(options.account ?? folder)
+    try {
+      const own = options.own ?? false
+      const { entries, bytes } = await this.#run(file, archive => ({ kind: 'unpack', archive, folder, owner, own }))
+      return { entries, bytes }
+    } finally {
+      leave?.()
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearTimeout(this.#spareTimer)
+    this.#spare?.kill()
+    for (const child of this.#working) child.kill()
+  }
+
+  async #run(file: FileHandle, jobOf: (archive: ArchiveJob['archive']) => ArchiveJob): Promise<Done> {
+    const spare = this.#takeSpare()
+    // A spare that died while it waited is no reason to fail.
+    const reaches = await spare?.ready.catch(() => null)
+    const warm = spare && reaches ? spare : null
+    if (!warm) spare?.kill()
+    if (reaches === false) this.#spares = false
+    const job = jobOf(warm ? { parents: file.fd } : { inherited: inheritedArchive })
+    try {
+      return await this.#carryOut(warm ?? new ArchiveChild(file.fd), job)
+    } catch (error) {
+      if (error instanceof ChildEnded && job.kind === 'unpack')
+        await this.#carryOut(new ArchiveChild(null), { ...job, kind: 'clear', archive: null })
+      throw error instanceof ChildEnded && error.cause === 'memory'
+        ? new ArchiveRefused('INVALID_FILE', 'The archive takes too much memory to read.')
+        : error
+    }
+  }
+
+  async #carryOut(child: ArchiveChild, job: ArchiveJob): Promise<Done> {
+    if (this.#closed) {
+      child.kill()
+      throw new Error('Archives are closed.')
+    }
+    this.#working.add(child)
+    try {
+      const { memoryMb, inspectSeconds, unpackSeconds } = this.#options
+      const seconds = job.kind === 'inspect' ? inspectSeconds : unpackSeconds
+      // Clearing reads nothing of a stranger's, and is what makes up for a child that took too much.
+      const memoryBytes = job.kind === 'clear' ? Number.POSITIVE_INFINITY : memoryMb * 1024 ** 2
+      return settle(await child.run(job, { memoryBytes, seconds }), reply =>
+        this.#options.observe?.({
+          kind: job.kind,
+          waited: job.archive !== null && 'parents' in job.archive,
+          idleBytes: child.idleBytes,
+          peakBytes: reply.peakBytes,
+        }),
+      )
+    } finally {
+      this.#working.delete(child)
+      if (this.#working.size === 0) this.#prepareSpare(this.#options.spareAfterMs)
+    }
+  }
+
+  #takeSpare(): ArchiveChild | null {
+    const spare = this.#spare
+    this.#spare = null
+    return spare?.hold(true) ?? null
+  }
+
+  #prepareSpare(afterMs: number): void {
+    if (this.#closed || this.#spare || !this.#spares) return
+    clearTimeout(this.#spareTimer)
+    this.#spareTimer = setTimeout(() => {
+      this.#spare = new ArchiveChild(null).hold(false)
+    }, afterMs).unref()
+  }
+}
+
+function settle(reply: ArchiveReply, observe: (reply: ArchiveReply) => void): Done {
+  observe(reply)
+  if (reply.kind === 'done') return reply
+  if (reply.kind === 'refused') throw new ArchiveRefused(reply.code, reply.message)
+  if (reply.code === 'ENOSPC' || reply.code === 'EDQUOT')
+    throw new NoSpaceLeft('The application has no disk space left to unpack the archive.')
+  throw Object.assign(new Error(reply.message), { code: reply.code })
+}

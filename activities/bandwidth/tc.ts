@@ -1,0 +1,53 @@
+import { open, readFile, stat } from 'node:fs/promises'
+import { outcomeOf, startProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { type Bandwidth, type LinkedContainer, type OpenedBandwidth, tokenBucket } from './port.ts'
+
+/** The one device that the engine gives a container with one network. */
+const inside = 'eth0'
+
+/**
+ * Limits by `tc`, one token bucket at each end of the container's link: what the host's end sends is what the container receives, and
+ * what the container's own end sends is held up there. No program in it may change that: none has CAP_NET_ADMIN.
+ */
+export function tcBandwidth(): Bandwidth {
+  return {
+    async limit({ id, pid, mbit }: LinkedContainer) {
+      // Held open before it is looked at, so that the number of a process that has ended leads to nobody else's network.
+      const network = await open(`/proc/${pid}/ns/net`)
+      try {
+        if (!(await readFile(`/proc/${pid}/cgroup`, 'utf8')).includes(id))
+          throw new Error(
+            `process ${pid} is not in container ${id}: the host process does not see the engine's processes`,
+          )
+        if ((await network.stat()).ino === (await stat('/proc/self/ns/net')).ino)
+          throw new Error('the container has no network of its own')
+        const within = ['nsenter', '--net=/proc/self/fd/3']
+        const [link] = JSON.parse(await run([...within, 'ip', '-json', 'link', 'show', 'dev', inside], network.fd))
+        if (!Number.isInteger(link?.link_index)) throw new Error('the kernel does not tell the other end of its link')
+        await run([...within, 'tc', ...tokenBucket(inside, mbit)], network.fd)
+        await run(['tc', ...tokenBucket(`if${link.link_index}`, mbit)])
+      } finally {
+        await network.close()
+      }
+    },
+  }
+}
+
+/** The limits of this host where it runs as root and the kernel has them, and the setting (Mbit/s per 256 MB) lets it. */
+export async function openBandwidth(mbitPer256Mb: number): Promise<OpenedBandwidth> {
+  if (mbitPer256Mb === 0) return { bandwidth: null, notice: 'the setting HOST_BANDWIDTH_MBIT is off' }
+  if (process.getuid?.() !== 0) return { bandwidth: null, notice: 'the host process does not run as root' }
+  // In a network of its own, which goes with the command.
+  const found = await run(['unshare', '--net', 'tc', ...tokenBucket('lo', mbitPer256Mb)]).catch((error: Error) => error)
+  if (found instanceof Error) return { bandwidth: null, notice: `tc does not work here: ${found.message}` }
+  return { bandwidth: tcBandwidth(), notice: null }
+}
+
+/** What a program says; it finds `fd` as its descriptor 3. Rejects with the first line of its complaint. */
+async function run([program = '', ...args]: string[], fd?: number): Promise<string> {
+  const stdio = ['ignore', 'pipe', 'pipe', fd ?? 'ignore'] as const
+  const child = startProcess(program, args, { env: systemEnvironment, stdio: [...stdio] })
+  const { code, output, error } = await outcomeOf(child)
+  if (code !== 0) throw new Error(`${program}: ${error.trim().split('\n')[0] || `exit code ${code}`}`)
+  return output
+}

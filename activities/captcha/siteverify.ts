@@ -1,0 +1,70 @@
+import { z } from 'zod'
+import type { CaptchaSettings } from '../../policy/captcha.ts'
+import { ApiError } from '../../policy/errors.ts'
+import type { Captcha } from './port.ts'
+
+const verdict = z.object({
+  success: z.boolean(),
+  challenge_ts: z.coerce.date().optional(),
+  'error-codes': z.array(z.string()).optional(),
+})
+
+/** What a visitor's answer can be refused for; every other code speaks of the operator's settings or of the provider itself. */
+const refusals: readonly string[] = [
+  'missing-input-response',
+  'invalid-input-response',
+  'timeout-or-duplicate',
+  'expired-input-response',
+  'already-seen-response',
+]
+
+const mostBytes = 64 * 1024
+
+/** The `siteverify` protocol, which Turnstile, hCaptcha and reCAPTCHA share. */
+export function siteverifyCaptcha({ verifyUrl, secretKey }: Pick<CaptchaSettings, 'verifyUrl' | 'secretKey'>): Captcha {
+  return {
+    async solvedAt(answer, address, deadline) {
+      const body = new URLSearchParams({ secret: secretKey, response: answer, remoteip: address })
+      const { data } = verdict.safeParse(await post(verifyUrl, body, deadline))
+      if (data?.success && data.challenge_ts) return data.challenge_ts
+      const codes = data?.['error-codes'] ?? []
+      if (data?.success === false && codes.every(code => refusals.includes(code))) return null
+      throw new ApiError('VALIDATION_FAILED', `The captcha could not be checked${said(codes)}. Try again later.`)
+    },
+  }
+}
+
+/** Rejects with FAILED_TO_FETCH or VALIDATION_TIMEOUT; the cause may hold the secret and is not passed on. */
+async function post(url: string, body: URLSearchParams, deadline: AbortSignal): Promise<unknown> {
+  try {
+    const response = await fetch(url, { method: 'POST', body, redirect: 'error', signal: deadline })
+    if (response.status >= 500 || response.status === 429) throw new Error('busy')
+    return await jsonOf(response)
+  } catch {
+    if (deadline.aborted)
+      throw new ApiError('VALIDATION_TIMEOUT', 'The captcha could not be checked in time. Try again.')
+    throw new ApiError('FAILED_TO_FETCH', 'The provider of the captcha could not be reached. Try again.')
+  }
+}
+
+/** Undefined for what is not JSON. Rejects past 64 KB. */
+async function jsonOf(response: Response): Promise<unknown> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of response.body ?? []) {
+    size += chunk.length
+    if (size > mostBytes) return undefined
+    chunks.push(chunk)
+  }
+  try {
+    return JSON.parse(Buffer.concat(chunks).toString('utf8'))
+  } catch {
+    return undefined
+  }
+}
+
+/** Codes of the published list are words; whatever else came is not repeated. */
+function said(codes: string[]): string {
+  const words = codes.filter(code => /^[a-z-]{1,40}$/.test(code))
+  return words.length === 0 ? '' : ` (its provider says: ${words.join(', ')})`
+}

@@ -1,0 +1,34 @@
+import type { Readable } from 'node:stream'
+import type Docker from 'dockerode'
+import { HostUnreachable } from '../port.ts'
+import { call, unless } from './calls.ts'
+
+/** What a container prints from now on, in the engine's frames. The engine takes no more of it than is read here, and the program waits. */
+export async function attached(container: Docker.Container): Promise<Readable> {
+  const stream = await call(abortSignal =>
+    container.attach({ stream: true, hijack: true, stdout: true, stderr: true, abortSignal }),
+  )
+  return stream as unknown as Readable
+}
+
+/** See `ContainerHost.readOutput`. */
+export async function readOutput(
+  docker: Docker,
+  name: string,
+  onPiece: (piece: Uint8Array) => Promise<void>,
+  signal: AbortSignal,
+): Promise<void> {
+  const stream = await attached(docker.getContainer(name)).catch(unless(404, 409))
+  if (!stream) return
+  const stop = () => stream.destroy()
+  signal.addEventListener('abort', stop)
+  if (signal.aborted) stop()
+  try {
+    for await (const piece of stream) await onPiece(piece as Buffer)
+  } catch (error) {
+    if (!signal.aborted) throw new HostUnreachable('The output stream of the container engine broke.', { cause: error })
+  } finally {
+    signal.removeEventListener('abort', stop)
+    stream.destroy()
+  }
+}

@@ -1,0 +1,173 @@
+import Docker from 'dockerode'
+import type { imagePulls } from '../../../policy/host-places.ts'
+import { applicationRange } from '../../../policy/networks.ts'
+import { newest, OutputFrames } from '../output.ts'
+import { type ContainerHost, type ContainerState, HostUnreachable } from '../port.ts'
+import { readOutput } from './attach.ts'
+import { call, engineSeconds, status, unless } from './calls.ts'
+import { labelFilter, watch } from './events.ts'
+import { followLogs } from './follow.ts'
+import { containerImages, type MakeRootfs } from './images.ts'
+import { containerNetworks } from './networks.ts'
+import { createRequest } from './options.ts'
+import { containerReadings } from './readings.ts'
+import { runToEnd } from './run.ts'
+import { removeShareGroup } from './shares.ts'
+import { engineStanding, FreshLines } from './standing.ts'
+import { containerState, listedContainer } from './state.ts'
+
+export interface DockerHostOptions {
+  /** `unix:///path`, `tcp://address:port` or `http://address:port`. */
+  dockerHost: string
+  /** Brings images that no registry gives. */
+  makeRootfs: MakeRootfs
+  /** Where the ranges of networks are taken from. */
+  networkRange?: string
+  /** Told of every container that was started, with the file of its network; waited for before the start counts as done. */
+  started?: (name: string, network: string) => Promise<void>
+  /** How images are pulled. */
+  pulls?: typeof imagePulls
+}
+
+/** Lines of log that are looked at, and before that, as the engine decodes each: what is usually enough. A log is 10 MB at most. */
+const logLines = [1000, 10_000]
+const stopMarginSeconds = 15
+
+/** A Docker engine (20.10 and newer) as a container host. No version of the API is asked for: new engines refuse old ones. */
+export function dockerHost({
+  dockerHost,
+  makeRootfs,
+  networkRange = applicationRange,
+  pulls,
+  started,
+}: DockerHostOptions): ContainerHost {
+  const docker = new Docker(address(dockerHost))
+  const networks = containerNetworks(docker, networkRange)
+  const images = containerImages(docker, makeRootfs, pulls)
+  const readings = containerReadings(docker)
+  const engine = engineStanding(
+    new Docker({ ...address(dockerHost), agent: new FreshLines({ keepAlive: false }) } as object),
+  )
+  const container = (name: string) => docker.getContainer(name)
+
+  async function inspect(name: string): Promise<ContainerState | null> {
+    const info = await call(abortSignal => container(name).inspect({ abortSignal })).catch(unless(404))
+    return info ? containerState(info) : null
+  }
+
+  const host: ContainerHost = {
+    async ping() {
+      await call(() => docker.ping())
+    },
+
+    standing: () => engine.standing(),
+
+    ensureNetwork: spec => networks.ensure(spec),
+    removeNetwork: name => networks.remove(name),
+    removeShare: async share => removeShareGroup(share),
+    listNetworks: filter => networks.list(filter),
+    ensureImage: (image, onProgress) => images.ensure(image, onProgress),
+
+    async create(spec) {
+      const driver = spec.share === undefined ? '' : await engine.cgroupDriver()
+      const send = (abortSignal: AbortSignal) => docker.createContainer(createRequest(spec, driver, abortSignal))
+      const created = await call(send).catch(unless(409))
+      if (created) return created.id
+      const present = await inspect(spec.name)
+      // The name was freed between the refusal and the look: it is ours to take now.
+      return present ? present.id : await host.create(spec)
+    },
+
+    async start(name) {
+      await call(abortSignal => container(name).start({ abortSignal })).catch(unless(304))
+      await hasStarted(name)
+    },
+
+    async stop(name, graceSeconds) {
+      const send = (abortSignal: AbortSignal) => container(name).stop({ t: graceSeconds, abortSignal } as object)
+      await call(send, graceSeconds + stopMarginSeconds).catch(async error => {
+        if (status(error) === 304 || status(error) === 404) return
+        if (!(error instanceof HostUnreachable)) throw error
+        // The order may have arrived although its answer did not: what counts is how the container stands.
+        const state = await inspect(name)
+        if (state?.running) await call(abortSignal => container(name).kill({ abortSignal })).catch(unless(404, 409))
+      })
+    },
+
+    async pause(name) {
+      const send = (abortSignal: AbortSignal) => container(name).pause({ abortSignal })
+      await call(send).catch(error => unlessItStands(name, error, state => state?.status !== 'running'))
+    },
+
+    async unpause(name) {
+      const send = (abortSignal: AbortSignal) => container(name).unpause({ abortSignal })
+      await call(send).catch(error => unlessItStands(name, error, state => state?.status !== 'paused'))
+    },
+
+    async remove(name) {
+      readings.forget(name)
+      const send = (abortSignal: AbortSignal) => container(name).remove({ force: true, v: true, abortSignal } as object)
+      await call(send).catch(error => (status(error) === 409 ? gone(name) : unless(404)(error)))
+    },
+
+    inspect,
+
+    async list(filter) {
+      const filters = { label: labelFilter(filter) }
+      const found = await call(abortSignal => docker.listContainers({ all: true, filters, abortSignal } as object))
+      return found.map(listedContainer)
+    },
+
+    async logs(name, maxBytes) {
+      let text = ''
+      for (const tail of logLines) {
+        const options = { stdout: true, stderr: true, tail }
+        const send = (abortSignal: AbortSignal) => container(name).logs({ ...options, abortSignal } as object)
+        const bytes = await call(send).catch(unless(404))
+        if (!bytes) return null
+        text = new OutputFrames().push(bytes as unknown as Buffer)
+        if (text.length >= maxBytes || text.split('\n').length <= tail) break
+      }
+      return newest(text, maxBytes)
+    },
+
+    followLogs: (name, options, onPiece, signal) => followLogs(docker, name, options, onPiece, signal),
+    readOutput: (name, onPiece, signal) => readOutput(docker, name, onPiece, signal),
+    stats: name => readings.stats(name),
+    runToEnd: (spec, onOutput, signal) => runToEnd(docker, { ...host, hasStarted }, spec, onOutput, signal),
+    watch: (filter, onEvent, signal) => watch(docker, filter, onEvent, signal).finally(engine.forget),
+  }
+
+  async function hasStarted(name: string): Promise<void> {
+    if (!started) return
+    const info = await call(abortSignal => container(name).inspect({ abortSignal })).catch(unless(404))
+    const network = info?.State.Running ? info.NetworkSettings.SandboxKey : ''
+    if (network) await started(name, network)
+  }
+
+  /** Engines differ in how they refuse what is so already, and an answer may be lost: what counts is how the container stands. */
+  async function unlessItStands(
+    name: string,
+    error: unknown,
+    wanted: (state: ContainerState | null) => boolean,
+  ): Promise<void> {
+    if (!wanted(await inspect(name))) throw error
+  }
+
+  /** A removal that is under way already (409) has to end too: the name is free when this resolves. */
+  async function gone(name: string): Promise<void> {
+    const until = Date.now() + engineSeconds * 1000
+    while (await inspect(name)) {
+      if (Date.now() > until) throw new Error(`The container ${name} could not be removed.`)
+      await new Promise(done => setTimeout(done, 50))
+    }
+  }
+
+  return host
+}
+
+function address(text: string): Docker.DockerOptions {
+  if (text.startsWith('unix://')) return { socketPath: text.slice('unix://'.length) }
+  const url = new URL(text.replace(/^tcp:/, 'http:'))
+  return { protocol: 'http', host: url.hostname, port: Number(url.port || 2375) }
+}

@@ -1,0 +1,99 @@
+import { readFile } from 'node:fs/promises'
+import type Docker from 'dockerode'
+import { bridgeName } from '../network-names.ts'
+import type { NetworkSpec, PresentNetwork } from '../port.ts'
+import { call, status, unless } from './calls.ts'
+import { freeSubnets, overlaps, parseSubnet, type Subnet } from './subnets.ts'
+
+/** Room for 253 containers of one owner on one host, and for 8192 owners in the default range. */
+const subnetPrefix = 24
+
+/** The engine's own default ranges end near 30 networks, so every network of ours is told its own. */
+export function containerNetworks(docker: Docker, range: string) {
+  const pool = rangeOf(range)
+
+  async function taken(): Promise<Subnet[]> {
+    const networks = await call(abortSignal => docker.listNetworks({ abortSignal }))
+    const theirs = networks.flatMap(network => network.IPAM?.Config?.map(config => config.Subnet ?? '') ?? [])
+    const ours = [...theirs.map(parseSubnet), ...(await routes())]
+    return ours.filter(subnet => subnet !== null).filter(subnet => overlaps(subnet, pool))
+  }
+
+  async function create(spec: NetworkSpec, Subnet: string): Promise<void> {
+    await call(abortSignal =>
+      docker.createNetwork({
+        Name: spec.name,
+        CheckDuplicate: true,
+        Driver: 'bridge',
+        IPAM: { Driver: 'default', Config: [{ Subnet }] },
+        Options: {
+          'com.docker.network.bridge.name': bridgeName(spec),
+          'com.docker.network.bridge.enable_icc': 'false',
+        },
+        Labels: spec.labels,
+        abortSignal,
+      }),
+    )
+  }
+
+  const present = (name: string): Promise<boolean> =>
+    call(() => docker.getNetwork(name).inspect())
+      .catch(unless(404))
+      .then(Boolean)
+
+  return {
+    /** Present already is success; of two who make it at once one makes it and both succeed. */
+    async ensure(spec: NetworkSpec): Promise<void> {
+      if (await present(spec.name)) return
+      let refused: unknown = new Error(`Every network range of ${range} is taken.`)
+      for (const subnet of freeSubnets(pool, subnetPrefix, spec.name, await taken())) {
+        try {
+          return await create(spec, subnet)
+        } catch (error) {
+          if (await present(spec.name)) return
+          // Another process took this range, or the bridge of a network that is just being removed still stands.
+          if (![400, 403, 409, 500].includes(status(error) ?? 0) || !/overlap|conflict/i.test(String(error)))
+            throw error
+          refused = error
+        }
+      }
+      throw refused
+    },
+
+    async list(filter: Record<string, string>): Promise<PresentNetwork[]> {
+      const label = Object.entries(filter).map(([name, value]) => `${name}=${value}`)
+      const found = await call(abortSignal => docker.listNetworks({ filters: { label }, abortSignal }))
+      return found.map(({ Name, Options }) => ({
+        name: Name,
+        bridge: Options?.['com.docker.network.bridge.name'] ?? null,
+      }))
+    },
+
+    /** Missing is success; a network with containers in it stays and the engine's refusal is passed on. */
+    async remove(name: string): Promise<void> {
+      await call(abortSignal => docker.getNetwork(name).remove({ abortSignal })).catch(unless(404))
+    },
+  }
+}
+
+function rangeOf(text: string): Subnet {
+  const range = parseSubnet(text)
+  if (!range) throw new Error(`${text} is not a range of IPv4 addresses for networks.`)
+  return range
+}
+
+/** Ranges this machine has routes to; the default route is none. Empty where the kernel does not tell. */
+async function routes(): Promise<(Subnet | null)[]> {
+  const text = await readFile('/proc/net/route', 'utf8').catch(() => '')
+  const address = (hex: string) => Buffer.from(hex, 'hex').reverse().join('.')
+  return text
+    .split('\n')
+    .slice(1)
+    .map(line => line.split('\t'))
+    .filter(fields => fields.length > 7 && fields[7] !== '00000000')
+    .map(fields => parseSubnet(`${address(fields[1]!)}/${bits(fields[7]!)}`))
+}
+
+function bits(maskHex: string): number {
+  return [...Number.parseInt(maskHex, 16).toString(2)].filter(digit => digit === '1').length
+}

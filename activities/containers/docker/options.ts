@@ -1,0 +1,106 @@
+import type { ContainerCreateOptions } from 'dockerode'
+import { cpuSharesFor, openFilesFor } from '../../../policy/sizes.ts'
+import type { ContainerSpec, DiskLimits } from '../port.ts'
+import { shareGroup } from './shares.ts'
+
+/** The hardening that no container of Berth is without; the reasons stand in docs/decisions/containers.md. */
+const hardened = {
+  CapDrop: ['ALL'],
+  SecurityOpt: ['no-new-privileges:true'],
+  Privileged: false,
+  ReadonlyRootfs: true,
+  IpcMode: 'private',
+  CgroupnsMode: 'private',
+  Init: true,
+  OomScoreAdj: 500,
+  RestartPolicy: { Name: 'no' },
+  LogConfig: { Type: 'json-file', Config: { 'max-size': '5m', 'max-file': '2' } },
+  // A container has no network of anyone else, so this opens port 80 to a program without root and nothing more.
+  Sysctls: { 'net.ipv4.ip_unprivileged_port_start': '0' },
+  MaskedPaths: [
+    // What engines hide when nothing is said: a list of ours takes the place of theirs.
+    ...['acpi', 'asound', 'interrupts', 'kcore', 'keys', 'latency_stats', 'sched_debug', 'scsi', 'timer_list'].map(
+      name => `/proc/${name}`,
+    ),
+    ...['/proc/timer_stats', '/sys/firmware', '/sys/devices/virtual/powercap'],
+    // Names the file behind every loop device of the machine, and with it the applications of all accounts.
+    '/sys/devices/virtual/block',
+  ],
+} as const
+
+/** What an engine with this driver of control groups is asked for. Pure: the test compares the value. */
+export function createOptions(spec: ContainerSpec, cgroupDriver: string): ContainerCreateOptions {
+  const [program, ...args] = spec.command
+  const [uid, gid] = spec.user.split(':')
+  const memory = spec.memoryMb * 1024 * 1024
+  const openFiles = openFilesFor(spec.memoryMb)
+  return {
+    name: spec.name,
+    Image: spec.image,
+    // Replaces the entry point of official images, which expect to start as root.
+    Entrypoint: program === undefined ? undefined : [program],
+    Cmd: args,
+    Env: Object.entries(spec.env).map(([name, value]) => `${name}=${value}`),
+    Labels: spec.labels,
+    User: spec.user,
+    WorkingDir: spec.workingDir,
+    StopTimeout: spec.stopTimeoutSeconds,
+    Healthcheck: { Test: ['NONE'] },
+    ExposedPorts: spec.publish ? { [`${spec.publish.port}/tcp`]: {} } : {},
+    HostConfig: {
+      ...structuredClone(hardened as object),
+      Runtime: spec.runtime,
+      NetworkMode: spec.network,
+      Memory: memory,
+      MemorySwap: memory,
+      NanoCpus: Math.round(spec.cpus * 1e9),
+      // Limits and no weight for disks: where the kernel has no weights, the engine then starts no container at all.
+      ...(spec.disk ? diskOptions(spec.disk) : {}),
+      CpuShares: cpuSharesFor(spec.memoryMb),
+      ...(spec.share === undefined ? {} : { CgroupParent: shareGroup(cgroupDriver, spec.share) }),
+      PidsLimit: spec.pidsLimit,
+      Ulimits: [
+        { Name: 'nofile', Soft: openFiles, Hard: openFiles },
+        // Counted per user over all of its containers, so wide; what binds one container is PidsLimit.
+        { Name: 'nproc', Soft: 4096, Hard: 4096 },
+        { Name: 'core', Soft: 0, Hard: 0 },
+      ],
+      // `mode=` is ignored where the image has a /tmp of its own, owner and group are not.
+      Tmpfs: { '/tmp': `rw,noexec,nosuid,nodev,size=${spec.tmpMb}m,uid=${uid},gid=${gid ?? uid}` },
+      Mounts: spec.binds.map(({ source, target, readOnly }) => ({
+        Type: 'bind',
+        Source: source,
+        Target: target,
+        ReadOnly: readOnly,
+        BindOptions: { Propagation: 'rprivate' },
+      })),
+      PortBindings: spec.publish
+        ? { [`${spec.publish.port}/tcp`]: [{ HostIp: spec.publish.address, HostPort: '' }] }
+        : {},
+    },
+  }
+}
+
+const megabyte = 1024 * 1024
+
+/** An engine whose kernel cannot limit says so in a warning, and starts the container without. */
+function diskOptions({ mbps, iops, own, host }: DiskLimits): ContainerCreateOptions['HostConfig'] {
+  const rates = (devices: (string | null)[], Rate: number) =>
+    Rate === 0 ? [] : devices.flatMap(Path => (Path ? [{ Path, Rate }] : []))
+  return {
+    BlkioDeviceReadBps: rates([own, host], mbps * megabyte),
+    BlkioDeviceReadIOps: rates([own, host], iops),
+    BlkioDeviceWriteBps: rates([own], mbps * megabyte),
+    BlkioDeviceWriteIOps: rates([own], iops),
+  }
+}
+
+/** Said apart, for the library else repeats every option in the address, where the engine may log the variables' values. */
+export function createRequest(
+  spec: ContainerSpec,
+  cgroupDriver: string,
+  abortSignal: AbortSignal,
+): ContainerCreateOptions {
+  const { name, ...body } = createOptions(spec, cgroupDriver)
+  return { _query: { name }, _body: body, abortSignal } as ContainerCreateOptions
+}

@@ -1,0 +1,105 @@
+import type { Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type Docker from 'dockerode'
+import { OutputFrames } from '../output.ts'
+import type { ContainerHost, ContainerSpec, ContainerState, OnOutput } from '../port.ts'
+import { attached } from './attach.ts'
+import { call, named, unless } from './calls.ts'
+
+/** Seconds the last output may take to arrive after the program has ended. */
+const drainSeconds = 5
+
+/**
+ * Runs a container to its end. What an earlier attempt left under the name is removed first; whatever happens, nothing of
+ * it is left when this settles. Cancelled, it rejects with the signal's reason after the container is gone.
+ */
+export async function runToEnd(
+  docker: Docker,
+  host: Pick<ContainerHost, 'create' | 'remove' | 'inspect'> & { hasStarted(name: string): Promise<void> },
+  spec: ContainerSpec,
+  onOutput: OnOutput,
+  signal: AbortSignal,
+): Promise<{ exitCode: number; oom: boolean }> {
+  signal.throwIfAborted()
+  await host.remove(spec.name)
+  let output: Following | undefined
+  try {
+    const container = docker.getContainer(await host.create(spec))
+    output = await follow(container, onOutput)
+    await call(abortSignal => container.start({ abortSignal }))
+    await host.hasStarted(spec.name)
+    const exitCode = await end(container, () => host.inspect(spec.name), signal)
+    await Promise.race([output.ended, new Promise(done => setTimeout(done, drainSeconds * 1000).unref())])
+    return { exitCode, oom: await ranOut(host, spec.name, exitCode) }
+  } finally {
+    output?.leave()
+    await host.remove(spec.name)
+  }
+}
+
+const killed = 137
+const lookEveryMs = 5000
+const ranOutLooks = 10
+const ranOutEveryMs = 100
+
+/** Whether its memory ran out: the engine can hear so from the kernel a moment after a kill. */
+async function ranOut(host: Pick<ContainerHost, 'inspect'>, name: string, exitCode: number): Promise<boolean> {
+  for (let look = 1; ; look++) {
+    const state = await host.inspect(name)
+    if (!state || state.oom || exitCode !== killed || look === ranOutLooks) return state?.oom ?? false
+    await sleep(ranOutEveryMs)
+  }
+}
+
+interface Following {
+  /** Settles with the last byte. */
+  ended: Promise<void>
+  leave(): void
+}
+
+/** Attached before the start, so that not a byte is missed. A listener that is slow sets the program's pace. */
+async function follow(container: Docker.Container, onOutput: OnOutput): Promise<Following> {
+  const frames = new OutputFrames()
+  const stream = await attached(container)
+  const read = async () => {
+    for await (const chunk of stream) {
+      const text = frames.push(chunk as Buffer)
+      if (text) await onOutput(text)
+    }
+  }
+  // A stream that breaks has told all it will: whether the program succeeded is asked of the container.
+  return { ended: read().catch(() => {}), leave: () => void (stream as unknown as Readable).destroy() }
+}
+
+/**
+ * Waits without a deadline, the caller's signal is the only limit. Not there any more counts as killed. The container is looked at
+ * too: of a connection that breaks after the engine has begun its answer, the client never tells.
+ */
+async function end(
+  container: Docker.Container,
+  inspect: () => Promise<ContainerState | null>,
+  signal: AbortSignal,
+): Promise<number> {
+  const over = new AbortController()
+  const abortSignal = AbortSignal.any([signal, over.signal])
+  const waited = container
+    .wait({ abortSignal } as object)
+    .catch(unless(404))
+    .then(result => result?.StatusCode ?? killed)
+  const seen = (async () => {
+    for (;;) {
+      await sleep(lookEveryMs, undefined, { signal: abortSignal })
+      const state = await inspect()
+      if (!state || state.status === 'exited' || state.status === 'dead') return state?.exitCode ?? killed
+    }
+  })()
+  try {
+    return await Promise.race([waited, seen])
+  } catch (error) {
+    signal.throwIfAborted()
+    throw named(error)
+  } finally {
+    over.abort()
+    for (const left of [waited, seen]) left.catch(() => {})
+  }
+}

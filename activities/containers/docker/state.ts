@@ -1,0 +1,51 @@
+import type { ContainerInfo, ContainerInspectInfo } from 'dockerode'
+import type { ContainerState, ListedContainer } from '../port.ts'
+
+/** The engine's description of a container in our words. The engine writes year 1 for times that never came. */
+export function containerState(info: ContainerInspectInfo): ContainerState {
+  const { State: state } = info
+  const published = state.Running ? publishedAt(info) : undefined
+  const startedAt = time(state.StartedAt)
+  const finishedAt = state.Running ? null : time(state.FinishedAt)
+  return {
+    id: info.Id,
+    name: info.Name.replace(/^\//, ''),
+    labels: info.Config.Labels ?? {},
+    status: state.Status as ContainerState['status'],
+    running: state.Running,
+    exitCode: state.Status === 'exited' || state.Status === 'dead' ? state.ExitCode : null,
+    oom: state.OOMKilled,
+    startedAt,
+    // The engine notes the end of a program that ends at once before it notes the start.
+    finishedAt: finishedAt && startedAt && finishedAt < startedAt ? startedAt : finishedAt,
+    hostPort: published ? Number(published.HostPort) : null,
+    hostAddress: published?.HostIp ?? null,
+    ...(state.Running && { process: { pid: state.Pid, memoryMb: (info.HostConfig.Memory ?? 0) / 1024 / 1024 } }),
+  }
+}
+
+/** What of it stands in the engine's list. A paused container runs; only what runs has published ports. */
+export function listedContainer(info: ContainerInfo): ListedContainer {
+  const status = info.State as ContainerState['status']
+  const running = status === 'running' || status === 'paused' || status === 'restarting'
+  const published = running ? info.Ports.find(({ PublicPort }) => PublicPort) : undefined
+  return {
+    id: info.Id,
+    name: (info.Names[0] ?? '').replace(/^\//, ''),
+    labels: info.Labels ?? {},
+    status,
+    running,
+    hostPort: published?.PublicPort ?? null,
+    hostAddress: published?.IP ?? null,
+  }
+}
+
+function time(text: string): Date | null {
+  const date = new Date(text)
+  return date.getTime() > 0 ? date : null
+}
+
+function publishedAt(info: ContainerInspectInfo): { HostIp: string; HostPort: string } | undefined {
+  const [published] = Object.values(info.NetworkSettings.Ports ?? {}).filter(Boolean)
+  return published?.[0]
+}

@@ -1,0 +1,145 @@
+import { createHash } from 'node:crypto'
+import { runtimes } from '../../policy/runtimes.ts'
+import { pidsFor } from '../../policy/sizes.ts'
+import type { Release } from '../releases/release.ts'
+import { type ContainerSpec, labels, type NetworkSpec } from './port.ts'
+
+/** What a host adds to the containers it runs; from its configuration. */
+export interface HostTraits {
+  id: string
+  runtime: 'runc' | 'runsc'
+  /** Names of configuration files that a static site must not serve. */
+  configNames: readonly string[]
+  buildProxy: string | null
+  /** A file with certificate authorities that install steps trust, or null. */
+  caBundle: string | null
+}
+
+/** Folders of a release on the host. `dependencies` is null when nothing was installed. */
+export interface ReleasePlaces {
+  files: string
+  dependencies: string | null
+}
+
+/** Seconds between the polite signal and the kill. */
+export const stopGraceSeconds = 10
+const tmpMb = 64
+const build = { memoryMb: 2048, cpus: 2, pidsLimit: 512, tmpMb: 1024, caFile: '/etc/berth-ca.pem' } as const
+
+type ReleaseName = Pick<Release, 'appId' | 'number'>
+
+/** Name of the container that runs a release. */
+export const appContainerName = ({ appId, number }: ReleaseName): string => `berth-${appId}-${number}`
+
+/** Name of the container that installs a release. */
+export const buildContainerName = (release: ReleaseName): string => `${appContainerName(release)}-build`
+
+/** The one network of an owner on a host: containers in it cannot talk to each other, nor to other networks. */
+export function tenantNetwork(ownerId: string, hostId: string): NetworkSpec {
+  return { name: `berth-${hostId}-${ownerId}`, labels: { [labels.host]: hostId, [labels.owner]: ownerId } }
+}
+
+/**
+ * The one network of all builds on a host, apart from every application's: what is open to builds, such as their proxy, is told by the
+ * bridge. Containers in it cannot talk to each other either. It stays, as builds come and go: one range, however many owners.
+ */
+export function buildNetwork(hostId: string): NetworkSpec {
+  return { name: `berth-${hostId}-builds`, labels: { [labels.host]: hostId, [labels.role]: 'build' } }
+}
+
+/** The container that runs a release. `env` are the application's own variables. The port the platform gives always wins. */
+export function appContainer(
+  release: Release,
+  places: ReleasePlaces,
+  env: Readonly<Record<string, string>>,
+  host: HostTraits,
+): ContainerSpec {
+  const runtime = runtimes[release.language]
+  const port = release.hostname === null ? null : runtime.defaultPort
+  const start = release.start ?? runtime.start(release.main ?? '', host.configNames)
+  const installed =
+    places.dependencies && runtime.dependencies
+      ? [{ source: places.dependencies, target: runtime.dependencies.at, readOnly: true }]
+      : []
+  return {
+    ...common(release, host),
+    network: tenantNetwork(release.ownerId, host.id).name,
+    name: appContainerName(release),
+    image: runtime.image(release.runtimeVersion),
+    command: ['sh', '-c', start],
+    env: { HOME: '/tmp', ...runtime.env, ...env, ...(port === null ? {} : { PORT: String(port) }) },
+    labels: containerLabels(release, host, 'app'),
+    memoryMb: release.ramMb,
+    cpus: release.cpus,
+    pidsLimit: pidsFor(release.ramMb),
+    binds: [{ source: places.files, target: '/app', readOnly: false }, ...installed],
+    publish: port === null ? null : { port, address: release.hostAddress },
+    tmpMb,
+  }
+}
+
+/** The container in which `install` runs on the sources: as hardened as the application's, with more memory and no secrets. */
+export function buildContainer(release: Release, source: string, install: string, host: HostTraits): ContainerSpec {
+  const ca = host.caBundle === null ? [] : [{ source: host.caBundle, target: build.caFile, readOnly: true }]
+  return {
+    ...common(release, host),
+    network: buildNetwork(host.id).name,
+    name: buildContainerName(release),
+    image: runtimes[release.language].buildImage(release.runtimeVersion),
+    command: ['sh', '-c', install],
+    env: { HOME: '/tmp', CI: 'true', ...proxyEnv(host.buildProxy), ...(host.caBundle === null ? {} : caEnv) },
+    labels: containerLabels(release, host, 'build'),
+    memoryMb: Math.max(build.memoryMb, release.ramMb),
+    cpus: build.cpus,
+    pidsLimit: build.pidsLimit,
+    binds: [{ source, target: '/app', readOnly: false }, ...ca],
+    publish: null,
+    tmpMb: build.tmpMb,
+  }
+}
+
+/** Labels a container with what it is made from, so that a change is seen when it is started again. */
+export function fingerprinted(spec: ContainerSpec): ContainerSpec {
+  const fingerprint = createHash('sha256').update(JSON.stringify(spec)).digest('hex').slice(0, 16)
+  return { ...spec, labels: { ...spec.labels, [labels.spec]: fingerprint } }
+}
+
+function common(release: Release, host: HostTraits) {
+  return {
+    user: `${release.uid}:${release.uid}`,
+    workingDir: '/app',
+    stopTimeoutSeconds: stopGraceSeconds,
+    runtime: host.runtime,
+    share: release.ownerId,
+  }
+}
+
+function containerLabels(release: Release, host: HostTraits, role: 'app' | 'build'): Record<string, string> {
+  return {
+    [labels.host]: host.id,
+    [labels.app]: release.appId,
+    [labels.owner]: release.ownerId,
+    [labels.release]: String(release.number),
+    [labels.role]: role,
+  }
+}
+
+/** Each tool of a language has a name of its own for the same file. */
+const caEnv: Record<string, string> = Object.fromEntries(
+  [
+    'NODE_EXTRA_CA_CERTS',
+    'NPM_CONFIG_CAFILE',
+    'SSL_CERT_FILE',
+    'CURL_CA_BUNDLE',
+    'REQUESTS_CA_BUNDLE',
+    'PIP_CERT',
+    'GIT_SSL_CAINFO',
+    'CARGO_HTTP_CAINFO',
+    'HEX_CACERTS_PATH',
+  ].map(name => [name, build.caFile]),
+)
+
+function proxyEnv(proxy: string | null): Record<string, string> {
+  if (proxy === null) return {}
+  return { HTTP_PROXY: proxy, HTTPS_PROXY: proxy, http_proxy: proxy, https_proxy: proxy }
+}

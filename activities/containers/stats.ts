@@ -1,0 +1,39 @@
+import type { ContainerStats } from './port.ts'
+
+/** The part of an engine's reading that we use; cgroup v1 and v2 differ in the names of the memory counters. */
+export interface EngineReading {
+  read: string
+  cpu_stats: { cpu_usage: { total_usage: number } }
+  memory_stats?: { usage?: number; limit?: number; stats?: Record<string, number> }
+  networks?: Record<string, { rx_bytes: number; tx_bytes: number }>
+  blkio_stats?: { io_service_bytes_recursive?: { op: string; value: number }[] | null }
+}
+
+/** CPU from two readings in percent of one core; memory without the page cache that the kernel gives back at once. */
+export function statsBetween(before: EngineReading, now: EngineReading): ContainerStats {
+  const nanoseconds = (Date.parse(now.read) - Date.parse(before.read)) * 1e6
+  const busy = now.cpu_stats.cpu_usage.total_usage - before.cpu_stats.cpu_usage.total_usage
+  const networks = Object.values(now.networks ?? {})
+  return {
+    cpuPercent: nanoseconds > 0 && busy > 0 ? (busy / nanoseconds) * 100 : 0,
+    memoryBytes: memoryUsed(now),
+    memoryLimitBytes: now.memory_stats?.limit ?? 0,
+    networkIn: sum(networks.map(network => network.rx_bytes)),
+    networkOut: sum(networks.map(network => network.tx_bytes)),
+    blockRead: blockBytes(now, 'read'),
+    blockWrite: blockBytes(now, 'write'),
+  }
+}
+
+function memoryUsed({ memory_stats: memory }: EngineReading): number {
+  const cache = memory?.stats?.total_inactive_file ?? memory?.stats?.inactive_file ?? 0
+  const usage = memory?.usage ?? 0
+  return cache < usage ? usage - cache : usage
+}
+
+function blockBytes(reading: EngineReading, operation: string): number {
+  const entries = reading.blkio_stats?.io_service_bytes_recursive ?? []
+  return sum(entries.filter(entry => entry.op.toLowerCase() === operation).map(entry => entry.value))
+}
+
+const sum = (values: number[]): number => values.reduce((total, value) => total + value, 0)

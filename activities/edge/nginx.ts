@@ -1,0 +1,61 @@
+import { request } from 'node:http'
+import { assertRoute, type Edge, isHostName, type Route, RouteRefused } from './port.ts'
+
+// The answer takes under a millisecond; a whole table of 10,000 routes some tens.
+const deadlineMs = 5_000
+
+/** What the control location answers to what it could not read or keep. */
+const refused = 422
+
+/** The edge as nginx with our Lua router, spoken to over its control socket. Every call throws an Error when the proxy is away, and
+ * RouteRefused when it answers that it will not have what it was given. */
+export function nginxEdge(controlSocket: string): Edge {
+  return {
+    async setRoute(route) {
+      await send(controlSocket, 'POST', line(route))
+    },
+    async removeRoute(host) {
+      if (isHostName(host)) await send(controlSocket, 'POST', JSON.stringify({ host, removed: true }))
+    },
+    async syncRoutes(routes) {
+      await send(controlSocket, 'PUT', routes.map(line).join('\n'))
+    },
+    async listRoutes() {
+      const text = await send(controlSocket, 'GET')
+      return text
+        .split('\n')
+        .filter(Boolean)
+        .map(row => JSON.parse(row) as Route)
+    },
+  }
+}
+
+/** The proxy's row of a route. Throws RouteRefused for what it could not read or reach. */
+function line(route: Route): string {
+  assertRoute(route)
+  const { host, appId, address, port } = route
+  return JSON.stringify({ host, appId, address, port })
+}
+
+function send(socketPath: string, method: string, body = ''): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const headers = { host: 'control', 'content-length': Buffer.byteLength(body) }
+    const call = request({ socketPath, method, path: '/routes', headers, agent: false }, answer => {
+      const chunks: Buffer[] = []
+      answer.on('data', chunk => chunks.push(chunk))
+      answer.on('error', reject)
+      answer.on('end', () => {
+        const text = Buffer.concat(chunks).toString()
+        const status = answer.statusCode ?? 0
+        if (status >= 200 && status < 300) resolve(text)
+        else if (status === refused) reject(new RouteRefused(`the proxy refused it: ${text.slice(0, 300)}`))
+        else reject(new Error(`The proxy did not change its routes (${status}): ${text.slice(0, 300)}`))
+      })
+    })
+    call.setTimeout(deadlineMs, () => call.destroy(new Error(`The proxy did not answer within ${deadlineMs} ms`)))
+    call.on('error', error =>
+      reject(new Error(`The proxy's control socket failed: ${error.message}`, { cause: error })),
+    )
+    call.end(body)
+  })
+}

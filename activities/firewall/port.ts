@@ -1,0 +1,100 @@
+import { networkLimits } from '../../policy/network-limits.ts'
+
+/** What keeps containers from the host's own services and from private networks around it. */
+export interface Firewall {
+  /** Looks whether every rule stands, first in its chain, and puts in place what does not. Repeating it changes nothing. */
+  apply(): Promise<FirewallLook>
+  /** Takes every rule of ours away; none there is success. */
+  remove(): Promise<void>
+}
+
+export interface FirewallLook {
+  /** What did not stand and does now; empty when nothing had to be done. */
+  repaired: string[]
+  /** False where the kernel cannot count connections, so that only what is refused altogether is. */
+  limited: boolean
+}
+
+/** How operators read it. */
+export const firewallState = ({ limited }: Pick<FirewallLook, 'limited'>): string =>
+  limited ? 'on' : 'on, without limits on connections: the kernel does not count them'
+
+export interface OpenedFirewall {
+  firewall: Firewall | null
+  /** Why there is none, for the summary of `berth up`; null when there is one. */
+  notice: string | null
+}
+
+export interface FirewallTraits {
+  /** Name servers that containers may ask although they lie in a private range. IPv4 addresses. */
+  resolvers: readonly string[]
+  /** Bridges of builds (a trailing + stands for any ending), and the proxies that those reach and no application does. */
+  builds: { bridges: string; proxies: readonly { address: string; port: number }[] }
+  /** Name of the table that counts new connections; null = they are not counted, for kernels that cannot. */
+  counter: string | null
+}
+
+/** Ranges that containers have no business in: link-local (cloud metadata), private, shared, benchmark, multicast. */
+export const refusedRanges = [
+  '169.254.0.0/16',
+  '10.0.0.0/8',
+  '172.16.0.0/12',
+  '192.168.0.0/16',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '0.0.0.0/8',
+  '198.18.0.0/15',
+  '224.0.0.0/4',
+] as const
+
+/** The rules of both chains, in order; each list ends where the chain returns to the host's own rules. */
+export function firewallRules({ resolvers, builds, counter }: FirewallTraits): { input: string[]; forward: string[] } {
+  // First, or the answers to the proxy's own connections would be refused too.
+  const answers = '-m conntrack --ctstate ESTABLISHED,RELATED -j RETURN'
+  const open = [
+    ...resolvers.flatMap(address =>
+      ['udp', 'tcp'].map(protocol => `-d ${address} -p ${protocol} --dport 53 -j RETURN`),
+    ),
+    ...builds.proxies.flatMap(({ address, port }) => {
+      const proxy = `-d ${address} -p tcp --dport ${port}`
+      // For the others it is closed also where its address is a public one.
+      return [`-i ${builds.bridges} ${proxy} -j RETURN`, `${proxy} -j REJECT --reject-with tcp-reset`]
+    }),
+  ]
+  const refused = (range: string) => [
+    `${range}-p tcp -j REJECT --reject-with tcp-reset`,
+    `${range}-j REJECT --reject-with icmp-port-unreachable`,
+  ]
+  return {
+    input: [answers, ...open, ...refused('')],
+    forward: [answers, ...limits(counter), ...open, ...refusedRanges.flatMap(range => refused(`-d ${range} `))],
+  }
+}
+
+/** Of every container by itself: what is past a limit is refused, not dropped, so that programs fail at once. */
+function limits(counter: string | null): string[] {
+  const { openConnections, newPerSecond, newAtOnce, refusedPorts } = networkLimits
+  const ports = refusedPorts.map(port => `-p tcp --dport ${port} -j REJECT --reject-with tcp-reset`)
+  if (counter === null) return ports
+  const fast = `--hashlimit-above ${newPerSecond}/sec --hashlimit-burst ${newAtOnce} --hashlimit-mode srcip`
+  return [
+    ...ports,
+    `-m connlimit --connlimit-above ${openConnections} --connlimit-saddr --connlimit-mask 32 -j REJECT`,
+    `-m hashlimit ${fast} --hashlimit-name ${counter} -j REJECT`,
+  ]
+}
+
+/** Addresses of the name servers in the text of a resolv.conf; containers are IPv4 only. */
+export function nameServers(resolvConf: string): string[] {
+  return [...resolvConf.matchAll(/^\s*nameserver\s+(\d+\.\d+\.\d+\.\d+)\s*$/gm)]
+    .map(match => match[1]!)
+    .filter(address => !address.startsWith('127.'))
+}
+
+/** The address of a proxy that builds may reach although it may be private; empty when there is none or it has a name only. */
+export function proxyAddress(url: string | null): { address: string; port: number }[] {
+  if (url === null || !URL.canParse(url)) return []
+  const { hostname, port, protocol } = new URL(url)
+  if (!/^\d+\.\d+\.\d+\.\d+$/.test(hostname)) return []
+  return [{ address: hostname, port: Number(port || (protocol === 'https:' ? 443 : 80)) }]
+}

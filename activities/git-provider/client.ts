@@ -1,0 +1,94 @@
+import { ApiError } from '../../policy/errors.ts'
+
+export interface ProviderRequest {
+  token?: string
+  /** Sent as JSON, with POST; without it the request is a GET. */
+  body?: object
+  deadline: AbortSignal
+}
+
+export interface ProviderAnswer {
+  status: number
+  body: unknown
+}
+
+/** One request below a base address. Rejects with VALIDATION_TIMEOUT, FAILED_TO_FETCH or VALIDATION_FAILED. */
+export type Ask = (path: string, request: ProviderRequest) => Promise<ProviderAnswer>
+
+const mostBytes = 4 * 1024 * 1024
+const mostRedirects = 3
+
+/** Asks one server, and no other: a redirect is followed only within it, so that no token goes elsewhere. */
+export function providerClient(baseUrl: string): Ask {
+  return async (path, request) => {
+    let url = new URL(baseUrl + path)
+    for (let redirects = 0; redirects <= mostRedirects; redirects++) {
+      const response = await send(url, request)
+      const location = isRedirect(response.status) ? response.headers.get('location') : null
+      if (location === null) return { status: response.status, body: await bodyOf(response, request.deadline) }
+      await response.body?.cancel()
+      const next = URL.canParse(location, url.href) ? new URL(location, url) : undefined
+      if (!next || next.origin !== url.origin || request.body) break
+      url = next
+    }
+    throw new ApiError('VALIDATION_FAILED', 'The git provider redirects to where its token may not go.')
+  }
+}
+
+const isRedirect = (status: number): boolean => [301, 302, 303, 307, 308].includes(status)
+
+async function send(url: URL, { token, body, deadline }: ProviderRequest): Promise<Response> {
+  const headers: Record<string, string> = {
+    Accept: url.pathname.includes('/login/') ? 'application/json' : 'application/vnd.github+json',
+    'User-Agent': 'berth',
+    'X-GitHub-Api-Version': '2022-11-28',
+  }
+  if (token) headers.Authorization = `Bearer ${token}`
+  if (body) headers['Content-Type'] = 'application/json'
+  const method = body ? 'POST' : 'GET'
+  const sent = body ? JSON.stringify(body) : undefined
+  const response = await heard(
+    fetch(url, { method, headers, body: sent, redirect: 'manual', signal: deadline }),
+    deadline,
+  )
+  if (response.status < 500 && !isBusy(response)) return response
+  await response.body?.cancel()
+  throw new ApiError('FAILED_TO_FETCH', `The git provider answered ${response.status}. Try again.`)
+}
+
+/** Too many requests, which the provider also says with 403. */
+function isBusy({ status, headers }: Response): boolean {
+  return (
+    status === 429 || (status === 403 && (headers.has('retry-after') || headers.get('x-ratelimit-remaining') === '0'))
+  )
+}
+
+async function bodyOf(response: Response, deadline: AbortSignal): Promise<unknown> {
+  const text = await heard(readCapped(response), deadline)
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined // its schema will say so
+  }
+}
+
+async function readCapped(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of response.body ?? []) {
+    size += chunk.length
+    if (size > mostBytes) throw new ApiError('VALIDATION_FAILED', 'The answer of the git provider is too large.')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+/** What was answered, or the code of why nothing was; the cause may hold addresses and is not passed on. */
+async function heard<T>(work: Promise<T>, deadline: AbortSignal): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    if (error instanceof ApiError) throw error
+    throw new ApiError(deadline.aborted ? 'VALIDATION_TIMEOUT' : 'FAILED_TO_FETCH')
+  }
+}

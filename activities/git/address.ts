@@ -1,0 +1,53 @@
+import { lookup } from 'node:dns/promises'
+import { isIP } from 'node:net'
+import { isPublicAddress } from '../../policy/addresses.ts'
+import { type GitAddress, hostAndPort, isOpened } from '../../policy/git-source.ts'
+import { FetchRefused } from './port.ts'
+
+/** The addresses of a name. Rejects when it has none. */
+export type Resolve = (host: string) => Promise<string[]>
+
+export const systemResolve: Resolve = async host => {
+  const found = await lookup(host, { all: true })
+  return found.map(({ address }) => address)
+}
+
+/** A server with the addresses that were checked; nothing else is connected to, whatever its name says later. */
+export interface PinnedServer extends GitAddress {
+  addresses: string[]
+}
+
+/** Looks a server up once. Rejects with CLONE_FAILED when any of its addresses is not public and the operator did not open it. */
+export async function pin(
+  server: GitAddress,
+  allowedHosts: readonly string[],
+  resolve: Resolve,
+  signal: AbortSignal,
+): Promise<PinnedServer> {
+  const opened = isOpened(server, allowedHosts)
+  if (!opened && !isWebPort(server.port)) throw refused(server)
+  const addresses = isIP(server.host) ? [server.host] : await unlessAborted(resolve(server.host), signal)
+  if (addresses.length === 0) throw new Error(`The git server ${server.host} has no address.`)
+  if (!opened && !addresses.every(isPublicAddress)) throw refused(server)
+  return { ...server, addresses }
+}
+
+/** Ports below 1024 belong to other services, web servers apart. */
+const isWebPort = (port: number) => port === 80 || port === 443 || port >= 1024
+
+function refused(server: GitAddress): FetchRefused {
+  return new FetchRefused(
+    'CLONE_FAILED',
+    `The git server ${hostAndPort(server)} is not on the public network. The platform's operator can open it (GIT_ALLOWED_HOSTS).`,
+  )
+}
+
+/** A look-up cannot be cancelled; its answer is no longer waited for. */
+function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason)
+    if (signal.aborted) return abort()
+    signal.addEventListener('abort', abort, { once: true })
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
+}

@@ -1,0 +1,109 @@
+import { tmpdir } from 'node:os'
+import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { HostileFolder } from '../../lib/folders/hostile-folder.ts'
+import { type Resolve, systemResolve } from './address.ts'
+import { bringCommit } from './commit.ts'
+import { credentialText, gitConfig } from './config.ts'
+import { findRepository } from './discovery.ts'
+import { placeCommit } from './files.ts'
+import { FetchRefused, type FetchRequest, type Git } from './port.ts'
+import type { GitScope } from './process.ts'
+import { makeRepository, removeAbandoned, removeRepository, watchSize } from './scratch.ts'
+
+export interface GitCliOptions {
+  /** The program; found on the system's path when left out. */
+  git?: string
+  /** Where downloads lie until their files are written; other users must be able to walk down to it. */
+  scratch?: string
+  /** File with further certificate authorities. */
+  caBundle?: string | null
+  resolve?: Resolve
+  /** How long a server that took the connection may take to begin TLS; 15 s when left out. */
+  handshakeSeconds?: number
+}
+
+/** Older versions know no pinned addresses and would ask the name service again. */
+const oldest = [2, 37] as const
+/** What one file may take beyond the cap, for what git keeps beside it. */
+const slackBytes = 16 * 1024 ** 2
+
+/** Fetches with the real `git`, as the application's user, which reaches nothing but the checked server. */
+export function gitCli(options: GitCliOptions = {}): Git {
+  const { git = 'git', scratch = tmpdir(), caBundle = null, resolve = systemResolve, handshakeSeconds = 15 } = options
+  const ready = prepare(git, scratch)
+  ready.catch(() => {}) // told to whoever fetches
+
+  return {
+    async fetch(request, onProgress, cancelled) {
+      await ready
+      const commit = checkedCommit(request.commit)
+      const folder = openFolder(request)
+      const end = new AbortController()
+      const signal = AbortSignal.any([cancelled, end.signal])
+      const late = new Error(`Fetching the commit took over ${request.timeoutSeconds} s.`)
+      const timer = setTimeout(() => end.abort(late), request.timeoutSeconds * 1000)
+      let repository: string | null = null
+      let unwatch = () => {}
+      try {
+        const server = await findRepository(request, { resolve, caBundle, handshakeSeconds }, signal)
+        repository = await makeRepository(scratch, gitConfig(server, caBundle, request.timeoutSeconds), request.owner)
+        unwatch = watchSize(repository, request.maxBytes, error => end.abort(error))
+        const scope: GitScope = {
+          git,
+          repository,
+          owner: request.owner,
+          folder: folder.descriptor,
+          fileBytes: request.maxBytes + slackBytes,
+          credential: credentialText(server),
+          scrub: scrubber(request.token),
+          signal,
+        }
+        onProgress(`Fetching ${commit.slice(0, 12)} of ${request.branch} from ${server.host}`)
+        await bringCommit(scope, server.url, { branch: request.branch, commit }, onProgress)
+        return await placeCommit({ ...scope, credential: null }, commit, request.maxBytes, onProgress)
+      } catch (error) {
+        folder.clear()
+        throw error
+      } finally {
+        clearTimeout(timer)
+        unwatch()
+        folder.close()
+        if (repository) await removeRepository(repository)
+      }
+    },
+  }
+}
+
+async function prepare(git: string, scratch: string): Promise<void> {
+  await removeAbandoned(scratch)
+  const { stdout } = await runProcess(git, ['version'], { env: systemEnvironment })
+  const [major = 0, minor = 0] = (/(\d+)\.(\d+)/.exec(stdout)?.slice(1) ?? []).map(Number)
+  if (major < oldest[0] || (major === oldest[0] && minor < oldest[1]))
+    throw new Error(`Git ${oldest.join('.')} or later is needed to fetch repositories; this is ${stdout.trim()}.`)
+}
+
+function checkedCommit(commit: string): string {
+  if (/^[0-9a-f]{40}$/.test(commit) && !/^0+$/.test(commit)) return commit
+  throw new FetchRefused('INVALID_BRANCH', 'The push names no commit.')
+}
+
+/** The folder must be the application's already: root would else be led, by a link further up, to somebody else's. */
+function openFolder({ folder: path, owner }: FetchRequest): HostileFolder {
+  const folder = new HostileFolder(path)
+  const problem =
+    owner && process.getuid?.() === 0 && folder.owner.uid !== owner.uid
+      ? `does not belong to user ${owner.uid}`
+      : folder.empty
+        ? null
+        : 'is not empty'
+  if (problem === null) return folder
+  folder.close()
+  throw new Error(`The folder to fetch into ${problem}.`)
+}
+
+/** Takes the token out of a text, however it is written there. */
+function scrubber(token: string | null): (text: string) => string {
+  if (!token) return text => text
+  const forms = [token, encodeURIComponent(token), Buffer.from(token).toString('base64')]
+  return text => forms.reduce((clean, form) => clean.replaceAll(form, '***'), text)
+}

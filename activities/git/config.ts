@@ -1,0 +1,73 @@
+import { tokenUser } from '../../policy/git-source.ts'
+import type { FoundRepository } from './discovery.ts'
+
+/** Descriptor at which git's helper reads the user name and the password. */
+export const credentialDescriptor = 3
+
+/**
+ * The configuration that git works with, and the only one: neither the machine's, nor the user's, nor the repository's counts.
+ * It holds no password.
+ */
+export function gitConfig(server: FoundRepository, caBundle: string | null, timeoutSeconds: number): string {
+  const pinned = server.addresses.map(address => (address.includes(':') ? `[${address}]` : address)).join(',')
+  return text({
+    core: {
+      repositoryFormatVersion: 0,
+      bare: true,
+      hooksPath: '/dev/null',
+      attributesFile: '/dev/null',
+      excludesFile: '/dev/null',
+      symlinks: true,
+      logAllRefUpdates: false,
+      fsmonitor: false,
+      // Large files are streamed, so that their size is no question of memory.
+      bigFileThreshold: '8m',
+      packedGitWindowSize: '32m',
+      packedGitLimit: '256m',
+    },
+    protocol: { version: 2 },
+    http: {
+      followRedirects: false,
+      proxy: '',
+      // A literal address is never looked up.
+      ...(server.addresses[0] === server.host ? {} : { curloptResolve: `${server.host}:${server.port}:${pinned}` }),
+      ...(caBundle === null ? {} : { sslCAInfo: caBundle }),
+      // Ends a fetch also when the process that watches it was killed.
+      lowSpeedLimit: 1,
+      lowSpeedTime: timeoutSeconds,
+    },
+    credential: { helper: server.token === null ? '' : helper },
+    // Everything stays one pack, whose size can be watched.
+    fetch: { unpackLimit: 1, writeCommitGraph: false },
+    transfer: { unpackLimit: 1, bundleURI: false },
+    submodule: { recurse: false },
+    pack: { threads: 1 },
+    checkout: { workers: 1 },
+    gc: { auto: 0 },
+    maintenance: { auto: false },
+  })
+}
+
+/** What the helper hands to git; only ever written into a pipe. */
+export function credentialText(server: FoundRepository): string | null {
+  return server.token === null ? null : `username=${tokenUser(server)}\npassword=${server.token}\n`
+}
+
+/** Bytes as they were committed: no end-of-line or encoding conversion, no keyword, no filter such as large-file storage. */
+export const rawAttributes = '* -text !eol !ident !filter !working-tree-encoding\n'
+
+const helper = `!f() { test "$1" = get && cat <&${credentialDescriptor}; }; f`
+
+type Sections = Record<string, Record<string, string | number | boolean>>
+
+function text(sections: Sections): string {
+  const quoted = (value: string | number | boolean) => `"${String(value).replace(/[\\"]/g, '\\$&')}"`
+  return Object.entries(sections)
+    .map(
+      ([name, values]) =>
+        `[${name}]\n${Object.entries(values)
+          .map(([key, value]) => `\t${key} = ${quoted(value)}\n`)
+          .join('')}`,
+    )
+    .join('')
+}

@@ -1,0 +1,97 @@
+import { statfs } from 'node:fs/promises'
+import { GitTree, type TreeEntry } from '../../policy/git-tree.ts'
+import { NoSpaceLeft } from '../containers/port.ts'
+import { failureOf } from './commit.ts'
+import { FetchRefused } from './port.ts'
+import { folderDescriptor, type GitScope, runGit } from './process.ts'
+
+/** Reads a commit's tree, decides what is kept, and has git write that. Nothing is written before everything is judged. */
+export async function placeCommit(
+  scope: GitScope,
+  commit: string,
+  maxBytes: number,
+  say: (line: string) => void,
+): Promise<{ files: number; bytes: number }> {
+  const tree = await readTree(scope, commit, maxBytes)
+  for (const path of tree.submodules.slice(0, 10)) say(`The submodule ${path} is left out.`)
+  const outside = tree.dropLinksOutside(await readTargets(scope, tree.links))
+  for (const path of outside.slice(0, 10)) say(`The link ${path} leads outside and is left out.`)
+  const index = tree.kept.map(({ mode, id, path }) => `${mode} ${id} 0\t${path}\0`).join('')
+  const { said } = await checked(runGit(scope, ['update-index', '-z', '--index-info'], { input: index }))
+  if (said.includes('Ignoring path'))
+    throw new FetchRefused('CLONE_FAILED', 'The commit holds a name that git itself refuses to write, such as .GIT.')
+  const room = await roomIn(scope.folder)
+  const written = await runGit(scope, [
+    'checkout-index',
+    '--all',
+    '--quiet',
+    `--prefix=/proc/self/fd/${folderDescriptor}/`,
+  ])
+  // Git does not say why it could not write.
+  if (
+    written.code !== 0 &&
+    (tree.bytes + tree.kept.length * blockBytes > room.bytes || (await roomIn(scope.folder)).names < 2)
+  )
+    throw new NoSpaceLeft('The application has no disk space left for the files of the commit.')
+  if (written.code !== 0) throw failureOf(written)
+  return { files: tree.kept.length, bytes: tree.bytes }
+}
+
+/** What each file takes beyond its bytes, at most. */
+const blockBytes = 4096
+
+async function roomIn(folder: number): Promise<{ bytes: number; names: number }> {
+  const { bavail, bsize, ffree } = await statfs(`/proc/self/fd/${folder}`)
+  return { bytes: bavail * bsize, names: ffree }
+}
+
+async function readTree(scope: GitScope, commit: string, maxBytes: number): Promise<GitTree> {
+  const tree = new GitTree(maxBytes)
+  let rest: Buffer = Buffer.alloc(0)
+  const onOutput = (piece: Buffer) => {
+    rest = rest.length === 0 ? piece : Buffer.concat([rest, piece])
+    for (let end = rest.indexOf(0); end >= 0; end = rest.indexOf(0)) {
+      const fault = tree.add(entryOf(rest.subarray(0, end)))
+      if (fault) throw new FetchRefused(fault.code, fault.message)
+      rest = rest.subarray(end + 1)
+    }
+  }
+  await checked(runGit(scope, ['ls-tree', '-r', '-z', '-l', '--full-tree', commit], { onOutput }))
+  return tree
+}
+
+/** `<mode> <type> <id> <size>\t<path>`; names are UTF-8, or none that the platform could show and find again. */
+function entryOf(line: Buffer): TreeEntry {
+  const tab = line.indexOf(9)
+  const [mode = '', , id = '', size = ''] = line.subarray(0, tab).toString('latin1').split(/ +/)
+  try {
+    return { mode, id, bytes: Number(size) || 0, path: utf8.decode(line.subarray(tab + 1)) }
+  } catch {
+    throw new FetchRefused('CLONE_FAILED', 'The commit holds a name that is not UTF-8.')
+  }
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** Where links lead, in their order; those with a target too long to be one are not read. */
+async function readTargets(scope: GitScope, links: readonly TreeEntry[]): Promise<string[]> {
+  if (links.length === 0) return []
+  const input = links.map(({ id, bytes }) => (bytes > 4096 ? 'none' : id)).join('\n')
+  const { output } = await checked(runGit(scope, ['cat-file', '--batch'], { input: `${input}\n` }))
+  let at = 0
+  return links.map(() => {
+    const head = output.indexOf(10, at)
+    const size = /^[0-9a-f]+ blob (\d+)$/.exec(output.subarray(at, head).toString('latin1'))?.[1]
+    at = head + 1
+    if (size === undefined) return ''
+    const target = output.subarray(at, at + Number(size)).toString()
+    at += Number(size) + 1
+    return target
+  })
+}
+
+async function checked<T extends Awaited<ReturnType<typeof runGit>>>(running: Promise<T>): Promise<T> {
+  const ended = await running
+  if (ended.code !== 0) throw failureOf(ended)
+  return ended
+}

@@ -1,0 +1,68 @@
+import { chown, lstat, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { inMb } from '../../policy/git-tree.ts'
+import { rawAttributes } from './config.ts'
+import { FetchRefused } from './port.ts'
+
+const prefix = 'berth-git-'
+const watchMs = 100
+
+/** A folder for one fetch's repository, with this configuration, readable by its owner only. */
+export async function makeRepository(
+  below: string,
+  config: string,
+  owner: { uid: number; gid: number } | null,
+): Promise<string> {
+  await mkdir(below, { recursive: true, mode: 0o711 })
+  const folder = await mkdtemp(join(below, `${prefix}${process.pid}-`))
+  const folders = ['objects', 'objects/pack', 'refs', 'refs/heads', 'info', 'tree']
+  for (const name of folders) await mkdir(join(folder, name))
+  const files = { HEAD: 'ref: refs/heads/none\n', config, 'info/attributes': rawAttributes }
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
+  // The application's user writes objects; the configuration stays ours.
+  if (owner) for (const name of ['', ...folders]) await chown(join(folder, name), owner.uid, owner.gid)
+  return folder
+}
+
+export async function removeRepository(folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true, maxRetries: 3 })
+}
+
+/** Removes what fetches left whose process was killed. */
+export async function removeAbandoned(below: string): Promise<void> {
+  for (const name of await readdir(below).catch(() => [])) {
+    const pid = Number(new RegExp(`^${prefix}(\\d+)-`).exec(name)?.[1])
+    if (pid && !lives(pid)) await removeRepository(join(below, name)).catch(() => {})
+  }
+}
+
+/** Tells when more than `maxBytes` were downloaded. Returns how to stop watching. */
+export function watchSize(repository: string, maxBytes: number, tooLarge: (error: FetchRefused) => void): () => void {
+  const look = async () => {
+    if ((await packedBytes(join(repository, 'objects/pack'))) <= maxBytes) return
+    tooLarge(new FetchRefused('REPOSITORY_TOO_LARGE', `The commit's download is over ${inMb(maxBytes)}.`))
+  }
+  const timer = setInterval(() => void look().catch(() => {}), watchMs)
+  return () => clearInterval(timer)
+}
+
+async function packedBytes(folder: string): Promise<number> {
+  const sizes = await Promise.all(
+    (await readdir(folder)).map(name =>
+      lstat(join(folder, name)).then(
+        ({ size }) => size,
+        () => 0, // renamed meanwhile
+      ),
+    ),
+  )
+  return sizes.reduce((sum, size) => sum + size, 0)
+}
+
+function lives(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}

@@ -1,0 +1,24 @@
+import { removeApp } from '../../db/app-creation.ts'
+import type { Db } from '../../db/database.ts'
+import { endLost, lossOf } from '../../db/host-forgetting.ts'
+import * as operations from '../../db/operations.ts'
+import type { Fence } from '../steps/claims.ts'
+
+/**
+ * Ends an operation of an application whose files went with a forgotten host: a deletion needs no host then and is done, a restore goes
+ * on at the host that it has chosen, and everything else would find no files. False = it may run.
+ */
+export async function endForLostHost(
+  db: Db,
+  fence: Fence,
+  { id, kind, target_id: appId }: operations.OperationRow,
+): Promise<boolean> {
+  const loss = await lossOf(db, appId)
+  if (!loss || (!loss.nowhere && (kind === 'restore' || kind === 'delete'))) return false
+  await fence(id, async trx => {
+    if (kind !== 'delete') return endLost(trx, id, loss.hostId)
+    await removeApp(trx, appId)
+    await operations.finish(trx, id, { state: 'success' })
+  })
+  return true
+}

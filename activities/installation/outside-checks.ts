@@ -1,0 +1,122 @@
+import { randomBytes } from 'node:crypto'
+import { Readable } from 'node:stream'
+import type { CaptchaSettings } from '../../policy/captcha.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { siteverifyCaptcha } from '../captcha/siteverify.ts'
+import type { GitProvider } from '../git-provider/port.ts'
+import { loginRefused, type SmtpServer, smtpLogin } from '../mail/smtp.ts'
+import type { ObjectStore } from '../objects/port.ts'
+import { storeMark } from './installation.ts'
+
+/** What an outside system says of a secret. `away` = it did not answer, so nothing is known. */
+export interface Verdict {
+  settings: string
+  state: 'accepted' | 'REFUSED' | 'away' | 'cannot be asked'
+  why?: string
+}
+
+const limitMs = 20_000
+
+/**
+ * A canary body, put with one opened store, read and removed with the other, both ways round: both reach the same bodies.
+ * `installationId` is what the store must carry, or null where none is known.
+ */
+export async function checkStore(
+  open: () => Promise<ObjectStore>,
+  other: (() => Promise<ObjectStore>) | null,
+  installationId: string | null,
+): Promise<Verdict> {
+  const settings = 'S3_STORE_ACCESS_KEY_ID, S3_STORE_SECRET_ACCESS_KEY'
+  try {
+    const store = await open()
+    const mark = await storeMark(store)
+    if (installationId !== null && mark !== null && mark !== installationId)
+      return { settings, state: 'REFUSED', why: 'it leads to the object store of another installation' }
+    await canary(store, store)
+    const before = await other?.().catch(() => null)
+    if (before)
+      for (const [from, to] of [
+        [before, store],
+        [store, before],
+      ] as const)
+        await canary(from, to)
+    return { settings, state: 'accepted' }
+  } catch (error) {
+    return { settings, ...refusedBy(error) }
+  }
+}
+
+/** Bytes that one store has put are what the other reads. Rejects when they are not; nothing is left. */
+async function canary(from: ObjectStore, to: ObjectStore): Promise<void> {
+  const id = randomBytes(24).toString('hex')
+  const body = randomBytes(64)
+  try {
+    await from.put(id, Readable.from([body], { objectMode: false }))
+    if (!body.equals(await to.read(id, 0, body.length)))
+      throw new Error('what one pair stored is not what the other reads')
+  } finally {
+    // Where the other one leads elsewhere, the body is still where it was put.
+    await to.delete(id).finally(() => from.delete(id))
+  }
+}
+
+/** Signs in at the mail server and sends nothing. */
+export async function checkMail(server: SmtpServer): Promise<Verdict> {
+  const settings = 'SMTP_URL'
+  try {
+    await smtpLogin(server, AbortSignal.timeout(limitMs))
+    return { settings, state: 'accepted', why: server.credentials ? undefined : 'it holds no credentials' }
+  } catch (error) {
+    return { settings, state: loginRefused(error) ? 'REFUSED' : 'away', why: (error as Error).message }
+  }
+}
+
+/** The app's key by what the provider says of the app, the client's secret by a code that nobody was given. */
+export async function checkGit(provider: () => Promise<GitProvider | null>): Promise<Verdict[]> {
+  const asked = async (settings: string, question: (git: GitProvider) => Promise<boolean | null>): Promise<Verdict> => {
+    try {
+      const git = await provider()
+      if (!git) return { settings, state: 'cannot be asked', why: 'no app is set up' }
+      const answer = await question(git)
+      if (answer === null) return { settings, state: 'cannot be asked', why: 'the provider does not say' }
+      return { settings, state: answer ? 'accepted' : 'REFUSED' }
+    } catch (error) {
+      return { settings, ...refusedBy(error) }
+    }
+  }
+  return [
+    await asked('GIT_PROVIDER_PRIVATE_KEY', git => git.knowsApp(AbortSignal.timeout(limitMs))),
+    await asked('GIT_PROVIDER_CLIENT_SECRET', git => git.knowsClient(AbortSignal.timeout(limitMs))),
+    {
+      settings: 'GIT_PROVIDER_WEBHOOK_SECRET',
+      state: 'cannot be asked',
+      why: 'only a delivery tells: send one anew at the provider',
+    },
+  ]
+}
+
+/** Hands in an answer that no widget gave: who knows the secret says so of the answer alone. */
+export async function checkCaptcha(settings: Pick<CaptchaSettings, 'verifyUrl' | 'secretKey'>): Promise<Verdict> {
+  const name = 'CAPTCHA_SECRET_KEY'
+  try {
+    await siteverifyCaptcha(settings).solvedAt('nobody-solved-this', '127.0.0.1', AbortSignal.timeout(limitMs))
+    return { settings: name, state: 'accepted' }
+  } catch (error) {
+    return { settings: name, ...refusedBy(error) }
+  }
+}
+
+/** Codes of the network for nobody who answers. */
+const silent = /^(ECONN|EAI_|ENOTFOUND|ETIMEDOUT|EHOST|ENET|EPIPE)/
+
+/** Messages of our adapters hold no secret. */
+function refusedBy(error: unknown): Pick<Verdict, 'state' | 'why'> {
+  const { code, name, message, $metadata } = error as Error & { code?: string; $metadata?: { httpStatusCode?: number } }
+  const status = $metadata?.httpStatusCode
+  const isAway =
+    error instanceof ApiError ? error.code !== 'VALIDATION_FAILED' : name === 'TimeoutError' || silent.test(code ?? '')
+  return {
+    state: isAway ? 'away' : 'REFUSED',
+    why: status ? `it answered ${status} (${name})` : message || code || name,
+  }
+}

@@ -1,0 +1,48 @@
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { syncFolder } from '../../lib/sync-folder.ts'
+import { mailsKeptDays } from '../../policy/mail/delivery.ts'
+import { mailMessage } from './message.ts'
+import type { Mailer } from './port.ts'
+
+/** For installations without a mail server: each mail is a file that any mail program opens, named by time and id, for 30 days. */
+export function folderMailer(folder: string): Mailer {
+  return {
+    async send(mail, signal) {
+      const message = mailMessage(mail)
+      const path = join(folder, `${stamp(mail.date)}-${mail.id}.eml`)
+      const temporary = `${path}.new`
+      const made = await mkdir(folder, { recursive: true, mode: 0o700 })
+      signal.throwIfAborted()
+      try {
+        const file = await open(temporary, 'w', 0o600)
+        try {
+          await file.writeFile(message)
+          await file.sync()
+        } finally {
+          await file.close()
+        }
+        await rename(temporary, path)
+        // Sent means that its row goes: from here on the file is all there is of it.
+        await syncFolder(folder)
+        if (made) await syncFolder(dirname(made))
+        await removeOld(folder)
+      } catch (error) {
+        await rm(temporary, { force: true })
+        throw error
+      }
+    },
+  }
+}
+
+const stamp = (date: Date): string => date.toISOString().replaceAll(':', '')
+const named = /^(\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z)-[0-9a-f]+\.eml(\.new)?$/
+
+/** Also what a process that died has left half written. */
+async function removeOld(folder: string): Promise<void> {
+  const oldest = stamp(new Date(Date.now() - mailsKeptDays * 86_400_000))
+  for (const name of await readdir(folder)) {
+    const [, written] = named.exec(name) ?? []
+    if (written && written < oldest) await rm(join(folder, name), { force: true })
+  }
+}

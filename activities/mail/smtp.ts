@@ -1,0 +1,94 @@
+import SmtpConnection from 'nodemailer/lib/smtp-connection'
+import { mailMessage } from './message.ts'
+import { type Mailer, MailRefused } from './port.ts'
+
+/** A server as `SMTP_URL` names it. */
+export interface SmtpServer {
+  host: string
+  port: number
+  /** TLS from the first byte; else it begins as soon as the server offers it. */
+  secure: boolean
+  credentials: { user: string; pass: string } | null
+}
+
+const silenceMs = 30_000
+const loopback = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/
+
+/**
+ * Speaks SMTP: one connection for each mail, none of which outlives its signal. Credentials go to other machines encrypted only,
+ * and to none whose certificate is not good; on the own machine nobody listens, and certificates are rarely meant.
+ */
+export function smtpMailer(server: SmtpServer): Mailer {
+  return {
+    async send(mail, signal) {
+      const message = mailMessage(mail)
+      const envelope = { from: mail.from.address, to: [mail.to], size: Buffer.byteLength(message) }
+      try {
+        await talk(server, signal, connection => step(done => connection.send(envelope, message, done)))
+      } catch (error) {
+        throw refusal(error) ?? error
+      }
+    },
+  }
+}
+
+/** Signs in and leaves again. Rejects with what the server said; `loginRefused` tells whether it was about the credentials. */
+export const smtpLogin = (server: SmtpServer, signal: AbortSignal): Promise<void> =>
+  talk(server, signal, async () => {})
+
+/** Whether the server has answered, and does not take these credentials. */
+export function loginRefused(error: unknown): boolean {
+  const { responseCode, command } = error as { responseCode?: number; command?: string }
+  return responseCode !== undefined && responseCode >= 500 && (command ?? '').startsWith('AUTH')
+}
+
+/** One connection, signed in where there are credentials, for what is said in between. */
+async function talk(
+  { host, port, secure, credentials }: SmtpServer,
+  signal: AbortSignal,
+  say: (connection: SmtpConnection) => Promise<void>,
+): Promise<void> {
+  const near = loopback.test(host)
+  const options = {
+    host,
+    port,
+    secure,
+    ignoreTLS: near,
+    requireTLS: credentials !== null && !near,
+    connectionTimeout: silenceMs,
+    greetingTimeout: silenceMs,
+    socketTimeout: silenceMs,
+    socketCloseTimeout: 1000,
+  }
+  signal.throwIfAborted()
+  const connection = new SmtpConnection(options)
+  const broken = new Promise<never>((_, reject) => {
+    connection.on('error', reject)
+    // What the server said before it hung up is told by the step that waits for it.
+    connection.once('end', () => setImmediate(() => reject(new Error('The mail server ended the connection.'))))
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+  })
+  const dialogue = async () => {
+    await step(done => connection.connect(done))
+    if (credentials) await step(done => connection.login({ credentials }, done))
+    await say(connection)
+  }
+  try {
+    await Promise.race([dialogue(), broken])
+    connection.quit()
+  } catch (error) {
+    connection.close()
+    throw error
+  }
+}
+
+function step(run: (done: (error?: Error | null) => void) => void): Promise<void> {
+  return new Promise((resolve, reject) => run(error => (error ? reject(error) : resolve())))
+}
+
+/** A final answer about this mail or whom it is for. One about us, our credentials or our sender, is for the operator to mend. */
+function refusal(error: unknown): MailRefused | null {
+  const { responseCode, command, message } = error as { responseCode?: number; command?: string; message: string }
+  const final = responseCode !== undefined && responseCode >= 500
+  return final && (command === 'RCPT TO' || command === 'DATA') ? new MailRefused(message) : null
+}

@@ -1,0 +1,152 @@
+import { randomUUID } from 'node:crypto'
+import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { addAbortSignal, Readable } from 'node:stream'
+import { staleUploadMs } from '../../policy/patience.ts'
+import { LentFile } from './lent-file.ts'
+import { rangeWithin, segmentPath } from './meter.ts'
+import { BodyNotFound, type Lent, type ObjectStore, type PutOptions, type StoredBody } from './port.ts'
+import { receive } from './receive.ts'
+import { sharedFolderSync } from './syncs.ts'
+
+/** Up to this size a read is one call, which is what small downloads are fast by. */
+const smallBytes = 64 * 1024
+
+/** Bodies as files below one folder. Removes what dead processes left behind; files written to within `temporaryMs` stay. */
+export async function filesystemStore(folder: string, temporaryMs: number = staleUploadMs): Promise<ObjectStore> {
+  await mkdir(join(folder, 'tmp'), { recursive: true, mode: 0o700 })
+  await removeStale(join(folder, 'tmp'), temporaryMs)
+  return new FilesystemStore(folder)
+}
+
+/** Ids of all bodies that lie in such a folder, by their first two characters; a folder that does not exist holds none. */
+export async function* bodiesIn(folder: string): AsyncGenerator<string[]> {
+  const below = async (path: string) => (await readdir(path).catch(unlessMissing)) ?? []
+  const root = join(folder, 'o')
+  for (const first of (await below(root)).sort()) {
+    const groups = await Promise.all((await below(join(root, first))).map(second => below(join(root, first, second))))
+    yield groups.flat()
+  }
+}
+
+class FilesystemStore implements ObjectStore {
+  readonly #folder: string
+  readonly #sync = sharedFolderSync()
+
+  constructor(folder: string) {
+    this.#folder = folder
+  }
+
+  async put(id: string, body: Readable, options: PutOptions = {}): Promise<StoredBody> {
+    const target = this.#path(id)
+    const temporary = join(this.#folder, 'tmp', randomUUID())
+    try {
+      const stored = await write(temporary, body, options)
+      await this.#publish(temporary, target)
+      return stored
+    } catch (error) {
+      await rm(temporary, { force: true })
+      throw error
+    }
+  }
+
+  async get(id: string, from?: number, to?: number, signal?: AbortSignal): Promise<Readable> {
+    const file = await this.open(id)
+    try {
+      const range = rangeWithin((await file.stat()).size, from, to)
+      if (range && range.to - range.from >= smallBytes) {
+        const stream = file.createReadStream({ start: range.from, end: range.to, highWaterMark: 1024 * 1024 })
+        return signal ? addAbortSignal(signal, stream) : stream
+      }
+      const bytes = range ? await readWhole(file, range.from, range.to - range.from + 1) : Buffer.alloc(0)
+      await file.close()
+      return Readable.from(bytes.length > 0 ? [bytes] : [], { objectMode: false })
+    } catch (error) {
+      await file.close()
+      throw error
+    }
+  }
+
+  async lend(id: string, from?: number, to?: number, signal?: AbortSignal): Promise<Lent> {
+    const file = await this.open(id)
+    try {
+      const range = rangeWithin((await file.stat()).size, from, to) ?? { from: 0, to: -1 }
+      return new LentFile(file, range.from, range.to, signal)
+    } catch (error) {
+      await file.close()
+      throw error
+    }
+  }
+
+  async read(id: string, from: number, length: number): Promise<Buffer> {
+    const file = await this.open(id)
+    try {
+      const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(length), 0, length, from)
+      return buffer.subarray(0, bytesRead)
+    } finally {
+      await file.close()
+    }
+  }
+
+  async head(id: string): Promise<{ size: number } | null> {
+    const found = await stat(this.#path(id)).catch(unlessMissing)
+    return found && { size: found.size }
+  }
+
+  async delete(id: string): Promise<void> {
+    await rm(this.#path(id), { force: true })
+  }
+
+  async open(id: string): Promise<FileHandle> {
+    const file = await open(this.#path(id), 'r').catch(unlessMissing)
+    if (!file) throw new BodyNotFound(`There is no body ${id}.`)
+    return file
+  }
+
+  #path(id: string): string {
+    return join(this.#folder, segmentPath(id))
+  }
+
+  /** The name appears with all its bytes behind it, and stays after a power cut: the folder is synced too. */
+  async #publish(temporary: string, target: string): Promise<void> {
+    const folder = dirname(target)
+    try {
+      await rename(temporary, target).catch(async error => {
+        if (error.code !== 'ENOENT') throw error
+        await mkdir(folder, { recursive: true, mode: 0o700 })
+        await rename(temporary, target)
+        for (const parent of [dirname(folder), dirname(dirname(folder)), this.#folder]) await this.#sync(parent)
+      })
+      await this.#sync(folder)
+    } catch (error) {
+      await rm(target, { force: true })
+      throw error
+    }
+  }
+}
+
+async function write(path: string, body: Readable, options: PutOptions): Promise<StoredBody> {
+  const { file, ...stored } = await receive(open(path, 'wx', 0o600), body, options)
+  await file.datasync().finally(() => file.close())
+  return stored
+}
+
+async function readWhole(file: FileHandle, from: number, length: number): Promise<Buffer> {
+  const bytes = Buffer.allocUnsafe(length)
+  const { bytesRead } = await file.read(bytes, 0, length, from)
+  if (bytesRead !== length) throw new Error(`A stored body gave ${bytesRead} of ${length} bytes.`)
+  return bytes
+}
+
+async function removeStale(folder: string, olderThanMs: number): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const path = join(folder, name)
+    const found = await stat(path).catch(unlessMissing)
+    if (found && Date.now() - found.mtimeMs >= olderThanMs) await rm(path, { force: true })
+  }
+}
+
+function unlessMissing(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT') return null
+  throw error
+}

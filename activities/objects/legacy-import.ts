@@ -1,0 +1,100 @@
+import { createReadStream } from 'node:fs'
+import { opendir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Db, transaction } from '../../db/database.ts'
+import { findObject, storeObject } from '../../db/objects.ts'
+import * as segments from '../../db/segments.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { isKey, type ObjectName } from '../../policy/object-names.ts'
+import { contentTypeOf, extensionOf } from '../../policy/object-types.ts'
+import { BodyMismatch, type ObjectStore } from './port.ts'
+
+/** How far an import is. */
+export interface ImportState {
+  imported: number
+  /** Had been imported before. */
+  already: number
+  /** Imported now. */
+  bytes: number
+  skipped: { path: string; why: string }[]
+}
+
+export interface ImportOptions {
+  db: Db
+  store: ObjectStore
+  /** What lies below it keeps its path as the key of the object. */
+  folder: string
+  ownerId: string
+  /** Told after each file. */
+  progress?(so: ImportState): void
+}
+
+/** Files that are brought in side by side. */
+const lanes = 4
+
+/**
+ * Brings files in as legacy objects under their old ids, `<user id>/<path>`, as old as the files. Whoever breaks off and begins again
+ * goes on: what is there already is not copied twice, and what is there with another size is left and told.
+ */
+export async function importLegacy(options: ImportOptions): Promise<ImportState> {
+  const so: ImportState = { imported: 0, already: 0, bytes: 0, skipped: [] }
+  const files = filesBelow(options.folder, '', so)
+  const lane = async () => {
+    for (let next = await files.next(); !next.done; next = await files.next()) {
+      await importOne(options, next.value, so).catch(error => {
+        const why = unreadable(error)
+        if (!why) throw error
+        so.skipped.push({ path: next.value, why })
+      })
+      options.progress?.(so)
+    }
+  }
+  await Promise.all(Array.from({ length: lanes }, lane))
+  return so
+}
+
+/** Why one file cannot be brought in while others can; undefined for what stops them all. */
+function unreadable(error: unknown): string | undefined {
+  if (error instanceof BodyMismatch) return 'it changed while it was read'
+  const { code, syscall } = error as NodeJS.ErrnoException
+  if (syscall && ['ENOENT', 'EACCES', 'EPERM'].includes(code ?? '')) return `it cannot be read: ${code}`
+  return undefined
+}
+
+/** Regular files below a folder by their paths in it; links and devices are told, and not followed. */
+async function* filesBelow(folder: string, below: string, so: ImportState): AsyncGenerator<string> {
+  for await (const entry of await opendir(join(folder, below))) {
+    const path = below ? `${below}/${entry.name}` : entry.name
+    if (entry.isDirectory()) yield* filesBelow(folder, path, so)
+    else if (entry.isFile()) yield path
+    else so.skipped.push({ path, why: 'it is no regular file' })
+  }
+}
+
+async function importOne({ db, store, folder, ownerId }: ImportOptions, path: string, so: ImportState): Promise<void> {
+  if (!isKey(path)) return void so.skipped.push({ path, why: 'an object cannot have such a name' })
+  const name = { ownerId, bucket: 'legacy', key: path } as const
+  const { size, mtime } = await stat(join(folder, path))
+  const there = await findObject(db, name)
+  if (there?.size === size) return void so.already++
+  if (there) return void so.skipped.push({ path, why: `there is one of ${there.size} bytes already` })
+  const segmentId = await segments.draw(db)
+  const body = await store.put(segmentId, createReadStream(join(folder, path)), { length: size })
+  const { md5: etag, sha256 } = body
+  const contentType = contentTypeOf(extensionOf(path) ?? '')
+  try {
+    await transaction(db, async trx => {
+      await storeObject(trx, { ...name, contentType, etag, sha256 }, [{ segmentId, length: size, body }])
+      await backdate(trx, name, mtime)
+    })
+    so.imported++
+    so.bytes += size
+  } catch (error) {
+    if (!(error instanceof ApiError && error.code === 'OBJECT_ALREADY_EXISTS')) throw error
+    so.already++ // another import was faster; the sweep takes our body
+  }
+}
+
+async function backdate(trx: Db, { ownerId, bucket, key }: ObjectName, created: Date): Promise<void> {
+  await trx('objects').where({ owner_id: ownerId, bucket, key }).update({ created_at: created })
+}

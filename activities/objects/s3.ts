@@ -1,0 +1,191 @@
+import type { FileHandle } from 'node:fs/promises'
+import { addAbortSignal, type Readable } from 'node:stream'
+import {
+  CreateBucketCommand,
+  DeleteObjectCommand,
+  GetObjectCommand,
+  HeadBucketCommand,
+  HeadObjectCommand,
+  PutObjectCommand,
+  S3Client,
+} from '@aws-sdk/client-s3'
+import type { ObjectStoreConfig } from '../../policy/config.ts'
+import { exactly } from './exact.ts'
+import { beyond, segmentPath } from './meter.ts'
+import { BodyMismatch, BodyNotFound, type Lent, type ObjectStore, type PutOptions, type StoredBody } from './port.ts'
+import { type Spooled, spool } from './spool.ts'
+
+export type S3Config = Extract<ObjectStoreConfig, { kind: 's3' }>
+
+/** Calls without a body answer within this; an upload gets a second more for every MiB. */
+const callMs = 15_000
+
+/**
+ * Bodies at any endpoint that speaks S3; makes the bucket when it is missing. Rejects when the endpoint does not answer, unless it
+ * `mayBeAway`. A body is brought to `temporaryFolder` first:
+ * only then are its length and hashes known, and endpoints were seen to publish torn bodies that came without them.
+ */
+export async function s3Store(config: S3Config, temporaryFolder: string, mayBeAway = false): Promise<ObjectStore> {
+  const { endpoint, region, bucket, accessKeyId, secretAccessKey } = config
+  const client = new S3Client({
+    endpoint,
+    region,
+    forcePathStyle: true,
+    credentials: { accessKeyId, secretAccessKey },
+    maxAttempts: 2,
+    // Newer checksums are chunk-framed; not every endpoint takes the frames off again.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    requestHandler: { connectionTimeout: 3000, socketTimeout: 30_000 },
+  })
+  const ready = ensureBucket(client, bucket)
+  if (mayBeAway) ready.catch(() => {})
+  else await ready
+  return new S3Store(client, bucket, temporaryFolder)
+}
+
+class S3Store implements ObjectStore {
+  readonly #client: S3Client
+  readonly #bucket: string
+  readonly #temporaryFolder: string
+
+  constructor(client: S3Client, bucket: string, temporaryFolder: string) {
+    this.#client = client
+    this.#bucket = bucket
+    this.#temporaryFolder = temporaryFolder
+  }
+
+  async put(id: string, body: Readable, options: PutOptions = {}): Promise<StoredBody> {
+    const key = this.#key(id)
+    const spooled = await spool(this.#temporaryFolder, body, options)
+    try {
+      await this.#send(key, spooled, options.signal)
+      await this.#verify(key, spooled)
+    } catch (error) {
+      // What was half written must not be found; the error that led here is the one to tell.
+      await this.delete(id).catch(() => {})
+      throw error
+    } finally {
+      await spooled.file.close()
+    }
+    const { size, md5, sha256, crc32 } = spooled
+    return { size, md5, sha256, crc32 }
+  }
+
+  async get(id: string, from = 0, to?: number, signal?: AbortSignal): Promise<Readable> {
+    const Range = from === 0 && to === undefined ? undefined : `bytes=${from}-${to ?? ''}`
+    const abort = new AbortController()
+    const deadline = setTimeout(() => abort.abort(new Error('The object store did not answer in time.')), callMs)
+    const abortSignal = signal ? AbortSignal.any([signal, abort.signal]) : abort.signal
+    try {
+      const answer = await this.#client.send(new GetObjectCommand({ ...this.#key(id), Range }), { abortSignal })
+      const body = answer.Body as Readable
+      const found = answer.ContentRange && /^bytes (\d+)-(\d+)\/\d+$/.exec(answer.ContentRange)
+      const first = found ? Number(found[1]) : 0
+      const last = found ? Number(found[2]) : answer.ContentLength! - 1
+      if (first !== from) throw new Error(`The object store answered from byte ${first} in place of ${from}.`)
+      const stream = exactly(body, Math.min(last, to ?? last) - from + 1)
+      return signal ? addAbortSignal(signal, stream) : stream
+    } catch (error) {
+      if (isMissing(error)) throw new BodyNotFound(`There is no body ${id}.`)
+      throw statusOf(error) === 416 ? beyond(from, to) : error
+    } finally {
+      clearTimeout(deadline)
+    }
+  }
+
+  async lend(...wanted: Parameters<ObjectStore['get']>): Promise<Lent> {
+    const stream = await this.get(...wanted)
+    // Until somebody reads, an endpoint that breaks off must not end this process.
+    return stream.on('error', () => {})
+  }
+
+  async read(id: string, from: number, length: number): Promise<Buffer> {
+    if (length === 0) return Buffer.alloc(0)
+    return Buffer.concat(await (await this.get(id, from, from + length - 1)).toArray())
+  }
+
+  async head(id: string): Promise<{ size: number } | null> {
+    const found = await this.#head(this.#key(id))
+    return found && { size: found.size }
+  }
+
+  async delete(id: string): Promise<void> {
+    await this.#client
+      .send(new DeleteObjectCommand(this.#key(id)), { abortSignal: AbortSignal.timeout(callMs) })
+      .catch(unlessMissing)
+  }
+
+  async open(id: string): Promise<FileHandle> {
+    const { file } = await spool(this.#temporaryFolder, await this.get(id))
+    return file
+  }
+
+  #key(id: string): { Bucket: string; Key: string } {
+    return { Bucket: this.#bucket, Key: segmentPath(id) }
+  }
+
+  async #send(key: { Bucket: string; Key: string }, spooled: Spooled, signal?: AbortSignal): Promise<void> {
+    const { file, size, md5, sha256 } = spooled
+    const deadline = AbortSignal.timeout(callMs + Math.ceil(size / 1024))
+    const abortSignal = signal ? AbortSignal.any([signal, deadline]) : deadline
+    for (let attempt = 1; ; attempt++) {
+      const Body =
+        size === 0 ? Buffer.alloc(0) : file.createReadStream({ start: 0, autoClose: false, highWaterMark: 256 * 1024 })
+      const command = new PutObjectCommand({
+        ...key,
+        Body,
+        ContentLength: size,
+        ContentMD5: Buffer.from(md5, 'hex').toString('base64'),
+      })
+      // Signs the body's own hash, which the client does not know of a stream.
+      command.middlewareStack.add(
+        next => args => {
+          ;(args.request as { headers: Record<string, string> }).headers['x-amz-content-sha256'] = sha256
+          return next(args)
+        },
+        { step: 'build', name: 'signedPayload' },
+      )
+      try {
+        await this.#client.send(command, { abortSignal })
+        return
+      } catch (error) {
+        if (attempt === 2 || abortSignal.aborted || (statusOf(error) ?? 500) < 500) throw error
+      }
+    }
+  }
+
+  /** An endpoint's 200 is not believed: what it tells of the object now must be what was sent. */
+  async #verify(key: { Bucket: string; Key: string }, { size, md5 }: StoredBody): Promise<void> {
+    const found = await this.#head(key)
+    const etag = found?.etag?.replaceAll('"', '')
+    const wrongHash = etag !== undefined && /^[0-9a-f]{32}$/.test(etag) && etag !== md5
+    if (found?.size !== size || wrongHash) throw new BodyMismatch('The object store kept other bytes than it was sent.')
+  }
+
+  async #head(key: { Bucket: string; Key: string }): Promise<{ size: number; etag?: string } | null> {
+    const found = await this.#client
+      .send(new HeadObjectCommand(key), { abortSignal: AbortSignal.timeout(callMs) })
+      .catch(unlessMissing)
+    return found && { size: found.ContentLength!, etag: found.ETag }
+  }
+}
+
+async function ensureBucket(client: S3Client, Bucket: string): Promise<void> {
+  const abortSignal = AbortSignal.timeout(callMs)
+  const found = await client.send(new HeadBucketCommand({ Bucket }), { abortSignal }).catch(unlessMissing)
+  if (!found) await client.send(new CreateBucketCommand({ Bucket }), { abortSignal })
+}
+
+function statusOf(error: unknown): number | undefined {
+  return (error as { $metadata?: { httpStatusCode?: number } }).$metadata?.httpStatusCode
+}
+
+function isMissing(error: unknown): boolean {
+  return statusOf(error) === 404
+}
+
+function unlessMissing(error: unknown): null {
+  if (isMissing(error)) return null
+  throw error
+}

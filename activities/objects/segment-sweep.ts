@@ -1,0 +1,62 @@
+import { writeLines } from '../../db/blob-receipts.ts'
+import { type Db, transaction } from '../../db/database.ts'
+import * as segments from '../../db/segments.ts'
+import type { ObjectStore } from './port.ts'
+
+const reasons = {
+  drawn: 'nothing was ever made of it',
+  stored: 'nobody refers to it any more',
+  dying: 'its removal was begun before',
+} as const
+
+/** Bodies that are removed side by side: most of the time is the store's. */
+const lanes = 4
+
+interface Sweep {
+  db: Db
+  store: ObjectStore
+}
+
+/**
+ * Removes bodies that nobody refers to, each with a line of the receipt that says what the look afterwards found; how many. Whoever
+ * dies in between leaves bodies that are told apart as dying, and the next run goes on with them. One that the store does not give
+ * up keeps none of the others; the first such failure is thrown at the end.
+ */
+export async function sweepSegments(
+  parts: Sweep,
+  receiptId: string,
+  patience: segments.SweepPatience,
+): Promise<number> {
+  const waiting = (await segments.sweepable(parts.db, patience)).reverse()
+  const failures: unknown[] = []
+  let removed = 0
+  const lane = async () => {
+    for (let body = waiting.pop(); body; body = waiting.pop())
+      try {
+        if (await removeBody(parts, receiptId, body, patience)) removed++
+      } catch (error) {
+        failures.push(error)
+      }
+  }
+  await Promise.all(Array.from({ length: lanes }, lane))
+  if (failures.length > 0) throw failures[0]
+  return removed
+}
+
+/** False when it is in use by now or was a moment ago, or another process was faster. */
+async function removeBody(
+  { db, store }: Sweep,
+  receiptId: string,
+  { id, state, size }: segments.Sweepable,
+  patience: segments.SweepPatience,
+): Promise<boolean> {
+  if (!(await segments.condemnOverdue(db, id, patience))) return false
+  await store.delete(id)
+  if (await store.head(id)) throw new Error(`The store says that ${id} is deleted, and still has it.`)
+  const line = { ownerId: null, subject: id, why: reasons[state], bytes: size ?? 0, proof: 'HEAD: absent' }
+  return transaction(db, async trx => {
+    const mine = await segments.forget(trx, id)
+    if (mine) await writeLines(trx, receiptId, [line])
+    return mine
+  })
+}

@@ -1,0 +1,31 @@
+import { Tree } from '../../lib/folders/tree.ts'
+import { becomeOwner } from '../child-process/child-life.ts'
+import { layOver } from './copy.ts'
+import { type OverlayJob, OverlayRefused, type OverlayReply } from './port.ts'
+
+// The process that reads an application's folder while the application may be changing it: it has the application's rights and
+// no more, an empty environment, does one job and ends.
+
+async function carryOut({ request, limits }: OverlayJob): Promise<OverlayReply> {
+  process.umask(0)
+  const volume = new Tree(request.volume)
+  const places = {
+    files: new Tree(volume.at('files'), { readOnly: true }),
+    release: volume.tree(`releases/${request.release}`),
+  }
+  becomeOwner(request.owner, [places.files.root, places.release.root])
+  return { kind: 'done', ...(await layOver(places, request.path, limits)) }
+}
+
+function problem(error: unknown): OverlayReply {
+  const { code, message } = error as NodeJS.ErrnoException
+  return error instanceof OverlayRefused
+    ? { kind: 'refused', message }
+    : { kind: 'failed', code: code ?? null, message }
+}
+
+process.once('disconnect', () => process.exit(1))
+process.once('message', async (job: OverlayJob) => {
+  const reply = await carryOut(job).catch(problem)
+  process.send!(reply, () => process.exit(0))
+})

@@ -1,0 +1,94 @@
+import type { Db } from '../../db/database.ts'
+import { type AppFacts, type DeploymentFacts, type OperationFacts, operationFacts } from '../../db/operation-facts.ts'
+import type { AppConfigFile } from '../../policy/app-config.ts'
+import { ownAddress } from '../../policy/own-address.ts'
+import { cpusFor, diskMbFor } from '../../policy/sizes.ts'
+import type { LaneOperation, Release, Serving, Source } from './release.ts'
+
+export interface DecisionOptions {
+  appsDomain: string
+  diskMbPer256Mb: number
+}
+
+/** Everything that the steps of an operation need, from the rows as they are now; null when the application is gone. */
+export async function decide(db: Db, options: DecisionOptions, operationId: string): Promise<LaneOperation | null> {
+  const facts = await operationFacts(db, operationId)
+  const release = facts && (releaseBrought(facts, options) ?? releaseServing(facts, options))
+  if (!facts?.app || !release) return null
+  const { status, desired } = facts.app
+  // A restart that is claimed anew, by a lane after a lost one, finds its own mark.
+  const wasRunning = status === 'running' || (status === 'restarting' && desired === 'running')
+  return { id: facts.id, kind: facts.kind, wasDesired: desired, wasRunning, release }
+}
+
+/** The version that serves now, for an operation that replaces it; null when the application is gone. */
+export async function decideServing(db: Db, options: DecisionOptions, operationId: string): Promise<Serving | null> {
+  const facts = await operationFacts(db, operationId)
+  const release = facts && releaseServing(facts, options)
+  if (!facts?.app || !release) return null
+  const { status, desired, hostPort } = facts.app
+  return { release, running: status === 'running', stopped: desired === 'stopped', hostPort }
+}
+
+/** The release that an operation brings; null when it brings none, or its application is gone. */
+export function releaseBrought(facts: OperationFacts, options: DecisionOptions): Release | null {
+  const { app, deployment } = facts
+  if (!app || !deployment) return null
+  return {
+    ...releaseOf(facts, app, options),
+    ...(deployment.config && configured(deployment.config)),
+    number: deployment.release,
+    deploymentId: deployment.id,
+    source: sourceOf(deployment),
+    path: deployment.path ?? '',
+    restart: deployment.restart,
+  }
+}
+
+/** The release of an operation's application that serves; null when the application is gone. */
+export function releaseServing(facts: OperationFacts, options: DecisionOptions): Release | null {
+  return facts.app && releaseOf(facts, facts.app, options)
+}
+
+function releaseOf({ id, appId, ownerId }: OperationFacts, app: AppFacts, options: DecisionOptions): Release {
+  return {
+    appId,
+    ownerId,
+    hostId: app.hostId,
+    hostAddress: ownAddress(app.hostAddress, app.uid),
+    number: app.release,
+    uid: app.uid,
+    ramMb: app.ramMb,
+    cpus: app.cpus,
+    diskMb: diskMbFor(app.ramMb, options.diskMbPer256Mb),
+    language: app.language,
+    runtimeVersion: app.runtimeVersion,
+    main: app.main,
+    start: app.start,
+    hostname: app.subdomain ? `${app.subdomain}.${options.appsDomain}` : null,
+    deploymentId: null,
+    source: null,
+    path: '',
+    restart: true,
+    operationId: id,
+  }
+}
+
+type Traits = Pick<Release, 'ramMb' | 'cpus' | 'language' | 'runtimeVersion' | 'main' | 'start'>
+
+const configured = (config: AppConfigFile): Traits => ({
+  ramMb: config.memoryMb,
+  cpus: cpusFor(config.memoryMb),
+  language: config.language,
+  runtimeVersion: config.runtimeVersion,
+  main: config.main,
+  start: config.start,
+})
+
+function sourceOf(deployment: DeploymentFacts): Source | null {
+  const { cloneUrl, branch, revision, segmentId, filename, restores, snapshotSegmentId } = deployment
+  if (restores) return { kind: 'snapshot', segmentId: snapshotSegmentId }
+  if (cloneUrl && branch) return { kind: 'git', cloneUrl, branch, commit: revision }
+  if (!segmentId) return null
+  return filename ? { kind: 'file', segmentId, filename } : { kind: 'archive', segmentId }
+}

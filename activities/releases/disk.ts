@@ -1,0 +1,31 @@
+import { appendLog } from '../../db/deployments.ts'
+import type { OperationKind } from '../../db/operations.ts'
+import type { AppHostOptions } from '../app-host-options.ts'
+import { VolumeLost } from '../volumes/port.ts'
+import type { Release } from './release.ts'
+
+/** Line of a deployment's log. */
+export const newDiskLine =
+  'The disk of the application was not at its host any more. This deployment goes onto a new one: what the program itself had written is not there.'
+
+/**
+ * The disk that a release is prepared on. Only a creation makes one. On a lost disk a commit of some files would leave the
+ * application without all the others, so that rejects with VolumeLost; what brings every file of the application, a push or a
+ * snapshot, gets a new disk and says so in its log.
+ */
+export async function ensureDiskFor(
+  { db, volumes }: Pick<AppHostOptions, 'db' | 'volumes'>,
+  kind: OperationKind,
+  { appId, diskMb, source, deploymentId }: Release,
+  uid: number,
+): Promise<void> {
+  if (kind === 'create') return volumes.ensure(appId, diskMb, uid)
+  try {
+    await volumes.ensure(appId, diskMb, uid, 'before')
+  } catch (error) {
+    const bringsAll = source?.kind === 'git' || source?.kind === 'snapshot'
+    if (!(error instanceof VolumeLost) || !bringsAll) throw error
+    if (deploymentId) await appendLog(db, deploymentId, `${newDiskLine}\n`)
+    await volumes.ensure(appId, diskMb, uid)
+  }
+}

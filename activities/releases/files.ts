@@ -1,0 +1,112 @@
+import { access, chown, lstat, mkdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { removeWhole } from '../app-files/trash.ts'
+import { recordNames } from '../placement/job.ts'
+
+/** Where the files of one release lie inside its application's volume. */
+export function releaseFolders(volume: string, release: number) {
+  const root = join(volume, 'releases', String(release))
+  return {
+    volume,
+    root,
+    /** What the archive brought, until it is placed. */
+    source: join(root, 'source'),
+    /** Sources laid over the application's files, where an upload of some files needs an install step. */
+    build: join(root, 'build'),
+    /** What the install step made; mounted read-only. */
+    dependencies: join(root, 'dependencies'),
+    /** Written once the archive is unpacked whole: says what comes next. */
+    marker: join(root, 'prepared.json'),
+    /** The application's own folder, mounted at /app. */
+    files: join(volume, 'files'),
+  }
+}
+
+export type ReleaseFolders = ReturnType<typeof releaseFolders>
+
+export interface Prepared {
+  /** Shell text of the install step, or null when there is nothing to install. */
+  install: string | null
+  /** Release whose installed dependencies serve this one too; null when it has its own or needs none. */
+  dependenciesOf: number | null
+  /** The deployment that it was prepared for: after a step back to an older database, numbers of releases are given out once more. */
+  deploymentId?: string | null
+}
+
+/** An empty `source` folder owned by the application; what a killed attempt left is thrown away. */
+export async function emptySource(folders: ReleaseFolders, owner: { uid: number; gid: number } | null): Promise<void> {
+  await removeWhole(folders.volume, folders.root)
+  await mkdir(folders.source, { recursive: true, mode: 0o755 })
+  if (!owner) return
+  await chown(folders.root, owner.uid, owner.gid)
+  await chown(folders.source, owner.uid, owner.gid)
+}
+
+export async function readPrepared(folders: ReleaseFolders): Promise<Prepared | null> {
+  try {
+    return JSON.parse(await readFile(folders.marker, 'utf8'))
+  } catch {
+    return null
+  }
+}
+
+/**
+ * Whether a release was prepared for this deployment. An older version has not named the one that it prepared for: where files were
+ * replaced already, the way back to them lies there too and must not be lost.
+ */
+export async function isPreparedFor(
+  folders: ReleaseFolders,
+  { deploymentId }: Prepared,
+  wanted: string | null,
+): Promise<boolean> {
+  if (deploymentId !== undefined) return deploymentId === wanted
+  const begun = [recordNames.journal, recordNames.before, recordNames.first].map(name =>
+    exists(join(folders.root, name)),
+  )
+  return (await Promise.all(begun)).includes(true)
+}
+
+/** The marker is renamed into place: a torn one is never read, also after a power cut. */
+export async function writePrepared(folders: ReleaseFolders, prepared: Prepared): Promise<void> {
+  await writeFile(`${folders.marker}.new`, JSON.stringify(prepared), { flush: true })
+  await rename(`${folders.marker}.new`, folders.marker)
+}
+
+/**
+ * Moves what the install step made out of the folder it ran in, to be mounted read-only. Only a real folder: a link that a
+ * stranger's install script laid would be followed by the engine when it mounts. Moved already is success.
+ */
+export async function keepDependencies(folders: ReleaseFolders, from: string): Promise<void> {
+  const made = join((await exists(folders.build)) ? folders.build : folders.source, from)
+  const found = await lstat(made).catch(() => null)
+  if (found?.isDirectory() && !(await exists(folders.dependencies))) await rename(made, folders.dependencies)
+  await removeWhole(folders.volume, folders.build)
+}
+
+/**
+ * The folder with what a release has installed, which may be another release's: an earlier one's when nothing had to be installed
+ * anew, a later one's that was placed without a restart. Null when there is none.
+ */
+export async function dependenciesOf(volume: string, release: number): Promise<string | null> {
+  const own = releaseFolders(volume, release)
+  const lender = (await readPrepared(own))?.dependenciesOf
+  for (const folders of lender ? [releaseFolders(volume, lender), own] : [own]) {
+    if (await exists(folders.dependencies)) return folders.dependencies
+  }
+  return null
+}
+
+/** From its next start on, a release uses what a later one has installed. */
+export async function lendDependencies(volume: string, to: number, from: number): Promise<void> {
+  const lender = (await readPrepared(releaseFolders(volume, from)))?.dependenciesOf ?? from
+  if (!(await dependenciesOf(volume, from)) || lender === to) return
+  const lent = { ...(await readPrepared(releaseFolders(volume, to))), install: null, dependenciesOf: lender }
+  await writePrepared(releaseFolders(volume, to), lent)
+}
+
+export async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  )
+}

@@ -1,0 +1,99 @@
+import { request } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { gateProbeMs } from '../../policy/patience.ts'
+import type { ContainerHost, ContainerState } from '../containers/port.ts'
+import type { ContainerExit } from './release.ts'
+
+/** Why a program is not let through, and how its container ended if it did. */
+export interface Unhealthy {
+  reason: string
+  exit: ContainerExit | null
+  /** Nothing is known of the program: somebody has removed its container, or an engine that was started anew has ended it. */
+  gone?: true
+}
+
+/** What a gate says when another boot of its host has begun since the start. */
+export const takenDown: Unhealthy = {
+  reason: 'The container engine was started anew, and ended the program.',
+  exit: null,
+  gone: true,
+}
+
+export interface GateOptions {
+  container: string
+  /** Published address of a web application; null for a program without a port. */
+  target: { address: string; port: number } | null
+  timeoutSeconds: number
+  /** A probe that has no answer after this is over, however much has come: a server may trickle for ever. 2 s when left out. */
+  probeMs?: number
+  signal: AbortSignal
+}
+
+const pollMs = 50
+const inspectMs = 500
+/** A program without a port has to stay up this long. */
+const aliveSeconds = 3
+
+/**
+ * Waits until a program answers HTTP (any status), or stays alive when it has no port. Null = healthy. Takes at most the time of
+ * the gate and of one probe more; rejects as soon as the signal aborts.
+ */
+export async function passGate(engine: ContainerHost, gate: GateOptions): Promise<Unhealthy | null> {
+  const { probeMs = gateProbeMs } = gate
+  const begun = Date.now()
+  const waited = () => (Date.now() - begun) / 1000
+  let inspectedAt = 0
+  for (;;) {
+    gate.signal.throwIfAborted()
+    if (gate.target && (await answers(gate.target, AbortSignal.any([gate.signal, AbortSignal.timeout(probeMs)]))))
+      return null
+    if (Date.now() - inspectedAt >= inspectMs || (!gate.target && waited() >= aliveSeconds)) {
+      inspectedAt = Date.now()
+      const state = await engine.inspect(gate.container)
+      if (!state) return { reason: 'The container of the program was removed.', exit: exitOf(null), gone: true }
+      if (!state.running) return { reason: endedReason(state), exit: exitOf(state) }
+      if (!gate.target && waited() >= aliveSeconds) return null
+    }
+    if (gate.target && waited() >= gate.timeoutSeconds) {
+      const reason = `The program did not answer on port $PORT within ${gate.timeoutSeconds} s. It has to listen on 0.0.0.0.`
+      return { reason, exit: null }
+    }
+    await sleep(pollMs, undefined, { signal: gate.signal }).catch(() => {})
+  }
+}
+
+/** How the container ended, for the records. */
+export function exitOf(state: ContainerState | null): ContainerExit {
+  const at = state?.finishedAt ?? new Date()
+  return {
+    containerId: state?.id ?? null,
+    code: state?.exitCode ?? null,
+    oom: state?.oom ?? false,
+    at: at.toISOString(),
+  }
+}
+
+function endedReason(state: ContainerState): string {
+  if (state.oom) return 'The program was ended because it used more memory than the application has.'
+  return `The program ended with exit code ${state.exitCode ?? 'unknown'} right after its start; the logs say why.`
+}
+
+/** Whether anything answers HTTP there; false as soon as the signal aborts. */
+function answers({ address, port }: { address: string; port: number }, signal: AbortSignal): Promise<boolean> {
+  return new Promise(resolve => {
+    const probe = request({
+      host: address,
+      port,
+      path: '/',
+      agent: false,
+      headers: { 'user-agent': 'berth-health' },
+      signal,
+    })
+    probe.on('response', response => {
+      response.destroy()
+      resolve(true)
+    })
+    probe.on('error', () => resolve(false))
+    probe.end()
+  })
+}

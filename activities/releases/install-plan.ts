@@ -1,0 +1,54 @@
+import { readdir } from 'node:fs/promises'
+import type { AppRow } from '../../db/apps.ts'
+import { dependencyFile, runtimes } from '../../policy/runtimes.ts'
+import { layReleaseOver } from '../overlay/process.ts'
+import { exists, type Prepared, type ReleaseFolders, readPrepared, releaseFolders } from './files.ts'
+import { checkProgram } from './program-check.ts'
+import type { Release } from './release.ts'
+import type { Owner } from './source.ts'
+
+/** What compilers make goes here: any change of the sources needs a new run. */
+const compiledAt = '/opt/build'
+
+export interface InstallPlace {
+  volume: string
+  /** As it is before this release. */
+  app: AppRow | undefined
+  owner: Owner
+  configNames: readonly string[]
+  /** Ends the copying of files. */
+  signal: AbortSignal
+}
+
+/**
+ * Decides the install step of a release. A whole program (a first upload, a commit, a snapshot) is installed from its own files.
+ * An upload of some files keeps what the serving release has installed, unless it brings dependency files or another runtime, or
+ * the language is compiled: then it is installed from a copy of the application's files with the upload laid over it. Throws
+ * INVALID_MAIN, MISSING_DEPENDENCIES_FILE, and as `layReleaseOver` does.
+ */
+export async function planInstall(
+  release: Release,
+  { volume, app, owner, configNames, signal }: InstallPlace,
+): Promise<Prepared> {
+  const folders = releaseFolders(volume, release.number)
+  const runtime = runtimes[release.language]
+  const brought = await readdir(folders.source)
+  const serving = app?.release ?? 0
+  const whole = serving === 0 || release.source?.kind === 'git' || release.source?.kind === 'snapshot'
+  if (whole) return { install: runtime.install({ files: brought, main: release.main }), dependenciesOf: null }
+  if (release.path === '' && configNames.some(name => brought.includes(name))) checkProgram(release, folders)
+  const brings = release.path === '' && dependencyFile(release.language, brought) !== null
+  const other = app?.language !== release.language || app.runtime_version !== release.runtimeVersion
+  if (!brings && !other && runtime.dependencies?.at !== compiledAt) {
+    const before = await readPrepared(releaseFolders(volume, serving))
+    return { install: null, dependenciesOf: before?.dependenciesOf ?? serving }
+  }
+  await layReleaseOver({ volume, release: release.number, path: release.path, owner }, signal)
+  const files = await readdir(folders.build)
+  return { install: runtime.install({ files, main: release.main }), dependenciesOf: null }
+}
+
+/** The folder that the install step runs in. */
+export async function installFolder(folders: ReleaseFolders): Promise<string> {
+  return (await exists(folders.build)) ? folders.build : folders.source
+}

@@ -1,0 +1,59 @@
+import * as deployments from '../../db/deployments.ts'
+import { installSeconds } from '../../policy/host-places.ts'
+import { runtimes } from '../../policy/runtimes.ts'
+import type { AppHostOptions } from '../app-host-options.ts'
+import { buildContainer, buildNetwork } from '../containers/spec.ts'
+import { refusal } from '../failures.ts'
+import { deploymentLog } from './deployment-log.ts'
+import { exists, keepDependencies, type ReleaseFolders } from './files.ts'
+import { installFolder } from './install-plan.ts'
+import type { Release } from './release.ts'
+
+/** Runs the install step of a release to its end. Throws BUILD_FAILED when it does not succeed, or not in time. */
+export async function installRelease(
+  host: AppHostOptions,
+  release: Release,
+  folders: ReleaseFolders,
+  install: string,
+  signal: AbortSignal,
+  seconds: number = installSeconds,
+): Promise<void> {
+  if (await exists(folders.dependencies)) return
+  const { db, engine } = host
+  const log = deploymentLog(async (text, mostBytes) =>
+    release.deploymentId ? deployments.appendLog(db, release.deploymentId, text, mostBytes) : true,
+  )
+  const owned = { ...release, uid: host.sharedUid ?? release.uid }
+  const disk = await host.disk?.(release.appId)
+  const spec = { ...buildContainer(owned, await installFolder(folders), install, host.traits), disk }
+  try {
+    await engine.ensureNetwork(buildNetwork(host.traits.id))
+    await engine.ensureImage(spec.image, line => void log.add(`${line}\n`))
+    await engine.remove(spec.name) // what a killed attempt left
+    const { exitCode, oom } = await withinTime(seconds, signal, until =>
+      engine.runToEnd(spec, text => log.add(text), until),
+    )
+    if (oom)
+      throw refusal('BUILD_FAILED', `Installing the dependencies needed more than ${spec.memoryMb} MB of memory.`)
+    if (exitCode !== 0) throw refusal('BUILD_FAILED', `Installing the dependencies ended with exit code ${exitCode}.`)
+  } finally {
+    await log.close()
+  }
+  const { dependencies } = runtimes[release.language]
+  if (dependencies) await keepDependencies(folders, dependencies.from)
+}
+
+/** Throws BUILD_FAILED when the work was ended because its time is over. */
+async function withinTime<T>(
+  seconds: number,
+  signal: AbortSignal,
+  work: (until: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const late = AbortSignal.timeout(seconds * 1000)
+  try {
+    return await work(AbortSignal.any([signal, late]))
+  } catch (error) {
+    if (signal.aborted || error !== late.reason) throw error
+    throw refusal('BUILD_FAILED', `Installing the dependencies took longer than ${seconds} s.`)
+  }
+}

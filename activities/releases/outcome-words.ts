@@ -1,0 +1,20 @@
+import type { Db } from '../../db/database.ts'
+import { find, type Outcome } from '../../db/operations.ts'
+
+/** Why an operation did not do what was asked. */
+export interface Failure {
+  code: string
+  message: string
+}
+
+/** Who cancelled is told; without a person it was the deletion of the application. */
+export async function inWords(db: Db, operationId: string, failure: Failure): Promise<Failure> {
+  if (failure.code !== 'DEPLOY_CANCELLED') return failure
+  const by = (await find(db, operationId))?.cancel_requested_by
+  return by ? { ...failure, message: `Cancelled by ${by}.` } : failure
+}
+
+/** How the row of an operation ends that failed so. */
+export function failed(failure: Failure): Outcome {
+  return { state: failure.code === 'DEPLOY_CANCELLED' ? 'cancelled' : 'error', ...failure }
+}

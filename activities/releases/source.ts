@@ -1,0 +1,143 @@
+import { constants, open, readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import * as deployments from '../../db/deployments.ts'
+import { recordedDigest } from '../../db/snapshots.ts'
+import { ConfigRefused, configNames, parseAppConfig } from '../../policy/app-config.ts'
+import type { AppHostOptions } from '../app-host-options.ts'
+import { refusal } from '../failures.ts'
+import { FetchRefused } from '../git/port.ts'
+import { BodyNotFound } from '../objects/port.ts'
+import { SnapshotCorrupt } from '../snapshots/port.ts'
+import { deploymentLog } from './deployment-log.ts'
+import type { ReleaseFolders } from './files.ts'
+import type { Release, Source } from './release.ts'
+
+/** Who owns the files of an application; null where the host process may not choose. */
+export type Owner = { uid: number; gid: number } | null
+
+/** What a fetched configuration changes of the release it came with. */
+export type Configured = Partial<Pick<Release, 'language' | 'runtimeVersion' | 'main'>>
+
+/** Brings the files of a release into its empty `source` folder. */
+export async function bringSource(
+  host: AppHostOptions,
+  release: Release,
+  folders: ReleaseFolders,
+  owner: Owner,
+  signal: AbortSignal,
+): Promise<Configured> {
+  const { source } = release
+  const notStored = () => refusal('DEPLOY_FAILED', 'What the deployment brings is no longer stored.')
+  if (!source) throw notStored()
+  if (source.kind === 'git') return fetchSource(host, release, source, folders, owner, signal)
+  if (source.kind === 'file') {
+    await copyFile(host, source, folders, owner)
+    return {}
+  }
+  if (source.kind === 'snapshot') {
+    if (source.segmentId === null) throw notStored()
+    await unpackSnapshot(host, source.segmentId, folders, owner, signal)
+    return {}
+  }
+  const archive = await host.store.open(source.segmentId)
+  await host.archives
+    .unpack(archive, folders.source, owner, { account: release.ownerId })
+    .finally(() => archive.close())
+  return {}
+}
+
+/** Only the archive that the snapshot was recorded with will do: another one may be whole, and another application's. */
+async function unpackSnapshot(
+  { db, store, snapshots }: AppHostOptions,
+  segmentId: string,
+  { source }: ReleaseFolders,
+  owner: Owner,
+  signal: AbortSignal,
+): Promise<void> {
+  const archive = await store.open(segmentId).catch(error => {
+    throw error instanceof BodyNotFound ? new SnapshotCorrupt('Its archive is no longer in the object store.') : error
+  })
+  const held = await snapshots.unpack(archive, source, owner, signal).finally(() => archive.close())
+  if (held.digest !== (await recordedDigest(db, segmentId)))
+    throw new SnapshotCorrupt('Its archive holds other files than were copied.')
+}
+
+async function copyFile(
+  { store }: AppHostOptions,
+  { segmentId, filename }: Extract<Source, { kind: 'file' }>,
+  { source }: ReleaseFolders,
+  owner: Owner,
+): Promise<void> {
+  const target = await open(join(source, filename), 'wx', 0o644)
+  try {
+    await writeFile(target, await store.get(segmentId)) // a stream of the handle would keep it from being closed
+    if (owner) await target.chown(owner.uid, owner.gid)
+  } finally {
+    await target.close()
+  }
+}
+
+/** Fetches exactly the commit; a configuration file in it is parsed and kept for the step that adopts it. */
+async function fetchSource(
+  { db, git, credentials, gitLimits, traits }: AppHostOptions,
+  { deploymentId }: Release,
+  { cloneUrl, branch, commit }: Extract<Source, { kind: 'git' }>,
+  folders: ReleaseFolders,
+  owner: Owner,
+  signal: AbortSignal,
+): Promise<Configured> {
+  const token = deploymentId ? await credentials(deploymentId) : null
+  const request = { url: cloneUrl, branch, commit, token, folder: folders.source, owner, ...gitLimits }
+  const log = deploymentLog(async (text, mostBytes) =>
+    deploymentId ? deployments.appendLog(db, deploymentId, text, mostBytes) : true,
+  )
+  const say = (line: string) => void log.add(`${line}\n`)
+  try {
+    await git.fetch(request, say, signal)
+  } catch (error) {
+    throw error instanceof FetchRefused ? refusal(error.code, error.message) : error
+  } finally {
+    await log.close()
+  }
+  const config = await readConfig(folders.source, traits.configNames)
+  if (!config || !deploymentId) return {}
+  await deployments.recordConfig(db, deploymentId, config)
+  return { language: config.language, runtimeVersion: config.runtimeVersion, main: config.main }
+}
+
+async function readConfig(folder: string, names: readonly string[]) {
+  const rootNames = await readdir(folder)
+  const name = [...new Set([...configNames, ...names])].find(candidate => rootNames.includes(candidate))
+  if (!name) return null
+  const paths = new Set(rootNames)
+  const text = await readSmall(join(folder, name))
+  const mains = new Set(await programFiles(folder))
+  try {
+    return parseAppConfig(text, { has: path => paths.has(path) || mains.has(path), rootNames })
+  } catch (error) {
+    throw error instanceof ConfigRefused ? refusal(error.code, error.message) : error
+  }
+}
+
+const maxConfigBytes = 64 * 1024
+
+/** The text of a file that is no link and not large. */
+async function readSmall(path: string): Promise<string> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(() => null)
+  if (!file) throw refusal('INVALID_FILE', 'The configuration file is not a plain file.')
+  try {
+    const { size } = await file.stat()
+    if (size > maxConfigBytes) throw refusal('INVALID_FILE', 'The configuration file is over 64 KB.')
+    return await file.readFile('utf8')
+  } finally {
+    await file.close()
+  }
+}
+
+/** Every path below a folder, links not followed. */
+async function programFiles(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+  return entries
+    .filter(entry => entry.isFile())
+    .map(entry => join(entry.parentPath, entry.name).slice(folder.length + 1))
+}

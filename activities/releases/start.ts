@@ -1,0 +1,43 @@
+import { type ContainerHost, type ContainerSpec, labels } from '../containers/port.ts'
+import { stopGraceSeconds } from '../containers/spec.ts'
+import type { StartedContainer } from './release.ts'
+
+export interface StartTerms {
+  /** Two versions of this program never run at once. */
+  alone: boolean
+  /** Rejects when the start is not wanted any more; asked before anything is made or started. */
+  mine(): Promise<void>
+}
+
+/** Creates or adopts a container and starts it. Running already is success. */
+export async function startContainer(
+  engine: ContainerHost,
+  spec: ContainerSpec,
+  { alone, mine }: StartTerms,
+): Promise<Pick<StartedContainer, 'containerId' | 'hostPort' | 'hostAddress' | 'startedAt'>> {
+  await removeOutdated(engine, spec)
+  if (alone) await stopOthers(engine, spec)
+  await mine()
+  const containerId = await engine.create(spec)
+  await mine()
+  await engine.start(spec.name)
+  const state = await engine.inspect(spec.name)
+  const startedAt = state?.startedAt ?? new Date()
+  const { hostPort = null, hostAddress = null } = state ?? {}
+  return { containerId, hostPort, hostAddress, startedAt: startedAt.toISOString() }
+}
+
+/** A container that was made from other settings than its application has now is made anew. */
+async function removeOutdated(engine: ContainerHost, spec: ContainerSpec): Promise<void> {
+  const present = await engine.inspect(spec.name)
+  if (!present || present.labels[labels.spec] === spec.labels[labels.spec]) return
+  if (present.running) await engine.stop(spec.name, stopGraceSeconds)
+  await engine.remove(spec.name)
+}
+
+/** The version that served was stopped; what a start that was given up has started meanwhile was not. */
+async function stopOthers(engine: ContainerHost, spec: ContainerSpec): Promise<void> {
+  const { [labels.host]: host, [labels.app]: app, [labels.role]: role } = spec.labels
+  const versions = await engine.list({ [labels.host]: host!, [labels.app]: app!, [labels.role]: role! })
+  for (const { name, running } of versions) if (running && name !== spec.name) await engine.stop(name, stopGraceSeconds)
+}

@@ -1,0 +1,43 @@
+import { findUser } from '../../db/accounts.ts'
+import { usedMemoryMb } from '../../db/apps.ts'
+import type { Db } from '../../db/database.ts'
+import * as deployments from '../../db/deployments.ts'
+import * as operations from '../../db/operations.ts'
+import type { Plans } from '../../policy/plans.ts'
+import { isSuspended, planExpiryActor } from '../../policy/suspension.ts'
+import type { Fence } from '../steps/claims.ts'
+
+const starting: readonly operations.OperationKind[] = ['start', 'restart', 'deploy']
+
+const suspended = {
+  code: 'CONTAINER_TEMPORARILY_SUSPENDED',
+  message: 'The plan of this account has ended. Its applications can be started once it has a plan again.',
+}
+
+/**
+ * Ends an operation that the account's plan does not let begin: one that would start a program after the plan has ended, and a stop
+ * for that end when there is a plan again. False = it may run; what has begun goes on whatever the plan says.
+ */
+export async function endSuspended(
+  db: Db,
+  plans: Plans,
+  fence: Fence,
+  operation: operations.OperationRow,
+): Promise<boolean> {
+  const { id, kind, owner_id: ownerId, actor, step } = operation
+  const starts = starting.includes(kind)
+  if (step !== null || !(starts || actor === planExpiryActor)) return false
+  if ((await accountSuspended(db, plans, ownerId)) !== starts) return false
+  await fence(id, async trx => {
+    const deployment = starts && (await deployments.findByOperation(trx, id))
+    if (deployment) await deployments.record(trx, deployment.id, { state: 'error', ...suspended })
+    await operations.finish(trx, id, starts ? { state: 'error', ...suspended } : { state: 'cancelled' })
+  })
+  return true
+}
+
+async function accountSuspended(db: Db, plans: Plans, ownerId: string): Promise<boolean> {
+  const user = await findUser(db, ownerId)
+  if (!user?.plan_ends_at || user.plan_ends_at > new Date()) return false
+  return isSuspended(plans, user, await usedMemoryMb(db, ownerId), new Date())
+}

@@ -1,0 +1,26 @@
+import type { MadeSnapshot, SnapshotFacts } from './port.ts'
+
+/** Descriptor at which a child finds the archive, or the pipe that it writes one to. */
+export const archiveDescriptor = 4
+
+/** What the child is told first. It answers with a `SnapshotReply` and ends. */
+export type SnapshotJob =
+  | { kind: 'make'; files: string; facts: SnapshotFacts }
+  | { kind: 'verify' }
+  | { kind: 'unpack'; folder: string; owner: { uid: number; gid: number } | null }
+  | { kind: 'clear'; folder: string; owner: { uid: number; gid: number } | null }
+
+/** Asked by the child that makes one, in this order; the parent answers `pause` with `paused` once the program stands still. */
+export interface SnapshotWish {
+  kind: 'pause' | 'resume'
+}
+
+export type SnapshotReply = { peakBytes: number } & (
+  | { kind: 'done'; snapshot: MadeSnapshot | null }
+  | { kind: 'corrupt'; message: string }
+  | { kind: 'refused'; message: string }
+  | { kind: 'failed'; code: string | null; message: string }
+)
+
+/** Name of the last entry; a file of this name in an application is left out. */
+export const manifestName = '.berth-snapshot.json'

@@ -1,0 +1,82 @@
+import { createHash, type Hash } from 'node:crypto'
+import { textOf } from '../../lib/folders/disk-names.ts'
+import type { MadeSnapshot, SnapshotFacts } from './port.ts'
+
+// A JSON document in which every path has a line of its own, so that it is written and read without ever being held whole.
+// The lines stand in the order of `comparePaths`, as the entries of the archive's directory do.
+
+export interface ManifestLine {
+  /** Each character stands for one byte (lib/folders/tree.ts). */
+  path: string
+  kind: 'file' | 'folder' | 'link'
+  /** Permission bits. */
+  mode: number
+  /** Bytes of the content; of a link, of where it leads. 0 for a folder. */
+  size: number
+  /** ms since 1970. */
+  mtime: number
+  /** In hex; empty for a folder. */
+  sha256: string
+}
+
+/** The order of a walk: what a folder holds stands right behind it. 0 = the same path. */
+export function comparePaths(a: string, b: string): number {
+  const length = Math.min(a.length, b.length)
+  for (let at = 0; at < length; at++) {
+    const difference = rank(a.charCodeAt(at)) - rank(b.charCodeAt(at))
+    if (difference !== 0) return difference
+  }
+  return a.length - b.length
+}
+
+const slash = 0x2f
+const rank = (code: number): number => (code === slash ? 0 : code)
+
+/** Counts files and bytes, and takes the digest, line by line. Times are no part of it. */
+export class Tally {
+  files = 0
+  bytes = 0
+  readonly #digest: Hash = createHash('sha256')
+
+  add({ path, kind, mode, size, sha256 }: ManifestLine): void {
+    if (kind !== 'folder') this.files++
+    this.bytes += size
+    this.#digest
+      .update(`${kind} ${mode.toString(8)} ${sha256} `)
+      .update(path, 'latin1')
+      .update('\0')
+  }
+
+  /** Once, at the end. */
+  total(pausedMs: number): MadeSnapshot {
+    return { files: this.files, bytes: this.bytes, digest: this.#digest.digest('hex'), pausedMs }
+  }
+}
+
+export function firstLine(facts: SnapshotFacts): string {
+  return `{"berthSnapshot":1,"application":${JSON.stringify(facts)},"entries":[\n`
+}
+
+export function writeLine({ path, mode, ...rest }: ManifestLine, first: boolean): string {
+  const text = textOf(path)
+  const name = Buffer.from(text).equals(Buffer.from(path, 'latin1'))
+    ? { path: text }
+    : { pathBytes: Buffer.from(path, 'latin1').toString('base64') }
+  return `${first ? '' : ',\n'}${JSON.stringify({ ...name, mode: mode.toString(8), ...rest })}`
+}
+
+export function lastLine(total: MadeSnapshot): string {
+  return `\n],"total":${JSON.stringify(total)}}\n`
+}
+
+/** A line of the list; null for the line that ends it. Throws a SyntaxError for anything else. */
+export function readLine(line: string): ManifestLine | null {
+  if (line.startsWith(']')) return null
+  const { path, pathBytes, mode, ...rest } = JSON.parse(line.replace(/,$/, ''))
+  const bytes = path === undefined ? Buffer.from(pathBytes, 'base64') : Buffer.from(path)
+  return { ...rest, path: bytes.toString('latin1'), mode: Number.parseInt(mode, 8) }
+}
+
+export function readTotal(line: string): MadeSnapshot {
+  return JSON.parse(line.replace(/^\],/, '{')).total
+}

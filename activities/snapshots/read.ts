@@ -1,0 +1,104 @@
+import { createHash } from 'node:crypto'
+import { textOf } from '../../lib/folders/disk-names.ts'
+import { ownRules } from '../../policy/archive-rules.ts'
+import type { ArchiveEntry } from '../archives/directory.ts'
+import { contentOf, OutputMeter } from '../archives/inflate.ts'
+import { ArchiveRefused } from '../archives/port.ts'
+import { SnapshotDirectory } from './directory.ts'
+import { manifestName } from './job.ts'
+import { comparePaths, type ManifestLine, readLine, readTotal, Tally } from './manifest.ts'
+import { type MadeSnapshot, SnapshotCorrupt } from './port.ts'
+
+/** What is done with one path of a snapshot. Its content has to be read to its end, which is where it is found damaged. */
+export type Use = (line: ManifestLine, content: AsyncIterable<Buffer>) => Promise<void>
+
+/**
+ * Reads a snapshot from its first path to its last and compares directory and manifest line by line: the same paths, each once,
+ * kinds, modes, sizes and contents. Rejects with `SnapshotCorrupt`, naming the path.
+ */
+export async function readSnapshot(fd: number, use: Use): Promise<MadeSnapshot> {
+  try {
+    return await compare(fd, use)
+  } catch (error) {
+    if (error instanceof ArchiveRefused) throw new SnapshotCorrupt(error.message)
+    if (error instanceof SyntaxError) throw new SnapshotCorrupt('The manifest of the snapshot is damaged.')
+    throw error
+  }
+}
+
+async function compare(fd: number, use: Use): Promise<MadeSnapshot> {
+  const directory = new SnapshotDirectory(fd)
+  const manifest = lastOf(directory.entries())
+  if (manifest?.path !== manifestName) throw new SnapshotCorrupt('The snapshot has no manifest.')
+  const lines = manifestLines(fd, directory.located(manifest))
+  const tally = new Tally()
+  let before: string | null = null
+  for (const entry of directory.entries()) {
+    const text = (await lines.next()).value ?? ''
+    const line = readLine(text)
+    if (!line || entry.path === manifestName) {
+      for await (const _ of lines); // its checksum comes at its end
+      return agreed(line, entry, line ? null : readTotal(text), tally)
+    }
+    if (before !== null && comparePaths(before, line.path) >= 0)
+      corrupt(line.path, 'stands in the manifest at a wrong place')
+    compareTraits(line, entry)
+    tally.add(line)
+    await use(line, checked(fd, line, directory.located(entry)))
+    before = line.path
+  }
+  throw new SnapshotCorrupt('The snapshot has no manifest.')
+}
+
+function agreed(line: ManifestLine | null, entry: ArchiveEntry, told: MadeSnapshot | null, tally: Tally): MadeSnapshot {
+  if (line) corrupt(line.path, 'is missing in the archive')
+  if (entry.path !== manifestName) corrupt(entry.path, 'is missing in the manifest')
+  const total = tally.total(told?.pausedMs ?? 0)
+  if (total.digest !== told?.digest || total.files !== told.files || total.bytes !== told.bytes)
+    throw new SnapshotCorrupt('The manifest of the snapshot does not match its own digest.')
+  return total
+}
+
+function compareTraits(line: ManifestLine, entry: ArchiveEntry): void {
+  if (line.path !== entry.path)
+    if (comparePaths(line.path, entry.path) < 0) corrupt(line.path, 'is missing in the archive')
+    else corrupt(entry.path, 'is missing in the manifest')
+  if (line.kind !== entry.kind || line.mode !== entry.mode)
+    corrupt(line.path, 'is of another kind than its manifest says')
+  if (line.size !== entry.size) corrupt(line.path, `has ${entry.size} bytes in place of ${line.size}`)
+}
+
+async function* checked(fd: number, line: ManifestLine, entry: ArchiveEntry): AsyncGenerator<Buffer> {
+  if (line.kind === 'folder') return
+  const hash = createHash('sha256')
+  const named = { ...entry, path: textOf(entry.path) }
+  for await (const piece of contentOf(fd, named, new OutputMeter(ownRules, []))) {
+    hash.update(piece)
+    yield piece
+  }
+  if (hash.digest('hex') !== line.sha256) corrupt(line.path, 'is damaged: its content is not what the manifest says')
+}
+
+/** The manifest's lines from the second on, without their ends. The first one tells of the application, not of its files. */
+async function* manifestLines(fd: number, entry: ArchiveEntry): AsyncGenerator<string, undefined> {
+  let rest = ''
+  let facts = true
+  for await (const piece of contentOf(fd, entry, new OutputMeter(ownRules, []))) {
+    const lines = (rest + piece.toString('latin1')).split('\n')
+    rest = lines.pop()!
+    for (const line of lines) {
+      if (!facts && line !== '') yield Buffer.from(line, 'latin1').toString('utf8')
+      facts = false
+    }
+  }
+}
+
+function lastOf(entries: Iterable<ArchiveEntry>): ArchiveEntry | null {
+  let last: ArchiveEntry | null = null
+  for (const entry of entries) last = entry
+  return last
+}
+
+function corrupt(path: string, what: string): never {
+  throw new SnapshotCorrupt(`${textOf(path)} ${what}.`)
+}

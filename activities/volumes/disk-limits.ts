@@ -1,0 +1,44 @@
+import { access, realpath, stat } from 'node:fs/promises'
+import { basename, dirname } from 'node:path'
+import type { DiskLimits } from '../containers/port.ts'
+import type { Volumes } from './port.ts'
+
+export interface DiskLimitOptions {
+  /** Each way, in MB a second; 0 = no limit. */
+  mbps: number
+  /** Each way, a second; 0 = no limit. */
+  iops: number
+  volumes: Pick<Volumes, 'device'>
+  /** Where the volumes lie, and as a rule the engine's images too. */
+  folder: string
+}
+
+/** What one container of an application may ask of the disks, whichever of its containers it is; null = nothing holds it. */
+export async function diskLimits(
+  appId: string,
+  { mbps, iops, volumes, folder }: DiskLimitOptions,
+): Promise<DiskLimits | null> {
+  if (mbps === 0 && iops === 0) return null
+  const [own, host] = await Promise.all([volumes.device(appId), diskOf(folder)])
+  if (!own && !host) return null
+  return { mbps, iops, own, host }
+}
+
+/** The disk below a folder as `/dev/<name>`, of a partition its whole disk; null where the kernel names none. */
+export async function diskOf(folder: string): Promise<string | null> {
+  const { dev } = await stat(folder, { bigint: true })
+  const major = ((dev >> 8n) & 0xfffn) | ((dev >> 32n) & ~0xfffn)
+  const minor = (dev & 0xffn) | ((dev >> 12n) & 0xffffff00n)
+  try {
+    const block = await realpath(`/sys/dev/block/${major}:${minor}`)
+    const isPartition = await access(`${block}/partition`).then(
+      () => true,
+      () => false,
+    )
+    const disk = `/dev/${basename(isPartition ? dirname(block) : block).replaceAll('!', '/')}`
+    await access(disk)
+    return disk
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,106 @@
+import { chmod, chown, lstat, mkdir, readdir, rename, stat, statfs } from 'node:fs/promises'
+import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { removeVolume } from '../app-files/trash.ts'
+import { NoSpaceLeft } from '../containers/port.ts'
+import { VolumeLost, type Volumes } from './port.ts'
+
+/** Free space in MB that a host keeps whatever is asked of it. */
+const keepFreeMb = 64
+
+/** Volumes as plain folders under `root`: sizes are checked by whoever asks, not enforced. */
+export function folderVolumes(root: string): Volumes {
+  const path = (appId: string) => `${root}/${checkedId(appId)}`
+  // No id begins with a dot.
+  const aside = (appId: string) => `${root}/.strays/${checkedId(appId)}`
+  return {
+    quota: 'checked',
+    path,
+    async ensure(appId, _sizeMb, uid, made = 'now') {
+      await makeRoot(root)
+      await moveUnless(aside(appId), path(appId))
+      const present = await stat(path(appId)).catch(() => null)
+      if (!present && made === 'before') throw new VolumeLost(appId)
+      if (!present) await demandSpace(root)
+      await layOut(path(appId), uid)
+    },
+    async setAside(appId) {
+      await mkdir(`${root}/.strays`, { recursive: true, mode: 0o700 })
+      await moveUnless(path(appId), aside(appId))
+    },
+    bringBack: appId => moveUnless(aside(appId), path(appId)),
+    async remove(appId) {
+      await removeVolume(path(appId))
+      await removeVolume(aside(appId))
+    },
+    flush: appId => flushVolume(path(appId)),
+    async remountAll() {
+      for (const appId of await this.list()) await keepToItself(path(appId)).catch(() => {}) // one that is half made
+    },
+
+    async unmountAll() {},
+    async faults(appIds) {
+      const present = new Set(await this.list())
+      return new Map(appIds.filter(appId => !present.has(appId)).map(appId => [appId, 'lost']))
+    },
+    device: async () => null,
+    async usedBytes(appId) {
+      // It walks by descriptor and follows no links: whatever a program lays, the number is all that it can change.
+      const { stdout } = await runProcess('du', ['-sk', path(appId)], { env: systemEnvironment }).catch(() => ({
+        stdout: '0',
+      }))
+      return Number.parseInt(stdout, 10) * 1024
+    },
+    async list() {
+      const names = await readdir(root).catch(() => [])
+      return names.filter(name => !name.startsWith('.')).sort()
+    },
+  }
+}
+
+/** Renames, unless there is nothing to rename or something of the new name: neither of two is ever written over. */
+export async function moveUnless(from: string, to: string): Promise<void> {
+  if (await stat(to).catch(() => null)) return
+  await rename(from, to).catch(error => {
+    if (error.code !== 'ENOENT') throw error
+  })
+}
+
+/** The folders every volume has (port.ts). The application owns its files and nothing above them; only root changes owners. */
+export async function layOut(folder: string, uid: number): Promise<void> {
+  await mkdir(`${folder}/files`, { recursive: true, mode: 0o755 })
+  await mkdir(`${folder}/releases`, { recursive: true, mode: 0o755 })
+  if (process.getuid?.() === 0) await chown(`${folder}/files`, uid, uid)
+  await keepToItself(folder)
+}
+
+/** Only the host and the user of its files walk into a volume: work for one application runs on the host with its user. */
+export async function keepToItself(folder: string): Promise<void> {
+  if (process.getuid?.() !== 0) return
+  const { uid } = await lstat(`${folder}/files`)
+  await chown(folder, 0, uid)
+  await chmod(folder, 0o710)
+}
+
+/** Of the file system that a folder lies on, everything; Node has no call for it. */
+export async function flushVolume(folder: string): Promise<void> {
+  await runProcess('sync', ['-f', folder], { env: systemEnvironment })
+}
+
+/** The folder of all volumes: walked through by everybody, listed by the host only. */
+export async function makeRoot(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o711 })
+  await chmod(folder, 0o711)
+}
+
+/** Rejects with NoSpaceLeft when the disk under `folder` is all but full. */
+export async function demandSpace(folder: string): Promise<void> {
+  const { bavail, bsize } = await statfs(folder)
+  const freeMb = Math.floor((bavail * bsize) / 1024 / 1024)
+  if (freeMb < keepFreeMb) throw new NoSpaceLeft(`The host has ${freeMb} MB of disk space left.`)
+}
+
+/** Ids become folder names; nothing that could lead elsewhere is one. */
+export function checkedId(appId: string): string {
+  if (!/^[A-Za-z0-9][A-Za-z0-9-]{0,63}$/.test(appId)) throw new Error(`"${appId}" is not an id that a volume can have.`)
+  return appId
+}

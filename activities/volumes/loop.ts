@@ -1,0 +1,245 @@
+import { access, mkdir, open, readdir, readFile, rename, rm, rmdir, stat, statfs } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { syncFolder } from '../../lib/sync-folder.ts'
+import { NoSpaceLeft } from '../containers/port.ts'
+import { checkedId, demandSpace, flushVolume, keepToItself, layOut, makeRoot, moveUnless } from './folder.ts'
+import { inTable, type Mount, mountsIn, takesNothing } from './mount-table.ts'
+import { type VolumeFault, VolumeLost, type Volumes } from './port.ts'
+
+const suffix = '.ext4'
+const megabyte = 1024 * 1024
+
+/**
+ * Volumes as file systems of their own: a sparse file under `<root>/images`, loop-mounted at `<root>/mounts/<id>`. Needs root.
+ * Every step may be repeated: a file counts once it has its final name, a mount once the kernel lists it. The kernel frees the
+ * loop device with the last unmount (mount sets its autoclear flag), so none is ever left over.
+ */
+export function loopVolumes(root: string): Volumes {
+  const path = (appId: string) => `${root}/mounts/${checkedId(appId)}`
+  const image = (appId: string) => `${root}/images/${checkedId(appId)}${suffix}`
+  const aside = (appId: string) => `${root}/strays/${checkedId(appId)}${suffix}`
+
+  async function mountImage(appId: string): Promise<void> {
+    // Somebody has removed the file below a mount, or put another in its place: that one counts.
+    for (const device of await devices(path(appId))) if (await isRemoved(device)) await unmount(path(appId))
+    // After a disk that was full or failed the kernel lets nothing be written any more, until it is mounted anew.
+    const failed = await isReadOnly(path(appId))
+    if (failed && (await leaves(path(appId)))) await check(image(appId))
+    if ((await devices(path(appId))).length > 0) return
+    await makeRoot(`${root}/mounts`)
+    await mkdir(path(appId), { recursive: true, mode: 0o700 })
+    if (await smallerThanItsFile(image(appId))) await growAtRest(image(appId))
+    const mount = () => command('mount', ['-t', 'ext4', '-o', mountOptions, image(appId), path(appId)])
+    await mount().catch(async () => {
+      // Only a file system that a power cut damaged comes here.
+      await check(image(appId))
+      await mount()
+    })
+  }
+
+  async function list(): Promise<string[]> {
+    const names = await readdir(`${root}/images`).catch(() => [])
+    const ids = names.filter(name => name.endsWith(suffix)).map(name => name.slice(0, -suffix.length))
+    return ids.sort()
+  }
+
+  return {
+    quota: 'enforced',
+    path,
+    list,
+
+    async ensure(appId, sizeMb, uid, made = 'now') {
+      await mkdir(`${root}/images`, { recursive: true, mode: 0o700 })
+      await moveUnless(aside(appId), image(appId))
+      const present = await stat(image(appId)).catch(() => null)
+      // A mount of a file that was removed still has its files: they can be saved as long as it stands.
+      if (!present && made === 'before') throw new VolumeLost(appId)
+      // What is there already starts also on a full disk.
+      if (!present) {
+        await demandSpace(root)
+        await makeImage(image(appId), sizeMb)
+      }
+      await mountImage(appId)
+      if (present && present.size < sizeMb * megabyte) await grow(image(appId), path(appId), sizeMb)
+      await layOut(path(appId), uid)
+    },
+
+    async setAside(appId) {
+      await unmount(path(appId))
+      await mkdir(`${root}/strays`, { recursive: true, mode: 0o700 })
+      await moveUnless(image(appId), aside(appId))
+    },
+
+    async bringBack(appId) {
+      if (!(await stat(aside(appId)).catch(() => null))) return
+      await moveUnless(aside(appId), image(appId))
+      await mountImage(appId)
+    },
+
+    async remove(appId) {
+      await unmount(path(appId))
+      await rm(aside(appId), { force: true })
+      await rm(`${image(appId)}.new`, { force: true })
+      await rm(image(appId), { force: true })
+      await rmdir(path(appId)).catch(error => {
+        if (error.code !== 'ENOENT') throw error
+      })
+    },
+
+    async unmountAll() {
+      for (const appId of await list()) await unmount(path(appId))
+    },
+
+    flush: appId => flushVolume(path(appId)),
+
+    async remountAll() {
+      // One volume that cannot be mounted must not keep the others down.
+      const failures: unknown[] = []
+      for (const appId of await list()) {
+        await mountImage(appId).catch(error => failures.push(error))
+        await keepToItself(path(appId)).catch(() => {}) // one that is half made, or was not mounted
+      }
+      if (failures.length > 0) throw new AggregateError(failures, `${failures.length} volumes could not be mounted.`)
+    },
+
+    async faults(appIds) {
+      const present = new Set(await list())
+      const mounted = mountsIn(await readFile('/proc/self/mounts', 'utf8'))
+      const fault = (appId: string): [string, VolumeFault][] => {
+        if (!present.has(appId)) return [[appId, 'lost']]
+        const mounts = mounted.get(inTable(path(appId)))
+        if (!mounts) return [[appId, 'not mounted']]
+        return mounts.some(takesNothing) ? [[appId, 'read-only']] : []
+      }
+      return new Map(appIds.flatMap(fault))
+    },
+
+    async device(appId) {
+      return (await devices(path(appId)))[0] ?? null
+    },
+
+    async usedBytes(appId) {
+      if ((await devices(path(appId))).length === 0) return 0
+      const { blocks, bfree, bsize } = await statfs(path(appId))
+      return (blocks - bfree) * bsize
+    },
+  }
+}
+
+/** `discard` gives the space of deleted files back to the host; unused inode tables are never written. */
+const mountOptions = 'loop,nodev,nosuid,noatime,discard,noinit_itable'
+
+/** Made under another name and renamed whole. */
+async function makeImage(image: string, sizeMb: number): Promise<void> {
+  const draft = `${image}.new`
+  await rm(draft, { force: true })
+  const file = await open(draft, 'wx', 0o600)
+  await file.truncate(sizeMb * megabyte).finally(() => file.close())
+  const extended = 'lazy_itable_init=1,lazy_journal_init=1,nodiscard'
+  await command('mkfs.ext4', ['-q', '-F', '-m', '0', '-i', '8192', '-E', extended, draft])
+  await rename(draft, image)
+  await syncFolder(dirname(image))
+}
+
+/**
+ * A larger plan: the file system grows while it is in use, and never shrinks. Where the kernel does not let us (it wants
+ * CAP_SYS_RESOURCE) the file is larger from now on and the file system follows when it is mounted the next time.
+ */
+async function grow(image: string, mountPoint: string, sizeMb: number): Promise<void> {
+  const file = await open(image, 'r+')
+  await file.truncate(sizeMb * megabyte).finally(() => file.close())
+  const [device] = await devices(mountPoint)
+  if (!device) throw new Error(`${mountPoint} is not mounted.`)
+  await command('losetup', ['--set-capacity', device])
+  await command('resize2fs', [device]).catch(error => {
+    if (!/permission denied/i.test(String(error.stderr))) throw error
+  })
+}
+
+async function growAtRest(image: string): Promise<void> {
+  await check(image)
+  await command('resize2fs', [image])
+}
+
+/** Status 1 means repaired. */
+async function check(image: string): Promise<void> {
+  await command('e2fsck', ['-f', '-y', image]).catch(error => {
+    if (error.code !== 1) throw error
+  })
+}
+
+/** Reads the superblock (1024 bytes in): block count at 4, block size as a power of two over 1024 at 24. */
+async function smallerThanItsFile(image: string): Promise<boolean> {
+  const file = await open(image, 'r')
+  try {
+    const { buffer } = await file.read(Buffer.alloc(64), 0, 64, 1024)
+    const blockSize = 1024 * 2 ** Math.min(6, buffer.readUInt32LE(24))
+    const known = buffer.readUInt16LE(56) === 0xef53
+    return known && (buffer.readUInt32LE(4) + 1) * blockSize < (await file.stat()).size
+  } finally {
+    await file.close()
+  }
+}
+
+/** Until nothing is mounted there. Detached lazily when some process still stands in it. */
+async function unmount(mountPoint: string): Promise<void> {
+  while ((await devices(mountPoint)).length > 0) {
+    await command('umount', [mountPoint]).catch(() => command('umount', ['--lazy', mountPoint]))
+  }
+}
+
+/** Devices mounted at this place, as the kernel lists them. */
+async function devices(mountPoint: string): Promise<string[]> {
+  return (await mountsAt(mountPoint)).map(({ device }) => device)
+}
+
+/** Whether what is mounted here takes nothing that is written; false where nothing is. */
+async function isReadOnly(mountPoint: string): Promise<boolean> {
+  return (await mountsAt(mountPoint)).some(takesNothing)
+}
+
+/** Unmounts what no process stands in; false, and nothing is changed, where one does. */
+async function leaves(mountPoint: string): Promise<boolean> {
+  return command('umount', [mountPoint]).then(
+    () => true,
+    () => false,
+  )
+}
+
+async function mountsAt(mountPoint: string): Promise<Mount[]> {
+  return mountsIn(await readFile('/proc/self/mounts', 'utf8')).get(inTable(mountPoint)) ?? []
+}
+
+/** Whether the file behind a loop device has no name any more. */
+async function isRemoved(device: string): Promise<boolean> {
+  const file = await readFile(`/sys/block/${device.replace('/dev/', '')}/loop/backing_file`, 'utf8').catch(() => '')
+  return file.trimEnd().endsWith(' (deleted)')
+}
+
+async function command(program: string, args: string[]): Promise<void> {
+  try {
+    await runProcess(program, args, { env: systemEnvironment })
+  } catch (error) {
+    if (/no space left on device/i.test(String((error as { stderr?: string }).stderr))) {
+      throw new NoSpaceLeft('The host has no disk space left.', { cause: error })
+    }
+    throw error
+  }
+}
+
+/** Why this machine cannot have such volumes, or null. Tries for real, with a volume of 8 MB. */
+export async function loopRefusal(root: string): Promise<string | null> {
+  if (process.getuid?.() !== 0) return 'the host process does not run as root'
+  const volumes = loopVolumes(root)
+  const id = `probe-${process.pid}`
+  try {
+    await volumes.ensure(id, 8, 0)
+    await access(`${volumes.path(id)}/lost+found`)
+    return null
+  } catch (error) {
+    return error instanceof Error ? error.message.split('\n')[0]! : String(error)
+  } finally {
+    await volumes.remove(id).catch(() => {})
+  }
+}
