@@ -1,6 +1,6 @@
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { syncFolder } from '../../lib/sync-folder.ts'
+import { syncFolder } from '../../lib/folders/sync-folder.ts'
 import { mailsKeptDays } from '../../policy/mail/delivery.ts'
 import { mailMessage } from './message.ts'
 import type { Mailer } from './port.ts'

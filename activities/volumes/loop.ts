@@ -1,7 +1,7 @@
 import { access, mkdir, open, readdir, readFile, rename, rm, rmdir, stat, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
-import { syncFolder } from '../../lib/sync-folder.ts'
+import { syncFolder } from '../../lib/folders/sync-folder.ts'
 import { NoSpaceLeft } from '../containers/port.ts'
 import { checkedId, demandSpace, flushVolume, keepToItself, layOut, makeRoot, moveUnless } from './folder.ts'
 import { inTable, type Mount, mountsIn, takesNothing } from './mount-table.ts'

@@ -12,7 +12,7 @@ import {
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { runProcess } from '../../lib/child-process.ts'
-import { syncFolderNow } from '../../lib/sync-folder.ts'
+import { syncFolderNow } from '../../lib/folders/sync-folder.ts'
 import type { Say } from '../terminal.ts'
 import { reachableByOthers } from './reach.ts'
 import { MissingPart } from './system-packages.ts'
