@@ -104,7 +104,7 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
 
     /**
      * Makes the archive of an application's files and reads it back. Each attempt has a body of its own in the object store; those
-     * that nothing refers to in the end are swept. Whoever has lost the host's place ends with PlaceLost (policy/claims.ts).
+     * that nothing refers to in the end are swept. Whoever has lost the host's place ends with PlaceLost (policy/apps/claims.ts).
      */
     async takeSnapshot(asked: StepOf, operationId: string): Promise<StoredSnapshot> {
       const release = (await begin('takeSnapshot', { ...asked, operationId })).served()

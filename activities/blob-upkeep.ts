@@ -2,7 +2,7 @@ import { closeReceipt, openReceipt, proveLines } from '../db/blob-receipts.ts'
 import type { Db } from '../db/database.ts'
 import { applyRule, deletingRules, endExpired, reclaimIdle } from '../db/object-ends.ts'
 import { foldSome, recountAll, sampleUsage } from '../db/usage-upkeep.ts'
-import type { Upkeep, UpkeepPatience } from '../policy/blob-upkeep.ts'
+import type { Upkeep, UpkeepPatience } from '../policy/objects/blob-upkeep.ts'
 import type { ObjectStore } from './objects/port.ts'
 import { sweepSegments } from './objects/segment-sweep.ts'
 

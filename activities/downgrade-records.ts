@@ -1,6 +1,6 @@
 import type { Db } from '../db/database.ts'
 import { settleDowngrade } from '../db/downgrades.ts'
-import type { Plans } from '../policy/plans.ts'
+import type { Plans } from '../policy/accounts/plans.ts'
 
 export type DowngradeRecords = ReturnType<typeof downgradeRecords>
 

@@ -1,6 +1,6 @@
 import { cancellationSignal, heartbeat } from '@temporalio/activity'
 import { ApplicationFailure, CancelledFailure, TemporalFailure } from '@temporalio/common'
-import { withoutFolders } from '../policy/without-folders.ts'
+import { withoutFolders } from '../lib/without-folders.ts'
 import { ArchiveRefused } from './archives/port.ts'
 import { ImageOnItsWay } from './containers/image-wait.ts'
 import { HostUnreachable, ImageUnavailable, NoSpaceLeft } from './containers/port.ts'

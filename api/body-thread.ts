@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads'
+import { fileTooLarge, largestFileBytes } from '../policy/apps/file-content.ts'
 import { ApiError } from '../policy/errors.ts'
-import { fileTooLarge, largestFileBytes } from '../policy/file-content.ts'
 import { type BodyForm, parseBody } from './body.ts'
 import { measureBody } from './body-measure.ts'
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { fileContent } from '../policy/apps/file-content.ts'
 import { ApiError } from '../policy/errors.ts'
-import { fileContent } from '../policy/file-content.ts'
 import type { BodyCharge } from './body-budget.ts'
 import { keepPace } from './pace.ts'
 

@@ -17,7 +17,7 @@ import type { Parts } from './parts.ts'
 export interface Patience {
   /** A waiting operation is claimed within this, or never runs. */
   claimMs: number
-  /** A running one is waited for this long in all; what is left of it by then begins nothing more (policy/command-times.ts). */
+  /** A running one is waited for this long in all; what is left of it by then begins nothing more (policy/apps/command-times.ts). */
   holdMs: number
   /** What goes on without its caller, claimed or not, is waited for this long. */
   backgroundMs: number

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import type { AppRow } from '../db/apps.ts'
-import { longestConfigBytes } from '../policy/archive-rules.ts'
+import { longestConfigBytes } from '../policy/archives/archive-rules.ts'
 import { ApiError, type ErrorCode, isErrorCode } from '../policy/errors.ts'
 import { limits, ownCounters } from '../policy/limits.ts'
 import type { Caller } from './authenticate.ts'

@@ -1,6 +1,6 @@
 import { addressesBefore, checkedSince } from '../db/credential-checks.ts'
 import type { Db } from '../db/database.ts'
-import { credentialHash } from '../policy/credentials.ts'
+import { credentialHash } from '../policy/accounts/credentials.ts'
 
 /** An API process of the version before may go on this long beside a new one. */
 const besideMs = 3600_000

@@ -4,7 +4,7 @@ import { type DeliverySource, noteDelivery, seenDeployment, storePush } from '..
 import { acceptance } from '../policy/acceptance.ts'
 import { freeBodyBytes, largestDelivery } from '../policy/body-budgets.ts'
 import { ApiError } from '../policy/errors.ts'
-import type { ReadDelivery } from '../policy/webhooks/deliveries.ts'
+import type { ReadDelivery } from '../policy/git/webhooks/deliveries.ts'
 import {
   duplicateReply,
   unavailableReply,
@@ -12,7 +12,7 @@ import {
   unsignedVerdict,
   verdictReply,
   type WebhookReply,
-} from '../policy/webhooks/replies.ts'
+} from '../policy/git/webhooks/replies.ts'
 import { accept, within } from './acceptance.ts'
 import { networkOf } from './address.ts'
 import { inviteBody, readBody } from './body.ts'

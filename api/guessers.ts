@@ -1,4 +1,4 @@
-import { guesserTerms } from '../policy/address-limits.ts'
+import { guesserTerms } from '../policy/accounts/address-limits.ts'
 import { networkOf } from './address.ts'
 
 const most = 10_000

@@ -2,8 +2,8 @@ import { z } from 'zod'
 import type { Db } from '../db/database.ts'
 import { findObject, type ObjectRow } from '../db/objects.ts'
 import { ApiError } from '../policy/errors.ts'
-import { idForm, keyBytes, type ObjectName, objectName } from '../policy/object-names.ts'
-import { assertWithin } from '../policy/prefix-limits.ts'
+import { idForm, keyBytes, type ObjectName, objectName } from '../policy/objects/object-names.ts'
+import { assertWithin } from '../policy/objects/prefix-limits.ts'
 import type { Caller } from './authenticate.ts'
 
 /** The id of an object, in a query or body. */

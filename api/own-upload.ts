@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { findUpload, type UploadRow } from '../db/uploads.ts'
-import { chunkedSecret, chunkedTokenForm, readChunkedToken } from '../policy/chunked-tokens.ts'
 import { ApiError } from '../policy/errors.ts'
-import { assertWithin } from '../policy/prefix-limits.ts'
+import { assertWithin } from '../policy/objects/prefix-limits.ts'
+import { chunkedSecret, chunkedTokenForm, readChunkedToken } from '../policy/objects/uploads/chunked-tokens.ts'
 import type { Caller } from './authenticate.ts'
 import type { Parts } from './parts.ts'
 

@@ -1,4 +1,4 @@
-import type { CaptchaWidget } from '../policy/captcha.ts'
+import type { CaptchaWidget } from '../policy/accounts/captcha.ts'
 import { inDoubt } from '../policy/errors.ts'
 import type { MailLocale } from '../policy/mail/template.ts'
 import { refusalText } from '../policy/pages/refusals.ts'

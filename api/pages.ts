@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { CaptchaWidget } from '../policy/captcha.ts'
+import type { CaptchaWidget } from '../policy/accounts/captcha.ts'
 import type { MailLocale } from '../policy/mail/template.ts'
 import { pageStyle } from './page-style.ts'
 import type { Reply } from './respond.ts'

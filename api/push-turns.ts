@@ -1,5 +1,5 @@
 import { FairSlots } from '../lib/fair-slots.ts'
-import { pushPlaces } from '../policy/push-places.ts'
+import { pushPlaces } from '../policy/git/push-places.ts'
 
 /** Whose push it is. */
 export interface PushSubject {

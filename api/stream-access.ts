@@ -1,7 +1,7 @@
 import type { AppRow } from '../db/apps.ts'
 import { type Db, isUnavailable } from '../db/database.ts'
 import type { Notifications } from '../db/notifications.ts'
-import type { Permission } from '../policy/permissions.ts'
+import type { Permission } from '../policy/accounts/permissions.ts'
 import { accessApp } from './access.ts'
 import type { Authenticate, Caller } from './authenticate.ts'
 import type { Exchange } from './call.ts'

@@ -1,6 +1,6 @@
 import { type Db, transaction } from '../db/database.ts'
 import { withdrawingDeploys } from '../db/deploy-rights.ts'
-import { newWebhookAddress } from '../policy/webhooks/addresses.ts'
+import { newWebhookAddress } from '../policy/git/webhooks/addresses.ts'
 import type { Caller } from './authenticate.ts'
 import type { Parts } from './parts.ts'
 

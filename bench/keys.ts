@@ -1,6 +1,6 @@
 import { createKey, createUser, revokeKey } from '../db/accounts.ts'
 import { openDatabase } from '../db/database.ts'
-import { newApiKey } from '../policy/credentials.ts'
+import { newApiKey } from '../policy/accounts/credentials.ts'
 import { newUserId } from '../policy/ids.ts'
 import { seedApp, seedHost } from './seeds.ts'
 

@@ -3,7 +3,7 @@ import { adoptParts, folderMark, storeMark } from '../activities/installation/in
 import { openObjectStore } from '../activities/objects/select.ts'
 import { type Db, transaction } from '../db/database.ts'
 import { readInstallation } from '../db/installation.ts'
-import { databaseName } from '../policy/installation.ts'
+import { databaseName } from '../policy/installation/installation.ts'
 import { withCrashPoints } from '../workers/crash-points.ts'
 import { withInstallation } from './database.ts'
 import type { Installation } from './installation.ts'

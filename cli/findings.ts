@@ -1,6 +1,6 @@
 import type { Role } from '../db/process-role.ts'
 import type { Config } from '../policy/config.ts'
-import { settingsWithinSite } from '../policy/registrable-domains.ts'
+import { settingsWithinSite } from '../policy/installation/registrable-domains.ts'
 import { bySupervisor, type Manner } from './manner.ts'
 import { columns } from './terminal.ts'
 

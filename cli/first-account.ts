@@ -1,6 +1,6 @@
 import { createKey, createUser, findByKeyHash, findUserByEmail } from '../db/accounts.ts'
 import type { Db } from '../db/database.ts'
-import { credentialHash } from '../policy/credentials.ts'
+import { credentialHash } from '../policy/accounts/credentials.ts'
 import type { Installation } from './installation.ts'
 import { saveSecrets } from './secrets.ts'
 

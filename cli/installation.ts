@@ -2,7 +2,7 @@ import { accessSync, constants, existsSync, mkdirSync, readFileSync, renameSync,
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Config, type Environment, parseConfig } from '../policy/config.ts'
-import { valuesInPlace } from '../policy/outside-secrets.ts'
+import { valuesInPlace } from '../policy/installation/outside-secrets.ts'
 import { dataFolder, makeDataFolder } from './data-folder.ts'
 import { postgresUrl, processUrl } from './parts/postgres.ts'
 import { choosePorts, type PortName, type Ports, portDefaults } from './ports.ts'

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { Plans } from '../policy/plans.ts'
+import type { Plans } from '../policy/accounts/plans.ts'
 import { plansOf } from '../workers/plans.ts'
 import { loadInstallation } from './installation.ts'
 import { columns } from './terminal.ts'

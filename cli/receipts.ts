@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { findReceipts, linesOf, listReceipts, type ReceiptLineRow, type ReceiptRow } from '../db/blob-receipts.ts'
-import { type Upkeep, upkeep, upkeepKinds } from '../policy/blob-upkeep.ts'
+import { type Upkeep, upkeep, upkeepKinds } from '../policy/objects/blob-upkeep.ts'
 import { gigabytes } from './blob.ts'
 import { withInstallation } from './database.ts'
 import { age, clock } from './ops-words.ts'

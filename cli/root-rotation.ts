@@ -1,4 +1,4 @@
-import { checkKey } from '../policy/credentials.ts'
+import { checkKey } from '../policy/accounts/credentials.ts'
 import { firstKeyId } from '../policy/seal.ts'
 import { random, type Secrets, saveSecrets } from './secrets.ts'
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { syncFolderNow } from '../lib/folders/sync-folder.ts'
-import type { KeptValues } from '../policy/outside-secrets.ts'
+import type { KeptValues } from '../policy/installation/outside-secrets.ts'
 
 /** What an installation must never lose and never show: one file of mode 0600 in the data folder. */
 export interface Secrets {

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { refusePlainHttp } from '../policy/plain-http.ts'
+import { refusePlainHttp } from '../policy/installation/plain-http.ts'
 import { plansOf } from '../workers/plans.ts'
 import { endLeftovers, Supervisor } from '../workers/supervisor.ts'
 import { AlreadyRunning, lockSupervisor } from '../workers/supervisor-lock.ts'

@@ -13,9 +13,9 @@ import {
   type UserRow,
 } from '../db/accounts.ts'
 import { type Db, sqlState, transaction } from '../db/database.ts'
-import { isLocale } from '../policy/locales.ts'
+import { isLocale } from '../policy/accounts/locales.ts'
+import { username } from '../policy/accounts/usernames.ts'
 import { mailLocales } from '../policy/mail/template.ts'
-import { username } from '../policy/usernames.ts'
 import { plansOf } from '../workers/plans.ts'
 import { withInstallation } from './database.ts'
 import { sessionSeconds } from './info.ts'

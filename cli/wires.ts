@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import type { Config } from '../policy/config.ts'
-import { plainHttpSettings, type Reached } from '../policy/plain-http.ts'
+import { plainHttpSettings, type Reached } from '../policy/installation/plain-http.ts'
 import type { Finding } from './findings.ts'
 
 const inTheClear = 'IN CLEAR TEXT'

@@ -1,4 +1,4 @@
-import { newApiKey } from '../policy/credentials.ts'
+import { newApiKey } from '../policy/accounts/credentials.ts'
 import { announceAccess } from './accounts.ts'
 import { type Db, transaction } from './database.ts'
 

@@ -1,7 +1,7 @@
-import { newApiKey } from '../policy/credentials.ts'
+import { newApiKey } from '../policy/accounts/credentials.ts'
+import type { Scope } from '../policy/accounts/scopes.ts'
+import { sessionSkewSeconds, signSession } from '../policy/accounts/sessions.ts'
 import { newId, newUserId } from '../policy/ids.ts'
-import type { Scope } from '../policy/scopes.ts'
-import { sessionSkewSeconds, signSession } from '../policy/sessions.ts'
 import { type Db, transaction } from './database.ts'
 import { statement } from './statement.ts'
 

@@ -1,4 +1,4 @@
-import { type MetricPoint, metricRules } from '../policy/metrics.ts'
+import { type MetricPoint, metricRules } from '../policy/apps/metrics.ts'
 import type { Db } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
 

@@ -1,6 +1,6 @@
+import { assertFits, type Variables } from '../policy/apps/variables.ts'
 import { ApiError } from '../policy/errors.ts'
 import { type SealKeys, seal, unseal } from '../policy/seal.ts'
-import { assertFits, type Variables } from '../policy/variables.ts'
 import { type Db, sqlState, transaction } from './database.ts'
 import { statement } from './statement.ts'
 

@@ -1,7 +1,7 @@
-import { newApiKey } from '../policy/credentials.ts'
+import { newApiKey } from '../policy/accounts/credentials.ts'
+import type { Scope } from '../policy/accounts/scopes.ts'
+import { authorizationTerms } from '../policy/accounts/sign-in-terms.ts'
 import { ApiError } from '../policy/errors.ts'
-import type { Scope } from '../policy/scopes.ts'
-import { authorizationTerms } from '../policy/sign-in-terms.ts'
 import { announceAccess } from './accounts.ts'
 import { type Db, transaction } from './database.ts'
 

@@ -1,5 +1,5 @@
+import { type Plans, paidPlans } from '../policy/accounts/plans.ts'
 import { unreachableAfterSeconds } from '../policy/patience.ts'
-import { type Plans, paidPlans } from '../policy/plans.ts'
 import type { Db } from './database.ts'
 
 export interface DueWish {

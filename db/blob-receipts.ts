@@ -1,4 +1,4 @@
-import { idleReceiptDays, receiptDays, type Upkeep } from '../policy/blob-upkeep.ts'
+import { idleReceiptDays, receiptDays, type Upkeep } from '../policy/objects/blob-upkeep.ts'
 import type { Db } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
 

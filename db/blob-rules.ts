@@ -1,4 +1,4 @@
-import { type Rule, type RuleFields, ruleRestSeconds, sameRule } from '../policy/blob-rules.ts'
+import { type Rule, type RuleFields, ruleRestSeconds, sameRule } from '../policy/objects/blob-rules.ts'
 import { type Db, transaction } from './database.ts'
 import { statement } from './statement.ts'
 
@@ -10,7 +10,7 @@ const byOwner = statement<Rule>(
   `select ${fields} from blob_rules where owner_id = $1 order by prefix`,
 )
 
-/** The rules of an account, by prefix; `ruleFor` of policy/blob-rules tells which one is a name's. */
+/** The rules of an account, by prefix; `ruleFor` of policy/objects/blob-rules tells which one is a name's. */
 export const rulesOf = (db: Db, ownerId: string): Promise<Rule[]> => byOwner(db, [ownerId])
 
 const lock = `hashtextextended('rules/' || ?, 0)`

@@ -1,4 +1,4 @@
-import { captchaSeconds } from '../policy/captcha.ts'
+import { captchaSeconds } from '../policy/accounts/captcha.ts'
 import type { Db } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
 

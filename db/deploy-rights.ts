@@ -1,4 +1,4 @@
-import { permits, roles } from '../policy/permissions.ts'
+import { permits, roles } from '../policy/accounts/permissions.ts'
 import type { SealKeys } from '../policy/seal.ts'
 import { auditRow } from './audit.ts'
 import type { Db } from './database.ts'

@@ -1,4 +1,4 @@
-import { deploymentLogs } from '../policy/deployment-logs.ts'
+import { deploymentLogs } from '../policy/apps/deployment-logs.ts'
 import type { Db } from './database.ts'
 import type { DeploymentRow } from './deployments.ts'
 

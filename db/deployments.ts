@@ -1,7 +1,7 @@
-import type { AppConfigFile } from '../policy/app-config.ts'
-import { deploymentLogs } from '../policy/deployment-logs.ts'
+import { storable, storableJson } from '../lib/storable-text.ts'
+import type { AppConfigFile } from '../policy/apps/app-config.ts'
+import { deploymentLogs } from '../policy/apps/deployment-logs.ts'
 import { newId } from '../policy/ids.ts'
-import { storable, storableJson } from '../policy/storable-text.ts'
 import type { Db } from './database.ts'
 
 export type DeploymentState = 'pending' | 'clone' | 'commit' | 'restarting' | 'success' | 'error'

@@ -1,4 +1,4 @@
-import type { AppConfigFile } from '../policy/app-config.ts'
+import type { AppConfigFile } from '../policy/apps/app-config.ts'
 import { newId } from '../policy/ids.ts'
 import type { Db } from './database.ts'
 import * as segments from './segments.ts'

@@ -1,5 +1,5 @@
 import type { Machine } from '../lib/machine.ts'
-import { type KnownBoot, type KnownEngine, machineBootOf } from '../policy/host-boot.ts'
+import { type KnownBoot, type KnownEngine, machineBootOf } from '../policy/hosts/host-boot.ts'
 import { type Db, transaction } from './database.ts'
 
 /**

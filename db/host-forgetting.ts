@@ -1,5 +1,5 @@
-import { lostInCreation, lostWith, type Problem } from '../policy/app-problems.ts'
-import { hostLeaseSeconds } from '../policy/host-lease.ts'
+import { lostInCreation, lostWith, type Problem } from '../policy/apps/app-problems.ts'
+import { hostLeaseSeconds } from '../policy/hosts/host-lease.ts'
 import { removeApp } from './app-creation.ts'
 import { announce } from './apps.ts'
 import { type Db, transaction } from './database.ts'

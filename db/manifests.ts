@@ -1,4 +1,4 @@
-import type { ObjectName } from '../policy/object-names.ts'
+import type { ObjectName } from '../policy/objects/object-names.ts'
 import type { Db } from './database.ts'
 import { gathered } from './gathered.ts'
 import { columnsOf, isLive, type ObjectRow } from './object-rows.ts'

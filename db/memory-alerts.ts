@@ -1,4 +1,4 @@
-import { memoryAlertRules } from '../policy/memory-alerts.ts'
+import { memoryAlertRules } from '../policy/apps/memory-alerts.ts'
 import type { HostApp } from './apps.ts'
 import type { Db } from './database.ts'
 import { type NewMail, queueMail } from './mails.ts'

@@ -1,6 +1,6 @@
 import { ApiError } from '../policy/errors.ts'
 import { newId } from '../policy/ids.ts'
-import type { ObjectName } from '../policy/object-names.ts'
+import type { ObjectName } from '../policy/objects/object-names.ts'
 import type { Db } from './database.ts'
 import { manifestOf } from './manifests.ts'
 import { clearName } from './object-removal.ts'

@@ -1,5 +1,5 @@
-import type { ObjectName } from '../policy/object-names.ts'
-import { objectId } from '../policy/object-names.ts'
+import type { ObjectName } from '../policy/objects/object-names.ts'
+import { objectId } from '../policy/objects/object-names.ts'
 import { type ReceiptLine, writeLines } from './blob-receipts.ts'
 import { holdRules } from './blob-rules.ts'
 import { type Db, transaction } from './database.ts'

@@ -1,5 +1,5 @@
-import { successor } from '../policy/key-ranges.ts'
-import type { ListFilters, ListPosition } from '../policy/list-cursors.ts'
+import { successor } from '../policy/objects/key-ranges.ts'
+import type { ListFilters, ListPosition } from '../policy/objects/list-cursors.ts'
 import type { Db } from './database.ts'
 import { columnsOf, isLive, type ObjectRow } from './object-rows.ts'
 import { statement } from './statement.ts'

@@ -1,5 +1,5 @@
 import { ApiError } from '../policy/errors.ts'
-import type { ObjectName } from '../policy/object-names.ts'
+import type { ObjectName } from '../policy/objects/object-names.ts'
 import type { Db } from './database.ts'
 import { columnsOf, isLive, lockNames, namesAsArrays, type ObjectRow } from './object-rows.ts'
 import { statement } from './statement.ts'

@@ -1,4 +1,4 @@
-import type { Bucket, ObjectName } from '../policy/object-names.ts'
+import type { Bucket, ObjectName } from '../policy/objects/object-names.ts'
 import type { Db } from './database.ts'
 import { statement } from './statement.ts'
 

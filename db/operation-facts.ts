@@ -1,4 +1,4 @@
-import type { AppConfigFile } from '../policy/app-config.ts'
+import type { AppConfigFile } from '../policy/apps/app-config.ts'
 import type { Language } from '../policy/runtimes.ts'
 import type { AppStatus } from './apps.ts'
 import type { Db } from './database.ts'

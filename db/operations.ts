@@ -1,6 +1,6 @@
+import { storable } from '../lib/storable-text.ts'
 import { ApiError } from '../policy/errors.ts'
 import { newId } from '../policy/ids.ts'
-import { storable } from '../policy/storable-text.ts'
 import { type Db, transaction } from './database.ts'
 import { besides, type OperationKind, type OperationRow } from './operation-kinds.ts'
 import { lockForDeletion, takeBack, wantDeleted } from './passing-states.ts'

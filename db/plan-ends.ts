@@ -1,6 +1,6 @@
-import { type Plans, paidPlans } from '../policy/plans.ts'
+import { type Plans, paidPlans } from '../policy/accounts/plans.ts'
+import { planExpiryActor } from '../policy/accounts/suspension.ts'
 import { kept } from '../policy/retention.ts'
-import { planExpiryActor } from '../policy/suspension.ts'
 import type { Db } from './database.ts'
 import { queueMail } from './mails.ts'
 import { enqueue } from './operations.ts'
@@ -52,7 +52,7 @@ export interface StoppedApp {
 }
 
 /**
- * Queues a stop of every application that is wanted to run although the plan of its account has ended (policy/suspension.ts), unless
+ * Queues a stop of every application that is wanted to run although the plan of its account has ended (policy/accounts/suspension.ts), unless
  * one waits already. A stop that has failed is asked for again after `retrySeconds`.
  */
 export async function stopSuspended(trx: Db, plans: Plans, retrySeconds: number): Promise<StoppedApp[]> {

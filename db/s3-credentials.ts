@@ -1,4 +1,4 @@
-import { accessKeyId, type KeyVersion, secretAccessKey } from '../policy/s3-credentials.ts'
+import { accessKeyId, type KeyVersion, secretAccessKey } from '../policy/objects/s3-credentials.ts'
 import { type CredentialRow, findByKeyHash } from './accounts.ts'
 import type { Db } from './database.ts'
 import { statement } from './statement.ts'
@@ -8,7 +8,7 @@ const versionOf = statement<KeyVersion>(
   `select id, hash from api_keys where id = $1 and revoked_at is null`,
 )
 
-/** The S3 pair of an API key; undefined when the key is revoked. `secret` is of policy/s3-credentials. */
+/** The S3 pair of an API key; undefined when the key is revoked. `secret` is of policy/objects/s3-credentials. */
 export async function s3PairOf(
   db: Db,
   secret: Buffer,

@@ -1,5 +1,5 @@
-import { drawnAheadSeconds } from '../policy/blob-upkeep.ts'
 import { newId } from '../policy/ids.ts'
+import { drawnAheadSeconds } from '../policy/objects/blob-upkeep.ts'
 import type { Db } from './database.ts'
 
 /** Ids of one statement at most. */

@@ -1,6 +1,6 @@
 import type { Knex } from 'knex'
-import type { UpkeepPatience } from '../policy/blob-upkeep.ts'
 import { newId } from '../policy/ids.ts'
+import type { UpkeepPatience } from '../policy/objects/blob-upkeep.ts'
 import type { Db } from './database.ts'
 
 /** Draws an id for a body that is about to be stored: the row exists before the bytes, so nothing can be forgotten. */

@@ -1,6 +1,6 @@
 import { ApiError } from '../policy/errors.ts'
 import { newShareId } from '../policy/ids.ts'
-import type { Bucket } from '../policy/object-names.ts'
+import type { Bucket } from '../policy/objects/object-names.ts'
 import { accountCaps } from '../policy/request-caps.ts'
 import { kept } from '../policy/retention.ts'
 import { type Db, transaction } from './database.ts'

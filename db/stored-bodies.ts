@@ -1,4 +1,4 @@
-import { type Bucket, objectId } from '../policy/object-names.ts'
+import { type Bucket, objectId } from '../policy/objects/object-names.ts'
 import type { Db } from './database.ts'
 
 /** What is known of a stored body. */

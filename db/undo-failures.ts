@@ -1,4 +1,4 @@
-import { storable } from '../policy/storable-text.ts'
+import { storable } from '../lib/storable-text.ts'
 import type { Db } from './database.ts'
 import * as deployments from './deployments.ts'
 import { recordStep, stuckGoingBack } from './operations.ts'

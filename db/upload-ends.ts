@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { UploadPart } from '../policy/chunked.ts'
+import type { UploadPart } from '../policy/objects/uploads/chunked.ts'
 import { kept } from '../policy/retention.ts'
 import type { Db } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'

@@ -1,4 +1,4 @@
-import type { UploadPart } from '../policy/chunked.ts'
+import type { UploadPart } from '../policy/objects/uploads/chunked.ts'
 import type { Db } from './database.ts'
 import { attach, type BodyFacts, release, releaseAll } from './segments.ts'
 import { statement } from './statement.ts'

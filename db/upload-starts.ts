@@ -1,5 +1,5 @@
-import type { RuleFields } from '../policy/blob-rules.ts'
 import { newId } from '../policy/ids.ts'
+import type { RuleFields } from '../policy/objects/blob-rules.ts'
 import { type BlobLease, type PlaceRow, placesOf, placesTaken, placesUpTo } from './blob-leases.ts'
 import type { Db } from './database.ts'
 import { gathered } from './gathered.ts'

@@ -1,5 +1,5 @@
+import type { UploadPins } from '../policy/objects/uploads/upload-tokens.ts'
 import { kept } from '../policy/retention.ts'
-import type { UploadPins } from '../policy/upload-tokens.ts'
 import type { CredentialRow } from './accounts.ts'
 import type { Db } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'

@@ -1,5 +1,5 @@
 import { newId } from '../policy/ids.ts'
-import type { Bucket } from '../policy/object-names.ts'
+import type { Bucket } from '../policy/objects/object-names.ts'
 import type { Db } from './database.ts'
 import { statement } from './statement.ts'
 

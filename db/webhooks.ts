@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { credentialHash } from '../policy/credentials.ts'
+import { credentialHash } from '../policy/accounts/credentials.ts'
 import { newId } from '../policy/ids.ts'
 import { type SealKeys, seal, unseal } from '../policy/seal.ts'
 import { type Db, transaction } from './database.ts'

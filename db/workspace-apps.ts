@@ -1,6 +1,6 @@
+import { type Role, roles } from '../policy/accounts/permissions.ts'
 import { ApiError } from '../policy/errors.ts'
 import { workspaceApplications } from '../policy/limits.ts'
-import { type Role, roles } from '../policy/permissions.ts'
 import { type AppRow, appColumns } from './apps.ts'
 import type { Db } from './database.ts'
 import { statement } from './statement.ts'

@@ -1,14 +1,14 @@
-import { type BlobSettings, blobSettings } from './blob-settings.ts'
-import { type CaptchaSettings, captchaSettings } from './captcha.ts'
-import { countryCodes } from './countries.ts'
-import { earlierKeyChecks } from './credentials.ts'
+import { type CaptchaSettings, captchaSettings } from './accounts/captcha.ts'
+import { countryCodes } from './accounts/countries.ts'
+import { earlierKeyChecks } from './accounts/credentials.ts'
 import { absolute, type Environment, integer, list, number, oneOf, required } from './environment.ts'
-import { type GitProviderSettings, gitProviderSettings } from './git-provider-settings.ts'
+import { type GitProviderSettings, gitProviderSettings } from './git/git-provider-settings.ts'
+import { type SurfaceNames, surfaceNames } from './installation/surface-names.ts'
+import { type TemporalSettings, temporalSettings } from './installation/temporal-settings.ts'
 import { type MailSettings, mailSettings } from './mail/settings.ts'
+import { type BlobSettings, blobSettings } from './objects/blob-settings.ts'
 import { type Retention, retentionSettings } from './retention.ts'
 import { type SealKeys, sealKeys } from './seal.ts'
-import { type SurfaceNames, surfaceNames } from './surface-names.ts'
-import { type TemporalSettings, temporalSettings } from './temporal-settings.ts'
 
 export type { Environment }
 

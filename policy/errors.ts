@@ -1,4 +1,4 @@
-import { blobErrors } from './blob-errors.ts'
+import { blobErrors } from './objects/blob-errors.ts'
 
 /**
  * Every code of the management wire and the one HTTP status it has (contract 11). An endpoint may override a status in

@@ -1,5 +1,5 @@
 import { randomInt, randomUUID } from 'node:crypto'
-import { randomBytes } from './random-bytes.ts'
+import { randomBytes } from '../lib/random-bytes.ts'
 
 /** 18 decimal digits, never starting with 0: existing clients cut API keys at the first `-` and keep this part. */
 export function newUserId(): string {

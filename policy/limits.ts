@@ -1,5 +1,5 @@
+import type { Plan } from './accounts/plans.ts'
 import type { ErrorCode } from './errors.ts'
-import type { Plan } from './plans.ts'
 
 /** So many per window, counted for whom; past it the window's rest, or the block, is refused. */
 export interface Limit {

@@ -2,7 +2,7 @@
 export const heldCall = {
   /** A waiting operation is claimed within this, or never runs. */
   claimMs: 30_000,
-  /** A running one is waited for this long in all; what is left of it by then begins nothing more (policy/command-times.ts). */
+  /** A running one is waited for this long in all; what is left of it by then begins nothing more (policy/apps/command-times.ts). */
   holdMs: 95_000,
   /** What goes on without its caller, claimed or not, is waited for this long. */
   backgroundMs: 90_000,

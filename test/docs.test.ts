@@ -8,7 +8,7 @@ import { parseConfig } from '../policy/config.ts'
 const settings = readFileSync('docs/settings.md', 'utf8')
 
 function settingsRead(): Set<string> {
-  const source = readdirSync('policy')
+  const source = readdirSync('policy', { recursive: true, encoding: 'utf8' })
     .filter(name => name.endsWith('.ts'))
     .map(name => readFileSync(`policy/${name}`, 'utf8'))
     .join('\n')

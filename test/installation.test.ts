@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
 import { clusterForm } from '../cli/parts/postgres-cluster.ts'
 import { parseConfig } from '../policy/config.ts'
-import { outsideSecrets } from '../policy/outside-secrets.ts'
-import { refusePlainHttp } from '../policy/plain-http.ts'
+import { outsideSecrets } from '../policy/installation/outside-secrets.ts'
+import { refusePlainHttp } from '../policy/installation/plain-http.ts'
 import { heapFlags } from '../workers/heap.ts'
 
 const text = (name: string) => readFileSync(new URL(`../${name}`, import.meta.url), 'utf8')
@@ -126,7 +126,14 @@ function filled(name: string, own: Record<string, string> = {}): Record<string, 
 }
 
 test('every setting that the processes get is one that Berth reads', t => {
-  const known = ['config', 'captcha', 'blob-settings', 'retention', 'git-provider-settings', 'temporal-settings']
+  const known = [
+    'config',
+    'retention',
+    'accounts/captcha',
+    'git/git-provider-settings',
+    'installation/temporal-settings',
+    'objects/blob-settings',
+  ]
     .map(name => text(`policy/${name}.ts`))
     .join('\n')
   for (const name of ours) for (const key of environmentOf(name).keys()) t.true(known.includes(key), `${name}: ${key}`)

@@ -4,7 +4,7 @@ import { type ContainerHost, type ListedContainer, labels } from '../activities/
 import type { Db } from '../db/database.ts'
 import { recordProtection } from '../db/hosts.ts'
 import { startTicks } from '../lib/process-stat.ts'
-import { bandwidthMbit } from '../policy/sizes.ts'
+import { bandwidthMbit } from '../policy/apps/sizes.ts'
 import { Backoff } from './backoff.ts'
 
 export interface BandwidthKeeperOptions {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Client, ScheduleAlreadyRunning, ScheduleNotFoundError, ScheduleOverlapPolicy } from '@temporalio/client'
 import type { Logger } from 'pino'
-import { type Upkeep, upkeep, upkeepKinds } from '../policy/blob-upkeep.ts'
+import { type Upkeep, upkeep, upkeepKinds } from '../policy/objects/blob-upkeep.ts'
 import { roundSeconds } from '../policy/rounds.ts'
 import type { blobUpkeep } from '../workflows/blob-upkeep.ts'
 import { platformQueue } from './lanes.ts'

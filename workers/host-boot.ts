@@ -4,7 +4,7 @@ import type { Boot } from '../activities/hosts/boot.ts'
 import type { Db } from '../db/database.ts'
 import { beginBoot, knownBoot, recordEngine } from '../db/host-boots.ts'
 import { sharedTurns } from '../lib/shared-turns.ts'
-import { bootIdOf, type KnownBoot, type KnownEngine } from '../policy/host-boot.ts'
+import { bootIdOf, type KnownBoot, type KnownEngine } from '../policy/hosts/host-boot.ts'
 
 export interface HostBootOptions {
   db: Db

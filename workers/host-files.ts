@@ -5,9 +5,9 @@ import { type FilesOf, listFiles, readFile, rootOf } from '../activities/app-fil
 import { emptyTrash } from '../activities/app-files/trash.ts'
 import { exists } from '../activities/releases/files.ts'
 import { VolumeLost } from '../activities/volumes/port.ts'
-import { filePath } from '../policy/app-paths.ts'
+import { filePath } from '../policy/apps/app-paths.ts'
+import { fileTooLarge, largestFileBytes } from '../policy/apps/file-content.ts'
 import { ApiError } from '../policy/errors.ts'
-import { fileTooLarge, largestFileBytes } from '../policy/file-content.ts'
 import type { HostRoute, HostServerOptions } from './host-route.ts'
 
 /** A large folder is gone at once; that its space is free again is waited for so long. */

@@ -17,7 +17,7 @@ import {
   takeLease,
 } from '../db/host-leases.ts'
 import { startTicks } from '../lib/process-stat.ts'
-import { hostLeaseSeconds, renewEveryMs, sureForMs } from '../policy/host-lease.ts'
+import { hostLeaseSeconds, renewEveryMs, sureForMs } from '../policy/hosts/host-lease.ts'
 
 /** The right of this process to act as its host. */
 export interface HostLease {

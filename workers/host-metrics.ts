@@ -5,9 +5,9 @@ import { savePoints } from '../db/app-metrics.ts'
 import { type HostApp, listAppsOfHost } from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import { alertHighMemory } from '../db/memory-alerts.ts'
-import { highInARow, memoryAlertRules } from '../policy/memory-alerts.ts'
-import { type Gathering, gathered, intervalOf, type MetricPoint, metricRules, pointOf } from '../policy/metrics.ts'
-import { sideBySide } from '../policy/side-by-side.ts'
+import { sideBySide } from '../lib/side-by-side.ts'
+import { highInARow, memoryAlertRules } from '../policy/apps/memory-alerts.ts'
+import { type Gathering, gathered, intervalOf, type MetricPoint, metricRules, pointOf } from '../policy/apps/metrics.ts'
 
 export interface HostMetricsOptions {
   db: Db

@@ -5,7 +5,7 @@ import type { AppSnapshotActivities } from '../activities/app-snapshots.ts'
 import { inPlaces } from '../activities/steps/host-places.ts'
 import { FairSlots } from '../lib/fair-slots.ts'
 import type { Config } from '../policy/config.ts'
-import { buildPlaces, commandPlaces, gatePlaces, releasePlaces, tasksAtOnce } from '../policy/host-places.ts'
+import { buildPlaces, commandPlaces, gatePlaces, releasePlaces, tasksAtOnce } from '../policy/hosts/host-places.ts'
 import { queuesOfHost } from './lanes.ts'
 import { type RunningWorker, startWorker } from './temporal-worker.ts'
 

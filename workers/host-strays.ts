@@ -8,7 +8,7 @@ import type { Volumes } from '../activities/volumes/port.ts'
 import * as apps from '../db/apps.ts'
 import type { Db } from '../db/database.ts'
 import * as operations from '../db/operations.ts'
-import { currentNotes, decideStrays, type StrayNote, strayTerms } from '../policy/strays.ts'
+import { currentNotes, decideStrays, type StrayNote, strayTerms } from '../policy/hosts/strays.ts'
 import { apart } from './apart.ts'
 
 export interface StrayOptions {
@@ -52,7 +52,7 @@ export async function bringBackStrays(
 
 /**
  * Takes away what a removed application has left, and sets aside what the database has never heard of: containers are stopped,
- * volumes renamed, both removed only after days (policy/strays.ts). `containers` were listed before `rows` were read; `aside` are known
+ * volumes renamed, both removed only after days (policy/hosts/strays.ts). `containers` were listed before `rows` were read; `aside` are known
  * again and not brought back yet.
  */
 export async function sweepStrays(

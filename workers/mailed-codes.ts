@@ -1,5 +1,5 @@
 import type { QueuedMail } from '../db/mails.ts'
-import { mailedCode } from '../policy/mailed-codes.ts'
+import { mailedCode } from '../policy/accounts/mailed-codes.ts'
 
 /** Codes stand in no row: the sender works them out of the id of what they confirm. */
 export const mailedCodes = (masterKey: string) => ({

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { type ContainerHost, type ListedContainer, labels } from '../activities/containers/port.ts'
-import { outputCost, outputPace, outputRate } from '../policy/output-pace.ts'
+import { outputCost, outputPace, outputRate } from '../policy/apps/output-pace.ts'
 
 export interface OutputReadersOptions {
   engine: Pick<ContainerHost, 'readOutput'>

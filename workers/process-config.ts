@@ -1,5 +1,5 @@
 import { type Config, type Environment, parseConfig } from '../policy/config.ts'
-import { refusePlainHttp } from '../policy/plain-http.ts'
+import { refusePlainHttp } from '../policy/installation/plain-http.ts'
 
 /** The settings of a process. Throws an Error in words, with which it does not start, when they do not hold or show keys to others. */
 export function processConfig(env: Environment): Config {

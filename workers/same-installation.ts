@@ -4,7 +4,7 @@ import { confirmFolder, confirmStore } from '../activities/installation/installa
 import type { ObjectStore } from '../activities/objects/port.ts'
 import { type Db, isUnavailable } from '../db/database.ts'
 import type { Config } from '../policy/config.ts'
-import { databaseName, WrongInstallation } from '../policy/installation.ts'
+import { databaseName, WrongInstallation } from '../policy/installation/installation.ts'
 import { Backoff } from './backoff.ts'
 
 export interface InstallationParts {

@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs'
-import { processLogs } from '../policy/process-logs.ts'
+import { processLogs } from '../policy/installation/process-logs.ts'
 import { rotateLogs } from './log-rotation.ts'
 import { endRecorded, isAlive, type ProcessRecord, readRecords, removeRecord } from './process-record.ts'
 import { type ProcessSpec, SupervisedProcess, type Surroundings } from './supervised-process.ts'

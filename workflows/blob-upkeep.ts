@@ -6,7 +6,7 @@ import {
   uuid4,
 } from '@temporalio/workflow'
 import type { BlobUpkeep } from '../activities/blob-upkeep.ts'
-import type { Upkeep } from '../policy/blob-upkeep.ts'
+import type { Upkeep } from '../policy/objects/blob-upkeep.ts'
 import { failureOf } from './failures.ts'
 
 const steps = proxyActivities<BlobUpkeep>({

@@ -1,5 +1,5 @@
 import { ActivityFailure, ApplicationFailure, isCancellation, TimeoutFailure } from '@temporalio/workflow'
-import { claimLost, placeLost } from '../policy/claims.ts'
+import { claimLost, placeLost } from '../policy/apps/claims.ts'
 
 /** Why a step failed, in the catalogue's words. Timeouts of a host's queue mean that the host does not answer. */
 export function failureOf(error: unknown): { code: string; message: string } {

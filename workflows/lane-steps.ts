@@ -10,7 +10,7 @@ import type { AppSnapshotActivities } from '../activities/app-snapshots.ts'
 import type { EdgeActivities } from '../activities/edge-routes.ts'
 import type { Records } from '../activities/records.ts'
 import type { LaneOperation } from '../activities/releases/release.ts'
-import { commandSeconds } from '../policy/command-times.ts'
+import { commandSeconds } from '../policy/apps/command-times.ts'
 import { oneAtATime } from './turns.ts'
 
 export interface LaneInput {

@@ -1,6 +1,6 @@
 import { ApplicationFailure, patched } from '@temporalio/workflow'
 import type { ContainerExit, LaneOperation } from '../activities/releases/release.ts'
-import { commandSeconds } from '../policy/command-times.ts'
+import { commandSeconds } from '../policy/apps/command-times.ts'
 import { failureOf } from './failures.ts'
 import { type Host, quickly, records, showStarting } from './lane-steps.ts'
 import { leftToKeeper } from './route-copy.ts'

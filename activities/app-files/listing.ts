@@ -1,6 +1,6 @@
 import { textOf } from '../../lib/folders/disk-names.ts'
-import { nameLimits } from '../../policy/archive-names.ts'
-import { isSecretFile } from '../../policy/secret-files.ts'
+import { isSecretFile } from '../../policy/apps/secret-files.ts'
+import { nameLimits } from '../../policy/archives/archive-names.ts'
 import { type AppFolder, ignore } from './folder.ts'
 
 /** So many are looked at together: neither one after the other, nor a large folder at once. */

@@ -1,8 +1,8 @@
 import { fstatSync, readSync } from 'node:fs'
 import * as yauzl from 'yauzl'
-import { decodeName, entryPath, type NameFault, nameFault } from '../../policy/archive-names.ts'
-import { type ArchiveRules, isDropped } from '../../policy/archive-rules.ts'
-import { ArchiveTree } from '../../policy/archive-tree.ts'
+import { decodeName, entryPath, type NameFault, nameFault } from '../../policy/archives/archive-names.ts'
+import { type ArchiveRules, isDropped } from '../../policy/archives/archive-rules.ts'
+import { ArchiveTree } from '../../policy/archives/archive-tree.ts'
 import { ArchiveRefused } from './port.ts'
 
 /** An entry that will be unpacked: where its bytes lie in the archive and what they must come out as. */

@@ -1,7 +1,7 @@
 import { readSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { crc32, createInflateRaw, inflateRawSync } from 'node:zlib'
-import type { ArchiveRules } from '../../policy/archive-rules.ts'
+import type { ArchiveRules } from '../../policy/archives/archive-rules.ts'
 import type { ArchiveEntry } from './directory.ts'
 import { ArchiveRefused } from './port.ts'
 

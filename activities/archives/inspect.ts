@@ -1,5 +1,5 @@
-import { type AppConfigFile, ConfigRefused, configNames, parseAppConfig } from '../../policy/app-config.ts'
-import { longestConfigBytes, uploadRules } from '../../policy/archive-rules.ts'
+import { type AppConfigFile, ConfigRefused, configNames, parseAppConfig } from '../../policy/apps/app-config.ts'
+import { longestConfigBytes, uploadRules } from '../../policy/archives/archive-rules.ts'
 import { type ArchiveEntry, readDirectory } from './directory.ts'
 import { contentOf, OutputMeter } from './inflate.ts'
 import { ArchiveRefused, type InspectOptions } from './port.ts'

@@ -1,4 +1,4 @@
-import type { AppConfigFile } from '../../policy/app-config.ts'
+import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import type { ErrorCode } from '../../policy/errors.ts'
 
 /** What the child is told, once in its life. It answers with an `ArchiveReply` and ends. */

@@ -1,5 +1,5 @@
 import type { FileHandle } from 'node:fs/promises'
-import type { AppConfigFile } from '../../policy/app-config.ts'
+import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import type { ErrorCode } from '../../policy/errors.ts'
 
 /** What the inspection of an archive found. Nothing was written. */

@@ -1,6 +1,6 @@
 import type { FileHandle } from 'node:fs/promises'
 import { FairSlots } from '../../lib/fair-slots.ts'
-import { archivePlaces } from '../../policy/archive-rules.ts'
+import { archivePlaces } from '../../policy/archives/archive-rules.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { removeAbandonedGroups } from '../child-process/memory.ts'
 import { NoSpaceLeft } from '../containers/port.ts'

@@ -1,4 +1,4 @@
-import { bandwidthBurst } from '../../policy/sizes.ts'
+import { bandwidthBurst } from '../../policy/apps/sizes.ts'
 
 /** What keeps the containers of applications from taking the whole line of their machine. */
 export interface Bandwidth {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { CaptchaSettings } from '../../policy/captcha.ts'
+import type { CaptchaSettings } from '../../policy/accounts/captcha.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Captcha } from './port.ts'
 

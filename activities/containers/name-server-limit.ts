@@ -1,5 +1,5 @@
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
-import { networkLimits } from '../../policy/network-limits.ts'
+import { networkLimits } from '../../policy/hosts/network-limits.ts'
 
 /** Where an engine answers questions about names inside of every container's network. */
 const nameServer = '127.0.0.11'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
+import { pidsFor } from '../../policy/apps/sizes.ts'
 import { runtimes } from '../../policy/runtimes.ts'
-import { pidsFor } from '../../policy/sizes.ts'
 import type { Release } from '../releases/release.ts'
 import { type ContainerSpec, labels, type NetworkSpec } from './port.ts'
 

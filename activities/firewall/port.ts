@@ -1,4 +1,4 @@
-import { networkLimits } from '../../policy/network-limits.ts'
+import { networkLimits } from '../../policy/hosts/network-limits.ts'
 
 /** What keeps containers from the host's own services and from private networks around it. */
 export interface Firewall {

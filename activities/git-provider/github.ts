@@ -2,7 +2,7 @@ import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { SignJWT } from 'jose'
 import { z } from 'zod'
 import { ApiError } from '../../policy/errors.ts'
-import type { GitProviderSettings } from '../../policy/git-provider-settings.ts'
+import type { GitProviderSettings } from '../../policy/git/git-provider-settings.ts'
 import { type Ask, type ProviderAnswer, providerClient } from './client.ts'
 import type { GitProvider, Installation } from './port.ts'
 

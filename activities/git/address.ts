@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
-import { isPublicAddress } from '../../policy/addresses.ts'
-import { type GitAddress, hostAndPort, isOpened } from '../../policy/git-source.ts'
+import { isPublicAddress } from '../../lib/addresses.ts'
+import { type GitAddress, hostAndPort, isOpened } from '../../policy/git/git-source.ts'
 import { FetchRefused } from './port.ts'
 
 /** The addresses of a name. Rejects when it has none. */

@@ -1,4 +1,4 @@
-import { isBranchName } from '../../policy/git-source.ts'
+import { isBranchName } from '../../policy/git/git-source.ts'
 import { FetchRefused, type FetchRequest } from './port.ts'
 import { type GitEnd, type GitScope, runGit } from './process.ts'
 

@@ -1,4 +1,4 @@
-import { tokenUser } from '../../policy/git-source.ts'
+import { tokenUser } from '../../policy/git/git-source.ts'
 import type { FoundRepository } from './discovery.ts'
 
 /** Descriptor at which git's helper reads the user name and the password. */

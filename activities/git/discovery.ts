@@ -3,7 +3,7 @@ import * as http from 'node:http'
 import * as https from 'node:https'
 import { isIPv6, type LookupFunction, type Socket } from 'node:net'
 import { rootCertificates } from 'node:tls'
-import { gitAddress, hostAndPort, mayKeepToken, tokenUser } from '../../policy/git-source.ts'
+import { gitAddress, hostAndPort, mayKeepToken, tokenUser } from '../../policy/git/git-source.ts'
 import { type PinnedServer, pin, type Resolve } from './address.ts'
 import { FetchRefused, type FetchRequest } from './port.ts'
 

@@ -1,5 +1,5 @@
 import { statfs } from 'node:fs/promises'
-import { GitTree, type TreeEntry } from '../../policy/git-tree.ts'
+import { GitTree, type TreeEntry } from '../../policy/archives/git-tree.ts'
 import { NoSpaceLeft } from '../containers/port.ts'
 import { failureOf } from './commit.ts'
 import { FetchRefused } from './port.ts'

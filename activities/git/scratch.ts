@@ -1,6 +1,6 @@
 import { chown, lstat, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { inMb } from '../../policy/git-tree.ts'
+import { inMb } from '../../policy/archives/git-tree.ts'
 import { rawAttributes } from './config.ts'
 import { FetchRefused } from './port.ts'
 

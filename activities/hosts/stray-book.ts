@@ -1,5 +1,5 @@
 import { readFile, rename, writeFile } from 'node:fs/promises'
-import type { StrayNotes } from '../../policy/strays.ts'
+import type { StrayNotes } from '../../policy/hosts/strays.ts'
 
 /** What a host remembers of its strays. It lies at the host: the database is what is in doubt. */
 export interface StrayBook {

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import type { Db } from '../../db/database.ts'
 import { bindStore, claimInstallation, knowsApplications, readInstallation } from '../../db/installation.ts'
 import { installationMark } from '../../policy/ids.ts'
-import { belongTogether, storeBelongs } from '../../policy/installation.ts'
+import { belongTogether, storeBelongs } from '../../policy/installation/installation.ts'
 import type { ObjectStore } from '../objects/port.ts'
 
 const markName = 'installation.json'

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
-import type { CaptchaSettings } from '../../policy/captcha.ts'
+import type { CaptchaSettings } from '../../policy/accounts/captcha.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { siteverifyCaptcha } from '../captcha/siteverify.ts'
 import type { GitProvider } from '../git-provider/port.ts'

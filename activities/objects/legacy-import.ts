@@ -5,8 +5,8 @@ import { type Db, transaction } from '../../db/database.ts'
 import { findObject, storeObject } from '../../db/objects.ts'
 import * as segments from '../../db/segments.ts'
 import { ApiError } from '../../policy/errors.ts'
-import { isKey, type ObjectName } from '../../policy/object-names.ts'
-import { contentTypeOf, extensionOf } from '../../policy/object-types.ts'
+import { isKey, type ObjectName } from '../../policy/objects/object-names.ts'
+import { contentTypeOf, extensionOf } from '../../policy/objects/object-types.ts'
 import { BodyMismatch, type ObjectStore } from './port.ts'
 
 /** How far an import is. */

@@ -3,7 +3,7 @@ import { constants, type Stats } from 'node:fs'
 import { setImmediate as breathe } from 'node:timers/promises'
 import { bytesOf, codeOf, textOf, toldLeased } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
-import type { OverlayLimits } from '../../policy/overlay.ts'
+import type { OverlayLimits } from '../../policy/apps/overlay.ts'
 import { type Overlaid, OverlayRefused } from './port.ts'
 
 const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK

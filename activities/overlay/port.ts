@@ -1,4 +1,4 @@
-import type { OverlayLimits } from '../../policy/overlay.ts'
+import type { OverlayLimits } from '../../policy/apps/overlay.ts'
 
 /** A release's sources laid over a copy of its application's files: `releases/<n>/build`, in which the install step runs. */
 export interface OverlayRequest {

@@ -1,4 +1,4 @@
-import { type OverlayLimits, overlayLimits } from '../../policy/overlay.ts'
+import { type OverlayLimits, overlayLimits } from '../../policy/apps/overlay.ts'
 import { giveWayLater, startChild } from '../child-process/child-program.ts'
 import { watchResident } from '../child-process/memory.ts'
 import { NoSpaceLeft } from '../containers/port.ts'

@@ -1,6 +1,6 @@
 import { rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { entryPath } from '../../policy/archive-names.ts'
+import { entryPath } from '../../policy/archives/archive-names.ts'
 import { giveWayLater, startChild } from '../child-process/child-program.ts'
 import { NoSpaceLeft } from '../containers/port.ts'
 import { placeFirst, restoreFirst } from './first.ts'

@@ -1,8 +1,8 @@
 import type { Db } from '../../db/database.ts'
 import { type AppFacts, type DeploymentFacts, type OperationFacts, operationFacts } from '../../db/operation-facts.ts'
-import type { AppConfigFile } from '../../policy/app-config.ts'
-import { ownAddress } from '../../policy/own-address.ts'
-import { cpusFor, diskMbFor } from '../../policy/sizes.ts'
+import type { AppConfigFile } from '../../policy/apps/app-config.ts'
+import { ownAddress } from '../../policy/apps/own-address.ts'
+import { cpusFor, diskMbFor } from '../../policy/apps/sizes.ts'
 import type { LaneOperation, Release, Serving, Source } from './release.ts'
 
 export interface DecisionOptions {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { deploymentLogs } from '../../policy/deployment-logs.ts'
-import { outputCost } from '../../policy/output-pace.ts'
-import { storable } from '../../policy/storable-text.ts'
+import { storable } from '../../lib/storable-text.ts'
+import { deploymentLogs } from '../../policy/apps/deployment-logs.ts'
+import { outputCost } from '../../policy/apps/output-pace.ts'
 import { newest } from '../containers/output.ts'
 
 export interface DeploymentLog {

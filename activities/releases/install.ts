@@ -1,5 +1,5 @@
 import * as deployments from '../../db/deployments.ts'
-import { installSeconds } from '../../policy/host-places.ts'
+import { installSeconds } from '../../policy/hosts/host-places.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { buildContainer, buildNetwork } from '../containers/spec.ts'

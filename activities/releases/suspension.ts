@@ -3,8 +3,8 @@ import { usedMemoryMb } from '../../db/apps.ts'
 import type { Db } from '../../db/database.ts'
 import * as deployments from '../../db/deployments.ts'
 import * as operations from '../../db/operations.ts'
-import type { Plans } from '../../policy/plans.ts'
-import { isSuspended, planExpiryActor } from '../../policy/suspension.ts'
+import type { Plans } from '../../policy/accounts/plans.ts'
+import { isSuspended, planExpiryActor } from '../../policy/accounts/suspension.ts'
 import type { Fence } from '../steps/claims.ts'
 
 const starting: readonly operations.OperationKind[] = ['start', 'restart', 'deploy']

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { textOf } from '../../lib/folders/disk-names.ts'
-import { ownRules } from '../../policy/archive-rules.ts'
+import { ownRules } from '../../policy/archives/archive-rules.ts'
 import type { ArchiveEntry } from '../archives/directory.ts'
 import { contentOf, OutputMeter } from '../archives/inflate.ts'
 import { ArchiveRefused } from '../archives/port.ts'

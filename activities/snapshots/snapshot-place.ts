@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '../../db/database.ts'
 import { holdSnapshotPlace } from '../../db/snapshot-places.ts'
-import { placeLost } from '../../policy/claims.ts'
+import { placeLost } from '../../policy/apps/claims.ts'
 import { leaseSeconds } from '../../policy/leases.ts'
 import { refusal } from '../failures.ts'
 
@@ -55,7 +55,7 @@ export function snapshotPlaces(db: Db, paces: Partial<Paces> = {}) {
 
     /**
      * Does the work while the operation has its host's place. The signal that the work is given aborts when the place is somebody
-     * else's, or its lease has run out without an answer from the database. Rejects with PlaceLost (policy/claims.ts) once the work has
+     * else's, or its lease has run out without an answer from the database. Rejects with PlaceLost (policy/apps/claims.ts) once the work has
      * ended then, and without beginning it when another operation has the place.
      */
     async holding<T>(asking: Asking, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {

@@ -2,7 +2,7 @@ import { activityInfo, cancellationSignal } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import { type Db, transaction } from '../../db/database.ts'
 import { type Claim, holdClaim, isCurrent, type Subject } from '../../db/operation-claims.ts'
-import { claimLost } from '../../policy/claims.ts'
+import { claimLost } from '../../policy/apps/claims.ts'
 import { refusal } from '../failures.ts'
 import type { LaneOperation } from '../releases/release.ts'
 
@@ -25,7 +25,7 @@ export type Written = LaneOperation | { id: string; appId: string } | string
 
 /**
  * Writes what a step of an operation has to say in one transaction, and only while its run of the lane works on the operation; rejects
- * with ClaimLost (policy/claims.ts) otherwise, also when the operation is not the one of this application, kind and deployment. What a
+ * with ClaimLost (policy/apps/claims.ts) otherwise, also when the operation is not the one of this application, kind and deployment. What a
  * run repeats of an operation that it has ended writes nothing and succeeds.
  */
 export function fenced(db: Db, claim: () => Claim = claimOfActivity) {

@@ -1,4 +1,4 @@
-import { pathOf } from '../../policy/object-urls.ts'
+import { pathOf } from '../../policy/objects/object-urls.ts'
 import type { Exchange } from '../call.ts'
 import type { Parts } from '../parts.ts'
 import type { Reply } from '../respond.ts'

@@ -1,4 +1,4 @@
-import { localeAccepted } from '../../policy/locales.ts'
+import { localeAccepted } from '../../policy/accounts/locales.ts'
 import { shareText } from '../../policy/pages/share.ts'
 import type { Exchange } from '../call.ts'
 import { escaped, page } from '../pages.ts'

@@ -1,6 +1,6 @@
 import { findGood, type SnapshotRow } from '../../db/snapshots.ts'
+import { type LinkedSnapshot, linkSecret, readLink } from '../../policy/apps/snapshot-links.ts'
 import { linkVisits, ownCounters } from '../../policy/limits.ts'
-import { type LinkedSnapshot, linkSecret, readLink } from '../../policy/snapshot-links.ts'
 import { networkOf } from '../address.ts'
 import type { Exchange } from '../call.ts'
 import { withinDeadline } from '../deadline.ts'

@@ -1,6 +1,6 @@
 import { openObject } from '../../db/objects.ts'
-import { objectHeaders, publicHeaders } from '../../policy/object-headers.ts'
-import { pathOf, publicNameOf } from '../../policy/object-urls.ts'
+import { objectHeaders, publicHeaders } from '../../policy/objects/object-headers.ts'
+import { pathOf, publicNameOf } from '../../policy/objects/object-urls.ts'
 import type { Exchange } from '../call.ts'
 import { withinDeadline } from '../deadline.ts'
 import { sendableObject } from '../files/object-download.ts'

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { monthUsage } from '../../db/usage-upkeep.ts'
-import { storageBill } from '../../policy/storage-bill.ts'
+import { storageBill } from '../../policy/objects/storage-bill.ts'
 import { includedBytes } from '../storage-charge.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 

@@ -7,10 +7,10 @@ import {
   type ListFilters,
   listCursor,
   readListCursor,
-} from '../../policy/list-cursors.ts'
-import { assertWithin } from '../../policy/prefix-limits.ts'
+} from '../../policy/objects/list-cursors.ts'
+import { assertWithin } from '../../policy/objects/prefix-limits.ts'
+import { prefixField, toggle } from '../../policy/objects/uploads/upload-fields.ts'
 import { requestCaps } from '../../policy/request-caps.ts'
-import { prefixField, toggle } from '../../policy/upload-fields.ts'
 import type { Caller } from '../authenticate.ts'
 import { isoTime, pageLimit } from '../fields.ts'
 import { listWithin } from '../object-listing.ts'

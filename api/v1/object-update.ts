@@ -4,7 +4,7 @@ import { type Db, transaction } from '../../db/database.ts'
 import { changeObject, moveObject } from '../../db/object-changes.ts'
 import { findObject, lockNames, type ObjectRow } from '../../db/objects.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
-import type { ObjectName } from '../../policy/object-names.ts'
+import type { ObjectName } from '../../policy/objects/object-names.ts'
 import {
   assertMayUpdate,
   metadataChangeShown,
@@ -12,9 +12,14 @@ import {
   updatedExpiry,
   updatedMetadata,
   updatedName,
-} from '../../policy/object-update.ts'
+} from '../../policy/objects/object-update.ts'
+import {
+  cacheControlField,
+  dispositionField,
+  expireField,
+  isMetadataChange,
+} from '../../policy/objects/uploads/upload-fields.ts'
 import { requestCaps } from '../../policy/request-caps.ts'
-import { cacheControlField, dispositionField, expireField, isMetadataChange } from '../../policy/upload-fields.ts'
 import type { Caller } from '../authenticate.ts'
 import { isoTime } from '../fields.ts'
 import { countObjects, namedForms, namedIds, namedObjects, namedObjectsErrors } from '../named-objects.ts'

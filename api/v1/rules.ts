@@ -1,6 +1,8 @@
 import { z } from 'zod'
 import { rulesOf, saveRules } from '../../db/blob-rules.ts'
-import { assertOption } from '../../policy/blob-options.ts'
+import { tierOf } from '../../policy/accounts/plans.ts'
+import { ApiError, isErrorCode } from '../../policy/errors.ts'
+import { assertOption } from '../../policy/objects/blob-options.ts'
 import {
   deletionDays,
   mostRules,
@@ -8,13 +10,11 @@ import {
   type RuleFields,
   ruleSizes,
   usualDeletionDays,
-} from '../../policy/blob-rules.ts'
-import { ApiError, isErrorCode } from '../../policy/errors.ts'
-import { durationSeconds, shortExpirySeconds } from '../../policy/object-expiry.ts'
-import { folderPrefixForm } from '../../policy/object-names.ts'
-import { tierOf } from '../../policy/plans.ts'
-import { assertWithin, isWithin } from '../../policy/prefix-limits.ts'
-import { cacheControlField, expireField } from '../../policy/upload-fields.ts'
+} from '../../policy/objects/blob-rules.ts'
+import { durationSeconds, shortExpirySeconds } from '../../policy/objects/object-expiry.ts'
+import { folderPrefixForm } from '../../policy/objects/object-names.ts'
+import { assertWithin, isWithin } from '../../policy/objects/prefix-limits.ts'
+import { cacheControlField, expireField } from '../../policy/objects/uploads/upload-fields.ts'
 import type { Caller } from '../authenticate.ts'
 import { isoTime } from '../fields.ts'
 import { failure, type Reply } from '../respond.ts'

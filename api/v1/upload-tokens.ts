@@ -1,21 +1,21 @@
 import { z } from 'zod'
 import { createUploadToken } from '../../db/upload-tokens.ts'
-import { assertOption, assertPaid } from '../../policy/blob-options.ts'
-import { credentialHash } from '../../policy/credentials.ts'
+import { credentialHash } from '../../policy/accounts/credentials.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
-import { durationSeconds, shortExpirySeconds } from '../../policy/object-expiry.ts'
-import { isBlockedType } from '../../policy/object-types.ts'
-import { assertWithin } from '../../policy/prefix-limits.ts'
-import { linkTerms } from '../../policy/request-caps.ts'
-import { expireField, metadataField, nameField, prefixField } from '../../policy/upload-fields.ts'
+import { assertOption, assertPaid } from '../../policy/objects/blob-options.ts'
+import { durationSeconds, shortExpirySeconds } from '../../policy/objects/object-expiry.ts'
+import { isBlockedType } from '../../policy/objects/object-types.ts'
+import { assertWithin } from '../../policy/objects/prefix-limits.ts'
+import { expireField, metadataField, nameField, prefixField } from '../../policy/objects/uploads/upload-fields.ts'
 import {
   earlierUploadToken,
   pinsBytes,
   type UploadPins,
   uploadToken,
   uploadTokenSecret,
-} from '../../policy/upload-tokens.ts'
+} from '../../policy/objects/uploads/upload-tokens.ts'
+import { linkTerms } from '../../policy/request-caps.ts'
 import type { Caller } from '../authenticate.ts'
 import { isoTime, optional, usually } from '../fields.ts'
 import { idempotencyErrors, inOneTransaction } from '../idempotent.ts'

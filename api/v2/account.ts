@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import { changeSetting, rotateKey } from '../../db/account-settings.ts'
 import { giveBack } from '../../db/limits.ts'
+import { choosableLocales } from '../../policy/accounts/locales.ts'
+import { username } from '../../policy/accounts/usernames.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { limits, ownCounters } from '../../policy/limits.ts'
-import { choosableLocales } from '../../policy/locales.ts'
-import { username } from '../../policy/usernames.ts'
 import { endpoint } from '../endpoint.ts'
 
 const change = z.object({ old: z.string(), new: z.string() })

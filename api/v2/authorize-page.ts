@@ -1,4 +1,4 @@
-import { localeAccepted } from '../../policy/locales.ts'
+import { localeAccepted } from '../../policy/accounts/locales.ts'
 import { authorizeText } from '../../policy/pages/authorize.ts'
 import { widgetFor } from '../captcha.ts'
 import { endpoint } from '../endpoint.ts'

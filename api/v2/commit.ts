@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { appFile, commitPath } from '../../policy/app-paths.ts'
+import { appFile, commitPath } from '../../policy/apps/app-paths.ts'
 import { assertNotLost, assertStillLetIn } from '../access.ts'
 import { queueCommit, type StoreAnswer } from '../commits.ts'
 import { endpoint } from '../endpoint.ts'

@@ -2,8 +2,8 @@ import { z } from 'zod'
 import type { GitProvider } from '../../activities/git-provider/port.ts'
 import { removeWebhook, setWebhook } from '../../db/webhooks.ts'
 import { ApiError } from '../../policy/errors.ts'
+import { newWebhookAddress } from '../../policy/git/webhooks/addresses.ts'
 import { characters } from '../../policy/stated-bounds.ts'
-import { newWebhookAddress } from '../../policy/webhooks/addresses.ts'
 import { endpoint } from '../endpoint.ts'
 
 /** In place of a token: removes webhook, token and secret. */

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { listDeliveries } from '../../db/deliveries.ts'
 import { listDeployments } from '../../db/deployment-history.ts'
-import { permits } from '../../policy/permissions.ts'
+import { permits } from '../../policy/accounts/permissions.ts'
 import { endpoint } from '../endpoint.ts'
 import { isoTime, pageLimit } from '../fields.ts'
 import { deliveryView, deploymentView } from '../views/deployment.ts'

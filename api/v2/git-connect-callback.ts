@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Visitor } from '../../activities/git-provider/port.ts'
 import { findUser } from '../../db/accounts.ts'
-import { readConnection, signConnection } from '../../policy/git-connection.ts'
+import { readConnection, signConnection } from '../../policy/git/git-connection.ts'
 import { endpoint } from '../endpoint.ts'
 import { connectCookieIn } from '../git-connect-cookie.ts'
 import { page } from '../pages.ts'

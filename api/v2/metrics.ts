@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { listPoints } from '../../db/app-metrics.ts'
+import { type MetricPoint, metricRules } from '../../policy/apps/metrics.ts'
 import { ApiError } from '../../policy/errors.ts'
-import { type MetricPoint, metricRules } from '../../policy/metrics.ts'
 import { endpoint } from '../endpoint.ts'
 import { isoTime } from '../fields.ts'
 

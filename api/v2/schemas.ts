@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { largestFileBytes, longestBase64 } from '../../policy/file-content.ts'
+import { largestFileBytes, longestBase64 } from '../../policy/apps/file-content.ts'
 import { languages } from '../../policy/runtimes.ts'
 import { isoTime } from '../fields.ts'
 

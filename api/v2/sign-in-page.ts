@@ -1,4 +1,4 @@
-import { localeAccepted } from '../../policy/locales.ts'
+import { localeAccepted } from '../../policy/accounts/locales.ts'
 import { signInText } from '../../policy/pages/sign-in.ts'
 import { widgetFor } from '../captcha.ts'
 import { endpoint } from '../endpoint.ts'

@@ -1,8 +1,15 @@
 import { z } from 'zod'
 import { assertReadable, changeVariables, readVariables, type VariablesChange } from '../../db/app-variables.ts'
 import type { AppRow } from '../../db/apps.ts'
+import {
+  merged,
+  namesFrom,
+  namesShown,
+  type Variables,
+  variablesFrom,
+  variablesShown,
+} from '../../policy/apps/variables.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
-import { merged, namesFrom, namesShown, type Variables, variablesFrom, variablesShown } from '../../policy/variables.ts'
 import { endpoint } from '../endpoint.ts'
 import type { Parts } from '../parts.ts'
 

@@ -1,5 +1,5 @@
 import type { AppRow } from '../../db/apps.ts'
-import { problemOf } from '../../policy/app-problems.ts'
+import { problemOf } from '../../policy/apps/app-problems.ts'
 
 /** `<sub>.<apps_domain>`, or null for an application without address. */
 export function hostName(app: AppRow, appsDomain: string): string | null {

@@ -1,6 +1,6 @@
 import type { ObjectRow } from '../../db/objects.ts'
-import { type ObjectName, objectId } from '../../policy/object-names.ts'
-import { publicUrlOf } from '../../policy/object-urls.ts'
+import { type ObjectName, objectId } from '../../policy/objects/object-names.ts'
+import { publicUrlOf } from '../../policy/objects/object-urls.ts'
 
 type Named = Pick<ObjectRow, 'owner_id' | 'bucket' | 'key'>
 

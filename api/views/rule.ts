@@ -1,4 +1,4 @@
-import type { Rule } from '../../policy/blob-rules.ts'
+import type { Rule } from '../../policy/objects/blob-rules.ts'
 
 /** Specification 2.5: only the fields that are set. */
 export const ruleView = ({ created_at, active_from, ...fields }: Rule) => ({

@@ -1,6 +1,6 @@
 import type { OperationRow } from '../../db/operations.ts'
 import type { SnapshotRow } from '../../db/snapshots.ts'
-import { expiryOf, type LinkedSnapshot, linkKey, linkPath } from '../../policy/snapshot-links.ts'
+import { expiryOf, type LinkedSnapshot, linkKey, linkPath } from '../../policy/apps/snapshot-links.ts'
 
 /** Where links are made: the address of the files surface, and the key that signs them. */
 export interface Linking {

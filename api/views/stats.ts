@@ -1,5 +1,5 @@
 import type { AppRow } from '../../db/apps.ts'
-import { type Problem, problemOf } from '../../policy/app-problems.ts'
+import { type Problem, problemOf } from '../../policy/apps/app-problems.ts'
 import type { HostReading } from '../host-reader.ts'
 
 /** One application's figures as numbers: CPU in percent, memory and storage in bytes, network as [in, out] bytes. */

@@ -5,7 +5,7 @@ export async function up(knex: Knex): Promise<void> {
   await knex.raw(`
     -- Limits a key to names that begin with one of these; null = every name of the account.
     alter table api_keys add column prefixes text[];
-    -- The name of its S3 pair, by which a signed request finds it (policy/s3-credentials).
+    -- The name of its S3 pair, by which a signed request finds it (policy/objects/s3-credentials).
     create unique index api_keys_s3 on api_keys (('BRTH' || upper(left(md5('s3/' || id), 16))));
 
     alter table segments add column md5 text;

@@ -20,7 +20,7 @@ import { moveFile, removeFile, writeFile } from '../../activities/app-files/chan
 import { type FilesOf, listFiles, readFile } from '../../activities/app-files/files.ts'
 import { emptyTrash } from '../../activities/app-files/trash.ts'
 import { loopVolumes } from '../../activities/volumes/loop.ts'
-import { largestFileBytes } from '../../policy/file-content.ts'
+import { largestFileBytes } from '../../policy/apps/file-content.ts'
 import { newAppId } from '../../policy/ids.ts'
 import { type Contents, give, lay, seen } from '../kit/folders.ts'
 

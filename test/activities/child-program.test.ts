@@ -4,7 +4,7 @@ import * as fs from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
 import { startTicks } from '../../lib/process-stat.ts'
-import { overlayLimits } from '../../policy/overlay.ts'
+import { overlayLimits } from '../../policy/apps/overlay.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { ownFolder } from '../kit/folders.ts'
 

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import test from 'ava'
 import { limitNameServer } from '../../activities/containers/name-server-limit.ts'
-import { networkLimits } from '../../policy/network-limits.ts'
+import { networkLimits } from '../../policy/hosts/network-limits.ts'
 import { engineFact, realDocker } from '../kit/docker.ts'
 import { demandRoot } from '../kit/root.ts'
 

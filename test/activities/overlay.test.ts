@@ -6,7 +6,7 @@ import test, { type ExecutionContext } from 'ava'
 import { withCode } from '../../activities/failures.ts'
 import { OverlayRefused } from '../../activities/overlay/port.ts'
 import { layReleaseOver } from '../../activities/overlay/process.ts'
-import { type OverlayLimits, overlayLimits } from '../../policy/overlay.ts'
+import { type OverlayLimits, overlayLimits } from '../../policy/apps/overlay.ts'
 import { type Contents, give, lay, ownFolder, seen } from '../kit/folders.ts'
 
 const uid = process.getuid?.() === 0 ? 10_778 : null

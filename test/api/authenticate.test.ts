@@ -3,9 +3,9 @@ import { request } from 'node:http'
 import test from 'ava'
 import { SignJWT } from 'jose'
 import { revokeKey, revokeSession, setBlocked } from '../../db/accounts.ts'
-import { newApiKey } from '../../policy/credentials.ts'
+import { newApiKey } from '../../policy/accounts/credentials.ts'
+import { sessionKey } from '../../policy/accounts/sessions.ts'
 import { newId } from '../../policy/ids.ts'
-import { sessionKey } from '../../policy/sessions.ts'
 import { masterKey, openApiFor, testApi } from '../kit/api.ts'
 
 const api = testApi()

@@ -4,8 +4,14 @@ import type { Endpoint } from '../../api/endpoint.ts'
 import { revokeKey, revokeSession, setBlocked } from '../../db/accounts.ts'
 import type { AppRow } from '../../db/apps.ts'
 import { issueInvite, leaveWorkspace } from '../../db/workspace-members.ts'
-import { memberRoles, type Permission, permissionScopes, permissions, roles } from '../../policy/permissions.ts'
-import { type Scope, scopes } from '../../policy/scopes.ts'
+import {
+  memberRoles,
+  type Permission,
+  permissionScopes,
+  permissions,
+  roles,
+} from '../../policy/accounts/permissions.ts'
+import { type Scope, scopes } from '../../policy/accounts/scopes.ts'
 import { type Answer, type TestUser, testApi } from '../kit/api.ts'
 import { makeWorkspace } from '../kit/workspaces.ts'
 

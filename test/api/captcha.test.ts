@@ -1,8 +1,8 @@
 import test from 'ava'
 import { siteverifyCaptcha } from '../../activities/captcha/siteverify.ts'
 import { sweepCaptchas } from '../../db/captchas.ts'
-import { captchaSettings } from '../../policy/captcha.ts'
-import { mailedCode } from '../../policy/mailed-codes.ts'
+import { captchaSettings } from '../../policy/accounts/captcha.ts'
+import { mailedCode } from '../../policy/accounts/mailed-codes.ts'
 import { masterKey, type TestUser, testApi } from '../kit/api.ts'
 import { CaptchaProviderServer } from '../kit/captcha-provider.ts'
 

@@ -3,7 +3,7 @@ import type { RequestListener, Server, ServerResponse } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import test, { type ExecutionContext } from 'ava'
 import { drain, hardenedServer } from '../../api/server.ts'
-import { connectionCaps } from '../../policy/address-limits.ts'
+import { connectionCaps } from '../../policy/accounts/address-limits.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 
 const caps = { connections: connectionCaps.inAll, connectionsPerAddress: connectionCaps.perAddress }

@@ -1,6 +1,6 @@
 import test, { type ExecutionContext } from 'ava'
 import { openCountries } from '../../api/countries.ts'
-import { countryCodes } from '../../policy/countries.ts'
+import { countryCodes } from '../../policy/accounts/countries.ts'
 import { testApi } from '../kit/api.ts'
 import { madeObject } from '../kit/stored-objects.ts'
 

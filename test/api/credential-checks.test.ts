@@ -1,9 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import test from 'ava'
-import { credentialHash } from '../../policy/credentials.ts'
+import { credentialHash } from '../../policy/accounts/credentials.ts'
+import { isIssuedAddress, newWebhookAddress } from '../../policy/git/webhooks/addresses.ts'
 import { newId, randomBase62 } from '../../policy/ids.ts'
-import { earlierUploadToken, isIssuedToken, uploadToken, uploadTokenSecret } from '../../policy/upload-tokens.ts'
-import { isIssuedAddress, newWebhookAddress } from '../../policy/webhooks/addresses.ts'
+import {
+  earlierUploadToken,
+  isIssuedToken,
+  uploadToken,
+  uploadTokenSecret,
+} from '../../policy/objects/uploads/upload-tokens.ts'
 import { masterKey, openApiFor, testApi } from '../kit/api.ts'
 import { testDatabase } from '../kit/database.ts'
 import { deliver, webhookOf } from '../kit/deliveries.ts'

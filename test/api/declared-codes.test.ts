@@ -7,7 +7,7 @@ import { blobEndpoints } from '../../api/v1/endpoints.ts'
 
 /** Where codes are thrown, or come from as the outcome of an operation. */
 const folders = ['api', 'db', 'policy', 'activities', 'workflows']
-const catalogues = ['policy/errors.ts', 'policy/blob-errors.ts']
+const catalogues = ['policy/errors.ts', 'policy/objects/blob-errors.ts']
 const all: Endpoint[] = [...endpoints, ...blobEndpoints]
 
 /** Sources without the lists that only declare codes. */

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { revokeKey } from '../../db/accounts.ts'
-import { newApiKey } from '../../policy/credentials.ts'
+import { newApiKey } from '../../policy/accounts/credentials.ts'
 import { masterKey, openApiFor, type TestApi } from '../kit/api.ts'
 import { testDatabase } from '../kit/database.ts'
 

@@ -4,9 +4,9 @@ import type { Endpoint } from '../../api/endpoint.ts'
 import { Remembered } from '../../api/remembered.ts'
 import { blobEndpoints } from '../../api/v1/endpoints.ts'
 import type { AppRow } from '../../db/apps.ts'
+import { defaultPlans } from '../../policy/accounts/plans.ts'
 import { codeOn } from '../../policy/errors.ts'
 import { type Counter, countersOf, type Limit, limits, ownCounters } from '../../policy/limits.ts'
-import { defaultPlans } from '../../policy/plans.ts'
 import { type Answer, openApiFor, type TestApi, type TestUser, testApi } from '../kit/api.ts'
 
 /** Whoever tests speaks for as many addresses as it likes, and no budget comes in the way of a limit. */

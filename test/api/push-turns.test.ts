@@ -1,7 +1,7 @@
 import test from 'ava'
 import { PushTurns } from '../../api/push-turns.ts'
 import { openDatabase } from '../../db/database.ts'
-import { pushPlaces } from '../../policy/push-places.ts'
+import { pushPlaces } from '../../policy/git/push-places.ts'
 import { testApi } from '../kit/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { deliver, webhookOf } from '../kit/deliveries.ts'

@@ -1,8 +1,8 @@
 import type { SerialFn } from 'ava'
 import type { Db } from '../../db/database.ts'
-import { claimLost } from '../../policy/claims.ts'
+import { claimLost } from '../../policy/apps/claims.ts'
+import { type StepName, stepKinds } from '../../policy/apps/step-kinds.ts'
 import { newId } from '../../policy/ids.ts'
-import { type StepName, stepKinds } from '../../policy/step-kinds.ts'
 import { hostContainersContract } from './host-containers.ts'
 import { hostFilesContract } from './host-files.ts'
 import {

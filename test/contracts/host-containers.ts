@@ -1,7 +1,7 @@
 import type { SerialFn } from 'ava'
 import { readLog } from '../../db/deployments.ts'
-import { claimLost } from '../../policy/claims.ts'
-import { ownAddress } from '../../policy/own-address.ts'
+import { claimLost } from '../../policy/apps/claims.ts'
+import { ownAddress } from '../../policy/apps/own-address.ts'
 import type { MakeScene } from './host-activities.ts'
 
 const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/

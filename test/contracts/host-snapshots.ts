@@ -1,6 +1,6 @@
 import type { SerialFn } from 'ava'
 import { holdSnapshotPlace, leaveSnapshotPlace } from '../../db/snapshot-places.ts'
-import { placeLost } from '../../policy/claims.ts'
+import { placeLost } from '../../policy/apps/claims.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import type { MakeScene } from './host-activities.ts'
 import type { HostActivities } from './host-scene.ts'

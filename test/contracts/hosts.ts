@@ -3,7 +3,7 @@ import type { LiveEvent, LiveReading } from '../../activities/live/live-feed.ts'
 import type { HostReader } from '../../api/host-reader.ts'
 import type { OpenLive } from '../../api/live-events.ts'
 import type { AppRow } from '../../db/apps.ts'
-import { lostWith } from '../../policy/app-problems.ts'
+import { lostWith } from '../../policy/apps/app-problems.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 
 /** The host of one application, and what happens there. */

@@ -1,7 +1,7 @@
 import test from 'ava'
 import { recountUsage } from '../../db/blob-usage.ts'
 import { transaction } from '../../db/database.ts'
-import { objectName } from '../../policy/object-names.ts'
+import { objectName } from '../../policy/objects/object-names.ts'
 import { actors, type TestUser } from '../kit/api.ts'
 import { contentOf } from '../kit/objects.ts'
 import { testPlatform } from '../kit/platform.ts'

@@ -1,8 +1,8 @@
 import test from 'ava'
 import { changeVariables, readVariables, type VariablesChange } from '../../db/app-variables.ts'
 import type { Db } from '../../db/database.ts'
+import { merged } from '../../policy/apps/variables.ts'
 import { sealKeys } from '../../policy/seal.ts'
-import { merged } from '../../policy/variables.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 

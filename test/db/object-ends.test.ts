@@ -6,7 +6,7 @@ import { applyRule, deletingRules, endExpired, reclaimIdle } from '../../db/obje
 import { findObject, lockNames, type ObjectRow } from '../../db/objects.ts'
 import { completeUpload, reclaimUpload } from '../../db/upload-ends.ts'
 import { newId } from '../../policy/ids.ts'
-import { objectId } from '../../policy/object-names.ts'
+import { objectId } from '../../policy/objects/object-names.ts'
 import { testDatabase } from '../kit/database.ts'
 import { put } from '../kit/objects.ts'
 import { rows } from '../kit/rows.ts'

@@ -1,8 +1,8 @@
 import test from 'ava'
 import { type ListQuery, listObjects } from '../../db/object-lists.ts'
-import { successor } from '../../policy/key-ranges.ts'
-import type { ListPosition } from '../../policy/list-cursors.ts'
-import type { Bucket } from '../../policy/object-names.ts'
+import { successor } from '../../policy/objects/key-ranges.ts'
+import type { ListPosition } from '../../policy/objects/list-cursors.ts'
+import type { Bucket } from '../../policy/objects/object-names.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 

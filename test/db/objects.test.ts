@@ -15,7 +15,7 @@ import {
 import * as segments from '../../db/segments.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
-import type { ObjectName } from '../../policy/object-names.ts'
+import type { ObjectName } from '../../policy/objects/object-names.ts'
 import { testDatabase } from '../kit/database.ts'
 import { drawnPart, put } from '../kit/objects.ts'
 import { rows } from '../kit/rows.ts'

@@ -1,7 +1,7 @@
 import test from 'ava'
 import { beginSignIn, endSignIn } from '../../db/sign-ins.ts'
+import { signInMail } from '../../policy/accounts/sign-in-mails.ts'
 import { newId } from '../../policy/ids.ts'
-import { signInMail } from '../../policy/sign-in-mails.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 

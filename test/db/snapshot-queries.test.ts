@@ -2,7 +2,7 @@ import test from 'ava'
 import { dueApps } from '../../db/automatic-snapshots.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
 import { retention, sweepSnapshots } from '../../db/snapshot-retention.ts'
-import { defaultPlans as plans } from '../../policy/plans.ts'
+import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 

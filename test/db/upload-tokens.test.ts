@@ -2,9 +2,9 @@ import test from 'ava'
 import { createSession, createUser, revokeSession } from '../../db/accounts.ts'
 import type { Db } from '../../db/database.ts'
 import { createUploadToken, findUploadToken, unuseUploadToken, useUploadToken } from '../../db/upload-tokens.ts'
-import { credentialHash } from '../../policy/credentials.ts'
+import { sideBySide } from '../../lib/side-by-side.ts'
+import { credentialHash } from '../../policy/accounts/credentials.ts'
 import { newId } from '../../policy/ids.ts'
-import { sideBySide } from '../../policy/side-by-side.ts'
 import { testDatabase } from '../kit/database.ts'
 
 const database = testDatabase()

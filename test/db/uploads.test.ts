@@ -6,8 +6,8 @@ import { draw } from '../../db/segments.ts'
 import { abortUpload, completeUpload, idleUploads, reclaimUpload, sweepUploads } from '../../db/upload-ends.ts'
 import { partsOf, storePart } from '../../db/upload-parts.ts'
 import { findUpload, type NewUpload, openBytes, openUpload, openUploads } from '../../db/uploads.ts'
-import { chunkBytes, wholeParts } from '../../policy/chunked.ts'
 import { newId } from '../../policy/ids.ts'
+import { chunkBytes, wholeParts } from '../../policy/objects/uploads/chunked.ts'
 import { testDatabase } from '../kit/database.ts'
 
 const database = testDatabase()

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type CaptchaSettings, captchaSettings } from '../../policy/captcha.ts'
+import { type CaptchaSettings, captchaSettings } from '../../policy/accounts/captcha.ts'
 import { startOrigin } from './origin.ts'
 
 interface Solved {

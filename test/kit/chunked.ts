@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { chunkBytes } from '../../policy/chunked.ts'
+import { chunkBytes } from '../../policy/objects/uploads/chunked.ts'
 import type { Actor, Answer } from './api.ts'
 
 /** Speaks the chunked routes of the blob API as one actor. */

@@ -1,7 +1,7 @@
 import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { jwtVerify } from 'jose'
-import type { GitProviderSettings } from '../../policy/git-provider-settings.ts'
+import type { GitProviderSettings } from '../../policy/git/git-provider-settings.ts'
 import { startOrigin } from './origin.ts'
 
 interface Person {

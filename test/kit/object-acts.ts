@@ -15,7 +15,7 @@ import type { StorageQuota } from '../../db/storage-quota.ts'
 import { abortUpload, completeUpload, reclaimUpload } from '../../db/upload-ends.ts'
 import { partsOf, storePart } from '../../db/upload-parts.ts'
 import { ApiError } from '../../policy/errors.ts'
-import type { Bucket, ObjectName } from '../../policy/object-names.ts'
+import type { Bucket, ObjectName } from '../../policy/objects/object-names.ts'
 import type { Act } from './object-model.ts'
 import type { Sweeps } from './object-sweeps.ts'
 

@@ -5,7 +5,7 @@ import type { Db } from '../../db/database.ts'
 import { putObject } from '../../db/object-puts.ts'
 import { type NewObject, type NewPart, openObject, type Stored, type StoreOptions } from '../../db/objects.ts'
 import * as segments from '../../db/segments.ts'
-import type { ObjectName } from '../../policy/object-names.ts'
+import type { ObjectName } from '../../policy/objects/object-names.ts'
 
 /** A drawn segment of a body that says a text, as a store would have kept it. */
 export async function drawnPart(db: Db, text: string): Promise<NewPart & { body: segments.BodyFacts }> {

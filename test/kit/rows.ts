@@ -4,7 +4,7 @@ import { type AppCreation, createApp } from '../../db/app-creation.ts'
 import type { Db } from '../../db/database.ts'
 import * as hosts from '../../db/hosts.ts'
 import * as segments from '../../db/segments.ts'
-import type { AppConfigFile } from '../../policy/app-config.ts'
+import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 
 /** Rows as tests need them, written by the same functions as the real ones. */
 export function rows(db: Db) {

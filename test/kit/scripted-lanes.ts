@@ -4,7 +4,7 @@ import { type Db, transaction } from '../../db/database.ts'
 import { settleDowngrade } from '../../db/downgrades.ts'
 import { besides, type OperationKind, type OperationRow } from '../../db/operation-kinds.ts'
 import { claimNext, finish, type Outcome } from '../../db/operations.ts'
-import type { Plans } from '../../policy/plans.ts'
+import type { Plans } from '../../policy/accounts/plans.ts'
 import type { Downgrades } from '../../workers/downgrades.ts'
 import type { Lanes } from '../../workers/lanes.ts'
 

@@ -5,7 +5,7 @@ import { transaction } from '../../db/database.ts'
 import { type NewObject, type ObjectRow, storeObject } from '../../db/objects.ts'
 import * as segments from '../../db/segments.ts'
 import { newId } from '../../policy/ids.ts'
-import { objectId } from '../../policy/object-names.ts'
+import { objectId } from '../../policy/objects/object-names.ts'
 import type { TestApi, TestUser } from './api.ts'
 import { bodyOf } from './bodies.ts'
 

@@ -1,7 +1,7 @@
 import { sweepSegments } from '../../activities/objects/segment-sweep.ts'
 import { openReceipt } from '../../db/blob-receipts.ts'
-import { type UpkeepPatience, usualPatience } from '../../policy/blob-upkeep.ts'
 import { newId } from '../../policy/ids.ts'
+import { type UpkeepPatience, usualPatience } from '../../policy/objects/blob-upkeep.ts'
 
 /** One round of the sweep, with a receipt of its own; resolves to the number of bodies removed. */
 export async function sweep(

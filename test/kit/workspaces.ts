@@ -2,8 +2,8 @@ import { type Db, transaction } from '../../db/database.ts'
 import { shareApp } from '../../db/workspace-apps.ts'
 import { addMember, issueInvite } from '../../db/workspace-members.ts'
 import { createWorkspace, type WorkspaceRow } from '../../db/workspaces.ts'
-import type { MemberRole } from '../../policy/permissions.ts'
-import { defaultPlans } from '../../policy/plans.ts'
+import type { MemberRole } from '../../policy/accounts/permissions.ts'
+import { defaultPlans } from '../../policy/accounts/plans.ts'
 
 interface Contents {
   name?: string

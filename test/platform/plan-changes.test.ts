@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test from 'ava'
-import { defaultPlans as plans } from '../../policy/plans.ts'
+import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
 import { openTemporal } from '../../workers/connect.ts'
 import { temporalLanes } from '../../workers/lanes.ts'
 import { planEndsOnce } from '../../workers/plan-ends.ts'

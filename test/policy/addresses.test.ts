@@ -1,5 +1,5 @@
 import test from 'ava'
-import { isPublicAddress } from '../../policy/addresses.ts'
+import { isPublicAddress } from '../../lib/addresses.ts'
 
 const open = [
   '1.1.1.1',

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { ConfigRefused, parseAppConfig } from '../../policy/app-config.ts'
+import { ConfigRefused, parseAppConfig } from '../../policy/apps/app-config.ts'
 import type { ErrorCode } from '../../policy/errors.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 

@@ -1,7 +1,7 @@
 import test from 'ava'
-import { decodeName, entryPath, nameFault, staysInside } from '../../policy/archive-names.ts'
-import { isDropped } from '../../policy/archive-rules.ts'
-import { ArchiveTree } from '../../policy/archive-tree.ts'
+import { decodeName, entryPath, nameFault, staysInside } from '../../policy/archives/archive-names.ts'
+import { isDropped } from '../../policy/archives/archive-rules.ts'
+import { ArchiveTree } from '../../policy/archives/archive-tree.ts'
 
 const raw = (bytes: number[] | string, utf8 = false, unix = false) => ({
   bytes: Buffer.from(bytes as string),

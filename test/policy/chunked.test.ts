@@ -1,5 +1,5 @@
 import test from 'ava'
-import { mostBytes, type UploadPart, wholeParts } from '../../policy/chunked.ts'
+import { mostBytes, type UploadPart, wholeParts } from '../../policy/objects/uploads/chunked.ts'
 
 const part = (part: number, size: number): UploadPart => ({ part, segmentId: `s${part}`, size, md5: '' })
 const least = 5 * 1024 * 1024

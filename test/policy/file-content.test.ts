@@ -1,5 +1,5 @@
 import test from 'ava'
-import { fileContent, largestFileBytes } from '../../policy/file-content.ts'
+import { fileContent, largestFileBytes } from '../../policy/apps/file-content.ts'
 
 const text = (body: Record<string, unknown>) => Buffer.from(fileContent(body)).toString()
 const bytes = [0, 1, 127, 128, 255]

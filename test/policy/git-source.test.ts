@@ -1,5 +1,12 @@
 import test from 'ava'
-import { gitAddress, hostAndPort, isBranchName, isOpened, mayKeepToken, tokenUser } from '../../policy/git-source.ts'
+import {
+  gitAddress,
+  hostAndPort,
+  isBranchName,
+  isOpened,
+  mayKeepToken,
+  tokenUser,
+} from '../../policy/git/git-source.ts'
 
 test('a clone address comes out as the server that it means', t => {
   const hosts: Record<string, string> = {

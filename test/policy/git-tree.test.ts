@@ -1,5 +1,5 @@
 import test from 'ava'
-import { GitTree, type TreeEntry } from '../../policy/git-tree.ts'
+import { GitTree, type TreeEntry } from '../../policy/archives/git-tree.ts'
 
 const entry = (path: string, mode = '100644', bytes = 1): TreeEntry => ({ path, mode, bytes, id: 'a'.repeat(40) })
 

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { bootIdOf, type KnownEngine, machineBootOf } from '../../policy/host-boot.ts'
+import { bootIdOf, type KnownEngine, machineBootOf } from '../../policy/hosts/host-boot.ts'
 
 const told = (began: string, liveRestore: boolean): KnownEngine => ({ began, liveRestore })
 

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { httpDate } from '../../policy/http-dates.ts'
+import { httpDate } from '../../lib/http-dates.ts'
 
 const now = new Date('2030-06-01T00:00:00Z')
 const day = Date.UTC(1994, 10, 6, 8, 49, 37) / 1000

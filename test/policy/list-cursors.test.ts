@@ -5,7 +5,7 @@ import {
   type ListPosition,
   listCursor,
   readListCursor,
-} from '../../policy/list-cursors.ts'
+} from '../../policy/objects/list-cursors.ts'
 
 const secret = cursorSecret('ab'.repeat(32))
 const filters: ListFilters = { ownerId: '1'.repeat(18), buckets: ['public', 'private'], prefix: 'a/', delimiter: '/' }

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { localeAccepted } from '../../policy/locales.ts'
+import { localeAccepted } from '../../policy/accounts/locales.ts'
 import type { MailLocale } from '../../policy/mail/template.ts'
 
 test('the language is the one that a browser likes best of those there are', t => {

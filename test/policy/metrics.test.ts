@@ -1,6 +1,6 @@
 import test from 'ava'
-import { highInARow } from '../../policy/memory-alerts.ts'
-import { type Gathering, gathered, intervalOf, metricRules, pointOf, type Sample } from '../../policy/metrics.ts'
+import { highInARow } from '../../policy/apps/memory-alerts.ts'
+import { type Gathering, gathered, intervalOf, metricRules, pointOf, type Sample } from '../../policy/apps/metrics.ts'
 
 const mb = 1024 * 1024
 const at = Date.UTC(2030, 0, 1, 12, 5)

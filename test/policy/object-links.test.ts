@@ -1,7 +1,7 @@
 import test from 'ava'
-import { linkToken, type ObjectLink, readLinkToken } from '../../policy/object-links.ts'
+import { linkToken, type ObjectLink, readLinkToken } from '../../policy/objects/object-links.ts'
+import { readVisit, visitSeconds, visitValue } from '../../policy/objects/share-visits.ts'
 import { sealKeys } from '../../policy/seal.ts'
-import { readVisit, visitSeconds, visitValue } from '../../policy/share-visits.ts'
 
 const keys = sealKeys('ab'.repeat(32))
 const now = new Date('2030-01-01T00:00:00Z')

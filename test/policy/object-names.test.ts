@@ -7,8 +7,14 @@ import {
   objectKey,
   objectName,
   objectPrefix,
-} from '../../policy/object-names.ts'
-import { contentTypeOf, extensionOf, extensionOfType, isBlockedType, nameOfFile } from '../../policy/object-types.ts'
+} from '../../policy/objects/object-names.ts'
+import {
+  contentTypeOf,
+  extensionOf,
+  extensionOfType,
+  isBlockedType,
+  nameOfFile,
+} from '../../policy/objects/object-types.ts'
 
 const owner = '123456789012345678'
 

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { ownAddress } from '../../policy/own-address.ts'
+import { ownAddress } from '../../policy/apps/own-address.ts'
 
 test('on loopback each application publishes at an address of its own, elsewhere at its host’s', t => {
   const uids = [10_001, 10_002, 10_255, 10_256, 65_535, 65_536, 2 ** 24 - 2]

@@ -1,6 +1,6 @@
 import test from 'ava'
-import { mayGrant, permissions, permits, roles } from '../../policy/permissions.ts'
-import { covers } from '../../policy/scopes.ts'
+import { mayGrant, permissions, permits, roles } from '../../policy/accounts/permissions.ts'
+import { covers } from '../../policy/accounts/scopes.ts'
 
 test('roles have the permissions of the contract', t => {
   const table = Object.fromEntries(

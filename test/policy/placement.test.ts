@@ -1,5 +1,5 @@
 import test from 'ava'
-import { type HostCapacity, placeApp } from '../../policy/placement.ts'
+import { type HostCapacity, placeApp } from '../../policy/hosts/placement.ts'
 
 const host = (id: string, changes: Partial<HostCapacity> = {}): HostCapacity => ({
   id,

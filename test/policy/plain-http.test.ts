@@ -1,7 +1,7 @@
 import test from 'ava'
 import { clientWire } from '../../cli/wires.ts'
 import { parseConfig } from '../../policy/config.ts'
-import { plainHttpSettings, refusePlainHttp } from '../../policy/plain-http.ts'
+import { plainHttpSettings, refusePlainHttp } from '../../policy/installation/plain-http.ts'
 
 const found = (env: Record<string, string>) => plainHttpSettings(parseConfig(env, '/'))
 const open = { EDGE_BIND: '0.0.0.0', BERTH_DOMAIN: 'example.com' }

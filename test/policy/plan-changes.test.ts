@@ -1,7 +1,7 @@
 import test from 'ava'
-import { excessOf, type PlanUsage, planBelow } from '../../policy/downgrades.ts'
-import { defaultPlans, parsePlans } from '../../policy/plans.ts'
-import { isSuspended } from '../../policy/suspension.ts'
+import { excessOf, type PlanUsage, planBelow } from '../../policy/accounts/downgrades.ts'
+import { defaultPlans, parsePlans } from '../../policy/accounts/plans.ts'
+import { isSuspended } from '../../policy/accounts/suspension.ts'
 
 const nothing: PlanUsage = { memoryMb: 0, workspaces: 0, workspaceMembers: 0, customDomains: 0 }
 

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { portionOf } from '../../policy/preconditions.ts'
+import { portionOf } from '../../lib/preconditions.ts'
 
 const modified = new Date('2030-01-01T00:00:10.900Z')
 const body = { etag: 'abc', modified, size: 10 }

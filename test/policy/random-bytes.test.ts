@@ -1,5 +1,5 @@
 import test from 'ava'
-import { randomBytes } from '../../policy/random-bytes.ts'
+import { randomBytes } from '../../lib/random-bytes.ts'
 
 test('bytes are given out once, also where a new draw begins, and stay as they are', t => {
   const drawn = Array.from({ length: 2000 }, (_, n) => randomBytes(1 + (n % 40)))

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { type Circumstances, type Observation, verdict } from '../../policy/reconciliation.ts'
+import { type Circumstances, type Observation, verdict } from '../../policy/hosts/reconciliation.ts'
 
 const calm: Circumstances = { rebooted: false, busy: false }
 const running: Observation = {

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { registrableDomain, settingsWithinSite } from '../../policy/registrable-domains.ts'
+import { registrableDomain, settingsWithinSite } from '../../policy/installation/registrable-domains.ts'
 
 const domains: [string, string | null][] = [
   ['api.example.com', 'example.com'],

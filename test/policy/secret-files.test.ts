@@ -1,7 +1,7 @@
 import test from 'ava'
-import { filePath, newFilePath } from '../../policy/app-paths.ts'
-import { permits, roles } from '../../policy/permissions.ts'
-import { isConfigFile, isSecretFile } from '../../policy/secret-files.ts'
+import { permits, roles } from '../../policy/accounts/permissions.ts'
+import { filePath, newFilePath } from '../../policy/apps/app-paths.ts'
+import { isConfigFile, isSecretFile } from '../../policy/apps/secret-files.ts'
 
 const more = ['my.app']
 

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { asWritten, isShownName, readsAsWritten } from '../../policy/shown-names.ts'
+import { asWritten, isShownName, readsAsWritten } from '../../lib/shown-names.ts'
 
 const readable = ['Shop', 'Olá = 世界', 'متجر', 'חנות 2', '👩‍💻', 'नमस्ते', 'e\u0301']
 const misleading: Record<string, string> = {

@@ -1,6 +1,6 @@
 import test from 'ava'
+import { cpuSharesFor, cpusFor, diskMbFor, openFilesFor, pidsFor } from '../../policy/apps/sizes.ts'
 import { parseConfig } from '../../policy/config.ts'
-import { cpuSharesFor, cpusFor, diskMbFor, openFilesFor, pidsFor } from '../../policy/sizes.ts'
 
 /** Memory in MB: disk in MB with the usual setting, cores, weight, processes, open files. */
 const rows: Record<number, [disk: number, cpus: number, shares: number, pids: number, files: number]> = {

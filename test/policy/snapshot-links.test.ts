@@ -1,6 +1,6 @@
 import test from 'ava'
-import { rangeOf } from '../../policy/byte-range.ts'
-import { expiryOf, linkKey, linkPath, linkSeconds, linkSecret, readLink } from '../../policy/snapshot-links.ts'
+import { rangeOf } from '../../lib/byte-range.ts'
+import { expiryOf, linkKey, linkPath, linkSeconds, linkSecret, readLink } from '../../policy/apps/snapshot-links.ts'
 
 const secret = linkSecret('ab'.repeat(32))
 const snapshot = {

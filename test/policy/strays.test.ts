@@ -1,5 +1,5 @@
 import test from 'ava'
-import { currentNotes, decideStrays, type StrayNotes } from '../../policy/strays.ts'
+import { currentNotes, decideStrays, type StrayNotes } from '../../policy/hosts/strays.ts'
 
 const hour = 3_600_000
 const day = 24 * hour

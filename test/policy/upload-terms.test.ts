@@ -1,10 +1,10 @@
 import test from 'ava'
-import type { Rule } from '../../policy/blob-rules.ts'
-import { blobSettings } from '../../policy/blob-settings.ts'
-import { copyTarget } from '../../policy/object-copy.ts'
-import { isWithin, prefixLimits } from '../../policy/prefix-limits.ts'
-import { type Uploader, uploadTerms } from '../../policy/upload-terms.ts'
-import { uploadedFile } from '../../policy/uploaded-file.ts'
+import type { Rule } from '../../policy/objects/blob-rules.ts'
+import { blobSettings } from '../../policy/objects/blob-settings.ts'
+import { copyTarget } from '../../policy/objects/object-copy.ts'
+import { isWithin, prefixLimits } from '../../policy/objects/prefix-limits.ts'
+import { type Uploader, uploadTerms } from '../../policy/objects/uploads/upload-terms.ts'
+import { uploadedFile } from '../../policy/objects/uploads/uploaded-file.ts'
 
 const now = new Date('2030-01-01T00:00:00.900Z')
 const ownerId = '1'.repeat(18)

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { isUploadToken, pinned, uploadToken, uploadTokenSecret } from '../../policy/upload-tokens.ts'
+import { isUploadToken, pinned, uploadToken, uploadTokenSecret } from '../../policy/objects/uploads/upload-tokens.ts'
 
 const secret = uploadTokenSecret('11'.repeat(32))
 

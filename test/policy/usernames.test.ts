@@ -1,5 +1,5 @@
 import test from 'ava'
-import { username } from '../../policy/usernames.ts'
+import { username } from '../../policy/accounts/usernames.ts'
 
 const names = [
   ['Ana', 'Ana'],

@@ -1,6 +1,6 @@
 import test from 'ava'
+import { merged, namesFrom, variablesFrom } from '../../policy/apps/variables.ts'
 import { ApiError } from '../../policy/errors.ts'
-import { merged, namesFrom, variablesFrom } from '../../policy/variables.ts'
 
 const codeOf = (work: () => unknown): string => {
   try {

@@ -1,7 +1,7 @@
 import { ApplicationFailure } from '@temporalio/common'
 import test from 'ava'
 import { withCode } from '../../activities/failures.ts'
-import { withoutFolders } from '../../policy/without-folders.ts'
+import { withoutFolders } from '../../lib/without-folders.ts'
 
 test('of a path of the host its last name is told, and everything else as it was', t => {
   const cases = [

@@ -6,7 +6,7 @@ import { pino } from 'pino'
 import { HostUnreachable } from '../../activities/containers/port.ts'
 import { appTurns } from '../../activities/steps/app-turns.ts'
 import { findLease } from '../../db/host-leases.ts'
-import { hostLeaseSeconds, renewEveryMs, sureForMs } from '../../policy/host-lease.ts'
+import { hostLeaseSeconds, renewEveryMs, sureForMs } from '../../policy/hosts/host-lease.ts'
 import { leased, takeHostLease } from '../../workers/host-lease.ts'
 import { testDatabase } from '../kit/database.ts'
 

@@ -1,7 +1,7 @@
 import { activityInfo } from '@temporalio/activity'
 import test from 'ava'
 import { loadApp } from '../../db/apps.ts'
-import { gatePlaces } from '../../policy/host-places.ts'
+import { gatePlaces } from '../../policy/hosts/host-places.ts'
 import { queuesOfHost } from '../../workers/lanes.ts'
 import { unpolled } from '../../workers/poller-health.ts'
 import { comesTrue } from '../kit/comes-true.ts'

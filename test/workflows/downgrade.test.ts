@@ -1,7 +1,7 @@
 import test from 'ava'
 import { pino } from 'pino'
 import { beginDowngrade, confirmDowngrade, findDowngrade } from '../../db/downgrades.ts'
-import { defaultPlans as plans } from '../../policy/plans.ts'
+import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
 import { downgradeId, healDowngrades, temporalDowngrades } from '../../workers/downgrades.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { keepRun } from '../kit/histories.ts'

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import type Docker from 'dockerode'
 import { FairSlots } from '../../../lib/fair-slots.ts'
-import { imagePulls } from '../../../policy/host-places.ts'
+import { imagePulls } from '../../../policy/hosts/host-places.ts'
 import { runtimes } from '../../../policy/runtimes.ts'
 import { HostUnreachable, ImageUnavailable } from '../port.ts'
 import { call, named, unless } from './calls.ts'

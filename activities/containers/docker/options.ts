@@ -1,5 +1,5 @@
 import type { ContainerCreateOptions } from 'dockerode'
-import { cpuSharesFor, openFilesFor } from '../../../policy/sizes.ts'
+import { cpuSharesFor, openFilesFor } from '../../../policy/apps/sizes.ts'
 import type { ContainerSpec, DiskLimits } from '../port.ts'
 import { shareGroup } from './shares.ts'
 

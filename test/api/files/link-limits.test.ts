@@ -5,7 +5,7 @@ import { linkView } from '../../../api/views/snapshot.ts'
 import { transaction } from '../../../db/database.ts'
 import * as segments from '../../../db/segments.ts'
 import { markGood, queueSnapshot } from '../../../db/snapshots.ts'
-import { defaultPlans } from '../../../policy/plans.ts'
+import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { type TestUser, testApi } from '../../kit/api.ts'
 import { here, madeObject } from '../../kit/stored-objects.ts'
 

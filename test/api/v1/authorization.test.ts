@@ -2,7 +2,7 @@ import test from 'ava'
 import type { Endpoint } from '../../../api/endpoint.ts'
 import { blobEndpoints } from '../../../api/v1/endpoints.ts'
 import { revokeKey, revokeSession, setBlocked } from '../../../db/accounts.ts'
-import { type Scope, scopes } from '../../../policy/scopes.ts'
+import { type Scope, scopes } from '../../../policy/accounts/scopes.ts'
 import { testApi } from '../../kit/api.ts'
 
 // Who may call what on the blob API: one table, for every operation of its document and every kind of caller. What an operation

@@ -5,7 +5,7 @@ import { transaction } from '../../../db/database.ts'
 import { removeObject } from '../../../db/objects.ts'
 import { foldSome, monthUsage, recountAll, sampleUsage } from '../../../db/usage-upkeep.ts'
 import { newId } from '../../../policy/ids.ts'
-import { storageBill } from '../../../policy/storage-bill.ts'
+import { storageBill } from '../../../policy/objects/storage-bill.ts'
 import { type TestUser, testApi } from '../../kit/api.ts'
 import { put } from '../../kit/objects.ts'
 

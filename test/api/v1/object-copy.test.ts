@@ -1,7 +1,7 @@
 import test from 'ava'
 import { usageOf } from '../../../db/blob-usage.ts'
 import { findObject } from '../../../db/objects.ts'
-import { objectName } from '../../../policy/object-names.ts'
+import { objectName } from '../../../policy/objects/object-names.ts'
 import { type Answer, type TestUser, testApi } from '../../kit/api.ts'
 import { put } from '../../kit/objects.ts'
 import { sent } from '../../kit/sent-files.ts'

@@ -3,7 +3,7 @@ import test from 'ava'
 import { createKey } from '../../../db/accounts.ts'
 import { changeObject, moveObject } from '../../../db/object-changes.ts'
 import { removeObject } from '../../../db/objects.ts'
-import { type ObjectName, objectName } from '../../../policy/object-names.ts'
+import { type ObjectName, objectName } from '../../../policy/objects/object-names.ts'
 import { masterKey, type TestUser, testApi } from '../../kit/api.ts'
 import { here, type MadeObject, madeObject } from '../../kit/stored-objects.ts'
 

@@ -1,7 +1,7 @@
 import test from 'ava'
 import { SegmentIds } from '../../../db/segment-ids.ts'
-import { drawnAheadSeconds, usualPatience } from '../../../policy/blob-upkeep.ts'
 import { newId } from '../../../policy/ids.ts'
+import { drawnAheadSeconds, usualPatience } from '../../../policy/objects/blob-upkeep.ts'
 import { type Answer, testApi } from '../../kit/api.ts'
 import { chunkedAs } from '../../kit/chunked.ts'
 import { sendFile, sent } from '../../kit/sent-files.ts'

@@ -1,7 +1,7 @@
 import test from 'ava'
 import { blobApi, openApiDocument } from '../../../api/openapi.ts'
 import { blobEndpoints } from '../../../api/v1/endpoints.ts'
-import { blobErrors } from '../../../policy/blob-errors.ts'
+import { blobErrors } from '../../../policy/objects/blob-errors.ts'
 import { testApi } from '../../kit/api.ts'
 
 const api = testApi()

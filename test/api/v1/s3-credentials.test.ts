@@ -1,7 +1,7 @@
 import test from 'ava'
 import { revokeKey } from '../../../db/accounts.ts'
 import { findS3Credential } from '../../../db/s3-credentials.ts'
-import { s3Secret } from '../../../policy/s3-credentials.ts'
+import { s3Secret } from '../../../policy/objects/s3-credentials.ts'
 import { masterKey, openApiFor, type TestUser, testApi } from '../../kit/api.ts'
 
 const api = testApi()

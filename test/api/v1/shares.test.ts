@@ -1,7 +1,7 @@
 import test from 'ava'
 import { createKey } from '../../../db/accounts.ts'
 import { removeObject } from '../../../db/objects.ts'
-import { objectName } from '../../../policy/object-names.ts'
+import { objectName } from '../../../policy/objects/object-names.ts'
 import { accountCaps } from '../../../policy/request-caps.ts'
 import { masterKey, type TestUser, testApi } from '../../kit/api.ts'
 import { madeObject } from '../../kit/stored-objects.ts'

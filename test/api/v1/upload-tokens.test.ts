@@ -1,5 +1,5 @@
 import test from 'ava'
-import { sideBySide } from '../../../policy/side-by-side.ts'
+import { sideBySide } from '../../../lib/side-by-side.ts'
 import { type TestUser, testApi } from '../../kit/api.ts'
 import { chunkedAs } from '../../kit/chunked.ts'
 

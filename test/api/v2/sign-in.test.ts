@@ -1,7 +1,7 @@
 import test from 'ava'
 import { createUser } from '../../../db/accounts.ts'
+import { mailedCode } from '../../../policy/accounts/mailed-codes.ts'
 import { mailLocaleOf } from '../../../policy/mail/template.ts'
-import { mailedCode } from '../../../policy/mailed-codes.ts'
 import { masterKey, testApi } from '../../kit/api.ts'
 
 const api = testApi({ config: { trustedProxies: ['127.0.0.1'] } })

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import test from 'ava'
 import { download } from '../../../cli/parts/verified-download.ts'
-import { temporalArchive } from '../../../policy/temporal-release.ts'
+import { temporalArchive } from '../../../policy/installation/temporal-release.ts'
 import { ownFolder } from '../../kit/folders.ts'
 
 const content = Buffer.alloc(300_000, 'program')

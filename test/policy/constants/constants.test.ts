@@ -1,10 +1,10 @@
 import { readdirSync } from 'node:fs'
 import test from 'ava'
-import { blobErrors } from '../../../policy/blob-errors.ts'
+import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { parseConfig } from '../../../policy/config.ts'
 import { managementErrors } from '../../../policy/errors.ts'
 import { type Limit, limits, linkVisits, objectCounts } from '../../../policy/limits.ts'
-import { defaultPlans } from '../../../policy/plans.ts'
+import { blobErrors } from '../../../policy/objects/blob-errors.ts'
 import { blobCodes, managementCodes, toldInEvents } from './codes.ts'
 import { countsAsAgreed, limitsAsAgreed } from './limits.ts'
 import { numbersAsAgreed, settingsAsAgreed } from './numbers.ts'
@@ -95,7 +95,7 @@ function numbersOf(value: unknown): unknown {
 const elsewhere: Record<string, readonly string[]> = {
   'limits.ts': ['limits', 'objectCounts', 'linkVisits'],
   'errors.ts': ['managementErrors'],
-  'blob-errors.ts': ['blobErrors'],
+  'objects/blob-errors.ts': ['blobErrors'],
   'runtimes.ts': ['runtimes'],
 }
 

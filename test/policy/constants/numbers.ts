@@ -17,15 +17,15 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
   },
   // C 1, F5: 20 keys in 60 s, then 5 minutes. EDGE and API: 100 connections of an address.
-  'address-limits.ts': {
+  'accounts/address-limits.ts': {
     guesserTerms: { keys: 20, withinMs: 60_000, blockMs: 300_000 },
     connectionCaps: { inAll: 2000, perAddress: 100 },
   },
   // C 5: MEMORY.
-  'app-config.ts': { memoryLimits: { lowestMb: 256, lowestWithAddressMb: 512, highestMb: 32_768 } },
-  'archive-names.ts': { nameLimits: { segmentBytes: 255, pathBytes: 4096, levels: 128 } },
+  'apps/app-config.ts': { memoryLimits: { lowestMb: 256, lowestWithAddressMb: 512, highestMb: 32_768 } },
+  'archives/archive-names.ts': { nameLimits: { segmentBytes: 255, pathBytes: 4096, levels: 128 } },
   // D3: 1 GiB and 20,000 entries.
-  'archive-rules.ts': {
+  'archives/archive-rules.ts': {
     longestConfigBytes: 65_536,
     archivePlaces: { atOnce: 2, perSubject: 1, waitMs: 15_000, inspectSeconds: 60, unpackSeconds: 600, memoryMb: 96 },
     uploadRules: { outputBytes: 1_073_741_824, entries: 20_000, ratio: 100, ratioAfterBytes: 10_485_760 },
@@ -37,7 +37,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
   },
   // S 3: deletion rules act 24 h after saving. C 10: sizes and days of a rule.
-  'blob-rules.ts': {
+  'objects/blob-rules.ts': {
     ruleRestSeconds: 86_400,
     deletionDays: { least: 1, most: 3650 },
     usualDeletionDays: 7,
@@ -45,7 +45,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     ruleSizes: { least: 512, most: 10_737_418_240 },
   },
   // S 3: idle uploads after about 24 h. A61: strays after 7 days.
-  'blob-upkeep.ts': {
+  'objects/blob-upkeep.ts': {
     upkeep: {
       reclaim: { everySeconds: 600 },
       expiry: { everySeconds: 120 },
@@ -84,14 +84,14 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
   },
   // I7: within 10 minutes.
-  'captcha.ts': { captchaSeconds: 600 },
+  'accounts/captcha.ts': { captchaSeconds: 600 },
   // S 4.6: parts of 5 to 32 MB, 6 in flight (K3).
-  'chunked.ts': { chunkBytes: { min: 5_242_880, max: 33_554_432 }, partsInFlight: 6 },
+  'objects/uploads/chunked.ts': { chunkBytes: { min: 5_242_880, max: 33_554_432 }, partsInFlight: 6 },
   // C4: a command has 60 s at a host.
-  'command-times.ts': { commandSeconds: { step: 55, route: 8, outcome: 2, least: 5 } },
-  'credential-check.ts': { checkLength: 16 },
+  'apps/command-times.ts': { commandSeconds: { step: 55, route: 8, outcome: 2, least: 5 } },
+  'accounts/credential-check.ts': { checkLength: 16 },
   // Y1: 4.25 MB of each deployment, pieces of 64 KB. Q5: a reader holds 256 KB.
-  'deployment-logs.ts': {
+  'apps/deployment-logs.ts': {
     deploymentLogs: {
       flushMs: 500,
       pieceBytes: 65_536,
@@ -103,12 +103,12 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
   },
   // C 4, W2: 10 MB.
-  'file-content.ts': { largestFileBytes: 10_485_760, longestBase64: 13_981_016 },
-  'git-connection.ts': { connectionSeconds: 600 },
+  'apps/file-content.ts': { largestFileBytes: 10_485_760, longestBase64: 13_981_016 },
+  'git/git-connection.ts': { connectionSeconds: 600 },
   // P1.
-  'host-lease.ts': { hostLeaseSeconds: 10, renewEveryMs: 1000, sureForMs: 9000 },
+  'hosts/host-lease.ts': { hostLeaseSeconds: 10, renewEveryMs: 1000, sureForMs: 9000 },
   // Y4: 10 gates of an account. Y5: 90 s without progress, 24 s. Y7: 15 minutes. Y9: 2 logs of an account, 6 of all.
-  'host-places.ts': {
+  'hosts/host-places.ts': {
     commandPlaces: { atOnce: 100, perSubject: 20 },
     gatePlaces: { atOnce: 200, perSubject: 10 },
     releasePlaces: { atOnce: 20, perSubject: 5 },
@@ -136,7 +136,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     tokenRequests: { allow: 60, perSeconds: 60, blockSeconds: 300 },
   },
   // C 10: over 2048 characters is INVALID_CONTINUATION_TOKEN.
-  'list-cursors.ts': { cursorLength: 2048 },
+  'objects/list-cursors.ts': { cursorLength: 2048 },
   // C21: 12 s until it is known, and 0.5 s more.
   'listening.ts': { listening: { pingEveryMs: 10_000, answerWithinMs: 2000, retryMs: 500 } },
   // M5: 25 times in about 3 days.
@@ -146,24 +146,24 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     mailsKeptDays: 30,
   },
   // M3.
-  'memory-alerts.ts': { memoryAlertRules: { share: 0.9, samplesInARow: 3, onceInHours: 24 } },
+  'apps/memory-alerts.ts': { memoryAlertRules: { share: 0.9, samplesInARow: 3, onceInHours: 24 } },
   // M1, C 4: from 512 MB, 5 minutes, 24 hours, 288 points.
-  'metrics.ts': {
+  'apps/metrics.ts': {
     metricRules: { fromMemoryMb: 512, sampleSeconds: 15, pointSeconds: 300, keptHours: 24, mostPoints: 288 },
   },
   // E30: 400 packets a second after 2,000.
-  'network-limits.ts': {
+  'hosts/network-limits.ts': {
     networkLimits: {
       ...{ openConnections: 2000, newPerSecond: 200, newAtOnce: 1000, refusedPorts: [25] },
       ...{ namePacketsPerSecond: 400, namePacketsAtOnce: 2000 },
     },
   },
   // S 4.7: below 7 days only some plans.
-  'object-expiry.ts': { shortExpirySeconds: 604_800 },
+  'objects/object-expiry.ts': { shortExpirySeconds: 604_800 },
   // C 10: 1024 bytes.
-  'object-names.ts': { keyBytes: 1024 },
+  'objects/object-names.ts': { keyBytes: 1024 },
   // Y8: 1 MB/s, 2 MB/s of an account.
-  'output-pace.ts': {
+  'apps/output-pace.ts': {
     outputPace: {
       bytesPerSecond: 1_048_576,
       accountBytesPerSecond: 2_097_152,
@@ -171,7 +171,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       lineBytes: 100,
     },
   },
-  'overlay.ts': {
+  'apps/overlay.ts': {
     overlayLimits: { entries: 1_000_000, bytes: 68_719_476_736, depth: 250, seconds: 600, memoryBytes: 402_653_184 },
   },
   // A7: 30 s. C 1: 95 s and 90 s. C3: 5 s. C5: 10 s. C 7: ping every 15 s, 10 minutes. L5: 1 MB, 20 s. R9: two looks of 15 s.
@@ -199,11 +199,11 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     newsRereadMs: 3000,
   },
   // G5: 3 files of 10 MB.
-  'process-logs.ts': { processLogs: { bytes: 10_485_760, pieces: 3 } },
+  'installation/process-logs.ts': { processLogs: { bytes: 10_485_760, pieces: 3 } },
   // B64: 5 s to 1 hour.
-  'reconciliation.ts': { bringBackDelay: { firstSeconds: 5, maxSeconds: 3600 } },
+  'hosts/reconciliation.ts': { bringBackDelay: { firstSeconds: 5, maxSeconds: 3600 } },
   // C22: 3 times.
-  'relay.ts': {
+  'installation/relay.ts': {
     relay: {
       queuedSeconds: 1,
       runningSeconds: 5,
@@ -271,32 +271,32 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     failuresInARow: 3,
   },
   'seal.ts': { firstKeyId: 1 },
-  'sessions.ts': { sessionSkewSeconds: 60 },
-  'share-visits.ts': { visitSeconds: 86_400 },
+  'accounts/sessions.ts': { sessionSkewSeconds: 60 },
+  'objects/share-visits.ts': { visitSeconds: 86_400 },
   // I1: 10 minutes. J1: 15 mails.
-  'sign-in-mails.ts': { signInSeconds: 600, signInMails: { ofOneNetwork: 5, fresh: 5, most: 15 } },
+  'accounts/sign-in-mails.ts': { signInSeconds: 600, signInMails: { ofOneNetwork: 5, fresh: 5, most: 15 } },
   // I1: 5 tries. C 3: browser sign-in, downgrade.
-  'sign-in-terms.ts': {
+  'accounts/sign-in-terms.ts': {
     signInTerms: { attempts: 5, sessionSeconds: 3600, sessionDays: 30 },
     authorizationTerms: { seconds: 600, intervalSeconds: 10, attempts: 5, graceSeconds: 60, keys: 5, keyDays: 90 },
     downgradeTerms: { seconds: 600, attempts: 20 },
   },
   // S6, C 6: 30 days.
-  'snapshot-links.ts': { linkSeconds: 2_592_000 },
+  'apps/snapshot-links.ts': { linkSeconds: 2_592_000 },
   // A61: 7 days.
-  'strays.ts': { strayTerms: { keptDays: 7, atOnce: 3, shareAtOnce: 0.1 } },
+  'hosts/strays.ts': { strayTerms: { keptDays: 7, atOnce: 3, shareAtOnce: 0.1 } },
   // N6: a week and a day.
-  'suspension.ts': { endNotices: [604_800, 86_400] },
+  'accounts/suspension.ts': { endNotices: [604_800, 86_400] },
   // H11: told from the 3rd attempt on.
-  'undo-attempts.ts': { tellUndoFrom: 3 },
+  'apps/undo-attempts.ts': { tellUndoFrom: 3 },
   // C 10: pins of 2 KB.
-  'upload-tokens.ts': { pinsBytes: 2048 },
+  'objects/uploads/upload-tokens.ts': { pinsBytes: 2048 },
   // S 2.3: 24 characters.
-  'usernames.ts': { usernameLength: 24 },
+  'accounts/usernames.ts': { usernameLength: 24 },
   // C 4, V1.
-  'variables.ts': { variableLimits: { most: 256, nameCharacters: 1024, valueCharacters: 4096 } },
+  'apps/variables.ts': { variableLimits: { most: 256, nameCharacters: 1024, valueCharacters: 4096 } },
   // C 6.
-  'webhooks/replies.ts': {
+  'git/webhooks/replies.ts': {
     malformedReply: { status: 400 },
     unavailableReply: { status: 503 },
     unknownReply: { status: 404 },

@@ -1,6 +1,6 @@
 import { createHash, createHmac, randomUUID } from 'node:crypto'
 import test from 'ava'
-import { readDelivery } from '../../../policy/webhooks/deliveries.ts'
+import { readDelivery } from '../../../policy/git/webhooks/deliveries.ts'
 import { noCommit, providers, pushEvent } from '../../kit/git-events.ts'
 
 const commit = '7638417db6d59f3c431d3e1f261cc637155684cd'

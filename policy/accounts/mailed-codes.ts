@@ -1,0 +1,24 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import { deriveKey } from '../keys.ts'
+
+/** Without the signs that are taken for each other. */
+const alphabet = 'ABCDEFGHJKLMNPQRSTUVWXYZ23456789'
+const length = 8
+
+/**
+ * The code of 8 characters that a mail tells, derived from the id of what it confirms: a mail that is sent again says the same one,
+ * and no row, history or queue ever holds it.
+ */
+export function mailedCode(masterKey: string, purpose: string, id: string): string {
+  const digest = createHmac('sha256', deriveKey(masterKey, `mailed-code/${purpose}`))
+    .update(id)
+    .digest()
+  return [...digest.subarray(0, length)].map(byte => alphabet[byte % alphabet.length]).join('')
+}
+
+/** Compares in constant time; case and spaces around it do not matter. */
+export function isMailedCode(masterKey: string, purpose: string, id: string, given: string): boolean {
+  const expected = Buffer.from(mailedCode(masterKey, purpose, id))
+  const text = Buffer.from(given.trim().toUpperCase())
+  return text.length === expected.length && timingSafeEqual(text, expected)
+}

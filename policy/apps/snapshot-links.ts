@@ -1,0 +1,52 @@
+import { isSignatureOf, signatureOf } from '../../lib/signed-text.ts'
+import { deriveKey } from '../keys.ts'
+
+/** What a signed link leads to. */
+export interface LinkedSnapshot {
+  kind: 'applications' | 'databases'
+  ownerId: string
+  name: string
+  version: string
+}
+
+/** A link is valid for so long after its snapshot was asked for, in seconds: as long as the snapshot is kept (contract 6). */
+export const linkSeconds = 30 * 86_400
+
+export const linkSecret = (masterKeyHex: string): Buffer => deriveKey(masterKeyHex, 'snapshot-links')
+
+/** Moment at which a snapshot's links end, in whole seconds: the same for every listing, so that a link stays what it was. */
+export const expiryOf = (createdAt: Date): number => Math.floor(createdAt.getTime() / 1000) + linkSeconds
+
+/** The signed query text of a link (contract 6): existing clients put it behind the name themselves. */
+export function linkKey(secret: Buffer, snapshot: LinkedSnapshot, expires: number): string {
+  const signature = signatureOf(secret, signed(snapshot, String(expires)))
+  return `Expires=${expires}&Signature=${signature}&versionId=${snapshot.version}`
+}
+
+/** Below `files_url`, without the query text. */
+export function linkPath({ kind, ownerId, name }: Omit<LinkedSnapshot, 'version'>): string {
+  return `/${kind}/${ownerId}/${name}.zip`
+}
+
+const pathForm = /^\/(applications|databases)\/(\d{18})\/([a-z0-9_.-]{1,128})\.zip$/
+
+/** What a path and query of the files surface lead to; null when they are malformed, changed, or too late. */
+export function readLink(secret: Buffer, url: string, now: Date): LinkedSnapshot | null {
+  const [path = '', query = '', ...rest] = url.split('?')
+  const [, kind, ownerId, name] = pathForm.exec(path) ?? []
+  const fields = new URLSearchParams(query)
+  const [expires, signature, version] = ['Expires', 'Signature', 'versionId'].map(field => onlyOne(fields, field))
+  if (!kind || !ownerId || !name || rest.length > 0 || !expires || !signature || !version) return null
+  const snapshot: LinkedSnapshot = { kind: kind as LinkedSnapshot['kind'], ownerId, name, version }
+  if (!isSignatureOf(secret, signed(snapshot, expires), signature)) return null
+  return Number(expires) * 1000 > now.getTime() ? snapshot : null
+}
+
+/** A field that stands twice could mean either. */
+function onlyOne(fields: URLSearchParams, field: string): string | undefined {
+  const [value, ...others] = fields.getAll(field)
+  return others.length === 0 ? value : undefined
+}
+
+const signed = ({ kind, ownerId, name, version }: LinkedSnapshot, expires: string): string =>
+  [kind, ownerId, name, version, expires].join('\n')

@@ -1,0 +1,35 @@
+import { type Environment, oneOf } from '../environment.ts'
+
+/** How Temporal is known to be the right one, and knows us. Certificates and keys are PEM, or paths of files that hold it. */
+export interface TemporalTls {
+  /** Authority that signed Temporal's certificate; null = those that the system trusts. */
+  ca: string | null
+  certificate: string | null
+  key: string | null
+  /** The name in Temporal's certificate, when it is not the one in the address. */
+  serverName: string | null
+}
+
+export interface TemporalSettings {
+  /** Null: everything goes in clear text. */
+  temporalTls: TemporalTls | null
+  temporalApiKey: string | null
+}
+
+/** TLS is on as soon as one of its settings, or an API key, is given. Throws an Error that names the setting and what it accepts. */
+export function temporalSettings(env: Environment): TemporalSettings {
+  const tls: TemporalTls = {
+    ca: env.TEMPORAL_TLS_CA || null,
+    certificate: env.TEMPORAL_TLS_CERT || null,
+    key: env.TEMPORAL_TLS_KEY || null,
+    serverName: env.TEMPORAL_TLS_SERVER_NAME || null,
+  }
+  const temporalApiKey = env.TEMPORAL_API_KEY || null
+  const wanted = oneOf(env, 'TEMPORAL_TLS', ['auto', 'on', 'off'])
+  const given = temporalApiKey !== null || Object.values(tls).some(value => value !== null)
+  if (wanted === 'off' && given)
+    throw new Error('The setting TEMPORAL_TLS is "off"; TEMPORAL_API_KEY and the other TEMPORAL_TLS settings need it.')
+  if (!tls.certificate !== !tls.key)
+    throw new Error('The settings TEMPORAL_TLS_CERT and TEMPORAL_TLS_KEY are given together, or neither.')
+  return { temporalTls: wanted === 'on' || given ? tls : null, temporalApiKey }
+}

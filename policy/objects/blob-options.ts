@@ -1,0 +1,27 @@
+import { tierOf } from '../accounts/plans.ts'
+import { ApiError } from '../errors.ts'
+
+/** Options of blob storage that only some plans have (specification 8), with what is said to the others. */
+const options = {
+  metadata: [['pro', 'enterprise'], 'Metadata needs a Pro or Enterprise plan.'],
+  'share-password': [['pro', 'enterprise'], 'A password needs a Pro or Enterprise plan.'],
+  'short-expiry': [['enterprise'], 'An expiry under 7 days needs an Enterprise plan.'],
+  'short-deletion': [['enterprise'], 'A rule that deletes before 7 days needs an Enterprise plan.'],
+  'no-cache': [['enterprise'], 'cache_control no-cache needs an Enterprise plan.'],
+} as const satisfies Record<string, readonly [tiers: readonly string[], message: string]>
+
+export type BlobOption = keyof typeof options
+
+/** Throws UPGRADE_REQUIRED, with a message that says which plan has it. */
+export function assertOption(planName: string, option: BlobOption): void {
+  const [tiers, message] = options[option]
+  if (!(tiers as readonly string[]).includes(tierOf(planName))) throw new ApiError('UPGRADE_REQUIRED', message)
+}
+
+/** Whether an account may store and publish; without a paid plan it can still view, delete and make private. */
+export const isPaid = (planName: string): boolean => tierOf(planName) !== 'free'
+
+/** Throws PERMISSION_DENIED for an account without an active paid plan. */
+export function assertPaid(planName: string): void {
+  if (!isPaid(planName)) throw new ApiError('PERMISSION_DENIED')
+}

@@ -1,0 +1,38 @@
+import { ApiError } from '../../errors.ts'
+
+const mebibyte = 1024 * 1024
+
+/** What a part of a chunked upload takes, in bytes; the last one may be smaller. */
+export const chunkBytes = { min: 5 * mebibyte, max: 32 * mebibyte } as const
+
+/** Parts of one account that may be on their way at the same time, over all its uploads (specification 3). */
+export const partsInFlight = 6
+
+/** A stored part of an open upload. */
+export interface UploadPart {
+  part: number
+  segmentId: string
+  /** Bytes. */
+  size: number
+  /** Hex. */
+  md5: string
+}
+
+/** The largest file that an upload of so many parts can hold, in bytes. */
+export const mostBytes = (maxParts: number, maxBytes: number): number => Math.min(maxBytes, maxParts * chunkBytes.max)
+
+/** The lowest part that is not stored; `parts` in order. */
+export function nextPart(parts: readonly Pick<UploadPart, 'part'>[]): number {
+  const gap = parts.findIndex(({ part }, i) => part !== i + 1)
+  return gap === -1 ? parts.length + 1 : gap + 1
+}
+
+/** The parts as the file has them, or a refusal: NO_CHUNKS_UPLOADED, INVALID_CHUNK_PART for a gap, CHUNK_TOO_SMALL. */
+export function wholeParts(parts: readonly UploadPart[]): readonly UploadPart[] {
+  const last = parts.at(-1)
+  if (!last) throw new ApiError('NO_CHUNKS_UPLOADED')
+  if (nextPart(parts) < last.part) throw new ApiError('INVALID_CHUNK_PART', `Part ${nextPart(parts)} is missing.`)
+  const small = parts.find(({ part, size }) => part !== last.part && size < chunkBytes.min)
+  if (small) throw new ApiError('CHUNK_TOO_SMALL', `Part ${small.part} has under 5 MB; only the last one may.`)
+  return parts
+}

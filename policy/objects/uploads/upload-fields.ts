@@ -1,0 +1,134 @@
+import { z } from 'zod'
+import type { ErrorCode } from '../../errors.ts'
+import { wholeNumbers } from '../../stated-bounds.ts'
+import { durationForm } from '../object-expiry.ts'
+import { nameForm, objectPrefix, prefixForm } from '../object-names.ts'
+
+// How an upload is told what its object shall be: in a query (upload, Init), and the same fields in bodies (tokens, copy, rules).
+
+/** True or false in a query string, with a code of its own; `usual` is what holds when it is left out, where that is always the same. */
+export const toggle = (code: ErrorCode, usual?: boolean) =>
+  z
+    .enum(['true', 'false', '1', '0'], { error: code })
+    .transform(text => text === 'true' || text === '1')
+    .optional()
+    .meta({ openapi: { type: 'boolean', default: usual } })
+
+/** Without its extension. */
+export const nameField = z.string({ error: 'INVALID_OBJECT_NAME' }).regex(nameForm, 'INVALID_OBJECT_NAME')
+
+/** Becomes the prefix without the slash at its end; the root is an empty text. */
+export const prefixField = z
+  .string({ error: 'INVALID_OBJECT_PREFIX' })
+  .regex(prefixForm, 'INVALID_OBJECT_PREFIX')
+  .transform(text => objectPrefix(text) ?? '')
+
+/** An hour to 1825 days; whether the plan has it is asked later. */
+export const expireField = z.string({ error: 'INVALID_OBJECT_EXPIRE' }).regex(durationForm, 'INVALID_OBJECT_EXPIRE')
+
+const longestMaxAge = 365 * 24 * 3600
+
+/** `immutable`, `no-cache`, or `max-age=` 60 seconds to a year. */
+export const cacheControlField = z
+  .string({ error: 'INVALID_OBJECT_CACHE_CONTROL' })
+  .regex(
+    new RegExp(`^(?:immutable|no-cache|max-age=${wholeNumbers(60, longestMaxAge)})$`),
+    'INVALID_OBJECT_CACHE_CONTROL',
+  )
+
+export const dispositionField = z.enum(['inline', 'attachment'], { error: 'INVALID_OBJECT_DISPOSITION' })
+
+const metadataMost = { texts: 5, bytes: 512 }
+
+/** Names and texts of metadata are for headers: they hold no end of a line, nor any other control character but a tab. */
+export const metadataForm = String.raw`^[^\u0000-\u0008\u000a-\u001f\u007f\ud800-\udfff]*$`
+const isForHeader = new RegExp(metadataForm, 'u')
+
+/** How the documents show it. Bytes are those of names and texts together. */
+const metadataShown = {
+  type: 'object',
+  propertyNames: { minLength: 1, pattern: metadataForm },
+  additionalProperties: { type: 'string', pattern: metadataForm },
+  maxProperties: metadataMost.texts,
+  'x-maxBytes': metadataMost.bytes,
+}
+
+export const metadataField = z
+  .custom<Record<string, string>>(isMetadata, 'INVALID_OBJECT_METADATA')
+  .meta({ openapi: metadataShown })
+
+const metadataText = z
+  .string({ error: 'INVALID_OBJECT_METADATA' })
+  .transform((text, context) => {
+    const metadata = metadataOf(text)
+    if (metadata) return metadata
+    context.addIssue({ code: 'custom', message: 'INVALID_OBJECT_METADATA' })
+    return z.NEVER
+  })
+  .meta({ openapi: { type: 'string', contentMediaType: 'application/json', contentSchema: metadataShown } })
+
+/** Contract 10. Other parameters are ignored. */
+export const uploadQuery = z.object({
+  name: nameField.optional(),
+  prefix: prefixField.optional(),
+  private: toggle('INVALID_OBJECT_PRIVATE'),
+  security_hash: toggle('INVALID_OBJECT_SECURITY_HASH'),
+  expire: expireField.optional(),
+  overwrite: toggle('INVALID_PARAMETERS', false),
+  disposition: dispositionField.optional(),
+  auto_download: toggle('INVALID_STORAGE_AUTO_DOWNLOAD', false),
+  cache_control: cacheControlField.optional(),
+  metadata: metadataText.optional(),
+  checksum_sha256: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .optional(),
+})
+
+export type UploadFields = z.output<typeof uploadQuery>
+
+/** Codes of the fields above. */
+export const uploadFieldErrors = [
+  'INVALID_OBJECT_NAME',
+  'INVALID_OBJECT_PREFIX',
+  'INVALID_OBJECT_PRIVATE',
+  'INVALID_OBJECT_SECURITY_HASH',
+  'INVALID_OBJECT_EXPIRE',
+  'INVALID_OBJECT_DISPOSITION',
+  'INVALID_STORAGE_AUTO_DOWNLOAD',
+  'INVALID_OBJECT_CACHE_CONTROL',
+  'INVALID_OBJECT_METADATA',
+] as const satisfies readonly ErrorCode[]
+
+/** At most 5 texts by name, 512 bytes with their names (specification 2.5). */
+function isMetadata(value: unknown): value is Record<string, string> {
+  if (!isMetadataChange(value)) return false
+  return Object.values(value).every(text => text !== null) && fitsMetadata(value as Record<string, string>)
+}
+
+/** Whether there are so few and so short texts as an object takes. */
+export function fitsMetadata(metadata: Record<string, string>): boolean {
+  const entries = Object.entries(metadata)
+  if (entries.length > metadataMost.texts) return false
+  return entries.reduce((sum, [name, text]) => sum + Buffer.byteLength(name + text), 0) <= metadataMost.bytes
+}
+
+/**
+ * Texts by name, null for one that goes, which may be an earlier one of any form; how many there may be is known only with those
+ * that stay.
+ */
+export function isMetadataChange(value: unknown): value is Record<string, string | null> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  const isText = (name: string, text: unknown) =>
+    typeof text === 'string' && isForHeader.test(name) && isForHeader.test(text)
+  return Object.entries(value).every(([name, text]) => name !== '' && (text === null || isText(name, text)))
+}
+
+function metadataOf(text: string): Record<string, string> | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isMetadata(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
