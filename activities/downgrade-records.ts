@@ -1,5 +1,5 @@
+import { settleDowngrade } from '../db/accounts/downgrades.ts'
 import type { Db } from '../db/database.ts'
-import { settleDowngrade } from '../db/downgrades.ts'
 import type { Plans } from '../policy/accounts/plans.ts'
 
 export type DowngradeRecords = ReturnType<typeof downgradeRecords>

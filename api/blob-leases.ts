@@ -1,4 +1,4 @@
-import { type BlobLease, endBlobLease, renewBlobLease } from '../db/blob-leases.ts'
+import { type BlobLease, endBlobLease, renewBlobLease } from '../db/objects/blob-leases.ts'
 import { leaseSeconds } from '../policy/leases.ts'
 import type { Parts } from './parts.ts'
 

@@ -1,4 +1,4 @@
-import { hasSolvedCaptcha, type SolvedCaptcha, spendCaptcha } from '../db/captchas.ts'
+import { hasSolvedCaptcha, type SolvedCaptcha, spendCaptcha } from '../db/accounts/captchas.ts'
 import type { Db } from '../db/database.ts'
 import { type CaptchaWidget, captchaSeconds } from '../policy/accounts/captcha.ts'
 import { credentialHash } from '../policy/accounts/credentials.ts'

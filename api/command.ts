@@ -1,4 +1,4 @@
-import type { AppRow } from '../db/apps.ts'
+import type { AppRow } from '../db/apps/apps.ts'
 import { isUnavailable } from '../db/database.ts'
 import {
   enqueue,
@@ -7,7 +7,7 @@ import {
   find,
   type OperationKind,
   type OperationRow,
-} from '../db/operations.ts'
+} from '../db/operations/operations.ts'
 import { ApiError, type ErrorCode, isErrorCode } from '../policy/errors.ts'
 import { accept } from './acceptance.ts'
 import { assertNotLost } from './access.ts'

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import type { AppRow } from '../db/apps.ts'
+import type { AppRow } from '../db/apps/apps.ts'
 import { longestConfigBytes } from '../policy/archives/archive-rules.ts'
 import { ApiError, type ErrorCode, isErrorCode } from '../policy/errors.ts'
 import { limits, ownCounters } from '../policy/limits.ts'

@@ -1,4 +1,4 @@
-import type { DeploySources } from '../db/deploy-sources.ts'
+import type { DeploySources } from '../db/deploys/deploy-sources.ts'
 import type { Notifications } from '../db/notifications.ts'
 import { cachedSeconds } from '../policy/cached-answers.ts'
 

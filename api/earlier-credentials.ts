@@ -1,4 +1,4 @@
-import { addressesBefore, checkedSince } from '../db/credential-checks.ts'
+import { addressesBefore, checkedSince } from '../db/accounts/credential-checks.ts'
 import type { Db } from '../db/database.ts'
 import { credentialHash } from '../policy/accounts/credentials.ts'
 

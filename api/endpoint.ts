@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { AppRow } from '../db/apps.ts'
+import type { AppRow } from '../db/apps/apps.ts'
 import type { Role } from '../policy/accounts/permissions.ts'
 import { ApiError, codeOn, type ErrorCode, type Wire } from '../policy/errors.ts'
 import { countersOf, type Limit, limits, ownCounters } from '../policy/limits.ts'

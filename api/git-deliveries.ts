@@ -1,6 +1,6 @@
 import { confirmPush } from '../db/acceptance.ts'
 import { type Db, isUnavailable } from '../db/database.ts'
-import { type DeliverySource, noteDelivery, seenDeployment, storePush } from '../db/deliveries.ts'
+import { type DeliverySource, noteDelivery, seenDeployment, storePush } from '../db/git/deliveries.ts'
 import { acceptance } from '../policy/acceptance.ts'
 import { freeBodyBytes, largestDelivery } from '../policy/body-budgets.ts'
 import { ApiError } from '../policy/errors.ts'

@@ -1,6 +1,6 @@
 import type { ObjectStore } from '../activities/objects/port.ts'
 import { type Db, isUnavailable } from '../db/database.ts'
-import { listHosts } from '../db/hosts.ts'
+import { listHosts } from '../db/hosts/hosts.ts'
 import { sharedTurns } from '../lib/shared-turns.ts'
 import type { ApiLatency, Check, Found } from './service-status.ts'
 

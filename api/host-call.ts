@@ -1,6 +1,6 @@
-import type { AppRow } from '../db/apps.ts'
+import type { AppRow } from '../db/apps/apps.ts'
 import type { Db } from '../db/database.ts'
-import { findHost } from '../db/hosts.ts'
+import { findHost } from '../db/hosts/hosts.ts'
 import { ApiError } from '../policy/errors.ts'
 import { hostReadKey } from '../policy/keys.ts'
 import { assertNotLost } from './access.ts'

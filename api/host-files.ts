@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import type { AppRow } from '../db/apps.ts'
+import type { AppRow } from '../db/apps/apps.ts'
 import { ApiError, isErrorCode } from '../policy/errors.ts'
 import type { HostCall, HostRequest } from './host-call.ts'
 

@@ -1,5 +1,5 @@
 import type { ContainerStats } from '../activities/containers/port.ts'
-import { type AppRow, recordStats } from '../db/apps.ts'
+import { type AppRow, recordStats } from '../db/apps/apps.ts'
 import type { Db } from '../db/database.ts'
 import { ApiError } from '../policy/errors.ts'
 import { type HostCall, hostFailure } from './host-call.ts'

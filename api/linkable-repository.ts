@@ -1,6 +1,6 @@
 import type { GitProvider, Repository } from '../activities/git-provider/port.ts'
 import type { Db } from '../db/database.ts'
-import { type BoundInstallation, installationsOf } from '../db/git-links.ts'
+import { type BoundInstallation, installationsOf } from '../db/git/git-links.ts'
 import { ApiError } from '../policy/errors.ts'
 import { isBranchName } from '../policy/git/git-source.ts'
 import { isRepositoryName } from '../policy/git/repository-name.ts'

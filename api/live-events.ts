@@ -1,6 +1,6 @@
 import { StringDecoder } from 'node:string_decoder'
 import type { LiveEvent } from '../activities/live/live-feed.ts'
-import type { AppRow } from '../db/apps.ts'
+import type { AppRow } from '../db/apps/apps.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { HostCall } from './host-call.ts'
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { LiveEvent, LiveReading } from '../activities/live/live-feed.ts'
-import type { AppRow } from '../db/apps.ts'
+import type { AppRow } from '../db/apps/apps.ts'
 import { ApiError } from '../policy/errors.ts'
 import { frameOf } from './event-stream.ts'
 import { hostFailure } from './host-call.ts'

@@ -1,6 +1,6 @@
 import type { Db } from '../db/database.ts'
-import { type ListPage, type ListQuery, listObjects } from '../db/object-lists.ts'
-import type { ObjectRow } from '../db/objects.ts'
+import { type ListPage, type ListQuery, listObjects } from '../db/objects/object-lists.ts'
+import type { ObjectRow } from '../db/objects/objects.ts'
 
 /**
  * A page of what a credential may see. One that is limited to prefixes, and asks for no folder, sees what lies below them as if

@@ -1,6 +1,6 @@
 import { transaction } from '../db/database.ts'
-import { putObject } from '../db/object-puts.ts'
-import { findObject, type NewObject, type Stored, storeObject } from '../db/objects.ts'
+import { putObject } from '../db/objects/object-puts.ts'
+import { findObject, type NewObject, type Stored, storeObject } from '../db/objects/objects.ts'
 import { ApiError } from '../policy/errors.ts'
 import { keyParts, objectId, unavailableStorage } from '../policy/objects/object-names.ts'
 import type { UploadFields } from '../policy/objects/uploads/upload-fields.ts'

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { Db } from '../db/database.ts'
-import { findObject, type ObjectRow } from '../db/objects.ts'
+import { findObject, type ObjectRow } from '../db/objects/objects.ts'
 import { ApiError } from '../policy/errors.ts'
 import { idForm, keyBytes, type ObjectName, objectName } from '../policy/objects/object-names.ts'
 import { assertWithin } from '../policy/objects/prefix-limits.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { findUpload, type UploadRow } from '../db/uploads.ts'
+import { findUpload, type UploadRow } from '../db/objects/uploads/uploads.ts'
 import { ApiError } from '../policy/errors.ts'
 import { assertWithin } from '../policy/objects/prefix-limits.ts'
 import { chunkedSecret, chunkedTokenForm, readChunkedToken } from '../policy/objects/uploads/chunked-tokens.ts'

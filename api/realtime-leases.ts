@@ -1,5 +1,5 @@
+import { endLease, type Lease, renewLeases, takeLease } from '../db/apps/realtime-listeners.ts'
 import type { Db } from '../db/database.ts'
-import { endLease, type Lease, renewLeases, takeLease } from '../db/realtime-listeners.ts'
 import { ApiError } from '../policy/errors.ts'
 import { newId } from '../policy/ids.ts'
 import { realtimeConnections } from '../policy/limits.ts'

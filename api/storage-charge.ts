@@ -1,4 +1,4 @@
-import type { Charge } from '../db/objects.ts'
+import type { Charge } from '../db/objects/objects.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { Caller } from './authenticate.ts'
 import type { Parts } from './parts.ts'

@@ -1,4 +1,4 @@
-import type { AppRow } from '../db/apps.ts'
+import type { AppRow } from '../db/apps/apps.ts'
 import { type Db, isUnavailable } from '../db/database.ts'
 import type { Notifications } from '../db/notifications.ts'
 import type { Permission } from '../policy/accounts/permissions.ts'

@@ -1,4 +1,4 @@
-import { unuseUploadToken, useUploadToken } from '../db/upload-tokens.ts'
+import { unuseUploadToken, useUploadToken } from '../db/objects/uploads/upload-tokens.ts'
 import { ApiError } from '../policy/errors.ts'
 import type { Caller } from './authenticate.ts'
 import type { Parts } from './parts.ts'

@@ -1,5 +1,5 @@
 import { type Db, transaction } from '../db/database.ts'
-import { withdrawingDeploys } from '../db/deploy-rights.ts'
+import { withdrawingDeploys } from '../db/git/deploy-rights.ts'
 import { newWebhookAddress } from '../policy/git/webhooks/addresses.ts'
 import type { Caller } from './authenticate.ts'
 import type { Parts } from './parts.ts'

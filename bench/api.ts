@@ -1,5 +1,5 @@
 import autocannon from 'autocannon'
-import { createKey, createUser } from '../db/accounts.ts'
+import { createKey, createUser } from '../db/accounts/accounts.ts'
 import { openDatabase } from '../db/database.ts'
 import { seedApp, seedHost } from './seeds.ts'
 import { inTurn, quantile, verdict, withSides } from './sides.ts'

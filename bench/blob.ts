@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { residentBytes } from '../activities/child-process/memory.ts'
-import { createKey, createUser } from '../db/accounts.ts'
+import { createKey, createUser } from '../db/accounts/accounts.ts'
 import { openDatabase } from '../db/database.ts'
 import { downloadsPerSecond, drain, type FileServer, send, uploadsPerSecond } from './blob-clients.ts'
 import { inTurn, quantile, verdict, withSides } from './sides.ts'

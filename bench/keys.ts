@@ -1,4 +1,4 @@
-import { createKey, createUser, revokeKey } from '../db/accounts.ts'
+import { createKey, createUser, revokeKey } from '../db/accounts/accounts.ts'
 import { openDatabase } from '../db/database.ts'
 import { newApiKey } from '../policy/accounts/credentials.ts'
 import { newUserId } from '../policy/ids.ts'

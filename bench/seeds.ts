@@ -1,5 +1,5 @@
 import type { Db } from '../db/database.ts'
-import { registerHost } from '../db/hosts.ts'
+import { registerHost } from '../db/hosts/hosts.ts'
 import { newAppId } from '../policy/ids.ts'
 
 const hostId = 'h1'

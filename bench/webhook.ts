@@ -1,6 +1,6 @@
-import { createUser } from '../db/accounts.ts'
+import { createUser } from '../db/accounts/accounts.ts'
 import { type Db, openDatabase } from '../db/database.ts'
-import { setWebhook } from '../db/webhooks.ts'
+import { setWebhook } from '../db/git/webhooks.ts'
 import { newWebhookAddress } from '../policy/git/webhooks/addresses.ts'
 import { newAppId } from '../policy/ids.ts'
 import { sealKeys } from '../policy/seal.ts'

@@ -1,4 +1,4 @@
-import { createKey, createUser, findByKeyHash, findUserByEmail } from '../db/accounts.ts'
+import { createKey, createUser, findByKeyHash, findUserByEmail } from '../db/accounts/accounts.ts'
 import type { Db } from '../db/database.ts'
 import { credentialHash } from '../policy/accounts/credentials.ts'
 import type { Installation } from './installation.ts'

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { type Db, transaction } from '../db/database.ts'
-import { type HostRow, listHosts, reservations, setDraining } from '../db/hosts.ts'
+import { type HostRow, listHosts, reservations, setDraining } from '../db/hosts/hosts.ts'
 import { withInstallation } from './database.ts'
 import { forgetCommand } from './host-forgetting.ts'
 import { recordAct } from './operator.ts'

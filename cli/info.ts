@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { createSession } from '../db/accounts.ts'
+import { createSession } from '../db/accounts/accounts.ts'
 import { type Db, transaction } from '../db/database.ts'
 import { withInstallation } from './database.ts'
 import { firstKey } from './first-account.ts'

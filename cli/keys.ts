@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { createKey, type KeyRow, listKeys, revokeKey } from '../db/accounts.ts'
+import { createKey, type KeyRow, listKeys, revokeKey } from '../db/accounts/accounts.ts'
 import { transaction } from '../db/database.ts'
 import { isShownName } from '../lib/shown-names.ts'
 import { isScope, type Scope, scopes } from '../policy/accounts/scopes.ts'

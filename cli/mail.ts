@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
+import { listMails, type MailLine, retryMails } from '../db/accounts/mails.ts'
 import { transaction } from '../db/database.ts'
-import { listMails, type MailLine, retryMails } from '../db/mails.ts'
 import { withInstallation } from './database.ts'
 import { recordAct } from './operator.ts'
 import { age } from './ops-words.ts'

@@ -1,4 +1,4 @@
-import type { OperationLine, OperationStory } from '../db/operator.ts'
+import type { OperationLine, OperationStory } from '../db/operations/operator.ts'
 import { oneLine } from './printable.ts'
 import { columns } from './terminal.ts'
 

@@ -1,5 +1,11 @@
 import type { Command } from 'commander'
-import { findReceipts, linesOf, listReceipts, type ReceiptLineRow, type ReceiptRow } from '../db/blob-receipts.ts'
+import {
+  findReceipts,
+  linesOf,
+  listReceipts,
+  type ReceiptLineRow,
+  type ReceiptRow,
+} from '../db/objects/blob-receipts.ts'
 import { type Upkeep, upkeep, upkeepKinds } from '../policy/objects/blob-upkeep.ts'
 import { gigabytes } from './blob.ts'
 import { withInstallation } from './database.ts'

@@ -1,5 +1,5 @@
 import type { Db } from '../db/database.ts'
-import { findHost } from '../db/hosts.ts'
+import { findHost } from '../db/hosts/hosts.ts'
 import { mailWay } from '../policy/mail/settings.ts'
 import { localTarget, portOf } from './deploy.ts'
 import { protectionFindings } from './findings.ts'

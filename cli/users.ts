@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { z } from 'zod'
-import { changeSetting } from '../db/account-settings.ts'
+import { changeSetting } from '../db/accounts/account-settings.ts'
 import {
   createKey,
   createSession,
@@ -11,7 +11,7 @@ import {
   setBlocked,
   setPlan,
   type UserRow,
-} from '../db/accounts.ts'
+} from '../db/accounts/accounts.ts'
 import { type Db, sqlState, transaction } from '../db/database.ts'
 import { isLocale } from '../policy/accounts/locales.ts'
 import { username } from '../policy/accounts/usernames.ts'

@@ -1,10 +1,10 @@
+import { lockForDeletion, takeBack } from './apps/passing-states.ts'
 import { type Db, isMine, transaction } from './database.ts'
-import { lockForDeploy, settleDeploy } from './deploys.ts'
-import { announce, expireQueued } from './operations.ts'
-import { lockForDeletion, takeBack } from './passing-states.ts'
-import { unplace } from './restores.ts'
-import * as segments from './segments.ts'
-import { removeSnapshots } from './snapshots.ts'
+import { lockForDeploy, settleDeploy } from './deploys/deploys.ts'
+import * as segments from './objects/segments.ts'
+import { announce, expireQueued } from './operations/operations.ts'
+import { unplace } from './snapshots/restores.ts'
+import { removeSnapshots } from './snapshots/snapshots.ts'
 import { statement } from './statement.ts'
 
 /** Whether an operation is stored, as far as can be seen now; confirmed or not. */

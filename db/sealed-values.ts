@@ -1,6 +1,6 @@
-import { variableRow } from './app-variables.ts'
+import { variableRow } from './apps/app-variables.ts'
 import type { Db } from './database.ts'
-import { webhookRow } from './webhooks.ts'
+import { webhookRow } from './git/webhooks.ts'
 
 /** A column of sealed texts, and what each is bound to. */
 export interface SealedColumn {

@@ -1,8 +1,8 @@
 import { refusal } from '../activities/failures.ts'
 import type { GitProvider } from '../activities/git-provider/port.ts'
 import type { Db } from '../db/database.ts'
-import { linkOf } from '../db/git-links.ts'
-import { tokenFor } from '../db/webhooks.ts'
+import { linkOf } from '../db/git/git-links.ts'
+import { tokenFor } from '../db/git/webhooks.ts'
 import type { Config } from '../policy/config.ts'
 
 /** A build waits for its token this long, then tries again later. */

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { VolumeFault, Volumes } from '../activities/volumes/port.ts'
-import { releasedApps } from '../db/apps.ts'
+import { releasedApps } from '../db/apps/apps.ts'
 import type { Db } from '../db/database.ts'
-import { recordProtection } from '../db/hosts.ts'
+import { recordProtection } from '../db/hosts/hosts.ts'
 import { roundSeconds } from '../policy/rounds.ts'
 
 export interface DiskWatchOptions {

@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client'
 import type { Logger } from 'pino'
+import { overdueDowngrades } from '../db/accounts/downgrades.ts'
 import type { Db } from '../db/database.ts'
-import { overdueDowngrades } from '../db/downgrades.ts'
 import { searchAttributes } from '../workflows/attributes.ts'
 import type { downgrade } from '../workflows/downgrade.ts'
 import { platformQueue } from './lanes.ts'

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { type Firewall, firewallState } from '../activities/firewall/port.ts'
 import type { Db } from '../db/database.ts'
-import { recordProtection } from '../db/hosts.ts'
+import { recordProtection } from '../db/hosts/hosts.ts'
 import { roundSeconds } from '../policy/rounds.ts'
 
 export interface FirewallWatchOptions {

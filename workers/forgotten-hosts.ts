@@ -1,7 +1,7 @@
 import { type Client, WorkflowNotFoundError } from '@temporalio/client'
 import type { Logger } from 'pino'
 import type { Db } from '../db/database.ts'
-import { endForLost, settleLost, type UnsettledApp, unsettledApps } from '../db/host-forgetting.ts'
+import { endForLost, settleLost, type UnsettledApp, unsettledApps } from '../db/hosts/host-forgetting.ts'
 import { failuresInARow } from '../policy/rounds.ts'
 import { laneId } from './lanes.ts'
 

@@ -15,7 +15,7 @@ import {
   releaseLease,
   renewLease,
   takeLease,
-} from '../db/host-leases.ts'
+} from '../db/hosts/host-leases.ts'
 import { startTicks } from '../lib/process-stat.ts'
 import { hostLeaseSeconds, renewEveryMs, sureForMs } from '../policy/hosts/host-lease.ts'
 

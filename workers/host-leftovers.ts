@@ -1,9 +1,9 @@
 import type { Logger } from 'pino'
 import { type ContainerHost, type ListedContainer, labels } from '../activities/containers/port.ts'
 import type { AppTurns } from '../activities/steps/app-turns.ts'
-import * as apps from '../db/apps.ts'
+import * as apps from '../db/apps/apps.ts'
 import type { Db } from '../db/database.ts'
-import * as operations from '../db/operations.ts'
+import * as operations from '../db/operations/operations.ts'
 import { apart } from './apart.ts'
 
 export interface LeftoverOptions {

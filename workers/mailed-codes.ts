@@ -1,4 +1,4 @@
-import type { QueuedMail } from '../db/mails.ts'
+import type { QueuedMail } from '../db/accounts/mails.ts'
 import { mailedCode } from '../policy/accounts/mailed-codes.ts'
 
 /** Codes stand in no row: the sender works them out of the id of what they confirm. */

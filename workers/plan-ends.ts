@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import { queueEndedNotices, queueEndNotices, type StoppedApp, stopSuspended } from '../db/accounts/plan-ends.ts'
 import { type Db, isMine } from '../db/database.ts'
-import { queueEndedNotices, queueEndNotices, type StoppedApp, stopSuspended } from '../db/plan-ends.ts'
 import type { Plans } from '../policy/accounts/plans.ts'
 import { endNotices } from '../policy/accounts/suspension.ts'
 import { roundSeconds } from '../policy/rounds.ts'

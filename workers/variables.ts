@@ -1,6 +1,6 @@
 import type { AppHostOptions } from '../activities/app-host-options.ts'
 import { refusal } from '../activities/failures.ts'
-import { assertReadable, readVariables } from '../db/app-variables.ts'
+import { assertReadable, readVariables } from '../db/apps/app-variables.ts'
 import type { Db } from '../db/database.ts'
 import type { Config } from '../policy/config.ts'
 import { ApiError } from '../policy/errors.ts'

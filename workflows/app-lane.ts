@@ -9,7 +9,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import type { LaneOperation } from '../activities/releases/release.ts'
-import type { OperationKind } from '../db/operations.ts'
+import type { OperationKind } from '../db/operations/operations.ts'
 import { attributes } from './attributes.ts'
 import { create } from './create.ts'
 import { deploy } from './deploy.ts'

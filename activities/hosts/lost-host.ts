@@ -1,7 +1,7 @@
-import { removeApp } from '../../db/app-creation.ts'
+import { removeApp } from '../../db/apps/app-creation.ts'
 import type { Db } from '../../db/database.ts'
-import { endLost, lossOf } from '../../db/host-forgetting.ts'
-import * as operations from '../../db/operations.ts'
+import { endLost, lossOf } from '../../db/hosts/host-forgetting.ts'
+import * as operations from '../../db/operations/operations.ts'
 import type { Fence } from '../steps/claims.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '../../db/database.ts'
-import { isRouted } from '../../db/host-boots.ts'
+import { isRouted } from '../../db/hosts/host-boots.ts'
 import type { Boot } from './boot.ts'
 
 /** Resolves once no route leads to a port of an earlier boot of this host; rejects when the signal aborts. */

@@ -1,6 +1,6 @@
-import { writeLines } from '../../db/blob-receipts.ts'
 import { type Db, transaction } from '../../db/database.ts'
-import * as segments from '../../db/segments.ts'
+import { writeLines } from '../../db/objects/blob-receipts.ts'
+import * as segments from '../../db/objects/segments.ts'
 import type { ObjectStore } from './port.ts'
 
 const reasons = {

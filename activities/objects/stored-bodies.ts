@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Db } from '../../db/database.ts'
-import { bodyRow, bodyRows, hashBeside, knownBodies, ownersOf, type StoredRow } from '../../db/stored-bodies.ts'
+import { bodyRow, bodyRows, hashBeside, knownBodies, ownersOf, type StoredRow } from '../../db/objects/stored-bodies.ts'
 import { installationMark } from '../../policy/ids.ts'
 import { BodyNotFound, type ObjectStore } from './port.ts'
 

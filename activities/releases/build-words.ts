@@ -1,5 +1,5 @@
 import type { Db } from '../../db/database.ts'
-import { lastWords } from '../../db/deployments.ts'
+import { lastWords } from '../../db/deploys/deployments.ts'
 import type { Failure } from './outcome-words.ts'
 
 /** How the message of `installRelease` begins when its step failed; the code follows, and a full stop. */

@@ -1,5 +1,10 @@
 import type { Db } from '../../db/database.ts'
-import { type AppFacts, type DeploymentFacts, type OperationFacts, operationFacts } from '../../db/operation-facts.ts'
+import {
+  type AppFacts,
+  type DeploymentFacts,
+  type OperationFacts,
+  operationFacts,
+} from '../../db/operations/operation-facts.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import { ownAddress } from '../../policy/apps/own-address.ts'
 import { cpusFor, diskMbFor } from '../../policy/apps/sizes.ts'

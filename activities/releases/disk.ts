@@ -1,5 +1,5 @@
-import { appendLog } from '../../db/deployments.ts'
-import type { OperationKind } from '../../db/operations.ts'
+import { appendLog } from '../../db/deploys/deployments.ts'
+import type { OperationKind } from '../../db/operations/operations.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { VolumeLost } from '../volumes/port.ts'
 import type { Release } from './release.ts'

@@ -1,5 +1,5 @@
 import { readdir } from 'node:fs/promises'
-import type { AppRow } from '../../db/apps.ts'
+import type { AppRow } from '../../db/apps/apps.ts'
 import { dependencyFile, runtimes } from '../../policy/runtimes.ts'
 import { layReleaseOver } from '../overlay/process.ts'
 import { exists, type Prepared, type ReleaseFolders, readPrepared, releaseFolders } from './files.ts'

@@ -1,4 +1,4 @@
-import * as deployments from '../../db/deployments.ts'
+import * as deployments from '../../db/deploys/deployments.ts'
 import { installSeconds } from '../../policy/hosts/host-places.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import type { AppHostOptions } from '../app-host-options.ts'

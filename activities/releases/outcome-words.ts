@@ -1,5 +1,5 @@
 import type { Db } from '../../db/database.ts'
-import { find, type Outcome } from '../../db/operations.ts'
+import { find, type Outcome } from '../../db/operations/operations.ts'
 
 /** Why an operation did not do what was asked. */
 export interface Failure {

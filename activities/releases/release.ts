@@ -1,4 +1,4 @@
-import type { OperationKind } from '../../db/operations.ts'
+import type { OperationKind } from '../../db/operations/operations.ts'
 import type { Language } from '../../policy/runtimes.ts'
 
 /**

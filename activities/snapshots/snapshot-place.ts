@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '../../db/database.ts'
-import { holdSnapshotPlace } from '../../db/snapshot-places.ts'
+import { holdSnapshotPlace } from '../../db/snapshots/snapshot-places.ts'
 import { placeLost } from '../../policy/apps/claims.ts'
 import { leaseSeconds } from '../../policy/leases.ts'
 import { refusal } from '../failures.ts'

@@ -1,7 +1,7 @@
 import { activityInfo, cancellationSignal } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import { type Db, transaction } from '../../db/database.ts'
-import { type Claim, holdClaim, isCurrent, type Subject } from '../../db/operation-claims.ts'
+import { type Claim, holdClaim, isCurrent, type Subject } from '../../db/operations/operation-claims.ts'
 import { claimLost } from '../../policy/apps/claims.ts'
 import { refusal } from '../failures.ts'
 import type { LaneOperation } from '../releases/release.ts'

@@ -1,7 +1,7 @@
 import { activityInfo, cancellationSignal } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import type { Db } from '../../db/database.ts'
-import { clearUndoFailure, markUndoTriedAgain, mayEndUndo } from '../../db/undo-failures.ts'
+import { clearUndoFailure, markUndoTriedAgain, mayEndUndo } from '../../db/operations/undo-failures.ts'
 import { tellUndoFrom } from '../../policy/apps/undo-attempts.ts'
 import { refusal, withCode } from '../failures.ts'
 import type { StepOf } from '../releases/release.ts'

@@ -1,5 +1,5 @@
 import type { Db } from '../../db/database.ts'
-import { type OperationFacts, operationFacts, operationOfRun } from '../../db/operation-facts.ts'
+import { type OperationFacts, operationFacts, operationOfRun } from '../../db/operations/operation-facts.ts'
 import type { StepOf } from '../releases/release.ts'
 import { claimOfActivity, lostClaim } from './claims.ts'
 

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import { crc32 } from 'node:zlib'
 import type { Lent, ObjectStore } from '../../activities/objects/port.ts'
-import type { OpenedPart } from '../../db/manifests.ts'
+import type { OpenedPart } from '../../db/objects/manifests.ts'
 import type { ByteRange } from '../../lib/byte-range.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { wholeBodyBytes } from '../../policy/request-caps.ts'

@@ -1,4 +1,4 @@
-import type { OpenedObject } from '../../db/manifests.ts'
+import type { OpenedObject } from '../../db/objects/manifests.ts'
 import type { Parts } from '../parts.ts'
 import { openBody } from './object-body.ts'
 import type { Sendable } from './send-body.ts'

@@ -1,4 +1,4 @@
-import { findGood, type SnapshotRow } from '../../db/snapshots.ts'
+import { findGood, type SnapshotRow } from '../../db/snapshots/snapshots.ts'
 import { type LinkedSnapshot, linkSecret, readLink } from '../../policy/apps/snapshot-links.ts'
 import { linkVisits, ownCounters } from '../../policy/limits.ts'
 import { networkOf } from '../address.ts'

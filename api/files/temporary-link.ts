@@ -1,4 +1,4 @@
-import { openObject } from '../../db/objects.ts'
+import { openObject } from '../../db/objects/objects.ts'
 import { linkVisits, ownCounters } from '../../policy/limits.ts'
 import { objectHeaders, privateHeaders } from '../../policy/objects/object-headers.ts'
 import { readLinkToken } from '../../policy/objects/object-links.ts'

@@ -1,4 +1,4 @@
-import { openObject } from '../../db/objects.ts'
+import { openObject } from '../../db/objects/objects.ts'
 import { objectHeaders, publicHeaders } from '../../policy/objects/object-headers.ts'
 import { pathOf, publicNameOf } from '../../policy/objects/object-urls.ts'
 import type { Exchange } from '../call.ts'

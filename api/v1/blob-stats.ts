@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { monthUsage } from '../../db/usage-upkeep.ts'
+import { monthUsage } from '../../db/objects/usage-upkeep.ts'
 import { storageBill } from '../../policy/objects/storage-bill.ts'
 import { includedBytes } from '../storage-charge.ts'
 import { blobEndpoint } from './blob-endpoint.ts'

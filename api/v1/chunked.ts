@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { partsOf } from '../../db/upload-parts.ts'
-import { type OpenUpload, openUploads } from '../../db/uploads.ts'
+import { partsOf } from '../../db/objects/uploads/upload-parts.ts'
+import { type OpenUpload, openUploads } from '../../db/objects/uploads/uploads.ts'
 import { keyParts } from '../../policy/objects/object-names.ts'
 import { isWithin } from '../../policy/objects/prefix-limits.ts'
 import { nextPart } from '../../policy/objects/uploads/chunked.ts'

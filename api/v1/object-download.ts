@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { ObjectRow } from '../../db/objects.ts'
+import type { ObjectRow } from '../../db/objects/objects.ts'
 import { fileName, someOfFileName } from '../../policy/objects/object-headers.ts'
 import { linkToken } from '../../policy/objects/object-links.ts'
 import { dispositionField } from '../../policy/objects/uploads/upload-fields.ts'

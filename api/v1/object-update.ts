@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { CommitInDoubt } from '../../db/commits-in-doubt.ts'
 import { type Db, transaction } from '../../db/database.ts'
-import { changeObject, moveObject } from '../../db/object-changes.ts'
-import { findObject, lockNames, type ObjectRow } from '../../db/objects.ts'
+import { changeObject, moveObject } from '../../db/objects/object-changes.ts'
+import { findObject, lockNames, type ObjectRow } from '../../db/objects/objects.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import type { ObjectName } from '../../policy/objects/object-names.ts'
 import {

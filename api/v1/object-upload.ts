@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { usageOf } from '../../db/blob-usage.ts'
-import { startUpload } from '../../db/upload-starts.ts'
+import { usageOf } from '../../db/objects/blob-usage.ts'
+import { startUpload } from '../../db/objects/uploads/upload-starts.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { RuleFields } from '../../policy/objects/blob-rules.ts'
 import { uploadFieldErrors, uploadQuery } from '../../policy/objects/uploads/upload-fields.ts'

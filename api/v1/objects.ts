@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { transaction } from '../../db/database.ts'
-import { removeObjects } from '../../db/object-removal.ts'
+import { removeObjects } from '../../db/objects/object-removal.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { objectId } from '../../policy/objects/object-names.ts'
 import { requestCaps } from '../../policy/request-caps.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { rulesOf, saveRules } from '../../db/blob-rules.ts'
+import { rulesOf, saveRules } from '../../db/objects/blob-rules.ts'
 import { tierOf } from '../../policy/accounts/plans.ts'
 import { ApiError, isErrorCode } from '../../policy/errors.ts'
 import { assertOption } from '../../policy/objects/blob-options.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { s3PairOf } from '../../db/s3-credentials.ts'
+import { s3PairOf } from '../../db/objects/s3-credentials.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { s3Access, s3Buckets, s3Region, s3Secret } from '../../policy/objects/s3-credentials.ts'
 import { isoTime } from '../fields.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { createShare, findOwnShare, listShares, revokeShare } from '../../db/shares.ts'
+import { createShare, findOwnShare, listShares, revokeShare } from '../../db/objects/shares.ts'
 import { signatureOf } from '../../lib/signed-text.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { shareIdPattern } from '../../policy/ids.ts'

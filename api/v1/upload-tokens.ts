@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { createUploadToken } from '../../db/upload-tokens.ts'
+import { createUploadToken } from '../../db/objects/uploads/upload-tokens.ts'
 import { credentialHash } from '../../policy/accounts/credentials.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'

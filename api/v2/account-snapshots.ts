@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { listSnapshotsOfOwner } from '../../db/snapshots.ts'
+import { listSnapshotsOfOwner } from '../../db/snapshots/snapshots.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { limits, ownCounters } from '../../policy/limits.ts'
 import { mayTouch } from '../access.ts'

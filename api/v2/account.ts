@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { changeSetting, rotateKey } from '../../db/account-settings.ts'
+import { changeSetting, rotateKey } from '../../db/accounts/account-settings.ts'
 import { giveBack } from '../../db/limits.ts'
 import { choosableLocales } from '../../policy/accounts/locales.ts'
 import { username } from '../../policy/accounts/usernames.ts'

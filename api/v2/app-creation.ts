@@ -1,5 +1,5 @@
-import type { UserRow } from '../../db/accounts.ts'
-import { type CreatedApp, createApp } from '../../db/app-creation.ts'
+import type { UserRow } from '../../db/accounts/accounts.ts'
+import { type CreatedApp, createApp } from '../../db/apps/app-creation.ts'
 import type { Db } from '../../db/database.ts'
 import { planOf } from '../../policy/accounts/plans.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'

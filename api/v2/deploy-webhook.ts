@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { GitProvider } from '../../activities/git-provider/port.ts'
-import { removeWebhook, setWebhook } from '../../db/webhooks.ts'
+import { removeWebhook, setWebhook } from '../../db/git/webhooks.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newWebhookAddress } from '../../policy/git/webhooks/addresses.ts'
 import { characters } from '../../policy/stated-bounds.ts'

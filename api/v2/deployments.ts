@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { listDeliveries } from '../../db/deliveries.ts'
-import { listDeployments } from '../../db/deployment-history.ts'
+import { listDeployments } from '../../db/deploys/deployment-history.ts'
+import { listDeliveries } from '../../db/git/deliveries.ts'
 import { permits } from '../../policy/accounts/permissions.ts'
 import { endpoint } from '../endpoint.ts'
 import { isoTime, pageLimit } from '../fields.ts'

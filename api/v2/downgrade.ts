@@ -1,6 +1,6 @@
 import { z } from 'zod'
+import { beginDowngrade, confirmDowngrade, findDowngrade } from '../../db/accounts/downgrades.ts'
 import { isUnavailable } from '../../db/database.ts'
-import { beginDowngrade, confirmDowngrade, findDowngrade } from '../../db/downgrades.ts'
 import { isMailedCode } from '../../policy/accounts/mailed-codes.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { endpoint } from '../endpoint.ts'

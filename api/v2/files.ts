@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { restoring } from '../../db/operations.ts'
+import { restoring } from '../../db/operations/operations.ts'
 import { permits } from '../../policy/accounts/permissions.ts'
 import { listedPath, presentPath, wantedPath } from '../../policy/apps/app-paths.ts'
 import { isConfigFile, isSecretFile } from '../../policy/apps/secret-files.ts'

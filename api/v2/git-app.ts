@@ -1,4 +1,4 @@
-import { appOfPush, forgetInstallation, unlinkRepositories } from '../../db/git-links.ts'
+import { appOfPush, forgetInstallation, unlinkRepositories } from '../../db/git/git-links.ts'
 import { bodyBudgets, largestDelivery } from '../../policy/body-budgets.ts'
 import { webhookSecrets } from '../../policy/git/git-provider-settings.ts'
 import { type AppEvent, readAppEvent } from '../../policy/git/webhooks/app-events.ts'

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { Visitor } from '../../activities/git-provider/port.ts'
-import { findUser } from '../../db/accounts.ts'
+import { findUser } from '../../db/accounts/accounts.ts'
 import { readConnection, signConnection } from '../../policy/git/git-connection.ts'
 import { endpoint } from '../endpoint.ts'
 import { connectCookieIn } from '../git-connect-cookie.ts'

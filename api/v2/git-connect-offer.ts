@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { bindInstallations } from '../../db/git-links.ts'
+import { bindInstallations } from '../../db/git/git-links.ts'
 import { localeAccepted } from '../../policy/accounts/locales.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { type Offer, readOffer, signOffer } from '../../policy/git/git-connection.ts'

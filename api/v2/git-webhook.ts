@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import type { DeliverySource } from '../../db/deliveries.ts'
-import { type FoundWebhook, findWebhook } from '../../db/webhooks.ts'
+import type { DeliverySource } from '../../db/git/deliveries.ts'
+import { type FoundWebhook, findWebhook } from '../../db/git/webhooks.ts'
 import { bodyBudgets, largestDelivery } from '../../policy/body-budgets.ts'
 import { isIssuedAddress } from '../../policy/git/webhooks/addresses.ts'
 import { readDelivery } from '../../policy/git/webhooks/deliveries.ts'

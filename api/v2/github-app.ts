@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { isLinked, linkRepository, unlinkRepository } from '../../db/git-links.ts'
+import { isLinked, linkRepository, unlinkRepository } from '../../db/git/git-links.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { isWithin } from '../../policy/stated-bounds.ts'
 import { endpoint } from '../endpoint.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { listPoints } from '../../db/app-metrics.ts'
+import { listPoints } from '../../db/apps/app-metrics.ts'
 import { type MetricPoint, metricRules } from '../../policy/apps/metrics.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { endpoint } from '../endpoint.ts'

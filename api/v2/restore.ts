@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import type { UserRow } from '../../db/accounts.ts'
-import { lastRestore, queueRestore } from '../../db/restores.ts'
+import type { UserRow } from '../../db/accounts/accounts.ts'
+import { lastRestore, queueRestore } from '../../db/snapshots/restores.ts'
 import { planOf } from '../../policy/accounts/plans.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import { accept } from '../acceptance.ts'

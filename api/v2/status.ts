@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { type AppRow, listApps } from '../../db/apps.ts'
-import { findWorkspace } from '../../db/workspaces.ts'
+import { findWorkspace } from '../../db/accounts/workspaces.ts'
+import { type AppRow, listApps } from '../../db/apps/apps.ts'
 import { sideBySide } from '../../lib/side-by-side.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { workspaceIdPattern } from '../../policy/ids.ts'

@@ -1,4 +1,4 @@
-import { listApps, usedMemoryMb } from '../../db/apps.ts'
+import { listApps, usedMemoryMb } from '../../db/apps/apps.ts'
 import { mayTouch } from '../access.ts'
 import { endpoint } from '../endpoint.ts'
 import { appSummaryView } from '../views/app.ts'

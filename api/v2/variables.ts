@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { assertReadable, changeVariables, readVariables, type VariablesChange } from '../../db/app-variables.ts'
-import type { AppRow } from '../../db/apps.ts'
+import { assertReadable, changeVariables, readVariables, type VariablesChange } from '../../db/apps/app-variables.ts'
+import type { AppRow } from '../../db/apps/apps.ts'
 import {
   merged,
   namesFrom,

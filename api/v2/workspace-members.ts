@@ -1,9 +1,15 @@
 import { z } from 'zod'
-import { findUser } from '../../db/accounts.ts'
+import { findUser } from '../../db/accounts/accounts.ts'
+import { sharedAppIds } from '../../db/accounts/workspace-apps.ts'
+import {
+  addMember,
+  changeRole,
+  issueInvite,
+  leaveWorkspace,
+  removeMember,
+} from '../../db/accounts/workspace-members.ts'
+import { lockOwnWorkspace, type WorkspaceRow } from '../../db/accounts/workspaces.ts'
 import type { Db } from '../../db/database.ts'
-import { sharedAppIds } from '../../db/workspace-apps.ts'
-import { addMember, changeRole, issueInvite, leaveWorkspace, removeMember } from '../../db/workspace-members.ts'
-import { lockOwnWorkspace, type WorkspaceRow } from '../../db/workspaces.ts'
 import { type MemberRole, mayGrant, memberRoles } from '../../policy/accounts/permissions.ts'
 import { type Plans, planOf } from '../../policy/accounts/plans.ts'
 import { ApiError } from '../../policy/errors.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { createWorkspace, deleteWorkspace, findWorkspace, listWorkspaces } from '../../db/workspaces.ts'
+import { createWorkspace, deleteWorkspace, findWorkspace, listWorkspaces } from '../../db/accounts/workspaces.ts'
 import { roles } from '../../policy/accounts/permissions.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { workspaceIdPattern } from '../../policy/ids.ts'

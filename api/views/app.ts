@@ -1,4 +1,4 @@
-import type { AppRow } from '../../db/apps.ts'
+import type { AppRow } from '../../db/apps/apps.ts'
 import { problemOf } from '../../policy/apps/app-problems.ts'
 
 /** `<sub>.<apps_domain>`, or null for an application without address. */

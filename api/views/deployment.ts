@@ -1,5 +1,5 @@
-import type { DeliveryRow } from '../../db/deliveries.ts'
-import type { DeploymentStory } from '../../db/deployment-history.ts'
+import type { DeploymentStory } from '../../db/deploys/deployment-history.ts'
+import type { DeliveryRow } from '../../db/git/deliveries.ts'
 
 /** DeployEvents of one deployment, oldest first (contract 6). */
 export const deploymentView = (story: DeploymentStory) =>

@@ -1,4 +1,4 @@
-import type { ObjectRow } from '../../db/objects.ts'
+import type { ObjectRow } from '../../db/objects/objects.ts'
 import { type ObjectName, objectId } from '../../policy/objects/object-names.ts'
 import { publicUrlOf } from '../../policy/objects/object-urls.ts'
 

@@ -1,5 +1,5 @@
 import type { LiveEvent, LiveReading } from '../../activities/live/live-feed.ts'
-import type { AppRow } from '../../db/apps.ts'
+import type { AppRow } from '../../db/apps/apps.ts'
 import { figuresOf } from './stats.ts'
 
 const mb = 1024 * 1024

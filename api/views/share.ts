@@ -1,4 +1,4 @@
-import type { ShareRow } from '../../db/shares.ts'
+import type { ShareRow } from '../../db/objects/shares.ts'
 import { idOf } from './object.ts'
 
 const linkView = (share: ShareRow, filesUrl: string) => ({

@@ -1,5 +1,5 @@
-import type { OperationRow } from '../../db/operations.ts'
-import type { SnapshotRow } from '../../db/snapshots.ts'
+import type { OperationRow } from '../../db/operations/operations.ts'
+import type { SnapshotRow } from '../../db/snapshots/snapshots.ts'
 import { expiryOf, type LinkedSnapshot, linkKey, linkPath } from '../../policy/apps/snapshot-links.ts'
 
 /** Where links are made: the address of the files surface, and the key that signs them. */

@@ -1,4 +1,4 @@
-import type { AppRow } from '../../db/apps.ts'
+import type { AppRow } from '../../db/apps/apps.ts'
 import { type Problem, problemOf } from '../../policy/apps/app-problems.ts'
 import type { HostReading } from '../host-reader.ts'
 

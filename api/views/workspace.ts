@@ -1,4 +1,4 @@
-import type { Workspace } from '../../db/workspaces.ts'
+import type { Workspace } from '../../db/accounts/workspaces.ts'
 import { mayTouch } from '../access.ts'
 import type { Caller } from '../authenticate.ts'
 import { hostName } from './app.ts'

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { snapshotPlaces } from '../../activities/snapshots/snapshot-place.ts'
-import { draw } from '../../db/segments.ts'
+import { draw } from '../../db/objects/segments.ts'
 import { newId } from '../../policy/ids.ts'
 import { hostActivitiesContract } from '../contracts/host-activities.ts'
 import { decisions, type HostUnderContract } from '../contracts/host-scene.ts'

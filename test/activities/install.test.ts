@@ -6,7 +6,7 @@ import { buildContainerName, buildNetwork } from '../../activities/containers/sp
 import { releaseFolders } from '../../activities/releases/files.ts'
 import { installRelease } from '../../activities/releases/install.ts'
 import type { Release } from '../../activities/releases/release.ts'
-import { readLog } from '../../db/deployments.ts'
+import { readLog } from '../../db/deploys/deployments.ts'
 import { deploymentLogs } from '../../policy/apps/deployment-logs.ts'
 import { installSeconds } from '../../policy/hosts/host-places.ts'
 import { comesTrue } from '../kit/comes-true.ts'

@@ -1,9 +1,9 @@
 import test from 'ava'
 import { endpoints } from '../../api/app.ts'
 import type { Endpoint } from '../../api/endpoint.ts'
-import { revokeKey, revokeSession, setBlocked } from '../../db/accounts.ts'
-import type { AppRow } from '../../db/apps.ts'
-import { issueInvite, leaveWorkspace } from '../../db/workspace-members.ts'
+import { revokeKey, revokeSession, setBlocked } from '../../db/accounts/accounts.ts'
+import { issueInvite, leaveWorkspace } from '../../db/accounts/workspace-members.ts'
+import type { AppRow } from '../../db/apps/apps.ts'
 import {
   memberRoles,
   type Permission,

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { siteverifyCaptcha } from '../../activities/captcha/siteverify.ts'
-import { sweepCaptchas } from '../../db/captchas.ts'
+import { sweepCaptchas } from '../../db/accounts/captchas.ts'
 import { captchaSettings } from '../../policy/accounts/captcha.ts'
 import { mailedCode } from '../../policy/accounts/mailed-codes.ts'
 import { masterKey, type TestUser, testApi } from '../kit/api.ts'

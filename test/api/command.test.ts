@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { announce, claimNext } from '../../db/operations.ts'
+import { announce, claimNext } from '../../db/operations/operations.ts'
 import { heldCall } from '../../policy/patience.ts'
 import { testApi } from '../kit/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'

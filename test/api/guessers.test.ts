@@ -1,5 +1,5 @@
 import test from 'ava'
-import { revokeKey } from '../../db/accounts.ts'
+import { revokeKey } from '../../db/accounts/accounts.ts'
 import { newApiKey } from '../../policy/accounts/credentials.ts'
 import { masterKey, openApiFor, type TestApi } from '../kit/api.ts'
 import { testDatabase } from '../kit/database.ts'

@@ -2,7 +2,7 @@ import { createServer, type RequestListener } from 'node:http'
 import test, { type ExecutionContext } from 'ava'
 import { hostCall } from '../../api/host-call.ts'
 import { httpHostReader } from '../../api/host-reader.ts'
-import { loadApp } from '../../db/apps.ts'
+import { loadApp } from '../../db/apps/apps.ts'
 import { hostReadKey } from '../../policy/keys.ts'
 import { listening, masterKey, testApi } from '../kit/api.ts'
 

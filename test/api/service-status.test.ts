@@ -1,7 +1,7 @@
 import test from 'ava'
 import { healthChecks, Latency } from '../../api/health.ts'
 import { type Check, ServiceStatus } from '../../api/service-status.ts'
-import { leaveHost, setDraining } from '../../db/hosts.ts'
+import { leaveHost, setDraining } from '../../db/hosts/hosts.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { installationsOf } from '../../db/git-links.ts'
+import { installationsOf } from '../../db/git/git-links.ts'
 import { gitBeginText } from '../../policy/pages/git-begin.ts'
 import { gitConnectText } from '../../policy/pages/git-connect.ts'
 import type { TestUser } from '../kit/api.ts'

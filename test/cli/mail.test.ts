@@ -1,6 +1,6 @@
 import test from 'ava'
 import { mailTable } from '../../cli/mail.ts'
-import { type MailLine, queueMail, recordFailure, recordSent, takeMails } from '../../db/mails.ts'
+import { type MailLine, queueMail, recordFailure, recordSent, takeMails } from '../../db/accounts/mails.ts'
 import { mailTries } from '../../policy/mail/delivery.ts'
 import { testDatabase } from '../kit/database.ts'
 import { ownFolder } from '../kit/folders.ts'

@@ -1,6 +1,6 @@
 import type { SerialFn } from 'ava'
+import { beginDowngrade, confirmDowngrade } from '../../db/accounts/downgrades.ts'
 import { transaction } from '../../db/database.ts'
-import { beginDowngrade, confirmDowngrade } from '../../db/downgrades.ts'
 import { mailedCode } from '../../policy/accounts/mailed-codes.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
 import type { Downgrades } from '../../workers/downgrades.ts'

@@ -1,5 +1,5 @@
 import type { SerialFn } from 'ava'
-import { readLog } from '../../db/deployments.ts'
+import { readLog } from '../../db/deploys/deployments.ts'
 import { claimLost } from '../../policy/apps/claims.ts'
 import { ownAddress } from '../../policy/apps/own-address.ts'
 import type { MakeScene } from './host-activities.ts'

@@ -1,5 +1,5 @@
 import type { SerialFn } from 'ava'
-import { holdSnapshotPlace, leaveSnapshotPlace } from '../../db/snapshot-places.ts'
+import { holdSnapshotPlace, leaveSnapshotPlace } from '../../db/snapshots/snapshot-places.ts'
 import { placeLost } from '../../policy/apps/claims.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import type { MakeScene } from './host-activities.ts'

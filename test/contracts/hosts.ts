@@ -2,7 +2,7 @@ import type { TestFn } from 'ava'
 import type { LiveEvent, LiveReading } from '../../activities/live/live-feed.ts'
 import type { HostReader } from '../../api/host-reader.ts'
 import type { OpenLive } from '../../api/live-events.ts'
-import type { AppRow } from '../../db/apps.ts'
+import type { AppRow } from '../../db/apps/apps.ts'
 import { lostWith } from '../../policy/apps/app-problems.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 

@@ -1,6 +1,6 @@
 import type { SerialFn } from 'ava'
-import * as apps from '../../db/apps.ts'
-import * as operations from '../../db/operations.ts'
+import * as apps from '../../db/apps/apps.ts'
+import * as operations from '../../db/operations/operations.ts'
 import type { Lanes } from '../../workers/lanes.ts'
 import type { Answer, TestApi, TestUser } from '../kit/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'

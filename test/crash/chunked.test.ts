@@ -1,6 +1,6 @@
 import test from 'ava'
-import { recountUsage } from '../../db/blob-usage.ts'
 import { transaction } from '../../db/database.ts'
+import { recountUsage } from '../../db/objects/blob-usage.ts'
 import { actors, type TestUser } from '../kit/api.ts'
 import { chunkedAs, fullPart } from '../kit/chunked.ts'
 import { testPlatform } from '../kit/platform.ts'

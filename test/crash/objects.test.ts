@@ -1,6 +1,6 @@
 import test from 'ava'
-import { recountUsage } from '../../db/blob-usage.ts'
 import { transaction } from '../../db/database.ts'
+import { recountUsage } from '../../db/objects/blob-usage.ts'
 import { objectName } from '../../policy/objects/object-names.ts'
 import { actors, type TestUser } from '../kit/api.ts'
 import { contentOf } from '../kit/objects.ts'

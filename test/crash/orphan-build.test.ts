@@ -1,6 +1,6 @@
 import test from 'ava'
 import { transaction } from '../../db/database.ts'
-import { cancelOperation } from '../../db/operator-acts.ts'
+import { cancelOperation } from '../../db/operations/operator-acts.ts'
 import { openTemporal } from '../../workers/connect.ts'
 import { laneRun } from '../../workers/lanes.ts'
 import { startEntry } from '../kit/entry.ts'

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { changeVariables, readVariables, type VariablesChange } from '../../db/app-variables.ts'
+import { changeVariables, readVariables, type VariablesChange } from '../../db/apps/app-variables.ts'
 import type { Db } from '../../db/database.ts'
 import { merged } from '../../policy/apps/variables.ts'
 import { sealKeys } from '../../policy/seal.ts'

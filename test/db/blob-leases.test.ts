@@ -1,5 +1,5 @@
 import test from 'ava'
-import { endBlobLease, renewBlobLease, takeBlobLease } from '../../db/blob-leases.ts'
+import { endBlobLease, renewBlobLease, takeBlobLease } from '../../db/objects/blob-leases.ts'
 import { testDatabase } from '../kit/database.ts'
 
 const database = testDatabase()

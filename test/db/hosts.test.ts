@@ -1,5 +1,5 @@
 import test from 'ava'
-import { findHost, listHosts, lockCapacities } from '../../db/hosts.ts'
+import { findHost, listHosts, lockCapacities } from '../../db/hosts/hosts.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { type ListQuery, listObjects } from '../../db/object-lists.ts'
+import { type ListQuery, listObjects } from '../../db/objects/object-lists.ts'
 import { successor } from '../../policy/objects/key-ranges.ts'
 import type { ListPosition } from '../../policy/objects/list-cursors.ts'
 import type { Bucket } from '../../policy/objects/object-names.ts'

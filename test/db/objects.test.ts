@@ -1,8 +1,8 @@
 import test from 'ava'
-import { usageOf } from '../../db/blob-usage.ts'
 import { transaction } from '../../db/database.ts'
-import { copyObject } from '../../db/object-changes.ts'
-import { putObject } from '../../db/object-puts.ts'
+import { usageOf } from '../../db/objects/blob-usage.ts'
+import { copyObject } from '../../db/objects/object-changes.ts'
+import { putObject } from '../../db/objects/object-puts.ts'
 import {
   findObject,
   manifestOf,
@@ -11,8 +11,8 @@ import {
   removeObject,
   removeObjects,
   storeObject,
-} from '../../db/objects.ts'
-import * as segments from '../../db/segments.ts'
+} from '../../db/objects/objects.ts'
+import * as segments from '../../db/objects/segments.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import type { ObjectName } from '../../policy/objects/object-names.ts'

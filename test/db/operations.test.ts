@@ -1,5 +1,5 @@
 import test from 'ava'
-import { claimNext, enqueue, finish, type OperationKind } from '../../db/operations.ts'
+import { claimNext, enqueue, finish, type OperationKind } from '../../db/operations/operations.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import test from 'ava'
-import { putObject } from '../../db/object-puts.ts'
-import { draw } from '../../db/segments.ts'
-import { createShare, findShare, spendDownload, sweepShares } from '../../db/shares.ts'
+import { putObject } from '../../db/objects/object-puts.ts'
+import { draw } from '../../db/objects/segments.ts'
+import { createShare, findShare, spendDownload, sweepShares } from '../../db/objects/shares.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 

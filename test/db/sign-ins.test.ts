@@ -1,5 +1,5 @@
 import test from 'ava'
-import { beginSignIn, endSignIn } from '../../db/sign-ins.ts'
+import { beginSignIn, endSignIn } from '../../db/accounts/sign-ins.ts'
 import { signInMail } from '../../policy/accounts/sign-in-mails.ts'
 import { newId } from '../../policy/ids.ts'
 import { testDatabase } from '../kit/database.ts'

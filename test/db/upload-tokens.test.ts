@@ -1,7 +1,12 @@
 import test from 'ava'
-import { createSession, createUser, revokeSession } from '../../db/accounts.ts'
+import { createSession, createUser, revokeSession } from '../../db/accounts/accounts.ts'
 import type { Db } from '../../db/database.ts'
-import { createUploadToken, findUploadToken, unuseUploadToken, useUploadToken } from '../../db/upload-tokens.ts'
+import {
+  createUploadToken,
+  findUploadToken,
+  unuseUploadToken,
+  useUploadToken,
+} from '../../db/objects/uploads/upload-tokens.ts'
 import { sideBySide } from '../../lib/side-by-side.ts'
 import { credentialHash } from '../../policy/accounts/credentials.ts'
 import { newId } from '../../policy/ids.ts'

@@ -1,11 +1,17 @@
 import test from 'ava'
-import { createUser } from '../../db/accounts.ts'
+import { createUser } from '../../db/accounts/accounts.ts'
 import { type Db, transaction } from '../../db/database.ts'
-import { findObject, manifestOf } from '../../db/objects.ts'
-import { draw } from '../../db/segments.ts'
-import { abortUpload, completeUpload, idleUploads, reclaimUpload, sweepUploads } from '../../db/upload-ends.ts'
-import { partsOf, storePart } from '../../db/upload-parts.ts'
-import { findUpload, type NewUpload, openBytes, openUpload, openUploads } from '../../db/uploads.ts'
+import { findObject, manifestOf } from '../../db/objects/objects.ts'
+import { draw } from '../../db/objects/segments.ts'
+import {
+  abortUpload,
+  completeUpload,
+  idleUploads,
+  reclaimUpload,
+  sweepUploads,
+} from '../../db/objects/uploads/upload-ends.ts'
+import { partsOf, storePart } from '../../db/objects/uploads/upload-parts.ts'
+import { findUpload, type NewUpload, openBytes, openUpload, openUploads } from '../../db/objects/uploads/uploads.ts'
 import { newId } from '../../policy/ids.ts'
 import { chunkBytes, wholeParts } from '../../policy/objects/uploads/chunked.ts'
 import { testDatabase } from '../kit/database.ts'

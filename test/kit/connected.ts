@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import test from 'ava'
 import { githubProvider } from '../../activities/git-provider/github.ts'
-import type { AppRow } from '../../db/apps.ts'
-import { bindInstallations } from '../../db/git-links.ts'
+import type { AppRow } from '../../db/apps/apps.ts'
+import { bindInstallations } from '../../db/git/git-links.ts'
 import { type Answer, type TestApi, type TestApiOptions, type TestUser, testApi } from './api.ts'
 import { GitProviderServer, type KnownRepository } from './git-provider.ts'
 

@@ -1,5 +1,5 @@
 import { transaction } from '../../db/database.ts'
-import { claimNext, finish } from '../../db/operations.ts'
+import { claimNext, finish } from '../../db/operations/operations.ts'
 import type { Answer, TestApi, TestUser } from './api.ts'
 import { comesTrue } from './comes-true.ts'
 

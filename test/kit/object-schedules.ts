@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { transaction } from '../../db/database.ts'
-import { openUpload } from '../../db/uploads.ts'
+import { openUpload } from '../../db/objects/uploads/uploads.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { bytesOf, type ObjectActs, type ObjectProcess, sizeOf, storageLimit } from './object-acts.ts'

@@ -1,7 +1,7 @@
 import type { ObjectStore } from '../../activities/objects/port.ts'
 import { sweepSegments } from '../../activities/objects/segment-sweep.ts'
-import { openReceipt } from '../../db/blob-receipts.ts'
 import type { Db } from '../../db/database.ts'
+import { openReceipt } from '../../db/objects/blob-receipts.ts'
 import { newId } from '../../policy/ids.ts'
 
 const atOnce = { drawnSeconds: 0, unreferencedSeconds: 0, downloadSeconds: 0 }

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
 import type { ObjectStore } from '../../activities/objects/port.ts'
 import type { Db } from '../../db/database.ts'
-import { putObject } from '../../db/object-puts.ts'
-import { type NewObject, type NewPart, openObject, type Stored, type StoreOptions } from '../../db/objects.ts'
-import * as segments from '../../db/segments.ts'
+import { putObject } from '../../db/objects/object-puts.ts'
+import { type NewObject, type NewPart, openObject, type Stored, type StoreOptions } from '../../db/objects/objects.ts'
+import * as segments from '../../db/objects/segments.ts'
 import type { ObjectName } from '../../policy/objects/object-names.ts'
 
 /** A drawn segment of a body that says a text, as a store would have kept it. */

@@ -1,6 +1,6 @@
 import { randomBytes, randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createUser } from '../../db/accounts.ts'
+import { createUser } from '../../db/accounts/accounts.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
 import { Answered } from './answered.ts'
 import { type Actor, actors } from './api.ts'

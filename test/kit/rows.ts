@@ -1,9 +1,9 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { createUser } from '../../db/accounts.ts'
-import { type AppCreation, createApp } from '../../db/app-creation.ts'
+import { createUser } from '../../db/accounts/accounts.ts'
+import { type AppCreation, createApp } from '../../db/apps/app-creation.ts'
 import type { Db } from '../../db/database.ts'
-import * as hosts from '../../db/hosts.ts'
-import * as segments from '../../db/segments.ts'
+import * as hosts from '../../db/hosts/hosts.ts'
+import * as segments from '../../db/objects/segments.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 
 /** Rows as tests need them, written by the same functions as the real ones. */

@@ -2,7 +2,7 @@ import { newest } from '../../activities/containers/output.ts'
 import type { LiveEvent } from '../../activities/live/live-feed.ts'
 import { assertNotLost } from '../../api/access.ts'
 import type { HostReader, HostReading } from '../../api/host-reader.ts'
-import type { AppRow } from '../../db/apps.ts'
+import type { AppRow } from '../../db/apps/apps.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { ScriptedLive } from './scripted-live.ts'
 

@@ -1,5 +1,5 @@
 import { sweepSegments } from '../../activities/objects/segment-sweep.ts'
-import { openReceipt } from '../../db/blob-receipts.ts'
+import { openReceipt } from '../../db/objects/blob-receipts.ts'
 import { newId } from '../../policy/ids.ts'
 import { type UpkeepPatience, usualPatience } from '../../policy/objects/blob-upkeep.ts'
 

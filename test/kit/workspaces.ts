@@ -1,7 +1,7 @@
+import { shareApp } from '../../db/accounts/workspace-apps.ts'
+import { addMember, issueInvite } from '../../db/accounts/workspace-members.ts'
+import { createWorkspace, type WorkspaceRow } from '../../db/accounts/workspaces.ts'
 import { type Db, transaction } from '../../db/database.ts'
-import { shareApp } from '../../db/workspace-apps.ts'
-import { addMember, issueInvite } from '../../db/workspace-members.ts'
-import { createWorkspace, type WorkspaceRow } from '../../db/workspaces.ts'
 import type { MemberRole } from '../../policy/accounts/permissions.ts'
 import { defaultPlans } from '../../policy/accounts/plans.ts'
 

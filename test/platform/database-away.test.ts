@@ -4,7 +4,7 @@ import { ensureDatabase, postgresProcess, postgresUrl } from '../../cli/parts/po
 import { unusedPort } from '../../cli/ports.ts'
 import { removeThrowAway, throwAwayFolder } from '../../cli/test-postgres.ts'
 import { migrate, openDatabase } from '../../db/database.ts'
-import { listHosts } from '../../db/hosts.ts'
+import { listHosts } from '../../db/hosts/hosts.ts'
 import { Supervisor } from '../../workers/supervisor.ts'
 import type { Entry } from '../kit/entry.ts'
 import { testPlatform } from '../kit/platform.ts'

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { readLog } from '../../db/deployments.ts'
+import { readLog } from '../../db/deploys/deployments.ts'
 import { testPlatform } from '../kit/platform.ts'
 import { nodeProgram, type Program } from '../kit/programs.ts'
 

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import test from 'ava'
-import * as hosts from '../../db/hosts.ts'
+import * as hosts from '../../db/hosts/hosts.ts'
 import { masterKey } from '../kit/api.ts'
 import { checkout } from '../kit/command.ts'
 import { type Entry, startEntry } from '../kit/entry.ts'

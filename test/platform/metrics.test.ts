@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test from 'ava'
-import { listPoints } from '../../db/app-metrics.ts'
+import { listPoints } from '../../db/apps/app-metrics.ts'
 import { watchMetrics } from '../../workers/host-metrics.ts'
 import { readMail } from '../kit/mail-server.ts'
 import { log, testPlatform } from '../kit/platform.ts'

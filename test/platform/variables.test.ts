@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream'
 import test from 'ava'
 import { pino } from 'pino'
-import { readLog } from '../../db/deployments.ts'
+import { readLog } from '../../db/deploys/deployments.ts'
 import type { Answer } from '../kit/api.ts'
 import { bareDocker } from '../kit/host-remains.ts'
 import { testPlatform } from '../kit/platform.ts'

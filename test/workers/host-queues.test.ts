@@ -1,6 +1,6 @@
 import { activityInfo } from '@temporalio/activity'
 import test from 'ava'
-import { loadApp } from '../../db/apps.ts'
+import { loadApp } from '../../db/apps/apps.ts'
 import { gatePlaces } from '../../policy/hosts/host-places.ts'
 import { queuesOfHost } from '../../workers/lanes.ts'
 import { unpolled } from '../../workers/poller-health.ts'

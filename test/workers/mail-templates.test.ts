@@ -1,7 +1,7 @@
 import test from 'ava'
 import { pino } from 'pino'
 import { smtpMailer } from '../../activities/mail/smtp.ts'
-import { queueMail } from '../../db/mails.ts'
+import { queueMail } from '../../db/accounts/mails.ts'
 import { isMailedCode } from '../../policy/accounts/mailed-codes.ts'
 import { newId } from '../../policy/ids.ts'
 import { type MailLocale, mailLocales } from '../../policy/mail/template.ts'

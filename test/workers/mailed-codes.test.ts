@@ -1,7 +1,7 @@
 import test from 'ava'
 import { pino } from 'pino'
 import { smtpMailer } from '../../activities/mail/smtp.ts'
-import { beginDowngrade, confirmDowngrade } from '../../db/downgrades.ts'
+import { beginDowngrade, confirmDowngrade } from '../../db/accounts/downgrades.ts'
 import { isMailedCode } from '../../policy/accounts/mailed-codes.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
 import { sendDueMails } from '../../workers/mail-sender.ts'

@@ -1,6 +1,6 @@
 import { ApplicationFailure } from '@temporalio/common'
 import test from 'ava'
-import { changeVariables } from '../../db/app-variables.ts'
+import { changeVariables } from '../../db/apps/app-variables.ts'
 import { sealKeys } from '../../policy/seal.ts'
 import { startVariables } from '../../workers/variables.ts'
 import { testDatabase } from '../kit/database.ts'

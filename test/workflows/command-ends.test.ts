@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import test from 'ava'
-import { loadApp } from '../../db/apps.ts'
-import * as operations from '../../db/operations.ts'
+import { loadApp } from '../../db/apps/apps.ts'
+import * as operations from '../../db/operations/operations.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { laneKit } from './lane-kit.ts'
 

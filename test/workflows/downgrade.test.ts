@@ -1,6 +1,6 @@
 import test from 'ava'
 import { pino } from 'pino'
-import { beginDowngrade, confirmDowngrade, findDowngrade } from '../../db/downgrades.ts'
+import { beginDowngrade, confirmDowngrade, findDowngrade } from '../../db/accounts/downgrades.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
 import { downgradeId, healDowngrades, temporalDowngrades } from '../../workers/downgrades.ts'
 import { comesTrue } from '../kit/comes-true.ts'

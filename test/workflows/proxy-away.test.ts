@@ -1,6 +1,6 @@
 import test from 'ava'
-import { loadApp } from '../../db/apps.ts'
-import * as operations from '../../db/operations.ts'
+import { loadApp } from '../../db/apps/apps.ts'
+import * as operations from '../../db/operations/operations.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { keepHistory } from '../kit/histories.ts'
 import { deployKit } from './deploy-kit.ts'

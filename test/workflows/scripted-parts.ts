@@ -6,7 +6,7 @@ import type { SnapshotPlaces } from '../../activities/snapshots/snapshot-place.t
 import { appTurns } from '../../activities/steps/app-turns.ts'
 import { stepTurns } from '../../activities/steps/step-turns.ts'
 import type { Db } from '../../db/database.ts'
-import { record } from '../../db/deployments.ts'
+import { record } from '../../db/deploys/deployments.ts'
 import type { StepName } from '../../policy/apps/step-kinds.ts'
 import type { Trouble } from '../contracts/host-troubles.ts'
 import { ScriptedApp } from './scripted-app.ts'

@@ -1,5 +1,5 @@
 import test from 'ava'
-import * as operations from '../../db/operations.ts'
+import * as operations from '../../db/operations/operations.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { keepHistory } from '../kit/histories.ts'
 import { deployKit } from './deploy-kit.ts'

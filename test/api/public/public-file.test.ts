@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import test from 'ava'
-import { removeObject } from '../../../db/objects.ts'
+import { removeObject } from '../../../db/objects/objects.ts'
 import { testApi } from '../../kit/api.ts'
 import { madeObject } from '../../kit/stored-objects.ts'
 

@@ -1,7 +1,7 @@
 import test from 'ava'
 import type { Endpoint } from '../../../api/endpoint.ts'
 import { blobEndpoints } from '../../../api/v1/endpoints.ts'
-import { revokeKey, revokeSession, setBlocked } from '../../../db/accounts.ts'
+import { revokeKey, revokeSession, setBlocked } from '../../../db/accounts/accounts.ts'
 import { type Scope, scopes } from '../../../policy/accounts/scopes.ts'
 import { testApi } from '../../kit/api.ts'
 

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { revokeKey } from '../../../db/accounts.ts'
+import { revokeKey } from '../../../db/accounts/accounts.ts'
 import { type Answer, type TestUser, testApi } from '../../kit/api.ts'
 import { sendFile, sent } from '../../kit/sent-files.ts'
 

@@ -1,6 +1,6 @@
 import test from 'ava'
-import { usageOf } from '../../../db/blob-usage.ts'
-import { findObject } from '../../../db/objects.ts'
+import { usageOf } from '../../../db/objects/blob-usage.ts'
+import { findObject } from '../../../db/objects/objects.ts'
 import { objectName } from '../../../policy/objects/object-names.ts'
 import { type Answer, type TestUser, testApi } from '../../kit/api.ts'
 import { put } from '../../kit/objects.ts'

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { SegmentIds } from '../../../db/segment-ids.ts'
+import { SegmentIds } from '../../../db/objects/segment-ids.ts'
 import { newId } from '../../../policy/ids.ts'
 import { drawnAheadSeconds, usualPatience } from '../../../policy/objects/blob-upkeep.ts'
 import { type Answer, testApi } from '../../kit/api.ts'

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { usageOf } from '../../../db/blob-usage.ts'
+import { usageOf } from '../../../db/objects/blob-usage.ts'
 import { type Answer, type TestUser, testApi } from '../../kit/api.ts'
 import { put } from '../../kit/objects.ts'
 import { sendFile, sent } from '../../kit/sent-files.ts'

@@ -1,6 +1,6 @@
 import test from 'ava'
-import { revokeKey } from '../../../db/accounts.ts'
-import { findS3Credential } from '../../../db/s3-credentials.ts'
+import { revokeKey } from '../../../db/accounts/accounts.ts'
+import { findS3Credential } from '../../../db/objects/s3-credentials.ts'
 import { s3Secret } from '../../../policy/objects/s3-credentials.ts'
 import { masterKey, openApiFor, type TestUser, testApi } from '../../kit/api.ts'
 

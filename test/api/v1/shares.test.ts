@@ -1,6 +1,6 @@
 import test from 'ava'
-import { createKey } from '../../../db/accounts.ts'
-import { removeObject } from '../../../db/objects.ts'
+import { createKey } from '../../../db/accounts/accounts.ts'
+import { removeObject } from '../../../db/objects/objects.ts'
 import { objectName } from '../../../policy/objects/object-names.ts'
 import { accountCaps } from '../../../policy/request-caps.ts'
 import { masterKey, type TestUser, testApi } from '../../kit/api.ts'

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { revokeKey } from '../../../db/accounts.ts'
+import { revokeKey } from '../../../db/accounts/accounts.ts'
 import { transaction } from '../../../db/database.ts'
-import { appendLog, record } from '../../../db/deployments.ts'
-import { queueDeploy } from '../../../db/deploys.ts'
+import { appendLog, record } from '../../../db/deploys/deployments.ts'
+import { queueDeploy } from '../../../db/deploys/deploys.ts'
 import { type TestUser, testApi } from '../../kit/api.ts'
 import { EventReader } from '../../kit/event-stream.ts'
 

@@ -1,6 +1,6 @@
 import test from 'ava'
-import { setBlocked } from '../../../db/accounts.ts'
-import { installationsOf } from '../../../db/git-links.ts'
+import { setBlocked } from '../../../db/accounts/accounts.ts'
+import { installationsOf } from '../../../db/git/git-links.ts'
 import { type Connected, laterWebhookSecret, link, testProviderApi } from '../../kit/connected.ts'
 import { deletionUnderWay } from '../../kit/deletions.ts'
 import { named, newCommit } from '../../kit/deliveries.ts'

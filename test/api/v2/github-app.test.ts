@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import test from 'ava'
-import { bindInstallations } from '../../../db/git-links.ts'
+import { bindInstallations } from '../../../db/git/git-links.ts'
 import type { Answer } from '../../kit/api.ts'
 import { link, testProviderApi } from '../../kit/connected.ts'
 

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { savePoints } from '../../../db/app-metrics.ts'
+import { savePoints } from '../../../db/apps/app-metrics.ts'
 import { testApi } from '../../kit/api.ts'
 
 const api = testApi({ scale: 1 })

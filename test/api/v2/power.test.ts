@@ -1,6 +1,6 @@
 import test from 'ava'
 import { appsRestart, appsStart, appsStop } from '../../../api/v2/power.ts'
-import { enqueue, find } from '../../../db/operations.ts'
+import { enqueue, find } from '../../../db/operations/operations.ts'
 import { heldCall } from '../../../policy/patience.ts'
 import { testApi } from '../../kit/api.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
@@ -117,7 +117,7 @@ test.serial('an operation that nobody claims expires, and can never run afterwar
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
   const { id } = await enqueue(api().db, { targetId: app.id, kind: 'stop', ownerId: ana.id, actor: ana.id })
-  const { expireQueued, claimNext } = await import('../../../db/operations.ts')
+  const { expireQueued, claimNext } = await import('../../../db/operations/operations.ts')
   t.true(await expireQueued(api().db, id))
   t.false(await expireQueued(api().db, id))
   t.is(await claimNext(api().db, app.id), undefined)

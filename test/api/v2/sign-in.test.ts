@@ -1,5 +1,5 @@
 import test from 'ava'
-import { createUser } from '../../../db/accounts.ts'
+import { createUser } from '../../../db/accounts/accounts.ts'
 import { mailedCode } from '../../../policy/accounts/mailed-codes.ts'
 import { mailLocaleOf } from '../../../policy/mail/template.ts'
 import { masterKey, testApi } from '../../kit/api.ts'

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import test from 'ava'
-import { lockForDeploy } from '../../../db/deploys.ts'
+import { lockForDeploy } from '../../../db/deploys/deploys.ts'
 import { bodyBudgets, largestDelivery, unsignedDeliveries } from '../../../policy/body-budgets.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { type Connected, link, testProviderApi } from '../../kit/connected.ts'

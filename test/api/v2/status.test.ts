@@ -1,7 +1,7 @@
 import test from 'ava'
 import { hostCall } from '../../../api/host-call.ts'
 import type { HostReading } from '../../../api/host-reader.ts'
-import { loadApp } from '../../../db/apps.ts'
+import { loadApp } from '../../../db/apps/apps.ts'
 import { masterKey, testApi } from '../../kit/api.ts'
 import { zipOf } from '../../kit/zips.ts'
 

@@ -1,0 +1,42 @@
+import { newApiKey } from '../../policy/accounts/credentials.ts'
+import { type Db, transaction } from '../database.ts'
+import { announceAccess } from './accounts.ts'
+
+/**
+ * Replaces the keys with full access by a new one, in one transaction: never are both dead, never both alive. Keys that are limited
+ * to scopes, resources or prefixes stay (decision 27). The text is shown to its owner now or never.
+ */
+export async function rotateKey(db: Db, masterKey: string, userId: string): Promise<string> {
+  const { id, key, hash } = newApiKey(masterKey, userId)
+  await transaction(db, async trx => {
+    // Two rotations at once come one after the other, and the later one's key lives.
+    await trx('users').where({ id: userId }).forUpdate().first('id')
+    await trx('api_keys')
+      .where({ user_id: userId, revoked_at: null, scopes: null, resources: null, prefixes: null })
+      .update({ revoked_at: trx.fn.now() })
+    await trx('api_keys').insert({ id, hash, user_id: userId })
+    await announceAccess(trx, userId)
+  })
+  return key
+}
+
+type Setting = 'name' | 'locale'
+
+/** Changes a column of an account and resolves to what stood there; null when it is the same already. */
+export async function changeSetting(db: Db, userId: string, setting: Setting, value: string): Promise<string | null> {
+  return transaction(db, async trx => {
+    const before = await trx('users').where({ id: userId }).forUpdate().first(setting)
+    if (!before) return null
+    const isSame = before[setting] === value
+    if (isSame && setting !== 'locale') return null
+    await trx('users')
+      .where({ id: userId })
+      .update({ [setting]: value, ...(setting === 'locale' && { locale_open: false }) })
+    return isSame ? null : before[setting]
+  })
+}
+
+/** Gives an account the language of its first sign-in, unless somebody has chosen one. */
+export async function proposeLocale(db: Db, userId: string, locale: string): Promise<void> {
+  await db('users').where({ id: userId, locale_open: true }).update({ locale, locale_open: false })
+}

@@ -1,0 +1,189 @@
+import { newApiKey } from '../../policy/accounts/credentials.ts'
+import type { Scope } from '../../policy/accounts/scopes.ts'
+import { sessionSkewSeconds, signSession } from '../../policy/accounts/sessions.ts'
+import { newId, newUserId } from '../../policy/ids.ts'
+import { type Db, transaction } from '../database.ts'
+import { statement } from '../statement.ts'
+
+export interface UserRow {
+  id: string
+  name: string
+  email: string
+  locale: string
+  plan: string
+  plan_ends_at: Date | null
+  blocked_at: Date | null
+  created_at: Date
+}
+
+/** An account with the rights of the credential that named it; null = no restriction. */
+export interface CredentialRow extends UserRow {
+  credential_id: string
+  scopes: Scope[] | null
+  resources: string[] | null
+  /** Beginnings of object names; see `api_keys.prefixes`. */
+  prefixes: string[] | null
+  /** When it stops working by itself. */
+  credential_expires_at: Date | null
+}
+
+const user = 'u.id, u.name, u.email, u.locale, u.plan, u.plan_ends_at, u.blocked_at, u.created_at'
+
+const byKeyHash = statement<CredentialRow>(
+  'accounts.by-key-hash',
+  `select ${user}, k.id as credential_id, k.scopes, k.resources, k.prefixes,
+          k.expires_at as credential_expires_at
+     from api_keys k join users u on u.id = k.user_id
+    where k.hash = $1 and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())`,
+)
+
+const bySession = statement<CredentialRow>(
+  'accounts.by-session',
+  `select ${user}, s.id as credential_id, null::text[] as scopes, null::text[] as resources,
+          null::text[] as prefixes, s.expires_at + make_interval(secs => ${sessionSkewSeconds}) as credential_expires_at
+     from sessions s join users u on u.id = s.user_id
+    where s.id = $1 and s.user_id = $2 and s.revoked_at is null
+      and s.expires_at > now() - make_interval(secs => ${sessionSkewSeconds})`,
+)
+
+/** The account of a live key, by the key's SHA-256, which may be blocked; undefined when the key is revoked, expired or unknown. */
+export async function findByKeyHash(db: Db, hash: Buffer): Promise<CredentialRow | undefined> {
+  return (await byKeyHash(db, [hash]))[0]
+}
+
+/** The account of a live session, which may be blocked; undefined when the session is revoked, expired or unknown. */
+export async function findBySession(db: Db, sessionId: string, userId: string): Promise<CredentialRow | undefined> {
+  return (await bySession(db, [sessionId, userId]))[0]
+}
+
+export interface NewUser {
+  name: string
+  email: string
+  plan: string
+  /** Left out, it is that of the first sign-in. */
+  locale?: string
+  planEndsAt?: Date
+}
+
+/** Rejects with SQLSTATE 23505 when the address has an account, in whichever case: who signs in is found in any. */
+export async function createUser(db: Db, input: NewUser): Promise<UserRow> {
+  const [row] = await db('users')
+    .insert({
+      id: newUserId(),
+      name: input.name,
+      email: input.email.toLowerCase(),
+      plan: input.plan,
+      locale: input.locale ?? 'en-US',
+      locale_open: input.locale === undefined,
+      plan_ends_at: input.planEndsAt ?? null,
+    })
+    .returning('*')
+  return row
+}
+
+export async function findUser(db: Db, id: string): Promise<UserRow | undefined> {
+  return db('users').where({ id }).first()
+}
+
+export async function findUserByEmail(db: Db, email: string): Promise<UserRow | undefined> {
+  return db('users').whereRaw('lower(email) = lower(?)', [email]).first()
+}
+
+/** The youngest accounts first. */
+export async function listUsers(db: Db, limit: number): Promise<UserRow[]> {
+  return db('users').orderBy('created_at', 'desc').limit(limit)
+}
+
+export async function setPlan(db: Db, userId: string, plan: string, endsAt: Date | null): Promise<boolean> {
+  return (await db('users').where({ id: userId }).update({ plan, plan_ends_at: endsAt })) === 1
+}
+
+/** A blocked account's credentials answer 401; its applications run on. */
+export async function setBlocked(db: Db, userId: string, blocked: boolean): Promise<boolean> {
+  return transaction(db, async trx => {
+    const changed = await trx('users')
+      .where({ id: userId })
+      .update({ blocked_at: blocked ? trx.fn.now() : null })
+    await announceAccess(trx, userId)
+    return changed === 1
+  })
+}
+
+/** Tells every process that this account may see less than before: open streams are looked at again. */
+export async function announceAccess(db: Db, userId: string): Promise<void> {
+  await db.raw(`select pg_notify('access', ?)`, [userId])
+}
+
+export interface NewKey {
+  userId: string
+  name?: string
+  scopes?: Scope[] | null
+  resources?: string[] | null
+  /** Beginnings of object names, with the slash at their end. */
+  prefixes?: string[] | null
+  expiresAt?: Date | null
+}
+
+/** Issues an API key. The text is shown to its owner now or never: only its hash is stored. */
+export async function createKey(db: Db, masterKey: string, input: NewKey): Promise<{ id: string; key: string }> {
+  const { id, key, hash } = newApiKey(masterKey, input.userId)
+  await db('api_keys').insert({
+    id,
+    hash,
+    user_id: input.userId,
+    name: input.name ?? 'default',
+    scopes: input.scopes ?? null,
+    resources: input.resources ?? null,
+    prefixes: input.prefixes ?? null,
+    expires_at: input.expiresAt ?? null,
+  })
+  return { id, key }
+}
+
+export interface KeyRow {
+  id: string
+  user_id: string
+  name: string
+  scopes: Scope[] | null
+  resources: string[] | null
+  prefixes: string[] | null
+  created_at: Date
+  expires_at: Date | null
+  revoked_at: Date | null
+}
+
+export async function listKeys(db: Db, userId: string): Promise<KeyRow[]> {
+  return db('api_keys')
+    .select('id', 'user_id', 'name', 'scopes', 'resources', 'prefixes', 'created_at', 'expires_at', 'revoked_at')
+    .where({ user_id: userId })
+    .orderBy('created_at')
+}
+
+/** Every process refuses the key within a second, and its open streams end within 5. The account that it was of, if there is such a live key. */
+export async function revokeKey(db: Db, id: string): Promise<string | undefined> {
+  return revoke(db, 'api_keys', id)
+}
+
+/** Opens a session and gives its token. */
+export async function createSession(
+  db: Db,
+  masterKey: string,
+  input: { userId: string; lifeSeconds: number },
+): Promise<{ id: string; token: string; expiresAt: Date }> {
+  const session = { id: newId(), userId: input.userId, expiresAt: new Date(Date.now() + input.lifeSeconds * 1000) }
+  await db('sessions').insert({ id: session.id, user_id: session.userId, expires_at: session.expiresAt })
+  return { id: session.id, token: await signSession(masterKey, session), expiresAt: session.expiresAt }
+}
+
+/** As `revokeKey`, of a session. */
+export async function revokeSession(db: Db, id: string): Promise<string | undefined> {
+  return revoke(db, 'sessions', id)
+}
+
+async function revoke(db: Db, table: 'api_keys' | 'sessions', id: string): Promise<string | undefined> {
+  return transaction(db, async trx => {
+    const [revoked] = await trx(table).where({ id, revoked_at: null }).update({ revoked_at: trx.fn.now() }, ['user_id'])
+    if (revoked) await announceAccess(trx, revoked.user_id)
+    return revoked?.user_id
+  })
+}

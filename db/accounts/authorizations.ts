@@ -1,0 +1,132 @@
+import { newApiKey } from '../../policy/accounts/credentials.ts'
+import type { Scope } from '../../policy/accounts/scopes.ts'
+import { authorizationTerms } from '../../policy/accounts/sign-in-terms.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { type Db, transaction } from '../database.ts'
+import { announceAccess } from './accounts.ts'
+
+export interface AuthorizationRow {
+  code_hash: Buffer
+  display: string
+  client: string
+  redirect_uri: string
+  scopes: Scope[]
+  challenge: string
+  user_id: string | null
+  decision: 'granted' | 'denied' | null
+  attempts: number
+  key_id: string | null
+  claimed_at: Date | null
+  expires_at: Date
+}
+
+export type NewAuthorization = Pick<
+  AuthorizationRow,
+  'code_hash' | 'display' | 'client' | 'redirect_uri' | 'scopes' | 'challenge'
+>
+
+export async function beginAuthorization(db: Db, asked: NewAuthorization): Promise<void> {
+  const expires = db.raw('now() + make_interval(secs => ?)', [authorizationTerms.seconds])
+  await db('authorizations').insert({ ...asked, expires_at: expires })
+}
+
+/** What waits for a person's decision; undefined when unknown, over, or decided. */
+export async function openAuthorization(db: Db, codeHash: Buffer): Promise<AuthorizationRow | undefined> {
+  return db('authorizations').where({ code_hash: codeHash, decision: null }).whereRaw('expires_at > now()').first()
+}
+
+/** Records the person's decision, once; undefined when there is nothing to decide any more. */
+export async function decideAuthorization(
+  db: Db,
+  codeHash: Buffer,
+  userId: string,
+  decision: 'granted' | 'denied',
+): Promise<AuthorizationRow | undefined> {
+  const [row] = await transaction(db, trx =>
+    trx('authorizations')
+      .where({ code_hash: codeHash, decision: null })
+      .whereRaw('expires_at > now()')
+      .update({ user_id: userId, decision })
+      .returning('*'),
+  )
+  return row
+}
+
+export interface Claim {
+  codeHash: Buffer
+  /** What is wrong with the rest of the claim, given the row; null = nothing. Each wrong claim spends one of five. */
+  refusal(row: AuthorizationRow): 'INVALID_VERIFIER' | 'INVALID_REDIRECT_URI' | 'INVALID_REQUEST' | null
+}
+
+export interface ClaimedKey {
+  keyId: string
+  key: string
+  userId: string
+  scopes: Scope[]
+  expiresAt: Date
+}
+
+/**
+ * The key that was granted. A claim that is repeated within a minute gives the same key with a new secret. Throws INVALID_GRANT,
+ * AUTHORIZATION_PENDING, APIKEY_LIMIT_REACHED and what the claim itself refuses.
+ */
+export async function claimKey(db: Db, masterKey: string, { codeHash, refusal }: Claim): Promise<ClaimedKey> {
+  const outcome = await transaction(db, async trx => {
+    const row: AuthorizationRow | undefined = await trx('authorizations')
+      .where({ code_hash: codeHash })
+      .where('attempts', '<', authorizationTerms.attempts)
+      .whereRaw('(expires_at > now() or claimed_at > now() - make_interval(secs => ?))', [
+        authorizationTerms.graceSeconds,
+      ])
+      .forUpdate()
+      .first()
+    if (!row || row.decision === 'denied') throw new ApiError('INVALID_GRANT')
+    const wrong = refusal(row)
+    if (wrong) {
+      await trx('authorizations').where({ code_hash: codeHash }).increment('attempts')
+      return wrong // committed: the attempt is spent
+    }
+    if (row.decision === null || row.user_id === null) throw new ApiError('AUTHORIZATION_PENDING')
+    return row.key_id ? again(trx, masterKey, row) : first(trx, masterKey, row)
+  })
+  if (typeof outcome === 'string') throw new ApiError(outcome)
+  return outcome
+}
+
+type Outcome = ClaimedKey | 'APIKEY_LIMIT_REACHED'
+
+async function first(trx: Db, masterKey: string, row: AuthorizationRow): Promise<Outcome> {
+  const userId = row.user_id as string
+  await trx('users').where({ id: userId }).forUpdate().first('id') // two claims at once see each other's keys
+  const [counted] = await trx('api_keys')
+    .where({ user_id: userId, revoked_at: null })
+    .whereNotNull('granted_to')
+    .whereRaw('expires_at > now()')
+    .count()
+  if (Number(counted?.count) >= authorizationTerms.keys) {
+    const grace = trx.raw('greatest(expires_at, now() + make_interval(secs => ?))', [authorizationTerms.graceSeconds])
+    await trx('authorizations').where({ code_hash: row.code_hash }).update({ expires_at: grace })
+    return 'APIKEY_LIMIT_REACHED'
+  }
+  const { id, key, hash } = newApiKey(masterKey, userId)
+  const granted = { id, hash, user_id: userId, name: row.client, scopes: row.scopes, granted_to: row.client }
+  const expires = trx.raw('now() + make_interval(days => ?)', [authorizationTerms.keyDays])
+  const [made] = await trx('api_keys')
+    .insert({ ...granted, expires_at: expires })
+    .returning('expires_at')
+  await trx('authorizations').where({ code_hash: row.code_hash }).update({ key_id: id, claimed_at: trx.fn.now() })
+  return { keyId: id, key, userId, scopes: row.scopes, expiresAt: made.expires_at }
+}
+
+async function again(trx: Db, masterKey: string, row: AuthorizationRow): Promise<Outcome> {
+  const userId = row.user_id as string
+  const { key, hash } = newApiKey(masterKey, userId)
+  const [renewed] = await trx('api_keys')
+    .where({ id: row.key_id, revoked_at: null })
+    .whereRaw('now() <= ?::timestamptz + make_interval(secs => ?)', [row.claimed_at, authorizationTerms.graceSeconds])
+    .update({ hash })
+    .returning(['id', 'expires_at'])
+  if (!renewed) throw new ApiError('INVALID_GRANT')
+  await announceAccess(trx, userId)
+  return { keyId: renewed.id, key, userId, scopes: row.scopes, expiresAt: renewed.expires_at }
+}

@@ -1,0 +1,168 @@
+import { excessOf, type PlanUsage, planBelow } from '../../policy/accounts/downgrades.ts'
+import { type Plans, planOf } from '../../policy/accounts/plans.ts'
+import { downgradeTerms } from '../../policy/accounts/sign-in-terms.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { newId } from '../../policy/ids.ts'
+import { kept } from '../../policy/retention.ts'
+import { usedMemoryMb } from '../apps/apps.ts'
+import { type Db, transaction } from '../database.ts'
+import { deleteExpired } from '../expired-rows.ts'
+import { announce } from '../operations/operations.ts'
+import type { UserRow } from './accounts.ts'
+import { queueMail } from './mails.ts'
+
+export interface DowngradeRow {
+  id: string
+  user_id: string
+  plan_from: string
+  plan_to: string
+  state: 'pending' | 'confirmed' | 'applied' | 'refused' | 'expired'
+  expires_at: Date
+}
+
+/**
+ * Begins the step to the next lower plan: its code is mailed if this is committed, and works for 10 minutes. Throws
+ * DOWNGRADE_NOT_ALLOWED, and CONFIRM_CODE_SENT while an earlier code still works.
+ */
+export async function beginDowngrade(db: Db, plans: Plans, userId: string): Promise<void> {
+  await transaction(db, async trx => {
+    const { from, to } = await allowedStep(trx, plans, userId)
+    const open = await openDowngrade(trx, userId)
+    if (open?.state === 'confirmed') throw new ApiError('CONFIRM_CODE_SENT', undefined, 5)
+    if (open && open.left_ms > 0) throw new ApiError('CONFIRM_CODE_SENT', undefined, Math.ceil(open.left_ms / 1000))
+    if (open) await end(trx, open, 'expired')
+    const id = newId()
+    await trx.raw(
+      `insert into downgrades (id, user_id, plan_from, plan_to, expires_at)
+       values (:id, :userId, :from, :to, now() + make_interval(secs => :seconds))`,
+      { id, userId, from, to, seconds: downgradeTerms.seconds },
+    )
+    await queueMail(trx, { userId, template: 'downgrade-code', fields: { downgrade: id, from, to } })
+  })
+}
+
+/**
+ * Spends a try and, when the code is right, confirms the step, once. Resolves to its id. Throws CONFIRM_CODE_INVALID whatever was
+ * wrong with the code, and DOWNGRADE_NOT_ALLOWED; either leaves the code as it is.
+ */
+export async function confirmDowngrade(
+  db: Db,
+  plans: Plans,
+  userId: string,
+  isRight: (id: string) => boolean,
+): Promise<string> {
+  // Before the code is looked at: where nothing can be confirmed, no code is right.
+  await transaction(db, trx => allowedStep(trx, plans, userId))
+  const [tried] = await db('downgrades')
+    .where({ user_id: userId, state: 'pending' })
+    .where('attempts', '<', downgradeTerms.attempts)
+    .whereRaw('expires_at > now()')
+    .increment('attempts')
+    .returning('id')
+  if (!tried || !isRight(tried.id)) throw new ApiError('CONFIRM_CODE_INVALID')
+  return transaction(db, async trx => {
+    await allowedStep(trx, plans, userId)
+    const confirmed = await trx('downgrades')
+      .where({ id: tried.id, state: 'pending' })
+      .update({ state: 'confirmed', confirmed_at: trx.fn.now() })
+    if (confirmed === 0) throw new ApiError('CONFIRM_CODE_INVALID')
+    return tried.id
+  })
+}
+
+/**
+ * Does what is due for the open step of an account: applies it once it is confirmed and nothing has come in its way since, ends it
+ * when its code is too old. Resolves to the milliseconds until the latter, null when no step is open. May be repeated.
+ */
+export async function settleDowngrade(db: Db, plans: Plans, userId: string): Promise<number | null> {
+  return transaction(db, async trx => {
+    const step = await allowedStep(trx, plans, userId).catch(unlessRefused)
+    const open = await openDowngrade(trx, userId)
+    if (!open) return null
+    if (open.state === 'pending' && open.left_ms > 0) return open.left_ms
+    if (open.state === 'pending') await end(trx, open, 'expired')
+    else if (step?.from === open.plan_from && step.to === open.plan_to) {
+      await trx('users').where({ id: userId }).update({ plan: step.to })
+      await end(trx, open, 'applied')
+    } else {
+      const { plan_from: from, plan_to: to } = open
+      await queueMail(trx, { userId, template: 'downgrade-refused', fields: { from, to } })
+      await end(trx, open, 'refused')
+    }
+    return null
+  })
+}
+
+export async function findDowngrade(db: Db, id: string): Promise<DowngradeRow | undefined> {
+  return db('downgrades').where({ id }).first()
+}
+
+/** Accounts whose open step is due for some seconds, and nobody does it. */
+export async function overdueDowngrades(db: Db, seconds: number): Promise<string[]> {
+  const { rows } = await db.raw(
+    `select user_id from downgrades
+      where state = 'confirmed' and confirmed_at < now() - make_interval(secs => :seconds)
+         or state = 'pending' and expires_at < now() - make_interval(secs => :seconds)
+      limit 500`,
+    { seconds },
+  )
+  return rows.map((row: { user_id: string }) => row.user_id)
+}
+
+export function sweepDowngrades(db: Db): Promise<number> {
+  return deleteExpired(db, {
+    table: 'downgrades',
+    when: `old.ended_at < now() - interval '${kept.downgradeDays} days'`,
+  })
+}
+
+/** Locks the account, for memory and workspaces are taken under the same lock. Throws DOWNGRADE_NOT_ALLOWED with the reason. */
+async function allowedStep(trx: Db, plans: Plans, userId: string): Promise<{ from: string; to: string }> {
+  const user: UserRow | undefined = await trx('users').where({ id: userId }).forUpdate().first()
+  const from = user && planOf(plans, user, new Date()).name
+  const to = from && planBelow(plans, from)
+  if (!to) throw new ApiError('DOWNGRADE_NOT_ALLOWED', 'There is no lower plan to go to.')
+  const excess = excessOf(plans.get(to)!, await usageOf(trx, userId))
+  if (excess) throw new ApiError('DOWNGRADE_NOT_ALLOWED', excess)
+  return { from, to }
+}
+
+function unlessRefused(error: unknown): null {
+  if (error instanceof ApiError) return null
+  throw error
+}
+
+/** Nobody is added to a workspace until the transaction ends. */
+async function usageOf(trx: Db, userId: string): Promise<PlanUsage> {
+  const workspaces = await trx('workspaces').where({ owner_id: userId }).orderBy('id').forUpdate().select('id')
+  const { rows } = await trx.raw(
+    `select (select count(*) from apps where owner_id = :userId and custom_domain is not null)::int as domains,
+            (select max(members) from (select count(m.user_id) + 1 as members from workspaces w
+               left join workspace_members m on m.workspace_id = w.id
+              where w.owner_id = :userId group by w.id) sizes)::int as members`,
+    { userId },
+  )
+  return {
+    memoryMb: await usedMemoryMb(trx, userId),
+    workspaces: workspaces.length,
+    workspaceMembers: rows[0].members ?? 0,
+    customDomains: rows[0].domains,
+  }
+}
+
+type OpenDowngrade = DowngradeRow & { left_ms: number }
+
+async function openDowngrade(trx: Db, userId: string): Promise<OpenDowngrade | undefined> {
+  const { rows } = await trx.raw(
+    `select *, ceil(extract(epoch from expires_at - now()) * 1000)::int as left_ms
+       from downgrades where user_id = ? and state in ('pending', 'confirmed') for update`,
+    [userId],
+  )
+  return rows[0]
+}
+
+/** Whoever waits for it hears of it where ends of operations are told. */
+async function end(trx: Db, { id }: DowngradeRow, state: 'applied' | 'refused' | 'expired'): Promise<void> {
+  await trx('downgrades').where({ id }).update({ state, ended_at: trx.fn.now() })
+  await announce(trx, id)
+}

@@ -1,0 +1,75 @@
+import { type Plans, paidPlans } from '../../policy/accounts/plans.ts'
+import { planExpiryActor } from '../../policy/accounts/suspension.ts'
+import { kept } from '../../policy/retention.ts'
+import type { Db } from '../database.ts'
+import { enqueue } from '../operations/operations.ts'
+import { queueMail } from './mails.ts'
+
+/** Accounts and applications of one round. */
+const most = 500
+
+/** Mails the nearest of the notices that are due, each once for each end of a plan. `notices` are seconds before the end. */
+export async function queueEndNotices(trx: Db, plans: Plans, notices: readonly number[]): Promise<number> {
+  const { rows } = await trx.raw(
+    `select u.id, u.plan, to_char(u.plan_ends_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI') as ends_at, told.once
+       from users u
+      cross join lateral (
+        select min(seconds) as seconds from unnest(:notices::int[]) seconds
+         where u.plan_ends_at <= now() + make_interval(secs => seconds)) due
+      cross join lateral (
+        select concat_ws('/', 'plan-ending', u.id, extract(epoch from u.plan_ends_at)::bigint, due.seconds) as once) told
+      where u.plan = any(:paid) and u.plan_ends_at > now() and u.plan_ends_at <= now() + make_interval(secs => :furthest)
+        and due.seconds is not null
+        and not exists (select from mails m where m.once = told.once)
+      limit :most`,
+    { notices: [...notices], furthest: Math.max(...notices), paid: paidPlans(plans), most },
+  )
+  for (const { id: userId, plan, ends_at: endsAt, once } of rows)
+    await queueMail(trx, { userId, template: 'plan-ending', fields: { plan, endsAt }, once })
+  return rows.length
+}
+
+/** Mails that a plan has ended, once for each end. */
+export async function queueEndedNotices(trx: Db, plans: Plans): Promise<number> {
+  const { rows } = await trx.raw(
+    `select u.id, u.plan, told.once
+       from users u
+      cross join lateral (select concat_ws('/', 'plan-ended', u.id, extract(epoch from u.plan_ends_at)::bigint) as once) told
+      where u.plan = any(:paid)
+        and u.plan_ends_at <= now() and u.plan_ends_at > now() - make_interval(days => :tellDays)
+        and not exists (select from mails m where m.once = told.once)
+      limit :most`,
+    { paid: paidPlans(plans), tellDays: kept.planEndDays, most },
+  )
+  for (const { id: userId, plan, once } of rows)
+    await queueMail(trx, { userId, template: 'plan-ended', fields: { plan }, once })
+  return rows.length
+}
+
+export interface StoppedApp {
+  id: string
+  owner_id: string
+}
+
+/**
+ * Queues a stop of every application that is wanted to run although the plan of its account has ended (policy/accounts/suspension.ts), unless
+ * one waits already. A stop that has failed is asked for again after `retrySeconds`.
+ */
+export async function stopSuspended(trx: Db, plans: Plans, retrySeconds: number): Promise<StoppedApp[]> {
+  const { rows } = await trx.raw(
+    `select a.id, a.owner_id
+       from apps a join users u on u.id = a.owner_id
+      where u.plan_ends_at <= now() and a.desired_state = 'running' and a.lost_with is null
+        and (select sum(b.ram_mb) from apps b join hosts h on h.id = b.host_id
+              where b.owner_id = u.id and h.forgotten_at is null) > :freeMb
+        and not exists (select from operations o
+                         where o.target_type = 'app' and o.target_id = a.id
+                           and (o.state in ('queued', 'running') and o.kind in ('create', 'stop', 'delete')
+                                or o.actor = :actor and o.created_at > now() - make_interval(secs => :retrySeconds)))
+      limit :most`,
+    { freeMb: plans.get('free')!.memoryMb, actor: planExpiryActor, retrySeconds, most },
+  )
+  for (const { id, owner_id: ownerId } of rows as StoppedApp[])
+    await enqueue(trx, { targetId: id, kind: 'stop', ownerId, actor: planExpiryActor })
+  return rows
+}

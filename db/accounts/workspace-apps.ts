@@ -1,0 +1,57 @@
+import { type Role, roles } from '../../policy/accounts/permissions.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { workspaceApplications } from '../../policy/limits.ts'
+import { type AppRow, appColumns } from '../apps/apps.ts'
+import type { Db } from '../database.ts'
+import { statement } from '../statement.ts'
+import { announceMembers, type WorkspaceRow } from './workspaces.ts'
+
+/** Of one account in one or every workspace; where it has several roles the one that permits most. */
+const shared = statement<AppRow & { role: Role }>(
+  'workspace-apps.shared',
+  `select ${appColumns}, case when owner_id = $2 then 'owner' else role end as role
+     from workspace_apps s
+     join apps on id = s.app_id
+     left join workspace_members m on m.workspace_id = s.workspace_id and m.user_id = $2
+    where s.app_id = $1 and ($3::text is null or s.workspace_id = $3) and (owner_id = $2 or role is not null)
+    order by array_position(array[${roles.map(role => `'${role}'`)}], role) desc
+    limit 1`,
+)
+
+/** An application that the account reaches through a workspace, the one named or any, and its role there. */
+export async function findSharedApp(
+  db: Db,
+  userId: string,
+  appId: string,
+  workspaceId: string | null,
+): Promise<{ app: AppRow; role: Role } | undefined> {
+  const [row] = await shared(db, [appId, userId, workspaceId])
+  if (!row) return undefined
+  const { role, ...app } = row
+  return { app, role }
+}
+
+/**
+ * Shares an application of its owner in a workspace that is locked. Throws APP_NOT_FOUND, APP_ALREADY_IN_WORKSPACE,
+ * APPLICATIONS_LIMIT_REACHED.
+ */
+export async function shareApp(trx: Db, { id, owner_id }: WorkspaceRow, appId: string): Promise<void> {
+  // It may be deleted at this moment: who comes second waits.
+  if (!(await trx('apps').where({ id: appId, owner_id }).forKeyShare().first('id'))) throw new ApiError('APP_NOT_FOUND')
+  const inside = await sharedAppIds(trx, id)
+  if (inside.includes(appId)) throw new ApiError('APP_ALREADY_IN_WORKSPACE')
+  if (inside.length >= workspaceApplications) throw new ApiError('APPLICATIONS_LIMIT_REACHED')
+  await trx('workspace_apps').insert({ workspace_id: id, app_id: appId })
+}
+
+export async function sharedAppIds(db: Db, workspaceId: string): Promise<string[]> {
+  const rows: { app_id: string }[] = await db('workspace_apps').where({ workspace_id: workspaceId }).select('app_id')
+  return rows.map(row => row.app_id)
+}
+
+/** To the members it is gone with their next request. Throws APP_NOT_FOUND when it is not shared there. */
+export async function unshareApp(trx: Db, { id }: WorkspaceRow, appId: string): Promise<void> {
+  const gone = await trx('workspace_apps').where({ workspace_id: id, app_id: appId }).delete()
+  if (gone === 0) throw new ApiError('APP_NOT_FOUND')
+  await announceMembers(trx, id)
+}

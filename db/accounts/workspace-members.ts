@@ -1,0 +1,82 @@
+import { credentialHash } from '../../policy/accounts/credentials.ts'
+import type { MemberRole } from '../../policy/accounts/permissions.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { newId } from '../../policy/ids.ts'
+import { inviteCodeSeconds } from '../../policy/limits.ts'
+import { type Db, transaction } from '../database.ts'
+import { announceAccess } from './accounts.ts'
+import { lockOwnWorkspace, type WorkspaceRow } from './workspaces.ts'
+
+/** A code of 32 hex characters by which an owner may add this account, once, within 5 minutes. It replaces an earlier one. */
+export async function issueInvite(db: Db, userId: string): Promise<string> {
+  const code = newId()
+  await transaction(db, trx =>
+    trx.raw(
+      `insert into workspace_invites (user_id, hash, expires_at) values (:userId, :hash, now() + make_interval(secs => :seconds))
+       on conflict (user_id) do update set hash = excluded.hash, expires_at = excluded.expires_at`,
+      { userId, hash: credentialHash(code), seconds: inviteCodeSeconds },
+    ),
+  )
+  return code
+}
+
+/**
+ * Adds the account of a code to a workspace that is locked, and spends the code; a refusal leaves it. `most` counts the owner too.
+ * Throws INVALID_CODE, CANNOT_INVITE_OWNER, MEMBER_ALREADY_ADDED, MEMBERS_LIMIT_REACHED.
+ */
+export async function addMember(
+  trx: Db,
+  { id, owner_id }: WorkspaceRow,
+  { code, role, most }: { code: string; role: MemberRole; most: number },
+): Promise<void> {
+  const [invite] = await trx('workspace_invites')
+    .where({ hash: credentialHash(code) })
+    .where('expires_at', '>', trx.fn.now())
+    .delete(['user_id'])
+  if (!invite) throw new ApiError('INVALID_CODE')
+  if (invite.user_id === owner_id) throw new ApiError('CANNOT_INVITE_OWNER')
+  const members: { user_id: string }[] = await trx('workspace_members').where({ workspace_id: id }).select('user_id')
+  if (members.some(({ user_id }) => user_id === invite.user_id)) throw new ApiError('MEMBER_ALREADY_ADDED')
+  if (members.length + 1 >= most) throw new ApiError('MEMBERS_LIMIT_REACHED')
+  await trx('workspace_members').insert({ workspace_id: id, user_id: invite.user_id, role })
+}
+
+interface Membership {
+  workspace: WorkspaceRow
+  memberId: string
+}
+
+/** Counts from the member's next request on. Throws CANNOT_EDIT_OWNER, MEMBER_NOT_FOUND. */
+export async function changeRole(trx: Db, membership: Membership, role: MemberRole): Promise<void> {
+  assertFound(await rowOf(trx, membership).update({ role }))
+  await announceAccess(trx, membership.memberId)
+}
+
+/** As `changeRole`: what was shared is gone for the member. */
+export async function removeMember(db: Db, ownerId: string, workspaceId: string, memberId: string): Promise<void> {
+  await transaction(db, async trx => {
+    const workspace = await lockOwnWorkspace(trx, ownerId, workspaceId)
+    assertFound(await rowOf(trx, { workspace, memberId }).delete())
+    await announceAccess(trx, memberId)
+  })
+}
+
+function rowOf(trx: Db, { workspace, memberId }: Membership) {
+  if (memberId === workspace.owner_id) throw new ApiError('CANNOT_EDIT_OWNER')
+  return trx('workspace_members').where({ workspace_id: workspace.id, user_id: memberId })
+}
+
+function assertFound(changed: number): void {
+  if (changed === 0) throw new ApiError('MEMBER_NOT_FOUND')
+}
+
+/** Resolves to the id of its owner. Throws CANNOT_LEAVE_OWNER, and WORKSPACE_NOT_FOUND to whoever is not in it. */
+export async function leaveWorkspace(db: Db, userId: string, id: string): Promise<string> {
+  return transaction(db, async trx => {
+    const left = await trx('workspace_members').where({ workspace_id: id, user_id: userId }).delete()
+    const workspace = await trx('workspaces').where({ id }).first('owner_id')
+    if (left === 0) throw new ApiError(workspace?.owner_id === userId ? 'CANNOT_LEAVE_OWNER' : 'WORKSPACE_NOT_FOUND')
+    await announceAccess(trx, userId)
+    return workspace.owner_id
+  })
+}

@@ -1,0 +1,105 @@
+import { type Plans, planOf } from '../../policy/accounts/plans.ts'
+import type { AppConfigFile } from '../../policy/apps/app-config.ts'
+import { cpusFor, diskMbFor } from '../../policy/apps/sizes.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { type Db, transaction } from '../database.ts'
+import { lockCapacities } from '../hosts/hosts.ts'
+import { type AppRow, usedMemoryMb } from './apps.ts'
+
+/** The columns of an application that its configuration file decides. */
+export function configColumns(config: AppConfigFile) {
+  return {
+    name: config.displayName,
+    description: config.description,
+    language: config.language,
+    version: config.version,
+    runtime_version: config.runtimeVersion,
+    ram_mb: config.memoryMb,
+    cpu: cpusFor(config.memoryMb),
+    main: config.main,
+    start_command: config.start,
+    runtime_key: config.runtime,
+    autorestart: config.autorestart,
+  }
+}
+
+/** The configuration file that an application would have to bring to become what it is. */
+export function configOf(app: AppRow): AppConfigFile {
+  return {
+    displayName: app.name,
+    description: app.description,
+    main: app.main,
+    memoryMb: app.ram_mb,
+    version: app.version,
+    subdomain: app.subdomain,
+    start: app.start_command,
+    autorestart: app.autorestart,
+    runtime: app.runtime_key,
+    language: app.language,
+    runtimeVersion: app.runtime_version,
+  }
+}
+
+type ConfigColumns = ReturnType<typeof configColumns>
+
+export interface Adoption {
+  deploymentId: string
+  plans: Plans
+  diskMbPer256Mb: number
+}
+
+/**
+ * Gives an application the configuration that a deployment brings, and keeps what it replaces for `revertConfig`. Adopted already,
+ * and no configuration at all, is success. Throws INSUFFICIENT_MEMORY (plan), FAILED_CLUSTER_SELECTION (host), CANNOT_SET_SUBDOMAIN.
+ */
+export async function adoptConfig(db: Db, { deploymentId, plans, diskMbPer256Mb }: Adoption): Promise<void> {
+  await transaction(db, async trx => {
+    const deployment = await trx('deployments').where({ id: deploymentId }).forUpdate().first()
+    const config: AppConfigFile | null = deployment?.config ?? null
+    if (!config || deployment.config_before) return
+    const app: AppRow | undefined = await trx('apps').where({ id: deployment.app_id }).first()
+    if (!app) return
+    if (config.subdomain !== null && config.subdomain !== app.subdomain) throw new ApiError('CANNOT_SET_SUBDOMAIN')
+    if (config.memoryMb > app.ram_mb) await reserveMore(trx, app, config.memoryMb, plans, diskMbPer256Mb)
+    const before = Object.fromEntries(
+      Object.keys(configColumns(config)).map(name => [name, app[name as keyof ConfigColumns]]),
+    )
+    await trx('deployments')
+      .where({ id: deploymentId })
+      .update({ config_before: JSON.stringify(before) })
+    await trx('apps').where({ id: app.id }).update(configColumns(config))
+  })
+}
+
+/** Puts back what `adoptConfig` replaced. Nothing adopted is success. */
+export async function revertConfig(db: Db, deploymentId: string): Promise<void> {
+  await transaction(db, async trx => {
+    const deployment = await trx('deployments').where({ id: deploymentId }).forUpdate().first()
+    if (!deployment?.config_before) return
+    await trx('apps').where({ id: deployment.app_id }).update(deployment.config_before)
+    await trx('deployments').where({ id: deploymentId }).update({ config_before: null })
+  })
+}
+
+async function reserveMore(
+  trx: Db,
+  app: AppRow,
+  memoryMb: number,
+  plans: Plans,
+  diskMbPer256Mb: number,
+): Promise<void> {
+  const user = await trx('users').where({ id: app.owner_id }).forUpdate().first()
+  const more = memoryMb - app.ram_mb
+  const free = planOf(plans, user, new Date()).plan.memoryMb - (await usedMemoryMb(trx, app.owner_id))
+  if (more > free) {
+    throw new ApiError(
+      'INSUFFICIENT_MEMORY',
+      `MEMORY asks for ${more} MB more; the plan has ${Math.max(0, free)} MB left.`,
+    )
+  }
+  const host = (await lockCapacities(trx, diskMbPer256Mb)).find(candidate => candidate.id === app.host_id)
+  const moreDisk = diskMbFor(memoryMb, diskMbPer256Mb) - diskMbFor(app.ram_mb, diskMbPer256Mb)
+  if (!host || host.memoryMb - host.reservedMemoryMb < more || host.diskMb - host.reservedDiskMb < moreDisk) {
+    throw new ApiError('FAILED_CLUSTER_SELECTION', `The host ${app.host_id} has no room for ${more} MB more.`)
+  }
+}

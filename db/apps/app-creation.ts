@@ -1,0 +1,137 @@
+import type { AppConfigFile } from '../../policy/apps/app-config.ts'
+import { diskMbFor } from '../../policy/apps/sizes.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { placeApp } from '../../policy/hosts/placement.ts'
+import { newAppId } from '../../policy/ids.ts'
+import { accountCaps } from '../../policy/request-caps.ts'
+import type { UserRow } from '../accounts/accounts.ts'
+import { type Db, sqlState, transaction } from '../database.ts'
+import * as deployments from '../deploys/deployments.ts'
+import * as hosts from '../hosts/hosts.ts'
+import * as segments from '../objects/segments.ts'
+import * as operations from '../operations/operations.ts'
+import { endUnfinished } from '../snapshots/snapshots.ts'
+import { configColumns } from './app-configuration.ts'
+import { type AppRow, announce, usedMemoryMb } from './apps.ts'
+
+export interface AppCreation {
+  ownerId: string
+  /** Memory in MB of the plan that the account has when it is reserved: an upload takes time, and plans change meanwhile. */
+  planMemoryMb(owner: UserRow): number
+  config: AppConfigFile
+  segmentId: string
+  archiveSha256: string
+  archiveBytes: number
+  actor: string
+  diskMbPer256Mb?: number
+  /** True: nobody sees it before `db/acceptance.ts` confirms it. Else it is there with the commit. */
+  accepting?: boolean
+}
+
+export interface CreatedApp {
+  app: AppRow
+  operationId: string
+  deploymentId: string
+}
+
+/**
+ * Reserves memory and a host and writes application, operation and deployment down in one transaction: two simultaneous
+ * uploads can never pass the plan. Throws FEW_MEMORY, SUBDOMAIN_TAKEN, FAILED_CLUSTER_SELECTION,
+ * CLUSTER_MAINTENANCE_TRY_LATER, or FAILED_UPLOAD_DATA when the stored archive is gone.
+ */
+export async function createApp(db: Db, creation: AppCreation): Promise<CreatedApp> {
+  try {
+    return await transaction(db, trx => create(trx, creation))
+  } catch (error) {
+    if (sqlState(error) === '23505') throw new ApiError('SUBDOMAIN_TAKEN')
+    throw error
+  }
+}
+
+async function create(trx: Db, creation: AppCreation): Promise<CreatedApp> {
+  const { config, ownerId, segmentId } = creation
+  await reserveMemory(trx, { ownerId, memoryMb: config.memoryMb, planMemoryMb: creation.planMemoryMb })
+  const hostId = await chooseHost(trx, config.memoryMb, creation.diskMbPer256Mb ?? 1024)
+  if (config.subdomain && (await subdomainTaken(trx, config.subdomain))) throw new ApiError('SUBDOMAIN_TAKEN')
+  const attached = await segments.attach(trx, segmentId, {
+    size: creation.archiveBytes,
+    sha256: creation.archiveSha256,
+  })
+  if (!attached) throw new ApiError('FAILED_UPLOAD_DATA')
+  const [app] = await trx('apps').insert(rowOf(creation, hostId)).returning('*')
+  const { actor, accepting } = creation
+  const operation = await operations.enqueue(trx, { targetId: app.id, kind: 'create', ownerId, actor, accepting })
+  const deployment = await deployments.open(trx, {
+    appId: app.id,
+    operationId: operation.id,
+    release: 1,
+    source: 'upload',
+    revision: creation.archiveSha256.slice(0, 40),
+    segmentId,
+  })
+  return { app, operationId: operation.id, deploymentId: deployment.id }
+}
+
+export interface MemoryWish {
+  ownerId: string
+  /** MB */
+  memoryMb: number
+  planMemoryMb(owner: UserRow): number
+}
+
+/** Locks the owner, and throws FEW_MEMORY unless the plan has so much left. */
+export async function reserveMemory(trx: Db, { ownerId, planMemoryMb, memoryMb }: MemoryWish): Promise<void> {
+  const owner: UserRow = await trx('users').where({ id: ownerId }).forUpdate().first()
+  const freeMb = planMemoryMb(owner) - (await usedMemoryMb(trx, ownerId))
+  if (freeMb < accountCaps.leastFreeMemoryMb || freeMb < memoryMb) {
+    throw new ApiError(
+      'FEW_MEMORY',
+      `The plan has ${Math.max(0, freeMb)} MB left; the application asks for ${memoryMb} MB.`,
+    )
+  }
+}
+
+/** A host with room, all hosts locked. Throws FAILED_CLUSTER_SELECTION or CLUSTER_MAINTENANCE_TRY_LATER. */
+export async function chooseHost(trx: Db, memoryMb: number, diskMbPer256Mb: number): Promise<string> {
+  const capacities = await hosts.lockCapacities(trx, diskMbPer256Mb)
+  const placement = placeApp(capacities, { memoryMb, diskMb: diskMbFor(memoryMb, diskMbPer256Mb) })
+  if (!placement.ok) throw new ApiError(placement.code)
+  return placement.hostId
+}
+
+async function subdomainTaken(trx: Db, subdomain: string): Promise<boolean> {
+  return Boolean(await trx('apps').where({ subdomain }).first('id'))
+}
+
+function rowOf({ config, ownerId, accepting = false }: AppCreation, hostId: string) {
+  return {
+    id: newAppId(),
+    owner_id: ownerId,
+    ...configColumns(config),
+    subdomain: config.subdomain,
+    host_id: hostId,
+    next_release: 2,
+    accepting,
+  }
+}
+
+/**
+ * Removes the row of an application and its references; what other processes wait for is told. Its good snapshots stay their time, with
+ * the account. Missing is success.
+ */
+export async function removeApp(db: Db, appId: string): Promise<void> {
+  await transaction(db, async trx => {
+    const gone = await trx('apps').where({ id: appId }).delete()
+    if (!gone) return
+    const held: { segment_id: string }[] = await trx('deployments')
+      .where({ app_id: appId })
+      .whereNotNull('segment_id')
+      .select('segment_id')
+    for (const { segment_id } of held) await segments.release(trx, segment_id)
+    await trx('deployments').where({ app_id: appId }).update({ segment_id: null })
+    await endUnfinished(trx, appId)
+    await operations.endQueued(trx, appId)
+    await deployments.endUnbegun(trx, appId)
+    await announce(trx, appId)
+  })
+}

@@ -1,0 +1,114 @@
+import { assertFits, type Variables } from '../../policy/apps/variables.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
+import { type Db, sqlState, transaction } from '../database.ts'
+import { statement } from '../statement.ts'
+
+/** Which row a sealed value belongs to. */
+export const variableRow = (appId: string, name: string): string => `app_variables/${appId}/${name}`
+
+/** The variables of an application at one moment. */
+export interface StoredVariables {
+  /** Counts every change. */
+  version: number
+  /** Those that can be decrypted, in the order of their names. */
+  values: Variables
+  /** Names of those that cannot. */
+  unreadable: string[]
+}
+
+interface VariableRow {
+  variables_version: number
+  name: string | null
+  value_sealed: Buffer | null
+}
+
+const ofApp = statement<VariableRow>(
+  'variables.of-app',
+  `select a.variables_version, v.name, v.value_sealed
+     from apps a left join app_variables v on v.app_id = a.id
+    where a.id = $1 order by v.name collate "C"`,
+)
+
+/** Throws APP_NOT_FOUND. */
+export async function readVariables(db: Db, keys: SealKeys, appId: string): Promise<StoredVariables> {
+  const rows = await ofApp(db, [appId])
+  if (!rows[0]) throw new ApiError('APP_NOT_FOUND')
+  const values = new Map<string, string>()
+  const unreadable: string[] = []
+  for (const { name, value_sealed: sealed } of rows) {
+    if (name === null || sealed === null) continue
+    try {
+      values.set(name, unseal(keys, sealed, variableRow(appId, name)))
+    } catch {
+      unreadable.push(name)
+    }
+  }
+  return { version: rows[0].variables_version, values, unreadable }
+}
+
+/** Throws READ_FAILED with the names of those that cannot be decrypted, and what to do. */
+export function assertReadable(unreadable: readonly string[]): void {
+  if (unreadable.length === 0) return
+  const names = unreadable.slice(0, 5).map(name => name.slice(0, 64))
+  const more = unreadable.length > names.length ? ` and ${unreadable.length - names.length} more` : ''
+  throw new ApiError(
+    'READ_FAILED',
+    `Variables that cannot be decrypted: ${names.join(', ')}${more}. Set them anew or remove them.`,
+  )
+}
+
+export interface VariablesChange {
+  /** Names that the change takes away or gives anew: these need not be readable. */
+  touches(name: string): boolean
+  /** The set after the change, from what could be read. */
+  apply(before: Variables): Variables
+}
+
+/**
+ * Changes the variables of an application under its row's lock and resolves to the whole set after it. A change that changes
+ * nothing keeps the version. Throws ENV_BUSY when the row is not to be had within a second, APP_NOT_FOUND, TOO_MANY_ENV_VARS,
+ * ENV_CONTENT_TOO_LONG, or READ_FAILED when variables that stay cannot be decrypted.
+ */
+export async function changeVariables(
+  db: Db,
+  keys: SealKeys,
+  appId: string,
+  change: VariablesChange,
+): Promise<Variables> {
+  try {
+    return await transaction(db, async trx => {
+      await trx.raw(`set local lock_timeout = '1s'`)
+      await trx('apps').where({ id: appId }).forNoKeyUpdate().first('id')
+      const before = await readVariables(trx, keys, appId)
+      assertReadable(before.unreadable.filter(name => !change.touches(name)))
+      const after = change.apply(before.values)
+      assertFits(after)
+      await write(trx, keys, appId, before, after)
+      return after
+    })
+  } catch (error) {
+    if (sqlState(error) === '55P03') throw new ApiError('ENV_BUSY')
+    throw error
+  }
+}
+
+/** Writes only what is new, so that a value keeps the key and the version of its last change. */
+async function write(trx: Db, keys: SealKeys, appId: string, before: StoredVariables, after: Variables): Promise<void> {
+  const gone = [...before.values.keys(), ...before.unreadable].filter(name => !after.has(name))
+  const news = [...after].filter(([name, value]) => before.values.get(name) !== value)
+  if (gone.length === 0 && news.length === 0) return
+  if (gone.length) await trx('app_variables').where({ app_id: appId }).whereIn('name', gone).delete()
+  if (news.length)
+    await trx('app_variables')
+      .insert(
+        news.map(([name, value]) => ({
+          app_id: appId,
+          name,
+          value_sealed: seal(keys, value, variableRow(appId, name)),
+        })),
+      )
+      .onConflict(['app_id', 'name'])
+      .merge(['value_sealed'])
+  await trx('apps').where({ id: appId }).increment('variables_version')
+}

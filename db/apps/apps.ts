@@ -1,0 +1,225 @@
+import { autorestart } from '../../policy/patience.ts'
+import { type Db, transaction } from '../database.ts'
+import { bootOfApp } from '../hosts/host-boots.ts'
+import { statement } from '../statement.ts'
+import { type AppRow, type AppStatus, appColumns } from './app-rows.ts'
+
+export { type AppRow, type AppStatus, appColumns } from './app-rows.ts'
+
+const ofOwner = statement<AppRow>(
+  'apps.of-owner',
+  `select ${appColumns} from apps where id = $1 and owner_id = $2 and not accepting`,
+)
+
+/** The application of this owner; foreign and missing ones are alike. */
+export async function findApp(db: Db, ownerId: string, id: string): Promise<AppRow | undefined> {
+  return (await ofOwner(db, [id, ownerId]))[0]
+}
+
+/** For workers, which act for the platform and not for an account. */
+export async function loadApp(db: Db, id: string): Promise<AppRow | undefined> {
+  return db('apps').where({ id }).first()
+}
+
+export async function listApps(db: Db, ownerId: string): Promise<AppRow[]> {
+  return db('apps').where({ owner_id: ownerId, accepting: false }).orderBy('created_at')
+}
+
+/** What a host looks at in each of its rounds, of every application: each column more is read ten thousand times a few seconds. */
+const hostAppColumns = [
+  'id',
+  'owner_id',
+  'name',
+  'ram_mb',
+  'autorestart',
+  'desired_state',
+  'status',
+  'release',
+  'container_id',
+  'host_port',
+  'started_at',
+  'boot_id',
+] as const
+
+export type HostApp = Pick<AppRow, (typeof hostAppColumns)[number]>
+
+/** The applications of a host, oldest first. */
+export async function listAppsOfHost(db: Db, hostId: string): Promise<HostApp[]> {
+  return db('apps').where({ host_id: hostId }).orderBy('created_at').select(hostAppColumns)
+}
+
+/** Ids of the applications of a host that have had a release, and with it a disk. */
+export async function releasedApps(db: Db, hostId: string): Promise<string[]> {
+  const released = db('apps').where({ host_id: hostId }).where('release', '>', 0).whereNot({ desired_state: 'deleted' })
+  return released.orderBy('id').pluck('id')
+}
+
+/**
+ * Memory in MB that the account's applications have reserved, whether they run or not. An application has none while its host is one
+ * that was forgotten.
+ */
+export async function usedMemoryMb(db: Db, ownerId: string): Promise<number> {
+  const row = await db('apps')
+    .where({ owner_id: ownerId })
+    .whereNotIn('host_id', db('hosts').whereNotNull('forgotten_at').select('id'))
+    .sum({ sum: 'ram_mb' })
+    .first()
+  return Number(row?.sum ?? 0)
+}
+
+/** A web application that runs, as the proxy needs to know it. */
+export interface ServingApp {
+  id: string
+  subdomain: string
+  address: string
+  /** 0 = no port is known of this boot of its host. */
+  host_port: number
+  /** The boot that its host has told of last. */
+  boot_id: string | null
+}
+
+/** Every web application that runs, or only the one of `appId`. */
+export async function servingApps(db: Db, appId?: string): Promise<ServingApp[]> {
+  const query = db('apps')
+    .join('hosts', 'hosts.id', 'apps.host_id')
+    .whereNotNull('apps.subdomain')
+    .where('apps.status', 'running')
+    .select('apps.id', 'apps.subdomain', 'hosts.boot_id')
+    .select(
+      db.raw('coalesce(apps.host_address, hosts.address) as address'),
+      db.raw(`case when hosts.boot_id is null or hosts.boot_id = apps.boot_id then coalesce(apps.host_port, 0)
+        else 0 end as host_port`),
+    )
+  return appId ? query.where('apps.id', appId) : query
+}
+
+export async function recordStatus(db: Db, id: string, status: AppStatus): Promise<void> {
+  await db('apps').where({ id }).whereNot('status', 'deleting').update({ status })
+}
+
+/** While a deletion waits, this is only what is wanted if it fails. */
+export async function recordDesired(db: Db, id: string, desired: 'running' | 'stopped'): Promise<void> {
+  const deleted = `desired_state = 'deleted'`
+  await db('apps')
+    .where({ id })
+    .update({
+      desired_state: db.raw(`case when ${deleted} then desired_state else ? end`, [desired]),
+      desired_if_kept: db.raw(`case when ${deleted} then ? end`, [desired]),
+    })
+}
+
+export interface Started {
+  release: number
+  containerId: string
+  hostPort: number | null
+  /** Where that port is published; left out: at its host's address. */
+  hostAddress?: string | null
+  startedAt: Date
+  bootId: string
+  /** Left out by who only saw that it runs: the version of its last start stays. */
+  variablesVersion?: number
+}
+
+/** The container of a release runs. The exit of an earlier run is forgotten. A port of an earlier boot of the host claims nothing. */
+export async function recordStarted(db: Db, id: string, started: Started): Promise<void> {
+  await transaction(db, async trx => {
+    const host = await bootOfApp(trx, id)
+    const ofThisBoot = !host?.boot_id || host.boot_id === started.bootId
+    const hostPort = ofThisBoot ? started.hostPort : null
+    const hostAddress = started.hostAddress ?? host?.address ?? null // an older host does not tell it
+    if (hostPort !== null) await voidOlderClaims(trx, id, hostPort, hostAddress)
+    await trx('apps').where({ id }).whereNot('status', 'deleting').update({
+      status: 'running',
+      release: started.release,
+      container_id: started.containerId,
+      host_port: hostPort,
+      host_address: hostAddress,
+      started_at: started.startedAt,
+      boot_id: started.bootId,
+      variables_running: started.variablesVersion,
+      exit_code: null,
+      exit_oom: null,
+      exit_at: null,
+    })
+    await announce(trx, id)
+  })
+}
+
+/**
+ * The engine gave this port to the application's container: what another application of the same host has claimed there is void.
+ * Its route is held, and the host watch finds out how it is.
+ */
+export async function voidOlderClaims(
+  db: Db,
+  id: string,
+  hostPort: number,
+  hostAddress: string | null = null,
+): Promise<void> {
+  const others: { id: string }[] = await db('apps')
+    .where({ host_port: hostPort, host_address: hostAddress })
+    .whereNot({ id })
+    .where('host_id', db('apps').where({ id }).select('host_id'))
+    .update({ host_port: null })
+    .returning('id')
+  for (const other of others) await announce(db, other.id)
+}
+
+export interface Exit {
+  code: number | null
+  oom: boolean
+  at: Date
+}
+
+/**
+ * A container was seen to have ended by itself. Counts only for the run that `seen` knew, so a start that happened meanwhile
+ * is never taken back; true when it was news.
+ */
+export async function recordExit(db: Db, seen: HostApp, exit: Exit): Promise<boolean> {
+  const changed = await db('apps')
+    .where({ id: seen.id, container_id: seen.container_id, started_at: seen.started_at, status: seen.status })
+    .update(ended(exit))
+  if (changed) await announce(db, seen.id)
+  return changed === 1
+}
+
+/** An operation ended the container, or found it ended. */
+export async function recordStopped(db: Db, id: string, exit: Exit): Promise<void> {
+  await db('apps').where({ id }).whereNot('status', 'deleting').update(ended(exit))
+  await announce(db, id)
+}
+
+function ended(exit: Exit) {
+  return {
+    status: 'exited',
+    host_port: null,
+    started_at: null,
+    exit_code: exit.code,
+    exit_oom: exit.oom,
+    exit_at: exit.at,
+  }
+}
+
+/** Marks the one automatic restart that an hour allows; false when the hour's restart is spent. */
+export async function spendAutorestart(db: Db, id: string): Promise<boolean> {
+  const changed = await db('apps')
+    .where({ id, autorestart: true, desired_state: 'running' })
+    .where(where =>
+      where
+        .whereNull('last_autorestart_at')
+        .orWhereRaw(`last_autorestart_at < now() - interval '${autorestart.everyMinutes} minutes'`),
+    )
+    .update({ last_autorestart_at: db.fn.now() })
+  return changed === 1
+}
+
+/** The last figures of a host's answer, shown while the host does not answer. */
+export async function recordStats(db: Db, id: string, stats: unknown): Promise<void> {
+  await db('apps')
+    .where({ id })
+    .update({ last_stats: JSON.stringify(stats) })
+}
+
+/** Tells every process that what the proxy knows of this application may have changed. */
+export async function announce(db: Db, id: string): Promise<void> {
+  await db.raw(`select pg_notify('apps', ?)`, [id])
+}

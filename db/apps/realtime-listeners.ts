@@ -1,0 +1,64 @@
+import { leaseSeconds } from '../../policy/leases.ts'
+import { type Db, transaction } from '../database.ts'
+import { deleteExpired } from '../expired-rows.ts'
+
+/** The place of one open stream, kept by the process that serves it. */
+export interface Lease {
+  id: string
+  userId: string
+  appId: string
+}
+
+export interface LeaseLimits {
+  perUser: number
+  perApp: number
+}
+
+/** Takes a place, unless the account or the application has as many as it may have, over all processes. */
+export async function takeLease(
+  db: Db,
+  { id, userId, appId }: Lease,
+  { perUser, perApp }: LeaseLimits,
+): Promise<'taken' | 'user full' | 'app full'> {
+  return transaction(db, async trx => {
+    // Everybody who counts the same streams takes turns, at applications before accounts.
+    await trx.raw(
+      'select pg_advisory_xact_lock(hashtextextended(?, 0)), pg_advisory_xact_lock(hashtextextended(?, 0))',
+      [`realtime/app/${appId}`, `realtime/user/${userId}`],
+    )
+    const { rows } = await trx.raw(
+      `with open as (
+         select (count(*) filter (where user_id = :userId))::integer as of_user, (count(*) filter (where app_id = :appId))::integer as of_app
+           from realtime_listeners where (user_id = :userId or app_id = :appId) and expires_at > now()
+       ), taken as (
+         insert into realtime_listeners (id, user_id, app_id, expires_at)
+         select :id, :userId, :appId, now() + make_interval(secs => :leaseSeconds) from open
+          where of_user < :perUser and of_app < :perApp
+       )
+       select of_user, of_app from open`,
+      { id, userId, appId, perUser, perApp, leaseSeconds: leaseSeconds.liveStream },
+    )
+    const [{ of_user, of_app }] = rows
+    if (of_user >= perUser) return 'user full'
+    return of_app >= perApp ? 'app full' : 'taken'
+  })
+}
+
+/** Also brings back what a crash of the database has emptied: the table is not logged. */
+export async function renewLeases(db: Db, leases: readonly Lease[]): Promise<void> {
+  await db.raw(
+    `insert into realtime_listeners (id, user_id, app_id, expires_at)
+     select id, user_id, app_id, now() + make_interval(secs => ?) from unnest(?::text[], ?::text[], ?::text[]) as l (id, user_id, app_id)
+     on conflict (id) do update set expires_at = excluded.expires_at`,
+    [leaseSeconds.liveStream, leases.map(l => l.id), leases.map(l => l.userId), leases.map(l => l.appId)],
+  )
+}
+
+export async function endLease(db: Db, id: string): Promise<void> {
+  await db('realtime_listeners').where({ id }).delete()
+}
+
+/** Drops the leases of processes that ended without a word. */
+export function sweepLeases(db: Db): Promise<number> {
+  return deleteExpired(db, { table: 'realtime_listeners', when: 'old.expires_at < now()' })
+}

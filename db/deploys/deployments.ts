@@ -1,0 +1,162 @@
+import { storable, storableJson } from '../../lib/storable-text.ts'
+import type { AppConfigFile } from '../../policy/apps/app-config.ts'
+import { deploymentLogs } from '../../policy/apps/deployment-logs.ts'
+import { newId } from '../../policy/ids.ts'
+import type { Db } from '../database.ts'
+
+export type DeploymentState = 'pending' | 'clone' | 'commit' | 'restarting' | 'success' | 'error'
+
+export interface DeploymentRow {
+  id: string
+  app_id: string
+  operation_id: string
+  release: number
+  source: 'git' | 'upload' | 'snapshot'
+  revision: string
+  segment_id: string | null
+  /** Whose files a restore brings. */
+  snapshot_id: string | null
+  path: string | null
+  owner_id: string | null
+  clone_url: string | null
+  branch: string | null
+  superseded_by: string | null
+  trigger: 'upload' | 'webhook' | 'app' | 'restore'
+  filename: string | null
+  restart: boolean
+  config: AppConfigFile | null
+  waiting_for: string | null
+  finished_at: Date | null
+  state: DeploymentState
+  code: string | null
+  message: string | null
+  created_at: Date
+}
+
+export interface NewDeployment {
+  appId: string
+  operationId: string
+  release: number
+  source: 'git' | 'upload'
+  /** 40 hex: the commit, or the start of the archive's sha256. */
+  revision: string
+  segmentId: string | null
+}
+
+/** Opens a deployment in state pending, with its first event. */
+export async function open(db: Db, deployment: NewDeployment): Promise<{ id: string }> {
+  const id = newId()
+  await db('deployments').insert({
+    id,
+    app_id: deployment.appId,
+    operation_id: deployment.operationId,
+    release: deployment.release,
+    source: deployment.source,
+    revision: deployment.revision,
+    segment_id: deployment.segmentId,
+  })
+  await db('deployment_events').insert({ deployment_id: id, state: 'pending' })
+  return { id }
+}
+
+export async function findByOperation(db: Db, operationId: string): Promise<DeploymentRow | undefined> {
+  return db('deployments').where({ operation_id: operationId }).first()
+}
+
+export interface DeploymentStep {
+  state: Exclude<DeploymentState, 'pending'>
+  code?: string
+  message?: string
+  supersededBy?: string
+  branch?: string
+  files?: { added: string[]; removed: string[]; modified: string[] }
+}
+
+/** Writes a state and its event once, and announces it, in one statement; an ended deployment never changes again. */
+export async function record(db: Db, id: string, step: DeploymentStep): Promise<void> {
+  const { state, code, message, supersededBy, files, branch } = step
+  const details = storableJson({ branch, files, code, message, superseded_by: supersededBy })
+  await db.raw(
+    `with changed as (
+       update deployments
+          set state = :state, code = :code, message = :message, superseded_by = :supersededBy,
+              waiting_for = null, finished_at = case when :state in ('success', 'error') then now() end
+        where id = :id and state not in ('success', 'error') returning id),
+     noted as (
+       insert into deployment_events (deployment_id, state, details)
+       select id, :state, :details::jsonb from changed on conflict (deployment_id, state) do nothing)
+     select pg_notify('deployments', id) from changed`,
+    {
+      id,
+      state,
+      code: code ?? null,
+      message: message === undefined ? null : storable(message),
+      supersededBy: supersededBy ?? null,
+      details,
+    },
+  )
+}
+
+/** Ends the deployments that waited for an application which is gone; one that had begun is ended by its lane. */
+export async function endUnbegun(db: Db, appId: string): Promise<void> {
+  const waiting: { id: string }[] = await db('deployments')
+    .join('operations', 'operations.id', 'deployments.operation_id')
+    .where({ 'deployments.app_id': appId, 'operations.state': 'cancelled' })
+    .whereNotIn('deployments.state', ['success', 'error'])
+    .select('deployments.id')
+  for (const { id } of waiting)
+    await record(db, id, { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' })
+}
+
+/** The configuration file that a fetched commit brought, for the step that adopts it. */
+export async function recordConfig(db: Db, id: string, config: AppConfigFile): Promise<void> {
+  await db('deployments')
+    .where({ id })
+    .update({ config: storableJson(config) })
+}
+
+/**
+ * Adds a piece of output to a deployment's log and announces it, while all of it stays within so many bytes. False when it had no room.
+ */
+export async function appendLog(
+  db: Db,
+  deploymentId: string,
+  text: string,
+  mostBytes: number = deploymentLogs.wholeBytes,
+): Promise<boolean> {
+  const { rowCount } = await db.raw(
+    `with added as (
+       insert into deployment_logs (deployment_id, seq, text)
+       select :deploymentId, coalesce(max(seq), 0) + 1, :text from deployment_logs where deployment_id = :deploymentId
+       having coalesce(sum(octet_length(text)), 0) + octet_length(:text) <= :mostBytes
+       returning deployment_id)
+     select pg_notify('deployments', deployment_id) from added`,
+    { deploymentId, text: storable(text), mostBytes },
+  )
+  return rowCount === 1
+}
+
+/** The end of a deployment's log, some thousand characters at most. */
+export async function lastWords(db: Db, deploymentId: string): Promise<string> {
+  const rows: { text: string }[] = await db('deployment_logs')
+    .where({ deployment_id: deploymentId })
+    .orderBy('seq', 'desc')
+    .limit(5)
+    .select(db.raw('right(text, 1000) as text'))
+  return rows
+    .reverse()
+    .map(({ text }) => text)
+    .join('')
+}
+
+/** The whole log so far, oldest first; at most `deploymentLogs.wholeBytes` of one that an older version has written. */
+export async function readLog(db: Db, deploymentId: string): Promise<string> {
+  const { rows }: { rows: { text: string }[] } = await db.raw(
+    `select text from (
+       select seq, text, sum(octet_length(text)) over (order by seq) as upto
+         from deployment_logs where deployment_id = :deploymentId) pieces
+      where upto <= :mostBytes order by seq`,
+    { deploymentId, mostBytes: deploymentLogs.wholeBytes },
+  )
+  return rows.map(row => row.text).join('')
+}

@@ -1,0 +1,80 @@
+import { deploymentsAlwaysKept } from '../../policy/retention.ts'
+import { type Db, transaction } from '../database.ts'
+import { deleteExpired } from '../expired-rows.ts'
+import { releaseAll } from '../objects/segments.ts'
+import type { OldDeployments } from './old-deployments.ts'
+
+const archivesAtOnce = 200
+
+const ended = `o.state not in ('accepting', 'queued', 'running')`
+
+/** Neither serves nor is among the newest of an application that exists. */
+const superseded = (deployment: string) => `not exists (
+  select from apps a where a.id = ${deployment}.app_id
+     and (a.release = ${deployment}.release or a.next_release - ${deployment}.release <= ${deploymentsAlwaysKept}))`
+
+const deploymentsAtOnce = 200
+
+/** Deletes deployments, with their events and logs, that are old enough. Resolves to how many. */
+export function sweepDeployments(db: Db, old: OldDeployments): Promise<number> {
+  return old.look(db, deploymentsAtOnce, (among, values) =>
+    deleteExpired(db, {
+      table: 'deployments',
+      when: `${among('old')} and ${superseded('old')}
+             and exists (select from operations o where o.id = old.operation_id and ${ended})`,
+      values,
+      limit: deploymentsAtOnce,
+    }),
+  )
+}
+
+/** Deletes pieces of logs whose deployments are old enough. Resolves to how many. */
+export function sweepDeploymentLogs(db: Db, old: OldDeployments): Promise<number> {
+  return old.look(db, 1, (among, values) =>
+    deleteExpired(db, {
+      table: 'deployment_logs',
+      when: `old.deployment_id in (
+               select d.id from deployments d join operations o on o.id = d.operation_id
+                where ${among('d')} and ${ended} and ${superseded('d')}
+                  and exists (select from deployment_logs l where l.deployment_id = d.id)
+                limit ${deploymentsAtOnce})`,
+      values,
+    }),
+  )
+}
+
+/** Deletes operations that ended so many days ago and that no deployment or snapshot speaks of. Resolves to how many. */
+export function sweepOperations(db: Db, days: number): Promise<number> {
+  return deleteExpired(db, {
+    table: 'operations',
+    when: `old.finished_at < now() - make_interval(days => :days) and old.state not in ('accepting', 'queued', 'running')
+           and not exists (select from deployments d where d.operation_id = old.id)
+           and not exists (select from snapshots s where s.operation_id = old.id)`,
+    values: { days },
+  })
+}
+
+/**
+ * Gives back archives of deployments that are old enough, but for an application's newest, which an operator may have deployed again.
+ * Resolves to how many.
+ */
+export function sweepArchives(db: Db, old: OldDeployments): Promise<number> {
+  return transaction(db, trx =>
+    old.look(trx, archivesAtOnce, async (among, values) => {
+      const { rows }: { rows: { id: string; segment_id: string }[] } = await trx.raw(
+        `select d.id, d.segment_id from deployments d join operations o on o.id = d.operation_id
+          where d.segment_id is not null and ${among('d')} and ${ended}
+            and d.release < (select max(n.release) from deployments n where n.app_id = d.app_id)
+          order by d.created_at limit :archivesAtOnce for update of d skip locked`,
+        { ...values, archivesAtOnce },
+      )
+      const ids = rows.map(({ id }) => id)
+      await releaseAll(
+        trx,
+        rows.map(({ segment_id }) => segment_id),
+      )
+      await trx('deployments').whereIn('id', ids).update({ segment_id: null })
+      return rows.length
+    }),
+  )
+}

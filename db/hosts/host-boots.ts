@@ -1,0 +1,102 @@
+import type { Machine } from '../../lib/machine.ts'
+import { type KnownBoot, type KnownEngine, machineBootOf } from '../../policy/hosts/host-boot.ts'
+import { type Db, transaction } from '../database.ts'
+
+/**
+ * A host runs in this boot, and its engine has told this of itself, or nothing yet. Ports that were claimed in another boot are
+ * nobody's from here on, in the same commit; the keeper of routes is told.
+ */
+export async function beginBoot(
+  db: Db,
+  hostId: string,
+  bootId: string,
+  engine: KnownEngine | null = null,
+): Promise<void> {
+  await transaction(db, async trx => {
+    await trx.raw(
+      `update hosts set boot_id = ?, routed_boot_id = case when boot_id = ? then routed_boot_id end where id = ?`,
+      [bootId, bootId, hostId],
+    )
+    await recordEngine(trx, hostId, engine)
+    await trx('apps')
+      .where({ host_id: hostId })
+      .whereNotNull('host_port')
+      .whereRaw('boot_id is distinct from ?', [bootId])
+      .update({ host_port: null })
+    await trx.raw(`select pg_notify('boots', ?)`, [hostId])
+  })
+}
+
+/** What a host's engine tells of itself now, in the boot that it is in. */
+export async function recordEngine(db: Db, hostId: string, engine: KnownEngine | null): Promise<void> {
+  const told = { engine_began: engine?.began ?? null, engine_live_restore: engine?.liveRestore ?? null }
+  await db('hosts').where({ id: hostId }).update(told)
+}
+
+/** The boot that a host was in last. */
+export async function knownBoot(db: Db, hostId: string): Promise<KnownBoot> {
+  const row = await db('hosts').where({ id: hostId }).first('boot_id', 'engine_began', 'engine_live_restore')
+  const began = row?.engine_began ?? null
+  return { bootId: row?.boot_id ?? null, engine: began && { began, liveRestore: row.engine_live_restore } }
+}
+
+export interface Boot {
+  id: string
+  boot_id: string
+}
+
+/** Hosts whose boot the proxy's table does not take into account yet. */
+export async function unroutedBoots(db: Db): Promise<Boot[]> {
+  return db('hosts').whereNotNull('boot_id').whereRaw('boot_id is distinct from routed_boot_id').select('id', 'boot_id')
+}
+
+/** The proxy's table was made equal to the rows after these boots had begun. */
+export async function recordRouted(db: Db, boots: readonly Boot[]): Promise<void> {
+  for (const { id, boot_id } of boots) await db('hosts').where({ id, boot_id }).update({ routed_boot_id: boot_id })
+}
+
+/** Which hosts these applications are on; null when one of them is gone, as it may have been on any. */
+export async function hostsOf(db: Db, appIds: readonly string[]): Promise<Set<string> | null> {
+  const rows: { id: string; host_id: string }[] = await db('apps').whereIn('id', appIds).select('id', 'host_id')
+  return rows.length < new Set(appIds).size ? null : new Set(rows.map(row => row.host_id))
+}
+
+/** Whether no route leads to a port that was given out before this boot. */
+export async function isRouted(db: Db, hostId: string, bootId: string): Promise<boolean> {
+  return Boolean(await db('hosts').where({ id: hostId, boot_id: bootId, routed_boot_id: bootId }).first('id'))
+}
+
+export interface HostBoot {
+  address: string
+  /** The boot that the host has told of last; null = none yet. */
+  boot_id: string | null
+}
+
+/** The boot of the host that an application is on, as its host has told it. */
+export async function bootOfApp(db: Db, appId: string): Promise<HostBoot | undefined> {
+  return db('apps')
+    .join('hosts', 'hosts.id', 'apps.host_id')
+    .where('apps.id', appId)
+    .first('hosts.address', 'hosts.boot_id')
+}
+
+/**
+ * Whether a host has not told yet of the boot that it is in: the machine that asks is the host's, and was started anew since. Ports
+ * that were claimed before may be anybody's.
+ */
+export function isBehind(host: HostBoot, machine: Machine): boolean {
+  if (host.boot_id === null || machine.bootId === null) return false
+  if (machineBootOf(host.boot_id) === machine.bootId) return false
+  return machine.owns(host.address)
+}
+
+/** Whether an application was last seen running in an earlier boot of its host. */
+export async function isOfEarlierBoot(db: Db, appId: string): Promise<boolean> {
+  const row = await db('apps')
+    .join('hosts', 'hosts.id', 'apps.host_id')
+    .where('apps.id', appId)
+    .whereNotNull('apps.boot_id')
+    .whereRaw('apps.boot_id <> hosts.boot_id')
+    .first('apps.id')
+  return Boolean(row)
+}

@@ -1,0 +1,88 @@
+import type { Db } from '../database.ts'
+import { statement } from '../statement.ts'
+
+/** The process that has a host name. */
+export interface LeaseHolder {
+  /** Tells this boot of this machine, with this data folder, from every other. */
+  machine: string
+  pid: number
+  /** Start time of the process in clock ticks since boot: a pid is used again. */
+  startTicks: string
+  /** Name of the machine, for people. */
+  hostname: string
+}
+
+export interface HostLeaseRow {
+  token: string
+  holder: LeaseHolder
+  /** Until then it is fresh, by the clock of Postgres; each renewal changes it. */
+  held_until: string
+}
+
+export interface Lease {
+  hostId: string
+  token: string
+}
+
+/** Takes a free or expired lease, or the one whose token is `over`, for `seconds`; false while another one is fresh. */
+export async function takeLease(
+  db: Db,
+  { hostId, token }: Lease,
+  holder: LeaseHolder,
+  seconds: number,
+  over: string | null = null,
+): Promise<boolean> {
+  return (await take(db, [hostId, token, JSON.stringify(holder), seconds, over])).length === 1
+}
+
+const take = statement(
+  'host-leases.take',
+  `insert into host_leases (host_id, token, holder, held_until)
+   values ($1, $2, $3::jsonb, clock_timestamp() + make_interval(secs => $4::int))
+   on conflict (host_id) do update
+      set token = excluded.token, holder = excluded.holder, held_until = excluded.held_until
+    where host_leases.held_until < clock_timestamp() or host_leases.token = $5
+   returning 1`,
+)
+
+/** Takes a free or expired lease for ever, so that no process has this name any more; false while one is fresh. */
+export async function closeLease(db: Db, hostId: string): Promise<boolean> {
+  return (await close(db, [hostId, JSON.stringify({ machine: '', pid: 0, startTicks: '', hostname: '' })])).length === 1
+}
+
+const close = statement(
+  'host-leases.close',
+  `insert into host_leases (host_id, token, holder, held_until) values ($1, 'forgotten', $2::jsonb, 'infinity')
+   on conflict (host_id) do update
+      set token = excluded.token, holder = excluded.holder, held_until = excluded.held_until
+    where host_leases.held_until < clock_timestamp() or host_leases.token = excluded.token
+   returning 1`,
+)
+
+/** Whether a lease is one that `closeLease` has taken. */
+export const isClosed = ({ held_until }: Pick<HostLeaseRow, 'held_until'>): boolean => held_until === 'infinity'
+
+/** Another `seconds`; false when somebody else has it now. One that has expired and that nobody took goes on. */
+export async function renewLease(db: Db, { hostId, token }: Lease, seconds: number): Promise<boolean> {
+  return (await renew(db, [hostId, token, seconds])).length === 1
+}
+
+const renew = statement(
+  'host-leases.renew',
+  `update host_leases set held_until = clock_timestamp() + make_interval(secs => $3::int)
+    where host_id = $1 and token = $2 returning 1`,
+)
+
+export async function findLease(db: Db, hostId: string): Promise<HostLeaseRow | undefined> {
+  return (await find(db, [hostId]))[0]
+}
+
+const find = statement<HostLeaseRow>(
+  'host-leases.find',
+  `select token, holder, held_until::text from host_leases where host_id = $1`,
+)
+
+/** Gives the lease back; what is another's already stays. */
+export async function releaseLease(db: Db, { hostId, token }: Lease): Promise<void> {
+  await db('host_leases').where({ host_id: hostId, token }).delete()
+}

@@ -1,0 +1,48 @@
+import { type Rule, type RuleFields, ruleRestSeconds, sameRule } from '../../policy/objects/blob-rules.ts'
+import { type Db, transaction } from '../database.ts'
+import { statement } from '../statement.ts'
+
+const fields = `prefix, private, expire, max_size::float8 as max_size, extensions, cache_control, delete_after_days,
+                created_at, active_from`
+
+const byOwner = statement<Rule>(
+  'blob-rules.by-owner',
+  `select ${fields} from blob_rules where owner_id = $1 order by prefix`,
+)
+
+/** The rules of an account, by prefix; `ruleFor` of policy/objects/blob-rules tells which one is a name's. */
+export const rulesOf = (db: Db, ownerId: string): Promise<Rule[]> => byOwner(db, [ownerId])
+
+const lock = `hashtextextended('rules/' || ?, 0)`
+
+/** Nobody saves rules of this account until the transaction ends; who acts on them reads them afterwards. */
+export async function holdRules(trx: Db, ownerId: string): Promise<void> {
+  await trx.raw(`select pg_advisory_xact_lock_shared(${lock})`, [ownerId])
+}
+
+/**
+ * Makes these the rules of the account and gives them as they stand. A rule that is sent as it was keeps the moment of its saving; one
+ * that is new or changed starts anew, its deletions after a day.
+ */
+export async function saveRules(db: Db, ownerId: string, asked: readonly RuleFields[]): Promise<Rule[]> {
+  return transaction(db, async trx => {
+    await trx.raw(`select pg_advisory_xact_lock(${lock})`, [ownerId]) // two savings come one after the other
+    const saved = new Map((await rulesOf(trx, ownerId)).map(rule => [rule.prefix, rule]))
+    const changed = asked.filter(rule => {
+      const before = saved.get(rule.prefix)
+      return !before || !sameRule(before, rule)
+    })
+    const kept = asked.filter(rule => !changed.includes(rule)).map(rule => rule.prefix)
+    await trx('blob_rules').where({ owner_id: ownerId }).whereNotIn('prefix', kept).delete()
+    if (changed.length > 0)
+      await trx('blob_rules').insert(
+        changed.map(rule => ({
+          ...rule,
+          owner_id: ownerId,
+          active_from:
+            rule.delete_after_days === null ? null : trx.raw('now() + make_interval(secs => ?)', [ruleRestSeconds]),
+        })),
+      )
+    return rulesOf(trx, ownerId)
+  })
+}

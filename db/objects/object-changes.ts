@@ -1,0 +1,104 @@
+import { ApiError } from '../../policy/errors.ts'
+import { newId } from '../../policy/ids.ts'
+import type { ObjectName } from '../../policy/objects/object-names.ts'
+import type { Db } from '../database.ts'
+import { statement } from '../statement.ts'
+import { manifestOf } from './manifests.ts'
+import { clearName } from './object-removal.ts'
+import { columnsOf, findObject, isLive, lockNames, type ObjectRow } from './object-rows.ts'
+import { type Stored, type StoreOptions, storeObject } from './objects.ts'
+
+/** What changes of an object beside its name; what is left out stays. */
+export interface Changes {
+  contentType?: string
+  cacheControl?: string | null
+  contentDisposition?: string | null
+  metadata?: Record<string, string>
+  expiresAt?: Date | null
+}
+
+const change = statement<ObjectRow>(
+  'objects.change',
+  `update objects o set bucket = $4, key = $5, birth = coalesce($6, o.birth), created_at = now(), content_type = coalesce($7, o.content_type),
+          cache_control = case when $8 then $9 else o.cache_control end,
+          content_disposition = case when $10 then $11 else o.content_disposition end,
+          metadata = coalesce($12::jsonb, o.metadata),
+          expires_at = case when $13 then $14::timestamptz else o.expires_at end
+    where o.owner_id = $1 and o.bucket = $2 and o.key = $3 and ${isLive('o')} returning ${columnsOf('o')}`,
+)
+
+const given = <T>(value: T | undefined): [boolean, T | null] => [value !== undefined, value ?? null]
+
+async function update(
+  trx: Db,
+  from: ObjectName,
+  to: ObjectName,
+  birth: string | null,
+  { contentType, cacheControl, contentDisposition, metadata, expiresAt }: Changes,
+): Promise<ObjectRow | undefined> {
+  const [row] = await change(trx, [
+    ...[from.ownerId, from.bucket, from.key, to.bucket, to.key, birth, contentType ?? null],
+    ...given(cacheControl),
+    ...given(contentDisposition),
+    metadata === undefined ? null : JSON.stringify(metadata),
+    ...given(expiresAt),
+  ])
+  return row
+}
+
+/** Changes headers in place: same id, same content, a new time of writing. Undefined where there is no such object. */
+export async function changeObject(trx: Db, name: ObjectName, changes: Changes): Promise<ObjectRow | undefined> {
+  await lockNames(trx, [name])
+  return update(trx, name, name, null, changes)
+}
+
+/**
+ * Gives an object another name of its account, and with it a new birth: links to the old id die. No byte moves and nothing is counted.
+ * Visibility and expiry change so as well. Undefined where there is no such object; throws SAME_OBJECT and OBJECT_ALREADY_EXISTS.
+ */
+export async function moveObject(
+  trx: Db,
+  from: ObjectName,
+  to: ObjectName,
+  { overwrite = false, changes = {} }: { overwrite?: boolean; changes?: Changes } = {},
+): Promise<Stored | undefined> {
+  if (from.bucket === to.bucket && from.key === to.key) throw new ApiError('SAME_OBJECT')
+  await lockNames(trx, [from, to])
+  if (!(await findObject(trx, from))) return undefined
+  const replaced = await clearName(trx, to, overwrite)
+  const object = await update(trx, from, to, newId(), changes)
+  return object && { object, replaced }
+}
+
+/**
+ * A second object of the same bytes, which stay where they are; it counts. Undefined where there is no such object; throws as
+ * `storeObject` does.
+ */
+export async function copyObject(
+  trx: Db,
+  from: ObjectName,
+  to: ObjectName,
+  { changes = {}, ...options }: StoreOptions & { changes?: Changes } = {},
+): Promise<Stored | undefined> {
+  await lockNames(trx, [from, to])
+  const source = await findObject(trx, from)
+  if (!source) return undefined
+  const object = {
+    ...to,
+    contentType: source.content_type,
+    etag: source.etag,
+    sha256: source.sha256,
+    cacheControl: source.cache_control,
+    contentDisposition: source.content_disposition,
+    originalName: source.original_name,
+    metadata: source.metadata,
+    expiresAt: source.expires_at,
+  }
+  const wanted = Object.entries(changes).filter(([, value]) => value !== undefined)
+  return storeObject(
+    trx,
+    { ...object, ...Object.fromEntries(wanted) },
+    await manifestOf(trx, source.generation),
+    options,
+  )
+}

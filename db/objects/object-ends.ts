@@ -1,0 +1,155 @@
+import type { ObjectName } from '../../policy/objects/object-names.ts'
+import { objectId } from '../../policy/objects/object-names.ts'
+import { type Db, transaction } from '../database.ts'
+import { type ReceiptLine, writeLines } from './blob-receipts.ts'
+import { holdRules } from './blob-rules.ts'
+import { nameOf, type ObjectRow } from './object-rows.ts'
+import { lockNames, removeExpired, removeObjects } from './objects.ts'
+import { idleUploads, reclaimUpload } from './uploads/upload-ends.ts'
+
+// What ends without anybody asking at that moment: each is looked at again under its lock, so that whoever changed it meanwhile wins.
+
+/** Names that go in one transaction. */
+const together = 100
+
+type Found = Pick<ObjectRow, 'owner_id' | 'bucket' | 'key'>
+
+/** Removes objects whose time is over, a batch of them; how many it found. */
+export async function endExpired(db: Db, receiptId: string): Promise<number> {
+  const found: Found[] = await db('objects')
+    .where('expires_at', '<=', db.fn.now())
+    .orderBy('expires_at')
+    .limit(together)
+    .select('owner_id', 'bucket', 'key')
+  return remove(db, receiptId, found, async (trx, names) => {
+    const segments = await segmentsOf(trx, names)
+    const rows = await removeExpired(trx, names)
+    return rows.map(row => lineOf(row, segments, `expired at ${row.expires_at?.toISOString()}`))
+  })
+}
+
+/** Gives up chunked uploads that have been idle for so long, a batch of them; how many it found. */
+export async function reclaimIdle(db: Db, receiptId: string, idleSeconds: number): Promise<number> {
+  const found = await idleUploads(db, idleSeconds, together)
+  for (const id of found)
+    await transaction(db, async trx => {
+      const reclaimed = await reclaimUpload(trx, id, idleSeconds)
+      if (!reclaimed) return
+      const { upload, parts } = reclaimed
+      const why = `idle since ${upload.last_activity_at.toISOString()}`
+      const bytes = parts.reduce((sum, { size }) => sum + size, 0)
+      const segments = parts.map(({ segmentId }) => segmentId)
+      await writeLines(trx, receiptId, [{ ownerId: upload.owner_id, subject: id, why, bytes, segments }])
+    })
+  return found.length
+}
+
+/** Where the walk of one rule stands. */
+export interface RuleWalk {
+  ownerId: string
+  prefix: string
+  bucket: 'public' | 'private'
+  /** The last key that was looked at. */
+  after: string
+}
+
+/** Rules that delete by now, as walks that have not begun. Legacy objects keep no rules. */
+export async function deletingRules(db: Db): Promise<RuleWalk[]> {
+  const rows = await db('blob_rules')
+    .whereNotNull('delete_after_days')
+    .where('active_from', '<=', db.fn.now())
+    .orderBy(['owner_id', 'prefix'])
+    .select('owner_id', 'prefix')
+  return rows.flatMap(({ owner_id: ownerId, prefix }) =>
+    (['public', 'private'] as const).map(bucket => ({ ownerId, prefix, bucket, after: prefix })),
+  )
+}
+
+/** Keys that one step of a walk looks at: a range of the index, however few of them are due. */
+const stepKeys = 5000
+
+/** An object's rule is the longest that its key begins with; it deletes when it is active, and the object old enough for it. */
+const rule = `lateral (
+    select r.* from blob_rules r where r.owner_id = o.owner_id and starts_with(o.key, r.prefix)
+     order by length(r.prefix) desc limit 1) rule
+  on rule.active_from <= now() and o.created_at <= now() - make_interval(days => rule.delete_after_days)`
+
+/** Looks at the next keys of a rule and removes those that are due; undefined at the end of its folder. */
+export async function applyRule(db: Db, receiptId: string, walk: RuleWalk): Promise<RuleWalk | undefined> {
+  const { ownerId, prefix, bucket, after } = walk
+  // "0" is the character after "/", with which every prefix ends.
+  const { rows } = await db.raw(
+    `select o.key, rule.prefix is not null as due from objects o left join ${rule}
+      where o.owner_id = ? and o.bucket = ? and o.key > ? and o.key < ? order by o.key limit ?`,
+    [ownerId, bucket, after, `${prefix.slice(0, -1)}0`, stepKeys],
+  )
+  const found: Found[] = rows
+    .filter((row: { due: boolean }) => row.due)
+    .map(({ key }: Found) => ({ owner_id: ownerId, bucket, key }))
+  for (let i = 0; i < found.length; i += together)
+    await remove(db, receiptId, found.slice(i, i + together), async (trx, names) => {
+      const still = await dueByNow(trx, ownerId, names)
+      const segments = await segmentsOf(trx, still.names)
+      const gone = await removeObjects(trx, still.names)
+      return gone.map(row => lineOf(row, segments, still.reasons.get(objectId(nameOf(row))) as string))
+    })
+  const last = rows.at(-1)?.key
+  return rows.length < stepKeys ? undefined : { ...walk, after: last }
+}
+
+/** Rules and objects as they stand now that nobody else can change either: an edit waits, or has won. */
+async function dueByNow(trx: Db, ownerId: string, names: readonly ObjectName[]): Promise<StillDue> {
+  await holdRules(trx, ownerId)
+  const { rows } = await trx.raw(
+    `select o.owner_id, o.bucket, o.key, rule.prefix, rule.delete_after_days as days from objects o
+       join unnest(?::text[], ?::text[], ?::text[]) as n (owner_id, bucket, key)
+         on (o.owner_id, o.bucket, o.key) = (n.owner_id, n.bucket, n.key)
+       join ${rule}`,
+    [names.map(name => name.ownerId), names.map(name => name.bucket), names.map(name => name.key)],
+  )
+  const due = rows.map((row: ObjectRow & { prefix: string; days: number }) => ({
+    name: nameOf(row),
+    reason: `older than the ${row.days} days of the rule of ${row.prefix}`,
+  }))
+  return {
+    names: due.map(({ name }: { name: ObjectName }) => name),
+    reasons: new Map(due.map(({ name, reason }: { name: ObjectName; reason: string }) => [objectId(name), reason])),
+  }
+}
+
+interface StillDue {
+  names: ObjectName[]
+  /** By the object's id. */
+  reasons: Map<string, string>
+}
+
+async function remove(
+  db: Db,
+  receiptId: string,
+  found: readonly Found[],
+  work: (trx: Db, names: ObjectName[]) => Promise<ReceiptLine[]>,
+): Promise<number> {
+  if (found.length === 0) return 0
+  const names = found.map(({ owner_id: ownerId, bucket, key }) => ({ ownerId, bucket, key }))
+  await transaction(db, async trx => {
+    await lockNames(trx, names)
+    await writeLines(trx, receiptId, await work(trx, names))
+  })
+  return found.length
+}
+
+/** The bodies of objects, by generation. */
+async function segmentsOf(trx: Db, names: readonly ObjectName[]): Promise<Map<string, string[]>> {
+  const { rows } = await trx.raw(
+    `select o.generation, array_agg(distinct p.segment_id) as segments
+       from objects o join unnest(?::text[], ?::text[], ?::text[]) as n (owner_id, bucket, key) using (owner_id, bucket, key)
+       join object_parts p on p.generation = o.generation group by o.generation`,
+    [names.map(name => name.ownerId), names.map(name => name.bucket), names.map(name => name.key)],
+  )
+  return new Map(rows.map((row: { generation: string; segments: string[] }) => [row.generation, row.segments]))
+}
+
+function lineOf(row: ObjectRow, segments: Map<string, string[]>, why: string): ReceiptLine {
+  const { generation, size: bytes, owner_id: ownerId } = row
+  return { ownerId, subject: objectId(nameOf(row)), why, bytes, generation, segments: segments.get(generation) }
+}

@@ -1,0 +1,81 @@
+import type { Bucket, ObjectName } from '../../policy/objects/object-names.ts'
+import type { Db } from '../database.ts'
+import { statement } from '../statement.ts'
+
+/** An object as it stands; its bytes are told by the manifest of its generation. */
+export interface ObjectRow {
+  owner_id: string
+  bucket: Bucket
+  key: string
+  /** New with every change of content. */
+  generation: string
+  /** New when the name comes into being, kept by an overwrite; links hold on to it. */
+  birth: string
+  size: number
+  content_type: string
+  etag: string
+  /** Hex; null where the body came in parts. */
+  sha256: string | null
+  cache_control: string | null
+  content_disposition: string | null
+  original_name: string | null
+  metadata: Record<string, string>
+  expires_at: Date | null
+  created_at: Date
+}
+
+/** Every column as `ObjectRow` has it, of a table or a step of a statement by its name. */
+export const columnsOf = (table: string): string =>
+  [
+    'owner_id bucket key generation birth content_type etag sha256 cache_control content_disposition'.split(' '),
+    'original_name metadata expires_at created_at'.split(' '),
+  ]
+    .flat()
+    .map(column => `${table}.${column}`)
+    .concat(`${table}.size::float8 as size`) // bytes beyond what an integer of Postgres' driver holds
+    .join(', ')
+
+/** True of a row that readers may see; what has expired is only waiting to be tidied up. */
+export const isLive = (table: string): string => `coalesce(${table}.expires_at > now(), true)`
+
+/** The lock of a name, as a number: a name that does not exist yet has no row to lock. */
+const lockOf = (name: string): string =>
+  `hashtextextended(${name}.owner_id || '/' || ${name}.bucket || '/' || ${name}.key, 0)`
+
+/** True of a name that nobody holds; from then on this transaction does. */
+export const isFree = (name: string): string => `pg_try_advisory_xact_lock(${lockOf(name)})`
+
+const locks = statement<unknown>(
+  'objects.lock',
+  `select pg_advisory_xact_lock(name.lock) from (
+     select distinct ${lockOf('n')} as lock
+       from unnest($1::text[], $2::text[], $3::text[]) as n (owner_id, bucket, key) order by lock) as name`,
+)
+
+/**
+ * Whoever changes names holds them until its transaction ends, in one order, and reads them only afterwards. An upload's row is
+ * locked before, segments after.
+ */
+export async function lockNames(trx: Db, names: readonly ObjectName[]): Promise<void> {
+  await locks(trx, namesAsArrays(names))
+}
+
+/** Names as three parameters of a statement. */
+export const namesAsArrays = (names: readonly ObjectName[]): string[][] => [
+  names.map(name => name.ownerId),
+  names.map(name => name.bucket),
+  names.map(name => name.key),
+]
+
+const byName = statement<ObjectRow>(
+  'objects.find',
+  `select ${columnsOf('o')} from objects o where o.owner_id = $1 and o.bucket = $2 and o.key = $3 and ${isLive('o')}`,
+)
+
+/** An object that has not expired. */
+export async function findObject(db: Db, { ownerId, bucket, key }: ObjectName): Promise<ObjectRow | undefined> {
+  return (await byName(db, [ownerId, bucket, key]))[0]
+}
+
+/** The name of a row. */
+export const nameOf = ({ owner_id, bucket, key }: ObjectRow): ObjectName => ({ ownerId: owner_id, bucket, key })

@@ -1,0 +1,146 @@
+import { ApiError } from '../../policy/errors.ts'
+import { newId } from '../../policy/ids.ts'
+import type { ObjectName } from '../../policy/objects/object-names.ts'
+import { type AuditEntry, record } from '../audit.ts'
+import type { Db } from '../database.ts'
+import { statement } from '../statement.ts'
+import { type BlobLease, endBlobLease } from './blob-leases.ts'
+import { columnsOf, isLive, lockNames, type ObjectRow } from './object-rows.ts'
+import { holdSegments, writeManifest } from './object-segments.ts'
+import type { BodyFacts } from './segments.ts'
+
+export { manifestOf, openObject } from './manifests.ts'
+export { removeExpired, removeObject, removeObjects } from './object-removal.ts'
+export { findObject, lockNames, type ObjectRow } from './object-rows.ts'
+
+/** What is said of an object when it is written. */
+export interface NewObject extends ObjectName {
+  contentType: string
+  /** Hex, without quotes. */
+  etag: string
+  sha256?: string | null
+  cacheControl?: string | null
+  contentDisposition?: string | null
+  originalName?: string | null
+  metadata?: Record<string, string>
+  expiresAt?: Date | null
+}
+
+/** A stretch of a new object. */
+export interface NewPart {
+  segmentId: string
+  /** Bytes of the segment from `segmentFrom` on. */
+  length: number
+  segmentFrom?: number
+  md5?: string | null
+  /** Of a body that was stored just now and has no facts yet. */
+  body?: BodyFacts
+  /** The body itself, which no store has: it lies beside its row, and nobody has drawn its id. */
+  bytes?: Buffer
+}
+
+export interface StoreOptions {
+  /** Whether an object of the name may be replaced. */
+  overwrite?: boolean
+  /** What was reserved of the account's storage; nobody counts without it. */
+  charge?: Charge
+  ending?: Ending
+}
+
+/** What ends with a write, in its commit: the place of the upload, and the command that the audit record tells of. */
+export interface Ending {
+  lease: BlobLease
+  entry: AuditEntry
+}
+
+/** Bytes that a process has leased for one write: an object that would add more is refused. */
+export interface Charge {
+  leaseId: string
+  bytes: number
+}
+
+export interface Stored {
+  object: ObjectRow
+  /** Whether there was an object of this name, which is gone now. */
+  replaced: boolean
+}
+
+const columns = `owner_id, bucket, key, generation, birth, size, content_type, etag, sha256, cache_control, content_disposition,
+  original_name, metadata, expires_at`
+
+/** The row of an object that is written now. */
+export const rowOf = (object: NewObject, size: number): Omit<ObjectRow, 'created_at'> => ({
+  owner_id: object.ownerId,
+  bucket: object.bucket,
+  key: object.key,
+  generation: newId(),
+  birth: newId(),
+  size,
+  content_type: object.contentType,
+  etag: object.etag,
+  sha256: object.sha256 ?? null,
+  cache_control: object.cacheControl ?? null,
+  content_disposition: object.contentDisposition ?? null,
+  original_name: object.originalName ?? null,
+  metadata: object.metadata ?? {},
+  expires_at: object.expiresAt ?? null,
+})
+
+const upsert = statement<ObjectRow>(
+  'objects.upsert',
+  `insert into objects as o (${columns})
+   select ${columns} from json_populate_record(null::objects, $1)
+   on conflict (owner_id, bucket, key) do update set (generation, birth, size, content_type, etag, sha256, cache_control,
+     content_disposition, original_name, metadata, expires_at, created_at) = (excluded.generation,
+     case when ${isLive('o')} then o.birth else excluded.birth end, excluded.size, excluded.content_type, excluded.etag,
+     excluded.sha256, excluded.cache_control, excluded.content_disposition, excluded.original_name, excluded.metadata,
+     excluded.expires_at, now())
+   returning ${columnsOf('o')}`,
+)
+
+const before = statement<{ generation: string; size: number; live: boolean }>(
+  'objects.before',
+  `select o.generation, o.size::float8 as size, ${isLive('o')} as live from objects o
+    where o.owner_id = $1 and o.bucket = $2 and o.key = $3`,
+)
+
+/**
+ * Writes an object of stored bodies inside a transaction, which holds the name from then on. Each stretch takes a reference of its own to
+ * its segment. Throws OBJECT_ALREADY_EXISTS, STORAGE_QUOTA_EXCEEDED, and UPLOAD_FAILED when the sweep took a body.
+ */
+export async function storeObject(
+  trx: Db,
+  object: NewObject,
+  parts: readonly NewPart[],
+  { overwrite = false, charge, ending }: StoreOptions = {},
+): Promise<Stored> {
+  await lockNames(trx, [object])
+  const [old] = await before(trx, [object.ownerId, object.bucket, object.key])
+  if (old?.live && !overwrite) throw new ApiError('OBJECT_ALREADY_EXISTS')
+  const size = parts.reduce((sum, part) => sum + part.length, 0)
+  const bytes = size - (old?.size ?? 0)
+  if (charge && charge.bytes < bytes) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+  if (!(await holdSegments(trx, parts, old && [old.generation]))) throw new ApiError('UPLOAD_FAILED')
+  const [stored] = await upsert(trx, [JSON.stringify(rowOf(object, size))])
+  await writeManifest(trx, stored!.generation, parts)
+  await settle(trx, object.ownerId, { objects: old ? 0 : 1, bytes }, charge)
+  if (ending) await endBlobLease(trx, ending.lease)
+  if (ending) await record(trx, ending.entry)
+  return { object: stored!, replaced: old?.live ?? false }
+}
+
+const addDelta = statement<unknown>(
+  'usage.add',
+  'insert into usage_deltas (owner_id, objects, bytes, lease_id, leased) values ($1, $2, $3, $4, $5)',
+)
+
+/** Writes down what an account's usage changes by, and what of a lease that settles. */
+export async function settle(
+  trx: Db,
+  ownerId: string,
+  { objects, bytes }: { objects: number; bytes: number },
+  charge?: Charge,
+): Promise<void> {
+  if (objects === 0 && bytes === 0 && !charge) return
+  await addDelta(trx, [ownerId, objects, bytes, charge?.leaseId ?? null, charge?.bytes ?? 0])
+}

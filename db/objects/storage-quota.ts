@@ -1,0 +1,159 @@
+import { ApiError } from '../../policy/errors.ts'
+import { newId } from '../../policy/ids.ts'
+import { leaseSeconds, storageRenewSeconds } from '../../policy/leases.ts'
+import { type Db, transaction } from '../database.ts'
+import { foldUsage, takenBytes } from './blob-usage.ts'
+import type { Charge } from './objects.ts'
+
+/** Leased at once where there is plenty, so that small uploads of one account need no shared row. */
+const sliceBytes = 64 * 1024 ** 2
+/** Nearer to the limit than this, a lease is for its one write, so that the limit holds to the byte. */
+const plentyBytes = 1024 ** 3
+/** A slice is given back after this, so that others are not refused for what nobody will use. */
+const sliceSeconds = 10
+const lookMs = 5000
+
+/** What this process has leased of an account's storage at one go. */
+interface Lease {
+  id: string
+  ownerId: string
+  /** Not reserved by a write. */
+  free: number
+  /** Writes under way. */
+  writes: number
+  since: number
+  renewed: number
+}
+
+export interface Wanted {
+  ownerId: string
+  /** The most that the write may add. */
+  bytes: number
+  /** What the account's plan includes, bytes. */
+  limit: number
+}
+
+/**
+ * Holds every account within its storage: bytes are leased before a body comes and settled by the object's own transaction. The
+ * sum of what is kept and leased never passes the limit, in however many processes.
+ */
+export class StorageQuota {
+  readonly #db: Db
+  /** The one that the next small write of an account takes from. */
+  readonly #open = new Map<string, Lease>()
+  readonly #leases = new Map<string, Lease>()
+  readonly #turns = new Map<string, Promise<unknown>>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(db: Db) {
+    this.#db = db
+  }
+
+  /** Does a write with what it may add reserved, and given back when it is refused. Throws STORAGE_QUOTA_EXCEEDED before it begins. */
+  async charging<T>(wanted: Wanted, write: (charge: Charge) => Promise<T>): Promise<T> {
+    const lease = await this.#reserve(wanted)
+    try {
+      return await write({ leaseId: lease.id, bytes: wanted.bytes })
+    } catch (error) {
+      // After any other failure it may have been committed all the same: the bytes stay leased until the lease is over.
+      if (error instanceof ApiError) lease.free += wanted.bytes
+      throw error
+    } finally {
+      lease.writes--
+      if (lease.writes === 0 && this.#open.get(lease.ownerId) !== lease) await this.#end(lease).catch(() => {})
+    }
+  }
+
+  /** Gives back what nobody uses; writes that are under way keep theirs. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    const open = [...this.#open.values()]
+    this.#open.clear()
+    for (const lease of open) if (lease.writes === 0) await this.#end(lease).catch(() => {})
+  }
+
+  async #reserve(wanted: Wanted): Promise<Lease> {
+    const lease = this.#take(wanted)
+    if (lease) return lease
+    // Who comes meanwhile waits, and mostly finds a slice.
+    const before = this.#turns.get(wanted.ownerId)
+    const turn = Promise.resolve(before?.catch(() => {})).then(() => this.#take(wanted) ?? this.#lease(wanted))
+    this.#turns.set(wanted.ownerId, turn)
+    try {
+      return await turn
+    } finally {
+      if (this.#turns.get(wanted.ownerId) === turn) this.#turns.delete(wanted.ownerId)
+    }
+  }
+
+  #take({ ownerId, bytes }: Wanted): Lease | undefined {
+    const lease = this.#open.get(ownerId)
+    if (!lease || lease.free < bytes || isOver(lease)) return undefined
+    lease.free -= bytes
+    lease.writes++
+    return lease
+  }
+
+  async #lease({ ownerId, bytes, limit }: Wanted): Promise<Lease> {
+    const before = this.#open.get(ownerId)
+    this.#open.delete(ownerId)
+    const id = newId()
+    const granted = await transaction(this.#db, async trx => {
+      await foldUsage(trx, ownerId)
+      await trx('quota_leases').where({ owner_id: ownerId }).where('expires_at', '<=', trx.fn.now()).delete()
+      if (before) await shrink(trx, before)
+      const left = limit - (await takenBytes(trx, ownerId))
+      if (left < bytes) return undefined
+      const size = left - bytes >= plentyBytes ? bytes + sliceBytes : bytes
+      await trx('quota_leases').insert({ id, owner_id: ownerId, bytes: size, expires_at: leaseEnd(trx) })
+      return size
+    })
+    if (before) {
+      before.free = 0
+      if (before.writes === 0) this.#leases.delete(before.id)
+    }
+    if (granted === undefined) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+    const lease = { id, ownerId, free: granted - bytes, writes: 1, since: Date.now(), renewed: Date.now() }
+    this.#leases.set(id, lease)
+    if (lease.free > 0) this.#open.set(ownerId, lease)
+    this.#watch()
+    return lease
+  }
+
+  async #end({ id }: Lease): Promise<void> {
+    this.#leases.delete(id)
+    await this.#db('quota_leases').where({ id }).delete()
+  }
+
+  #watch(): void {
+    this.#timer ??= setInterval(() => void this.#look().catch(() => {}), lookMs).unref()
+  }
+
+  /** Ends slices whose time is over, and renews the leases of writes that go on. */
+  async #look(): Promise<void> {
+    for (const lease of this.#leases.values()) {
+      const isOpen = this.#open.get(lease.ownerId) === lease
+      if (isOpen && isOver(lease)) this.#open.delete(lease.ownerId)
+      if (lease.writes === 0 && (!isOpen || isOver(lease))) await this.#end(lease)
+    }
+    const due = [...this.#leases.values()].filter(({ renewed }) => Date.now() - renewed > storageRenewSeconds * 1000)
+    const ids = due.map(({ id }) => id)
+    if (ids.length > 0)
+      await this.#db('quota_leases')
+        .whereIn('id', ids)
+        .update({ expires_at: leaseEnd(this.#db) })
+    for (const lease of due) lease.renewed = Date.now()
+    if (this.#leases.size > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
+  }
+}
+
+const isOver = ({ since }: Lease): boolean => Date.now() - since > sliceSeconds * 1000
+const leaseEnd = (db: Db) => db.raw('now() + make_interval(secs => ?)', [leaseSeconds.storage])
+
+/** Gives back what of a lease is not reserved, or all of it when no write goes on. */
+async function shrink(trx: Db, { id, free, writes }: Lease): Promise<void> {
+  if (writes === 0) await trx('quota_leases').where({ id }).delete()
+  else await trx('quota_leases').where({ id }).decrement('bytes', free)
+}

@@ -1,0 +1,105 @@
+import { createHash } from 'node:crypto'
+import type { UploadPart } from '../../../policy/objects/uploads/chunked.ts'
+import { kept } from '../../../policy/retention.ts'
+import type { Db } from '../../database.ts'
+import { deleteExpired } from '../../expired-rows.ts'
+import { type Charge, type Stored, storeObject } from '../objects.ts'
+import { dropParts, partsOf } from './upload-parts.ts'
+import { lockOpenUpload, type UploadRow } from './uploads.ts'
+
+export interface Completion {
+  /** The stored parts that the object is made of, in its order; throws what refuses them. */
+  choose(parts: readonly UploadPart[]): readonly UploadPart[]
+  /** What was reserved of the account's storage. */
+  charge?: Charge
+}
+
+/**
+ * Makes the parts of an open upload the object that was asked for; no byte moves. Undefined when the upload is not open, or not this
+ * account's. Throws as `storeObject` and `choose` do, and then nothing has happened.
+ */
+export async function completeUpload(
+  trx: Db,
+  { id, ownerId }: { id: string; ownerId: string },
+  { choose, charge }: Completion,
+): Promise<(Stored & { parts: number }) | undefined> {
+  const upload = await lockOpenUpload(trx, id)
+  if (upload?.owner_id !== ownerId) return undefined
+  const parts = choose(await partsOf(trx, id))
+  const stretches = parts.map(({ segmentId, size, md5 }) => ({ segmentId, length: size, md5 }))
+  const stored = await storeObject(trx, objectOf(upload, parts), stretches, { overwrite: upload.overwrite, charge })
+  await dropParts(trx, id)
+  await endUpload(trx, id, { state: 'completed' })
+  return { ...stored, parts: parts.length }
+}
+
+/** The object that an upload becomes. Its etag is the one that S3 gives to what came in parts: the md5 of their md5s, and how many. */
+const objectOf = (upload: UploadRow, parts: readonly UploadPart[]) => ({
+  ownerId: upload.owner_id,
+  bucket: upload.bucket,
+  key: upload.key,
+  contentType: upload.content_type,
+  etag: `${createHash('md5')
+    .update(parts.map(part => part.md5).join(''), 'hex')
+    .digest('hex')}-${parts.length}`,
+  cacheControl: upload.cache_control,
+  contentDisposition: upload.content_disposition,
+  originalName: upload.original_name,
+  metadata: upload.metadata,
+  expiresAt: upload.expires_at,
+})
+
+/** Ends an upload without an object; its parts are swept. Aborting again is no change. Says how the upload stands, if it is known at all. */
+export async function abortUpload(
+  trx: Db,
+  { id, ownerId }: { id: string; ownerId: string },
+): Promise<'aborted' | 'completed' | undefined> {
+  const row = await trx('uploads').where({ id, owner_id: ownerId }).forUpdate().first('state')
+  if (row?.state !== 'open') return row?.state
+  await dropParts(trx, id)
+  await endUpload(trx, id, { state: 'aborted', why: 'asked' })
+  return 'aborted'
+}
+
+/** An upload that was given up, and what it had. */
+export interface Reclaimed {
+  upload: UploadRow
+  parts: UploadPart[]
+}
+
+/** Open uploads that nobody has sent a part to for so many seconds, longest first. */
+export async function idleUploads(db: Db, idleSeconds: number, limit = 500): Promise<string[]> {
+  return db('uploads')
+    .where({ state: 'open' })
+    .whereRaw('last_activity_at < now() - make_interval(secs => ?)', [idleSeconds])
+    .orderBy('last_activity_at')
+    .limit(limit)
+    .pluck('id')
+}
+
+/** Gives an idle upload up. Whether it is still open and idle is looked at again under its lock; undefined when it is not. */
+export async function reclaimUpload(trx: Db, id: string, idleSeconds: number): Promise<Reclaimed | undefined> {
+  const upload = await lockOpenUpload(trx, id)
+  const [idle] = await trx('uploads')
+    .where({ id })
+    .whereRaw('last_activity_at < now() - make_interval(secs => ?)', [idleSeconds])
+    .select('id')
+  if (!upload || !idle) return undefined
+  const parts = await dropParts(trx, id)
+  await endUpload(trx, id, { state: 'aborted', why: 'idle' })
+  return { upload, parts }
+}
+
+async function endUpload(trx: Db, id: string, end: { state: 'completed' | 'aborted'; why?: string }): Promise<void> {
+  await trx('uploads')
+    .where({ id })
+    .update({ ...end, ended_at: trx.fn.now() })
+}
+
+/** Drops the rows of uploads that ended more than a week ago. */
+export function sweepUploads(db: Db): Promise<number> {
+  return deleteExpired(db, {
+    table: 'uploads',
+    when: `old.state <> 'open' and old.ended_at < now() - interval '${kept.uploadDays} days'`,
+  })
+}

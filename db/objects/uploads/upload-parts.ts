@@ -1,0 +1,61 @@
+import type { UploadPart } from '../../../policy/objects/uploads/chunked.ts'
+import type { Db } from '../../database.ts'
+import { statement } from '../../statement.ts'
+import { attach, type BodyFacts, release, releaseAll } from '../segments.ts'
+import { roomFor } from './upload-room.ts'
+import { lockOpenUpload, lockUploads } from './uploads.ts'
+
+const byUpload = statement<UploadPart>(
+  'upload-parts.of',
+  `select part, segment_id as "segmentId", size::float8 as size, md5 from upload_parts where upload_id = $1 order by part`,
+)
+
+/** The stored parts of an upload, in order. */
+export const partsOf = (db: Db, uploadId: string): Promise<UploadPart[]> => byUpload(db, [uploadId])
+
+export interface NewPart {
+  uploadId: string
+  part: number
+  segmentId: string
+  body: BodyFacts & { md5: string }
+  /** Bytes that the account may keep, with its open uploads; without end when left out. */
+  limit?: number
+}
+
+/**
+ * Makes a stored body a part of an open upload, in place of the one that was sent before. The bytes must be durable already. Unless
+ * it is 'stored' the caller discards the body: 'over' when the upload has ended, 'too large' when the whole would be, 'no room' when the
+ * account would keep too much, 'swept' when the sweep took the body.
+ */
+export async function storePart(
+  trx: Db,
+  { uploadId, part, segmentId, body, limit = Number.POSITIVE_INFINITY }: NewPart,
+): Promise<'stored' | 'over' | 'too large' | 'no room' | 'swept'> {
+  const upload = await lockOpenUpload(trx, uploadId)
+  if (!upload) return 'over'
+  const parts = await partsOf(trx, uploadId)
+  const before = parts.find(stored => stored.part === part)
+  const others = parts.reduce((sum, { size }) => sum + size, 0) - (before?.size ?? 0)
+  if (others + body.size > upload.max_bytes) return 'too large'
+  await lockUploads(trx, upload.owner_id) // parts that come at once are all counted
+  if (body.size > (await roomFor(trx, upload, part, limit))) return 'no room'
+  if (!(await attach(trx, segmentId, body))) return 'swept'
+  await trx('upload_parts')
+    .insert({ upload_id: uploadId, part, segment_id: segmentId, size: body.size, md5: body.md5 })
+    .onConflict(['upload_id', 'part'])
+    .merge({ segment_id: segmentId, size: body.size, md5: body.md5, created_at: trx.fn.now() })
+  if (before) await release(trx, before.segmentId)
+  await trx('uploads').where({ id: uploadId }).update({ last_activity_at: trx.fn.now() })
+  return 'stored'
+}
+
+/** Lets go of the parts of an upload that has ended, with their references. */
+export async function dropParts(trx: Db, uploadId: string): Promise<UploadPart[]> {
+  const parts = await partsOf(trx, uploadId)
+  await trx('upload_parts').where({ upload_id: uploadId }).delete()
+  await releaseAll(
+    trx,
+    parts.map(part => part.segmentId),
+  )
+  return parts
+}

@@ -1,0 +1,96 @@
+import { newId } from '../../../policy/ids.ts'
+import type { Bucket } from '../../../policy/objects/object-names.ts'
+import type { Db } from '../../database.ts'
+import { statement } from '../../statement.ts'
+
+/** An upload in parts, and the object that it will be. */
+export interface UploadRow {
+  id: string
+  owner_id: string
+  state: 'open' | 'completed' | 'aborted'
+  bucket: Bucket
+  key: string
+  overwrite: boolean
+  content_type: string
+  cache_control: string | null
+  content_disposition: string | null
+  original_name: string | null
+  metadata: Record<string, string>
+  expires_at: Date | null
+  max_parts: number
+  /** Of the whole object. */
+  max_bytes: number
+  /** The token that opened it, and may go on with it. */
+  upload_token_id: string | null
+  created_at: Date
+  last_activity_at: Date
+}
+
+const columns = `u.id, u.owner_id, u.state, u.bucket, u.key, u.overwrite, u.content_type, u.cache_control, u.content_disposition,
+  u.original_name, u.metadata, u.expires_at, u.max_parts, u.max_bytes::float8 as max_bytes, u.upload_token_id, u.created_at,
+  u.last_activity_at`
+
+export type NewUpload = Omit<UploadRow, 'id' | 'state' | 'created_at' | 'last_activity_at'>
+
+/** Those who count the same uploads take turns, until the transaction ends. Whoever locks one of them as well has done so before. */
+export async function lockUploads(trx: Db, ownerId: string): Promise<void> {
+  await trx.raw('select pg_advisory_xact_lock(hashtextextended(?, 0))', [`uploads/${ownerId}`])
+}
+
+/** Opens an upload, unless the account has `mostOpen` of them. */
+export async function openUpload(trx: Db, upload: NewUpload, mostOpen: number): Promise<string | undefined> {
+  await lockUploads(trx, upload.owner_id)
+  const [{ open }] = await trx('uploads')
+    .where({ owner_id: upload.owner_id, state: 'open' })
+    .select(trx.raw('count(*)::integer as open'))
+  if (open >= mostOpen) return undefined
+  const id = newId()
+  await trx('uploads').insert({ ...upload, id, metadata: JSON.stringify(upload.metadata) })
+  return id
+}
+
+const byId = statement<UploadRow>(
+  'uploads.find',
+  `select ${columns} from uploads u where u.id = $1 and u.owner_id = $2 and u.state = 'open'`,
+)
+
+/** An open upload of an account. */
+export async function findUpload(db: Db, id: string, ownerId: string): Promise<UploadRow | undefined> {
+  return (await byId(db, [id, ownerId]))[0]
+}
+
+const locked = statement<UploadRow>(
+  'uploads.lock',
+  `select ${columns} from uploads u where u.id = $1 and u.state = 'open' for update`,
+)
+
+/** Holds an open upload until the transaction ends: whoever changes it takes it first, before names and segments. */
+export async function lockOpenUpload(trx: Db, id: string): Promise<UploadRow | undefined> {
+  return (await locked(trx, [id]))[0]
+}
+
+/** An open upload as lists show it. */
+export type OpenUpload = UploadRow & { parts: number; size_so_far: number }
+
+/** Open uploads of an account, oldest first. */
+export async function openUploads(db: Db, ownerId: string): Promise<OpenUpload[]> {
+  const { rows } = await db.raw(
+    `select ${columns}, p.parts, p.size_so_far from uploads u
+       cross join lateral (select count(*)::integer as parts, coalesce(sum(size), 0)::float8 as size_so_far
+                             from upload_parts where upload_id = u.id) p
+      where u.owner_id = ? and u.state = 'open' order by u.created_at, u.id`,
+    [ownerId],
+  )
+  return rows
+}
+
+const openSum = statement<{ bytes: number }>(
+  'uploads.open-bytes',
+  `select coalesce(sum(p.size), 0)::float8 as bytes from uploads u join upload_parts p on p.upload_id = u.id
+    where u.owner_id = $1 and u.state = 'open' and (p.upload_id, p.part) is distinct from ($2::text, $3::integer)`,
+)
+
+/** Bytes that the open uploads of an account hold, but for a part that is sent again; its usage does not count them yet. */
+export async function openBytes(db: Db, ownerId: string, again?: { uploadId: string; part: number }): Promise<number> {
+  return (await openSum(db, [ownerId, again?.uploadId ?? null, again?.part ?? null]))[0]!.bytes
+}

@@ -1,0 +1,63 @@
+import type { Db } from '../database.ts'
+import { besides, changingVersions, type OperationRow } from './operation-kinds.ts'
+
+/** Whether an operation of this target waits or runs that may start or end its containers. */
+export async function isBusy(db: Db, targetId: string): Promise<boolean> {
+  const row = await db('operations')
+    .where({ target_type: 'app', target_id: targetId })
+    .whereIn('state', ['queued', 'running'])
+    .where(where => where.whereNotIn('kind', besides.flat()).orWhere('step', 'like', `${changingVersions}%`))
+    .first('id')
+  return Boolean(row)
+}
+
+/** Whether an operation of this target runs that may have switched its containers a moment ago. */
+export async function isSwitching(db: Db, targetId: string): Promise<boolean> {
+  const row = await db('operations')
+    .where({ target_type: 'app', target_id: targetId, state: 'running' })
+    .where(where => where.whereNotIn('kind', besides.flat()).orWhere('step', 'like', `${changingVersions}%`))
+    .first('id')
+  return Boolean(row)
+}
+
+/** Whether an application that is not there was removed on purpose: by its deletion, or because its creation failed. */
+export async function wasRemoved(db: Db, appId: string): Promise<boolean> {
+  const row = await db('operations')
+    .where({ target_type: 'app', target_id: appId })
+    .where(how =>
+      how
+        .where(deletion => deletion.where({ kind: 'delete' }).whereIn('state', ['running', 'success']))
+        .orWhere(creation => creation.where({ kind: 'create' }).whereIn('state', ['error', 'cancelled'])),
+    )
+    .first('id')
+  return Boolean(row)
+}
+
+/** Whether an operation of this target runs that makes another release serve. */
+export async function changesRelease(db: Db, targetId: string): Promise<boolean> {
+  const row = await db('operations')
+    .where({ target_type: 'app', target_id: targetId, state: 'running' })
+    .whereIn('kind', ['create', 'deploy', 'restore'])
+    .first('id')
+  return Boolean(row)
+}
+
+/** Whether an operation waits or runs that brings this release; one that has ended never runs again. */
+export async function isUnderWay(db: Db, appId: string, release: number): Promise<boolean> {
+  const row = await db('deployments')
+    .join('operations', 'operations.id', 'deployments.operation_id')
+    .where({ 'deployments.app_id': appId, 'deployments.release': release })
+    .whereIn('operations.state', ['accepting', 'queued', 'running'])
+    .first('operations.id')
+  return Boolean(row)
+}
+
+/** How the creation of this owner's application failed, when that is why it is gone. */
+export async function failedCreation(db: Db, ownerId: string, appId: string): Promise<OperationRow | undefined> {
+  const [creation, deletion]: OperationRow[] = await db('operations')
+    .where({ target_type: 'app', target_id: appId, owner_id: ownerId })
+    .where(where => where.where({ kind: 'create', state: 'error' }).orWhere({ kind: 'delete', state: 'success' }))
+    .orderBy('seq')
+    .limit(2)
+  return creation?.kind === 'create' && !deletion ? creation : undefined
+}

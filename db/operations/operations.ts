@@ -1,0 +1,231 @@
+import { storable } from '../../lib/storable-text.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { newId } from '../../policy/ids.ts'
+import { lockForDeletion, takeBack, wantDeleted } from '../apps/passing-states.ts'
+import { type Db, transaction } from '../database.ts'
+import { besides, type OperationKind, type OperationRow } from './operation-kinds.ts'
+
+export {
+  changingVersions,
+  goingBack,
+  type OperationKind,
+  type OperationRow,
+  type OperationState,
+  stuckGoingBack,
+} from './operation-kinds.ts'
+export { changesRelease, failedCreation, isBusy, isSwitching, isUnderWay, wasRemoved } from './operation-lookups.ts'
+
+export interface NewOperation {
+  targetId: string
+  kind: OperationKind
+  ownerId: string
+  /** User id of the caller, `host-watch`, or `operator:<name>`. */
+  actor: string
+  input?: Record<string, unknown>
+  /** True: it waits for `db/acceptance.ts` to confirm it. Else it is in the queue with the commit. */
+  accepting?: boolean
+  /** In milliseconds: nobody begins it later. */
+  claimWithinMs?: number
+  /** In milliseconds: its caller is answered then. No step begins later that the answer would not be true of. */
+  endWithinMs?: number
+}
+
+/** Writes an operation down; once committed it is in the queue. */
+export async function enqueue(db: Db, operation: NewOperation): Promise<{ id: string }> {
+  const id = newId()
+  await db('operations').insert({
+    id,
+    target_id: operation.targetId,
+    kind: operation.kind,
+    owner_id: operation.ownerId,
+    actor: operation.actor,
+    input: JSON.stringify(operation.input ?? {}),
+    state: operation.accepting ? 'accepting' : 'queued',
+    claim_before: fromNow(db, operation.claimWithinMs),
+    end_before: fromNow(db, operation.endWithinMs),
+  })
+  return { id }
+}
+
+const fromNow = (db: Db, ms: number | undefined) =>
+  ms === undefined ? null : db.raw('now() + make_interval(secs => ?)', [ms / 1000])
+
+/**
+ * Queues a deletion, unless a restore waits or runs (specification 4.2). Both are written under the application's row, so that
+ * no race lets both in. The application is wanted deleted until it is gone, or the deletion has failed. Throws RESTORE_IN_PROGRESS.
+ */
+export async function enqueueDeletion(db: Db, operation: NewOperation): Promise<{ id: string }> {
+  return transaction(db, async trx => {
+    const { targetId, kind } = operation
+    await lockForDeletion(trx, { kind, target_id: targetId })
+    if (await restoring(trx, targetId)) throw new ApiError('RESTORE_IN_PROGRESS')
+    await wantDeleted(trx, targetId)
+    return enqueue(trx, operation)
+  })
+}
+
+/** Whether a restore of this application waits or runs. */
+export const restoring = (db: Db, appId: string): Promise<boolean> => underWay(db, appId, 'restore')
+
+/** Whether this application is about to be deleted. */
+export const deleting = (db: Db, appId: string): Promise<boolean> => underWay(db, appId, 'delete')
+
+async function underWay(db: Db, targetId: string, kind: OperationKind): Promise<boolean> {
+  const found = db('operations')
+    .where({ target_type: 'app', target_id: targetId, kind })
+    .whereIn('state', ['accepting', 'queued', 'running'])
+  return Boolean(await found.first('id'))
+}
+
+export async function find(db: Db, id: string): Promise<OperationRow | undefined> {
+  return db('operations').where({ id }).first()
+}
+
+/** Compare-and-set queued -> expired: true means that it can never run any more. */
+export async function expireQueued(db: Db, id: string): Promise<boolean> {
+  return transaction(db, async trx => {
+    const operation = await find(trx, id)
+    if (operation?.state !== 'queued') return false
+    await lockForDeletion(trx, operation)
+    const changed = await trx('operations')
+      .where({ id, state: 'queued' })
+      .update({ state: 'expired', code: 'ACTION_FAILED', finished_at: trx.fn.now() })
+    if (changed) await takeBack(trx, operation)
+    return changed === 1
+  })
+}
+
+/**
+ * The operation a lane runs next: the one it has already begun (a retry, or a new Temporal after a lost one), else the oldest
+ * queued, a deletion before everything else. What may not run beside `underWay`, the kinds that the lane works on, is not given.
+ */
+export async function claimNext(
+  db: Db,
+  targetId: string,
+  underWay: readonly OperationKind[] = [],
+): Promise<OperationRow | undefined> {
+  const barred = besides.filter(group => group.some(kind => underWay.includes(kind))).flat()
+  const mine = () => db('operations').whereNotIn('kind', barred)
+  const running = await mine()
+    .where({ target_type: 'app', target_id: targetId, state: 'running' })
+    .orderBy('seq')
+    .first()
+  if (running) return running
+  const next = mine()
+    .where({ target_type: 'app', target_id: targetId, state: 'queued' })
+    .whereRaw(inTime)
+    .orderByRaw(`kind = 'delete' desc, seq`)
+    .limit(1)
+    .forUpdate()
+    .skipLocked()
+    .select('id')
+  // Compared with one value: of a list Postgres may ask anew for every row, and each time the next one is free.
+  const [claimed] = await db('operations')
+    .where('id', next)
+    .where({ state: 'queued' })
+    .update({ state: 'running', started_at: db.fn.now() })
+    .returning('*')
+  return claimed
+}
+
+/** Who waited for the others was told that nobody took them. */
+const inTime = '(claim_before is null or claim_before > now())'
+
+/** Ids of what runs for a target and shall end: all of it when a deletion waits behind it, else what somebody asked to cancel. */
+export async function toEnd(db: Db, targetId: string): Promise<string[]> {
+  const mine = () => db('operations').where({ target_type: 'app', target_id: targetId })
+  const deletion = await mine().where({ kind: 'delete', state: 'queued' }).whereRaw(inTime).first('id')
+  const running = mine().where({ state: 'running' })
+  const rows = await (deletion ? running : running.whereNotNull('cancel_requested_at')).select('id')
+  return rows.map((row: { id: string }) => row.id)
+}
+
+/** Seconds before the caller of an operation is answered, less than 0 once that has happened; null where nobody waits like this. */
+export async function secondsLeft(db: Db, id: string): Promise<number | null> {
+  const row = await db('operations')
+    .where({ id })
+    .first(db.raw('extract(epoch from end_before - clock_timestamp())::float8 as seconds'))
+  return row?.seconds ?? null
+}
+
+/** What the operation does now, in words for operators. */
+export async function recordStep(db: Db, id: string, step: string): Promise<void> {
+  await db('operations')
+    .where({ id, state: 'running' })
+    .update({ step: storable(step) })
+}
+
+export interface Outcome {
+  state: 'success' | 'error' | 'cancelled'
+  code?: string
+  message?: string
+}
+
+/** Records the end once, in the caller's transaction, and tells who waits for it. A second call changes nothing. */
+export async function finish(trx: Db, id: string, outcome: Outcome): Promise<void> {
+  const [ended] = await trx('operations')
+    .where({ id, state: 'running' })
+    .update({
+      state: outcome.state,
+      code: outcome.code ?? null,
+      message: outcome.message === undefined ? null : storable(outcome.message),
+      finished_at: trx.fn.now(),
+    })
+    .returning(['kind', 'target_id'])
+  if (ended && outcome.state !== 'success') await takeBack(trx, ended)
+  await announce(trx, id)
+}
+
+/** Ends everything that still waits for a target that is gone: a deletion got its wish, the others have lost their target. */
+export async function endQueued(db: Db, targetId: string): Promise<void> {
+  const { rows } = await db.raw(
+    `update operations
+        set state = case when kind = 'delete' then 'success' else 'cancelled' end,
+            code = case when kind = 'delete' then null else 'APP_NOT_FOUND' end,
+            finished_at = now()
+      where target_type = 'app' and target_id = ? and state in ('accepting', 'queued') returning id`,
+    [targetId],
+  )
+  for (const row of rows) await announce(db, row.id)
+}
+
+/** Tells every process that an operation, or what is waited for like one, has ended. */
+export async function announce(db: Db, id: string): Promise<void> {
+  await db.raw(`select pg_notify('operations', ?)`, [id])
+}
+
+export interface Waiting {
+  target_id: string
+  owner_id: string
+  /** Whether an operation of this target is under way; its lane must be alive then. */
+  running: boolean
+  /** Age of the oldest of them. */
+  seconds: number
+}
+
+export interface WaitingFor {
+  /** Targets that something waits for this long, */
+  queuedSeconds: number
+  /** or on which something runs for this long, */
+  runningSeconds: number
+  /** but none of these. */
+  except: readonly string[]
+}
+
+/** Targets whose lane may need a wake-up: those on which nothing runs first, then by age; 500 at most. */
+export async function waitingTargets(
+  db: Db,
+  { queuedSeconds, runningSeconds, except }: WaitingFor,
+): Promise<Waiting[]> {
+  const { rows } = await db.raw(
+    `select target_id, min(owner_id) as owner_id, bool_or(state = 'running') as running,
+            extract(epoch from now() - min(created_at))::float8 as seconds
+       from operations where state in ('queued', 'running') and target_id <> all(:except::text[])
+      group by target_id
+     having bool_or(state = 'queued' and created_at < now() - make_interval(secs => :queuedSeconds))
+         or bool_or(state = 'running' and started_at < now() - make_interval(secs => :runningSeconds))
+      order by bool_or(state = 'running'), min(seq) limit 500`,
+    { queuedSeconds, runningSeconds, except },
+  )
+  return rows
+}

@@ -1,0 +1,148 @@
+import { ApiError } from '../../policy/errors.ts'
+import type { Db } from '../database.ts'
+import * as deployments from '../deploys/deployments.ts'
+import { queueDeploy } from '../deploys/deploys.ts'
+import { queueRestore } from '../snapshots/restores.ts'
+import { markFailed } from '../snapshots/snapshots.ts'
+import * as operations from './operations.ts'
+import { clearUndoFailure } from './undo-failures.ts'
+
+/** An act that is not possible, in words for the operator who asked for it. */
+export class ActRefused extends Error {
+  override name = 'ActRefused'
+}
+
+export interface Asked {
+  operationId: string
+  /** `operator:<login name>` */
+  actor: string
+}
+
+/** What is worked on beside the commands of its application, and may be ended. */
+const cancellable: readonly operations.OperationKind[] = ['deploy', 'restore', 'snapshot']
+
+/**
+ * Asks for the end of a deploy, restore or snapshot, in one compare-and-set: what waits ends here and now, what runs is ended by its lane, which has
+ * to be woken. Throws `ActRefused` when there is nothing to end.
+ */
+export async function cancelOperation(trx: Db, { operationId, actor }: Asked): Promise<'ended' | 'asked'> {
+  const message = `Cancelled by ${actor}.`
+  const { rows } = await trx.raw(
+    `update operations
+        set cancel_requested_at = coalesce(cancel_requested_at, now()),
+            cancel_requested_by = coalesce(cancel_requested_by, :actor),
+            code = case when state = 'queued' then 'DEPLOY_CANCELLED' end,
+            message = case when state = 'queued' then :message end,
+            finished_at = case when state = 'queued' then now() end,
+            state = case when state = 'queued' then 'cancelled' else state end
+      where id = :operationId and kind = any(:cancellable) and state in ('queued', 'running')
+      returning state`,
+    { operationId, actor, message, cancellable },
+  )
+  const state = rows[0]?.state as operations.OperationState | undefined
+  if (!state) throw await notToCancel(trx, operationId)
+  await trx('operation_acts').insert({ operation_id: operationId, actor, act: 'cancel' })
+  if (state === 'running') return 'asked'
+  const deployment = await deployments.findByOperation(trx, operationId)
+  if (deployment) await deployments.record(trx, deployment.id, { state: 'error', code: 'DEPLOY_CANCELLED', message })
+  await markFailed(trx, operationId)
+  await operations.announce(trx, operationId)
+  return 'ended'
+}
+
+async function notToCancel(db: Db, id: string): Promise<ActRefused> {
+  const operation = await operations.find(db, id)
+  if (!operation) return new ActRefused(`There is no operation ${id}.`)
+  if (operation.kind === 'create')
+    return new ActRefused('The creation of an application is cancelled by deleting the application.')
+  if (!cancellable.includes(operation.kind))
+    return new ActRefused(`Only deploys, restores and snapshots can be cancelled; this is a ${operation.kind}.`)
+  return new ActRefused(`It has ended already: ${operation.state}.`)
+}
+
+/**
+ * Takes the mark of a failed undo off the application, once somebody has looked after what it has left. Throws `ActRefused` without a
+ * mark of this operation, and while it is still tried.
+ */
+export async function clearAfterUndo(trx: Db, { operationId, actor }: Asked): Promise<void> {
+  const operation = await operations.find(trx, operationId)
+  if (operation?.state === 'running')
+    throw new ActRefused('It is still being undone. To give that up: berth ops cancel')
+  if (!(await clearUndoFailure(trx, operationId)))
+    throw new ActRefused('This operation has left no mark on its application, or a later deploy has taken it off.')
+  await trx('operation_acts').insert({ operation_id: operationId, actor, act: 'clear' })
+}
+
+/** Commands that need no more than to be asked for again. */
+const repeatable: readonly operations.OperationKind[] = ['start', 'stop', 'restart']
+
+export interface Retry extends Asked {
+  /** Also when something newer was deployed since. */
+  force: boolean
+}
+
+/** Queues the same again: the same commit, or the same archive. Throws `ActRefused` with the reason why it cannot be done. */
+export async function retryOperation(trx: Db, retry: Retry): Promise<{ operationId: string; position: number }> {
+  const old = await trx('operations').where({ id: retry.operationId }).forUpdate().first()
+  if (!old) throw new ActRefused(`There is no operation ${retry.operationId}.`)
+  if (['accepting', 'queued', 'running', 'success'].includes(old.state))
+    throw new ActRefused(`Only what failed can be tried again; this one is ${old.state}.`)
+  const going = await trx('operations').where({ retry_of: old.id }).whereIn('state', ['queued', 'running']).first('id')
+  if (going) throw new ActRefused(`It is being tried again already: operation ${going.id}.`)
+  const app = await trx('apps').where({ id: old.target_id }).whereNot('desired_state', 'deleted').forUpdate().first()
+  if (!app) throw new ActRefused('Its application is gone. Upload it again.')
+  const made = repeatable.includes(old.kind) ? await repeat(trx, old, retry) : await deployAgain(trx, old, retry)
+  await trx('operations').where({ id: made.operationId }).update({ retry_of: old.id })
+  await trx('operation_acts').insert({ operation_id: old.id, actor: retry.actor, act: 'retry' })
+  return made
+}
+
+async function repeat(trx: Db, old: operations.OperationRow, { actor }: Retry) {
+  const { target_id: targetId, owner_id: ownerId, kind } = old
+  return { operationId: (await operations.enqueue(trx, { targetId, kind, ownerId, actor })).id, position: 1 }
+}
+
+async function deployAgain(trx: Db, old: operations.OperationRow, { actor, force }: Retry) {
+  const deployment = await deployments.findByOperation(trx, old.id)
+  if (!deployment) throw new ActRefused(`A ${old.kind} cannot be tried again.`)
+  const { trigger } = deployment
+  if (trigger === 'restore') return restoreAgain(trx, deployment, actor)
+  const newer = force ? undefined : await newerThan(trx, deployment)
+  if (newer)
+    throw new ActRefused(`Deployment ${newer.id} is newer (${newer.state}). To go back to this one, add --force.`)
+  const { revision, clone_url: cloneUrl, branch, filename, restart, path, config } = deployment
+  const archive = deployment.source === 'upload' ? await archiveOf(trx, deployment) : undefined
+  const queued = await queueDeploy(trx, {
+    ...{ appId: old.target_id, ownerId: old.owner_id, actor, trigger, revision, restart, config, archive },
+    cloneUrl: cloneUrl ?? undefined,
+    branch: branch ?? undefined,
+    path: path ?? '',
+    filename: filename ?? undefined,
+  })
+  if (!queued) throw new ActRefused(archiveGone)
+  return queued
+}
+
+async function restoreAgain(trx: Db, { app_id: appId, snapshot_id }: deployments.DeploymentRow, actor: string) {
+  const snapshot = snapshot_id && (await trx('snapshots').where({ id: snapshot_id }).first())
+  if (!snapshot) throw new ActRefused('Its snapshot is no longer kept.')
+  const wish = { appId, actor, name: snapshot.name, version: snapshot.id }
+  const { id } = await queueRestore(trx, wish).catch(error => {
+    throw error instanceof ApiError ? new ActRefused(error.message) : error
+  })
+  return { operationId: id, position: 1 }
+}
+
+/** A newer deployment of the application that waits, runs or serves: trying again would go back behind it. */
+function newerThan(trx: Db, { app_id, release }: deployments.DeploymentRow) {
+  const found = trx('deployments').where({ app_id }).where('release', '>', release).whereNot('state', 'error')
+  return found.orderBy('release', 'desc').first('id', 'state')
+}
+
+const archiveGone = 'Its archive is no longer stored. Upload it again.'
+
+async function archiveOf(trx: Db, { segment_id }: deployments.DeploymentRow) {
+  const stored = segment_id && (await trx('segments').where({ id: segment_id, state: 'stored' }).forUpdate().first())
+  if (!stored) throw new ActRefused(archiveGone)
+  return { segmentId: stored.id, bytes: Number(stored.size), sha256: stored.sha256 }
+}

@@ -1,0 +1,103 @@
+import { ApiError } from '../../policy/errors.ts'
+import { newId } from '../../policy/ids.ts'
+import { kept } from '../../policy/retention.ts'
+import type { UserRow } from '../accounts/accounts.ts'
+import { chooseHost, reserveMemory } from '../apps/app-creation.ts'
+import type { AppRow } from '../apps/apps.ts'
+import { type Db, transaction } from '../database.ts'
+import { lossOf } from '../hosts/host-forgetting.ts'
+import * as operations from '../operations/operations.ts'
+import { findGood, isMaking } from './snapshots.ts'
+
+export interface RestoreWish {
+  appId: string
+  actor: string
+  /** As the listing has them. */
+  name: string
+  version: string
+  /** How an application finds a place whose host was forgotten; without it that is refused. */
+  place?: { planMemoryMb(owner: UserRow): number; diskMbPer256Mb: number }
+  /** True: it waits for `db/acceptance.ts` to confirm it. Else it is in the queue with the commit. */
+  accepting?: boolean
+}
+
+/**
+ * Writes a restore down: an operation, and a deployment whose files come from the snapshot. An application whose host was forgotten is
+ * placed on another one. Throws APP_NOT_FOUND (also while it is being deleted), RESTORE_IN_PROGRESS, SNAPSHOT_IN_PROGRESS and
+ * SNAPSHOT_NOT_FOUND; with a new place also FEW_MEMORY, FAILED_CLUSTER_SELECTION, CLUSTER_MAINTENANCE_TRY_LATER, and CLUSTER_UNAVAILABLE
+ * until everything of the lost one has ended. Resolves to the operation's id.
+ */
+export async function queueRestore(db: Db, wish: RestoreWish): Promise<{ id: string }> {
+  return transaction(db, trx => queue(trx, wish))
+}
+
+async function queue(trx: Db, wish: RestoreWish): Promise<{ id: string }> {
+  const { appId, actor, name, version, accepting } = wish
+  const lost = (await lossOf(trx, appId))?.nowhere
+  // Before the application, as a creation has it: who takes two of these takes them in one order.
+  if (lost)
+    await trx('users')
+      .whereIn('id', trx('apps').where({ id: appId }).select('owner_id'))
+      .forUpdate()
+      .first('id')
+  const app: AppRow | undefined = await trx('apps').where({ id: appId }).forUpdate().first()
+  if (!app || (await operations.deleting(trx, appId))) throw new ApiError('APP_NOT_FOUND')
+  if (await operations.restoring(trx, appId)) throw new ApiError('RESTORE_IN_PROGRESS')
+  if (await isMaking(trx, appId)) throw new ApiError('SNAPSHOT_IN_PROGRESS')
+  const snapshot = await findGood(trx, version, name)
+  if (snapshot?.target_id !== appId) throw new ApiError('SNAPSHOT_NOT_FOUND')
+  if (lost) await placeAnew(trx, app, wish)
+  const [{ release }] = await trx('apps')
+    .where({ id: appId })
+    .update({ next_release: trx.raw('next_release + 1') })
+    .returning(trx.raw('next_release - 1 as release'))
+  const asked = { targetId: appId, kind: 'restore', ownerId: app.owner_id, actor, accepting } as const
+  const operation = await operations.enqueue(trx, asked)
+  const id = newId()
+  await trx('deployments').insert({
+    id,
+    operation_id: operation.id,
+    app_id: appId,
+    owner_id: app.owner_id,
+    release,
+    trigger: 'restore',
+    source: 'snapshot',
+    revision: snapshot.digest?.slice(0, 40) ?? '',
+    snapshot_id: snapshot.id,
+    path: '',
+    config: JSON.stringify(snapshot.config),
+  })
+  await trx('deployment_events').insert({ deployment_id: id, state: 'pending' })
+  return operation
+}
+
+/** Another host has the application from here on, and the plan its memory; it counts as lost until a restore has succeeded. */
+async function placeAnew(trx: Db, app: AppRow, { place }: RestoreWish): Promise<void> {
+  if (app.lost_with !== app.host_id || !place) throw new ApiError('CLUSTER_UNAVAILABLE')
+  const { planMemoryMb, diskMbPer256Mb } = place
+  await reserveMemory(trx, { ownerId: app.owner_id, memoryMb: app.ram_mb, planMemoryMb })
+  const host_id = await chooseHost(trx, app.ram_mb, diskMbPer256Mb)
+  await trx('apps').where({ id: app.id }).update({ host_id })
+}
+
+/** Takes back what a restore that was never confirmed has placed anew, unless an earlier one has left something at that host. */
+export async function unplace(trx: Db, appId: string, restoreId: string): Promise<void> {
+  await trx.raw(
+    `update apps a set host_id = a.lost_with from hosts h
+      where a.id = :appId and h.id = a.lost_with and not exists (
+        select from operations o where o.target_type = 'app' and o.target_id = a.id and o.kind = 'restore'
+           and o.id <> :restoreId and o.created_at > h.forgotten_at)`,
+    { appId, restoreId },
+  )
+}
+
+/** The last restore of an application; undefined when there was none, or it ended over an hour ago. */
+export async function lastRestore(db: Db, appId: string): Promise<operations.OperationRow | undefined> {
+  const last: operations.OperationRow | undefined = await db('operations')
+    .where({ target_type: 'app', target_id: appId, kind: 'restore' })
+    .whereNot({ state: 'accepting' })
+    .orderBy('seq', 'desc')
+    .first()
+  const ended = last?.finished_at?.getTime()
+  return ended !== undefined && ended < Date.now() - kept.restoreSeconds * 1000 ? undefined : last
+}
