@@ -1,5 +1,5 @@
 import type { OpenedObject } from '../../db/objects/manifests.ts'
-import type { Parts } from '../parts.ts'
+import type { Parts } from '../pipeline/parts.ts'
 import { openBody } from './object-body.ts'
 import type { Sendable } from './send-body.ts'
 

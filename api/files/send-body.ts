@@ -2,8 +2,8 @@ import type { Lent } from '../../activities/objects/port.ts'
 import type { ByteRange } from '../../lib/byte-range.ts'
 import { type Portion, portionOf, type Validators } from '../../lib/preconditions.ts'
 import { idleReaderMs } from '../../policy/patience.ts'
-import type { Exchange } from '../call.ts'
-import { type Reply, streamed } from '../respond.ts'
+import type { Exchange } from '../http/call.ts'
+import { type Reply, streamed } from '../http/respond.ts'
 import { text } from './text-answers.ts'
 
 /** Bytes that can be sent, whole or in part. */

@@ -1,8 +1,8 @@
 import { localeAccepted } from '../../policy/accounts/locales.ts'
 import { shareText } from '../../policy/pages/share.ts'
-import type { Exchange } from '../call.ts'
-import { escaped, page } from '../pages.ts'
-import type { Reply } from '../respond.ts'
+import type { Exchange } from '../http/call.ts'
+import { escaped, page } from '../http/pages/pages.ts'
+import type { Reply } from '../http/respond.ts'
 
 /** Asks for the password of a share, in the visitor's language. Says nothing of the file, and nothing more once a password was wrong. */
 export function sharePage({ request }: Exchange, isWrong: boolean): Reply {

@@ -1,10 +1,10 @@
 import { giveBack } from '../../db/limits.ts'
 import { linkVisits, ownCounters } from '../../policy/limits.ts'
-import { networkOf } from '../address.ts'
-import { admitBody, inviteBody, readBody } from '../body.ts'
-import type { Exchange } from '../call.ts'
-import type { Parts } from '../parts.ts'
-import { isPassword } from '../share-passwords.ts'
+import { networkOf } from '../http/address.ts'
+import { admitBody, inviteBody, readBody } from '../http/body.ts'
+import type { Exchange } from '../http/call.ts'
+import type { Parts } from '../pipeline/parts.ts'
+import { isPassword } from '../v1/share-passwords.ts'
 
 const formBytes = 4096
 

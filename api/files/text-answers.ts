@@ -1,7 +1,7 @@
 import { catalogued } from '../../policy/errors.ts'
-import type { Exchange } from '../call.ts'
-import type { Parts } from '../parts.ts'
-import { type Reply, streamed, toApiError } from '../respond.ts'
+import type { Exchange } from '../http/call.ts'
+import { type Reply, streamed, toApiError } from '../http/respond.ts'
+import type { Parts } from '../pipeline/parts.ts'
 
 /** An answer for people and for programs that read no JSON, which no cache keeps. */
 export const text = (status: number, body: string, headers: Record<string, string> = {}): Reply => ({

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
-import type { Auth } from '../access.ts'
-import { type Definition, type Endpoint, endpoint } from '../endpoint.ts'
+import type { Auth } from '../pipeline/access.ts'
+import { type Definition, type Endpoint, endpoint } from '../pipeline/endpoint.ts'
 
 /** An endpoint of the blob API: refusals have that wire's names and statuses. */
 export function blobEndpoint<

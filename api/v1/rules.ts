@@ -15,9 +15,9 @@ import { durationSeconds, shortExpirySeconds } from '../../policy/objects/object
 import { folderPrefixForm } from '../../policy/objects/object-names.ts'
 import { assertWithin, isWithin } from '../../policy/objects/prefix-limits.ts'
 import { cacheControlField, expireField } from '../../policy/objects/uploads/upload-fields.ts'
-import type { Caller } from '../authenticate.ts'
-import { isoTime } from '../fields.ts'
-import { failure, type Reply } from '../respond.ts'
+import { failure, type Reply } from '../http/respond.ts'
+import type { Caller } from '../pipeline/authenticate.ts'
+import { isoTime } from '../pipeline/fields.ts'
 import { ruleView } from '../views/rule.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 

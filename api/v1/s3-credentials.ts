@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { s3PairOf } from '../../db/objects/s3-credentials.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { s3Access, s3Buckets, s3Region, s3Secret } from '../../policy/objects/s3-credentials.ts'
-import { isoTime } from '../fields.ts'
+import { isoTime } from '../pipeline/fields.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 
 const text = z.string()

@@ -8,12 +8,12 @@ import { assertOption } from '../../policy/objects/blob-options.ts'
 import { assertWithin, isWithin } from '../../policy/objects/prefix-limits.ts'
 import { linkTerms } from '../../policy/request-caps.ts'
 import { characters } from '../../policy/stated-bounds.ts'
-import { isoTime, optional, usually } from '../fields.ts'
-import { idempotencyErrors, inOneTransaction } from '../idempotent.ts'
-import { objectField, ownObject, ownObjectErrors } from '../own-object.ts'
-import { hashPassword } from '../share-passwords.ts'
+import { isoTime, optional, usually } from '../pipeline/fields.ts'
+import { idempotencyErrors, inOneTransaction } from '../pipeline/idempotent.ts'
 import { createdShareView, shareView } from '../views/share.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
+import { objectField, ownObject, ownObjectErrors } from './objects/own-object.ts'
+import { hashPassword } from './share-passwords.ts'
 
 const text = z.string()
 

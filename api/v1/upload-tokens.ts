@@ -16,9 +16,9 @@ import {
   uploadTokenSecret,
 } from '../../policy/objects/uploads/upload-tokens.ts'
 import { linkTerms } from '../../policy/request-caps.ts'
-import type { Caller } from '../authenticate.ts'
-import { isoTime, optional, usually } from '../fields.ts'
-import { idempotencyErrors, inOneTransaction } from '../idempotent.ts'
+import type { Caller } from '../pipeline/authenticate.ts'
+import { isoTime, optional, usually } from '../pipeline/fields.ts'
+import { idempotencyErrors, inOneTransaction } from '../pipeline/idempotent.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 
 const gibibyte = 1024 ** 3

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { largestFileBytes, longestBase64 } from '../../policy/apps/file-content.ts'
 import { languages } from '../../policy/runtimes.ts'
-import { isoTime } from '../fields.ts'
+import { isoTime } from '../pipeline/fields.ts'
 
 const language = z.enum(languages)
 const text = z.string()

@@ -1,5 +1,5 @@
-import { endpoint } from '../endpoint.ts'
-import { plainJson } from '../respond.ts'
+import { plainJson } from '../http/respond.ts'
+import { endpoint } from '../pipeline/endpoint.ts'
 
 /** Contract 9: what the platform thinks of its own parts. Public, without envelope. */
 export const serviceStatus = endpoint({

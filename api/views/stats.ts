@@ -1,6 +1,6 @@
 import type { AppRow } from '../../db/apps/apps.ts'
 import { type Problem, problemOf } from '../../policy/apps/app-problems.ts'
-import type { HostReading } from '../host-reader.ts'
+import type { HostReading } from '../hosts/host-reader.ts'
 
 /** One application's figures as numbers: CPU in percent, memory and storage in bytes, network as [in, out] bytes. */
 export interface Figures {

@@ -1,4 +1,4 @@
-import type { Caller } from '../authenticate.ts'
+import type { Caller } from '../pipeline/authenticate.ts'
 
 /** Specification 2.3. `duration` is when the plan ends, in ms; null for one without end. */
 export const userView = ({ user, plan, planName }: Caller, usedMb: number) => ({

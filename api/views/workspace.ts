@@ -1,6 +1,6 @@
 import type { Workspace } from '../../db/accounts/workspaces.ts'
-import { mayTouch } from '../access.ts'
-import type { Caller } from '../authenticate.ts'
+import { mayTouch } from '../pipeline/access.ts'
+import type { Caller } from '../pipeline/authenticate.ts'
 import { hostName } from './app.ts'
 
 /** Contract 8. A key that is limited to resources sees only these of the shared applications. */

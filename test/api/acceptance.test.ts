@@ -1,6 +1,6 @@
 import test from 'ava'
 import { pino } from 'pino'
-import { accept } from '../../api/acceptance.ts'
+import { accept } from '../../api/pipeline/acceptance.ts'
 import { openDatabase } from '../../db/database.ts'
 import { enqueue } from '../../db/operations/operations.ts'
 import { storing } from '../crash/commit-kit.ts'

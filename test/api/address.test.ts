@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import test from 'ava'
-import { AddressSet, addressOf, loopback, networkOf } from '../../api/address.ts'
-import { Guessers } from '../../api/guessers.ts'
+import { AddressSet, addressOf, loopback, networkOf } from '../../api/http/address.ts'
+import { Guessers } from '../../api/pipeline/guessers.ts'
 
 const request = (remoteAddress: string, forwarded?: string) =>
   ({

@@ -1,8 +1,8 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import test from 'ava'
-import type { BodyForm } from '../../api/body.ts'
-import { measureBody } from '../../api/body-measure.ts'
-import { parseAside } from '../../api/body-threads.ts'
+import type { BodyForm } from '../../api/http/body.ts'
+import { measureBody } from '../../api/http/body-measure.ts'
+import { parseAside } from '../../api/http/body-threads.ts'
 import { parsingThreads } from '../kit/parsing-threads.ts'
 
 const bytesOf = (text: string) => new Uint8Array(Buffer.from(text))

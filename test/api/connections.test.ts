@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { RequestListener, Server, ServerResponse } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import test, { type ExecutionContext } from 'ava'
-import { drain, hardenedServer } from '../../api/server.ts'
+import { drain, hardenedServer } from '../../api/http/server.ts'
 import { connectionCaps } from '../../policy/accounts/address-limits.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 

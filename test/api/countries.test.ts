@@ -1,5 +1,5 @@
 import test, { type ExecutionContext } from 'ava'
-import { openCountries } from '../../api/countries.ts'
+import { openCountries } from '../../api/pipeline/countries.ts'
 import { countryCodes } from '../../policy/accounts/countries.ts'
 import { testApi } from '../kit/api.ts'
 import { madeObject } from '../kit/stored-objects.ts'

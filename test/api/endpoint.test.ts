@@ -1,6 +1,6 @@
 import test from 'ava'
 import { z } from 'zod'
-import { endpoint } from '../../api/endpoint.ts'
+import { endpoint } from '../../api/pipeline/endpoint.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { testApi } from '../kit/api.ts'
 

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { connectCookie, connectCookieIn } from '../../api/git-connect-cookie.ts'
+import { connectCookie, connectCookieIn } from '../../api/v2/git/git-connect-cookie.ts'
 
 const secure = 'https://api.example.com'
 const plain = 'http://127.0.0.1:4000'

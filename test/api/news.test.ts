@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events'
 import { mock } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import test from 'ava'
-import { News } from '../../api/news.ts'
+import { News } from '../../api/pipeline/news.ts'
 import type { Notifications } from '../../db/notifications.ts'
 
 test('who waits looks again when it is told, when the line is back, and after 3 s without being told', async t => {

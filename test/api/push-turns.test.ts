@@ -1,5 +1,5 @@
 import test from 'ava'
-import { PushTurns } from '../../api/push-turns.ts'
+import { PushTurns } from '../../api/v2/git/push-turns.ts'
 import { openDatabase } from '../../db/database.ts'
 import { pushPlaces } from '../../policy/git/push-places.ts'
 import { testApi } from '../kit/api.ts'

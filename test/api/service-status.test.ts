@@ -1,6 +1,6 @@
 import test from 'ava'
-import { healthChecks, Latency } from '../../api/health.ts'
-import { type Check, ServiceStatus } from '../../api/service-status.ts'
+import { healthChecks, Latency } from '../../api/status/health.ts'
+import { type Check, ServiceStatus } from '../../api/status/service-status.ts'
 import { leaveHost, setDraining } from '../../db/hosts/hosts.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { StreamAccess, type StreamEnd } from '../../api/stream-access.ts'
+import { StreamAccess, type StreamEnd } from '../../api/hosts/stream-access.ts'
 import { revokeKey } from '../../db/accounts/accounts.ts'
 import { testApi } from '../kit/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'

@@ -1,5 +1,5 @@
 import test, { type ExecutionContext } from 'ava'
-import { authenticator } from '../../api/authenticate.ts'
+import { authenticator } from '../../api/pipeline/authenticate.ts'
 import { auditCommand } from '../../cli/audit.ts'
 import { hostsCommand } from '../../cli/hosts.ts'
 import { keysCommand } from '../../cli/keys.ts'

@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
-import type { Endpoint } from '../../api/endpoint.ts'
-import { openApiDocument } from '../../api/openapi.ts'
+import type { Endpoint } from '../../api/pipeline/endpoint.ts'
+import { openApiDocument } from '../../api/pipeline/openapi.ts'
 import type { Schema } from './schema-values.ts'
 
 interface Parameter {

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import test from 'ava'
-import { linking } from '../../../api/v2/snapshots.ts'
+import { linking } from '../../../api/v2/snapshots/snapshots.ts'
 import { linkView } from '../../../api/views/snapshot.ts'
 import { transaction } from '../../../db/database.ts'
 import * as segments from '../../../db/objects/segments.ts'

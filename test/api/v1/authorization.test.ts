@@ -1,5 +1,5 @@
 import test from 'ava'
-import type { Endpoint } from '../../../api/endpoint.ts'
+import type { Endpoint } from '../../../api/pipeline/endpoint.ts'
 import { blobEndpoints } from '../../../api/v1/endpoints.ts'
 import { revokeKey, revokeSession, setBlocked } from '../../../db/accounts/accounts.ts'
 import { type Scope, scopes } from '../../../policy/accounts/scopes.ts'

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { chunkedInit } from '../../../api/v1/chunked-init.ts'
+import { chunkedInit } from '../../../api/v1/chunked/chunked-init.ts'
 import { openApiFor, type TestApi, testApi } from '../../kit/api.ts'
 import { EventReader } from '../../kit/event-stream.ts'
 import { ScriptedLive } from '../../kit/scripted-live.ts'

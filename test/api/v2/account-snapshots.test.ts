@@ -1,5 +1,5 @@
 import test from 'ava'
-import { Remembered } from '../../../api/remembered.ts'
+import { Remembered } from '../../../lib/remembered.ts'
 import { testApi } from '../../kit/api.ts'
 
 const remembering = testApi({ scale: 1 })

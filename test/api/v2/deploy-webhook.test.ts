@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import type { Log } from '../../../api/parts.ts'
+import type { Log } from '../../../api/pipeline/parts.ts'
 import { openApiFor, testApi } from '../../kit/api.ts'
 import { testDatabase } from '../../kit/database.ts'
 import { deliver, webhookOf } from '../../kit/deliveries.ts'

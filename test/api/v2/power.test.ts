@@ -1,5 +1,5 @@
 import test from 'ava'
-import { appsRestart, appsStart, appsStop } from '../../../api/v2/power.ts'
+import { appsRestart, appsStart, appsStop } from '../../../api/v2/apps/power.ts'
 import { enqueue, find } from '../../../db/operations/operations.ts'
 import { heldCall } from '../../../policy/patience.ts'
 import { testApi } from '../../kit/api.ts'

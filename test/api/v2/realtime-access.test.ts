@@ -1,5 +1,5 @@
 import test from 'ava'
-import { RealtimeLeases } from '../../../api/realtime-leases.ts'
+import { RealtimeLeases } from '../../../api/hosts/realtime-leases.ts'
 import { revokeKey, revokeSession, setBlocked } from '../../../db/accounts/accounts.ts'
 import { removeApp } from '../../../db/apps/app-creation.ts'
 import type { AppRow } from '../../../db/apps/apps.ts'

@@ -1,6 +1,6 @@
 import test from 'ava'
-import { hostCall } from '../../../api/host-call.ts'
-import type { HostReading } from '../../../api/host-reader.ts'
+import { hostCall } from '../../../api/hosts/host-call.ts'
+import type { HostReading } from '../../../api/hosts/host-reader.ts'
 import { loadApp } from '../../../db/apps/apps.ts'
 import { masterKey, testApi } from '../../kit/api.ts'
 import { zipOf } from '../../kit/zips.ts'

@@ -1,6 +1,6 @@
 import test from 'ava'
-import { accessApp } from '../../../api/access.ts'
-import type { Caller } from '../../../api/authenticate.ts'
+import { accessApp } from '../../../api/pipeline/access.ts'
+import type { Caller } from '../../../api/pipeline/authenticate.ts'
 import { type Db, openDatabase } from '../../../db/database.ts'
 import { type Answer, openApiFor, type TestApi, type TestUser, testApi } from '../../kit/api.ts'
 import { EventReader } from '../../kit/event-stream.ts'

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import test from 'ava'
-import { changeMembers } from '../../../api/workspace-changes.ts'
+import { changeMembers } from '../../../api/v2/workspaces/workspace-changes.ts'
 import { setBlocked } from '../../../db/accounts/accounts.ts'
 import { type Db, transaction } from '../../../db/database.ts'
 import { withdrawingDeploys } from '../../../db/git/deploy-rights.ts'

@@ -1,0 +1,60 @@
+import type { AppRow } from '../../db/apps/apps.ts'
+import type { Db } from '../../db/database.ts'
+import { findHost } from '../../db/hosts/hosts.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { hostReadKey } from '../../policy/keys.ts'
+import { assertNotLost } from '../pipeline/access.ts'
+
+export interface HostRequest {
+  /** GET without it. */
+  method?: 'GET' | 'PUT' | 'PATCH' | 'DELETE'
+  /** What follows `/apps/<id>/`. */
+  path: string
+  body?: Uint8Array
+  /** Until the answer begins, in milliseconds; with `whole` until it has ended. */
+  deadlineMs: number
+  whole?: boolean
+}
+
+/**
+ * One request to the server of an application's host. Throws CLUSTER_UNAVAILABLE when the host is not seen or not reached, and
+ * CLUSTER_TIMEOUT past the deadline; refusals of the host are answers.
+ */
+export type HostCall = (app: AppRow, request: HostRequest) => Promise<Response>
+
+/** Calls over HTTP, with each host's own key. */
+export function hostCall(db: Db, masterKey: string): HostCall {
+  const keys = new Map<string, string>()
+
+  function keyOf(hostId: string): string {
+    const key = keys.get(hostId) ?? hostReadKey(masterKey, hostId)
+    keys.set(hostId, key)
+    return key
+  }
+
+  return async (app, { method, path, body, deadlineMs, whole }) => {
+    assertNotLost(app)
+    const host = await findHost(db, app.host_id)
+    if (!host?.reachable || !host.read_url) throw new ApiError('CLUSTER_UNAVAILABLE')
+    const deadline = new AbortController()
+    const timer = setTimeout(() => deadline.abort(new DOMException('too late', 'TimeoutError')), deadlineMs)
+    try {
+      return await fetch(`${host.read_url}/apps/${app.id}/${path}`, {
+        method,
+        body,
+        headers: { Authorization: `Bearer ${keyOf(host.id)}` },
+        signal: deadline.signal,
+        redirect: 'error',
+      })
+    } catch (error) {
+      throw hostFailure(error)
+    } finally {
+      whole ? timer.unref() : clearTimeout(timer)
+    }
+  }
+}
+
+/** What failed on the way to a host or back, with its code. */
+export function hostFailure(error: unknown): ApiError {
+  return new ApiError((error as Error).name === 'TimeoutError' ? 'CLUSTER_TIMEOUT' : 'CLUSTER_UNAVAILABLE')
+}

@@ -1,0 +1,44 @@
+import { StringDecoder } from 'node:string_decoder'
+import type { LiveEvent } from '../../activities/live/live-feed.ts'
+import type { AppRow } from '../../db/apps/apps.ts'
+import { ApiError } from '../../policy/errors.ts'
+import type { HostCall } from './host-call.ts'
+
+/**
+ * What the host tells of an application, as it comes, several events at once when they came together. Ends when the host ends it,
+ * rejects when the line breaks. Throws CLUSTER_UNAVAILABLE and CLUSTER_TIMEOUT before it begins.
+ */
+export type OpenLive = (app: AppRow, signal: AbortSignal) => Promise<AsyncIterable<LiveEvent[]>>
+
+const openDeadlineMs = 3000
+
+/** Asked over HTTP. */
+export function hostLive(ask: HostCall): OpenLive {
+  return async (app, signal) => {
+    const { ok, body } = await ask(app, { path: 'live', deadlineMs: openDeadlineMs })
+    if (!ok || !body) throw new ApiError('CLUSTER_UNAVAILABLE')
+    return eventsOf(body, signal)
+  }
+}
+
+/** One JSON object a line; chunks are cut anywhere. */
+async function* eventsOf(body: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<LiveEvent[]> {
+  const reader = body.getReader()
+  const cancel = () => void reader.cancel().catch(() => {})
+  signal.addEventListener('abort', cancel)
+  if (signal.aborted) cancel()
+  const decoder = new StringDecoder('utf8')
+  let rest = ''
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return
+      const lines = (rest + decoder.write(Buffer.from(value))).split('\n')
+      rest = lines.pop() ?? ''
+      if (lines.length > 0) yield lines.map(line => JSON.parse(line))
+    }
+  } finally {
+    signal.removeEventListener('abort', cancel)
+    cancel()
+  }
+}

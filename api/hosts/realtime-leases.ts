@@ -1,0 +1,55 @@
+import { endLease, type Lease, renewLeases, takeLease } from '../../db/apps/realtime-listeners.ts'
+import type { Db } from '../../db/database.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { newId } from '../../policy/ids.ts'
+import { realtimeConnections } from '../../policy/limits.ts'
+import { eventStreams } from '../../policy/patience.ts'
+
+/** The places of the streams that this process serves; they count over all processes. */
+export class RealtimeLeases {
+  readonly #db: Db
+  readonly #scale: number
+  readonly #held = new Map<string, Lease>()
+  #last: Promise<unknown> = Promise.resolve()
+  /** A stream ends after this many milliseconds (contract 7). */
+  readonly longestMs: number
+
+  constructor(db: Db, scale: number, longestMs: number = eventStreams.longestMs) {
+    this.longestMs = longestMs
+    this.#db = db
+    this.#scale = scale
+  }
+
+  /** Takes a place and gives its id. Throws REALTIME_MAX_CONNECTIONS and REALTIME_MAX_CONNECTIONS_APP. */
+  async take(userId: string, appId: string): Promise<string> {
+    const lease = { id: newId(), userId, appId }
+    const limits = { perUser: this.#most('perUser'), perApp: this.#most('perApp') }
+    // One at a time: those who wait for a turn in the database would hold a connection each.
+    const taking = this.#last.then(() => takeLease(this.#db, lease, limits))
+    this.#last = taking.catch(() => {})
+    const outcome = await taking
+    if (outcome === 'user full') throw new ApiError('REALTIME_MAX_CONNECTIONS')
+    if (outcome === 'app full') throw new ApiError('REALTIME_MAX_CONNECTIONS_APP')
+    this.#held.set(lease.id, lease)
+    return lease.id
+  }
+
+  /** Gives a place back; when the database is away, it ends by itself. */
+  async release(id: string): Promise<void> {
+    this.#held.delete(id)
+    await endLease(this.#db, id).catch(() => {})
+  }
+
+  /** To be called several times within the life of a lease, 60 s. */
+  async renew(): Promise<void> {
+    const renewed = [...this.#held.values()]
+    if (renewed.length === 0) return
+    await renewLeases(this.#db, renewed)
+    // Given back meanwhile, perhaps before it was renewed.
+    for (const { id } of renewed) if (!this.#held.has(id)) await this.release(id)
+  }
+
+  #most(kind: keyof typeof realtimeConnections): number {
+    return Math.max(1, Math.floor(realtimeConnections[kind] * this.#scale))
+  }
+}

@@ -1,0 +1,34 @@
+import { parentPort, workerData } from 'node:worker_threads'
+import { fileTooLarge, largestFileBytes } from '../../policy/apps/file-content.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { type BodyForm, parseBody } from './body.ts'
+import { measureBody } from './body-measure.ts'
+
+// The thread that parses one large body, and ends with all the memory that this took.
+
+/** Values go over to the other thread one by one; the bytes of a file go as they are. */
+const mostValues = 20_000
+
+export interface BodyJob {
+  bytes: Uint8Array
+  form: BodyForm
+}
+
+export type BodyReply = { value: Record<string, unknown> } | { refused: { code: ApiError['code']; message: string } }
+
+function reply({ bytes, form }: BodyJob): BodyReply {
+  try {
+    const { bytes: numbers, values } = measureBody(bytes)
+    if (form.file && numbers > largestFileBytes) throw fileTooLarge()
+    if (values + (form.file ? 0 : numbers) > mostValues)
+      throw new ApiError('INVALID_JSON_BODY', `A body of over 1 MB takes at most ${mostValues} values.`)
+    return { value: parseBody(bytes, form) }
+  } catch (error) {
+    if (error instanceof ApiError) return { refused: { code: error.code, message: error.message } }
+    throw error
+  }
+}
+
+const told = reply(workerData)
+const content = 'value' in told && told.value.content
+parentPort!.postMessage(told, content instanceof Uint8Array ? [content.buffer as ArrayBuffer] : [])

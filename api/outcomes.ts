@@ -1,9 +1,0 @@
-import type { Notifications } from '../db/notifications.ts'
-import { News } from './news.ts'
-
-/** Waits for the end of operations. */
-export class Outcomes extends News {
-  constructor(notifications: Notifications) {
-    super(notifications, 'operations')
-  }
-}

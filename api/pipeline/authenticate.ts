@@ -1,0 +1,154 @@
+import type { IncomingMessage } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type CredentialRow, findByKeyHash, findBySession } from '../../db/accounts/accounts.ts'
+import type { Db } from '../../db/database.ts'
+import { findUploadToken, type UploadToken } from '../../db/objects/uploads/upload-tokens.ts'
+import { checkKey, credentialHash, issuedTo } from '../../policy/accounts/credentials.ts'
+import { type Plan, type Plans, planOf } from '../../policy/accounts/plans.ts'
+import type { Scope } from '../../policy/accounts/scopes.ts'
+import { readSession, sessionKey } from '../../policy/accounts/sessions.ts'
+import { ApiError, type ErrorCode } from '../../policy/errors.ts'
+import { isIssuedToken, isUploadToken, uploadTokenSecret } from '../../policy/objects/uploads/upload-tokens.ts'
+import { credentialBelievedMs } from '../../policy/patience.ts'
+import type { Exchange } from '../http/call.ts'
+import { EarlierCredentials } from './earlier-credentials.ts'
+import { Guessers } from './guessers.ts'
+
+/** Who calls, and with what rights. Null lists mean no restriction. */
+export interface Caller {
+  user: CredentialRow
+  kind: 'key' | 'session' | 'upload-token'
+  scopes: Scope[] | null
+  resources: string[] | null
+  /** Beginnings of object names that a credential is limited to. */
+  prefixes: string[] | null
+  /** What an upload token fixes; absent for others. */
+  uploadToken?: UploadToken
+  plan: Plan
+  planName: string
+}
+
+/** A credential that works, of an account that does not: mostly that is nobody's business. */
+class AccountBlocked extends ApiError {
+  constructor() {
+    super('ACCESS_DENIED')
+  }
+}
+
+/** The caller of a request. Throws ACCESS_DENIED. */
+export type Authenticate = (request: IncomingMessage, address: string) => Promise<Caller>
+
+interface AuthenticatorOptions {
+  db: Db
+  masterKey: string
+  /** Checks of API keys from before the root secret was rotated. */
+  earlierKeyChecks?: readonly Buffer[]
+  plans: Plans
+  /** Processes that share the port, among which the requests of one address are spread. */
+  processes?: number
+}
+
+/** Authentication by API key or session token, with or without `Bearer` (contract 1). */
+export function authenticator(options: AuthenticatorOptions): Authenticate {
+  const { db, masterKey, earlierKeyChecks = [], plans, processes } = options
+  const keyChecks = [checkKey(masterKey), ...earlierKeyChecks]
+  const sessionSecret = sessionKey(masterKey)
+  const tokenSecret = uploadTokenSecret(masterKey)
+  const earlier = new EarlierCredentials(db)
+  const guessers = new Guessers(processes)
+  let believed = new Map<string, Promise<Caller>>()
+  let believedSince = 0
+
+  async function byKey(credential: string, address: string): Promise<Caller> {
+    const now = Date.now()
+    const hash = keyChecks.some(check => issuedTo(check, credential)) ? credentialHash(credential) : undefined
+    const name = hash?.toString('base64')
+    const user = hash && name && !guessers.refuses(address, name, now) ? await findByKeyHash(db, hash) : undefined
+    if (user) return callerOf(user, 'key', plans)
+    guessers.miss(address, name, now)
+    throw new ApiError('ACCESS_DENIED')
+  }
+
+  async function bySession(credential: string): Promise<Caller> {
+    const session = await readSession(sessionSecret, credential)
+    const user = session && (await findBySession(db, session.id, session.userId))
+    if (!user) throw new ApiError('ACCESS_DENIED')
+    return callerOf(user, 'session', plans)
+  }
+
+  async function byUploadToken(credential: string, address: string): Promise<Caller> {
+    const now = Date.now()
+    const hash =
+      isIssuedToken(tokenSecret, credential) || (await earlier.mayBeToken()) ? credentialHash(credential) : undefined
+    const name = hash?.toString('base64')
+    const found = hash && name && !guessers.refuses(address, name, now) ? await findUploadToken(db, hash) : undefined
+    if (found) return { ...callerOf(found.user, 'upload-token', plans), uploadToken: found.token }
+    guessers.miss(address, name, now)
+    throw new ApiError('ACCESS_DENIED')
+  }
+
+  /** Looked up once for all who ask with it at the same time. */
+  function look(credential: string, address: string): Promise<Caller> {
+    const known = believed.get(credential)
+    if (known) return known
+    const found = isUploadToken(credential)
+      ? byUploadToken(credential, address)
+      : credential.includes('.')
+        ? bySession(credential)
+        : byKey(credential, address)
+    const generation = believed
+    generation.set(credential, found)
+    // Who is blocked is remembered as well: no limit counts them.
+    found.catch(refusal => refusal instanceof AccountBlocked || generation.delete(credential))
+    return found
+  }
+
+  async function refuse(refusal: unknown, address: string): Promise<never> {
+    const waitMs = guessers.waitOf(address, Date.now())
+    if (waitMs > 0) await sleep(waitMs)
+    throw refusal
+  }
+
+  return (request, address) => {
+    const credential = credentialOf(request)
+    if (credential === undefined) return Promise.reject(new ApiError('ACCESS_DENIED'))
+    const now = performance.now()
+    if (now - believedSince > credentialBelievedMs) {
+      believed = new Map()
+      believedSince = now
+    }
+    return look(credential, address).catch(refusal => refuse(refusal, address))
+  }
+}
+
+/** The credential of exactly one `Authorization` header, 64 to 1024 characters; undefined otherwise. */
+export function credentialOf(request: IncomingMessage): string | undefined {
+  const header = request.headers.authorization
+  if (header === undefined || header.length < 64 || header.length > 1031) return undefined
+  let headers = 0
+  const { rawHeaders } = request
+  for (let i = 0; i < rawHeaders.length; i += 2)
+    if (rawHeaders[i]!.length === 13 && rawHeaders[i]!.toLowerCase() === 'authorization') headers++
+  if (headers !== 1) return undefined
+  const credential = /^bearer /i.test(header) ? header.slice(7) : header
+  return credential.length >= 64 && credential.length <= 1024 && /^[\w.-]+$/.test(credential) ? credential : undefined
+}
+
+/** The caller of a request to an endpoint: one that has a code for blocked accounts says so to them. Throws ACCESS_DENIED and that code. */
+export async function callerFor(
+  { errors }: { errors?: readonly ErrorCode[] },
+  { request, address }: Exchange,
+  { authenticate }: { authenticate: Authenticate },
+): Promise<Caller> {
+  return authenticate(request, address).catch(refusal => {
+    const tells = refusal instanceof AccountBlocked && errors?.includes('ACCOUNT_BLOCKED')
+    throw tells ? new ApiError('ACCOUNT_BLOCKED') : refusal
+  })
+}
+
+function callerOf(user: CredentialRow, kind: Caller['kind'], plans: Plans): Caller {
+  if (user.blocked_at) throw new AccountBlocked()
+  const { name, plan } = planOf(plans, user, new Date())
+  const { scopes, resources, prefixes } = user
+  return { user, kind, scopes, resources, prefixes, plan, planName: name }
+}

@@ -1,0 +1,211 @@
+import type { z } from 'zod'
+import type { AppRow } from '../../db/apps/apps.ts'
+import type { Role } from '../../policy/accounts/permissions.ts'
+import { ApiError, codeOn, type ErrorCode, type Wire } from '../../policy/errors.ts'
+import { countersOf, type Limit, limits, ownCounters } from '../../policy/limits.ts'
+import { networkOf } from '../http/address.ts'
+import type { Exchange } from '../http/call.ts'
+import { failure, type Reply, streamed, success, toApiError } from '../http/respond.ts'
+import { type Access, type Auth, accessOf, assertStillLetIn } from './access.ts'
+import { audit } from './audit.ts'
+import { type Caller, callerFor } from './authenticate.ts'
+import { checkCaptcha } from './captcha.ts'
+import { crossOriginHeaders } from './cross-origin.ts'
+import { withinDeadline } from './deadline.ts'
+import { takeBody, takeQuery } from './input.ts'
+import type { Parts } from './parts.ts'
+
+/** What an endpoint is handed: who calls, about which application, with what. */
+export interface Call<A extends Auth = Auth, Query = unknown, Body = unknown> {
+  caller: A extends 'public' ? undefined : Caller
+  app: A extends { permission: string } ? AppRow : undefined
+  role: A extends { permission: string } ? Role : undefined
+  query: Query
+  body: Body
+  exchange: Exchange
+}
+
+export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.ZodObject, R extends z.ZodType> {
+  /** Noun and verb; the row of `policy/limits.ts` has the same name, and the OpenAPI operation too. */
+  name: string
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** Whose names and statuses its refusals have; the management wire's when left out. */
+  wire?: Wire
+  /** With parameters in braces: `/v2/apps/{appId}`. */
+  path: string
+  summary: string
+  auth: A
+  query?: Q
+  /** A JSON body. Fields that have a code of their own carry it as the schema's `error`. */
+  body?: B
+  /** A body that `handle` reads itself, as a stream; named by its media type, with the schema of its parts. */
+  upload?: { mediaType: string; parts: z.ZodObject; maxBytes: number; tooLarge: ErrorCode }
+  maxBodyBytes?: number
+  /** True: names of fields may be the caller's own, so that `__proto__` is one to keep and not one to drop. */
+  namesAreData?: true
+  /** True: `content`, or its alias `buffer`, is a file; the schema sees its bytes, whatever shape they come in. */
+  holdsFile?: true
+  /** The value under `response` of the envelope; without it the envelope has only `status`. */
+  response?: R
+  /** The `code` of the value stands beside `status` as well: existing clients look for it there. */
+  codeBeside?: true
+  /** What success is; 200 when left out. */
+  success?: 201
+  /** False: `handle` gives the whole reply, which has no envelope. */
+  envelope?: false
+  /** The answer is a stream of events, or may be one where there is an envelope too; `handle` writes it itself. `events` names them. */
+  stream?: { events: string; resumes?: true }
+  /** What a 302 leads to, where that is an answer; `handle` writes it itself. */
+  redirects?: string
+  /** True: it begins an operation, whose id its answers carry as X-Operation-Id. */
+  operation?: true
+  /** True: no budget counts it and no country is blocked (contract 1); programs of a provider call it, with a measure of its own. */
+  uncounted?: true
+  /** True: its own limits count it, the budgets of account and address do not (contract 1). */
+  unbudgeted?: true
+  /** True: pages of any origin may call it from a browser. */
+  crossOrigin?: true
+  /** True: a session is let in that has not solved the captcha of its country yet. */
+  beforeCaptcha?: true
+  /** A GET that changes something: it stands in the audit record as commands do. */
+  changes?: true
+  /** How a refusal looks on a wire that is not JSON. */
+  refusal?(error: ApiError): Reply
+  /** What it throws beyond `commonErrors`. */
+  errors?: readonly ErrorCode[]
+  /** Codes that stand at another status here than in the catalogue (contract 11). */
+  statuses?: Partial<Record<ErrorCode, number>>
+  /** Refusals of these codes have only `status` and `code`. */
+  terse?: readonly ErrorCode[]
+  handle(call: Call<A, z.output<Q>, z.output<B>>, parts: Parts): Promise<z.input<R> | Reply>
+}
+
+/** A definition with its types forgotten, as the router, the pipeline and the OpenAPI document see it. */
+export interface Endpoint extends Omit<Definition<Auth, z.ZodObject, z.ZodObject, z.ZodType>, 'handle'> {
+  handle(call: Call<Auth>, parts: Parts): Promise<unknown>
+}
+
+/** One object says everything about an endpoint: route, rights, limits, schemas, errors, and the few lines that do it. */
+export function endpoint<
+  const A extends Auth,
+  Q extends z.ZodObject = z.ZodObject<Record<never, never>>,
+  B extends z.ZodObject = z.ZodObject<Record<never, never>>,
+  R extends z.ZodType = z.ZodUndefined | z.ZodVoid,
+>(definition: Definition<A, Q, B, R>): Endpoint {
+  return definition as unknown as Endpoint
+}
+
+/** Codes that the pipeline itself may answer with. Handlers may throw them too. */
+export function commonErrors({
+  auth,
+  query,
+  body,
+  upload,
+  method,
+  maxBodyBytes,
+  wire = 'management',
+}: Endpoint): ErrorCode[] {
+  const codes: ErrorCode[] = [
+    'INTERNAL_SERVER_ERROR',
+    'DATABASE_UNAVAILABLE',
+    'RATE_LIMIT',
+    'KEEP_CALM',
+    'COUNTRY_BLOCKED',
+  ]
+  if (auth !== 'public') codes.push('ACCESS_DENIED', 'CAPTCHA_REQUIRED')
+  if (auth === 'session' || (typeof auth === 'object' && !auth.uploadToken)) codes.push('UPLOAD_TOKEN_NOT_ALLOWED')
+  if (typeof auth === 'object') codes.push('MISSING_SCOPE')
+  if (typeof auth === 'object' && auth.scope?.startsWith('blob:')) codes.push('RESOURCE_NOT_ALLOWED')
+  if (typeof auth === 'object' && auth.permission)
+    codes.push('APP_NOT_FOUND', 'PERMISSION_DENIED', 'RESOURCE_NOT_ALLOWED')
+  if (query || body) codes.push('INVALID_PARAMETERS', 'INVALID_INPUT')
+  if (body) codes.push('INVALID_JSON_BODY')
+  if (body && maxBodyBytes) codes.push('UPLOAD_BUSY')
+  if (body || upload || method !== 'GET') codes.push('PAYLOAD_TOO_LARGE', 'INVALID_CONTENT_TYPE')
+  return [...new Set(codes.map(code => codeOn(wire, code)))]
+}
+
+/** The fixed way of every request: country, authenticate, captcha, scope, load and permission, limit, parse, handle, envelope. Never rejects. */
+export async function serve(endpoint: Endpoint, exchange: Exchange, parts: Parts): Promise<Reply> {
+  let admission: Admission = {}
+  if (endpoint.crossOrigin) Object.assign(exchange.headers, crossOriginHeaders)
+  try {
+    admission = await withinDeadline(admit(endpoint, exchange, parts))
+    const { caller, app, role } = admission
+    const query = takeQuery(endpoint, exchange)
+    const body = await takeBody(endpoint, exchange, caller?.user.id)
+    await assertStillLetIn(endpoint, exchange, parts)
+    const value = await endpoint.handle({ caller, app, role, query, body, exchange } as Call, parts)
+    if (value === streamed) return streamed
+    await audit(endpoint, admission, exchange, parts, 'success')
+    const beside = endpoint.codeBeside && (value as { code: string }).code
+    const reply = endpoint.envelope === false ? (value as Reply) : success(value, beside, endpoint.success)
+    parts.contract?.answered(endpoint, value)
+    return withHeaders(reply, exchange.headers)
+  } catch (thrown) {
+    await audit(endpoint, admission, exchange, parts, toApiError(thrown).code)
+    return withHeaders(refuse(endpoint, exchange, parts, thrown), exchange.headers)
+  } finally {
+    exchange.over()
+  }
+}
+
+/** Who calls, and about what, once both are known. */
+export type Admission = Partial<Access> & { caller?: Caller }
+
+async function admit(endpoint: Endpoint, exchange: Exchange, parts: Parts): Promise<Admission> {
+  const { auth } = endpoint
+  if (!endpoint.uncounted && parts.isBlocked(exchange.address)) throw new ApiError('COUNTRY_BLOCKED')
+  if (auth === 'public') {
+    if (!endpoint.uncounted) await count(endpoint, exchange, parts)
+    return {}
+  }
+  const caller = await callerFor(endpoint, exchange, parts)
+  if (!endpoint.beforeCaptcha) await checkCaptcha(parts, caller, exchange.address)
+  const found = await accessOf(auth, exchange, parts, caller).catch(async refusal => {
+    await count(endpoint, exchange, parts, caller, undefined, [])
+    throw refusal
+  })
+  await count(endpoint, exchange, parts, caller, found?.app)
+  return { ...found, caller }
+}
+
+/** A refusal costs the budget only (`rows` empty), a request that goes on also the endpoint's own limits. */
+async function count(
+  endpoint: Endpoint,
+  { address }: Exchange,
+  { limiter, config, isInside }: Parts,
+  caller?: Caller,
+  app?: AppRow,
+  rows: readonly Limit[] = (limits as Record<string, readonly Limit[]>)[endpoint.name] ?? [],
+): Promise<void> {
+  const source = networkOf(address)
+  const counters = (endpoint.unbudgeted ? ownCounters : countersOf)(endpoint.name, rows, {
+    user: caller && { id: caller.user.id, plan: caller.plan },
+    appId: app?.id,
+    uploadTokenId: caller?.uploadToken?.id,
+    address: source,
+    outsideAddress: isInside(address) ? undefined : source,
+    scale: config.rateLimitScale,
+    budgetBlockSeconds: config.rateLimitBlockSeconds,
+  })
+  await limiter.admit(counters)
+}
+
+function refuse(endpoint: Endpoint, exchange: Exchange, parts: Parts, thrown: unknown): Reply {
+  const error = toApiError(thrown)
+  if (error !== thrown && !exchange.response.destroyed)
+    parts.log.error(
+      { err: thrown, requestId: exchange.requestId, endpoint: endpoint.name, code: error.code },
+      'request failed',
+    )
+  const { terse, statuses, wire = 'management' } = endpoint
+  const code = codeOn(wire, error.code)
+  if (!commonErrors(endpoint).includes(code) && !endpoint.errors?.includes(code))
+    parts.contract?.undeclared(endpoint, code)
+  return endpoint.refusal?.(error) ?? failure(error, { wire, terse: terse?.includes(code), status: statuses?.[code] })
+}
+
+function withHeaders(reply: Reply, headers: Record<string, string>): Reply {
+  return Object.keys(headers).length === 0 ? reply : { ...reply, headers: { ...reply.headers, ...headers } }
+}

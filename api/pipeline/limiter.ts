@@ -1,0 +1,53 @@
+import type { Db } from '../../db/database.ts'
+import { beginBlock, countRequest, countRequests, type Standing } from '../../db/limits.ts'
+import { ApiError } from '../../policy/errors.ts'
+import type { Counter } from '../../policy/limits.ts'
+
+export interface Refusal {
+  counter: Counter
+  waitMs: number
+  /** The counter has just been overrun: its block begins now. */
+  begins: boolean
+}
+
+/** What the counters say to a request that has been counted. Pure; the budget speaks before the endpoint's own limits. */
+export function refusalOf(counters: readonly Counter[], standings: readonly Standing[]): Refusal | undefined {
+  let worst: Refusal | undefined
+  for (const standing of standings) {
+    const counter = counters.find(c => c.key === standing.key)!
+    const blocked = standing.blocked_ms > 0
+    if (!blocked && standing.used <= counter.allow) continue
+    const begins = !blocked && counter.blockSeconds > 0
+    const waitMs = blocked ? standing.blocked_ms : begins ? counter.blockSeconds * 1000 : standing.window_ms
+    if (!worst || counter.code === 'RATE_LIMIT' || (worst.counter.code !== 'RATE_LIMIT' && waitMs > worst.waitMs))
+      worst = { counter, waitMs, begins }
+  }
+  return worst
+}
+
+/** Counts the requests of one process. */
+export class Limiter {
+  readonly #db: Db
+
+  constructor(db: Db) {
+    this.#db = db
+  }
+
+  /** Counts one request, or what a request names: so many at once. Throws KEEP_CALM or RATE_LIMIT when a counter is past its end. */
+  async admit(counters: readonly Counter[], times = 1): Promise<void> {
+    if (counters.length === 0) return
+    const standings =
+      times === 1 ? await countRequest(this.#db, counters) : await countRequests(this.#db, counters, times)
+    const refusal = refusalOf(counters, standings)
+    if (!refusal) return
+    await Promise.all(overrun(counters, standings).map(counter => beginBlock(this.#db, counter)))
+    throw new ApiError(refusal.counter.code, undefined, Math.max(1, Math.ceil(refusal.waitMs / 1000)))
+  }
+}
+
+function overrun(counters: readonly Counter[], standings: readonly Standing[]): Counter[] {
+  return counters.filter(counter => {
+    const standing = standings.find(s => s.key === counter.key)
+    return standing && counter.blockSeconds > 0 && standing.blocked_ms === 0 && standing.used > counter.allow
+  })
+}

@@ -1,0 +1,96 @@
+import { z } from 'zod'
+import { catalogued, codeOn, type ErrorCode } from '../../policy/errors.ts'
+import { commonErrors, type Endpoint } from './endpoint.ts'
+import { type Json, schemaOf } from './openapi-schemas.ts'
+
+/** Headers of answers, as the documents describe them once. */
+export const answerHeaders = {
+  RequestId: { description: 'Names this request in the logs of the platform.', schema: { type: 'string' } },
+  RetryAfter: {
+    description: 'Seconds after which another try makes sense.',
+    schema: { type: 'integer', minimum: 0 },
+  },
+  OperationId: {
+    description: 'The operation, where this request began one.',
+    schema: { type: 'string', pattern: '^[0-9a-f]{32}$' },
+  },
+  Replayed: {
+    description: 'The answer of an earlier request with the same Idempotency-Key.',
+    schema: { const: 'true' },
+  },
+  Location: { description: 'The address to go on to.', schema: { type: 'string', format: 'uri' } },
+} as const
+
+const wireNames = {
+  RequestId: 'X-Request-Id',
+  RetryAfter: 'Retry-After',
+  OperationId: 'X-Operation-Id',
+  Replayed: 'Idempotent-Replayed',
+  Location: 'Location',
+} as const satisfies Record<keyof typeof answerHeaders, string>
+
+/** Every answer of an endpoint by its status, with headers. */
+export function responsesOf(endpoint: Endpoint): Json {
+  const answers: Record<string, Json> = {
+    [endpoint.success ?? 200]: success(endpoint),
+    ...(endpoint.redirects && { 302: { description: endpoint.redirects } }),
+    ...refusals(endpoint),
+  }
+  return Object.fromEntries(
+    Object.entries(answers).map(([status, { description, ...rest }]) => [
+      status,
+      { description, headers: headersOf(endpoint, Number(status)), ...rest },
+    ]),
+  )
+}
+
+/** What an answer of this status carries, beyond what HTTP itself asks for. */
+function headersOf({ operation, errors }: Endpoint, status: number): Json {
+  const isTold = status < 500 && ![401, 403, 429].includes(status)
+  const carried: Record<keyof typeof answerHeaders, boolean> = {
+    RequestId: true,
+    RetryAfter: status === 429 || status === 503,
+    OperationId: operation === true && ![401, 403, 404, 413, 415, 429].includes(status),
+    Replayed: isTold && (errors?.includes('IDEMPOTENCY_KEY_REUSED') ?? false),
+    Location: status === 302,
+  }
+  const names = Object.keys(wireNames) as (keyof typeof wireNames)[]
+  return Object.fromEntries(
+    names.filter(name => carried[name]).map(name => [wireNames[name], { $ref: `#/components/headers/${name}` }]),
+  )
+}
+
+function success({ response, stream, codeBeside, envelope }: Endpoint): Json {
+  const events = stream && { 'text/event-stream': { schema: { type: 'string', description: stream.events } } }
+  if (envelope === false) return { description: stream?.events ?? 'Success', content: events }
+  const properties: Json = { status: { const: 'success' } }
+  if (codeBeside) properties.code = { type: 'string' }
+  if (response) properties.response = schemaOf(response, 'output')
+  const required = response?.safeParse(undefined).success ? ['status'] : Object.keys(properties)
+  return { description: 'Success', content: { ...jsonOf({ type: 'object', properties, required }), ...events } }
+}
+
+/** One answer per status, with every code of that status: two codes of one status must not overwrite each other. */
+function refusals(endpoint: Endpoint): Record<string, Json> {
+  const own = (endpoint.errors ?? []).map(code => codeOn(endpoint.wire ?? 'management', code))
+  const codes = new Set<ErrorCode>([...commonErrors(endpoint), ...own])
+  const byStatus: Record<string, ErrorCode[]> = {}
+  for (const code of [...codes].sort()) {
+    const status = endpoint.statuses?.[code] ?? catalogued(code, endpoint.wire)[0]
+    byStatus[status] = [...(byStatus[status] ?? []), code]
+  }
+  return Object.fromEntries(
+    Object.entries(byStatus).map(([status, group]) => [
+      status,
+      {
+        description: group.map(code => `${code}: ${catalogued(code, endpoint.wire)[1]}`).join(' '),
+        content: jsonOf(schemaOf(refusal(group), 'output')),
+      },
+    ]),
+  )
+}
+
+const refusal = (codes: ErrorCode[]) =>
+  z.object({ status: z.literal('error'), code: z.enum(codes), message: z.string().optional() })
+
+const jsonOf = (schema: Json): Json => ({ 'application/json': { schema } })

@@ -1,0 +1,23 @@
+import { type BlobLease, endBlobLease, renewBlobLease } from '../../db/objects/blob-leases.ts'
+import { leaseSeconds } from '../../policy/leases.ts'
+import type { Parts } from '../pipeline/parts.ts'
+
+/** A place while work is done in it. */
+export interface Place {
+  lease: BlobLease
+  /** Set by work that has given the place back itself, in its own commit. */
+  over: boolean
+}
+
+/** Does `work` while a place is kept, which is given back before the answer. */
+export async function inPlace<T>({ db }: Parts, lease: BlobLease, work: (place: Place) => Promise<T>): Promise<T> {
+  const place = { lease, over: false }
+  const renewal = setInterval(() => renewBlobLease(db, lease).catch(() => {}), (leaseSeconds.body / 3) * 1000)
+  try {
+    return await work(place)
+  } finally {
+    clearInterval(renewal)
+    // What the database does not hear of ends by itself.
+    if (!place.over) await endBlobLease(db, lease).catch(() => {})
+  }
+}

@@ -1,0 +1,97 @@
+import { z } from 'zod'
+import { transaction } from '../../../db/database.ts'
+import { abortUpload, completeUpload } from '../../../db/objects/uploads/upload-ends.ts'
+import { partsOf } from '../../../db/objects/uploads/upload-parts.ts'
+import { replacedBytes } from '../../../db/objects/uploads/upload-room.ts'
+import { findUpload } from '../../../db/objects/uploads/uploads.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { assertPaid } from '../../../policy/objects/blob-options.ts'
+import { type UploadPart, wholeParts } from '../../../policy/objects/uploads/chunked.ts'
+import { isoTime } from '../../pipeline/fields.ts'
+import { expiryView, placeView } from '../../views/object.ts'
+import { blobEndpoint } from '../blob-endpoint.ts'
+import { charging } from '../storage-charge.ts'
+import { assertMayGoOn, ownUpload, ownUploadErrors, ownUploadId, uploadField } from './own-upload.ts'
+
+const completed = z.object({
+  id: z.string(),
+  private: z.boolean(),
+  url: z.string().nullable(),
+  expires_at: isoTime.optional(),
+  size: z.int(),
+  parts: z.int(),
+})
+
+/** Contract 10: the parts become the file. Nothing is copied, so it takes as long for ten gigabytes as for one. */
+export const chunkedComplete = blobEndpoint({
+  name: 'chunked.complete',
+  method: 'PATCH',
+  path: '/v1/objects/chunked',
+  summary: 'Complete a chunked upload',
+  auth: { scope: 'blob:write', uploadToken: true },
+  crossOrigin: true,
+  body: z.object({ upload: uploadField }),
+  response: completed,
+  errors: [
+    ...ownUploadErrors,
+    'PERMISSION_DENIED',
+    'NO_CHUNKS_UPLOADED',
+    'CHUNK_TOO_SMALL',
+    'INVALID_CHUNK_PART',
+    'FILE_TOO_SMALL',
+    'OBJECT_ALREADY_EXISTS',
+    'STORAGE_QUOTA_EXCEEDED',
+    'UPLOAD_FAILED',
+  ],
+  async handle({ caller, body }, parts) {
+    assertPaid(caller.planName)
+    const upload = await ownUpload(body.upload, caller, parts)
+    const choose = (stored: readonly UploadPart[]) => largeEnough(wholeParts(stored), parts.config.blob.minBytes)
+    const size = await partsOf(parts.db, upload.id)
+      .then(stored => sizeOf(choose(stored)))
+      .catch(async refusal => {
+        await ownUpload(body.upload, caller, parts) // one that has ended meanwhile has lost its parts, and is told as that
+        throw refusal
+      })
+    const bytes = { size, replaced: await replacedBytes(parts.db, upload) }
+    const named = { id: upload.id, ownerId: caller.user.id }
+    const done = await charging(parts, caller, bytes, charge =>
+      transaction(parts.db, trx => completeUpload(trx, named, { choose, charge })),
+    )
+    if (!done) throw new ApiError('UPLOAD_NOT_FOUND')
+    const { object } = done
+    return {
+      ...placeView(object, parts.config.urls.public),
+      ...expiryView(object),
+      size: object.size,
+      parts: done.parts,
+    }
+  },
+})
+
+const sizeOf = (parts: readonly UploadPart[]): number => parts.reduce((sum, { size }) => sum + size, 0)
+
+function largeEnough(parts: readonly UploadPart[], minBytes: number): readonly UploadPart[] {
+  if (sizeOf(parts) < minBytes) throw new ApiError('FILE_TOO_SMALL')
+  return parts
+}
+
+/** Specification 4.6: what was sent is dropped. What has ended without a file is no different when it is aborted again. */
+export const chunkedAbort = blobEndpoint({
+  name: 'chunked.abort',
+  method: 'DELETE',
+  path: '/v1/objects/chunked',
+  summary: 'Abort a chunked upload',
+  auth: { scope: 'blob:write', uploadToken: true },
+  crossOrigin: true,
+  body: z.object({ upload: uploadField }),
+  errors: ownUploadErrors,
+  async handle({ caller, body }, parts) {
+    const upload = { id: ownUploadId(body.upload, caller, parts), ownerId: caller.user.id }
+    const open = await findUpload(parts.db, upload.id, upload.ownerId)
+    if (open) assertMayGoOn(open, caller)
+    const end = await transaction(parts.db, trx => abortUpload(trx, upload))
+    if (end === 'completed')
+      throw new ApiError('UPLOAD_NOT_FOUND', 'The upload was completed. Delete the file instead.')
+  },
+})

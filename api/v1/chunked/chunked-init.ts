@@ -1,0 +1,118 @@
+import { z } from 'zod'
+import type { Db } from '../../../db/database.ts'
+import { rulesOf } from '../../../db/objects/blob-rules.ts'
+import { usageOf } from '../../../db/objects/blob-usage.ts'
+import { findObject } from '../../../db/objects/objects.ts'
+import { useUploadToken } from '../../../db/objects/uploads/upload-tokens.ts'
+import { type NewUpload, openUpload } from '../../../db/objects/uploads/uploads.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import type { ObjectName } from '../../../policy/objects/object-names.ts'
+import { chunkBytes, mostBytes } from '../../../policy/objects/uploads/chunked.ts'
+import { chunkedSecret, chunkedToken } from '../../../policy/objects/uploads/chunked-tokens.ts'
+import { uploadFieldErrors, uploadQuery } from '../../../policy/objects/uploads/upload-fields.ts'
+import { uploadTerms } from '../../../policy/objects/uploads/upload-terms.ts'
+import { uploadedFile } from '../../../policy/objects/uploads/uploaded-file.ts'
+import { characters } from '../../../policy/stated-bounds.ts'
+import type { Caller } from '../../pipeline/authenticate.ts'
+import { idempotencyErrors, inOneTransaction } from '../../pipeline/idempotent.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { idOf } from '../../views/object.ts'
+import { blobEndpoint } from '../blob-endpoint.ts'
+import { includedBytes } from '../storage-charge.ts'
+
+const initQuery = uploadQuery.omit({ checksum_sha256: true }).extend({
+  /** The extension is taken from it, as from the part's name in a form. */
+  filename: characters({ least: 1, most: 1024 }).optional(),
+  mime_type: characters({ most: 255 }).optional(),
+})
+
+/** Contract 10: opens an upload in parts and says what may be sent. */
+export const chunkedInit = blobEndpoint({
+  name: 'chunked.init',
+  method: 'POST',
+  path: '/v1/objects/chunked',
+  summary: 'Open a chunked upload',
+  auth: { scope: 'blob:write', uploadToken: true },
+  crossOrigin: true,
+  query: initQuery,
+  response: z.object({
+    upload: z.string(),
+    id: z.string(),
+    max_parts: z.int(),
+    chunk: z.object({ min_size: z.int(), max_size: z.int(), max_parts: z.int(), max_object_size: z.int() }),
+  }),
+  errors: [
+    ...uploadFieldErrors,
+    ...idempotencyErrors,
+    'PERMISSION_DENIED',
+    'UPGRADE_REQUIRED',
+    'PREFIX_REQUIRED',
+    'PREFIX_NOT_ALLOWED',
+    'INVALID_FILE_TYPE',
+    'BLOCKED_FILE_TYPE',
+    'FILE_TYPE_NOT_ALLOWED',
+    'OBJECT_ALREADY_EXISTS',
+    'STORAGE_QUOTA_EXCEEDED',
+    'UPLOAD_TOKEN_USED',
+    'TOO_MANY_OPEN_UPLOADS',
+  ],
+  async handle({ caller, query, exchange }, parts) {
+    // What one token opened, another could not go on with.
+    const body = caller.uploadToken ? { ...query, by: caller.uploadToken.id } : query
+    const asked = { caller, body, exchange }
+    return inOneTransaction(asked, 'POST /v1/objects/chunked', parts.db, async trx => {
+      const upload = await wanted(trx, caller, query, parts)
+      if (caller.uploadToken && !(await useUploadToken(trx, caller.uploadToken.id)))
+        throw new ApiError('UPLOAD_TOKEN_USED')
+      const id = await openUpload(trx, upload, parts.config.blob.chunked.maxOpen)
+      if (!id) throw new ApiError('TOO_MANY_OPEN_UPLOADS')
+      return {
+        upload: chunkedToken(chunkedSecret(parts.config.masterKey), caller.user.id, id),
+        id: idOf(upload),
+        max_parts: upload.max_parts,
+        chunk: {
+          min_size: chunkBytes.min,
+          max_size: chunkBytes.max,
+          max_parts: upload.max_parts,
+          max_object_size: upload.max_bytes,
+        },
+      }
+    })
+  },
+})
+
+/** The upload as it will stand, judged as a single one would be. Throws what that throws. */
+async function wanted(
+  trx: Db,
+  caller: Caller,
+  query: z.output<typeof initQuery>,
+  { config }: Parts,
+): Promise<NewUpload> {
+  const { user, planName, prefixes, uploadToken } = caller
+  const rules = await rulesOf(trx, user.id)
+  const terms = uploadTerms(query, { planName, prefixes, pins: uploadToken?.pins, rules }, new Date())
+  const file = uploadedFile(terms, user.id, { fileName: query.filename ?? 'blob', type: query.mime_type })
+  if (!terms.overwrite) await assertNew(trx, file.object, caller)
+  const { maxParts, maxBytes } = config.blob.chunked
+  return {
+    owner_id: user.id,
+    bucket: file.object.bucket,
+    key: file.object.key,
+    overwrite: terms.overwrite,
+    content_type: file.contentType,
+    cache_control: terms.cacheControl,
+    content_disposition: terms.disposition,
+    original_name: file.originalName,
+    metadata: terms.metadata,
+    expires_at: terms.expiresAt,
+    max_parts: maxParts,
+    max_bytes: Math.min(mostBytes(maxParts, maxBytes), terms.maxBytes),
+    upload_token_id: uploadToken?.id ?? null,
+  }
+}
+
+/** What Complete would refuse, before anybody sends gigabytes for it; an overwrite may even take less than there is. */
+async function assertNew(trx: Db, object: ObjectName, caller: Caller): Promise<void> {
+  if (await findObject(trx, object)) throw new ApiError('OBJECT_ALREADY_EXISTS')
+  if ((await usageOf(trx, caller.user.id)).bytes >= includedBytes(caller)) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+}

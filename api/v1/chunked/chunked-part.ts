@@ -1,0 +1,119 @@
+import { z } from 'zod'
+import { transaction } from '../../../db/database.ts'
+import { takeBlobLease } from '../../../db/objects/blob-leases.ts'
+import { storePart } from '../../../db/objects/uploads/upload-parts.ts'
+import { roomFor } from '../../../db/objects/uploads/upload-room.ts'
+import type { UploadRow } from '../../../db/objects/uploads/uploads.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { assertPaid } from '../../../policy/objects/blob-options.ts'
+import { unavailableStorage } from '../../../policy/objects/object-names.ts'
+import { chunkBytes, partsInFlight } from '../../../policy/objects/uploads/chunked.ts'
+import type { Exchange } from '../../http/call.ts'
+import { assertStillLetIn } from '../../pipeline/access.ts'
+import type { Caller } from '../../pipeline/authenticate.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { blobEndpoint } from '../blob-endpoint.ts'
+import { inPlace } from '../blob-leases.ts'
+import { uploading } from '../objects/object-writing.ts'
+import { includedBytes } from '../storage-charge.ts'
+import { type BodyRules, discard } from '../uploads.ts'
+import { ownUpload, ownUploadErrors, uploadField } from './own-upload.ts'
+import { isEmpty, receiveRaw } from './raw-body.ts'
+
+const partField = z
+  .string({ error: 'INVALID_CHUNK_PART' })
+  .regex(/^[1-9]\d{0,3}$/, 'INVALID_CHUNK_PART')
+  .transform(Number)
+  .meta({ openapi: { type: 'integer', minimum: 1, maximum: 9999, description: 'At most what Init said.' } })
+
+/** A part that does not say how long it is takes no more than there is room for. */
+const reception = (room: number, { bucket }: UploadRow): BodyRules => ({
+  maxBytes: Math.min(room, chunkBytes.max),
+  tooLarge: room < chunkBytes.max ? 'STORAGE_QUOTA_EXCEEDED' : 'CHUNK_TOO_LARGE',
+  unstored: unavailableStorage(bucket),
+})
+
+const outcomes = {
+  over: 'UPLOAD_NOT_FOUND',
+  'too large': 'FILE_TOO_LARGE',
+  'no room': 'STORAGE_QUOTA_EXCEEDED',
+  swept: 'UPLOAD_FAILED',
+} as const
+
+/** Specification 4.6: the body is the part itself. Sent again, a part takes the place of the one before. */
+export const chunkedPart = blobEndpoint({
+  name: 'chunked.part',
+  method: 'PUT',
+  path: '/v1/objects/chunked',
+  summary: 'Send a part of a chunked upload',
+  auth: uploading,
+  crossOrigin: true,
+  unbudgeted: true,
+  query: z.object({ upload: uploadField, part: partField }),
+  upload: {
+    mediaType: 'application/octet-stream',
+    parts: z.object({}).meta({ openapi: { type: 'string', format: 'binary' } }),
+    maxBytes: chunkBytes.max,
+    tooLarge: 'CHUNK_TOO_LARGE',
+  },
+  response: z.object({ part: z.int(), size: z.int(), etag: z.string() }),
+  errors: [
+    ...ownUploadErrors,
+    'INVALID_CHUNK_PART',
+    'PERMISSION_DENIED',
+    'EMPTY_CHUNK',
+    'CHUNK_TOO_LARGE',
+    'FILE_TOO_LARGE',
+    'STORAGE_QUOTA_EXCEEDED',
+    'TOO_MANY_CONCURRENT_CHUNKS',
+    'UPLOAD_FAILED',
+    'PRIVATE_STORAGE_UNAVAILABLE',
+    'PUBLIC_STORAGE_UNAVAILABLE',
+  ],
+  async handle(call, parts) {
+    const { caller, query, exchange } = call
+    assertPaid(caller.planName)
+    if (/^multipart\//i.test(exchange.request.headers['content-type'] ?? ''))
+      throw new ApiError('INVALID_CONTENT_TYPE', 'A part is sent as it is: application/octet-stream, no form.')
+    const upload = await ownUpload(query.upload, caller, parts)
+    if (query.part > upload.max_parts)
+      throw new ApiError('INVALID_CHUNK_PART', `This upload takes parts 1 to ${upload.max_parts}.`)
+    if (isEmpty(exchange)) throw new ApiError('EMPTY_CHUNK')
+    const room = await ownRoom(upload, call, parts)
+    const lease = await takeBlobLease(parts.db, `part/${caller.user.id}`, partsInFlight)
+    if (!lease) throw new ApiError('TOO_MANY_CONCURRENT_CHUNKS', undefined, 1)
+    return inPlace(parts, lease, async () => {
+      const { segmentId, body } = await receiveRaw(exchange, parts, reception(room, upload))
+      try {
+        if (body.size === 0) throw new ApiError('EMPTY_CHUNK')
+        await assertStillLetIn({ auth: uploading }, exchange, parts)
+        const limit = includedBytes(caller)
+        const part = { uploadId: upload.id, part: query.part, segmentId, body, limit }
+        const outcome = await transaction(parts.db, trx => storePart(trx, part))
+        if (outcome !== 'stored') throw new ApiError(outcomes[outcome])
+        return { part: query.part, size: body.size, etag: body.md5 }
+      } catch (error) {
+        // Only what nothing refers to is taken: a commit whose answer was lost keeps its body.
+        await discard(parts, { segmentId })
+        throw error
+      }
+    })
+  },
+})
+
+interface PartCall {
+  caller: Caller
+  query: { part: number }
+  exchange: Exchange
+}
+
+/**
+ * The most that a part may have: open uploads hold no more than what the account has room for, and what this one replaces. It is asked
+ * again when the part is there, for others come meanwhile. Throws STORAGE_QUOTA_EXCEEDED.
+ */
+async function ownRoom(upload: UploadRow, { caller, query, exchange }: PartCall, { db }: Parts): Promise<number> {
+  const declared = Number(exchange.request.headers['content-length'] ?? 1)
+  const room = await roomFor(db, upload, query.part, includedBytes(caller))
+  if (declared > room) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+  return room
+}

@@ -1,0 +1,82 @@
+import { z } from 'zod'
+import { partsOf } from '../../../db/objects/uploads/upload-parts.ts'
+import { type OpenUpload, openUploads } from '../../../db/objects/uploads/uploads.ts'
+import { keyParts } from '../../../policy/objects/object-names.ts'
+import { isWithin } from '../../../policy/objects/prefix-limits.ts'
+import { nextPart } from '../../../policy/objects/uploads/chunked.ts'
+import { chunkedSecret, chunkedToken } from '../../../policy/objects/uploads/chunked-tokens.ts'
+import { isoTime } from '../../pipeline/fields.ts'
+import { idOf } from '../../views/object.ts'
+import { blobEndpoint } from '../blob-endpoint.ts'
+import { ownUpload, ownUploadErrors, uploadField } from './own-upload.ts'
+
+const text = z.string()
+
+/** Specification 2.5: what has arrived, and the lowest part that has not. */
+export const chunkedStatus = blobEndpoint({
+  name: 'chunked.status',
+  method: 'GET',
+  path: '/v1/objects/chunked',
+  summary: 'Show what a chunked upload has',
+  auth: { scope: 'blob:write' },
+  query: z.object({ upload: uploadField }),
+  response: z.object({
+    id: text,
+    parts: z.array(z.object({ part: z.int(), size: z.int(), etag: text })),
+    next_part: z.int(),
+    size_so_far: z.int(),
+  }),
+  errors: ownUploadErrors,
+  async handle({ caller, query }, parts) {
+    const upload = await ownUpload(query.upload, caller, parts)
+    const stored = await partsOf(parts.db, upload.id)
+    return {
+      id: idOf(upload),
+      parts: stored.map(({ part, size, md5 }) => ({ part, size, etag: md5 })),
+      next_part: nextPart(stored),
+      size_so_far: stored.reduce((sum, { size }) => sum + size, 0),
+    }
+  },
+})
+
+const openItem = z.object({
+  upload: text,
+  id: text,
+  name: text.optional(),
+  prefix: text.optional(),
+  private: z.boolean(),
+  parts: z.int(),
+  size_so_far: z.int(),
+  created_at: isoTime,
+  last_activity_at: isoTime,
+})
+
+/** Contract 10: oldest first, each with its token, so that whoever lost one can go on or abort. */
+export const chunkedOpen = blobEndpoint({
+  name: 'chunked.open',
+  method: 'GET',
+  path: '/v1/objects/chunked/open',
+  summary: 'List open chunked uploads',
+  auth: { scope: 'blob:write' },
+  response: z.array(openItem),
+  async handle({ caller }, { db, config }) {
+    const secret = chunkedSecret(config.masterKey)
+    const uploads = await openUploads(db, caller.user.id)
+    return uploads.filter(({ key }) => isWithin(caller.prefixes, key)).map(upload => openView(upload, secret))
+  },
+})
+
+function openView(upload: OpenUpload, secret: Buffer): z.input<typeof openItem> {
+  const { name, prefix } = keyParts(upload.key) ?? {}
+  return {
+    upload: chunkedToken(secret, upload.owner_id, upload.id),
+    id: idOf(upload),
+    name,
+    prefix: prefix || undefined,
+    private: upload.bucket === 'private',
+    parts: upload.parts,
+    size_so_far: upload.size_so_far,
+    created_at: upload.created_at.toISOString(),
+    last_activity_at: upload.last_activity_at.toISOString(),
+  }
+}

@@ -1,0 +1,41 @@
+import { PassThrough } from 'node:stream'
+import type { StoredBody } from '../../../activities/objects/port.ts'
+import { inviteBody } from '../../http/body.ts'
+import type { Exchange } from '../../http/call.ts'
+import { keepPace } from '../../http/pace.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { type BodyRules, storeBody } from '../uploads.ts'
+
+/** Whether a request says itself that it has no body. */
+export const isEmpty = ({ request: { headers } }: Exchange): boolean =>
+  headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0
+
+/**
+ * Streams a body that is nothing but bytes into the object store; nothing is left behind by a refusal. The caller attaches or
+ * discards the segment. Throws `tooLarge`, `unstored`, and UPLOAD_ABORTED when the body ends early or comes too slowly.
+ */
+export async function receiveRaw(
+  { request, response }: Exchange,
+  parts: Parts,
+  rules: BodyRules,
+): Promise<{ segmentId: string; body: StoredBody }> {
+  // The store destroys what it refuses, and the connection has an answer to carry yet.
+  const bytes = new PassThrough({ highWaterMark: 256 * 1024 })
+  const cancel = new AbortController()
+  const lost = () => request.complete || cancel.abort()
+  const stopWatch = keepPace(request, () => cancel.abort())
+  request.once('close', lost).once('error', lost)
+  if (request.destroyed) lost()
+  try {
+    inviteBody(request, response)
+    request.pipe(bytes)
+    const { segmentId, ...body } = await storeBody(bytes, parts, rules, cancel)
+    return { segmentId, body }
+  } catch (error) {
+    request.unpipe(bytes)
+    throw error
+  } finally {
+    stopWatch()
+    request.off('close', lost).off('error', lost)
+  }
+}

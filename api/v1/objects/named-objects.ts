@@ -1,0 +1,49 @@
+import { z } from 'zod'
+import { ApiError } from '../../../policy/errors.ts'
+import { objectCounts, ownCounters } from '../../../policy/limits.ts'
+import type { Caller } from '../../pipeline/authenticate.ts'
+import { optional } from '../../pipeline/fields.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+
+/** One object or several, in a body: `object` is an id, `objects` ids or one. */
+export const namedObjects = {
+  object: optional(z.string({ error: 'INVALID_OBJECT' })),
+  objects: optional(z.union([z.string(), z.array(z.string())], { error: 'INVALID_OBJECT' })),
+}
+
+/** How a body names them, as the API document tells it. What is wrong with one of several is said of that one. */
+export function namedForms(most: number): object[] {
+  const id = { type: 'string' }
+  const several = { anyOf: [id, { type: 'array', items: id, minItems: 1, maxItems: most }] }
+  return [
+    { properties: { object: id, objects: { type: 'null' } }, required: ['object'] },
+    { properties: { objects: several }, required: ['objects'] },
+  ]
+}
+
+interface Named {
+  object?: string
+  objects?: string | string[]
+}
+
+/** Codes that `namedIds` and `countObjects` throw. */
+export const namedObjectsErrors = ['INVALID_OBJECT', 'TOO_MANY_OBJECTS'] as const
+
+/** The ids that a body names, in its order. Throws INVALID_OBJECT for none, TOO_MANY_OBJECTS past `most`. */
+export function namedIds({ object, objects = object }: Named, most: number): string[] {
+  const ids = typeof objects === 'string' ? [objects] : (objects ?? [])
+  if (ids.length === 0) throw new ApiError('INVALID_OBJECT')
+  if (ids.length > most) throw new ApiError('TOO_MANY_OBJECTS', `At most ${most} ids go into one request.`)
+  return ids
+}
+
+/** Counts every object that a request names (specification 8). Throws KEEP_CALM. */
+export async function countObjects(
+  verb: keyof typeof objectCounts,
+  objects: number,
+  { user, plan }: Caller,
+  { limiter, config }: Parts,
+): Promise<void> {
+  const who = { user: { id: user.id, plan }, scale: config.rateLimitScale }
+  await limiter.admit(ownCounters(`objects.${verb}.each`, objectCounts[verb], who), objects)
+}

@@ -1,0 +1,120 @@
+import { z } from 'zod'
+import { transaction } from '../../../db/database.ts'
+import { copyObject, moveObject } from '../../../db/objects/object-changes.ts'
+import { findObject } from '../../../db/objects/objects.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { assertPaid } from '../../../policy/objects/blob-options.ts'
+import { assertMayCopy, copyTarget } from '../../../policy/objects/object-copy.ts'
+import { contentTypeOf } from '../../../policy/objects/object-types.ts'
+import { assertWithin } from '../../../policy/objects/prefix-limits.ts'
+import { expireField, nameField, prefixField } from '../../../policy/objects/uploads/upload-fields.ts'
+import type { Caller } from '../../pipeline/authenticate.ts'
+import { isoTime, optional, usually } from '../../pipeline/fields.ts'
+import { idempotencyErrors, onceByKey, type StoreAnswer } from '../../pipeline/idempotent.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { failingAs } from '../../pipeline/unexpected.ts'
+import { expiryView, placeView } from '../../views/object.ts'
+import { blobEndpoint } from '../blob-endpoint.ts'
+import { charging } from '../storage-charge.ts'
+import { objectField, ownName, ownObjectErrors } from './own-object.ts'
+
+const yesOrNo = z.boolean({ error: 'INVALID_DESTINATION' })
+
+const copyBody = z.object({
+  source: objectField,
+  destination: z.object(
+    {
+      name: nameField,
+      prefix: optional(prefixField),
+      private: optional(yesOrNo),
+      /** Null = for ever, and not as the source. */
+      expire: expireField.nullable().optional(),
+      security_hash: optional(yesOrNo),
+    },
+    { error: 'INVALID_DESTINATION' },
+  ),
+  move: usually(false, yesOrNo),
+  overwrite: usually(false, yesOrNo),
+})
+
+const copiedObject = z.object({
+  id: z.string(),
+  private: z.boolean(),
+  url: z.string().nullable(),
+  expires_at: isoTime.optional(),
+  size: z.int(),
+  source: z.string(),
+  moved: z.boolean(),
+  replaced: z.boolean(),
+})
+type View = z.input<typeof copiedObject>
+
+const path = '/v1/objects/copy'
+
+/** Specification 4.7. No byte moves: a copy refers to the same ones, and counts; a move changes the name. */
+export const objectsCopy = blobEndpoint({
+  name: 'objects.copy',
+  method: 'POST',
+  path,
+  summary: 'Copy, move or rename an object',
+  auth: { scope: 'blob:write' },
+  body: copyBody,
+  response: copiedObject,
+  errors: [
+    ...ownObjectErrors,
+    ...idempotencyErrors,
+    'PERMISSION_DENIED',
+    'UPGRADE_REQUIRED',
+    'INVALID_OBJECT_NAME',
+    'INVALID_OBJECT_PREFIX',
+    'INVALID_OBJECT_EXPIRE',
+    'INVALID_OBJECT_SECURITY_HASH',
+    'BLOCKED_FILE_TYPE',
+    'INVALID_DESTINATION',
+    'PREFIX_REQUIRED',
+    'SAME_OBJECT',
+    'STORAGE_QUOTA_EXCEEDED',
+    'OBJECT_ALREADY_EXISTS',
+    'COPY_FAILED',
+  ],
+  async handle({ caller, body, exchange }, parts) {
+    assertPaid(caller.planName)
+    exchange.resource = body.source
+    return onceByKey<View>({ caller, body, exchange }, `POST ${path}`, parts.db, store =>
+      failingAs('COPY_FAILED', parts, () => copied(body, caller, parts, store)),
+    )
+  },
+})
+
+async function copied(
+  { source: id, destination, move, overwrite }: z.output<typeof copyBody>,
+  caller: Caller,
+  parts: Parts,
+  store: StoreAnswer<View>,
+): Promise<View> {
+  const { db, config } = parts
+  const from = ownName(id, caller)
+  assertWithin(caller.prefixes, destination.prefix ? `${destination.prefix}/` : '')
+  const source = await findObject(db, from)
+  if (!source) throw new ApiError('OBJECT_NOT_FOUND')
+  assertMayCopy(destination, source, { planName: caller.planName, move })
+  const { name: to, expiresAt, contentType } = copyTarget(from, source.expires_at, destination, new Date())
+  // A copy keeps its type (specification 4.7); bytes of which nobody knew one have that of the name they get.
+  const isUnknown = source.content_type === contentTypeOf('')
+  const options = { overwrite, changes: { expiresAt, contentType: isUnknown ? contentType : undefined } }
+  const replacing = overwrite ? await findObject(db, to) : undefined
+  const bytes = { size: move ? 0 : source.size, replaced: replacing?.size ?? 0 }
+  return charging(parts, caller, bytes, charge =>
+    transaction(db, async trx => {
+      const stored = await (move
+        ? moveObject(trx, from, to, options)
+        : copyObject(trx, from, to, { ...options, charge }))
+      if (!stored) throw new ApiError('OBJECT_NOT_FOUND')
+      const { object, replaced } = stored
+      const place = { ...placeView(object, config.urls.public), ...expiryView(object) }
+      const view = { ...place, size: object.size, source: id, moved: move, replaced }
+      await store(trx, view)
+      return view
+    }),
+  )
+}

@@ -1,0 +1,89 @@
+import { z } from 'zod'
+import type { ObjectRow } from '../../../db/objects/objects.ts'
+import { fileName, someOfFileName } from '../../../policy/objects/object-headers.ts'
+import { linkToken } from '../../../policy/objects/object-links.ts'
+import { dispositionField } from '../../../policy/objects/uploads/upload-fields.ts'
+import { linkTerms } from '../../../policy/request-caps.ts'
+import { send, streamed } from '../../http/respond.ts'
+import { flagUnlessSaid, isoTime } from '../../pipeline/fields.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { placeView } from '../../views/object.ts'
+import { blobEndpoint } from '../blob-endpoint.ts'
+import { objectField, ownObject, ownObjectErrors } from './own-object.ts'
+
+const code = 'INVALID_DOWNLOAD_EXPIRES'
+
+/** Seconds that a link lives. */
+const lives = linkTerms.downloadSeconds
+const expires = z
+  .string({ error: code })
+  .regex(/^\d{1,6}$/, code)
+  .transform(Number)
+  .refine(seconds => seconds >= lives.least && seconds <= lives.most, code)
+  .meta({ openapi: { type: 'integer', minimum: lives.least, maximum: lives.most, default: lives.usual } })
+
+const filename = z.string({ error: 'INVALID_FILENAME' }).regex(someOfFileName, 'INVALID_FILENAME').transform(fileName)
+
+const query = z.object({
+  object: objectField,
+  expires: expires.optional(),
+  redirect: flagUnlessSaid(true),
+  disposition: dispositionField.optional(),
+  filename: filename.optional(),
+})
+
+/**
+ * Specification 4.6, "Object Download": the public address of a public file, else a link that opens it for a while. Whoever asks
+ * for another name or disposition gets a link in any case.
+ */
+export const objectsDownload = blobEndpoint({
+  name: 'objects.download',
+  method: 'GET',
+  path: '/v1/objects/download',
+  summary: 'Get an address to download an object from',
+  auth: { scope: 'blob:read' },
+  query,
+  redirects: 'The address itself, unless `redirect=false`.',
+  response: z.object({
+    url: z.string(),
+    expires_at: isoTime.nullable(),
+    private: z.boolean(),
+    size: z.int(),
+    content_type: z.string(),
+  }),
+  errors: [...ownObjectErrors, code, 'INVALID_OBJECT_DISPOSITION', 'INVALID_FILENAME'],
+  async handle({ caller, query, exchange }, parts) {
+    const object = await ownObject(parts.db, query.object, caller)
+    const { url, expiresAt } = addressOf(object, query, parts)
+    if (query.redirect) {
+      const headers = { Location: url, 'Cache-Control': 'no-store' }
+      send(exchange.response, { status: 302, headers }, exchange.requestId)
+      return streamed
+    }
+    return {
+      url,
+      expires_at: expiresAt?.toISOString() ?? null,
+      private: object.bucket === 'private',
+      size: object.size,
+      content_type: object.content_type,
+    }
+  },
+})
+
+type Asked = z.output<typeof query>
+
+function addressOf(object: ObjectRow, { expires = lives.usual, disposition, filename }: Asked, { config }: Parts) {
+  const { id, url } = placeView(object, config.urls.public)
+  if (url && !disposition && !filename) return { url, expiresAt: null }
+  const wanted = Math.floor(Date.now() / 1000) + expires
+  // A link to what expires earlier would promise too much.
+  const end = Math.min(wanted, Math.floor((object.expires_at?.getTime() ?? Number.POSITIVE_INFINITY) / 1000))
+  const token = linkToken(config.sealKeys, {
+    id,
+    birth: object.birth,
+    expires: end,
+    disposition: disposition ?? null,
+    filename: filename ?? null,
+  })
+  return { url: `${config.urls.files}/d/${token}`, expiresAt: new Date(end * 1000) }
+}

@@ -1,0 +1,159 @@
+import { z } from 'zod'
+import { CommitInDoubt } from '../../../db/commits-in-doubt.ts'
+import { type Db, transaction } from '../../../db/database.ts'
+import { changeObject, moveObject } from '../../../db/objects/object-changes.ts'
+import { findObject, lockNames, type ObjectRow } from '../../../db/objects/objects.ts'
+import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
+import type { ObjectName } from '../../../policy/objects/object-names.ts'
+import {
+  assertMayUpdate,
+  metadataChangeShown,
+  type ObjectUpdate,
+  updatedExpiry,
+  updatedMetadata,
+  updatedName,
+} from '../../../policy/objects/object-update.ts'
+import {
+  cacheControlField,
+  dispositionField,
+  expireField,
+  isMetadataChange,
+} from '../../../policy/objects/uploads/upload-fields.ts'
+import { requestCaps } from '../../../policy/request-caps.ts'
+import { toApiError } from '../../http/respond.ts'
+import type { Caller } from '../../pipeline/authenticate.ts'
+import { isoTime } from '../../pipeline/fields.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { failingAs } from '../../pipeline/unexpected.ts'
+import { placeView } from '../../views/object.ts'
+import { blobEndpoint } from '../blob-endpoint.ts'
+import { countObjects, namedForms, namedIds, namedObjects, namedObjectsErrors } from './named-objects.ts'
+import { ownName } from './own-object.ts'
+
+/** What may be said of one object of several. */
+const objectCodes = [
+  'INVALID_OBJECT',
+  'INVALID_INPUT',
+  'PREFIX_NOT_ALLOWED',
+  'PERMISSION_DENIED',
+  'UPGRADE_REQUIRED',
+  'OBJECT_IS_LEGACY',
+  'OBJECT_NOT_FOUND',
+  'OBJECT_ALREADY_EXISTS',
+  'INVALID_OBJECT_METADATA',
+  'UPDATE_FAILED',
+  'VISIBILITY_CHANGE_FAILED',
+  'PRIVATE_STORAGE_UNAVAILABLE',
+  'PUBLIC_STORAGE_UNAVAILABLE',
+] as const satisfies readonly ErrorCode[]
+type ObjectCode = (typeof objectCodes)[number]
+
+const result = z.union([
+  z.object({
+    object: z.string(),
+    ok: z.literal(true),
+    changed: z.boolean(),
+    id: z.string(),
+    private: z.boolean(),
+    url: z.string().nullable(),
+    size: z.int(),
+    expires_at: isoTime.nullable(),
+  }),
+  z.object({ object: z.string(), ok: z.literal(false), code: z.enum(objectCodes) }),
+])
+type Result = z.input<typeof result>
+
+const changes = {
+  private: z.boolean({ error: 'INVALID_OBJECT_PRIVATE' }).optional(),
+  expire: expireField.nullable().optional(),
+  cache_control: cacheControlField.nullable().optional(),
+  disposition: dispositionField.nullable().optional(),
+  metadata: z
+    .custom<Record<string, string | null>>(isMetadataChange, 'INVALID_OBJECT_METADATA')
+    .meta({ openapi: metadataChangeShown })
+    .nullable()
+    .optional(),
+}
+
+/** Specification 4.6: 200 once the body is valid, with one result per object, in its order; 503 where one of them is in doubt. */
+export const objectsUpdate = blobEndpoint({
+  name: 'objects.update',
+  method: 'PATCH',
+  path: '/v1/objects',
+  summary: 'Change visibility, expiry, headers and metadata of objects',
+  auth: { scope: 'blob:write' },
+  namesAreData: true,
+  body: z
+    .object({
+      ...namedObjects,
+      ...changes,
+    })
+    .meta({
+      choices: [namedForms(requestCaps.objectsUpdated), Object.keys(changes).map(field => ({ required: [field] }))],
+    }),
+  response: z.object({ results: z.array(result) }),
+  errors: [
+    ...namedObjectsErrors,
+    'NOTHING_TO_UPDATE',
+    'INVALID_OBJECT_PRIVATE',
+    'INVALID_OBJECT_EXPIRE',
+    'INVALID_OBJECT_CACHE_CONTROL',
+    'INVALID_OBJECT_DISPOSITION',
+    'INVALID_OBJECT_METADATA',
+  ],
+  async handle({ caller, body, exchange }, parts) {
+    const { object, objects, ...update } = body
+    const ids = namedIds({ object, objects }, requestCaps.objectsUpdated)
+    if (Object.values(update).every(value => value === undefined)) throw new ApiError('NOTHING_TO_UPDATE')
+    await countObjects('update', ids.length, caller, parts)
+    if (ids.length === 1) exchange.resource = ids[0]
+    const results: Result[] = []
+    for (const id of ids) results.push(await resultOf(id, update, caller, parts))
+    return { results }
+  },
+})
+
+async function resultOf(id: string, update: ObjectUpdate, caller: Caller, parts: Parts): Promise<Result> {
+  try {
+    const name = ownName(id, caller)
+    assertMayUpdate(name, update, caller.planName)
+    const failure = update.private === undefined ? 'UPDATE_FAILED' : 'VISIBILITY_CHANGE_FAILED'
+    const after = await failingAs(failure, parts, () => transaction(parts.db, trx => updated(trx, name, update)))
+    const place = placeView(after, parts.config.urls.public)
+    const expires_at = after.expires_at?.toISOString() ?? null
+    return { object: id, ok: true, changed: place.id !== id, ...place, size: after.size, expires_at }
+  } catch (thrown) {
+    // No code of one object says that it may have been changed; the answer as a whole does.
+    if (thrown instanceof CommitInDoubt) throw thrown
+    return { object: id, ok: false, code: saidOf(id, toApiError(thrown).code) }
+  }
+}
+
+/** Others of the request may have been changed already, so that also an outage is said of one object: of where that lies. */
+function saidOf(id: string, code: ErrorCode): ObjectCode {
+  if (code !== 'DATABASE_UNAVAILABLE') return code as ObjectCode
+  return id.startsWith('prv/') ? 'PRIVATE_STORAGE_UNAVAILABLE' : 'PUBLIC_STORAGE_UNAVAILABLE'
+}
+
+/** The object after all of an update, or as it was. Throws OBJECT_NOT_FOUND, OBJECT_ALREADY_EXISTS and INVALID_OBJECT_METADATA. */
+async function updated(trx: Db, from: ObjectName, update: ObjectUpdate): Promise<ObjectRow> {
+  const expiresAt = updatedExpiry(update, new Date())
+  const to = updatedName(from, update, expiresAt)
+  await lockNames(trx, [from, to])
+  const before = await findObject(trx, from)
+  if (!before) throw new ApiError('OBJECT_NOT_FOUND')
+  const changes = {
+    cacheControl: update.cache_control,
+    contentDisposition: update.disposition,
+    metadata: updatedMetadata(before.metadata, update),
+    expiresAt: sameTime(before.expires_at, expiresAt) ? undefined : expiresAt,
+  }
+  const stays = to.bucket === from.bucket && to.key === from.key
+  if (stays && Object.values(changes).every(value => value === undefined)) return before
+  const after = stays ? await changeObject(trx, from, changes) : (await moveObject(trx, from, to, { changes }))?.object
+  if (!after) throw new ApiError('OBJECT_NOT_FOUND')
+  return after
+}
+
+const sameTime = (a: Date | null, b: Date | null | undefined): boolean =>
+  b !== undefined && a?.getTime() === b?.getTime()

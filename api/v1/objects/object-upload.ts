@@ -1,0 +1,94 @@
+import { z } from 'zod'
+import { usageOf } from '../../../db/objects/blob-usage.ts'
+import { startUpload } from '../../../db/objects/uploads/upload-starts.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import type { RuleFields } from '../../../policy/objects/blob-rules.ts'
+import { uploadFieldErrors, uploadQuery } from '../../../policy/objects/uploads/upload-fields.ts'
+import { type UploadTerms, uploadTerms } from '../../../policy/objects/uploads/upload-terms.ts'
+import { isoTime } from '../../pipeline/fields.ts'
+import { idempotencyErrors } from '../../pipeline/idempotent.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { failingAs } from '../../pipeline/unexpected.ts'
+import { blobEndpoint } from '../blob-endpoint.ts'
+import { inPlace } from '../blob-leases.ts'
+import { includedBytes } from '../storage-charge.ts'
+import { megabyte, oneFile } from '../uploads.ts'
+import { type UploadCall, uploading, writeUpload } from './object-writing.ts'
+
+const uploadedObject = z.object({
+  id: z.string(),
+  name: z.string(),
+  prefix: z.string().optional(),
+  size: z.int(),
+  private: z.boolean(),
+  url: z.string().nullable(),
+  expires_at: isoTime.optional(),
+  sha256: z.string(),
+  replaced: z.boolean(),
+})
+/** Contract 10. Answers once the bytes are synced and the object's row is committed. */
+export const objectsUpload = blobEndpoint({
+  name: 'objects.upload',
+  method: 'POST',
+  path: '/v1/objects',
+  summary: 'Upload a file',
+  auth: uploading,
+  crossOrigin: true,
+  upload: oneFile,
+  query: uploadQuery,
+  response: uploadedObject,
+  errors: [
+    'INVALID_FILE',
+    'FILE_TOO_LARGE',
+    'INVALID_CONTENT_TYPE',
+    ...uploadFieldErrors,
+    ...idempotencyErrors,
+    'UPLOAD_FAILED',
+    'PRIVATE_STORAGE_UNAVAILABLE',
+    'PUBLIC_STORAGE_UNAVAILABLE',
+    'INVALID_FILE_TYPE',
+    'BLOCKED_FILE_TYPE',
+    'FILE_TYPE_NOT_ALLOWED',
+    'FILE_TOO_SMALL',
+    'CHECKSUM_MISMATCH',
+    'PERMISSION_DENIED',
+    'ACCOUNT_BLOCKED',
+    'UPGRADE_REQUIRED',
+    'STORAGE_QUOTA_EXCEEDED',
+    'PREFIX_REQUIRED',
+    'PREFIX_NOT_ALLOWED',
+    'UPLOAD_TOKEN_USED',
+    'OBJECT_ALREADY_EXISTS',
+    'TOO_MANY_CONCURRENT_UPLOADS',
+  ],
+  async handle(call, parts) {
+    const { rules, lease } = await startUpload(parts.db, call.caller.user.id, parts.config.blob.concurrentUploads)
+    if (!lease) {
+      await termsOf(call, rules, parts)
+      throw new ApiError('TOO_MANY_CONCURRENT_UPLOADS', undefined, 1)
+    }
+    return inPlace(parts, lease, async place => {
+      const terms = await termsOf(call, rules, parts)
+      return failingAs('UPLOAD_FAILED', parts, () => writeUpload(terms, { ...call, place }, parts))
+    })
+  },
+})
+
+/** What the upload will be. What is wrong with it is said before its body comes, also to those who must wait. */
+async function termsOf(call: UploadCall, rules: readonly RuleFields[], parts: Parts): Promise<UploadTerms> {
+  const { planName, prefixes, uploadToken } = call.caller
+  const terms = uploadTerms(call.query, { planName, prefixes, pins: uploadToken?.pins, rules }, new Date())
+  await assertRoom(call, parts)
+  return terms
+}
+
+/** A smaller body costs less than the question whether there is room for it; every object is counted exactly when it is written. */
+const askedBytes = megabyte
+
+/** Refuses what cannot fit before its body comes. What will be replaced is not known yet. */
+async function assertRoom({ caller, query, exchange }: UploadCall, { db }: Parts): Promise<void> {
+  const declared = Number(exchange.request.headers['content-length'] ?? 0) - askedBytes
+  if (declared <= 0 || query.overwrite) return
+  if ((await usageOf(db, caller.user.id)).bytes + declared > includedBytes(caller))
+    throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+}

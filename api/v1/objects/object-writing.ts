@@ -1,0 +1,145 @@
+import { transaction } from '../../../db/database.ts'
+import { putObject } from '../../../db/objects/object-puts.ts'
+import { findObject, type NewObject, type Stored, storeObject } from '../../../db/objects/objects.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { keyParts, objectId, unavailableStorage } from '../../../policy/objects/object-names.ts'
+import type { UploadFields } from '../../../policy/objects/uploads/upload-fields.ts'
+import type { UploadTerms } from '../../../policy/objects/uploads/upload-terms.ts'
+import { type UploadedFile, uploadedFile } from '../../../policy/objects/uploads/uploaded-file.ts'
+import { requestCaps } from '../../../policy/request-caps.ts'
+import type { Exchange } from '../../http/call.ts'
+import { assertStillLetIn } from '../../pipeline/access.ts'
+import { entryOf } from '../../pipeline/audit.ts'
+import type { Caller } from '../../pipeline/authenticate.ts'
+import { idempotencyKeyOf, idempotent, keyedBy, type StoreAnswer } from '../../pipeline/idempotent.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { expiryView, placeView } from '../../views/object.ts'
+import type { Place } from '../blob-leases.ts'
+import { charging } from '../storage-charge.ts'
+import { asOneUse } from '../upload-token-use.ts'
+import { discard, receiveFile, type Upload } from '../uploads.ts'
+
+export interface UploadCall {
+  caller: Caller
+  query: UploadFields
+  exchange: Exchange
+}
+
+/** An upload in its place, which is over when the object is written down. */
+export interface PlacedUpload extends UploadCall {
+  place: Place
+}
+
+type View = ReturnType<typeof uploadView>
+
+/** Who may upload. */
+export const uploading = { scope: 'blob:write', uploadToken: true } as const
+
+/** What has arrived, and what it will be. */
+interface Arrived {
+  file: UploadedFile
+  upload: Upload
+  terms: UploadTerms
+}
+
+/**
+ * Receives the file of a form and makes it an object, once per `Idempotency-Key` and as one use of an upload token; whoever repeats a
+ * request repeats its answer, and spends nothing. What is refused leaves nothing behind.
+ */
+export async function writeUpload(terms: UploadTerms, call: PlacedUpload, parts: Parts): Promise<View> {
+  const key = idempotencyKeyOf(call.exchange)
+  const spending = (work: () => Promise<View>) => asOneUse(parts, call.caller, work)
+  // A token that is spent is refused before its body comes, where there can be no earlier answer.
+  if (key === undefined) return spending(() => arriving(terms, call, parts, arrived => kept(arrived, call, parts)))
+  return arriving(terms, call, parts, arrived => {
+    const { sha256, fileName } = arrived.upload
+    // What an upload token fixes is a part of the request.
+    const asked = [call.query, call.caller.uploadToken?.pins].filter(Boolean).map(fields => JSON.stringify(fields))
+    const fingerprint = [sha256, fileName, ...asked].join(' ')
+    const keyed = keyedBy(call.caller)
+    // What an upload token pins is in the fingerprint: a fresh one that pins the same repeats the upload of the one before.
+    const isLimited = call.caller.uploadToken === undefined && keyed.isLimited
+    const request = { ...keyed, isLimited, key, route: 'POST /v1/objects', fingerprint }
+    return idempotent<View>(parts.db, call.exchange, request, store =>
+      spending(() => kept(arrived, call, parts, store)),
+    )
+  })
+}
+
+async function arriving(
+  terms: UploadTerms,
+  { caller, exchange }: UploadCall,
+  parts: Parts,
+  work: (arrived: Arrived) => Promise<View>,
+): Promise<View> {
+  let file: UploadedFile | undefined
+  const upload = await receiveFile(exchange, parts, {
+    accepts(fileName, type) {
+      file = uploadedFile(terms, caller.user.id, { fileName, type })
+      return true
+    },
+    unstored: unavailableStorage(terms.bucket),
+    maxBytes: Math.min(terms.maxBytes, requestCaps.fileBytes),
+    smallBesideRow: true,
+  })
+  let written = false
+  try {
+    await assertStillLetIn({ auth: uploading, errors: ['ACCOUNT_BLOCKED'] }, exchange, parts)
+    const view = await work({ file: file as UploadedFile, upload, terms })
+    written = !('Idempotent-Replayed' in exchange.headers)
+    return view
+  } finally {
+    if (!written) await discard(parts, upload)
+  }
+}
+
+async function kept(arrived: Arrived, call: PlacedUpload, parts: Parts, store?: StoreAnswer<View>): Promise<View> {
+  const { caller, query, exchange, place } = call
+  const { segmentId, fileName: _, bytes, ...body } = arrived.upload
+  if (body.size < parts.config.blob.minBytes) throw new ApiError('FILE_TOO_SMALL')
+  if (query.checksum_sha256 && query.checksum_sha256 !== body.sha256) throw new ApiError('CHECKSUM_MISMATCH')
+  const object = objectOf(arrived)
+  const part = { segmentId, length: body.size, body, bytes }
+  const { overwrite, hashed } = arrived.terms
+  const replacing = overwrite && !hashed ? await findObject(parts.db, object) : undefined
+  exchange.resource = objectId(object)
+  const view = (stored: Stored) => uploadView(stored, arrived.file, parts)
+  const ending = { lease: place.lease, entry: entryOf('objects.upload', call, exchange, 'success') }
+  return charging(parts, caller, { size: body.size, replaced: replacing?.size ?? 0 }, async charge => {
+    const options = { overwrite, charge, ending }
+    const answer =
+      !store && !replacing
+        ? view(await putObject(parts.db, object, part, options))
+        : await transaction(parts.db, async trx => {
+            const answer = view(await storeObject(trx, object, [part], options))
+            await store?.(trx, answer)
+            return answer
+          })
+    place.over = true
+    exchange.recorded = true
+    return answer
+  })
+}
+
+const objectOf = ({ file, upload, terms }: Arrived): NewObject => ({
+  ...file.object,
+  contentType: file.contentType,
+  etag: upload.md5,
+  sha256: upload.sha256,
+  cacheControl: terms.cacheControl,
+  contentDisposition: terms.disposition,
+  originalName: file.originalName,
+  metadata: terms.metadata,
+  expiresAt: terms.expiresAt,
+})
+
+/** Contract 10: the prefix is left out at the root, for existing clients refuse null. */
+const uploadView = ({ object, replaced }: Stored, { name }: UploadedFile, { config }: Parts) => ({
+  ...placeView(object, config.urls.public),
+  name,
+  prefix: keyParts(object.key)?.prefix || undefined,
+  size: object.size,
+  ...expiryView(object),
+  sha256: object.sha256 ?? '',
+  replaced,
+})

@@ -1,0 +1,91 @@
+import { z } from 'zod'
+import { transaction } from '../../../db/database.ts'
+import { removeObjects } from '../../../db/objects/object-removal.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { objectId } from '../../../policy/objects/object-names.ts'
+import { requestCaps } from '../../../policy/request-caps.ts'
+import type { Caller } from '../../pipeline/authenticate.ts'
+import { isoTime } from '../../pipeline/fields.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { failingAs } from '../../pipeline/unexpected.ts'
+import { idOf, objectInfoView } from '../../views/object.ts'
+import { blobEndpoint } from '../blob-endpoint.ts'
+import { countObjects, namedForms, namedIds, namedObjects, namedObjectsErrors } from './named-objects.ts'
+import { objectField, ownName, ownObject, ownObjectErrors } from './own-object.ts'
+
+const text = z.string()
+
+/** Specification 2.5. */
+export const objectsInfo = blobEndpoint({
+  name: 'objects.info',
+  method: 'GET',
+  path: '/v1/objects/info',
+  summary: 'Show an object',
+  auth: { scope: 'blob:read' },
+  query: z.object({ object: objectField }),
+  response: z.object({
+    id: text,
+    size: z.int(),
+    content_type: text,
+    etag: text,
+    created_at: isoTime,
+    expires_at: isoTime.nullable(),
+    private: z.boolean(),
+    url: text.nullable(),
+    cache_control: text.nullable(),
+    content_disposition: text.nullable(),
+    original_name: text.nullable(),
+    metadata: z.record(text, text),
+    legacy: z.boolean(),
+  }),
+  errors: ownObjectErrors,
+  async handle({ caller, query }, { db, config }) {
+    return objectInfoView(await ownObject(db, query.object, caller), config.urls.public)
+  },
+})
+
+const deletion = z.object({
+  deleted: z.array(text),
+  not_found: z.array(text),
+  failed: z.array(z.object({ id: text, code: z.enum(['INVALID_OBJECT', 'PREFIX_NOT_ALLOWED']) })),
+})
+type Deletion = z.input<typeof deletion>
+
+/** Contract 10: one object is gone or OBJECT_NOT_FOUND; of several it is told which are. Final at once, bytes are swept later. */
+export const objectsDelete = blobEndpoint({
+  name: 'objects.delete',
+  method: 'DELETE',
+  path: '/v1/objects',
+  summary: 'Delete objects',
+  auth: { scope: 'blob:write' },
+  body: z.object(namedObjects).meta({ choices: [namedForms(requestCaps.objectsDeleted)] }),
+  response: deletion.optional(),
+  errors: [...namedObjectsErrors, ...ownObjectErrors, 'DELETE_FAILED'],
+  async handle({ caller, body, exchange }, parts) {
+    const ids = namedIds(body, requestCaps.objectsDeleted)
+    await countObjects('delete', ids.length, caller, parts)
+    const told = await failingAs('DELETE_FAILED', parts, () => removed([...new Set(ids)], caller, parts))
+    if (ids.length > 1) return told
+    exchange.resource = ids[0]
+    const code = told.failed[0]?.code ?? (told.deleted.length === 0 ? 'OBJECT_NOT_FOUND' : undefined)
+    if (code) throw new ApiError(code)
+    return undefined
+  },
+})
+
+async function removed(ids: readonly string[], caller: Caller, { db }: Parts): Promise<Deletion> {
+  const failed: Deletion['failed'] = []
+  const names = ids.flatMap(id => {
+    try {
+      return [ownName(id, caller)]
+    } catch (refusal) {
+      // `ownName` throws nothing else.
+      failed.push({ id, code: (refusal as ApiError).code as Deletion['failed'][number]['code'] })
+      return []
+    }
+  })
+  const gone = names.length > 0 ? await transaction(db, trx => removeObjects(trx, names)) : []
+  const deleted = new Set(gone.map(idOf))
+  const asked = names.map(objectId)
+  return { deleted: asked.filter(id => deleted.has(id)), not_found: asked.filter(id => !deleted.has(id)), failed }
+}

@@ -1,0 +1,27 @@
+import { createHash } from 'node:crypto'
+import type { Readable } from 'node:stream'
+import { crc32 } from 'node:zlib'
+import type { StoredBody } from '../../activities/objects/port.ts'
+
+/** Up to this size a body of an object lies beside its row: one commit stores both, and no disk is synced for the body alone. */
+const smallBytes = 16 * 1024
+
+/** A body that is not longer than that, whole. Undefined of a longer one, which still has all its bytes to give. */
+export async function smallBody(body: Readable): Promise<Buffer | undefined> {
+  const pieces: Buffer[] = []
+  let size = 0
+  for await (const piece of body.iterator({ destroyOnReturn: false })) {
+    pieces.push(piece)
+    size += piece.length
+    if (size <= smallBytes) continue
+    body.unshift(Buffer.concat(pieces))
+    return undefined
+  }
+  return Buffer.concat(pieces)
+}
+
+/** What a store would have learned about a body. */
+export function factsOf(bytes: Buffer): StoredBody {
+  const hex = (algorithm: 'md5' | 'sha256') => createHash(algorithm).update(bytes).digest('hex')
+  return { size: bytes.length, md5: hex('md5'), sha256: hex('sha256'), crc32: crc32(bytes) }
+}

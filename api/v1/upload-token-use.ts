@@ -1,0 +1,16 @@
+import { unuseUploadToken, useUploadToken } from '../../db/objects/uploads/upload-tokens.ts'
+import { ApiError } from '../../policy/errors.ts'
+import type { Caller } from '../pipeline/authenticate.ts'
+import type { Parts } from '../pipeline/parts.ts'
+
+/** Does `work` as one use of the caller's upload token, which a failure gives back; other callers just do it. Throws UPLOAD_TOKEN_USED. */
+export async function asOneUse<T>({ db }: Parts, { uploadToken }: Caller, work: () => Promise<T>): Promise<T> {
+  if (!uploadToken) return work()
+  if (!(await useUploadToken(db, uploadToken.id))) throw new ApiError('UPLOAD_TOKEN_USED')
+  try {
+    return await work()
+  } catch (error) {
+    await unuseUploadToken(db, uploadToken.id).catch(() => {})
+    throw error
+  }
+}

@@ -1,0 +1,229 @@
+import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
+import { Busboy, type BusboyInstance } from '@fastify/busboy'
+import { z } from 'zod'
+import type { StoredBody } from '../../activities/objects/port.ts'
+import * as segments from '../../db/objects/segments.ts'
+import { ApiError, type ErrorCode } from '../../policy/errors.ts'
+import { newId } from '../../policy/ids.ts'
+import { requestCaps } from '../../policy/request-caps.ts'
+import { inviteBody } from '../http/body.ts'
+import type { Exchange } from '../http/call.ts'
+import { keepPace } from '../http/pace.ts'
+import type { Parts } from '../pipeline/parts.ts'
+import { factsOf, smallBody } from './small-bodies.ts'
+
+export const megabyte = 1024 * 1024
+
+/** A body that has arrived and is nobody's yet. */
+export interface Arrived extends StoredBody {
+  segmentId: string
+  /** A small body that shall lie beside its row: nothing is kept of it before. */
+  bytes?: Buffer
+}
+
+export interface Upload extends Arrived {
+  fileName: string
+}
+
+/** What a multipart upload of one file is, for an endpoint's `upload`. Over 100 MB: FILE_TOO_LARGE. */
+export const oneFile = {
+  mediaType: 'multipart/form-data',
+  parts: z.object({ file: z.string().meta({ openapi: { type: 'string', format: 'binary' } }) }),
+  maxBytes: requestCaps.fileBytes + megabyte,
+  tooLarge: 'FILE_TOO_LARGE',
+} as const
+
+/** Codes that `receiveFile` throws, beside the one that it is given. */
+export const uploadErrors = [
+  'INVALID_FILE',
+  'INVALID_FILENAME',
+  'UPLOAD_ABORTED',
+  'FILE_TOO_LARGE',
+  'INVALID_CONTENT_TYPE',
+] as const satisfies readonly ErrorCode[]
+
+export interface Reception {
+  /** Judges the file's name and content type before a byte of it is read; false, or a code of its own thrown, refuses it. */
+  accepts(name: string, mediaType: string): boolean
+  /** What is said when the object store could not keep the file. */
+  unstored: ErrorCode
+  /** What is said of a form without a file, and of one that ends before its last boundary; INVALID_FILE when left out. */
+  empty?: ErrorCode
+  cut?: ErrorCode
+  /** Of the file; 100 MB when left out. */
+  maxBytes?: number
+  /** True: a small file is for the database, and goes into no store. */
+  smallBesideRow?: true
+}
+
+export const isArchive = (fileName: string): boolean => /\.zip$/i.test(fileName)
+
+/**
+ * Streams the file of a multipart body straight into the object store; no more than a small one is held in memory, and nothing is left
+ * behind by a refusal. The caller attaches or discards what came.
+ */
+export async function receiveFile(exchange: Exchange, parts: Parts, reception: Reception): Promise<Upload> {
+  const { request, response } = exchange
+  const form = formOf(request)
+  inviteBody(request, response)
+  const cancel = new Cancel()
+  let body: Readable | undefined
+  let upload: Promise<Upload> | undefined
+  let stopWatch = () => {}
+  try {
+    await new Promise<void>((resolve, reject) => {
+      const fail = (code: ErrorCode) => reject(new ApiError(code))
+      const lost = () => request.complete || fail('UPLOAD_ABORTED')
+      form.on('file', (field, file, name, _encoding, mediaType) => {
+        // A stream that nobody listens to would throw its end as an uncaught error.
+        file.on('error', () => {})
+        if (field !== 'file' || upload) return file.resume()
+        try {
+          if (!reception.accepts(name ?? '', mediaType)) return fail('INVALID_FILENAME')
+        } catch (refusal) {
+          return reject(refusal)
+        }
+        body = file
+        upload = storeUpload(file, name, parts, reception, cancel)
+        upload.catch(reject)
+      })
+      form.on('error', error => {
+        const { cut = 'INVALID_FILE' } = reception
+        fail(!request.complete ? 'UPLOAD_ABORTED' : isCut(error) ? cut : 'INVALID_FILE')
+      })
+      form.on('finish', resolve)
+      request.on('close', lost).on('error', lost)
+      stopWatch = keepPace(request, () => fail('UPLOAD_ABORTED'))
+      request.pipe(form)
+    })
+    if (!upload)
+      throw new ApiError(reception.empty ?? 'INVALID_FILE', 'The form has no part named "file" with a file name.')
+    return await upload
+  } catch (error) {
+    request.unpipe(form)
+    cancel.abort()
+    body?.destroy()
+    form.destroy()
+    await upload?.then(stored => discard(parts, stored)).catch(() => {})
+    throw error
+  } finally {
+    stopWatch()
+  }
+}
+
+/** Of the parser's errors: all bytes of the body came, and no last boundary. */
+const isCut = (error: unknown): boolean => /unexpected end/i.test((error as Error).message)
+
+/** Removes an upload that nothing refers to. What fails here is swept later. */
+export async function discard(
+  { db, store, log }: Parts,
+  { segmentId, bytes }: Pick<Arrived, 'segmentId' | 'bytes'>,
+): Promise<void> {
+  if (bytes) return
+  try {
+    // A body that came after the sweep had taken its id would be nobody's for ever.
+    if (!(await segments.condemn(db, segmentId)) && (await segments.isKnown(db, segmentId))) return
+    await store.delete(segmentId)
+    await segments.forget(db, segmentId)
+  } catch (err) {
+    log.warn({ err, segmentId }, 'a refused upload is left to the sweep')
+  }
+}
+
+function formOf(request: IncomingMessage): BusboyInstance {
+  const type = request.headers['content-type']
+  if (!type || !/^multipart\/form-data\s*;/i.test(type))
+    throw new ApiError('INVALID_CONTENT_TYPE', 'The body must be multipart/form-data.')
+  try {
+    return new Busboy({
+      headers: { ...request.headers, 'content-type': type },
+      limits: {
+        fileSize: requestCaps.fileBytes + 1,
+        files: 5,
+        fields: 20,
+        fieldSize: megabyte / 16,
+        parts: 25,
+        headerPairs: 100,
+      },
+    })
+  } catch {
+    throw new ApiError('INVALID_CONTENT_TYPE', 'The multipart body has no boundary.')
+  }
+}
+
+export interface BodyRules {
+  maxBytes: number
+  /** What is said of a body that turns out to be larger. */
+  tooLarge: ErrorCode
+  /** What is said when the object store could not keep it. */
+  unstored: ErrorCode
+  /** As `Reception` has it. */
+  smallBesideRow?: true
+}
+
+/** A slow body says that it is still coming, well before the sweep would take it for forgotten. */
+const sayAliveMs = 10 * 60_000
+
+export type Cancelling = Pick<AbortController, 'signal'>
+
+/** An AbortController that is made for whoever asks: it costs more than the rest of a small upload, which never does. */
+class Cancel implements Cancelling {
+  #controller: AbortController | undefined
+  #aborted = false
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController()
+    if (this.#aborted) this.#controller.abort()
+    return this.#controller.signal
+  }
+
+  abort(): void {
+    this.#aborted = true
+    this.#controller?.abort()
+  }
+}
+
+/**
+ * Puts a body into the object store, or keeps a small one for its row. Who cancels destroys the body too. The caller attaches or
+ * discards what came of it. Throws `tooLarge`, UPLOAD_ABORTED, and `unstored`.
+ */
+export async function storeBody(
+  body: Readable,
+  parts: Parts,
+  { maxBytes, tooLarge, unstored, smallBesideRow }: BodyRules,
+  cancel: Cancelling,
+): Promise<Arrived> {
+  let segmentId: string | undefined
+  let alive: NodeJS.Timeout | undefined
+  try {
+    const bytes = smallBesideRow && (await smallBody(body))
+    if (bytes && bytes.length > maxBytes) throw new ApiError(tooLarge)
+    if (bytes) return { segmentId: newId(), bytes, ...factsOf(bytes) }
+    const id = await parts.segmentIds.take()
+    segmentId = id
+    alive = setInterval(() => segments.stillDrawn(parts.db, id).catch(() => {}), sayAliveMs)
+    return { segmentId, ...(await parts.store.put(segmentId, body, { maxBytes, signal: cancel.signal })) }
+  } catch (error) {
+    body.resume()
+    if (segmentId) await discard(parts, { segmentId })
+    if (error instanceof ApiError) throw error
+    if ((error as Error).name === 'BodyTooLarge') throw new ApiError(tooLarge)
+    const { aborted } = cancel.signal
+    if (!aborted) parts.log.error({ err: error, segmentId }, 'an upload could not be stored')
+    throw new ApiError(aborted ? 'UPLOAD_ABORTED' : unstored)
+  } finally {
+    clearInterval(alive)
+  }
+}
+
+/** As `storeBody`, of a file. Throws FILE_TOO_LARGE, UPLOAD_ABORTED, and `unstored`. */
+export async function storeUpload(
+  file: Readable,
+  fileName: string,
+  parts: Parts,
+  { maxBytes = requestCaps.fileBytes, ...rules }: Pick<Reception, 'unstored' | 'maxBytes' | 'smallBesideRow'>,
+  cancel: Cancelling,
+): Promise<Upload> {
+  return { fileName, ...(await storeBody(file, parts, { ...rules, maxBytes, tooLarge: 'FILE_TOO_LARGE' }, cancel)) }
+}

@@ -1,0 +1,63 @@
+import { z } from 'zod'
+import { changeSetting, rotateKey } from '../../../db/accounts/account-settings.ts'
+import { giveBack } from '../../../db/limits.ts'
+import { choosableLocales } from '../../../policy/accounts/locales.ts'
+import { username } from '../../../policy/accounts/usernames.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { limits, ownCounters } from '../../../policy/limits.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+
+const change = z.object({ old: z.string(), new: z.string() })
+
+/** Specification 4.1: the one key with full access is replaced; it is shown this once. */
+export const accountKey = endpoint({
+  name: 'account.apikey',
+  method: 'GET',
+  path: '/v2/account/apikey',
+  summary: 'Replace the API key of the account',
+  auth: 'session',
+  changes: true,
+  response: z.object({ apiKey: z.string() }),
+  async handle({ caller }, { db, config }) {
+    return { apiKey: await rotateKey(db, config.masterKey, caller.user.id) }
+  },
+})
+
+export const accountLocale = endpoint({
+  name: 'account.locale',
+  method: 'PATCH',
+  path: '/v2/account/locale',
+  summary: 'Change the language of the account',
+  auth: 'session',
+  body: z.object({ locale: z.enum(choosableLocales, { error: 'INVALID_LOCALE' }) }),
+  response: z.object({ locale: change }),
+  errors: ['INVALID_LOCALE', 'SAME_LOCALE'],
+  async handle({ caller, body }, { db }) {
+    const old = await changeSetting(db, caller.user.id, 'locale', body.locale)
+    if (old === null) throw new ApiError('SAME_LOCALE')
+    return { locale: { old, new: body.locale } }
+  },
+})
+
+export const accountUsername = endpoint({
+  name: 'account.username',
+  method: 'PATCH',
+  path: '/v2/account/username',
+  summary: 'Change the name of the account',
+  auth: 'session',
+  body: z.object({ username: z.string({ error: 'INVALID_USERNAME' }) }),
+  response: z.object({ username: change }),
+  errors: ['INVALID_USERNAME', 'SAME_USERNAME'],
+  async handle({ caller, body }, { db, limiter, config: { rateLimitScale: scale } }) {
+    const name = username(body.username)
+    if (name === null) throw new ApiError('INVALID_USERNAME')
+    const counted = 'account.username.changes'
+    const changes = ownCounters(counted, limits[counted], { user: caller.user, scale })
+    // Counted first, and given back: changes at the same time get no further.
+    await limiter.admit(changes)
+    const old = await changeSetting(db, caller.user.id, 'name', name)
+    if (old !== null) return { username: { old, new: name } }
+    await giveBack(db, changes)
+    throw new ApiError('SAME_USERNAME')
+  },
+})

@@ -1,0 +1,25 @@
+import { listApps, usedMemoryMb } from '../../../db/apps/apps.ts'
+import { mayTouch } from '../../pipeline/access.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import { appSummaryView } from '../../views/app.ts'
+import { userView } from '../../views/user.ts'
+import { profile } from '../schemas.ts'
+
+/** Specification 2.3, contract 3. */
+export const usersMe = endpoint({
+  name: 'users.me',
+  method: 'GET',
+  path: '/v2/users/me',
+  summary: 'Show the account with its applications and databases',
+  auth: { scope: 'account:read' },
+  response: profile,
+  async handle({ caller }, { db, config }) {
+    const apps = await listApps(db, caller.user.id)
+    const usedMb = await usedMemoryMb(db, caller.user.id)
+    return {
+      user: userView(caller, usedMb),
+      applications: apps.filter(app => mayTouch(caller, app.id)).map(app => appSummaryView(app, config.appsDomain)),
+      databases: [],
+    }
+  },
+})

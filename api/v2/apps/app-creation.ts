@@ -1,0 +1,126 @@
+import type { UserRow } from '../../../db/accounts/accounts.ts'
+import { type CreatedApp, createApp } from '../../../db/apps/app-creation.ts'
+import type { Db } from '../../../db/database.ts'
+import { planOf } from '../../../policy/accounts/plans.ts'
+import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
+import { isEncodedSubdomain } from '../../../policy/apps/subdomains.ts'
+import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
+import type { Exchange } from '../../http/call.ts'
+import { accept } from '../../pipeline/acceptance.ts'
+import { assertStillLetIn } from '../../pipeline/access.ts'
+import type { Caller } from '../../pipeline/authenticate.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import { idempotencyErrors, idempotencyKeyOf, idempotent, keyedBy } from '../../pipeline/idempotent.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { discard, isArchive, oneFile, receiveFile, type Upload, uploadErrors } from '../../v1/uploads.ts'
+import { createdView } from '../../views/app.ts'
+import { createdApp } from '../schemas.ts'
+import { archiveConfig } from './archive-config.ts'
+import { wakeLane } from './command.ts'
+
+/** What a configuration file may be refused for (contract 5), whatever the application has beside it. */
+export const configurationErrors = [
+  'MISSING_DISPLAY_NAME',
+  'INVALID_DISPLAY_NAME',
+  'MISSING_MAIN',
+  'INVALID_MAIN',
+  'MISSING_MEMORY',
+  'INVALID_MEMORY',
+  'MISSING_VERSION',
+  'INVALID_VERSION',
+  'INVALID_DESCRIPTION',
+  'INVALID_SUBDOMAIN',
+  'SUBDOMAIN_TAKEN',
+  'INVALID_START',
+  'INVALID_AUTORESTART',
+  'INVALID_RUNTIME',
+] as const satisfies readonly ErrorCode[]
+
+const auth = { scope: 'apps:write' } as const
+
+/** Specification 4.2, contract 4. Answers once the application is durable, not when its container runs. */
+export const appsCreate = endpoint({
+  name: 'apps.create',
+  method: 'POST',
+  path: '/v2/apps',
+  summary: 'Create an application from a zip archive',
+  auth,
+  operation: true,
+  upload: oneFile,
+  response: createdApp,
+  errors: [
+    ...uploadErrors,
+    'FAILED_UPLOAD_DATA',
+    'EMPTY_RESPONSE',
+    'FAILED_UPLOAD',
+    'MISSING_CONFIG',
+    ...configurationErrors,
+    'MISSING_DEPENDENCIES_FILE',
+    ...idempotencyErrors,
+    'FEW_MEMORY',
+    'FAILED_CLUSTER_SELECTION',
+    'CLUSTER_MAINTENANCE_TRY_LATER',
+    'UPLOAD_BUSY',
+    'RESOURCE_NOT_ALLOWED',
+  ],
+  async handle({ caller, exchange }, parts) {
+    if (caller.resources !== null)
+      throw new ApiError('RESOURCE_NOT_ALLOWED', 'A key that is limited to certain applications creates no others.')
+    const key = idempotencyKeyOf(exchange)
+    const upload = await receiveFile(exchange, parts, {
+      accepts: isArchive,
+      unstored: 'FAILED_UPLOAD_DATA',
+      empty: 'EMPTY_RESPONSE',
+      cut: 'FAILED_UPLOAD',
+    })
+    try {
+      await assertStillLetIn({ auth }, exchange, parts)
+      const create = (store?: Store) => createFrom(upload, caller, exchange, parts, store)
+      if (key === undefined) return await create()
+      const request = { ...keyedBy(caller), key, route: 'POST /v2/apps', fingerprint: upload.sha256 }
+      return await idempotent(parts.db, exchange, request, create)
+    } finally {
+      // Attached segments stay: only one that nothing refers to can be discarded.
+      await discard(parts, upload)
+    }
+  },
+})
+
+type View = ReturnType<typeof createdView>
+type Store = (trx: Db, value: View) => Promise<void>
+
+async function createFrom(
+  upload: Upload,
+  caller: Caller,
+  exchange: Exchange,
+  parts: Parts,
+  store?: Store,
+): Promise<View> {
+  const config = await archiveConfig({ segmentId: upload.segmentId, account: caller.user.id }, parts, 'required')
+  if (!config) throw new ApiError('MISSING_CONFIG')
+  if (config.subdomain !== null && isEncodedSubdomain(config.subdomain))
+    throw new ApiError('INVALID_SUBDOMAIN', 'SUBDOMAIN may not begin with xn--, which stands for other letters.')
+  const created = await accept(parts, async trx => {
+    const made = await createApp(trx, creation(upload, caller, config, parts))
+    exchange.headers['X-Operation-Id'] = made.operationId
+    exchange.resource = made.app.id
+    await store?.(trx, viewOf(made, parts))
+    return made
+  })
+  wakeLane(parts, created.app)
+  return viewOf(created, parts)
+}
+
+const viewOf = ({ app }: CreatedApp, { config }: Parts): View => createdView(app, config.appsDomain)
+
+const creation = (upload: Upload, { user }: Caller, config: AppConfigFile, parts: Parts) => ({
+  ownerId: user.id,
+  planMemoryMb: (owner: UserRow) => planOf(parts.plans, owner, new Date()).plan.memoryMb,
+  config,
+  segmentId: upload.segmentId,
+  archiveSha256: upload.sha256,
+  archiveBytes: upload.size,
+  actor: user.id,
+  accepting: true,
+  diskMbPer256Mb: parts.config.host.diskMbPer256Mb,
+})

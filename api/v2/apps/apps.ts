@@ -1,0 +1,31 @@
+import { endpoint } from '../../pipeline/endpoint.ts'
+import { appView } from '../../views/app.ts'
+import { appInfo } from '../schemas.ts'
+import { runCommand } from './command.ts'
+
+/** Specification 4.2. */
+export const appsInfo = endpoint({
+  name: 'apps.info',
+  method: 'GET',
+  path: '/v2/apps/{appId}',
+  summary: 'Show an application',
+  auth: { scope: 'apps:read', permission: 'read' },
+  response: appInfo,
+  async handle({ app }, { config }) {
+    return appView(app, config.appsDomain)
+  },
+})
+
+/** Specification 4.2: answers once the application is gone for good. */
+export const appsDelete = endpoint({
+  name: 'apps.delete',
+  method: 'DELETE',
+  path: '/v2/apps/{appId}',
+  summary: 'Delete an application',
+  auth: { scope: 'apps:write', permission: 'delete' },
+  operation: true,
+  errors: ['DELETE_ERROR', 'RESTORE_IN_PROGRESS'],
+  async handle(call, parts) {
+    await runCommand(call, parts, { kind: 'delete', failure: 'DELETE_ERROR', codes: ['RESTORE_IN_PROGRESS'] })
+  },
+})

@@ -1,0 +1,49 @@
+import type { FileHandle } from 'node:fs/promises'
+import type { InspectOptions } from '../../../activities/archives/port.ts'
+import { type AppConfigFile, ConfigRefused, configNames, parseAppConfig } from '../../../policy/apps/app-config.ts'
+import { longestConfigBytes } from '../../../policy/archives/archive-rules.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { isArchive, type Upload } from '../../v1/uploads.ts'
+
+/** The configuration of a stored archive, which is inspected as a whole. Throws the code of whatever is wrong with it. */
+export async function archiveConfig(
+  { segmentId, account }: { segmentId: string; account: string },
+  { store, archives, config: { appConfigNames } }: Parts,
+  config: InspectOptions['config'],
+): Promise<AppConfigFile | null> {
+  const file = await store.open(segmentId)
+  try {
+    const found = await archives.inspect(file, { account, configNames: appConfigNames, config })
+    if (!found.ok) throw new ApiError(found.code, found.message)
+    return found.config
+  } finally {
+    await file.close()
+  }
+}
+
+/** The configuration that an upload into a folder of an existing application brings; null when it brings none. */
+export async function uploadedConfig(
+  { segmentId, fileName }: Upload,
+  { folder, account }: { folder: string; account: string },
+  parts: Parts,
+): Promise<AppConfigFile | null> {
+  if (isArchive(fileName)) return archiveConfig({ segmentId, account }, parts, folder === '' ? 'optional' : 'ignored')
+  const names: readonly string[] = [...configNames, ...parts.config.appConfigNames]
+  if (folder !== '' || !names.includes(fileName)) return null
+  const file = await parts.store.open(segmentId)
+  try {
+    return parseAppConfig(await shortText(file), { has: () => false, rootNames: [], partial: true })
+  } catch (error) {
+    throw error instanceof ConfigRefused ? new ApiError(error.code, error.message) : error
+  } finally {
+    await file.close()
+  }
+}
+
+async function shortText(file: FileHandle): Promise<string> {
+  const { size } = await file.stat()
+  if (size > longestConfigBytes)
+    throw new ApiError('INVALID_FILE', `The configuration file is over ${longestConfigBytes} bytes.`)
+  return file.readFile('utf8')
+}

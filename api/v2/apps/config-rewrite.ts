@@ -1,0 +1,54 @@
+import { Readable } from 'node:stream'
+import type { AppRow } from '../../../db/apps/apps.ts'
+import { longestConfigBytes } from '../../../policy/archives/archive-rules.ts'
+import { ApiError, type ErrorCode, isErrorCode } from '../../../policy/errors.ts'
+import { limits, ownCounters } from '../../../policy/limits.ts'
+import type { Exchange } from '../../http/call.ts'
+import type { Caller } from '../../pipeline/authenticate.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { discard, storeUpload } from '../../v1/uploads.ts'
+import { queueCommit } from '../deploys/commits.ts'
+import { outcomeOf } from './command.ts'
+
+export interface ConfigRewrite {
+  app: AppRow
+  caller: Caller
+  exchange: Exchange
+  name: string
+  content: Uint8Array
+  /** Codes of the deployment that are passed on as they are. */
+  codes: readonly ErrorCode[]
+}
+
+const limit = 'apps.files.write.config'
+
+/**
+ * Deploys a new configuration file as a commit of that one file, and waits for the outcome. Throws what is wrong with it, else
+ * SAVE_FAILED with the deployment's reason; the version before serves on then.
+ */
+export async function rewriteConfig(rewrite: ConfigRewrite, parts: Parts): Promise<void> {
+  const { app, caller, exchange, name, content, codes } = rewrite
+  const who = { user: { id: caller.user.id, plan: caller.plan }, appId: app.id, scale: parts.config.rateLimitScale }
+  await parts.limiter.admit(ownCounters(limit, limits[limit], who))
+  if (content.length > longestConfigBytes)
+    throw new ApiError('FILE_TOO_LARGE', `The configuration file takes at most ${longestConfigBytes} bytes.`)
+  const upload = await storeUpload(
+    Readable.from(Buffer.from(content)),
+    name,
+    parts,
+    { unstored: 'SAVE_FAILED' },
+    { signal: exchange.gone },
+  )
+  try {
+    await queueCommit({ upload, folder: '', app, caller }, exchange.headers, parts)
+  } finally {
+    // Attached segments stay: only one that nothing refers to can be discarded.
+    await discard(parts, upload)
+  }
+  const end = await outcomeOf(exchange.headers['X-Operation-Id']!, exchange.gone, parts)
+  if (end?.state === 'success') return
+  if (!end) throw new ApiError('SAVE_FAILED', 'It is still being deployed; the list of deployments tells how it ends.')
+  const message = end.message ?? undefined
+  if (end.code && isErrorCode(end.code) && codes.includes(end.code)) throw new ApiError(end.code, message)
+  throw new ApiError('SAVE_FAILED', `The deployment failed with ${end.code}. ${message ?? ''}`.trim())
+}

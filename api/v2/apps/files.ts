@@ -1,0 +1,137 @@
+import { z } from 'zod'
+import { restoring } from '../../../db/operations/operations.ts'
+import { permits } from '../../../policy/accounts/permissions.ts'
+import { listedPath, presentPath, wantedPath } from '../../../policy/apps/app-paths.ts'
+import { isConfigFile, isSecretFile } from '../../../policy/apps/secret-files.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import type { FilesView } from '../../hosts/host-files.ts'
+import { streamSuccess } from '../../http/streamed-answer.ts'
+import { type Call, endpoint } from '../../pipeline/endpoint.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { base64Json, bufferJson } from '../../views/file-content.ts'
+import { fileContentForms, fileContentShown, fileContentTaken, fileEntry } from '../schemas.ts'
+import { configurationErrors } from './app-creation.ts'
+import { rewriteConfig } from './config-rewrite.ts'
+
+const path = '/v2/apps/{appId}/files'
+const read = { scope: 'files:read', permission: 'files' } as const
+const write = { scope: 'files:write', permission: 'files' } as const
+const megabyte = 1024 * 1024
+
+const reached = ['INVALID_PATH', 'BLOCKED_PATH', 'CLUSTER_UNAVAILABLE', 'CLUSTER_TIMEOUT', 'ACTION_FAILED'] as const
+const configCodes = [
+  ...configurationErrors,
+  'MISSING_DEPENDENCIES_FILE',
+  'CANNOT_SET_SUBDOMAIN',
+  'INSUFFICIENT_MEMORY',
+] as const
+
+/** Contract 4: in the order of the disk where there are many. */
+export const appsFiles = endpoint({
+  name: 'apps.files',
+  method: 'GET',
+  path,
+  summary: 'List a directory of an application',
+  auth: read,
+  query: z.object({ path: listedPath.default('/').meta({ default: '/' }) }),
+  response: z.array(fileEntry),
+  errors: [...reached, 'FILE_NOT_FOUND'],
+  async handle(call, parts) {
+    return streamSuccess(call.exchange, await parts.files.list(viewOf(call, call.query.path, parts)))
+  },
+})
+
+export const appsFilesContent = endpoint({
+  name: 'apps.files.content',
+  method: 'GET',
+  path: `${path}/content`,
+  summary: 'Read a file of an application',
+  auth: read,
+  query: z.object({ path: presentPath, encoding: z.literal('base64', { error: 'INVALID_ENCODING' }).optional() }),
+  response: fileContentShown,
+  errors: [...reached, 'FILE_NOT_FOUND', 'INVALID_ENCODING', 'FILE_TOO_LARGE'],
+  async handle(call, parts) {
+    const bytes = await parts.files.read(viewOf(call, call.query.path, parts))
+    return streamSuccess(call.exchange, call.query.encoding ? base64Json(bytes) : bufferJson(bytes))
+  },
+})
+
+/** A reader never finds half of a new file. The configuration file is applied by a deployment, which is waited for. */
+export const appsFilesWrite = endpoint({
+  name: 'apps.files.write',
+  method: 'PUT',
+  path,
+  summary: 'Make or replace a file of an application',
+  auth: write,
+  operation: true,
+  maxBodyBytes: 64 * megabyte,
+  holdsFile: true,
+  body: z.object({ path: wantedPath, ...fileContentTaken }).meta({ choices: [fileContentForms] }),
+  errors: [
+    ...reached,
+    ...configCodes,
+    'INVALID_CONTENT',
+    'INVALID_ENCODING',
+    'FILE_TOO_LARGE',
+    'SAVE_FAILED',
+    'RESTORE_IN_PROGRESS',
+    'COMMIT_FAILED',
+  ],
+  async handle(call, parts) {
+    const { app, caller, exchange, body } = call
+    const view = viewOf(call, body.path, parts)
+    await assertSettled(call, parts)
+    if (!isConfigFile(body.path, parts.config.appConfigNames)) return parts.files.write(view, body.content)
+    const { path: name, content } = body
+    return rewriteConfig({ app, caller, exchange, name, content, codes: configCodes }, parts)
+  },
+})
+
+/** Files, directories and links as they are; nothing is overwritten. */
+export const appsFilesMove = endpoint({
+  name: 'apps.files.move',
+  method: 'PATCH',
+  path,
+  summary: 'Move or rename a file or directory of an application',
+  auth: write,
+  body: z.object({ path: presentPath, to: wantedPath }).refine(({ path, to }) => path !== to, 'INVALID_PATH'),
+  errors: [...reached, 'FILE_NOT_FOUND', 'RENAME_FAILED', 'RESTORE_IN_PROGRESS'],
+  async handle(call, parts) {
+    const { path, to } = call.body
+    const view = viewOf(call, path, parts)
+    viewOf(call, to, parts)
+    await assertSettled(call, parts)
+    if (isConfigFile(to, parts.config.appConfigNames))
+      throw new ApiError('RENAME_FAILED', 'The configuration file is applied when it is written; write it.')
+    return parts.files.move(view, to)
+  },
+})
+
+export const appsFilesDelete = endpoint({
+  name: 'apps.files.delete',
+  method: 'DELETE',
+  path,
+  summary: 'Delete a file of an application, or a directory with everything in it',
+  auth: write,
+  body: z.object({ path: presentPath }),
+  errors: [...reached, 'FILE_NOT_FOUND', 'DELETE_FAILED', 'RESTORE_IN_PROGRESS'],
+  async handle(call, parts) {
+    const view = viewOf(call, call.body.path, parts)
+    await assertSettled(call, parts)
+    return parts.files.remove(view)
+  },
+})
+
+type FileCall = Pick<Call<typeof read>, 'app' | 'role'>
+
+/** Throws BLOCKED_PATH for what is kept from the caller's role. */
+function viewOf({ app, role }: FileCall, path: string, { config }: Parts): FilesView {
+  const hiding = permits(role, 'secret_files') ? null : config.appConfigNames
+  if (hiding && isSecretFile(path, hiding)) throw new ApiError('BLOCKED_PATH')
+  return { app, path, hiding }
+}
+
+/** What is changed while a restore waits or runs would be lost. */
+async function assertSettled({ app }: FileCall, { db }: Parts): Promise<void> {
+  if (await restoring(db, app.id)) throw new ApiError('RESTORE_IN_PROGRESS')
+}

@@ -1,0 +1,20 @@
+import { z } from 'zod'
+import { ApiError } from '../../../policy/errors.ts'
+import { requestCaps } from '../../../policy/request-caps.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+
+/** Contract 4: stdout and stderr joined, the newest 1 MB. */
+export const appsLogs = endpoint({
+  name: 'apps.logs',
+  method: 'GET',
+  path: '/v2/apps/{appId}/logs',
+  summary: 'Read what an application printed',
+  auth: { scope: 'apps:read', permission: 'read' },
+  response: z.object({ logs: z.string() }),
+  errors: ['LOGS_UNAVAILABLE', 'CLUSTER_UNAVAILABLE', 'CLUSTER_TIMEOUT'],
+  async handle({ app }, { hosts }) {
+    const logs = await hosts.logs(app, requestCaps.logBytes)
+    if (logs === null) throw new ApiError('LOGS_UNAVAILABLE')
+    return { logs }
+  },
+})

@@ -1,0 +1,33 @@
+import type { ErrorCode } from '../../../policy/errors.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import { runCommand } from './command.ts'
+
+const always = ['CONTAINER_INSUFFICIENT_DISK_SPACE', 'ACTION_FAILED'] as const satisfies readonly ErrorCode[]
+
+/** Why an application could not be started, stopped or restarted; these answers have only status and code (contract 4). */
+const refusalCodes = {
+  start: ['CONTAINER_ALREADY_STARTED', 'CONTAINER_TEMPORARILY_SUSPENDED', ...always],
+  stop: ['CONTAINER_ALREADY_STOPPED', ...always],
+  restart: ['CONTAINER_TEMPORARILY_SUSPENDED', ...always],
+} as const satisfies Record<string, readonly ErrorCode[]>
+
+function power(kind: keyof typeof refusalCodes, summary: string) {
+  const refusals = refusalCodes[kind]
+  return endpoint({
+    name: `apps.${kind}`,
+    method: 'POST',
+    path: `/v2/apps/{appId}/${kind}`,
+    summary,
+    auth: { scope: 'apps:control', permission: 'control' },
+    operation: true,
+    errors: [...refusals, 'CLUSTER_UNAVAILABLE'],
+    terse: refusals,
+    async handle(call, parts) {
+      await runCommand(call, parts, { kind, failure: 'ACTION_FAILED', codes: refusals })
+    },
+  })
+}
+
+export const appsStart = power('start', 'Start an application')
+export const appsStop = power('stop', 'Stop an application')
+export const appsRestart = power('restart', 'Restart an application')

@@ -1,0 +1,62 @@
+import type { LiveFeed } from '../../hosts/live-feeds.ts'
+import { EventStream, type EventStreamOptions, frameOf } from '../../http/event-stream.ts'
+import { streamed } from '../../http/respond.ts'
+import { type Call, endpoint } from '../../pipeline/endpoint.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+
+type AppCall = Pick<Call<{ scope: null; permission: 'read' }>, 'app' | 'caller' | 'exchange'>
+
+const system = (data: string): string => frameOf({ event: 'system', data })
+
+/** A client may open one stream of an application every 5 s, so it should not come back sooner. */
+const streamOptions: EventStreamOptions = { reconnectMs: 6000, heartbeat: system('PING') }
+
+/** Contract 7: output and figures of one application as they happen, for 10 minutes at most. */
+export const appsRealtime = endpoint({
+  name: 'apps.realtime',
+  method: 'GET',
+  path: '/v2/apps/{appId}/realtime',
+  summary: 'Follow what an application prints and uses',
+  auth: { scope: 'apps:read', permission: 'read' },
+  stream: { events: 'Events `system`, `logs`, `status` and `error`.' },
+  envelope: false,
+  errors: ['REALTIME_MAX_CONNECTIONS', 'REALTIME_MAX_CONNECTIONS_APP', 'CLUSTER_UNAVAILABLE', 'CLUSTER_TIMEOUT'],
+  async handle(call, parts) {
+    const lease = await parts.leases.take(call.caller.user.id, call.app.id)
+    const feed = parts.live.of(call.app)
+    try {
+      await feed.join()
+      if (!call.exchange.gone.aborted) await tell(call, lease, feed, parts)
+    } finally {
+      feed.leave()
+      await parts.leases.release(lease)
+    }
+    return streamed
+  },
+})
+
+/** Resolves when the stream has ended, whoever ended it. */
+function tell(call: AppCall, connectionId: string, feed: LiveFeed, { access, leases }: Parts): Promise<void> {
+  return new Promise(resolve => {
+    const { app, exchange } = call
+    const stream = new EventStream(exchange, streamOptions)
+    const end = (...last: string[]): void => {
+      clearTimeout(timer)
+      unwatch()
+      unlisten()
+      stream.write(last.join(''))
+      stream.end()
+      resolve()
+    }
+    stream.write(system(`REALTIME_CONNECTING | ${connectionId}`) + system('REALTIME_CONNECTED'))
+    const timer = setTimeout(() => end(system('REALTIME_TIMEOUT'), system('REALTIME_RECONNECT')), leases.longestMs)
+    const unwatch = access.watch(call, 'read', why =>
+      end(system(why === 'lost' ? 'REALTIME_DISCONNECTED' : 'REALTIME_RECONNECT')),
+    )
+    const unlisten = feed.listen(app, {
+      take: frames => stream.write(frames),
+      end: why => end(why === 'lost' ? system('REALTIME_ERROR') : frameOf({ event: 'error', data: why })),
+    })
+    exchange.gone.addEventListener('abort', () => end())
+  })
+}

@@ -1,0 +1,63 @@
+import { z } from 'zod'
+import { findWorkspace } from '../../../db/accounts/workspaces.ts'
+import { type AppRow, listApps } from '../../../db/apps/apps.ts'
+import { sideBySide } from '../../../lib/side-by-side.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { workspaceIdPattern } from '../../../policy/ids.ts'
+import { mayTouch } from '../../pipeline/access.ts'
+import type { Caller } from '../../pipeline/authenticate.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import { flag } from '../../pipeline/fields.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { type Figures, figuresOf, rawStatsView, statsView, totalsView } from '../../views/stats.ts'
+import { appStats, totalStats } from '../schemas.ts'
+
+/** Contract 4: a host that does not answer is shown as unreachable, never as stopped. */
+export const appsStatus = endpoint({
+  name: 'apps.status',
+  method: 'GET',
+  path: '/v2/apps/{appId}/status',
+  summary: 'Show what an application uses now',
+  auth: { scope: 'apps:read', permission: 'read' },
+  query: z.object({ rawData: flag }),
+  response: appStats,
+  async handle({ app, query }, parts) {
+    const figures = await figuresNow(app, parts)
+    return query.rawData ? rawStatsView(figures) : statsView(figures)
+  },
+})
+
+/** Contract 4, "All status": totals over the caller's applications, or those of a workspace. */
+export const appsStatusAll = endpoint({
+  name: 'apps.status.all',
+  method: 'GET',
+  path: '/v2/apps/status',
+  summary: 'Show what all applications use now',
+  auth: { scope: 'apps:read' },
+  query: z.object({
+    workspaceId: z.string({ error: 'UNKNOWN_WORKSPACE' }).regex(workspaceIdPattern, 'UNKNOWN_WORKSPACE').optional(),
+    rawData: flag,
+  }),
+  response: totalStats,
+  errors: ['APP_NOT_FOUND', 'UNKNOWN_WORKSPACE'],
+  async handle({ caller, query }, parts) {
+    const apps = (await appsOf(caller, query.workspaceId, parts)).filter(app => mayTouch(caller, app.id))
+    if (apps.length === 0) throw new ApiError('APP_NOT_FOUND')
+    const figures = await sideBySide(apps, 32, async app => ({ id: app.id, figures: await figuresNow(app, parts) }))
+    return query.rawData ? totalsView(figures, rawStatsView) : totalsView(figures, statsView)
+  },
+})
+
+/** The caller's own applications, or those of a workspace that the caller is in. Throws UNKNOWN_WORKSPACE. */
+async function appsOf({ user }: Caller, workspaceId: string | undefined, { db }: Parts): Promise<AppRow[]> {
+  if (workspaceId === undefined) return listApps(db, user.id)
+  const workspace = await findWorkspace(db, user.id, workspaceId)
+  if (!workspace) throw new ApiError('UNKNOWN_WORKSPACE')
+  return workspace.apps
+}
+
+async function figuresNow(app: AppRow, { hosts, rates }: Parts): Promise<Figures> {
+  const reading = await hosts.stats(app)
+  const at = Date.now()
+  return figuresOf(app, reading, rates.of(app.id, reading, at), at)
+}

@@ -1,0 +1,110 @@
+import { z } from 'zod'
+import { assertReadable, changeVariables, readVariables, type VariablesChange } from '../../../db/apps/app-variables.ts'
+import type { AppRow } from '../../../db/apps/apps.ts'
+import {
+  merged,
+  namesFrom,
+  namesShown,
+  type Variables,
+  variablesFrom,
+  variablesShown,
+} from '../../../policy/apps/variables.ts'
+import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+
+const path = '/v2/apps/{appId}/envs'
+const maxBodyBytes = 8 * 1024 * 1024
+const write = { scope: 'envs:write', permission: 'envs' } as const
+const response = z.record(z.string(), z.string())
+
+const given = z.object({ envs: z.unknown().transform(variablesFrom).meta({ openapi: variablesShown }) })
+const named = z.object({ envs: z.unknown().transform(namesFrom).meta({ openapi: namesShown }) })
+
+const refusals = [
+  'STATIC_APP_ENV_NOT_SUPPORTED',
+  'INVALID_ENV_CONTENT',
+  'ENV_NAME_TOO_LONG',
+  'ENV_BUSY',
+] as const satisfies readonly ErrorCode[]
+const sizes = ['ENV_CONTENT_TOO_LONG', 'TOO_MANY_ENV_VARS'] as const satisfies readonly ErrorCode[]
+
+/** Contract 4: the answer is the whole map. */
+export const appsEnvs = endpoint({
+  name: 'apps.envs',
+  method: 'GET',
+  path,
+  summary: 'Read the environment variables of an application',
+  auth: { scope: 'envs:read', permission: 'envs' },
+  response,
+  errors: ['STATIC_APP_ENV_NOT_SUPPORTED', 'READ_FAILED'],
+  async handle({ app }, { db, config }) {
+    assertProgram(app)
+    const { values, unreadable } = await readVariables(db, config.sealKeys, app.id)
+    assertReadable(unreadable)
+    return onWire(values)
+  },
+})
+
+export const appsEnvsMerge = endpoint({
+  name: 'apps.envs.merge',
+  method: 'POST',
+  path,
+  summary: 'Set environment variables of an application; others stay',
+  auth: write,
+  body: given,
+  maxBodyBytes,
+  namesAreData: true,
+  response,
+  errors: [...refusals, ...sizes, 'READ_FAILED'],
+  async handle({ app, body }, parts) {
+    return changed(app, parts, { touches: name => body.envs.has(name), apply: before => merged(before, body.envs) })
+  },
+})
+
+/** An empty object removes all; nothing that was there before has to be readable. */
+export const appsEnvsReplace = endpoint({
+  name: 'apps.envs.replace',
+  method: 'PUT',
+  path,
+  summary: 'Replace all environment variables of an application',
+  auth: write,
+  body: given,
+  maxBodyBytes,
+  namesAreData: true,
+  response,
+  errors: [...refusals, ...sizes],
+  async handle({ app, body }, parts) {
+    return changed(app, parts, { touches: () => true, apply: () => body.envs })
+  },
+})
+
+/** Names that are not there are ignored. */
+export const appsEnvsRemove = endpoint({
+  name: 'apps.envs.remove',
+  method: 'DELETE',
+  path,
+  summary: 'Remove environment variables of an application',
+  auth: write,
+  body: named,
+  maxBodyBytes,
+  response,
+  errors: [...refusals, 'READ_FAILED'],
+  async handle({ app, body }, parts) {
+    const apply = (before: Variables) => new Map([...before].filter(([name]) => !body.envs.has(name)))
+    return changed(app, parts, { touches: name => body.envs.has(name), apply })
+  },
+})
+
+async function changed(app: AppRow, { db, config }: Parts, change: VariablesChange): Promise<Record<string, string>> {
+  assertProgram(app)
+  return onWire(await changeVariables(db, config.sealKeys, app.id, change))
+}
+
+function assertProgram({ language }: AppRow): void {
+  if (language === 'static') throw new ApiError('STATIC_APP_ENV_NOT_SUPPORTED')
+}
+
+/** `fromEntries` defines properties, so that the name `__proto__` is one like any other. */
+const onWire = (variables: Variables): Record<string, string> =>
+  Object.fromEntries([...variables].sort(([a], [b]) => (a < b ? -1 : 1)))

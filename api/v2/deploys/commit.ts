@@ -1,0 +1,55 @@
+import { z } from 'zod'
+import { appFile, commitPath } from '../../../policy/apps/app-paths.ts'
+import { assertNotLost, assertStillLetIn } from '../../pipeline/access.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import { idempotencyErrors, idempotencyKeyOf, idempotent, keyedBy } from '../../pipeline/idempotent.ts'
+import { discard, isArchive, oneFile, receiveFile, uploadErrors } from '../../v1/uploads.ts'
+import { configurationErrors } from '../apps/app-creation.ts'
+import { queueCommit, type StoreAnswer } from './commits.ts'
+
+const auth = { scope: 'apps:deploy', permission: 'commit' } as const
+
+/** Contract 4: a zip is unpacked into `path`, any other file lands there under its name. Answers once the deploy is stored. */
+export const appsCommit = endpoint({
+  name: 'apps.commit',
+  method: 'POST',
+  path: '/v2/apps/{appId}/commit',
+  summary: 'Deploy files into an application',
+  auth,
+  operation: true,
+  upload: oneFile,
+  query: z.object({ path: commitPath.default('').meta({ default: '' }) }),
+  errors: [
+    ...uploadErrors,
+    ...configurationErrors,
+    ...idempotencyErrors,
+    'INVALID_PATH',
+    'STORAGE_UPLOAD_FAILED',
+    'COMMIT_FAILED',
+    'CANNOT_SET_SUBDOMAIN',
+    'INSUFFICIENT_MEMORY',
+    'UPLOAD_BUSY',
+    'CLUSTER_UNAVAILABLE',
+  ],
+  async handle({ app, caller, query, exchange }, parts) {
+    assertNotLost(app)
+    const key = idempotencyKeyOf(exchange)
+    const { path: folder } = query
+    const accepts = (name: string) => isArchive(name) || appFile(folder, name) !== null
+    const upload = await receiveFile(exchange, parts, { accepts, unstored: 'STORAGE_UPLOAD_FAILED' })
+    try {
+      await assertStillLetIn({ auth }, exchange, parts)
+      const commit = (store?: StoreAnswer) =>
+        queueCommit({ upload, folder, app, caller }, exchange.headers, parts, store)
+      if (key === undefined) await commit()
+      else {
+        const route = `POST /v2/apps/${app.id}/commit ${folder}`
+        const request = { ...keyedBy(caller), key, route, fingerprint: `${upload.sha256} ${upload.fileName}` }
+        await idempotent(parts.db, exchange, request, commit)
+      }
+    } finally {
+      // Attached segments stay: only one that nothing refers to can be discarded.
+      await discard(parts, upload)
+    }
+  },
+})

@@ -1,0 +1,77 @@
+import { findUser } from '../../../db/accounts/accounts.ts'
+import { type AppRow, findApp, usedMemoryMb } from '../../../db/apps/apps.ts'
+import type { Db } from '../../../db/database.ts'
+import { queueDeploy } from '../../../db/deploys/deploys.ts'
+import { type Plan, planOf } from '../../../policy/accounts/plans.ts'
+import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { accept } from '../../pipeline/acceptance.ts'
+import type { Caller } from '../../pipeline/authenticate.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { isArchive, type Upload } from '../../v1/uploads.ts'
+import { uploadedConfig } from '../apps/archive-config.ts'
+import { wakeLane } from '../apps/command.ts'
+
+export interface Commit {
+  upload: Upload
+  /** Below the application's folder; '' = its root. */
+  folder: string
+  app: AppRow
+  caller: Caller
+}
+
+type Nothing = Record<string, never>
+export type StoreAnswer = (trx: Db, value: Nothing) => Promise<void>
+
+/** Writes a deploy of a stored upload down, and wakes the application's lane. The operation's id is in `X-Operation-Id` then. */
+export async function queueCommit(
+  commit: Commit,
+  headers: Record<string, string>,
+  parts: Parts,
+  store?: StoreAnswer,
+): Promise<Nothing> {
+  const { upload, folder, app, caller } = commit
+  const config = await uploadedConfig(upload, { folder, account: caller.user.id }, parts)
+  if (config) await checkConfig(config, commit, parts)
+  await accept(parts, async trx => {
+    const queued = await queueDeploy(trx, {
+      appId: app.id,
+      ownerId: app.owner_id,
+      actor: caller.user.id,
+      trigger: 'upload',
+      revision: upload.sha256.slice(0, 40),
+      archive: { segmentId: upload.segmentId, bytes: upload.size, sha256: upload.sha256 },
+      path: folder,
+      filename: isArchive(upload.fileName) ? undefined : upload.fileName,
+      config,
+      accepting: true,
+    })
+    if (!queued) throw new ApiError((await findApp(trx, app.owner_id, app.id)) ? 'COMMIT_FAILED' : 'APP_NOT_FOUND')
+    headers['X-Operation-Id'] = queued.operationId
+    await store?.(trx, {})
+    return queued
+  })
+  wakeLane(parts, app)
+  return {}
+}
+
+/** What the release would refuse is refused now; it judges again, for the plan may be used up meanwhile. */
+async function checkConfig(config: AppConfigFile, { app, caller }: Commit, parts: Parts): Promise<void> {
+  if (config.subdomain !== null && config.subdomain !== app.subdomain) throw new ApiError('CANNOT_SET_SUBDOMAIN')
+  const moreMb = config.memoryMb - app.ram_mb
+  if (moreMb <= 0) return
+  const plan = caller.user.id === app.owner_id ? caller.plan : await planOfOwner(app, parts)
+  const freeMb = plan.memoryMb - (await usedMemoryMb(parts.db, app.owner_id))
+  if (moreMb > freeMb)
+    throw new ApiError(
+      'INSUFFICIENT_MEMORY',
+      `MEMORY asks for ${moreMb} MB more; the plan has ${Math.max(0, freeMb)} MB left.`,
+    )
+}
+
+/** A member of a workspace commits to an application that lives on the plan of somebody else. */
+async function planOfOwner({ owner_id }: AppRow, { db, plans }: Parts): Promise<Plan> {
+  const owner = await findUser(db, owner_id)
+  if (!owner) throw new ApiError('APP_NOT_FOUND')
+  return planOf(plans, owner, new Date()).plan
+}

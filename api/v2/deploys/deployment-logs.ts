@@ -1,0 +1,130 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { z } from 'zod'
+import { isUnavailable } from '../../../db/database.ts'
+import { deploymentState, type LogPiece, logAfter } from '../../../db/deploys/deployment-history.ts'
+import { takeBlobLease } from '../../../db/objects/blob-leases.ts'
+import { deploymentLogs } from '../../../policy/apps/deployment-logs.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { followedLogs, wholeLogs } from '../../../policy/limits.ts'
+import type { Exchange } from '../../http/call.ts'
+import { EventStream, wantsStream } from '../../http/event-stream.ts'
+import { streamed } from '../../http/respond.ts'
+import { streamSuccess } from '../../http/streamed-answer.ts'
+import { type Call, endpoint } from '../../pipeline/endpoint.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { inPlace } from '../../v1/blob-leases.ts'
+
+type AppCall = Pick<Call<{ scope: null; permission: 'read' }>, 'app' | 'caller' | 'exchange'>
+
+/** News that come thick are told together. */
+const shortestPauseMs = 500
+/** What one look reads: a client takes it before the next. */
+
+/** Contract 13: the whole log, or a stream that follows it: frames `logs`, and a last `end` with the state. */
+export const appsDeploymentLogs = endpoint({
+  name: 'apps.deployments.logs',
+  method: 'GET',
+  path: '/v2/apps/{appId}/deployments/{deploymentId}/logs',
+  summary: 'Read or follow the log of a deployment',
+  auth: { scope: 'apps:read', permission: 'read' },
+  response: z.object({ logs: z.string() }),
+  stream: {
+    events: 'With `Accept: text/event-stream`: events `logs`, and a last `end` with the state of the deployment.',
+    resumes: true,
+  },
+  errors: ['DEPLOYMENT_NOT_FOUND'],
+  async handle(call, parts) {
+    const { app, exchange } = call
+    const id = exchange.path.deploymentId ?? ''
+    const state = /^[0-9a-f]{32}$/.test(id) ? await deploymentState(parts.db, app.id, id) : undefined
+    if (!state) throw new ApiError('DEPLOYMENT_NOT_FOUND')
+    if (!wantsStream(exchange)) return whole(call, id, parts)
+    const { perUser } = followedLogs
+    const most = Math.max(1, Math.floor(perUser * parts.config.rateLimitScale))
+    const lease = await takeBlobLease(parts.db, `followed-log/${call.caller.user.id}`, most)
+    if (!lease)
+      throw new ApiError('KEEP_CALM', `An account can follow ${most} logs at the same time. End one of them, or wait.`)
+    await inPlace(parts, lease, () => follow(call, id, parts))
+    // Written already; the envelope is for the other form.
+    return streamed as never
+  },
+})
+
+const ownLimit = `An account can read ${wholeLogs.perSubject} logs at the same time. End one of them, or wait.`
+const allTaken = 'Too many logs are being read by other accounts. Try again in a minute, or follow the log.'
+
+/** The log as it is now, in pieces: a slow reader costs one of them and what its connection holds. */
+async function whole({ caller, exchange }: AppCall, id: string, { db, logTurns }: Parts): Promise<never> {
+  const patience = AbortSignal.any([exchange.gone, AbortSignal.timeout(wholeLogs.waitSeconds * 1000)])
+  const leave = await logTurns.enterUntil(caller.user.id, patience).catch(() => {
+    throw new ApiError('KEEP_CALM', logTurns.isFull(caller.user.id) ? ownLimit : allTaken)
+  })
+  try {
+    const after = (seq: number) => logAfter(db, id, seq, deploymentLogs.sentBytes)
+    // Before the answer begins: a database that is away is told by its status.
+    return await streamSuccess(exchange, wholeJson(await after(0), after))
+  } finally {
+    leave()
+  }
+}
+
+/** `{"logs": ...}` in pieces of JSON text; at most `deploymentLogs.wholeBytes` of a log that grows meanwhile. */
+async function* wholeJson(
+  first: readonly LogPiece[],
+  after: (seq: number) => Promise<readonly LogPiece[]>,
+): AsyncGenerator<string> {
+  yield '{"logs":"'
+  let left: number = deploymentLogs.wholeBytes
+  for (let pieces = first; pieces.length > 0; pieces = left > 0 ? await after(pieces.at(-1)!.seq) : []) {
+    let text = ''
+    for (const piece of pieces) {
+      left -= Buffer.byteLength(piece.text)
+      if (left >= 0) text += piece.text
+    }
+    yield JSON.stringify(text).slice(1, -1)
+  }
+  yield '"}'
+}
+
+/** Sends what is new until the deployment has ended, the client is gone, the right is lost or 10 minutes have passed. */
+async function follow(call: AppCall, id: string, { db, access, deploymentNews, leases }: Parts): Promise<void> {
+  const { app, exchange } = call
+  const stream = new EventStream(exchange)
+  const ended = new AbortController()
+  const unwatch = access.watch(call, 'read', () => ended.abort())
+  const over = AbortSignal.any([exchange.gone, ended.signal, AbortSignal.timeout(leases.longestMs)])
+  let seq = lastSeen(exchange)
+  const next = () => logAfter(db, id, seq, deploymentLogs.sentBytes)
+  while (!over.aborted) {
+    // Before the look: what is announced while it lasts is looked for again.
+    const announced = deploymentNews.news(id, leases.longestMs, over)
+    try {
+      // The state first: what was printed before it changed is then in what is read next.
+      const state = await deploymentState(db, app.id, id)
+      for (let news = await next(); news.length > 0; news = await next()) {
+        stream.send({ event: 'logs', id: String(news.at(-1)!.seq), data: news.map(piece => piece.text).join('') })
+        seq = news.at(-1)!.seq
+        await stream.taken(over)
+        if (over.aborted) break
+      }
+      if (over.aborted) break
+      if (state === undefined || state === 'success' || state === 'error') {
+        stream.send({ event: 'end', data: state ?? 'error' })
+        break
+      }
+    } catch (error) {
+      // A database that is away for a moment is asked again.
+      if (!isUnavailable(error)) break
+    }
+    await sleep(shortestPauseMs, undefined, { signal: over }).catch(() => {})
+    await announced
+  }
+  ended.abort()
+  unwatch()
+  stream.end()
+}
+
+function lastSeen({ request }: Exchange): number {
+  const id = Number(request.headers['last-event-id'] ?? 0)
+  return Number.isInteger(id) && id > 0 && id < 2 ** 31 ? id : 0
+}

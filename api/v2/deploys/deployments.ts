@@ -1,0 +1,95 @@
+import { z } from 'zod'
+import { listDeployments } from '../../../db/deploys/deployment-history.ts'
+import { listDeliveries } from '../../../db/git/deliveries.ts'
+import { permits } from '../../../policy/accounts/permissions.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import { isoTime, pageLimit } from '../../pipeline/fields.ts'
+import { deliveryView, deploymentView } from '../../views/deployment.ts'
+import { webhookUrl } from '../git/deploy-webhook.ts'
+
+const text = z.string()
+const files = z.array(text)
+
+const deployEvent = z.object({
+  id: text,
+  deployment_id: text,
+  state: z.enum(['pending', 'clone', 'commit', 'restarting', 'success', 'error']),
+  date: isoTime,
+  source: z.enum(['git', 'upload']),
+  branch: text.optional(),
+  files: z.object({ added: files, removed: files, modified: files }).optional(),
+  code: text.optional(),
+  message: text.optional(),
+  superseded_by: text.optional(),
+  position: z.int().optional(),
+  waiting_for: text.optional(),
+})
+
+/** Contract 6: one inner array per deploy, newest deploy first, its events oldest first. */
+export const appsDeployments = endpoint({
+  name: 'apps.deployments',
+  method: 'GET',
+  path: '/v2/apps/{appId}/deployments',
+  summary: 'List deployments',
+  auth: { scope: 'apps:read', permission: 'read' },
+  query: z.object({
+    limit: pageLimit(10),
+    cursor: z
+      .string()
+      .regex(/^[0-9a-f]{32}$/)
+      .optional()
+      .meta({ description: 'The deployment_id of the last deployment seen; older ones follow.' }),
+  }),
+  response: z.array(z.array(deployEvent)),
+  async handle({ app, query }, { db }) {
+    return (await listDeployments(db, app.id, { limit: query.limit, after: query.cursor })).map(deploymentView)
+  },
+})
+
+/** Contract 6, decision: everyone from manager up sees the link, the webhook's address only admin and owner. */
+export const appsDeploymentsCurrent = endpoint({
+  name: 'apps.deployments.current',
+  method: 'GET',
+  path: '/v2/apps/{appId}/deployments/current',
+  summary: 'Show what an application is deployed from',
+  auth: { scope: 'apps:read', permission: 'view_deployment' },
+  response: z.object({
+    app: z.object({ id: z.int(), name: text, branch: text }).optional(),
+    webhook: text.optional(),
+  }),
+  async handle({ app, role }, { config, sources }) {
+    const { link, webhookAddress } = await sources.of(app.id)
+    const shown = webhookAddress !== null && permits(role, 'deploy_webhook')
+    return {
+      app: link ? { id: link.repositoryId, name: link.fullName, branch: link.branch } : undefined,
+      webhook: shown ? webhookUrl(config.urls.base, webhookAddress) : undefined,
+    }
+  },
+})
+
+/** Contract 13: what git providers delivered, and what they were answered. */
+export const appsDeliveries = endpoint({
+  name: 'apps.deliveries',
+  method: 'GET',
+  path: '/v2/apps/{appId}/webhook-deliveries',
+  summary: 'List deliveries of git providers',
+  auth: { scope: 'apps:read', permission: 'read' },
+  response: z.array(
+    z.object({
+      id: text,
+      delivery_id: text,
+      provider: text,
+      event: text,
+      branch: text.nullable(),
+      commit: text.nullable(),
+      received_at: isoTime,
+      verdict: z.enum(['queued', 'superseded', 'ignored', 'refused']),
+      reply: z.object({ status: z.int(), text }),
+      deployment_id: text.nullable(),
+      superseded_by: text.nullable(),
+    }),
+  ),
+  async handle({ app }, { db }) {
+    return (await listDeliveries(db, app.id)).map(deliveryView)
+  },
+})

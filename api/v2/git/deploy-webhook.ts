@@ -1,0 +1,62 @@
+import { z } from 'zod'
+import type { GitProvider } from '../../../activities/git-provider/port.ts'
+import { removeWebhook, setWebhook } from '../../../db/git/webhooks.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { newWebhookAddress } from '../../../policy/git/webhooks/addresses.ts'
+import { characters } from '../../../policy/stated-bounds.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+
+/** In place of a token: removes webhook, token and secret. */
+const removal = '@'
+
+const longestToken = 1024
+/** One line of the basic plane, with something in it. */
+const tokenForm = new RegExp(String.raw`^(?=.*\S)[\u0020-\u007e\u00a0-\ud7ff\ue000-\uffff]{1,${longestToken}}$`, 'u')
+
+/** Specification 4.3, contract 6. The address is the credential of deliveries; set again it stays, removed it is gone for good. */
+export const appsWebhook = endpoint({
+  name: 'apps.webhook',
+  method: 'POST',
+  path: '/v2/apps/{appId}/deploy/webhook',
+  summary: 'Set or remove the git webhook of an application',
+  auth: { scope: 'apps:deploy', permission: 'deploy_webhook' },
+  body: z.object({
+    access_token: z
+      .string({ error: 'INVALID_ACCESS_TOKEN' })
+      .regex(tokenForm, 'INVALID_ACCESS_TOKEN')
+      .meta({ maxLength: longestToken }),
+    secret: characters({ least: 8, most: 255 })
+      .nullish()
+      .describe('Deliveries have to be signed with it. Left out, it stays as it is; null removes it.'),
+  }),
+  response: z.object({ webhook: z.string() }).optional(),
+  errors: ['INVALID_ACCESS_TOKEN'],
+  async handle({ app, body }, { db, config, sources, gitProvider }) {
+    if (body.access_token === removal) {
+      await removeWebhook(db, app.id)
+      sources.drop(app.id)
+      return undefined
+    }
+    if (await isRefused(body.access_token, gitProvider)) throw new ApiError('INVALID_ACCESS_TOKEN')
+    const fresh = newWebhookAddress(config.masterKey)
+    const settings = { appId: app.id, address: fresh, token: body.access_token, secret: body.secret }
+    const address = await setWebhook(db, config.sealKeys, settings)
+    sources.drop(app.id)
+    return { webhook: webhookUrl(config.urls.base, address) }
+  },
+})
+
+/** Tokens that say of themselves that they are a GitHub-compatible provider's; of any other form they may be any server's. */
+const ofProvider = /^(gh[a-z]|github_pat)_\w+$/
+
+/** Whether the provider that is configured refuses a token of its own. One that cannot be asked within 5 s refuses nothing. */
+async function isRefused(token: string, provider: GitProvider | null): Promise<boolean> {
+  if (!provider || !ofProvider.test(token)) return false
+  const known = provider.knowsToken(token, AbortSignal.timeout(5000))
+  return !(await known.catch(() => true))
+}
+
+/** Where deliveries go. */
+export function webhookUrl(baseUrl: string, address: string): string {
+  return `${baseUrl}/v2/git/webhook/${address}`
+}

@@ -1,0 +1,77 @@
+import { appOfPush, forgetInstallation, unlinkRepositories } from '../../../db/git/git-links.ts'
+import { bodyBudgets, largestDelivery } from '../../../policy/body-budgets.ts'
+import { webhookSecrets } from '../../../policy/git/git-provider-settings.ts'
+import { type AppEvent, readAppEvent } from '../../../policy/git/webhooks/app-events.ts'
+import { type ReadDelivery, readDelivery } from '../../../policy/git/webhooks/deliveries.ts'
+import { unknownReply, verdictReply, type WebhookReply } from '../../../policy/git/webhooks/replies.ts'
+import { BodyBudget } from '../../http/body-budget.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { deliveryErrors, plain, queue, receive, refusalText } from './git-deliveries.ts'
+
+const budget = new BodyBudget(bodyBudgets.gitApp)
+
+const unsigned = verdictReply('refused', 401, 'the signature is missing or wrong')
+
+/** Contract 13: what the git provider tells the platform's app. The signature is the credential. */
+export const gitApp = endpoint({
+  name: 'git.app',
+  method: 'POST',
+  path: '/v2/git/app',
+  summary: 'Receive what the git provider tells the app of this platform',
+  auth: 'public',
+  uncounted: true,
+  envelope: false,
+  maxBodyBytes: largestDelivery,
+  refusal: refusalText,
+  errors: deliveryErrors,
+  async handle({ exchange }, parts) {
+    const { gitProvider } = parts.config
+    if (gitProvider === null) return plain(unknownReply)
+    const secrets = webhookSecrets(gitProvider.webhookSecret)
+    if (secrets.length === 0) return plain(unsigned)
+    const { headers } = exchange.request
+    // Nothing that cannot be genuine is read.
+    if (!/^sha256=[0-9a-f]{64}$/i.test(String(headers['x-hub-signature-256'] ?? ''))) return plain(unsigned)
+    const { delivery, event } = await receive(exchange, {
+      budget,
+      judge(body) {
+        const now = new Date()
+        const read = secrets.map(secret => readDelivery({ headers, body, secret, now }))
+        const delivery = read.find(({ verdict }) => verdict.kind === 'push' || verdict.status !== 401) ?? read[0]!
+        return { delivery, event: readAppEvent(delivery, headers['content-type'], body) }
+      },
+      verdictOf: ({ delivery }) => delivery.verdict,
+    })
+    if (event?.kind === 'push') return plain(await deploy(delivery, event, parts))
+    return plain(event ? await unbind(event, parts) : judged(delivery))
+  },
+})
+
+const judged = ({ verdict }: ReadDelivery): WebhookReply =>
+  verdict.kind === 'push'
+    ? verdictReply('refused', 400, 'the payload has no usable "installation" or "repository"')
+    : verdictReply(verdict.kind, verdict.status, verdict.reason)
+
+async function deploy(
+  delivery: ReadDelivery,
+  { installationId, repositoryId }: Extract<AppEvent, { kind: 'push' }>,
+  parts: Parts,
+): Promise<WebhookReply> {
+  const begun = performance.now()
+  const branch = delivery.branch ?? ''
+  const app = await appOfPush(parts.db, { installationId, repositoryId, branch })
+  if (!app) return verdictReply('ignored', 202, `no application is linked to the branch ${branch} of this repository`)
+  const source = { webhookId: null, appId: app.id, ownerId: app.ownerId, limitScale: parts.config.rateLimitScale }
+  return queue(source, delivery, { restart: true, spentMs: performance.now() - begun }, parts)
+}
+
+/** What the installation covers no longer is linked no longer; said again it changes nothing. */
+async function unbind(event: Exclude<AppEvent, { kind: 'push' }>, { db, sources }: Parts): Promise<WebhookReply> {
+  const unlinked = await (event.kind === 'removed'
+    ? forgetInstallation(db, event.installationId)
+    : unlinkRepositories(db, event.installationId, event.repositoryIds))
+  // The announcement reaches this process too, but maybe later than the next question.
+  for (const appId of unlinked) sources.drop(appId)
+  return verdictReply('ignored', 202, 'what the app covers no longer was unlinked')
+}

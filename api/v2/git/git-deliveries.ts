@@ -1,0 +1,137 @@
+import { confirmPush } from '../../../db/acceptance.ts'
+import { type Db, isUnavailable } from '../../../db/database.ts'
+import { type DeliverySource, noteDelivery, seenDeployment, storePush } from '../../../db/git/deliveries.ts'
+import { acceptance } from '../../../policy/acceptance.ts'
+import { freeBodyBytes, largestDelivery } from '../../../policy/body-budgets.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import type { ReadDelivery } from '../../../policy/git/webhooks/deliveries.ts'
+import {
+  duplicateReply,
+  unavailableReply,
+  unknownReply,
+  unsignedVerdict,
+  verdictReply,
+  type WebhookReply,
+} from '../../../policy/git/webhooks/replies.ts'
+import { networkOf } from '../../http/address.ts'
+import { inviteBody, readBody } from '../../http/body.ts'
+import type { BodyBudget } from '../../http/body-budget.ts'
+import type { Exchange } from '../../http/call.ts'
+import { failure, type Reply } from '../../http/respond.ts'
+import { accept, within } from '../../pipeline/acceptance.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { wakeLane } from '../apps/command.ts'
+import { UnsignedSenders } from './unsigned-senders.ts'
+
+const unsignedSenders = new UnsignedSenders()
+
+/** Codes that `receive` throws; `refusalText` says them in this wire's words. */
+export const deliveryErrors = ['INVALID_JSON_BODY', 'UPLOAD_BUSY'] as const
+
+export interface Reception<T> {
+  budget: BodyBudget
+  /** Whose webhook it is; the address from which a body comes answers for it in any case. */
+  ownerId?: string
+  judge(body: Buffer): T
+  verdictOf(judged: T): ReadDelivery['verdict']
+}
+
+/**
+ * The body, whole and judged. Throws UPLOAD_BUSY when too many large ones are under way, and of addresses that sign wrongly; and what
+ * `readBody` throws.
+ */
+export async function receive<T>(
+  { request, response, address }: Exchange,
+  { budget, ownerId, judge, verdictOf }: Reception<T>,
+): Promise<T> {
+  const declared = Number(request.headers['content-length'] ?? largestDelivery)
+  const source = `address/${networkOf(address)}`
+  // At a provider everybody can have something signed wrongly: where the owner is known, only the own webhooks suffer.
+  const sender = ownerId ? `owner/${ownerId}` : source
+  if (declared > freeBodyBytes && unsignedSenders.has(sender, Date.now())) throw new ApiError('UPLOAD_BUSY')
+  const charge = budget.charge([...new Set([source, sender])])
+  try {
+    inviteBody(request, response)
+    const body = await readBody(request, largestDelivery, { charge })
+    const judged = judge(body)
+    const verdict = verdictOf(judged)
+    const isUnsigned = verdict.kind === 'refused' && verdict.status === 401
+    if (isUnsigned && body.length > freeBodyBytes) unsignedSenders.note(sender, Date.now())
+    return judged
+  } finally {
+    charge.end()
+  }
+}
+
+/** Nothing is to be deployed, so the answer does not depend on whether the delivery could be kept. */
+export async function note(source: DeliverySource, delivery: ReadDelivery, { db, log }: Parts): Promise<WebhookReply> {
+  const { kind, status, reason } = delivery.verdict as Exclude<ReadDelivery['verdict'], { kind: 'push' }>
+  const reply = verdictReply(kind, status, reason)
+  const kept = await within(
+    noteDelivery(db, source, delivery, reply),
+    performance.now() + acceptance.push.answerMs,
+  ).catch(err => {
+    log.warn({ err, app: source.appId }, 'a delivery that deployed nothing was not kept')
+    return true
+  })
+  if (!kept) throw tooMany()
+  return reply
+}
+
+/** Stores a push as a deploy and wakes its lane. What could not be stored is said to be unavailable, and may come again. */
+export async function queue(
+  source: DeliverySource,
+  delivery: ReadDelivery,
+  { restart, spentMs }: { restart: boolean; spentMs: number },
+  parts: Parts,
+): Promise<WebhookReply> {
+  if (delivery.verdict.kind !== 'push') return unavailableReply
+  const begun = performance.now() - spentMs
+  const push = { ...source, delivery, push: delivery.verdict, restart }
+  const terms = {
+    commitBy: begun + acceptance.push.commitMs,
+    answerBy: begun + acceptance.push.confirmMs,
+    confirm: (db: Db, operationId: string) => confirmPush(db, source.appId, operationId),
+  }
+  const leave = await parts.pushTurns.enter(source, terms.commitBy)
+  if (!leave) return unavailableReply
+  try {
+    const stored = await accept(parts, trx => storePush(trx, push), terms).finally(leave)
+    if (stored.kind === 'full') throw tooMany(stored.waitSeconds)
+    if (stored.kind === 'gone') return unknownReply
+    if (stored.kind === 'unsigned') return note(source, { ...delivery, verdict: unsignedVerdict }, parts)
+    wakeLane(parts, { id: source.appId, owner_id: source.ownerId })
+    return stored.kind === 'duplicate' ? duplicateReply(stored.deploymentId) : stored.reply
+  } catch (err) {
+    if (err instanceof ApiError && err.code === 'KEEP_CALM') throw err
+    parts.log.error({ err, app: source.appId }, 'a push could not be stored')
+    if (!isUnavailable(err)) return unavailableReply
+    // Another attempt got through: there is time left to ask for the truth.
+    const seen = within(seenDeployment(parts.db, source, delivery.deliveryId), begun + acceptance.push.answerMs)
+    const deploymentId = await seen.catch(() => undefined)
+    return deploymentId ? duplicateReply(deploymentId) : unavailableReply
+  }
+}
+
+const tooMany = (seconds = 15): ApiError => new ApiError('KEEP_CALM', undefined, seconds)
+
+/** One line of text, which the provider shows beside the delivery. */
+export function plain({ status, text }: WebhookReply): Reply {
+  const headers: Record<string, string> = { 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store' }
+  if (status === 503) headers['Retry-After'] = '5'
+  return { status, headers, body: text }
+}
+
+/** What the pipeline itself refuses, in this wire's words. */
+export function refusalText(error: ApiError): Reply {
+  if (error.code === 'KEEP_CALM') return failure(error, { terse: true })
+  if (error.status >= 500) return plain(unavailableReply)
+  return plain(verdictReply('refused', error.status, refusals[error.code] ?? 'the request is malformed'))
+}
+
+const refusals: Partial<Record<ApiError['code'], string>> = {
+  PAYLOAD_TOO_LARGE: 'the body is over 25 MB',
+  INVALID_CONTENT_TYPE: 'a content-encoded body is not accepted',
+  INVALID_PARAMETERS: 'branch takes at most 256 characters, restart takes true or false',
+  INVALID_JSON_BODY: 'the body did not arrive whole',
+}

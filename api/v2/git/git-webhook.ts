@@ -1,0 +1,61 @@
+import { z } from 'zod'
+import type { DeliverySource } from '../../../db/git/deliveries.ts'
+import { type FoundWebhook, findWebhook } from '../../../db/git/webhooks.ts'
+import { bodyBudgets, largestDelivery } from '../../../policy/body-budgets.ts'
+import { isIssuedAddress } from '../../../policy/git/webhooks/addresses.ts'
+import { readDelivery } from '../../../policy/git/webhooks/deliveries.ts'
+import { malformedReply, unknownReply } from '../../../policy/git/webhooks/replies.ts'
+import { BodyBudget } from '../../http/body-budget.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { deliveryErrors, note, plain, queue, receive, refusalText } from './git-deliveries.ts'
+
+const budget = new BodyBudget(bodyBudgets.webhooks)
+
+/** Contract 6, inbound delivery: 200 is said only after delivery, deployment and operation are committed. */
+export const gitWebhook = endpoint({
+  name: 'git.webhook',
+  method: 'POST',
+  path: '/v2/git/webhook/{webhook}',
+  summary: 'Receive a push from a git provider',
+  auth: 'public',
+  uncounted: true,
+  envelope: false,
+  maxBodyBytes: largestDelivery,
+  query: z.object({ branch: z.string().max(256).optional(), restart: z.enum(['true', 'false', '1', '0']).optional() }),
+  refusal: refusalText,
+  errors: deliveryErrors,
+  async handle({ exchange, query }, parts) {
+    const address = exchange.path.webhook ?? ''
+    if (!/^[0-9a-f]{64}$/.test(address)) return plain(malformedReply)
+    // What was made up costs no statement: anybody may ask here, and nothing counts them.
+    const isIssued = isIssuedAddress(parts.config, address)
+    if (!isIssued && !(await parts.earlier.isAddress(address))) return plain(unknownReply)
+    const begun = performance.now()
+    const webhook = await findWebhook(parts.db, parts.config.sealKeys, address)
+    if (!webhook) return plain(unknownReply)
+    const spentMs = performance.now() - begun
+    const { secret } = webhook
+    const { headers } = exchange.request
+    const wantedBranch = query.branch || undefined
+    const delivery = await receive(exchange, {
+      budget,
+      ownerId: webhook.ownerId,
+      judge: body => readDelivery({ headers, body, secret, wantedBranch, now: new Date() }),
+      verdictOf: ({ verdict }) => verdict,
+    })
+    const source = sourceOf(webhook, parts)
+    if (delivery.verdict.kind !== 'push') return plain(await note(source, delivery, parts))
+    const restart = query.restart !== 'false' && query.restart !== '0'
+    return plain(await queue(source, delivery, { restart, spentMs }, parts))
+  },
+})
+
+const sourceOf = ({ id, ...webhook }: FoundWebhook, { config }: Parts): DeliverySource => ({
+  webhookId: id,
+  addressHash: webhook.addressHash,
+  isSignedFor: webhook.isSignedFor,
+  appId: webhook.appId,
+  ownerId: webhook.ownerId,
+  limitScale: config.rateLimitScale,
+})

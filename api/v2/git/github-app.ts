@@ -1,0 +1,70 @@
+import { z } from 'zod'
+import { isLinked, linkRepository, unlinkRepository } from '../../../db/git/git-links.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { isWithin } from '../../../policy/stated-bounds.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import { linkableRepository } from './linkable-repository.ts'
+
+const path = '/v2/apps/{appId}/deploy/github-app'
+const auth = { scope: 'apps:deploy', permission: 'deploy_webhook' } as const
+const named = z.string({ error: 'MISSING_REQUIRED_FIELDS' }).min(1, 'MISSING_REQUIRED_FIELDS')
+const longestBranch = 256
+const branch = named
+  .refine(text => isWithin(text, 0, longestBranch), 'INVALID_BRANCH_LENGTH')
+  .meta({ maxLength: longestBranch })
+
+/** Contract 6. One repository and branch belong to one application platform-wide; of many callers at once one wins. */
+export const appsLink = endpoint({
+  name: 'apps.link',
+  method: 'POST',
+  path,
+  summary: 'Deploy an application from a repository of the git provider',
+  auth,
+  body: z.object({ repositoryName: named, repositoryBranch: branch }),
+  response: z.object({ repository: z.object({ id: z.int(), full_name: z.string(), branch: z.string() }) }),
+  errors: [
+    'MISSING_REQUIRED_FIELDS',
+    'INVALID_BRANCH_LENGTH',
+    'GIT_ALREADY_CONFIGURED',
+    'BRANCH_NOT_FOUND',
+    'GITHUB_NOT_CONNECTED',
+    'REPOSITORY_NOT_AVAILABLE',
+    'REPOSITORY_PERMISSION_REQUIRED',
+    'REPOSITORY_NOT_FOUND',
+    'REPOSITORY_BRANCH_ALREADY_CONFIGURED',
+    'VALIDATION_FAILED',
+    'FAILED_TO_FETCH',
+    'VALIDATION_TIMEOUT',
+  ],
+  async handle({ app, caller, body }, parts) {
+    const { db, sources } = parts
+    const { repositoryName: name, repositoryBranch: branch } = body
+    if (await isLinked(db, app.id)) throw new ApiError('GIT_ALREADY_CONFIGURED')
+    const userId = caller.user.id
+    const { installationId, repository } = await linkableRepository(parts, userId, { name, branch })
+    const linking = await linkRepository(db, { appId: app.id, userId, installationId, repository, branch })
+    sources.drop(app.id)
+    if (linking.kind === 'configured') throw new ApiError('GIT_ALREADY_CONFIGURED')
+    if (linking.kind === 'gone') throw new ApiError(linking.what === 'app' ? 'APP_NOT_FOUND' : 'GITHUB_NOT_CONNECTED')
+    if (linking.kind === 'taken') {
+      const other = linking.ownerId === userId ? `Your application ${linking.name} (${linking.appId})` : undefined
+      throw new ApiError('REPOSITORY_BRANCH_ALREADY_CONFIGURED', other && `${other} is linked to this branch already.`)
+    }
+    return { repository: { id: repository.id, full_name: repository.fullName, branch } }
+  },
+})
+
+export const appsUnlink = endpoint({
+  name: 'apps.unlink',
+  method: 'DELETE',
+  path,
+  summary: 'Deploy an application from its linked repository no longer',
+  auth,
+  errors: ['GIT_NOT_CONFIGURED'],
+  async handle({ app }, { db, sources }) {
+    const removed = await unlinkRepository(db, app.id)
+    sources.drop(app.id)
+    if (!removed) throw new ApiError('GIT_NOT_CONFIGURED')
+    return undefined
+  },
+})

@@ -1,0 +1,68 @@
+import type { GitProvider, Repository } from '../../../activities/git-provider/port.ts'
+import type { Db } from '../../../db/database.ts'
+import { type BoundInstallation, installationsOf } from '../../../db/git/git-links.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { isBranchName } from '../../../policy/git/git-source.ts'
+import { isRepositoryName } from '../../../policy/git/repository-name.ts'
+
+/** For all questions to the git provider together. */
+const patienceMs = 5000
+
+export interface Linkable {
+  installationId: number
+  repository: Repository
+}
+
+/**
+ * The repository, when this account's installation covers it, its person may write to it, and it has the branch. Throws what
+ * contract 6 says otherwise; a repository that the account cannot see is like one that does not exist.
+ */
+export async function linkableRepository(
+  { db, gitProvider }: { db: Db; gitProvider: GitProvider | null },
+  userId: string,
+  { name, branch }: { name: string; branch: string },
+): Promise<Linkable> {
+  if (!gitProvider) throw new ApiError('GITHUB_NOT_CONNECTED', 'This platform has no git provider set up.')
+  const installations = await installationsOf(db, userId)
+  if (installations.length === 0) throw new ApiError('GITHUB_NOT_CONNECTED')
+  if (!isRepositoryName(name)) throw new ApiError('REPOSITORY_NOT_FOUND', 'Name the repository as owner/name.')
+  const deadline = AbortSignal.timeout(patienceMs)
+  const covering = await gitProvider.installationOf(name, deadline)
+  const own = installations.find(({ id }) => id === covering)
+  if (!own) throw await uncovered(gitProvider, installations, name, deadline)
+  return { installationId: own.id, repository: await examine(gitProvider, own, { name, branch }, deadline) }
+}
+
+async function examine(
+  provider: GitProvider,
+  { id, member }: BoundInstallation,
+  { name, branch }: { name: string; branch: string },
+  deadline: AbortSignal,
+): Promise<Repository> {
+  const granted = await provider.tokenOf(id, deadline)
+  if (!granted) throw new ApiError('REPOSITORY_NOT_AVAILABLE', 'Your installation of the git app is suspended or gone.')
+  const { token } = granted
+  const repository = await provider.repository(token, name, deadline)
+  if (!repository) throw new ApiError('REPOSITORY_NOT_FOUND')
+  const membership = await provider.membership(token, name, member.login, deadline)
+  // A login that changed hands is another person.
+  if (!membership?.writes || membership.memberId !== member.id) throw new ApiError('REPOSITORY_PERMISSION_REQUIRED')
+  if (!granted.readsContents)
+    throw new ApiError('REPOSITORY_PERMISSION_REQUIRED', 'The installation of the git app may not read contents.')
+  if (!isBranchName(branch) || !(await provider.hasBranch(token, name, branch, deadline)))
+    throw new ApiError('BRANCH_NOT_FOUND')
+  return repository
+}
+
+/** Told apart by what the account's own installation can see, which of uncovered repositories is the public ones. */
+async function uncovered(
+  provider: GitProvider,
+  installations: BoundInstallation[],
+  name: string,
+  deadline: AbortSignal,
+): Promise<ApiError> {
+  const [any] = installations
+  const granted = any && (await provider.tokenOf(any.id, deadline))
+  const seen = granted && (await provider.repository(granted.token, name, deadline))
+  return new ApiError(seen ? 'REPOSITORY_NOT_AVAILABLE' : 'REPOSITORY_NOT_FOUND')
+}

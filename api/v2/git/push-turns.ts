@@ -1,0 +1,38 @@
+import { FairSlots } from '../../../lib/fair-slots.ts'
+import { pushPlaces } from '../../../policy/git/push-places.ts'
+
+/** Whose push it is. */
+export interface PushSubject {
+  appId: string
+  ownerId: string
+}
+
+/**
+ * The turns of pushes that are being stored. Pushes of one application lock one row, so a second one would hold a connection only to
+ * wait; and an account that pushes to many applications at once leaves connections to the others.
+ */
+export class PushTurns {
+  readonly #apps = new FairSlots({ atOnce: Number.POSITIVE_INFINITY, perSubject: 1 })
+  readonly #accounts: FairSlots
+
+  /** For a process with so many connections. */
+  constructor(databasePool: number) {
+    this.#accounts = new FairSlots(pushPlaces(databasePool))
+  }
+
+  /** Resolves to the way out, or to null when its turn did not come by that moment of `performance.now()`. */
+  async enter({ appId, ownerId }: PushSubject, by: number): Promise<(() => void) | null> {
+    const left = () => Math.max(0, by - performance.now())
+    const leaveApp = await this.#apps.enter(appId, left())
+    if (!leaveApp) return null
+    const leaveAccount = await this.#accounts.enter(ownerId, left())
+    if (!leaveAccount) {
+      leaveApp()
+      return null
+    }
+    return () => {
+      leaveAccount()
+      leaveApp()
+    }
+  }
+}

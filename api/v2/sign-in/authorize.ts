@@ -1,0 +1,147 @@
+import { randomBytes, randomInt, timingSafeEqual } from 'node:crypto'
+import { z } from 'zod'
+import { findUser } from '../../../db/accounts/accounts.ts'
+import * as authorizations from '../../../db/accounts/authorizations.ts'
+import { credentialHash } from '../../../policy/accounts/credentials.ts'
+import { loopbackRedirect } from '../../../policy/accounts/redirects.ts'
+import { scopes } from '../../../policy/accounts/scopes.ts'
+import { authorizationTerms } from '../../../policy/accounts/sign-in-terms.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import { isoTime } from '../../pipeline/fields.ts'
+
+const text = z.string({ error: 'INVALID_REQUEST' })
+const code = text.regex(/^[0-9a-f]{64}$/, 'INVALID_GRANT')
+const redirect = z
+  .string({ error: 'INVALID_REDIRECT_URI' })
+  .refine(given => loopbackRedirect(given) !== null, 'INVALID_REDIRECT_URI')
+const grantedScopes = z.array(z.enum(scopes, { error: 'INVALID_SCOPE' }), { error: 'INVALID_SCOPE' })
+
+/** Contract 3, "Browser sign-in, start": a program without a key opens `{base_url}/authorize?code=<code>` in a browser. */
+export const authorizeBegin = endpoint({
+  name: 'account.authorize.start',
+  method: 'POST',
+  path: '/v2/account/authorize/start',
+  summary: 'Begin to ask a person for an API key',
+  auth: 'public',
+  body: z.object({
+    client_id: text.regex(/^(?=.*[!-~])[ -~]{1,64}$/, 'INVALID_REQUEST'),
+    redirect_uri: redirect,
+    scopes: grantedScopes.min(1, 'INVALID_SCOPE').transform(list => [...new Set(list)]),
+    challenge: text.regex(/^[\w-]{43}$/, 'INVALID_REQUEST'),
+    challenge_method: z.literal('S256', { error: 'INVALID_REQUEST' }),
+  }),
+  response: z.object({ code: z.string(), display: z.string(), expires_in: z.int(), interval: z.int() }),
+  errors: ['INVALID_REQUEST', 'INVALID_REDIRECT_URI', 'INVALID_SCOPE'],
+  async handle({ body }, { db }) {
+    const fresh = randomBytes(32).toString('hex')
+    const display = newDisplay()
+    const { client_id: client, redirect_uri, scopes: asked, challenge } = body
+    const row = { code_hash: credentialHash(fresh), display, client, redirect_uri, scopes: asked, challenge }
+    await authorizations.beginAuthorization(db, row)
+    return {
+      code: fresh,
+      display,
+      expires_in: authorizationTerms.seconds,
+      interval: authorizationTerms.intervalSeconds,
+    }
+  },
+})
+
+/** What the page shows before it asks for consent. */
+export const authorizeShow = endpoint({
+  name: 'account.authorize.show',
+  method: 'GET',
+  path: '/v2/account/authorize',
+  summary: 'Show what a program asks for',
+  auth: 'session',
+  query: z.object({ code }),
+  response: z.object({ display: z.string(), client_id: z.string(), scopes: z.array(z.string()), account: z.string() }),
+  errors: ['INVALID_GRANT', 'INVALID_REQUEST'],
+  async handle({ caller, query }, { db }) {
+    const asked = await authorizations.openAuthorization(db, credentialHash(query.code))
+    if (!asked) throw new ApiError('INVALID_GRANT')
+    return { display: asked.display, client_id: asked.client, scopes: asked.scopes, account: caller.user.email }
+  },
+})
+
+export const authorizeDecide = endpoint({
+  name: 'account.authorize.decide',
+  method: 'POST',
+  path: '/v2/account/authorize',
+  summary: 'Grant a program its key, or deny it',
+  auth: 'session',
+  body: z.object({ code, granted: z.boolean({ error: 'INVALID_REQUEST' }) }),
+  response: z.object({ redirect: z.string() }),
+  errors: ['INVALID_GRANT', 'INVALID_REQUEST'],
+  async handle({ caller, body }, { db }) {
+    const decision = body.granted ? 'granted' : 'denied'
+    const decided = await authorizations.decideAuthorization(db, credentialHash(body.code), caller.user.id, decision)
+    if (!decided) throw new ApiError('INVALID_GRANT')
+    const back = new URL(decided.redirect_uri)
+    if (body.granted) back.searchParams.set('code', body.code)
+    else back.searchParams.set('error', 'access_denied')
+    return { redirect: back.href }
+  },
+})
+
+/** Contract 3, "Browser sign-in, claim". */
+export const authorizeClaim = endpoint({
+  name: 'account.authorize.claim',
+  method: 'POST',
+  path: '/v2/account/authorize/claim',
+  summary: 'Fetch the API key that a person has granted',
+  auth: 'public',
+  body: z.object({ code, verifier: z.unknown().optional(), redirect_uri: z.unknown().optional() }),
+  response: z.object({
+    api_key: z.string(),
+    account: z.object({ id: z.string(), email: z.string() }),
+    scopes: z.array(z.string()),
+    expires_at: isoTime,
+  }),
+  errors: [
+    'AUTHORIZATION_PENDING',
+    'INVALID_VERIFIER',
+    'INVALID_REDIRECT_URI',
+    'INVALID_REQUEST',
+    'INVALID_GRANT',
+    'APIKEY_LIMIT_REACHED',
+  ],
+  async handle({ body, exchange }, { db, config }) {
+    const { verifier, redirect_uri: uri } = body
+    const { keyId, key, userId, ...granted } = await authorizations.claimKey(db, config.masterKey, {
+      codeHash: credentialHash(body.code),
+      refusal({ challenge, redirect_uri }) {
+        if (typeof verifier !== 'string' || typeof uri !== 'string') return 'INVALID_REQUEST'
+        if (!answers(challenge, verifier)) return 'INVALID_VERIFIER'
+        return uri === redirect_uri ? null : 'INVALID_REDIRECT_URI'
+      },
+    })
+    const user = await findUser(db, userId)
+    if (!user || user.blocked_at) throw new ApiError('INVALID_GRANT')
+    exchange.actor = userId
+    exchange.resource = keyId
+    const { scopes: list, expiresAt } = granted
+    return {
+      api_key: key,
+      account: { id: userId, email: user.email },
+      scopes: list,
+      expires_at: expiresAt.toISOString(),
+    }
+  },
+})
+
+/** Whether the verifier is the one whose hash the program began with (RFC 7636, S256). */
+function answers(challenge: string, verifier: string): boolean {
+  const made = Buffer.from(credentialHash(verifier).toString('base64url'))
+  const known = Buffer.from(challenge)
+  return made.length === known.length && timingSafeEqual(made, known)
+}
+
+const letters = 'BCDFGHJKLMNPQRSTVWXZ'
+
+/** Eight consonants in two groups: easy to compare, and no word by accident. */
+function newDisplay(): string {
+  const group = () => Array.from({ length: 4 }, () => letters[randomInt(letters.length)]).join('')
+  return `${group()}-${group()}`
+}

@@ -1,0 +1,23 @@
+import { z } from 'zod'
+import { transaction } from '../../../db/database.ts'
+import { captchaErrors, checkedAnswer, spend } from '../../pipeline/captcha.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+
+/** What the widget of a provider gives once it is solved. */
+export const captchaAnswer = z.string({ error: 'INVALID_REQUEST' }).max(8192, 'INVALID_REQUEST')
+
+/** A session that was answered CAPTCHA_REQUIRED goes on from this address, for as long as it lives. */
+export const accountCaptcha = endpoint({
+  name: 'account.captcha',
+  method: 'POST',
+  path: '/v2/account/captcha',
+  summary: 'Hand in a solved captcha for the session',
+  auth: 'session',
+  beforeCaptcha: true,
+  body: z.object({ answer: captchaAnswer }),
+  errors: ['INVALID_REQUEST', ...captchaErrors],
+  async handle({ caller, body, exchange: { address } }, parts) {
+    const solved = await checkedAnswer(parts, body.answer, address)
+    await transaction(parts.db, trx => spend(trx, { ...solved, sessionId: caller.user.credential_id }))
+  },
+})

@@ -1,0 +1,103 @@
+import { z } from 'zod'
+import { proposeLocale } from '../../../db/accounts/account-settings.ts'
+import { createSession, revokeSession } from '../../../db/accounts/accounts.ts'
+import { passCaptchaOn } from '../../../db/accounts/captchas.ts'
+import { beginSignIn, endSignIn, renewSession } from '../../../db/accounts/sign-ins.ts'
+import { transaction } from '../../../db/database.ts'
+import { localeAccepted } from '../../../policy/accounts/locales.ts'
+import { isMailedCode } from '../../../policy/accounts/mailed-codes.ts'
+import { signSession } from '../../../policy/accounts/sessions.ts'
+import { signInSeconds } from '../../../policy/accounts/sign-in-mails.ts'
+import { signInTerms } from '../../../policy/accounts/sign-in-terms.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { networkOf } from '../../http/address.ts'
+import { captchaErrors, checkedAnswer, spend } from '../../pipeline/captcha.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import { isoTime } from '../../pipeline/fields.ts'
+import { captchaAnswer } from './captcha.ts'
+
+const session = z.object({ token: z.string(), expires_at: isoTime })
+
+/** Sends a code to the address, if it is an account's; the answer does not tell whether it is. */
+export const signInBegin = endpoint({
+  name: 'account.sign-in.begin',
+  method: 'POST',
+  path: '/v2/account/sign-in',
+  summary: 'Ask for a code by mail to sign in with',
+  auth: 'public',
+  body: z.object({
+    email: z.email({ error: 'INVALID_REQUEST' }).max(254, 'INVALID_REQUEST'),
+    captcha: captchaAnswer.optional(),
+  }),
+  response: z.object({ id: z.string(), expires_in: z.int() }),
+  errors: ['INVALID_REQUEST', ...captchaErrors],
+  async handle({ body, exchange: { address } }, parts) {
+    const { db, asksCaptcha } = parts
+    const solved = asksCaptcha(address) ? await checkedAnswer(parts, body.captcha, address) : undefined
+    const id = await beginSignIn(db, {
+      email: body.email,
+      network: networkOf(address),
+      admit: async (trx, signInId) => {
+        if (solved) await spend(trx, { ...solved, signInId })
+      },
+    })
+    return { id, expires_in: signInSeconds }
+  },
+})
+
+export const signInEnd = endpoint({
+  name: 'account.sign-in.end',
+  method: 'POST',
+  path: '/v2/account/sign-in/code',
+  summary: 'Sign in with the code of the mail',
+  auth: 'public',
+  body: z.object({
+    id: z.string({ error: 'INVALID_REQUEST' }).regex(/^[0-9a-f]{32}$/, 'INVALID_GRANT'),
+    code: z.string({ error: 'INVALID_REQUEST' }),
+  }),
+  response: session,
+  errors: ['INVALID_REQUEST', 'INVALID_GRANT'],
+  async handle({ body: { id, code }, exchange }, { db, config: { masterKey } }) {
+    const isRight = (codeOf: string) => isMailedCode(masterKey, 'sign-in', codeOf, code)
+    // A code is spent for a session that its person hears of, or not at all; a wrong one is an attempt, which is committed.
+    const begun = await transaction(db, async trx => {
+      const userId = await endSignIn(trx, id, isRight)
+      if (!userId) return undefined
+      const languages = exchange.request.headers['accept-language']
+      if (languages) await proposeLocale(trx, userId, localeAccepted(languages))
+      const made = await createSession(trx, masterKey, { userId, lifeSeconds: signInTerms.sessionSeconds })
+      await passCaptchaOn(trx, { signInId: id, sessionId: made.id, address: exchange.address })
+      return { ...made, userId }
+    })
+    if (!begun) throw new ApiError('INVALID_GRANT', 'The code is wrong, was used, or is too old. Ask for a new one.')
+    exchange.actor = begun.userId
+    return { token: begun.token, expires_at: begun.expiresAt.toISOString() }
+  },
+})
+
+/** A session goes on for another hour, up to 30 days from its beginning. */
+export const sessionRenew = endpoint({
+  name: 'account.session.renew',
+  method: 'POST',
+  path: '/v2/account/session',
+  summary: 'Renew the session',
+  auth: 'session',
+  response: session,
+  async handle({ caller }, { db, config: { masterKey } }) {
+    const { credential_id: id, id: userId } = caller.user
+    const expiresAt = await renewSession(db, id, signInTerms.sessionSeconds)
+    if (!expiresAt) throw new ApiError('ACCESS_DENIED', 'This session has lived as long as one may. Sign in again.')
+    return { token: await signSession(masterKey, { id, userId, expiresAt }), expires_at: expiresAt.toISOString() }
+  },
+})
+
+export const sessionEnd = endpoint({
+  name: 'account.session.end',
+  method: 'DELETE',
+  path: '/v2/account/session',
+  summary: 'Sign out',
+  auth: 'session',
+  async handle({ caller }, { db }) {
+    await revokeSession(db, caller.user.credential_id)
+  },
+})

@@ -1,0 +1,38 @@
+import { z } from 'zod'
+import { listSnapshotsOfOwner } from '../../../db/snapshots/snapshots.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { limits, ownCounters } from '../../../policy/limits.ts'
+import { mayTouch } from '../../pipeline/access.ts'
+import type { Caller } from '../../pipeline/authenticate.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { snapshotView } from '../../views/snapshot.ts'
+import { linking, snapshot } from './snapshots.ts'
+
+/** Contract 3: of all own applications, newest first. There are no databases yet. */
+export const usersSnapshots = endpoint({
+  name: 'users.snapshots',
+  method: 'GET',
+  path: '/v2/users/snapshots',
+  summary: 'List the snapshots of the whole account',
+  auth: { scope: 'snapshots:read' },
+  query: z.object({ scope: z.enum(['applications', 'databases'], { error: 'INVALID_SCOPE' }).default('applications') }),
+  response: z.array(snapshot),
+  errors: ['INVALID_SCOPE', 'UPGRADE_REQUIRED'],
+  statuses: { UPGRADE_REQUIRED: 402 },
+  async handle({ caller, query }, parts) {
+    if (caller.planName === 'free') throw new ApiError('UPGRADE_REQUIRED')
+    if (query.scope === 'databases') return []
+    const rows = await parts.accountSnapshots.of(caller.user.id, async () => {
+      await countMiss(caller, parts)
+      return listSnapshotsOfOwner(parts.db, caller.user.id)
+    })
+    return rows.filter(row => mayTouch(caller, row.target_id)).map(row => snapshotView(row, linking(parts)))
+  },
+})
+
+async function countMiss({ user, plan }: Caller, { limiter, config }: Parts): Promise<void> {
+  const name = 'users.snapshots.misses'
+  const who = { user: { id: user.id, plan }, scale: config.rateLimitScale }
+  await limiter.admit(ownCounters(name, limits[name], who))
+}

@@ -1,0 +1,88 @@
+import { z } from 'zod'
+import type { UserRow } from '../../../db/accounts/accounts.ts'
+import { lastRestore, queueRestore } from '../../../db/snapshots/restores.ts'
+import { planOf } from '../../../policy/accounts/plans.ts'
+import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
+import { accept } from '../../pipeline/acceptance.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import { restoreView } from '../../views/snapshot.ts'
+import { outcomeOf, wakeLane } from '../apps/command.ts'
+import { assertReachable } from './snapshots.ts'
+
+const orMissing = (code: ErrorCode) => (issue: { input: unknown }) =>
+  issue.input === undefined ? 'MISSING_PARAMETERS' : code
+
+/**
+ * Contract 6. Variables stay as they are: a secret that was rotated since must not come back (decision 7). An application whose host is
+ * gone for good comes to another one this way.
+ */
+export const appsRestore = endpoint({
+  name: 'apps.snapshots.restore',
+  method: 'POST',
+  path: '/v2/apps/{appId}/snapshots/restore',
+  summary: 'Restore files and configuration of an application from a snapshot; its variables stay as they are',
+  auth: { scope: 'snapshots:write', permission: 'snapshots' },
+  operation: true,
+  body: z.object({
+    snapshotId: z
+      .string({ error: orMissing('INVALID_SNAPSHOT_ID') })
+      .regex(/^[a-z0-9_]{1,128}$/, 'INVALID_SNAPSHOT_ID')
+      .describe('The name of a snapshot of this application.'),
+    versionId: z
+      .string({ error: orMissing('INVALID_VERSION_ID') })
+      .regex(/^[A-Za-z0-9+/=_.-]{24,96}$/, 'INVALID_VERSION_ID'),
+  }),
+  errors: [
+    'MISSING_PARAMETERS',
+    'INVALID_SNAPSHOT_ID',
+    'INVALID_VERSION_ID',
+    'SNAPSHOT_RESTORE_PROCESSING',
+    'SNAPSHOT_NOT_FOUND',
+    'SNAPSHOT_RESTORE_FAILED',
+    'SNAPSHOT_IN_PROGRESS',
+    'RESTORE_IN_PROGRESS',
+    'CLUSTER_UNAVAILABLE',
+    'FEW_MEMORY',
+    'FAILED_CLUSTER_SELECTION',
+    'CLUSTER_MAINTENANCE_TRY_LATER',
+  ],
+  async handle({ app, caller, body, exchange }, parts) {
+    const { snapshotId: name, versionId: version } = body
+    if (!name.startsWith(`${app.id}_`)) throw new ApiError('INVALID_SNAPSHOT_ID')
+    // One that is lost with its host is placed anew.
+    if (app.lost_with !== app.host_id) await assertReachable(app.host_id, parts)
+    const { plans, config } = parts
+    const place = {
+      planMemoryMb: (owner: UserRow) => planOf(plans, owner, new Date()).plan.memoryMb,
+      diskMbPer256Mb: config.host.diskMbPer256Mb,
+    }
+    const wish = { appId: app.id, actor: caller.user.id, name, version, place, accepting: true }
+    const { operationId } = await accept(parts, async trx => ({ operationId: (await queueRestore(trx, wish)).id }))
+    exchange.headers['X-Operation-Id'] = operationId
+    wakeLane(parts, app)
+    const end = await outcomeOf(operationId, exchange.gone, parts)
+    if (!end) throw new ApiError('SNAPSHOT_RESTORE_PROCESSING')
+    if (end.state !== 'success') throw new ApiError('SNAPSHOT_RESTORE_FAILED', restoreView(end).message)
+  },
+})
+
+/** Contract 6: of the last restore, until an hour after its end. */
+export const appsRestoreState = endpoint({
+  name: 'apps.snapshots.restore.state',
+  method: 'GET',
+  path: '/v2/apps/{appId}/snapshots/restore',
+  summary: 'Show how the last restore of an application stands',
+  auth: { scope: 'snapshots:read', permission: 'snapshots' },
+  response: z.object({
+    state: z.enum(['none', 'queued', 'running', 'success', 'error']),
+    step: z.string().optional(),
+    code: z.enum(['SNAPSHOT_CORRUPT', 'RESTORE_INTERRUPTED', 'SNAPSHOT_RESTORE_FAILED']).optional(),
+    message: z.string().optional(),
+    started_at: z.int().optional(),
+    finished_at: z.int().optional(),
+  }),
+  async handle({ app }, { db }) {
+    const last = await lastRestore(db, app.id)
+    return last ? restoreView(last) : { state: 'none' as const }
+  },
+})

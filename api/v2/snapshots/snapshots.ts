@@ -1,0 +1,115 @@
+import { z } from 'zod'
+import { findHost } from '../../../db/hosts/hosts.ts'
+import { type KeyedRequest, keep } from '../../../db/idempotency.ts'
+import { listSnapshots, queueSnapshot, type SnapshotRow } from '../../../db/snapshots/snapshots.ts'
+import { linkSecret } from '../../../policy/apps/snapshot-links.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { accept } from '../../pipeline/acceptance.ts'
+import { assertNotLost } from '../../pipeline/access.ts'
+import { type Call, endpoint } from '../../pipeline/endpoint.ts'
+import { isoTime } from '../../pipeline/fields.ts'
+import { idempotencyErrors, idempotencyKeyOf, idempotent, keyedBy } from '../../pipeline/idempotent.ts'
+import type { Parts } from '../../pipeline/parts.ts'
+import { type Linking, linkView, snapshotView } from '../../views/snapshot.ts'
+import { outcomeOf, wakeLane } from '../apps/command.ts'
+
+const text = z.string()
+const link = { url: text, key: text }
+
+/** Snapshot of contract 6. */
+export const snapshot = z.object({
+  name: text,
+  size: z.int(),
+  modified: isoTime,
+  ...link,
+  version_id: text,
+  runtime: text.nullable(),
+  origin: z.enum(['automatic', 'manual']),
+})
+
+export const linking = ({ config }: Parts): Linking => ({
+  filesUrl: config.urls.files,
+  secret: linkSecret(config.masterKey),
+})
+
+/** Contract 6: newest first; what is still being made, or failed, is not among them. */
+export const appsSnapshots = endpoint({
+  name: 'apps.snapshots',
+  method: 'GET',
+  path: '/v2/apps/{appId}/snapshots',
+  summary: 'List the snapshots of an application',
+  auth: { scope: 'snapshots:read', permission: 'snapshots' },
+  response: z.array(snapshot),
+  async handle({ app }, parts) {
+    return (await listSnapshots(parts.db, app.id)).map(row => snapshotView(row, linking(parts)))
+  },
+})
+
+type SnapshotCall = Pick<Call<{ scope: null; permission: 'snapshots' }>, 'app' | 'caller' | 'exchange'>
+
+/** Contract 6: answers with the link once the archive was read back, or after 90 s that it goes on. */
+export const appsSnapshotsCreate = endpoint({
+  name: 'apps.snapshots.create',
+  method: 'POST',
+  path: '/v2/apps/{appId}/snapshots',
+  summary: 'Make a snapshot of an application',
+  auth: { scope: 'snapshots:write', permission: 'snapshots' },
+  operation: true,
+  response: z.object(link),
+  errors: [
+    ...idempotencyErrors,
+    'SNAPSHOT_PROCESSING',
+    'SNAPSHOT_FAILED',
+    'SNAPSHOT_IN_PROGRESS',
+    'RESTORE_IN_PROGRESS',
+    'DAILY_SNAPSHOTS_LIMIT_REACHED',
+    'CLUSTER_UNAVAILABLE',
+  ],
+  async handle(call, parts) {
+    const { app, caller, exchange } = call
+    assertNotLost(app)
+    await assertReachable(app.host_id, parts)
+    const key = idempotencyKeyOf(exchange)
+    if (key === undefined) return linkView(await taken(call, parts), linking(parts))
+    const request = { ...keyedBy(caller), key, route: `POST /v2/apps/${app.id}/snapshots`, fingerprint: '' }
+    return idempotent(parts.db, exchange, request, async store => {
+      const answer = linkView(await taken(call, parts, request), linking(parts))
+      await store(parts.db, answer)
+      return answer
+    })
+  },
+})
+
+/** Throws CLUSTER_UNAVAILABLE: what needs the host would only wait for it. */
+export async function assertReachable(hostId: string, { db }: Parts): Promise<void> {
+  if (!(await findHost(db, hostId))?.reachable) throw new ApiError('CLUSTER_UNAVAILABLE')
+}
+
+/** The good snapshot, or a refusal: from its commit on, a repeated request is told that it goes on. */
+async function taken(
+  { app, caller, exchange }: SnapshotCall,
+  parts: Parts,
+  request?: KeyedRequest,
+): Promise<SnapshotRow> {
+  const { plans } = parts
+  const wish = {
+    appId: app.id,
+    ownerId: app.owner_id,
+    actor: caller.user.id,
+    origin: 'manual',
+    plans,
+    accepting: true,
+  } as const
+  const { row } = await accept(parts, async trx => {
+    const queued = await queueSnapshot(trx, wish)
+    exchange.headers['X-Operation-Id'] = queued.operation_id
+    const processing = { status: 202, body: { code: 'SNAPSHOT_PROCESSING' }, headers: exchange.headers }
+    if (request && !(await keep(trx, request, processing))) throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
+    return { operationId: queued.operation_id, row: queued }
+  })
+  wakeLane(parts, app)
+  const end = await outcomeOf(row.operation_id, exchange.gone, parts)
+  if (!end) throw new ApiError('SNAPSHOT_PROCESSING')
+  if (end.state !== 'success') throw new ApiError('SNAPSHOT_FAILED', end.message ?? undefined)
+  return row
+}

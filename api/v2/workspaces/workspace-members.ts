@@ -1,0 +1,156 @@
+import { z } from 'zod'
+import { findUser } from '../../../db/accounts/accounts.ts'
+import { sharedAppIds } from '../../../db/accounts/workspace-apps.ts'
+import {
+  addMember,
+  changeRole,
+  issueInvite,
+  leaveWorkspace,
+  removeMember,
+} from '../../../db/accounts/workspace-members.ts'
+import { lockOwnWorkspace, type WorkspaceRow } from '../../../db/accounts/workspaces.ts'
+import type { Db } from '../../../db/database.ts'
+import { type MemberRole, mayGrant, memberRoles } from '../../../policy/accounts/permissions.ts'
+import { type Plans, planOf } from '../../../policy/accounts/plans.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { mayTouch } from '../../pipeline/access.ts'
+import type { Caller } from '../../pipeline/authenticate.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import { userId, workspaceId } from '../../pipeline/fields.ts'
+import { idempotencyErrors, inOneTransaction } from '../../pipeline/idempotent.ts'
+import { changeMembers } from './workspace-changes.ts'
+
+const group = z
+  .enum(memberRoles, { error: 'INVALID_GROUP' })
+  .describe(
+    'What the member may do. From `maintain` on a member deploys code, which runs with the variables and files of the application: give it only to whom you trust with their values.',
+  )
+const code = z.string({ error: 'INVALID_CODE' }).regex(/^[a-f0-9]{32}$/, 'INVALID_CODE')
+
+/** Contract 8: whoever wants to join asks for a code, and gives it to an owner. */
+export const membersCode = endpoint({
+  name: 'workspaces.members.code',
+  method: 'GET',
+  path: '/v2/workspaces/members/code',
+  summary: 'Get a code to be added to a workspace with',
+  auth: { scope: 'workspaces:manage' },
+  changes: true,
+  codeBeside: true,
+  response: z.object({ code: z.string() }),
+  async handle({ caller }, { db }) {
+    return { code: await issueInvite(db, caller.user.id) }
+  },
+})
+
+export const membersAdd = endpoint({
+  name: 'workspaces.members.add',
+  method: 'POST',
+  path: '/v2/workspaces/members',
+  summary: 'Add a member to a workspace',
+  auth: { scope: 'workspaces:manage' },
+  body: z.object({ workspaceId, code, group }),
+  errors: [
+    ...idempotencyErrors,
+    'INVALID_ID',
+    'INVALID_CODE',
+    'INVALID_GROUP',
+    'CANNOT_INVITE_OWNER',
+    'MEMBER_ALREADY_ADDED',
+    'MEMBERS_LIMIT_REACHED',
+    'SCOPE_NOT_GRANTABLE',
+    'PERMISSION_DENIED',
+    'WORKSPACE_NOT_FOUND',
+  ],
+  async handle(call, { db, plans }) {
+    const { caller, body, exchange } = call
+    await inOneTransaction(call, 'POST /v2/workspaces/members', db, async trx => {
+      const workspace = await grantable(trx, caller, body)
+      await addMember(trx, workspace, {
+        code: body.code,
+        role: body.group,
+        most: await mostMembers(trx, plans, caller),
+      })
+      return {}
+    })
+    exchange.resource = body.workspaceId
+  },
+})
+
+/** Asked for once the workspace is locked: a step to a lower plan waits for that lock, or has been made. */
+async function mostMembers(trx: Db, plans: Plans, { user }: Caller): Promise<number> {
+  const owner = await findUser(trx, user.id)
+  return planOf(plans, owner ?? user, new Date()).plan.workspaceMembers
+}
+
+export const membersChange = endpoint({
+  name: 'workspaces.members.change',
+  method: 'PATCH',
+  path: '/v2/workspaces/members',
+  summary: 'Change the role of a member',
+  auth: { scope: 'workspaces:manage' },
+  body: z.object({ workspaceId, memberId: userId, group }),
+  errors: [
+    'INVALID_ID',
+    'INVALID_GROUP',
+    'CANNOT_EDIT_OWNER',
+    'SCOPE_NOT_GRANTABLE',
+    'PERMISSION_DENIED',
+    'WORKSPACE_NOT_FOUND',
+    'MEMBER_NOT_FOUND',
+  ],
+  async handle({ caller, body, exchange }, parts) {
+    await changeMembers(parts, caller, body.workspaceId, async trx => {
+      const workspace = await grantable(trx, caller, body)
+      await changeRole(trx, { workspace, memberId: body.memberId }, body.group)
+    })
+    exchange.resource = body.workspaceId
+  },
+})
+
+/**
+ * The caller's workspace, locked, when the key may hand this role out there: a limited key would else give to another account what
+ * it cannot do itself. Throws SCOPE_NOT_GRANTABLE.
+ */
+async function grantable(
+  trx: Db,
+  caller: Caller,
+  { workspaceId, group }: { workspaceId: string; group: MemberRole },
+): Promise<WorkspaceRow> {
+  const workspace = await lockOwnWorkspace(trx, caller.user.id, workspaceId)
+  const reached = await sharedAppIds(trx, workspaceId)
+  if (!mayGrant(caller.scopes, group) || !reached.every(appId => mayTouch(caller, appId)))
+    throw new ApiError('SCOPE_NOT_GRANTABLE')
+  return workspace
+}
+
+export const membersRemove = endpoint({
+  name: 'workspaces.members.remove',
+  method: 'DELETE',
+  path: '/v2/workspaces/members',
+  summary: 'Remove a member from a workspace',
+  auth: { scope: 'workspaces:manage' },
+  body: z.object({ workspaceId, memberId: userId }),
+  errors: ['INVALID_ID', 'CANNOT_EDIT_OWNER', 'PERMISSION_DENIED', 'WORKSPACE_NOT_FOUND', 'MEMBER_NOT_FOUND'],
+  async handle({ caller, body, exchange }, parts) {
+    await changeMembers(parts, caller, body.workspaceId, trx =>
+      removeMember(trx, caller.user.id, body.workspaceId, body.memberId),
+    )
+    exchange.resource = body.workspaceId
+  },
+})
+
+export const workspacesLeave = endpoint({
+  name: 'workspaces.leave',
+  method: 'DELETE',
+  path: '/v2/workspaces/leave',
+  summary: 'Leave a workspace',
+  auth: { scope: 'workspaces:manage' },
+  body: z.object({ workspaceId }),
+  errors: ['INVALID_ID', 'CANNOT_LEAVE_OWNER', 'WORKSPACE_NOT_FOUND'],
+  async handle({ caller, body, exchange }, parts) {
+    await changeMembers(parts, caller, body.workspaceId, async trx => {
+      exchange.resourceOwner = await leaveWorkspace(trx, caller.user.id, body.workspaceId)
+    })
+    exchange.resource = body.workspaceId
+  },
+})

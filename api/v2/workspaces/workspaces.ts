@@ -1,0 +1,107 @@
+import { z } from 'zod'
+import { createWorkspace, deleteWorkspace, findWorkspace, listWorkspaces } from '../../../db/accounts/workspaces.ts'
+import { roles } from '../../../policy/accounts/permissions.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { workspaceIdPattern } from '../../../policy/ids.ts'
+import { languages } from '../../../policy/runtimes.ts'
+import { endpoint } from '../../pipeline/endpoint.ts'
+import { isoTime, workspaceId } from '../../pipeline/fields.ts'
+import { idempotencyErrors, inOneTransaction } from '../../pipeline/idempotent.ts'
+import { workspaceView } from '../../views/workspace.ts'
+import { changeMembers } from './workspace-changes.ts'
+
+const text = z.string()
+
+const workspace = z.object({
+  id: text,
+  name: text,
+  owner: text,
+  members: z.array(z.object({ id: text, name: text.nullable(), group: z.enum(roles), joinedAt: isoTime })),
+  applications: z.array(
+    z.object({
+      id: text,
+      name: text,
+      desc: text.nullable(),
+      ram: z.int(),
+      lang: z.enum(languages),
+      domain: text.nullable(),
+      custom: text.nullable(),
+    }),
+  ),
+  createdAt: isoTime,
+})
+
+/** Contract 8: those of the caller, and those that the caller has joined. */
+export const workspacesList = endpoint({
+  name: 'workspaces.list',
+  method: 'GET',
+  path: '/v2/workspaces',
+  summary: 'List workspaces',
+  auth: { scope: 'workspaces:manage' },
+  response: z.array(workspace),
+  async handle({ caller }, { db, config }) {
+    const found = await listWorkspaces(db, caller.user.id)
+    return found.map(one => workspaceView(one, caller, config.appsDomain))
+  },
+})
+
+export const workspacesFind = endpoint({
+  name: 'workspaces.find',
+  method: 'GET',
+  path: '/v2/workspaces/{workspaceId}',
+  summary: 'Show a workspace',
+  auth: { scope: 'workspaces:manage' },
+  response: workspace,
+  errors: ['WORKSPACE_NOT_FOUND'],
+  async handle({ caller, exchange }, { db, config }) {
+    const { workspaceId: id = '' } = exchange.path
+    const found = workspaceIdPattern.test(id) ? await findWorkspace(db, caller.user.id, id) : undefined
+    if (!found) throw new ApiError('WORKSPACE_NOT_FOUND')
+    return workspaceView(found, caller, config.appsDomain)
+  },
+})
+
+export const workspacesCreate = endpoint({
+  name: 'workspaces.create',
+  method: 'POST',
+  path: '/v2/workspaces',
+  summary: 'Create a workspace',
+  auth: { scope: 'workspaces:manage' },
+  body: z.object({
+    name: z
+      .string({ error: 'INVALID_NAME' })
+      .regex(/^(?=.*[^ ])[A-Za-z0-9 _-]{1,32}$/, 'INVALID_NAME')
+      .transform(name => name.trim()),
+  }),
+  response: z.object({ id: text, name: text }),
+  errors: [
+    ...idempotencyErrors,
+    'INVALID_NAME',
+    'WORKSPACE_LIMIT_REACHED',
+    'WORKSPACE_CREATION_FAILED',
+    'UPGRADE_REQUIRED',
+  ],
+  async handle(call, { db, plans }) {
+    const { caller, body, exchange } = call
+    const { id, name } = await inOneTransaction(call, 'POST /v2/workspaces', db, trx =>
+      createWorkspace(trx, plans, caller.user.id, body.name),
+    )
+    exchange.resource = id
+    return { id, name }
+  },
+})
+
+/** Only its owner may, and keeps the applications. */
+export const workspacesDelete = endpoint({
+  name: 'workspaces.delete',
+  method: 'DELETE',
+  path: '/v2/workspaces',
+  summary: 'Delete a workspace',
+  auth: { scope: 'workspaces:manage' },
+  body: z.object({ workspaceId }),
+  errors: ['INVALID_ID', 'WORKSPACE_NOT_FOUND', 'PERMISSION_DENIED'],
+  async handle({ caller, body, exchange }, parts) {
+    await changeMembers(parts, caller, body.workspaceId, trx => deleteWorkspace(trx, caller.user.id, body.workspaceId))
+    exchange.resource = body.workspaceId
+  },
+})
