@@ -10,8 +10,8 @@ import { newWebhookAddress } from '../policy/git/webhooks/addresses.ts'
 import { sealKeys } from '../policy/seal.ts'
 import { accountOf, fillMany, idOf, type ManyRows } from '../test/kit/many-rows.ts'
 import { startProxy, type TestProxy } from '../test/kit/proxy.ts'
-import { heapFlags } from '../workers/heap.ts'
-import { threadPool } from '../workers/thread-pool.ts'
+import { heapFlags } from '../workers/supervisor/heap.ts'
+import { threadPool } from '../workers/supervisor/thread-pool.ts'
 import { startApi, startProgram } from './programs.ts'
 
 export const masterKey = 'ab'.repeat(32)

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../cli/test-postgres.ts'
 import { openDatabase } from '../db/database.ts'
-import { Supervisor } from '../workers/supervisor.ts'
+import { Supervisor } from '../workers/supervisor/supervisor.ts'
 import { type Idle, idleCosts } from './growth-idle.ts'
 import { type Installation, startInstallation } from './growth-installation.ts'
 import { type Step, steps } from './growth-steps.ts'

@@ -4,7 +4,7 @@ import { type ContainerHost, labels } from '../activities/containers/port.ts'
 import { nanosecondsNow } from '../activities/containers/stamps.ts'
 import { appTurns } from '../activities/steps/app-turns.ts'
 import { hostReadKey } from '../policy/keys.ts'
-import { serveHost } from '../workers/host-server.ts'
+import { serveHost } from '../workers/host/server/host-server.ts'
 
 /**
  * A host's own server over an engine that is not there: every application runs and prints the time nine times a second, which

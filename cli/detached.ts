@@ -1,7 +1,7 @@
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { startProcess } from '../lib/child-process.ts'
-import { AlreadyRunning, runningSupervisor } from '../workers/supervisor-lock.ts'
+import { AlreadyRunning, runningSupervisor } from '../workers/supervisor/supervisor-lock.ts'
 import { checkout, type DataPlace } from './installation.ts'
 import { sayOnStderr } from './terminal.ts'
 

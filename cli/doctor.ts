@@ -7,9 +7,9 @@ import { findHost } from '../db/hosts/hosts.ts'
 import { currentRole } from '../db/process-role.ts'
 import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 import { mailWay } from '../policy/mail/settings.ts'
-import { standsStill } from '../workers/process-record.ts'
-import { livingProcesses } from '../workers/supervisor.ts'
-import { runningSupervisor } from '../workers/supervisor-lock.ts'
+import { standsStill } from '../workers/supervisor/process-record.ts'
+import { livingProcesses } from '../workers/supervisor/supervisor.ts'
+import { runningSupervisor } from '../workers/supervisor/supervisor-lock.ts'
 import { withInstallation } from './database.ts'
 import {
   addressFinding,

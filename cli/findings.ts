@@ -202,7 +202,7 @@ function diskRemedy(state: string, log: string): string {
   return remedies.filter(Boolean).join('; ')
 }
 
-/** The states that hosts write (`workers/host-parts.ts`, `firewall-watch.ts` and `disk-watch.ts` beside it), by what helps against them. */
+/** The states that hosts write (`workers/host/host-parts.ts`, `firewall-watch.ts` and `disk-watch.ts` beside it), by what helps against them. */
 function remedyOf(name: string, state: string, manner: Manner): string | undefined {
   if (/does not run as root/.test(state)) return 'run Berth as root where strangers have accounts'
   if (/the setting \w+ is off/.test(state)) return 'take that setting out where strangers have accounts, and start anew'

@@ -1,6 +1,6 @@
 import type { Config } from '../policy/config.ts'
 import { openTemporal } from '../workers/connect.ts'
-import { laneId, laneRun, temporalLanes } from '../workers/lanes.ts'
+import { laneId, laneRun, temporalLanes } from '../workers/temporal/lanes.ts'
 import type { LaneState } from './ops-explanation.ts'
 
 const deadlineMs = 3000

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { livingProcesses } from '../workers/supervisor.ts'
+import { livingProcesses } from '../workers/supervisor/supervisor.ts'
 import { dataDirOf } from './installation.ts'
 import { columns } from './terminal.ts'
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
-import { endRecorded, readRecord } from '../workers/process-record.ts'
-import { Supervisor } from '../workers/supervisor.ts'
+import { endRecorded, readRecord } from '../workers/supervisor/process-record.ts'
+import { Supervisor } from '../workers/supervisor/supervisor.ts'
 import { browserBinary } from './parts/browser.ts'
 import { defaultDockerHost, ensureDocker } from './parts/docker.ts'
 import { ensureGit } from './parts/git.ts'

@@ -4,7 +4,7 @@ import { clusterForm } from '../cli/parts/postgres-cluster.ts'
 import { parseConfig } from '../policy/config.ts'
 import { outsideSecrets } from '../policy/installation/outside-secrets.ts'
 import { refusePlainHttp } from '../policy/installation/plain-http.ts'
-import { heapFlags } from '../workers/heap.ts'
+import { heapFlags } from '../workers/supervisor/heap.ts'
 
 const text = (name: string) => readFileSync(new URL(`../${name}`, import.meta.url), 'utf8')
 const compose = text('docker-compose.yml')

@@ -41,14 +41,14 @@ import { apiDrainSeconds, databasePatience, heldCall } from '../policy/patience.
 import { roundSeconds } from '../policy/rounds.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'
-import { temporalDowngrades } from './downgrades.ts'
 import { edgeAnswers } from './edge-answers.ts'
 import { openGitProvider } from './git-provider.ts'
-import { sharedWakes } from './lane-wakes.ts'
-import { temporalLanes } from './lanes.ts'
 import { plansOf } from './plans.ts'
 import { demandSameInstallationSoon } from './same-installation.ts'
-import { refusalLog } from './temporal-connection.ts'
+import { temporalDowngrades } from './temporal/downgrades.ts'
+import { sharedWakes } from './temporal/lane-wakes.ts'
+import { temporalLanes } from './temporal/lanes.ts'
+import { refusalLog } from './temporal/temporal-connection.ts'
 
 /** Composes the wire from real parts, listens on the five ports, and drains on SIGTERM. */
 export async function serveApi(config: Config): Promise<void> {

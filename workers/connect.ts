@@ -2,7 +2,7 @@ import { Client, Connection } from '@temporalio/client'
 import { type Logger, pino } from 'pino'
 import type { Config } from '../policy/config.ts'
 import { logOutput } from './log-output.ts'
-import { temporalConnection } from './temporal-connection.ts'
+import { temporalConnection } from './temporal/temporal-connection.ts'
 
 /** One JSON line per event on standard output; what may hold a secret is never logged. */
 export function openLog(config: Pick<Config, 'logLevel'>, name: string): Logger {

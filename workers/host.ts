@@ -1,6 +1,6 @@
 import { openLog, runProcess } from './connect.ts'
-import { hostFolder, openHost } from './host-parts.ts'
-import { startHost } from './host-worker.ts'
+import { hostFolder, openHost } from './host/host-parts.ts'
+import { startHost } from './host/host-worker.ts'
 import { processConfig } from './process-config.ts'
 import { demandSameInstallation } from './same-installation.ts'
 

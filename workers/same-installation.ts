@@ -3,9 +3,9 @@ import type { Logger } from 'pino'
 import { confirmFolder, confirmStore } from '../activities/installation/installation.ts'
 import type { ObjectStore } from '../activities/objects/port.ts'
 import { type Db, isUnavailable } from '../db/database.ts'
+import { Backoff } from '../lib/backoff.ts'
 import type { Config } from '../policy/config.ts'
 import { databaseName, WrongInstallation } from '../policy/installation/installation.ts'
-import { Backoff } from './backoff.ts'
 
 export interface InstallationParts {
   db: Db

@@ -4,8 +4,8 @@ import { claimInstallation } from '../db/installation.ts'
 import { allowProcesses } from '../db/process-role.ts'
 import { openLog } from './connect.ts'
 import { processConfig } from './process-config.ts'
-import { connectTemporal } from './temporal-connection.ts'
-import { prepareNamespace } from './temporal-namespace.ts'
+import { connectTemporal } from './temporal/temporal-connection.ts'
+import { prepareNamespace } from './temporal/temporal-namespace.ts'
 
 /** Runs before the processes of an installation in containers and ends: schema, Temporal's namespace. Safe to repeat. */
 const config = processConfig(process.env)

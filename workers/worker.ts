@@ -3,10 +3,10 @@ import { openObjectStore } from '../activities/objects/select.ts'
 import { openDatabase } from '../db/database.ts'
 import { openLog, openTemporal, runProcess } from './connect.ts'
 import { withCrashPoints } from './crash-points.ts'
-import { temporalLanes } from './lanes.ts'
 import { startPlatformWorker } from './platform-worker.ts'
 import { processConfig } from './process-config.ts'
 import { demandSameInstallation } from './same-installation.ts'
+import { temporalLanes } from './temporal/lanes.ts'
 
 /** The process `worker`. */
 const config = processConfig(process.env)

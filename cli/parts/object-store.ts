@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
-import type { ProcessSpec } from '../../workers/supervised-process.ts'
+import type { ProcessSpec } from '../../workers/supervisor/supervised-process.ts'
 import type { Installation } from '../installation.ts'
 import { accepts } from './proxy.ts'
 import { MissingPart } from './system-packages.ts'

@@ -4,7 +4,7 @@ import { findModules, nginxPackages } from '../../edge/nginx-binary.ts'
 import { prepareEdge } from '../../edge/prepare.ts'
 import type { SurfaceTargets } from '../../edge/surfaces.ts'
 import type { Config } from '../../policy/config.ts'
-import type { ProcessSpec } from '../../workers/supervised-process.ts'
+import type { ProcessSpec } from '../../workers/supervisor/supervised-process.ts'
 import type { Say } from '../terminal.ts'
 import { findProgram, installPackages } from './system-packages.ts'
 

@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ProcessSpec } from '../../workers/supervised-process.ts'
-import { connectTemporal, type TemporalAccess } from '../../workers/temporal-connection.ts'
+import type { ProcessSpec } from '../../workers/supervisor/supervised-process.ts'
+import { connectTemporal, type TemporalAccess } from '../../workers/temporal/temporal-connection.ts'
 import type { Say } from '../terminal.ts'
 import { temporalBinary } from './temporal-binary.ts'
 

@@ -13,7 +13,7 @@ import { enqueue, find, type OperationKind } from '../../db/operations/operation
 import { defaultPlans } from '../../policy/accounts/plans.ts'
 import { claimLost } from '../../policy/apps/claims.ts'
 import { newVersionId } from '../../policy/ids.ts'
-import { reconcile } from '../../workers/host-watch.ts'
+import { reconcile } from '../../workers/host/host-watch.ts'
 import { inBoot } from '../kit/boots.ts'
 import { FakeContainerHost } from '../kit/container-host.fake.ts'
 import { testDatabase } from '../kit/database.ts'

@@ -6,7 +6,7 @@ import { adoptDatabasePassword, withNewPasswords } from '../../cli/root-rotation
 import { openSecrets, saveSecrets } from '../../cli/secrets.ts'
 import { removeThrowAway, throwAwayFolder } from '../../cli/test-postgres.ts'
 import { openDatabase } from '../../db/database.ts'
-import { Supervisor } from '../../workers/supervisor.ts'
+import { Supervisor } from '../../workers/supervisor/supervisor.ts'
 
 test('a start that was cut anywhere while the password of the owner changes goes on with the next one', async t => {
   t.timeout(120_000)

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import test from 'ava'
-import { takeHostLease } from '../../workers/host-lease.ts'
+import { takeHostLease } from '../../workers/host/host-lease.ts'
 import { type Entry, standsStill, startEntry } from '../kit/entry.ts'
 import { bareDocker } from '../kit/host-remains.ts'
 import { log, testPlatform } from '../kit/platform.ts'

@@ -1,6 +1,6 @@
 import { Connection } from '@temporalio/client'
 import test from 'ava'
-import { prepareNamespace } from '../../workers/temporal-namespace.ts'
+import { prepareNamespace } from '../../workers/temporal/temporal-namespace.ts'
 import { type Entry, startEntry } from '../kit/entry.ts'
 import { testPlatform } from '../kit/platform.ts'
 import { nodeProgram, slowProgram } from '../kit/programs.ts'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { Connection } from '@temporalio/client'
 import test, { type ExecutionContext } from 'ava'
-import { prepareNamespace } from '../../workers/temporal-namespace.ts'
+import { prepareNamespace } from '../../workers/temporal/temporal-namespace.ts'
 import type { TestUser } from '../kit/api.ts'
 import { type Entry, standsStill, startEntry } from '../kit/entry.ts'
 import { type Deployed, testPlatform } from '../kit/platform.ts'

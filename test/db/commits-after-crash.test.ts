@@ -3,7 +3,7 @@ import test from 'ava'
 import { removeThrowAway, startTestPostgres, throwAwayFolder } from '../../cli/test-postgres.ts'
 import { CommitInDoubt, isCommitted, nameOf } from '../../db/commits-in-doubt.ts'
 import { openDatabase, transaction } from '../../db/database.ts'
-import { Supervisor } from '../../workers/supervisor.ts'
+import { Supervisor } from '../../workers/supervisor/supervisor.ts'
 import { rowCounts, upgradeWithRows } from '../kit/upgrade.ts'
 
 test('after a crash of Postgres nothing is said of a transaction of before: its number may be another one’s', async t => {

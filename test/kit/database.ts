@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../../cli/test-postgres.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
-import { Supervisor } from '../../workers/supervisor.ts'
+import { Supervisor } from '../../workers/supervisor/supervisor.ts'
 import { closesAll } from './left-open.ts'
 
 export interface TestDatabase {

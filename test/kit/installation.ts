@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { archiveFolder } from '../../cli/archive-folder.ts'
 import type { Target } from '../../cli/client.ts'
-import { isAlive, readRecord } from '../../workers/process-record.ts'
+import { isAlive, readRecord } from '../../workers/supervisor/process-record.ts'
 import { berth, checkout, type Ran } from './command.ts'
 import { clearHost } from './host-remains.ts'
 

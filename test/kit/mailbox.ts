@@ -1,8 +1,8 @@
 import test from 'ava'
 import { pino } from 'pino'
 import { smtpMailer } from '../../activities/mail/smtp.ts'
-import { sendDueMails } from '../../workers/mail-sender.ts'
-import { mailedCodes } from '../../workers/mailed-codes.ts'
+import { sendDueMails } from '../../workers/loops/mail-sender.ts'
+import { mailedCodes } from '../../workers/loops/mailed-codes.ts'
 import { masterKey, type TestApi } from './api.ts'
 import { type MailServer, readMail, startMailServer } from './mail-server.ts'
 

@@ -3,7 +3,7 @@ import test from 'ava'
 import { temporalProcess } from '../../cli/parts/temporal.ts'
 import { unusedPort } from '../../cli/ports.ts'
 import { removeThrowAway, throwAwayFolder } from '../../cli/test-postgres.ts'
-import { Supervisor } from '../../workers/supervisor.ts'
+import { Supervisor } from '../../workers/supervisor/supervisor.ts'
 
 export interface TestTemporal {
   address: string

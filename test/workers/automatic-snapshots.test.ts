@@ -8,7 +8,7 @@ import { queueRestore } from '../../db/snapshots/restores.ts'
 import { sweepSnapshots } from '../../db/snapshots/snapshot-retention.ts'
 import { findByOperation, markFailed, markGood, queueSnapshot, type SnapshotRow } from '../../db/snapshots/snapshots.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
-import { queueDue } from '../../workers/automatic-snapshots.ts'
+import { queueDue } from '../../workers/loops/automatic-snapshots.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 

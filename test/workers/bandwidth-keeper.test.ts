@@ -4,7 +4,7 @@ import test, { type ExecutionContext } from 'ava'
 import { pino } from 'pino'
 import type { Bandwidth, LinkedContainer } from '../../activities/bandwidth/port.ts'
 import { type ContainerState, labels } from '../../activities/containers/port.ts'
-import { BandwidthKeeper } from '../../workers/bandwidth-keeper.ts'
+import { BandwidthKeeper } from '../../workers/host/bandwidth-keeper.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 

@@ -7,7 +7,7 @@ import { HostUnreachable } from '../../activities/containers/port.ts'
 import { appTurns } from '../../activities/steps/app-turns.ts'
 import { findLease } from '../../db/hosts/host-leases.ts'
 import { hostLeaseSeconds, renewEveryMs, sureForMs } from '../../policy/hosts/host-lease.ts'
-import { leased, takeHostLease } from '../../workers/host-lease.ts'
+import { leased, takeHostLease } from '../../workers/host/host-lease.ts'
 import { testDatabase } from '../kit/database.ts'
 
 const database = testDatabase()

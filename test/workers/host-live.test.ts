@@ -6,7 +6,7 @@ import { labels } from '../../activities/containers/port.ts'
 import type { LiveEvent } from '../../activities/live/live-feed.ts'
 import { appTurns } from '../../activities/steps/app-turns.ts'
 import { hostLive } from '../../api/hosts/live-events.ts'
-import { serveHost } from '../../workers/host-server.ts'
+import { serveHost } from '../../workers/host/server/host-server.ts'
 import { FakeContainerHost } from '../kit/container-host.fake.ts'
 import { log } from '../kit/platform.ts'
 

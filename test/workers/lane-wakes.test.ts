@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import test from 'ava'
-import { sharedWakes } from '../../workers/lane-wakes.ts'
+import { sharedWakes } from '../../workers/temporal/lane-wakes.ts'
 
 function scripted() {
   const begun: string[] = []

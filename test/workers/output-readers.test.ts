@@ -3,7 +3,7 @@ import test from 'ava'
 import { pino } from 'pino'
 import { type ContainerHost, type ContainerState, labels } from '../../activities/containers/port.ts'
 import { outputCost } from '../../policy/apps/output-pace.ts'
-import { OutputReaders } from '../../workers/output-readers.ts'
+import { OutputReaders } from '../../workers/host/output-readers.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { realDocker } from '../kit/docker.ts'
 

@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import { recordDesired } from '../../db/apps/apps.ts'
 import { finish } from '../../db/operations/operations.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
-import { planEndsOnce } from '../../workers/plan-ends.ts'
+import { planEndsOnce } from '../../workers/loops/plan-ends.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 

@@ -56,6 +56,8 @@ test('berth up refuses it before it starts anything', async t => {
 
 test('no program reads its settings past that check, but the one that asks for health', t => {
   const folder = fileURLToPath(new URL('../../workers/', import.meta.url))
-  const past = readdirSync(folder).filter(name => /parseConfig\(process\.env/.test(readFileSync(folder + name, 'utf8')))
+  const past = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter(name => name.endsWith('.ts'))
+    .filter(name => /parseConfig\(process\.env/.test(readFileSync(folder + name, 'utf8')))
   t.deepEqual(past, ['health.ts'])
 })

@@ -5,7 +5,7 @@ import type { Db } from '../../db/database.ts'
 import { findWebhook, setWebhook, webhookAddress } from '../../db/git/webhooks.ts'
 import { countSealed, replaceSealed, sealedColumns, sealedOtherwise } from '../../db/sealed-values.ts'
 import { sealKeys } from '../../policy/seal.ts'
-import { resealOnce } from '../../workers/reseal.ts'
+import { resealOnce } from '../../workers/loops/reseal.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 

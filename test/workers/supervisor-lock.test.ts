@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import { startTicks } from '../../lib/process-stat.ts'
-import { isAlive, readRecord, signal } from '../../workers/process-record.ts'
-import { AlreadyRunning, lockSupervisor, runningSupervisor } from '../../workers/supervisor-lock.ts'
+import { isAlive, readRecord, signal } from '../../workers/supervisor/process-record.ts'
+import { AlreadyRunning, lockSupervisor, runningSupervisor } from '../../workers/supervisor/supervisor-lock.ts'
 
 function temporaryFolder(t: ExecutionContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'berth-lock-'))
@@ -17,7 +17,7 @@ function temporaryFolder(t: ExecutionContext): string {
 /** A process that tries to lock each folder it is told of, keeps what it gets, and says how it ended. */
 const contender = `
   import { startProcess } from './lib/child-process.ts'
-  import { lockSupervisor } from './workers/supervisor-lock.ts'
+  import { lockSupervisor } from './workers/supervisor/supervisor-lock.ts'
   process.on('message', async folder => {
     if (folder === 'start a child') return process.send(startProcess('/bin/sleep', ['60'], { detached: true }).pid)
     try {

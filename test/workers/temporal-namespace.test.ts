@@ -2,7 +2,7 @@ import { Client, Connection } from '@temporalio/client'
 import { NativeConnection, Worker } from '@temporalio/worker'
 import test from 'ava'
 import { unpolled } from '../../workers/poller-health.ts'
-import { prepareNamespace } from '../../workers/temporal-namespace.ts'
+import { prepareNamespace } from '../../workers/temporal/temporal-namespace.ts'
 import { testTemporal } from '../kit/temporal.ts'
 
 const temporal = testTemporal()

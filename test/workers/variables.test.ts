@@ -2,7 +2,7 @@ import { ApplicationFailure } from '@temporalio/common'
 import test from 'ava'
 import { changeVariables } from '../../db/apps/app-variables.ts'
 import { sealKeys } from '../../policy/seal.ts'
-import { startVariables } from '../../workers/variables.ts'
+import { startVariables } from '../../workers/host/variables.ts'
 import { testDatabase } from '../kit/database.ts'
 import { rows } from '../kit/rows.ts'
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { Worker } from '@temporalio/worker'
 import test from 'ava'
 import { upkeepKinds } from '../../policy/objects/blob-upkeep.ts'
-import { workflowCode } from '../../workers/temporal-worker.ts'
+import { workflowCode } from '../../workers/temporal/temporal-worker.ts'
 import { checkout } from '../kit/command.ts'
 import { readHistories } from '../kit/histories.ts'
 

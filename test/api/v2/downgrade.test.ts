@@ -1,6 +1,6 @@
 import test from 'ava'
 import { mailedCode } from '../../../policy/accounts/mailed-codes.ts'
-import { mailedCodes } from '../../../workers/mailed-codes.ts'
+import { mailedCodes } from '../../../workers/loops/mailed-codes.ts'
 import { masterKey, type TestUser, testApi } from '../../kit/api.ts'
 import { comingAgain, tally } from '../../kit/coming-again.ts'
 import { makeWorkspace } from '../../kit/workspaces.ts'

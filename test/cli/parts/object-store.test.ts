@@ -8,7 +8,7 @@ import { openObjectStore } from '../../../activities/objects/select.ts'
 import { loadInstallation, openDataPlace, openInstallation } from '../../../cli/installation.ts'
 import { ownObjectStore } from '../../../cli/parts/object-store.ts'
 import { newId } from '../../../policy/ids.ts'
-import { Supervisor } from '../../../workers/supervisor.ts'
+import { Supervisor } from '../../../workers/supervisor/supervisor.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'berth-own-store-'))
 chmodSync(folder, 0o711)

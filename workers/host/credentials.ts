@@ -1,0 +1,39 @@
+import { refusal } from '../../activities/failures.ts'
+import type { GitProvider } from '../../activities/git-provider/port.ts'
+import type { Db } from '../../db/database.ts'
+import { linkOf } from '../../db/git/git-links.ts'
+import { tokenFor } from '../../db/git/webhooks.ts'
+import type { Config } from '../../policy/config.ts'
+
+/** A build waits for its token this long, then tries again later. */
+const patienceMs = 10_000
+
+/**
+ * The password for fetching what a deployment brings, or null: the token of its webhook, or a fresh one of the git-provider app
+ * that can only read the linked repository. Each goes to its own server only, and is read anew for each fetch, so that neither
+ * is kept anywhere. Rejects with AUTHENTICATION_REQUIRED when the app may fetch no longer, and in words that may heal otherwise.
+ */
+export function deployCredentials(
+  db: Db,
+  { sealKeys }: Pick<Config, 'sealKeys'>,
+  provider: GitProvider | null,
+): (deploymentId: string) => Promise<string | null> {
+  return async deploymentId => {
+    const deployment = await db('deployments').where({ id: deploymentId }).first('app_id', 'trigger', 'clone_url')
+    if (!deployment?.clone_url) return null
+    const { app_id: appId, trigger, clone_url: cloneUrl } = deployment
+    if (trigger === 'webhook') return tokenFor(db, sealKeys, appId, cloneUrl)
+    return trigger === 'app' ? appToken(db, provider, appId, cloneUrl) : null
+  }
+}
+
+async function appToken(db: Db, provider: GitProvider | null, appId: string, cloneUrl: string): Promise<string> {
+  const link = await linkOf(db, appId)
+  if (!link || !provider || new URL(link.cloneUrl).origin !== new URL(cloneUrl).origin)
+    throw refusal('AUTHENTICATION_REQUIRED', 'The application is linked to this repository no longer.')
+  const deadline = AbortSignal.timeout(patienceMs)
+  const granted = await provider.tokenOf(link.installationId, deadline, link.repositoryId)
+  if (!granted)
+    throw refusal('AUTHENTICATION_REQUIRED', 'The installation of the git app does not cover this repository any more.')
+  return granted.token
+}

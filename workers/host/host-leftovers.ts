@@ -1,0 +1,58 @@
+import type { Logger } from 'pino'
+import { type ContainerHost, type ListedContainer, labels } from '../../activities/containers/port.ts'
+import type { AppTurns } from '../../activities/steps/app-turns.ts'
+import * as apps from '../../db/apps/apps.ts'
+import type { Db } from '../../db/database.ts'
+import * as operations from '../../db/operations/operations.ts'
+import { apart } from './apart.ts'
+
+export interface LeftoverOptions {
+  db: Db
+  engine: Pick<ContainerHost, 'remove'>
+  turns: AppTurns
+  log: Logger
+}
+
+/** So long a container of an old release stays. The proxy may not know yet that it does not serve. */
+const retiredMs = { withAddress: 600_000, without: 60_000 } as const
+
+/**
+ * Takes away what the lanes of applications should have and could not, as their host was away: versions that do not serve, and builds
+ * that nobody waits for. `present` was listed before `rows` were read.
+ */
+export async function removeLeftovers(
+  options: LeftoverOptions,
+  present: readonly ListedContainer[],
+  rows: readonly apps.HostApp[],
+): Promise<void> {
+  const byId = new Map(rows.map(row => [row.id, row]))
+  for (const container of present) {
+    const app = byId.get(container.labels[labels.app] ?? '')
+    if (!app) continue
+    if (container.labels[labels.role] === 'build')
+      await apart(options.log, app.id, () => removeBuild(options, container))
+    else if (String(app.release) !== container.labels[labels.release])
+      await apart(options.log, app.id, () => removeRetired(options, container, app.id))
+  }
+}
+
+/** A version that a deploy has replaced, or that never came to serve. */
+async function removeRetired({ db, engine, turns, log }: LeftoverOptions, container: ListedContainer, appId: string) {
+  const app = await apps.loadApp(db, appId)
+  if (!app || app.release === 0 || String(app.release) === container.labels[labels.release]) return
+  const kept = app.subdomain ? retiredMs.withAddress : retiredMs.without
+  if (Date.now() - (app.started_at?.getTime() ?? 0) < kept || (await operations.changesRelease(db, app.id))) return
+  log.warn({ container: container.name }, 'watch: a container of a release that does not serve is removed')
+  await turns(app.id, () => engine.remove(container.name))
+}
+
+/**
+ * A build whose operation has ended, so that nothing begins it again. It is removed by its own id: its name may have gone to another
+ * build since it was listed.
+ */
+async function removeBuild({ db, engine, log }: LeftoverOptions, container: ListedContainer): Promise<void> {
+  const { [labels.app]: appId = '', [labels.release]: release } = container.labels
+  if (await operations.isUnderWay(db, appId, Number(release))) return
+  log.warn({ container: container.name }, 'watch: a build that nobody waits for is removed')
+  await engine.remove(container.id)
+}

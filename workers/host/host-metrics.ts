@@ -1,0 +1,118 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { type ContainerHost, type ListedContainer, labels } from '../../activities/containers/port.ts'
+import { savePoints } from '../../db/apps/app-metrics.ts'
+import { type HostApp, listAppsOfHost } from '../../db/apps/apps.ts'
+import { alertHighMemory } from '../../db/apps/memory-alerts.ts'
+import type { Db } from '../../db/database.ts'
+import { sideBySide } from '../../lib/side-by-side.ts'
+import { highInARow, memoryAlertRules } from '../../policy/apps/memory-alerts.ts'
+import {
+  type Gathering,
+  gathered,
+  intervalOf,
+  type MetricPoint,
+  metricRules,
+  pointOf,
+} from '../../policy/apps/metrics.ts'
+
+export interface HostMetricsOptions {
+  db: Db
+  engine: ContainerHost
+  hostId: string
+  log: Logger
+  sampleSeconds?: number
+  pointSeconds?: number
+}
+
+/** Containers that are read at one time. */
+const width = 8
+/** A round that took long is followed by the next after this. */
+const breathMs = 1000
+/** While Postgres is away so many points are kept to be written later. */
+const mostUnsaved = 20_000
+
+/** Samples what runs on this host until the signal aborts, one round after the other: points of metrics, and alerts about memory. */
+export async function watchMetrics(options: HostMetricsOptions, signal: AbortSignal): Promise<void> {
+  const metrics = new HostMetrics(options)
+  const everyMs = (options.sampleSeconds ?? metricRules.sampleSeconds) * 1000
+  while (!signal.aborted) {
+    const begun = performance.now()
+    await metrics.round(Date.now()).catch(error => options.log.warn({ err: error }, 'metrics: will look again'))
+    const restMs = everyMs - (performance.now() - begun)
+    await sleep(Math.max(Math.min(breathMs, everyMs), restMs), undefined, { signal }).catch(() => {})
+  }
+}
+
+interface Running {
+  app: HostApp
+  container: ListedContainer
+}
+
+/** What is known of the running interval lives here only: a host that restarts in the middle of it loses that point at most. */
+export class HostMetrics {
+  readonly #options: HostMetricsOptions
+  readonly #gatherings = new Map<string, Gathering>()
+  readonly #high = new Map<string, number>()
+  #unsaved: MetricPoint[] = []
+
+  constructor(options: HostMetricsOptions) {
+    this.#options = options
+  }
+
+  /** Writes what is complete at `now`, in milliseconds, and looks at everything that runs. */
+  async round(now: number): Promise<void> {
+    const at = intervalOf(now, this.#options.pointSeconds ?? metricRules.pointSeconds)
+    this.#complete(at)
+    await this.#save()
+    const running = await this.#running()
+    const ids = new Set(running.map(({ app }) => app.id))
+    for (const id of this.#high.keys()) if (!ids.has(id)) this.#high.delete(id)
+    for (const [id, { samples }] of this.#gatherings) if (!ids.has(id) && samples === 0) this.#gatherings.delete(id)
+    await sideBySide(running, width, one =>
+      this.#look(one, at).catch(error =>
+        this.#options.log.warn({ err: error, appId: one.app.id }, 'metrics: no sample'),
+      ),
+    )
+  }
+
+  /** Intervals before `at` get no more samples; only the last one is still needed, to count on from it. */
+  #complete(at: number): void {
+    for (const [appId, gathering] of this.#gatherings) {
+      if (gathering.at === at || gathering.samples === 0) continue
+      this.#unsaved.push(pointOf(appId, gathering))
+      this.#gatherings.set(appId, { ...gathering, samples: 0 })
+    }
+    this.#unsaved = this.#unsaved.slice(-mostUnsaved)
+  }
+
+  async #save(): Promise<void> {
+    if (this.#unsaved.length === 0) return
+    await savePoints(this.#options.db, this.#unsaved)
+    this.#unsaved = []
+  }
+
+  /** Of two versions in the middle of a deploy the one that serves. */
+  async #running(): Promise<Running[]> {
+    const { db, engine, hostId } = this.#options
+    const found = await engine.list({ [labels.host]: hostId, [labels.role]: 'app' })
+    const containers = new Map(found.map(one => [`${one.labels[labels.app]}/${one.labels[labels.release]}`, one]))
+    return (await listAppsOfHost(db, hostId)).flatMap(app => {
+      const container = containers.get(`${app.id}/${app.release}`)
+      return container?.running ? [{ app, container }] : []
+    })
+  }
+
+  async #look({ app, container }: Running, at: number): Promise<void> {
+    const { db, engine, log } = this.#options
+    const stats = await engine.stats(container.name)
+    if (!stats) return
+    const run = `${container.id}/${stats.startedAt.getTime()}`
+    if (app.ram_mb >= metricRules.fromMemoryMb)
+      this.#gatherings.set(app.id, gathered(this.#gatherings.get(app.id), { run, ...stats }, at))
+    const high = highInARow(this.#high.get(app.id) ?? 0, stats.memoryBytes, app.ram_mb)
+    this.#high.set(app.id, high)
+    if (high === 0 || high % memoryAlertRules.samplesInARow !== 0) return
+    if (await alertHighMemory(db, app, stats.memoryBytes)) log.info({ appId: app.id }, 'metrics: memory alert queued')
+  }
+}

@@ -1,0 +1,170 @@
+import { mkdir, statfs } from 'node:fs/promises'
+import { homedir, totalmem } from 'node:os'
+import { join } from 'node:path'
+import type { Logger } from 'pino'
+import type { AppHostOptions } from '../../activities/app-host-options.ts'
+import type { Archives } from '../../activities/archives/port.ts'
+import { archives } from '../../activities/archives/process.ts'
+import { bandwidthState, type OpenedBandwidth } from '../../activities/bandwidth/port.ts'
+import { openBandwidth } from '../../activities/bandwidth/tc.ts'
+import { dockerHost } from '../../activities/containers/docker/host.ts'
+import { limitNameServer } from '../../activities/containers/name-server-limit.ts'
+import { makeNeighbourRoom, neighbourRoom } from '../../activities/containers/neighbour-table.ts'
+import { type ContainerHost, labels } from '../../activities/containers/port.ts'
+import type { HostTraits } from '../../activities/containers/spec.ts'
+import { openFirewall } from '../../activities/firewall/iptables.ts'
+import { type Firewall, firewallState, proxyAddress } from '../../activities/firewall/port.ts'
+import { gitCli } from '../../activities/git/cli.ts'
+import type { FetchRequest, Git } from '../../activities/git/port.ts'
+import type { ObjectStore } from '../../activities/objects/port.ts'
+import { openObjectStore } from '../../activities/objects/select.ts'
+import type { Placement } from '../../activities/placement/port.ts'
+import { placement } from '../../activities/placement/process.ts'
+import type { Snapshots } from '../../activities/snapshots/port.ts'
+import { snapshots } from '../../activities/snapshots/process.ts'
+import { openVolumes } from '../../activities/volumes/choice.ts'
+import type { Volumes } from '../../activities/volumes/port.ts'
+import { type Db, openDatabase } from '../../db/database.ts'
+import { thisMachine } from '../../lib/machine.ts'
+import { configNames } from '../../policy/apps/app-config.ts'
+import type { Config } from '../../policy/config.ts'
+import { rootfsMaker } from '../../runtimes/rootfs.ts'
+import { openGitProvider } from '../git-provider.ts'
+import { deployCredentials } from './credentials.ts'
+import { startVariables } from './variables.ts'
+
+/** What one container host is made of. */
+export interface HostParts {
+  config: Config
+  log: Logger
+  db: Db
+  engine: ContainerHost
+  /** Null where there is none; `protections` says why. */
+  firewall: Firewall | null
+  bandwidth: OpenedBandwidth['bandwidth']
+  volumes: Volumes
+  archives: Archives
+  store: ObjectStore
+  traits: HostTraits
+  /** The user that owns every application's files where the process is not root; null = each has its own. */
+  sharedUid: number | null
+  capacity: { memoryMb: number; diskMb: number }
+  /** Which protections are on, or why not, for the summary of `berth up` and `berth doctor`. */
+  protections: Record<string, string>
+  /** Id of this boot of the machine. */
+  bootId: string
+  placement: Placement
+  snapshots: Snapshots
+  git: Git
+  gitLimits: Pick<FetchRequest, 'maxBytes' | 'timeoutSeconds' | 'allowedHosts'>
+  credentials(deploymentId: string): Promise<string | null>
+  variables: AppHostOptions['variables']
+  close(): Promise<void>
+}
+
+/** Folder of this host's files. */
+export const hostFolder = (config: Config): string => join(config.dataDir, 'hosts', config.host.id)
+
+/** Share of the machine's memory that applications may reserve when HOST_MEMORY_MB does not say. */
+const reservable = 0.9
+
+/** Opens the parts of this host from its configuration, and puts its firewall in place. */
+export async function openHost(config: Config, log: Logger): Promise<HostParts> {
+  if (!/^[0-9a-f]{64}$/.test(config.masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
+  const root = hostFolder(config)
+  await mkdir(root, { recursive: true, mode: 0o711 })
+  const { volumes, notice: quotaNotice } = await openVolumes({ root, quota: config.host.quota })
+  let isProtected = false
+  let told = false
+  const started = async (container: string, network: string) => {
+    if (!isProtected) return
+    await limitNameServer(network).catch(error => {
+      const words = 'what containers may ask of the name server is not limited: see docs/decisions/containers.md'
+      if (!told) log.warn({ container, error: String(error) }, words)
+      told = true
+    })
+  }
+  const engine = dockerHost({ dockerHost: config.host.dockerHost, makeRootfs: rootfsMaker(imageCache()), started })
+  const { firewall, notice: firewallNotice } = await openFirewall(
+    config.host.firewall,
+    config.host.id,
+    proxyAddress(config.host.buildProxy),
+    () => engine.listNetworks({ [labels.host]: config.host.id }),
+  )
+  const look = await firewall?.apply()
+  const bandwidth = await openBandwidth(config.host.mbitPer256Mb)
+  isProtected = firewall !== null
+  const memoryMb = config.host.memoryMb ?? Math.floor((totalmem() / 1024 / 1024) * reservable)
+  if (firewall) {
+    try {
+      makeNeighbourRoom(neighbourRoom(memoryMb))
+    } catch (error) {
+      log.warn(
+        { err: error },
+        'the table of neighbours keeps its size: see "What stays open" in docs/decisions/containers.md',
+      )
+    }
+  }
+  const db = openDatabase({
+    url: config.databaseUrl,
+    pool: config.databasePool,
+    applicationName: `berth-host-${config.host.id}`,
+  })
+  const children = archives()
+  const uid = process.getuid?.() ?? 0
+  return {
+    config,
+    log,
+    db,
+    engine,
+    firewall,
+    bandwidth: bandwidth.bandwidth,
+    volumes,
+    archives: children,
+    store: await openObjectStore(config.objectStore),
+    traits: {
+      id: config.host.id,
+      runtime: config.host.runtime,
+      configNames: [...configNames, ...config.appConfigNames],
+      buildProxy: config.host.buildProxy,
+      caBundle: config.host.caBundle,
+    },
+    sharedUid: uid === 0 ? null : uid,
+    capacity: {
+      memoryMb,
+      diskMb: await diskMb(root),
+    },
+    protections: {
+      quota: quotaNotice === null ? 'enforced' : `checked, not enforced: ${quotaNotice}`,
+      firewall: look ? firewallState(look) : `off: ${firewallNotice}`,
+      bandwidth: bandwidthState(bandwidth),
+      users: uid === 0 ? 'one per application' : 'one for all: the host process does not run as root',
+    },
+    bootId: thisMachine().bootId ?? 'unknown',
+    placement: placement(),
+    snapshots: snapshots(),
+    git: gitCli({ caBundle: config.host.caBundle }),
+    gitLimits: {
+      maxBytes: config.git.maxMb * 1024 ** 2,
+      timeoutSeconds: config.git.timeoutSeconds,
+      allowedHosts: config.git.allowedHosts,
+    },
+    credentials: deployCredentials(db, config, await openGitProvider(config)),
+    variables: startVariables(db, config),
+    async close() {
+      await children.close()
+      await db.destroy()
+    },
+  }
+}
+
+/** Where root file systems of images that no registry gives are kept, for every installation of this user. */
+function imageCache(): string {
+  return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'berth', 'images')
+}
+
+/** What the file system of the host's folder can hold in MB: sizes are reserved, so what applications use now counts too. */
+async function diskMb(folder: string): Promise<number> {
+  const { bsize, blocks } = await statfs(folder)
+  return Math.floor((bsize * blocks) / 1024 / 1024)
+}

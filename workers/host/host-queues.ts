@@ -1,0 +1,63 @@
+import type { WorkerOptions } from '@temporalio/worker'
+import type { Logger } from 'pino'
+import type { AppHostActivities } from '../../activities/app-host.ts'
+import type { AppSnapshotActivities } from '../../activities/app-snapshots.ts'
+import { inPlaces } from '../../activities/steps/host-places.ts'
+import { FairSlots } from '../../lib/fair-slots.ts'
+import type { Config } from '../../policy/config.ts'
+import { buildPlaces, commandPlaces, gatePlaces, releasePlaces, tasksAtOnce } from '../../policy/hosts/host-places.ts'
+import { queuesOfHost } from '../temporal/lanes.ts'
+import { type RunningWorker, startWorker } from '../temporal/temporal-worker.ts'
+
+export interface HostQueuesOptions {
+  config: Config
+  log: Logger
+  hostId: string
+  activities: AppHostActivities
+  snapshots: AppSnapshotActivities
+}
+
+/**
+ * Serves the queues of one host. Commands have one that nothing long ever comes to, and in each queue an account has its share:
+ * what takes long for one holds up neither the commands nor the deploys of another.
+ */
+export async function serveHostQueues(options: HostQueuesOptions): Promise<RunningWorker> {
+  const { config, log, hostId, activities, snapshots } = options
+  const { queuePrefix, host } = config
+  const long = longPlaces()
+  const commands = new FairSlots(commandPlaces)
+  const builds = new FairSlots(buildPlaces(host.buildSlots))
+  const queues = queuesOfHost(queuePrefix, hostId)
+  type Serving = Pick<WorkerOptions, 'activities' | 'maxConcurrentActivityTaskExecutions'>
+  const served: Record<keyof typeof queues, Serving> = {
+    commands: {
+      activities: inPlaces(activities, () => commands),
+      maxConcurrentActivityTaskExecutions: tasksAtOnce,
+    },
+    // Lanes that were begun by an older version send their commands here too: these wait for no place.
+    deploys: {
+      activities: inPlaces(activities, name => long[name] ?? null),
+      maxConcurrentActivityTaskExecutions: tasksAtOnce,
+    },
+    builds: { activities: inPlaces(activities, () => builds), maxConcurrentActivityTaskExecutions: tasksAtOnce },
+    snapshots: { activities: snapshots, maxConcurrentActivityTaskExecutions: 1 },
+    snapshotPlaces: { activities: snapshots, maxConcurrentActivityTaskExecutions: 1 },
+  }
+  const names = Object.keys(queues) as (keyof typeof queues)[]
+  const workers = await Promise.all(
+    names.map(name => startWorker(config, log, { taskQueue: queues[name], ...served[name] })),
+  )
+  return {
+    ended: Promise.race(workers.map(worker => worker.ended)),
+    async stop() {
+      await Promise.all(workers.map(worker => worker.stop()))
+    },
+  }
+}
+
+function longPlaces(): Record<string, FairSlots> {
+  const releases = new FairSlots(releasePlaces)
+  const gates = new FairSlots(gatePlaces)
+  const steps = { prepareRelease: releases, placeFiles: releases, startRelease: releases, passHealthGate: gates }
+  return steps satisfies Partial<Record<keyof AppHostActivities, FairSlots>>
+}

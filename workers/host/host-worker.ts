@@ -1,0 +1,160 @@
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { appHostActivities } from '../../activities/app-host.ts'
+import { appSnapshotActivities } from '../../activities/app-snapshots.ts'
+import type { ListedContainer } from '../../activities/containers/port.ts'
+import { routeGate } from '../../activities/hosts/route-gate.ts'
+import { strayBook } from '../../activities/hosts/stray-book.ts'
+import { appTurns } from '../../activities/steps/app-turns.ts'
+import { diskLimits } from '../../activities/volumes/disk-limits.ts'
+import * as hosts from '../../db/hosts/hosts.ts'
+import { Backoff } from '../../lib/backoff.ts'
+import { bringBackDelay } from '../../policy/hosts/reconciliation.ts'
+import { hostReadKey } from '../../policy/keys.ts'
+import { withCrashPoints } from '../crash-points.ts'
+import { BandwidthKeeper } from './bandwidth-keeper.ts'
+import { watchDisks } from './disk-watch.ts'
+import { watchFirewall } from './firewall-watch.ts'
+import { hostBoot } from './host-boot.ts'
+import { leased, takeHostLease } from './host-lease.ts'
+import { watchMetrics } from './host-metrics.ts'
+import { type HostParts, hostFolder } from './host-parts.ts'
+import { serveHostQueues } from './host-queues.ts'
+import { watchHost } from './host-watch.ts'
+import { OutputReaders } from './output-readers.ts'
+import { serveHost } from './server/host-server.ts'
+
+const seenEveryMs = 1000
+
+/** What only the one process that is this host may ask of the engine. A program that it paused may always go on. */
+const engineVerbs = [
+  'ensureNetwork',
+  'removeNetwork',
+  'removeShare',
+  'create',
+  'start',
+  'stop',
+  'pause',
+  'remove',
+  'runToEnd',
+] as const
+
+/** Registers the host, serves its reads, runs its activities and keeps its containers and rows in step. */
+export async function startHost(parts: HostParts) {
+  const { config, log, db, archives, store, protections } = parts
+  const hostId = config.host.id
+  const ending = new AbortController()
+  const lease = await takeHostLease({
+    databaseUrl: config.databaseUrl,
+    hostId,
+    folder: hostFolder(config),
+    bootId: parts.bootId,
+    log,
+  })
+  const engine = leased(lease, parts.engine, engineVerbs)
+  const volumes = leased(lease, parts.volumes, ['ensure', 'setAside', 'bringBack', 'remove', 'remountAll'])
+
+  // A volume that cannot be mounted is its application's trouble, not every application's.
+  await volumes
+    .remountAll()
+    .catch(error => log.error({ error: String(error), causes: error.errors?.map(String) }, 'volumes'))
+  const key = hostReadKey(config.masterKey, hostId)
+  const { address, streamPort: port } = config.host
+  const turns = appTurns(lease.held)
+  const reads = await serveHost({ engine, volumes, hostId, turns, key, address, port, log })
+  await hosts.registerHost(db, { id: hostId, address, readUrl: reads.url, protections, ...parts.capacity })
+
+  const boot = await hostBoot({
+    db: withCrashPoints('boot', db),
+    engine,
+    hostId,
+    machineBootId: parts.bootId,
+    held: lease.held,
+    log,
+  })
+
+  const acting = AbortSignal.any([ending.signal, lease.lost])
+  const strays = strayBook(join(hostFolder(config), 'strays.json'))
+  const readers = new OutputReaders({ engine, log }, acting)
+  const { bandwidth } = parts
+  const { mbitPer256Mb } = config.host
+  const bandwidths = new BandwidthKeeper({ db, engine, bandwidth, mbitPer256Mb, hostId, log })
+  const watched = {
+    db: withCrashPoints('watch', db),
+    engine: withCrashPoints('watch', engine),
+    volumes: withCrashPoints('watch', volumes),
+    strays: withCrashPoints('watch', strays),
+    turns,
+    hostId,
+    boot,
+    log,
+    held: lease.held,
+    returns: new Backoff(bringBackDelay),
+    onContainers(present: readonly ListedContainer[]) {
+      readers.see(present)
+      void bandwidths.see(present)
+    },
+  }
+  const loops = [
+    stayVisible(parts, acting, log),
+    watchHost(watched, acting),
+    watchMetrics({ db, engine, hostId, log }, acting),
+    watchFirewall({ db, firewall: parts.firewall, hostId, log }, acting),
+    watchDisks({ db, volumes, hostId, log }, acting),
+  ]
+  const options = {
+    db,
+    engine: withCrashPoints('engine', engine),
+    volumes: withCrashPoints('volumes', volumes),
+    archives: withCrashPoints('archives', archives),
+    store: withCrashPoints('store', store),
+    traits: parts.traits,
+    sharedUid: parts.sharedUid,
+    boot,
+    confirm: lease.confirm,
+    routed: routeGate(db, hostId, boot),
+    placement: withCrashPoints('placement', parts.placement),
+    snapshots: withCrashPoints('snapshots', parts.snapshots),
+    turns,
+    git: withCrashPoints('git', parts.git),
+    gitLimits: parts.gitLimits,
+    credentials: parts.credentials,
+    variables: parts.variables,
+    healthGateSeconds: config.host.healthGateSeconds,
+    disk: (appId: string) => diskLimits(appId, { ...config.host.disk, volumes, folder: hostFolder(config) }),
+    appsDomain: config.appsDomain,
+    diskMbPer256Mb: config.host.diskMbPer256Mb,
+  }
+  const activities = withCrashPoints('host', leased(lease, appHostActivities(options)))
+  const snapshots = withCrashPoints('host', leased(lease, appSnapshotActivities(options)))
+  const queues = await serveHostQueues({ config, log, hostId, activities, snapshots })
+  return {
+    ended: Promise.race([queues.ended, lease.ended]),
+    async stop() {
+      ending.abort()
+      if (!lease.lost.aborted) await hosts.leaveHost(db, hostId).catch(() => {})
+      await queues.stop()
+      await Promise.all(loops)
+      await new Promise(resolve => {
+        reads.server.close(resolve)
+        reads.server.closeAllConnections()
+      })
+      await lease.release()
+    },
+  }
+}
+
+/**
+ * One sign of life a second, as long as the engine answers too: a host without its engine can carry nothing out and knows
+ * nothing of its containers, so it counts as silent.
+ */
+async function stayVisible({ db, config, engine }: HostParts, signal: AbortSignal, log: Logger): Promise<void> {
+  while (!signal.aborted) {
+    await engine
+      .ping()
+      .then(() => hosts.seeHost(db, config.host.id))
+      .catch(error => log.warn({ err: error }, 'no sign of life: the engine or the database does not answer'))
+    await sleep(seenEveryMs, undefined, { signal }).catch(() => {})
+  }
+}

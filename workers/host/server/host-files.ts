@@ -1,0 +1,94 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type Koa from 'koa'
+import { moveFile, removeFile, writeFile } from '../../../activities/app-files/changes.ts'
+import { type FilesOf, listFiles, readFile, rootOf } from '../../../activities/app-files/files.ts'
+import { emptyTrash } from '../../../activities/app-files/trash.ts'
+import { exists } from '../../../activities/releases/files.ts'
+import { VolumeLost } from '../../../activities/volumes/port.ts'
+import { filePath } from '../../../policy/apps/app-paths.ts'
+import { fileTooLarge, largestFileBytes } from '../../../policy/apps/file-content.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import type { HostRoute, HostServerOptions } from './host-route.ts'
+
+/** A large folder is gone at once; that its space is free again is waited for so long. */
+const emptyingMs = 20_000
+
+type Act = (files: FilesOf, path: string, ctx: Koa.Context, host: HostServerOptions, appId: string) => Promise<unknown>
+
+/** Files of one application, by the query's `path`. `hide` has the installation's names of the configuration file. */
+export const fileRoutes: readonly HostRoute[] = [
+  route('GET', 'files', async (files, path, ctx) => {
+    ctx.body = await listFiles(files, path)
+    ctx.type = 'application/json'
+  }),
+  route('GET', 'files/content', async (files, path, ctx) => {
+    ctx.body = await readFile(files, path)
+    ctx.type = 'application/octet-stream'
+  }),
+  route('PUT', 'files', async (files, path, ctx, host, appId) => {
+    const bytes = await bytesOf(ctx)
+    await inTurn(ctx, host, appId, () => writeFile(files, path, bytes))
+  }),
+  route('PATCH', 'files', async (files, path, ctx, host, appId) => {
+    const to = pathOf(ctx.query.to)
+    await inTurn(ctx, host, appId, () => moveFile(files, path, to))
+  }),
+  route('DELETE', 'files', async (files, path, ctx, host, appId) => {
+    await inTurn(ctx, host, appId, () => removeFile(files, path))
+    const emptied = emptyTrash(files.volume).catch(err => host.log.warn({ err, appId }, 'emptying the trash'))
+    await Promise.race([emptied, sleep(emptyingMs, undefined, { ref: false })])
+  }),
+]
+
+/** Refusals are answers with a code, as the API gives them on. */
+function route(method: HostRoute['method'], name: string, act: Act): HostRoute {
+  return {
+    method,
+    name,
+    async handle(ctx, appId, host) {
+      try {
+        const hiding = ctx.query.hide === undefined ? null : String(ctx.query.hide).split(',')
+        await act(
+          { volume: host.volumes.path(appId), hiding },
+          pathOf(ctx.query.path, name === 'files' && method === 'GET'),
+          ctx,
+          host,
+          appId,
+        )
+        if (method !== 'GET') ctx.status = 204
+      } catch (error) {
+        if (!(error instanceof ApiError)) throw error
+        const lost = !(await exists(rootOf(host.volumes.path(appId))))
+        // Without the disk it would be called a missing file, as if the program had removed everything.
+        const told = lost ? new ApiError('ACTION_FAILED', new VolumeLost(appId).message) : error
+        ctx.status = told.status
+        ctx.body = { code: told.code, message: told.message }
+      }
+    },
+  }
+}
+
+function pathOf(text: unknown, rootToo = false): string {
+  const path = filePath(String(text ?? ''))
+  if (path === null || (path === '' && !rootToo)) throw new ApiError('INVALID_PATH')
+  return path
+}
+
+/** One turn on the application, for a caller that still waits for it. */
+function inTurn(ctx: Koa.Context, { turns }: HostServerOptions, appId: string, work: () => Promise<void>) {
+  return turns(appId, async () => {
+    if (ctx.res.destroyed) throw new ApiError('CLUSTER_TIMEOUT')
+    await work()
+  })
+}
+
+async function bytesOf({ req }: Koa.Context): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of req) {
+    size += chunk.length
+    if (size > largestFileBytes) throw fileTooLarge()
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}

@@ -1,0 +1,48 @@
+import { labels } from '../../../activities/containers/port.ts'
+import { shownState } from '../../../activities/live/live-feed.ts'
+import { FairSlots } from '../../../lib/fair-slots.ts'
+import { logPlaces } from '../../../policy/hosts/host-places.ts'
+import { type HostRoute, newestContainer } from './host-route.ts'
+
+const mostLogBytes = 1024 * 1024
+
+/** Whoever asked has given up by then. */
+const logTurnMs = 3000
+
+/** Figures and logs of one application. */
+export function readRoutes(): readonly HostRoute[] {
+  const logReaders = new FairSlots(logPlaces)
+  return [
+    {
+      method: 'GET',
+      name: 'stats',
+      async handle(ctx, appId, host) {
+        const container = await newestContainer(host, appId)
+        const [stats, storageBytes] = await Promise.all([
+          container?.running ? host.engine.stats(container.name) : null,
+          host.volumes.usedBytes(appId).catch(() => 0),
+        ])
+        ctx.body = { state: container && shownState(container), stats, storageBytes }
+      },
+    },
+    {
+      method: 'GET',
+      name: 'logs',
+      async handle(ctx, appId, host) {
+        const container = await newestContainer(host, appId)
+        const maxBytes = Math.min(Number(ctx.query.maxBytes) || mostLogBytes, mostLogBytes)
+        if (!container) return
+        const leave = await logReaders.enter(container.labels[labels.owner] ?? '', logTurnMs)
+        if (!leave || ctx.res.destroyed) {
+          leave?.()
+          ctx.status = 503
+          return
+        }
+        const text = await host.engine.logs(container.name, maxBytes).finally(leave)
+        if (text === null) return
+        ctx.type = 'text/plain; charset=utf-8'
+        ctx.body = text
+      },
+    },
+  ]
+}

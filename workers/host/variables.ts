@@ -1,0 +1,23 @@
+import type { AppHostOptions } from '../../activities/app-host-options.ts'
+import { refusal } from '../../activities/failures.ts'
+import { assertReadable, readVariables } from '../../db/apps/app-variables.ts'
+import type { Db } from '../../db/database.ts'
+import type { Config } from '../../policy/config.ts'
+import { ApiError } from '../../policy/errors.ts'
+
+/**
+ * What an application's container is started with. Rejects for good with READ_FAILED when a variable cannot be decrypted: a
+ * program that starts without one of its secrets may do harm. A static site has no program, and is given none.
+ */
+export function startVariables(db: Db, { sealKeys }: Pick<Config, 'sealKeys'>): AppHostOptions['variables'] {
+  return async ({ appId, language }) => {
+    try {
+      const { version, values, unreadable } = await readVariables(db, sealKeys, appId)
+      if (language === 'static') return { version, values: {} }
+      assertReadable(unreadable)
+      return { version, values: Object.fromEntries(values) }
+    } catch (error) {
+      throw error instanceof ApiError ? refusal(error.code, error.message) : error
+    }
+  }
+}

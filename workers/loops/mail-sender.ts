@@ -1,0 +1,84 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { type Mailer, MailRefused } from '../../activities/mail/port.ts'
+import * as mails from '../../db/accounts/mails.ts'
+import type { Db } from '../../db/database.ts'
+import { Notifications } from '../../db/notifications.ts'
+import { type MailTries, mailDeadlineMs, mailTries } from '../../policy/mail/delivery.ts'
+import type { MailSettings } from '../../policy/mail/settings.ts'
+import { type MailFields, mailLocaleOf } from '../../policy/mail/template.ts'
+import { writeMail } from '../../policy/mail/templates.ts'
+import { roundSeconds } from '../../policy/rounds.ts'
+
+export interface MailSenderOptions {
+  db: Db
+  mailer: Mailer
+  from: MailSettings['from']
+  databaseUrl: string
+  log: Logger
+  /** Fields that stand in no row, by template: worked out of the row at each try. */
+  unqueued?: Readonly<Record<string, (mail: mails.QueuedMail) => MailFields | Promise<MailFields>>>
+  tries?: MailTries
+  deadlineMs?: number
+  /** How often what waits for its next try is looked for, in seconds; new mail wakes the loop at once. */
+  everySeconds?: number
+}
+
+/** Connections to the mail server at one time. */
+const atOnce = 4
+
+/**
+ * Sends what is queued until the signal aborts. Several processes may do so: each takes other mails. A crash between sending and
+ * noting it repeats a mail, with the same Message-ID, and never loses one.
+ */
+export async function sendMails(options: MailSenderOptions, signal: AbortSignal): Promise<void> {
+  const { log, everySeconds = roundSeconds.mail } = options
+  const notifications = new Notifications(options.databaseUrl, ['mails'])
+  let wake = () => {}
+  notifications.on('notify', () => wake())
+  notifications.on('ready', () => wake())
+  signal.addEventListener('abort', () => wake(), { once: true })
+  await notifications.open()
+  while (!signal.aborted) {
+    const pause = new AbortController()
+    wake = () => pause.abort()
+    const sent = await sendDueMails(options, signal).catch(error => log.warn({ err: error }, 'mail: will try again'))
+    if (sent) continue
+    await sleep(everySeconds * 1000, undefined, { signal: pause.signal }).catch(() => {})
+  }
+  await notifications.close()
+}
+
+/** One handful of mails that are due; resolves to how many were tried. */
+export async function sendDueMails(options: MailSenderOptions, signal: AbortSignal): Promise<number> {
+  const due = await mails.takeMails(options.db, atOnce, options.tries ?? mailTries)
+  await Promise.all(due.map(mail => sendOne(options, mail, signal)))
+  return due.length
+}
+
+async function sendOne(options: MailSenderOptions, mail: mails.QueuedMail, signal: AbortSignal): Promise<void> {
+  const { db, mailer, from, log, tries = mailTries, deadlineMs = mailDeadlineMs } = options
+  const { id, template, attempts } = mail
+  try {
+    const fields = { ...mail.fields, ...(await options.unqueued?.[template]?.(mail)) }
+    const written = writeMail(template, fields, mail.locale)
+    if (!written) throw new Error(`This version does not know the template ${template}.`)
+    const language = mailLocaleOf(mail.locale)
+    const deadline = AbortSignal.any([signal, AbortSignal.timeout(deadlineMs)])
+    await mailer.send({ id, from, to: mail.email, ...written, language, date: mail.created_at }, deadline)
+  } catch (error) {
+    if (signal.aborted) return mails.giveBack(db, id)
+    const final = error instanceof MailRefused || attempts >= tries.most
+    log.warn({ mailId: id, template, attempts, final, reason: reasonOf(error) }, 'mail: not taken')
+    return mails.recordFailure(db, id, reasonOf(error), final)
+  }
+  await mails.recordSent(db, id)
+  log.info({ mailId: id, template, attempts }, 'mail: sent')
+}
+
+const longestReason = 500
+
+function reasonOf(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error)
+  return text.replace(/\s+/g, ' ').slice(0, longestReason)
+}

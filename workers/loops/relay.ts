@@ -1,0 +1,94 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Client } from '@temporalio/client'
+import type { Logger } from 'pino'
+import { undoForgotten } from '../../db/acceptance.ts'
+import { type Db, isMine } from '../../db/database.ts'
+import * as operations from '../../db/operations/operations.ts'
+import { Backoff } from '../../lib/backoff.ts'
+import { acceptance } from '../../policy/acceptance.ts'
+import { relay } from '../../policy/installation/relay.ts'
+import { failuresInARow, roundSeconds } from '../../policy/rounds.ts'
+import { type Downgrades, healDowngrades } from '../temporal/downgrades.ts'
+import { type Lanes, laneId, laneRun } from '../temporal/lanes.ts'
+import { settleForgotten } from './forgotten-hosts.ts'
+
+export interface RelayOptions {
+  db: Db
+  client: Client
+  lanes: Lanes
+  downgrades: Downgrades
+  log: Logger
+  everySeconds?: number
+}
+
+/**
+ * Heals lost wake-ups until the signal aborts: what is queued, or claimed by a lane that no longer runs, is signalled again. Not a
+ * Temporal schedule, which would die with the Temporal that it heals. Also ends what waits for a host that was forgotten.
+ */
+export async function runRelay(
+  { downgrades, everySeconds = roundSeconds.relay, ...options }: RelayOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const { db, log } = options
+  const lanes = new LaneRelay(options)
+  while (!signal.aborted) {
+    const again = (error: unknown) => log.warn({ err: error }, 'relay: will try again')
+    await undoForgotten(db, acceptance.forgottenSeconds).catch(again)
+    await settleForgotten(options).catch(again)
+    await lanes.round().catch(again)
+    await healDowngrades({ db, downgrades, log }).catch(again)
+    await sleep(everySeconds * 1000, undefined, { signal }).catch(() => {})
+  }
+}
+
+/** Wakes lanes. A target that was looked at comes again after a while that grows, so that none of them keeps the others waiting. */
+export class LaneRelay {
+  private readonly backoff = new Backoff(relay.backoff)
+  private readonly options: Omit<RelayOptions, 'downgrades' | 'everySeconds'>
+
+  constructor(options: Omit<RelayOptions, 'downgrades' | 'everySeconds'>) {
+    this.options = options
+  }
+
+  /** One round; resolves to how many lanes were woken. Rejects only when Postgres does not answer. */
+  async round(): Promise<number> {
+    const { db, log } = this.options
+    const { queuedSeconds, runningSeconds } = relay
+    // Two workers may both do it now and then: a lane that is woken twice is woken once.
+    const waiting = await db.transaction(async trx =>
+      (await isMine(trx, 'relay'))
+        ? operations.waitingTargets(trx, { queuedSeconds, runningSeconds, except: this.backoff.waiting() })
+        : [],
+    )
+    this.backoff.forgetOthers(waiting.map(({ target_id }) => target_id))
+    let woken = 0
+    let failures = 0
+    for (const target of waiting) {
+      this.backoff.seen(target.target_id)
+      try {
+        if (await this.heal(target)) woken++
+        failures = 0
+      } catch (error) {
+        log.warn({ err: error, appId: target.target_id }, 'relay: the lane could not be woken, will try again')
+        // Then it is Temporal that is away, and not one lane that cannot be woken.
+        if (++failures === failuresInARow) break
+      }
+    }
+    return woken
+  }
+
+  private async heal({ target_id: appId, owner_id: ownerId, running, seconds }: operations.Waiting): Promise<boolean> {
+    const { client, lanes, log } = this.options
+    // What has just been queued is woken without a look: most wake-ups were lost, and few lanes are stuck.
+    const lane = running || seconds > relay.stuckSeconds ? await laneRun(client, appId) : undefined
+    const stuck = lane?.status === 'RUNNING' && lane.failedTasks >= relay.stuckTasks
+    if (stuck) {
+      // All that it knows is in Postgres. Its claims become those of the next run.
+      await client.workflow.getHandle(laneId(appId), lane.runId).terminate('Its workflow task fails; begun anew.')
+      log.error({ appId, runId: lane.runId, failedTasks: lane.failedTasks }, 'relay: a stuck lane is begun anew')
+    } else if (running && lane?.status === 'RUNNING') return false
+    await lanes.wake(appId, ownerId)
+    log.info({ appId }, 'relay: lane woken')
+    return true
+  }
+}

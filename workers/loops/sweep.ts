@@ -1,0 +1,27 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import type { Db } from '../../db/database.ts'
+import { chores, tidyRows } from '../../db/housekeeping.ts'
+import type { Retention } from '../../policy/retention.ts'
+import { roundSeconds } from '../../policy/rounds.ts'
+import type { SealKeys } from '../../policy/seal.ts'
+import { resealOnce } from './reseal.ts'
+
+export interface SweepOptions {
+  db: Db
+  log: Logger
+  keys: SealKeys
+  retention: Retention
+  everySeconds?: number
+}
+
+/** Removes rows that are over, and renews what an old key has sealed, until the signal aborts. */
+export async function runSweep(options: SweepOptions, signal: AbortSignal): Promise<void> {
+  const { db, log, retention, everySeconds = roundSeconds.sweep } = options
+  const all = chores(retention)
+  while (!signal.aborted) {
+    await tidyRows(db, all, (chore, error) => log.warn({ err: error, chore }, 'sweep: will try again'))
+    await resealOnce(options, signal).catch(error => log.warn({ err: error }, 'reseal: will try again'))
+    await sleep(everySeconds * 1000, undefined, { signal }).catch(() => {})
+  }
+}

@@ -1,0 +1,167 @@
+import { closeSync, openSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type ChildProcess, startProcess } from '../../lib/child-process.ts'
+import { logEnd } from './log-end.ts'
+import { removeRecord, signal, writeRecord } from './process-record.ts'
+import { provenAfterMs, restartDelayMs } from './restart-delay.ts'
+
+export interface Command {
+  command: string
+  args: string[]
+  env: Record<string, string | undefined>
+  cwd?: string
+  uid?: number
+  gid?: number
+}
+
+/** What the supervisor must know to keep one process running. */
+export interface ProcessSpec {
+  name: string
+  /** Asked before every start, so that what a crash left behind (sockets, configuration) is put right first. */
+  command(): Promise<Command>
+  /** `ipc`: the process says `{ ready: true }` itself. Otherwise a probe that rejects until it answers. */
+  ready: 'ipc' | (() => Promise<unknown>)
+  readySeconds: number
+  stopSignal: NodeJS.Signals
+  graceSeconds: number
+  /** Names of processes that must answer before this one starts, and end only after it. */
+  needs: string[]
+}
+
+export interface Surroundings {
+  runFolder: string
+  logFolder: string
+  say(line: string): void
+}
+
+const probeEveryMs = 25
+const startAttempts = 4
+
+/** One child process that is started again whenever it ends, until `stop`. */
+export class SupervisedProcess {
+  private child: ChildProcess | null = null
+  private stopping = false
+  private proven = false
+  private deaths = 0
+  private running: Promise<void> = Promise.resolve()
+  private readonly wake = new AbortController()
+
+  constructor(
+    readonly spec: ProcessSpec,
+    private readonly around: Surroundings,
+  ) {}
+
+  /** Resolves when it answers for the first time; rejects after `readySeconds`, or when it keeps ending before that. */
+  start(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(
+        () => fail(new Error(`no answer within ${this.spec.readySeconds} s`)),
+        this.spec.readySeconds * 1000,
+      )
+      const fail = (error: Error) => {
+        clearTimeout(timer)
+        const path = join(this.around.logFolder, `${this.spec.name}.log`)
+        reject(new Error(`${this.spec.name} did not start: ${error.message}. ${logEnd(path)}`))
+      }
+      this.running = this.keepRunning(() => {
+        clearTimeout(timer)
+        resolve()
+      }, fail)
+    })
+  }
+
+  /** Signals it, kills its group after the grace, and resolves when it is gone. */
+  async stop(): Promise<void> {
+    this.stopping = true
+    this.wake.abort()
+    const child = this.child
+    if (child?.pid) {
+      signal(child.pid, this.spec.stopSignal)
+      const timer = setTimeout(() => child.pid && signal(-child.pid, 'SIGKILL'), this.spec.graceSeconds * 1000)
+      await this.running
+      clearTimeout(timer)
+    } else await this.running
+    removeRecord(this.around.runFolder, this.spec.name)
+  }
+
+  /** Kills its group at once. */
+  kill(): void {
+    this.stopping = true
+    this.wake.abort()
+    if (this.child?.pid) signal(-this.child.pid, 'SIGKILL')
+  }
+
+  private async keepRunning(onReady: () => void, onHopeless: (error: Error) => void): Promise<void> {
+    while (!this.stopping) {
+      const startedAt = Date.now()
+      const end = await this.runOnce(onReady).catch(error => `could not be started: ${(error as Error).message}`)
+      if (this.stopping) return
+      this.deaths = this.proven && Date.now() - startedAt > provenAfterMs ? 1 : this.deaths + 1
+      if (!this.proven && this.deaths >= startAttempts) onHopeless(new Error(end))
+      const delay = restartDelayMs(this.deaths)
+      this.around.say(`${this.spec.name} ${end}; starting it again${delay ? ` in ${delay} ms` : ''}`)
+      await sleep(delay, undefined, { signal: this.wake.signal }).catch(() => undefined)
+    }
+  }
+
+  /** One life. Resolves to how it ended, in words. */
+  private async runOnce(onReady: () => void): Promise<string> {
+    const { command, args, ...options } = await this.spec.command()
+    if (this.stopping) return 'was stopped'
+    // Straight into the file: a dead supervisor must not turn every line into a broken pipe.
+    const log = openSync(join(this.around.logFolder, `${this.spec.name}.log`), 'a', 0o640)
+    const stdio = this.spec.ready === 'ipc' ? ['ignore', log, log, 'ipc' as const] : ['ignore', log, log]
+    // Its own group: Ctrl-C reaches the supervisor alone, which then stops everything in order.
+    const child = startProcess(command, args, {
+      ...options,
+      stdio: stdio as never,
+      detached: true,
+    })
+    closeSync(log)
+    this.child = child
+    const { name, stopSignal, graceSeconds } = this.spec
+    const ended = new Promise<string>(resolve => {
+      child.once('error', error => resolve(`could not be started: ${error.message}`))
+      child.once('exit', (code, by) => resolve(`ended (${by ?? `exit code ${code}`})`))
+    })
+    if (child.pid) {
+      try {
+        writeRecord(this.around.runFolder, { name, pid: child.pid, stopSignal, graceSeconds })
+      } catch (error) {
+        // It runs: on a full disk a second one beside it would help nobody.
+        this.around.say(`${name} runs, but other commands do not see it: ${(error as Error).message}`)
+      }
+      this.awaitReady(child, ended, onReady)
+    }
+    const end = await ended
+    this.child = null
+    // What it started itself (nginx's workers keep the port of a killed master) goes with it.
+    if (child.pid) signal(-child.pid, 'SIGKILL')
+    return end
+  }
+
+  private async awaitReady(child: ChildProcess, ended: Promise<string>, onReady: () => void): Promise<void> {
+    let over = false
+    ended.then(() => {
+      over = true
+    })
+    const answered = () => {
+      this.proven = true
+      onReady()
+    }
+    const { ready } = this.spec
+    if (ready === 'ipc') {
+      child.on('message', message => (message as { ready?: boolean }).ready && answered())
+      return
+    }
+    while (!over && !this.stopping) {
+      const answers = await ready().then(
+        () => true,
+        () => false,
+      )
+      if (answers && !over) return answered()
+      await sleep(probeEveryMs)
+    }
+  }
+}

@@ -1,0 +1,79 @@
+import { mkdirSync } from 'node:fs'
+import { processLogs } from '../../policy/installation/process-logs.ts'
+import { rotateLogs } from './log-rotation.ts'
+import { endRecorded, isAlive, type ProcessRecord, readRecords, removeRecord } from './process-record.ts'
+import { type ProcessSpec, SupervisedProcess, type Surroundings } from './supervised-process.ts'
+
+const rotateEveryMs = 10_000
+
+/** Records that are not children: they are ended by their own rules, never as leftovers. */
+const notChildren = new Set(['supervisor', 'dockerd'])
+
+/** Starts processes in the order of their needs, restarts what dies, stops all in reverse order. */
+export class Supervisor {
+  private readonly processes = new Map<string, { process: SupervisedProcess; ready: Promise<void> }>()
+  private readonly rotation: NodeJS.Timeout
+  private stopped: Promise<void> | null = null
+
+  constructor(private readonly around: Surroundings) {
+    mkdirSync(around.runFolder, { recursive: true })
+    mkdirSync(around.logFolder, { recursive: true })
+    this.rotation = setInterval(
+      () => rotateLogs(around.logFolder, processLogs.bytes, processLogs.pieces),
+      rotateEveryMs,
+    )
+    this.rotation.unref()
+  }
+
+  /** Starts a process once everything it needs answers; resolves when it answers itself. */
+  start(spec: ProcessSpec): Promise<void> {
+    const process = new SupervisedProcess(spec, this.around)
+    const needed = spec.needs.map(
+      name => this.processes.get(name)?.ready ?? Promise.reject(new Error(`${spec.name} needs ${name}`)),
+    )
+    const ready = Promise.all(needed).then(() => (this.stopped ? new Promise<void>(() => {}) : process.start()))
+    this.processes.set(spec.name, { process, ready })
+    return ready
+  }
+
+  /** Stops everything, dependents first. Repeated calls share one stop. */
+  stop(): Promise<void> {
+    this.stopped ??= this.stopAll()
+    return this.stopped
+  }
+
+  /** Kills everything at once, for a person who asks twice. */
+  kill(): void {
+    for (const { process } of this.processes.values()) process.kill()
+  }
+
+  private async stopAll(): Promise<void> {
+    clearInterval(this.rotation)
+    const stops = new Map<string, Promise<void>>()
+    const stopOne = (name: string): Promise<void> => {
+      const known = stops.get(name)
+      if (known) return known
+      const dependents = [...this.processes.values()].filter(({ process }) => process.spec.needs.includes(name))
+      const stop = Promise.all(dependents.map(({ process }) => stopOne(process.spec.name))).then(() =>
+        this.processes.get(name)?.process.stop(),
+      )
+      stops.set(name, stop)
+      return stop
+    }
+    await Promise.all([...this.processes.keys()].map(stopOne))
+  }
+}
+
+/** Ends what a killed supervisor left running, and forgets what is gone. Resolves to the names it ended. */
+export async function endLeftovers(runFolder: string): Promise<string[]> {
+  const records = readRecords(runFolder).filter(record => !notChildren.has(record.name))
+  const alive = records.filter(isAlive)
+  await Promise.all(alive.map(endRecorded))
+  for (const record of records) removeRecord(runFolder, record.name)
+  return alive.map(record => record.name)
+}
+
+/** The supervised processes that live now. */
+export function livingProcesses(runFolder: string): ProcessRecord[] {
+  return readRecords(runFolder).filter(record => !notChildren.has(record.name) && isAlive(record))
+}
