@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../cli/test-postgres.ts'
+import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../cli/test/test-postgres.ts'
 import { openDatabase } from '../db/database.ts'
 import { Supervisor } from '../workers/supervisor/supervisor.ts'
 import { type Idle, idleCosts } from './growth-idle.ts'

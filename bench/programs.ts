@@ -1,7 +1,7 @@
 import { type ChildProcess, fork, type Serializable } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { unusedPort } from '../cli/ports.ts'
+import { unusedPort } from '../cli/installation/ports.ts'
 
 export interface Started<T> {
   child: ChildProcess

@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
-import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../cli/test-postgres.ts'
+import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../cli/test/test-postgres.ts'
 import { heapFlags } from '../workers/supervisor/heap.ts'
 import { Supervisor } from '../workers/supervisor/supervisor.ts'
 import { threadPool } from '../workers/supervisor/thread-pool.ts'

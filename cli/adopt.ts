@@ -5,9 +5,9 @@ import { type Db, transaction } from '../db/database.ts'
 import { readInstallation } from '../db/installation.ts'
 import { databaseName } from '../policy/installation/installation.ts'
 import { withCrashPoints } from '../workers/crash-points.ts'
-import { withInstallation } from './database.ts'
-import type { Installation } from './installation.ts'
-import { recordAct } from './operator.ts'
+import { withInstallation } from './installation/database.ts'
+import type { Installation } from './installation/installation.ts'
+import { recordAct } from './ops/operator.ts'
 
 export function adoptCommand(program: Command): void {
   program

@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
 import { type AuditRow, latestAudit, listAudit } from '../db/audit.ts'
 import { kept } from '../policy/retention.ts'
-import { withInstallation } from './database.ts'
-import { columns } from './terminal.ts'
+import { withInstallation } from './installation/database.ts'
+import { columns } from './terminal/terminal.ts'
 import { userId } from './users.ts'
 
 interface AuditOptions {

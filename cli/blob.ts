@@ -4,9 +4,9 @@ import type { Command } from 'commander'
 import { importLegacy } from '../activities/objects/legacy-import.ts'
 import { openObjectStore } from '../activities/objects/select.ts'
 import { type Damage, type Verification, verifyBodies } from '../activities/objects/stored-bodies.ts'
-import { withInstallation } from './database.ts'
-import { recordAct } from './operator.ts'
-import { sayOnStderr } from './terminal.ts'
+import { withInstallation } from './installation/database.ts'
+import { recordAct } from './ops/operator.ts'
+import { sayOnStderr } from './terminal/terminal.ts'
 import { userId } from './users.ts'
 
 export function blobCommand(program: Command): void {

@@ -10,7 +10,6 @@ import { mailWay } from '../policy/mail/settings.ts'
 import { standsStill } from '../workers/supervisor/process-record.ts'
 import { livingProcesses } from '../workers/supervisor/supervisor.ts'
 import { runningSupervisor } from '../workers/supervisor/supervisor-lock.ts'
-import { withInstallation } from './database.ts'
 import {
   addressFinding,
   diskFinding,
@@ -23,16 +22,17 @@ import {
   processFinding,
   protectionFindings,
   reportOf,
-} from './findings.ts'
-import { type Installation, loadInstallation } from './installation.ts'
-import { bySupervisor, isElsewhere, isFurtherHost, type Manner, mannerOf } from './manner.ts'
-import { askedElsewhere } from './outside-verdicts.ts'
-import { containersLiveOn, engineVersion } from './parts/docker.ts'
-import { accepts } from './parts/proxy.ts'
-import { findProgram, isRoot } from './parts/system-packages.ts'
-import { routeFinding } from './route-state.ts'
-import { storedBodies } from './stored-bodies.ts'
-import { clientWire, databaseWire, temporalWire } from './wires.ts'
+} from './doctor/findings.ts'
+import { bySupervisor, isElsewhere, isFurtherHost, type Manner, mannerOf } from './doctor/manner.ts'
+import { routeFinding } from './doctor/route-state.ts'
+import { clientWire, databaseWire, temporalWire } from './doctor/wires.ts'
+import { withInstallation } from './installation/database.ts'
+import { type Installation, loadInstallation } from './installation/installation.ts'
+import { storedBodies } from './ops/stored-bodies.ts'
+import { askedElsewhere } from './secrets/outside-verdicts.ts'
+import { containersLiveOn, engineVersion } from './services/docker.ts'
+import { accepts } from './services/proxy.ts'
+import { findProgram, isRoot } from './services/system-packages.ts'
 
 const help = `
 Each line says how one part stands; "!" marks what needs somebody, and the line beneath says what to do. The exit code is 1 then.

@@ -3,9 +3,9 @@ import { removeFirewall } from '../activities/firewall/iptables.ts'
 import { endRecorded } from '../workers/supervisor/process-record.ts'
 import { endLeftovers } from '../workers/supervisor/supervisor.ts'
 import { runningSupervisor } from '../workers/supervisor/supervisor-lock.ts'
-import { confirm } from './confirm.ts'
-import { dataDirOf, loadInstallation } from './installation.ts'
-import { type Forgotten, forgetApps, stopApps, unmountVolumes } from './parts/apps.ts'
+import { dataDirOf, loadInstallation } from './installation/installation.ts'
+import { type Forgotten, forgetApps, stopApps, unmountVolumes } from './services/apps.ts'
+import { confirm } from './terminal/confirm.ts'
 
 interface DownOptions {
   apps?: boolean

@@ -3,9 +3,9 @@ import { join, resolve } from 'node:path'
 import type { Command } from 'commander'
 import { endLeftovers, Supervisor } from '../workers/supervisor/supervisor.ts'
 import { lockSupervisor } from '../workers/supervisor/supervisor-lock.ts'
-import { loadInstallation } from './installation.ts'
-import { ourProcess } from './platform.ts'
-import { sayOnStderr } from './terminal.ts'
+import { loadInstallation } from './installation/installation.ts'
+import { ourProcess } from './installation/platform.ts'
+import { sayOnStderr } from './terminal/terminal.ts'
 
 interface HostOptions {
   name: string

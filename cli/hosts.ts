@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
 import { type Db, transaction } from '../db/database.ts'
 import { type HostRow, listHosts, reservations, setDraining } from '../db/hosts/hosts.ts'
-import { withInstallation } from './database.ts'
-import { forgetCommand } from './host-forgetting.ts'
-import { recordAct } from './operator.ts'
-import { columns } from './terminal.ts'
+import { withInstallation } from './installation/database.ts'
+import { forgetCommand } from './ops/host-forgetting.ts'
+import { recordAct } from './ops/operator.ts'
+import { columns } from './terminal/terminal.ts'
 
 /** One host as operators see it. Sizes in MB. */
 interface HostLine {

@@ -1,11 +1,11 @@
 import type { Command } from 'commander'
 import { createSession } from '../db/accounts/accounts.ts'
 import { type Db, transaction } from '../db/database.ts'
-import { withInstallation } from './database.ts'
-import { firstKey } from './first-account.ts'
-import type { Installation } from './installation.ts'
-import { recordAct } from './operator.ts'
-import { columns } from './terminal.ts'
+import { withInstallation } from './installation/database.ts'
+import { firstKey } from './installation/first-account.ts'
+import type { Installation } from './installation/installation.ts'
+import { recordAct } from './ops/operator.ts'
+import { columns } from './terminal/terminal.ts'
 
 export const sessionSeconds = 86_400
 

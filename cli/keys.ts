@@ -5,9 +5,9 @@ import { isShownName } from '../lib/shown-names.ts'
 import { isScope, type Scope, scopes } from '../policy/accounts/scopes.ts'
 import { resourceIdPattern } from '../policy/ids.ts'
 import { prefixLimits } from '../policy/objects/prefix-limits.ts'
-import { withInstallation } from './database.ts'
-import { recordAct } from './operator.ts'
-import { columns } from './terminal.ts'
+import { withInstallation } from './installation/database.ts'
+import { recordAct } from './ops/operator.ts'
+import { columns } from './terminal/terminal.ts'
 import { userId } from './users.ts'
 
 interface CreateOptions {

@@ -5,10 +5,10 @@ import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
 import type { Scope } from '../policy/accounts/scopes.ts'
-import { post, Refused } from './client.ts'
-import { withInstallation } from './database.ts'
-import { keepLogin, type Login, loginFor } from './logins.ts'
-import { sayOnStderr } from './terminal.ts'
+import { post, Refused } from './client/client.ts'
+import { keepLogin, type Login, loginFor } from './client/logins.ts'
+import { withInstallation } from './installation/database.ts'
+import { sayOnStderr } from './terminal/terminal.ts'
 
 /** What the commands of this program need. */
 const scopes: readonly Scope[] = ['account:read', 'apps:read', 'apps:write', 'apps:deploy', 'apps:control']

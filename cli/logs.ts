@@ -2,7 +2,7 @@ import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
-import { dataDirOf } from './installation.ts'
+import { dataDirOf } from './installation/installation.ts'
 
 const tailBytes = 16 * 1024
 const pollMs = 200

@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
 import { listMails, type MailLine, retryMails } from '../db/accounts/mails.ts'
 import { transaction } from '../db/database.ts'
-import { withInstallation } from './database.ts'
-import { recordAct } from './operator.ts'
-import { age } from './ops-words.ts'
-import { columns } from './terminal.ts'
+import { withInstallation } from './installation/database.ts'
+import { recordAct } from './ops/operator.ts'
+import { age } from './ops/ops-words.ts'
+import { columns } from './terminal/terminal.ts'
 
 interface ListOptions {
   sent?: boolean

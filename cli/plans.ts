@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
 import type { Plans } from '../policy/accounts/plans.ts'
 import { plansOf } from '../workers/plans.ts'
-import { loadInstallation } from './installation.ts'
-import { columns } from './terminal.ts'
+import { loadInstallation } from './installation/installation.ts'
+import { columns } from './terminal/terminal.ts'
 
 export function plansCommand(program: Command): void {
   program

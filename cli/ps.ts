@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { livingProcesses } from '../workers/supervisor/supervisor.ts'
-import { dataDirOf } from './installation.ts'
-import { columns } from './terminal.ts'
+import { dataDirOf } from './installation/installation.ts'
+import { columns } from './terminal/terminal.ts'
 
 export function psCommand(program: Command): void {
   program

@@ -3,11 +3,11 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Command } from 'commander'
 import { startProcess } from '../lib/child-process.ts'
-import { outputReader, sumOf, type TestCount } from './ava-output.ts'
-import { checkout } from './installation.ts'
-import { countedFiles, filesOfSecondLook, unstableFiles } from './second-look.ts'
-import { sayOnStderr } from './terminal.ts'
-import { startTestServices, type TestServices } from './test-services.ts'
+import { checkout } from './installation/installation.ts'
+import { sayOnStderr } from './terminal/terminal.ts'
+import { outputReader, sumOf, type TestCount } from './test/ava-output.ts'
+import { countedFiles, filesOfSecondLook, unstableFiles } from './test/second-look.ts'
+import { startTestServices, type TestServices } from './test/test-services.ts'
 
 /** What `npm run check` runs, one by one, so that each is counted. */
 const checks = [

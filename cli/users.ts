@@ -17,11 +17,11 @@ import { isLocale } from '../policy/accounts/locales.ts'
 import { username } from '../policy/accounts/usernames.ts'
 import { mailLocales } from '../policy/mail/template.ts'
 import { plansOf } from '../workers/plans.ts'
-import { withInstallation } from './database.ts'
 import { sessionSeconds } from './info.ts'
-import type { Installation } from './installation.ts'
-import { recordAct } from './operator.ts'
-import { columns } from './terminal.ts'
+import { withInstallation } from './installation/database.ts'
+import type { Installation } from './installation/installation.ts'
+import { recordAct } from './ops/operator.ts'
+import { columns } from './terminal/terminal.ts'
 
 interface CreateOptions {
   email: string

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import test from 'ava'
-import { ownSettings } from '../cli/installation.ts'
-import { portDefaults } from '../cli/ports.ts'
+import { ownSettings } from '../cli/installation/installation.ts'
+import { portDefaults } from '../cli/installation/ports.ts'
 import { parseConfig } from '../policy/config.ts'
 
 const settings = readFileSync('docs/settings.md', 'utf8')

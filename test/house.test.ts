@@ -56,7 +56,7 @@ test('only one file starts processes: none inherits our environment unnoticed', 
 })
 
 /** Start processes of Berth itself, which read the settings; every other program is told which variables it gets. */
-const startOurOwn = ['cli/detached.ts', 'cli/platform.ts', 'cli/test.ts']
+const startOurOwn = ['cli/installation/detached.ts', 'cli/installation/platform.ts', 'cli/test.ts']
 
 test('our whole environment goes to processes of our own only', t => {
   const whole = /\benv: *(\{[^}]*\.\.\.)?process\.env\b(?![.[])/

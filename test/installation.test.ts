@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
-import { clusterForm } from '../cli/parts/postgres-cluster.ts'
+import { clusterForm } from '../cli/services/postgres-cluster.ts'
 import { parseConfig } from '../policy/config.ts'
 import { outsideSecrets } from '../policy/installation/outside-secrets.ts'
 import { refusePlainHttp } from '../policy/installation/plain-http.ts'

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import test from 'ava'
 import { type Entry, open, type ZipFile } from 'yauzl'
-import { archiveFolder } from '../../cli/archive-folder.ts'
+import { archiveFolder } from '../../cli/client/archive-folder.ts'
 
 function folderWith(files: Record<string, string>): string {
   const folder = mkdtempSync(join(tmpdir(), 'berth-zip-'))

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { outputReader } from '../../cli/ava-output.ts'
+import { outputReader } from '../../cli/test/ava-output.ts'
 
 /** Lines as ava 7 writes them where no terminal is. */
 const output = `

@@ -5,7 +5,7 @@ import test from 'ava'
 import { labels } from '../../activities/containers/port.ts'
 import { buildNetwork } from '../../activities/containers/spec.ts'
 import { downCommand } from '../../cli/down.ts'
-import { openDataPlace, openInstallation } from '../../cli/installation.ts'
+import { openDataPlace, openInstallation } from '../../cli/installation/installation.ts'
 import { realDocker } from '../kit/docker.ts'
 import { operatorHere } from '../kit/operator-command.ts'
 

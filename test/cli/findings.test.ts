@@ -9,8 +9,8 @@ import {
   processFinding,
   protectionFindings,
   reportOf,
-} from '../../cli/findings.ts'
-import { byCompose, bySupervisor, hostAlone, isElsewhere, mannerOf } from '../../cli/manner.ts'
+} from '../../cli/doctor/findings.ts'
+import { byCompose, bySupervisor, hostAlone, isElsewhere, mannerOf } from '../../cli/doctor/manner.ts'
 import { parseConfig } from '../../policy/config.ts'
 
 const all = ['api', 'host', 'postgres', 'proxy', 'temporal', 'worker']

@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
-import { dataFolder, makeDataFolder } from '../../cli/data-folder.ts'
+import { dataFolder, makeDataFolder } from '../../cli/installation/data-folder.ts'
 import {
   dataDirOf,
   loadInstallation,
@@ -21,10 +21,10 @@ import {
   openDataPlace,
   openInstallation,
   ownerUrl,
-} from '../../cli/installation.ts'
-import { reachableByOthers } from '../../cli/parts/reach.ts'
-import { ourProcess } from '../../cli/platform.ts'
-import { openSecrets, saveSecrets } from '../../cli/secrets.ts'
+} from '../../cli/installation/installation.ts'
+import { ourProcess } from '../../cli/installation/platform.ts'
+import { openSecrets, saveSecrets } from '../../cli/installation/secrets.ts'
+import { reachableByOthers } from '../../cli/services/reach.ts'
 import { demandRoot } from '../kit/root.ts'
 
 function openFolder(): string {

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 import test from 'ava'
-import { choosePorts, freePort, portDefaults, unusedPort } from '../../cli/ports.ts'
+import { choosePorts, freePort, portDefaults, unusedPort } from '../../cli/installation/ports.ts'
 
 test('a taken port gives way to the next free one, a named one never does', async t => {
   const taken = await freePort(0)
@@ -24,7 +24,7 @@ test('the ports of the last start are kept, and no two are the same', async t =>
 
 test('what another process has chosen is left to it, also before it listens', async t => {
   const port = await freePort(randomInt(10_000, 32_000))
-  const script = `import { choosePorts } from './cli/ports.ts'; console.log((await choosePorts({}, { EDGE_PORT: ${port} })).EDGE_PORT); setInterval(() => {}, 1000)`
+  const script = `import { choosePorts } from './cli/installation/ports.ts'; console.log((await choosePorts({}, { EDGE_PORT: ${port} })).EDGE_PORT); setInterval(() => {}, 1000)`
   const other = spawn(process.execPath, ['--import=tsx', '--input-type=module', '-e', script], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })

@@ -1,8 +1,8 @@
 import test from 'ava'
-import { headline, verdict } from '../../cli/ops-explanation.ts'
-import { lineOf } from '../../cli/ops-words.ts'
-import { guardTerminal, oneLine, printable } from '../../cli/printable.ts'
-import { columns } from '../../cli/terminal.ts'
+import { headline, verdict } from '../../cli/ops/ops-explanation.ts'
+import { lineOf } from '../../cli/ops/ops-words.ts'
+import { guardTerminal, oneLine, printable } from '../../cli/terminal/printable.ts'
+import { columns } from '../../cli/terminal/terminal.ts'
 import type { OperationLine, OperationStory } from '../../db/operations/operator.ts'
 
 /** Sets the title, writes the clipboard, goes up a line, and turns the direction of what follows. */

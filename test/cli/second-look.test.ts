@@ -1,6 +1,6 @@
 import test from 'ava'
-import { sumOf } from '../../cli/ava-output.ts'
-import { countedFiles, filesOfSecondLook, unstableFiles } from '../../cli/second-look.ts'
+import { sumOf } from '../../cli/test/ava-output.ts'
+import { countedFiles, filesOfSecondLook, unstableFiles } from '../../cli/test/second-look.ts'
 
 const passed = { passed: 2, failed: 0 }
 const failed = { passed: 1, failed: 1 }

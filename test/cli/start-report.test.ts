@@ -1,5 +1,5 @@
 import test from 'ava'
-import { startReport } from '../../cli/start-report.ts'
+import { startReport } from '../../cli/installation/start-report.ts'
 
 function fake(connected: boolean) {
   const [out, err, sent]: [string[], string[], unknown[]] = [[], [], []]

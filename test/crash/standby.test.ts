@@ -1,5 +1,5 @@
 import test, { type ExecutionContext } from 'ava'
-import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../../cli/test-postgres.ts'
+import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../../cli/test/test-postgres.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
 import { acceptance } from '../../policy/acceptance.ts'
 import { inDoubt } from '../../policy/errors.ts'

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { removeThrowAway, startTestPostgres, throwAwayFolder } from '../../cli/test-postgres.ts'
+import { removeThrowAway, startTestPostgres, throwAwayFolder } from '../../cli/test/test-postgres.ts'
 import { CommitInDoubt, isCommitted, nameOf } from '../../db/commits-in-doubt.ts'
 import { openDatabase, transaction } from '../../db/database.ts'
 import { Supervisor } from '../../workers/supervisor/supervisor.ts'

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { WebSocket, WebSocketServer } from 'ws'
-import { unusedPort } from '../../cli/ports.ts'
+import { unusedPort } from '../../cli/installation/ports.ts'
 import { ask, named, startOrigin } from '../kit/origin.ts'
 import { startProxy, type TestProxy } from '../kit/proxy.ts'
 

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { unusedPort } from '../../cli/ports.ts'
+import { unusedPort } from '../../cli/installation/ports.ts'
 import { type SurfaceTargets, surfaceTargets } from '../../edge/surfaces.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { ask, named, type Origin, startOrigin } from '../kit/origin.ts'

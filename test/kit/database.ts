@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../../cli/test-postgres.ts'
+import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../../cli/test/test-postgres.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
 import { Supervisor } from '../../workers/supervisor/supervisor.ts'
 import { closesAll } from './left-open.ts'

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import type { ExecutionContext } from 'ava'
 import { bodiesIn, filesystemStore } from '../../activities/objects/filesystem.ts'
-import { removeThrowAway, throwAwayFolder } from '../../cli/test-postgres.ts'
+import { removeThrowAway, throwAwayFolder } from '../../cli/test/test-postgres.ts'
 import { openDatabase } from '../../db/database.ts'
 import { StorageQuota } from '../../db/objects/storage-quota.ts'
 import { ObjectActs } from './object-acts.ts'

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { askApp } from '../../cli/client.ts'
+import { askApp } from '../../cli/client/client.ts'
 
 export interface Prober {
   /** Ends the probing; gives how often it asked and what went wrong. */

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { nginxEdge } from '../../activities/edge/nginx.ts'
 import type { Edge } from '../../activities/edge/port.ts'
-import { unusedPort } from '../../cli/ports.ts'
+import { unusedPort } from '../../cli/installation/ports.ts'
 import { type EdgeOptions, prepareEdge } from '../../edge/prepare.ts'
 import { type Config, parseConfig } from '../../policy/config.ts'
 

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import test from 'ava'
-import { temporalProcess } from '../../cli/parts/temporal.ts'
-import { unusedPort } from '../../cli/ports.ts'
-import { removeThrowAway, throwAwayFolder } from '../../cli/test-postgres.ts'
+import { unusedPort } from '../../cli/installation/ports.ts'
+import { temporalProcess } from '../../cli/services/temporal.ts'
+import { removeThrowAway, throwAwayFolder } from '../../cli/test/test-postgres.ts'
 import { Supervisor } from '../../workers/supervisor/supervisor.ts'
 
 export interface TestTemporal {

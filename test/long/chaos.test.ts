@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { listApps, Refused, uploadArchive } from '../../cli/client.ts'
+import { listApps, Refused, uploadArchive } from '../../cli/client/client.ts'
 import { answering, processNames, targetOf, testInstallation } from '../kit/installation.ts'
 
 const minutes = Number(process.env.CHAOS_MINUTES ?? 10)

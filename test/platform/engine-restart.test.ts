@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
-import { containersLiveOn } from '../../cli/parts/docker.ts'
+import { containersLiveOn } from '../../cli/services/docker.ts'
 import { startEntry } from '../kit/entry.ts'
 import { type Deployed, testPlatform } from '../kit/platform.ts'
 import { nodeProgram, type Program } from '../kit/programs.ts'

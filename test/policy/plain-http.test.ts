@@ -1,5 +1,5 @@
 import test from 'ava'
-import { clientWire } from '../../cli/wires.ts'
+import { clientWire } from '../../cli/doctor/wires.ts'
 import { parseConfig } from '../../policy/config.ts'
 import { plainHttpSettings, refusePlainHttp } from '../../policy/installation/plain-http.ts'
 

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { unusedPort } from '../../cli/ports.ts'
+import { unusedPort } from '../../cli/installation/ports.ts'
 import { edgeAnswers } from '../../workers/edge-answers.ts'
 import { startProxy } from '../kit/proxy.ts'
 

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { nginxEdge } from '../../activities/edge/nginx.ts'
-import { unusedPort } from '../../cli/ports.ts'
+import { unusedPort } from '../../cli/installation/ports.ts'
 import { ask, startOrigin } from '../kit/origin.ts'
 
 const workers = fileURLToPath(new URL('../../workers', import.meta.url))

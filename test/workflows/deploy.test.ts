@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { explanation } from '../../cli/ops-explanation.ts'
+import { explanation } from '../../cli/ops/ops-explanation.ts'
 import { loadApp, usedMemoryMb } from '../../db/apps/apps.ts'
 import { transaction } from '../../db/database.ts'
 import { readLog } from '../../db/deploys/deployments.ts'

@@ -4,7 +4,7 @@ import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
-import { answers, forgetDeadEngine } from '../../../cli/parts/docker.ts'
+import { answers, forgetDeadEngine } from '../../../cli/services/docker.ts'
 import { processStat } from '../../../lib/process-stat.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 

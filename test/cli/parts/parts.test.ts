@@ -3,10 +3,10 @@ import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
-import { browserBinary, findBrowser } from '../../../cli/parts/browser.ts'
-import { answers, ensureDocker } from '../../../cli/parts/docker.ts'
-import { findProgram, installPackages, isRoot, MissingPart } from '../../../cli/parts/system-packages.ts'
-import { temporalArguments } from '../../../cli/parts/temporal.ts'
+import { browserBinary, findBrowser } from '../../../cli/services/browser.ts'
+import { answers, ensureDocker } from '../../../cli/services/docker.ts'
+import { findProgram, installPackages, isRoot, MissingPart } from '../../../cli/services/system-packages.ts'
+import { temporalArguments } from '../../../cli/services/temporal.ts'
 
 test('Temporal is bound to loopback, keeps its data safely and hands tasks over quickly', t => {
   const text = temporalArguments({ folder: '/data/temporal', port: 7233, uiPort: 8233 }).join(' ')

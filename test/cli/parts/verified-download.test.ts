@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import test from 'ava'
-import { download } from '../../../cli/parts/verified-download.ts'
+import { download } from '../../../cli/services/verified-download.ts'
 import { temporalArchive } from '../../../policy/installation/temporal-release.ts'
 import { ownFolder } from '../../kit/folders.ts'
 

@@ -1,0 +1,27 @@
+import { nginxEdge } from '../../activities/edge/nginx.ts'
+import type { Edge } from '../../activities/edge/port.ts'
+import type { Db } from '../../db/database.ts'
+import { thisMachine } from '../../lib/machine.ts'
+import type { Config } from '../../policy/config.ts'
+import { namesAmiss } from '../../workers/loops/route-keeper.ts'
+import type { Finding } from './findings.ts'
+import type { Manner } from './manner.ts'
+
+/** Whether the names of applications that run lead to them. */
+export async function routeFinding(
+  db: Db,
+  manner: Manner,
+  { edge: { controlSocket }, appsDomain }: Pick<Config, 'edge' | 'appsDomain'>,
+  edge: Edge = nginxEdge(controlSocket),
+): Promise<Finding> {
+  const name = 'routes'
+  const amiss = await namesAmiss({ db, edge, appsDomain, machine: thisMachine() })
+  const [first] = amiss
+  const many = `${(await edge.listRoutes()).length} in the proxy`
+  if (first === undefined) return { name, state: `${many}; every application that runs has its own` }
+  return {
+    name,
+    state: `${many}; ${amiss.length} NOT AS THEY SHOULD BE, the first is ${first}`,
+    remedy: `they are tried again all the time; if that stays so: ${manner.logs('worker')}`,
+  }
+}

@@ -1,0 +1,28 @@
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { listApps, Refused } from '../client/client.ts'
+import { followApp } from '../client/follow-app.ts'
+import { deploy, localTarget, portOf } from '../deploy.ts'
+import type { Say } from '../terminal/terminal.ts'
+import { checkout, type Installation } from './installation.ts'
+
+const followSeconds = 600
+
+/** At the first start, deploys examples/hello-node as any client would. Resolves to its address, or null when it was done before. */
+export async function deployExample(installation: Installation, say: Say): Promise<string | null> {
+  const done = join(installation.dataDir, 'example-deployed')
+  if (existsSync(done) || !installation.secrets.apiKey) return null
+  const target = localTarget(installation)
+  say('Deploying examples/hello-node through the API')
+  const domain = `hello.${installation.config.appsDomain}`
+  try {
+    await deploy(target, join(checkout, 'examples/hello-node'), followSeconds, say)
+  } catch (error) {
+    if (!(error instanceof Refused && error.code === 'SUBDOMAIN_TAKEN')) throw error
+    // An earlier first start was cut after the upload: the application is there, or on its way.
+    const app = (await listApps(target)).find(known => known.domain === domain)
+    if (app) await followApp(target, { id: app.id, name: 'hello', domain }, followSeconds)
+  }
+  writeFileSync(done, '')
+  return `http://${domain}${portOf(target)}`
+}

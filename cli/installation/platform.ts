@@ -1,0 +1,138 @@
+import { join } from 'node:path'
+import { confirmFolder, folderMark } from '../../activities/installation/installation.ts'
+import { migrate, openDatabase } from '../../db/database.ts'
+import { allowProcesses } from '../../db/process-role.ts'
+import { surfaceTargets } from '../../edge/surfaces.ts'
+import { databaseName } from '../../policy/installation/installation.ts'
+import { valuesInPlace } from '../../policy/installation/outside-secrets.ts'
+import { heapFlags } from '../../workers/supervisor/heap.ts'
+import type { ProcessSpec } from '../../workers/supervisor/supervised-process.ts'
+import type { Supervisor } from '../../workers/supervisor/supervisor.ts'
+import { threadPool } from '../../workers/supervisor/thread-pool.ts'
+import { adopt } from '../adopt.ts'
+import { adoptDatabasePassword } from '../secrets/root-rotation.ts'
+import { ensureDocker } from '../services/docker.ts'
+import { ensureGit } from '../services/git.ts'
+import { ownObjectStore } from '../services/object-store.ts'
+import { ensureDatabase, postgresProcess, postgresUrl, setOwnerPassword } from '../services/postgres.ts'
+import { nginxBinary, proxyProcess } from '../services/proxy.ts'
+import { namespaceAnswers, temporalProcess } from '../services/temporal.ts'
+import type { Say } from '../terminal/terminal.ts'
+import { ensureFirstAccount } from './first-account.ts'
+import { checkout, dataDirOf, type Installation, ownerSetting, ownerUrl } from './installation.ts'
+import { outsideValues } from './secrets.ts'
+
+/** Starts every part and every process, as much side by side as their needs allow. Resolves when all answer. */
+export async function startPlatform(installation: Installation, supervisor: Supervisor, say: Say): Promise<void> {
+  const stores = await startStores(installation, supervisor, say)
+  const needs = stores.map(({ name }) => name)
+  const names = ['api', 'worker', 'host']
+  await Promise.all(names.map(name => supervisor.start(ourProcess(name, name, needs, installation.settings))))
+}
+
+/** Everything that our own processes stand on: the database (migrated, with its first account), Temporal, objects, engine, proxy. */
+async function startStores(installation: Installation, supervisor: Supervisor, say: Say): Promise<ProcessSpec[]> {
+  const { config, ports, external } = installation
+  const specs: ProcessSpec[] = []
+  const start = async (spec: ProcessSpec) => {
+    specs.push(spec)
+    await supervisor.start(spec)
+  }
+  const database = async () => {
+    if (!external.postgres) {
+      const { databasePassword: password, nextDatabasePassword: nextPassword } = installation.secrets
+      const cluster = {
+        folder: join(installation.dataDir, 'postgres'),
+        port: ports.POSTGRES_PORT,
+        password,
+        nextPassword,
+      }
+      const options = { ...cluster, durable: true, maxConnections: 200 }
+      await start(await postgresProcess(options, say))
+      await setOwnerPassword(options)
+      adoptDatabasePassword(installation)
+      await ensureDatabase(postgresUrl(ports.POSTGRES_PORT, installation.secrets.databasePassword, 'postgres'), 'berth')
+    }
+    const db = openDatabase({
+      url: ownerUrl(installation),
+      pool: 2,
+      statementTimeoutMs: 600_000,
+      applicationName: 'berth-up',
+    })
+    try {
+      const same = () => confirmFolder(db, installation.dataDir, databaseName(config.databaseUrl))
+      // The schema of a database that is not ours is left as it is.
+      if (!installation.adopts && (await folderMark(installation.dataDir))) await same()
+      await migrate(db)
+      await allowProcesses(db, config.databaseUrl)
+      if (installation.adopts) await adopt(installation, db)
+      else await same()
+      await ensureFirstAccount(installation, db)
+    } finally {
+      await db.destroy()
+    }
+  }
+  const temporal = async () => {
+    if (external.temporal) return namespaceAnswers(config, config.temporalNamespace)
+    if (config.temporalTls)
+      throw new Error('The TEMPORAL_TLS settings are for a Temporal of your own: give TEMPORAL_ADDRESS too.')
+    const folder = join(installation.dataDir, 'temporal')
+    await start(await temporalProcess({ folder, port: ports.TEMPORAL_PORT, uiPort: ports.TEMPORAL_UI_PORT }, say))
+  }
+  const objects = async () => {
+    const spec = ownObjectStore(installation)
+    if (spec) await start(spec)
+  }
+  const proxy = async () => {
+    const targets = surfaceTargets(config.bind, [config.ports])
+    await start(await proxyProcess(config, targets, say))
+  }
+  // First what only the system can give, so that everything missing is named at once.
+  await allOrEveryReason([ensureDocker(dockerOptions(installation), say), nginxBinary(say), ensureGit(say)])
+  await Promise.all([objects().then(database), temporal(), proxy()])
+  return specs
+}
+
+/** Like Promise.all, but waits for all and rejects with every message. */
+async function allOrEveryReason(works: Promise<unknown>[]): Promise<void> {
+  const reasons = (await Promise.allSettled(works)).flatMap(result =>
+    result.status === 'rejected' ? [result.reason] : [],
+  )
+  if (reasons.length) throw new Error(reasons.map(reason => (reason as Error).message).join('\n'))
+}
+
+export function dockerOptions({ runFolder, logFolder }: Installation) {
+  return { dockerHost: process.env.DOCKER_HOST, runFolder, logFolder }
+}
+
+/** What outside systems have given out anew since this start. */
+function rotatedSince(settings: Record<string, string>): Record<string, string> {
+  return valuesInPlace({ ...process.env, ...settings }, outsideValues(dataDirOf(settings)))
+}
+
+/** One of our own compiled processes. It gets the caller's environment: certificates and proxies are needed there too. */
+export function ourProcess(
+  name: string,
+  script: string,
+  needs: string[],
+  settings: Record<string, string>,
+): ProcessSpec {
+  return {
+    name,
+    command: async () => ({
+      command: process.execPath,
+      args: [
+        ...(script === 'api' ? heapFlags : []),
+        '--enable-source-maps',
+        join(checkout, 'dist/workers', `${script}.js`),
+      ],
+      env: { ...threadPool, ...process.env, [ownerSetting]: '', ...settings, ...rotatedSince(settings) },
+      cwd: checkout,
+    }),
+    ready: 'ipc',
+    readySeconds: 60,
+    stopSignal: 'SIGTERM',
+    graceSeconds: 15, // they drain within 10
+    needs,
+  }
+}

@@ -1,0 +1,37 @@
+import type { Db } from '../../db/database.ts'
+import { findHost } from '../../db/hosts/hosts.ts'
+import { mailWay } from '../../policy/mail/settings.ts'
+import { localTarget, portOf } from '../deploy.ts'
+import { protectionFindings } from '../doctor/findings.ts'
+import { bySupervisor } from '../doctor/manner.ts'
+import { columns } from '../terminal/terminal.ts'
+import { firstKey } from './first-account.ts'
+import type { Installation } from './installation.ts'
+
+/** What a person needs to know once everything answers. */
+export async function summary(installation: Installation, db: Db, exampleUrl: string | null): Promise<string> {
+  const { config, dataDir, notes } = installation
+  const apiKey = await firstKey(installation, db)
+  const protections = protectionFindings(await findHost(db, config.host.id), bySupervisor)
+  const rows = columns([
+    ...(exampleUrl ? [['Example', exampleUrl] as const] : []),
+    ['Applications', `http://<subdomain>.${config.appsDomain}${portOf(localTarget(installation))}`],
+    ['API', config.urls.base],
+    ['Objects', config.urls.blob],
+    ['API key', apiKey ?? 'rotated; make another with: berth keys create --user admin@berth.local'],
+    ['Temporal', config.temporalUiUrl ?? config.temporalAddress],
+    ['Data', dataDir],
+    ...(config.mail.smtp ? [] : [['Mail', mailWay(config.mail)] as const]),
+    ...protections.map(({ name, state }) => [name[0]!.toUpperCase() + name.slice(1), state] as const),
+  ])
+  return [
+    '',
+    'Berth is up.',
+    rows,
+    '',
+    '  Upload your own (a zip with a berth.app in it):',
+    `    curl -H "Authorization: ${apiKey ?? '<key>'}" -F file=@my-app.zip ${config.urls.base}/v2/apps`,
+    ...(notes.length ? ['', ...notes.map(note => `  ${note}`)] : []),
+    '',
+  ].join('\n')
+}

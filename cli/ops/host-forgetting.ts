@@ -1,0 +1,95 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Command } from 'commander'
+import { type Db, transaction } from '../../db/database.ts'
+import { ForgetRefused, forgetHost, type HostLosses, lossesOf, unsettledApps } from '../../db/hosts/host-forgetting.ts'
+import { findHost, type HostRow, listHosts } from '../../db/hosts/hosts.ts'
+import { withInstallation } from '../installation/database.ts'
+import { confirmName } from '../terminal/confirm.ts'
+import { sayOnStderr } from '../terminal/terminal.ts'
+import { recordAct } from './operator.ts'
+import { since } from './ops-words.ts'
+
+interface ForgetOptions {
+  yes?: boolean
+  json?: boolean
+  wait: string
+}
+
+const about = `
+For a host that is gone for good: its machine burnt, its disk is lost. There is no way back.
+Its applications are shown as exited, with the reason. Their owners can delete them, or restore one of their
+snapshots, which brings the application to another host. What waited for the host ends with CLUSTER_UNAVAILABLE,
+and the memory is free in the plans of the owners. The name is never used again: a process that comes back
+under it is refused and removes nothing. A host that answers is refused here; end its process first.
+Killed in the middle, it can be run again.`
+
+/** `berth hosts forget`: one commit here, and the worker does the rest, application by application. */
+export function forgetCommand(hosts: Command): void {
+  hosts
+    .command('forget')
+    .description('give up a host that is gone for good: its applications can be deleted, or restored elsewhere')
+    .argument('<name>', 'its name in the cluster')
+    .option('--yes', 'do not ask')
+    .option('--wait <seconds>', 'how long to wait until all its applications are settled', '60')
+    .option('--json', 'tell the outcome as one JSON object')
+    .addHelpText('after', about)
+    .action((name: string, { yes, json, wait }: ForgetOptions) =>
+      withInstallation(async (_, db) => {
+        const seconds = Number(wait)
+        if (!/^\d{1,5}$/.test(wait)) throw new Error('--wait takes whole seconds.')
+        const host = await known(db, name)
+        const losses = await lossesOf(db, name)
+        if (host.forgotten_at === null) {
+          refuseAlive(host)
+          sayOnStderr(prospect(host, losses, new Date()))
+          await confirmName(name, yes)
+        }
+        await transaction(db, async trx => {
+          await forgetHost(trx, name)
+          if (host.forgotten_at === null)
+            await recordAct(trx, { action: 'hosts.forget', accountId: null, resource: name })
+        })
+        const settled = await awaitSettled(db, name, seconds)
+        console.log(json ? JSON.stringify({ host: name, ...losses, settled }) : outcome(name, losses, settled))
+      }),
+    )
+}
+
+async function known(db: Db, name: string): Promise<HostRow> {
+  const host = await findHost(db, name)
+  if (host) return host
+  throw new Error(`There is no host "${name}". Hosts: ${(await listHosts(db)).map(({ id }) => id).join(', ')}`)
+}
+
+/** Said before anybody is asked; looked at again, under its row, when it is done. */
+function refuseAlive({ id, reachable }: HostRow): void {
+  if (reachable)
+    throw new ForgetRefused(
+      `The host ${id} answers, so it is not gone. To empty a host that lives: berth hosts drain ${id}`,
+    )
+}
+
+/** What will happen, for whoever is asked to type the name. */
+export function prospect({ id, last_seen_at: seen }: HostRow, losses: HostLosses, now: Date): string {
+  const { apps, restorable, memoryMb, operations } = losses
+  return [
+    `The host ${id} ${seen.getTime() === 0 ? 'has left on purpose' : `was last seen ${since(seen, now)}`}. Forgetting it is final:`,
+    `  ${apps} applications with ${memoryMb} MB are lost with it. ${restorable} of them have a snapshot that their owners can restore onto another host; the others can only be deleted.`,
+    `  ${operations} operations that wait for it, or were under way there, end with CLUSTER_UNAVAILABLE.`,
+    '  See to it that the machine is off: what still runs there runs on, beside what is restored elsewhere.',
+  ].join('\n')
+}
+
+async function awaitSettled(db: Db, hostId: string, seconds: number): Promise<boolean> {
+  for (const deadline = Date.now() + seconds * 1000; ; await sleep(200)) {
+    if ((await unsettledApps(db, { limit: 1, hostId })).length === 0) return true
+    if (Date.now() > deadline) return false
+  }
+}
+
+function outcome(name: string, { apps, restorable }: HostLosses, settled: boolean): string {
+  const rest = settled
+    ? `Its ${apps} applications have ended; ${restorable} can be restored from a snapshot.`
+    : 'The worker still ends what its applications waited for, and goes on by itself; see: berth hosts list, berth logs worker'
+  return `The host ${name} is forgotten. ${rest}`
+}

@@ -1,0 +1,34 @@
+import type { Config } from '../../policy/config.ts'
+import { openTemporal } from '../../workers/connect.ts'
+import { laneId, laneRun, temporalLanes } from '../../workers/temporal/lanes.ts'
+import type { LaneState } from './ops-explanation.ts'
+
+const deadlineMs = 3000
+
+/** How the lane of an application stands in Temporal; never rejects. */
+export async function laneState(config: Config, appId: string): Promise<LaneState> {
+  const workflowId = laneId(appId)
+  const { temporalUiUrl, temporalNamespace } = config
+  const url =
+    temporalUiUrl && `${temporalUiUrl}/namespaces/${temporalNamespace}/workflows/${encodeURIComponent(workflowId)}`
+  const client = openTemporal(config)
+  const lane = await laneRun(client, appId)
+    .then(
+      run => ({ status: run?.status ?? 'none', failedTasks: run?.failedTasks ?? 0 }),
+      () => ({ status: 'unknown', failedTasks: 0 }),
+    )
+    .finally(() => client.connection.close())
+  return { workflowId, url, ...lane }
+}
+
+/** False when Temporal does not answer: the relay wakes the lane then, a moment later. */
+export async function wakeLane(config: Config, appId: string, ownerId: string): Promise<boolean> {
+  const client = openTemporal(config)
+  return temporalLanes(client, { queuePrefix: config.queuePrefix, deadlineMs })
+    .wake(appId, ownerId)
+    .then(
+      () => true,
+      () => false,
+    )
+    .finally(() => client.connection.close())
+}

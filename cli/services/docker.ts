@@ -1,0 +1,148 @@
+import { closeSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { request } from 'node:http'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { daemonArguments } from '../../activities/containers/daemon.ts'
+import { networkVariables, ownVariables, startProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { processStat } from '../../lib/process-stat.ts'
+import { logEnd } from '../../workers/supervisor/log-end.ts'
+import { isAlive, type ProcessRecord, readRecord, writeRecord } from '../../workers/supervisor/process-record.ts'
+import { type Say, step } from '../terminal/terminal.ts'
+import { findProgram, installPackages, isRoot, MissingPart } from './system-packages.ts'
+
+export const defaultDockerHost = 'unix:///var/run/docker.sock'
+
+/** Where the distribution's engine has its things, so that a later one takes over what ours has made. */
+const ownEngine = {
+  socket: defaultDockerHost,
+  dataRoot: '/var/lib/docker',
+  execRoot: '/var/run/docker',
+  pidFile: '/var/run/docker.pid',
+} as const
+
+export interface DockerOptions {
+  /** Undefined = the local socket, started by us when nothing answers there. */
+  dockerHost: string | undefined
+  runFolder: string
+  logFolder: string
+}
+
+/** A container engine that answers. One that we start outlives us: applications are not our children. */
+export async function ensureDocker(options: DockerOptions, say: Say): Promise<void> {
+  const address = options.dockerHost ?? defaultDockerHost
+  if (await answers(address)) return
+  if (options.dockerHost)
+    throw new MissingPart(`The container engine at DOCKER_HOST=${options.dockerHost} does not answer.`)
+  if (!findProgram('dockerd', process.env.PATH)) {
+    await installPackages({ what: 'The Docker engine', packages: ['docker.io', 'iptables', 'iproute2'] }, say)
+    if (await answersWithin(address, 5)) return // the distribution started it
+  }
+  if (!isRoot())
+    throw new MissingPart(
+      'The Docker engine does not answer on /var/run/docker.sock. Start it with:  sudo systemctl start docker  - and let this user in with:  sudo usermod -aG docker $USER  (then log in again)',
+    )
+  say('Starting the Docker engine')
+  startDaemon(options)
+  const up = await step(say, 'waiting for the Docker engine', () =>
+    answersWithin(address, 60, () => recordedEngine(options) !== null),
+  )
+  if (up) return
+  const end = recordedEngine(options) ? 'does not answer' : 'has ended'
+  throw new MissingPart(`The Docker engine was started but ${end}. ${logEnd(join(options.logFolder, 'dockerd.log'))}`)
+}
+
+/** Our engine while its process lives, else null. */
+function recordedEngine({ runFolder }: DockerOptions): ProcessRecord | null {
+  const record = readRecord(runFolder, 'dockerd')
+  return record && isAlive(record) ? record : null
+}
+
+/** Starts our engine again when it has died; a person's own engine is left to its owner. */
+export function reviveDocker(options: DockerOptions, say: Say): void {
+  if (!readRecord(options.runFolder, 'dockerd') || recordedEngine(options)) return
+  say('The Docker engine has ended; starting it again')
+  startDaemon(options)
+}
+
+const engineVariables = ['PATH', 'HOME', 'TMPDIR', 'DOCKER_TMPDIR', 'DOCKER_RAMDISK', 'DOCKER_CONFIG']
+
+function startDaemon({ runFolder, logFolder }: DockerOptions): void {
+  forgetDeadEngine(ownEngine)
+  const log = openSync(join(logFolder, 'dockerd.log'), 'a', 0o640)
+  const dockerd = findProgram('dockerd', process.env.PATH) ?? 'dockerd'
+  const child = startProcess(dockerd, daemonArguments(ownEngine), {
+    env: { ...systemEnvironment, ...ownVariables([...networkVariables, ...engineVariables]) },
+    stdio: ['ignore', log, log],
+    detached: true,
+  })
+  child.on('error', () => undefined) // seen as "does not answer"
+  child.unref()
+  closeSync(log)
+  if (child.pid) writeRecord(runFolder, { name: 'dockerd', pid: child.pid, stopSignal: 'SIGTERM', graceSeconds: 30 })
+}
+
+/**
+ * Removes the pid files that an engine left behind when it was killed. Where they lie on a disk they outlive a power
+ * cut, and the engine does not start, or waits for its containerd for ever, once another process has the same number.
+ */
+export function forgetDeadEngine({ pidFile, execRoot }: { pidFile: string; execRoot: string }): void {
+  forgetUnlessRunning(pidFile, 'dockerd')
+  forgetUnlessRunning(join(execRoot, 'containerd', 'containerd.pid'), 'containerd')
+}
+
+function forgetUnlessRunning(pidFile: string, program: string): void {
+  const pid = Number(contentOf(pidFile))
+  const runs = pid && contentOf(`/proc/${pid}/comm`) === program && processStat(pid)?.state !== 'Z'
+  if (!runs) rmSync(pidFile, { force: true })
+}
+
+function contentOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch {
+    return ''
+  }
+}
+
+async function answersWithin(address: string, seconds: number, isWorthIt = () => true): Promise<boolean> {
+  for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline && isWorthIt(); await sleep(100)) {
+    if (await answers(address)) return true
+  }
+  return answers(address)
+}
+
+/** Whether an engine answers its ping within 2 s. */
+export async function answers(address: string): Promise<boolean> {
+  return (await ask(address, '/_ping')) !== null
+}
+
+/** The version of the engine that answers there, such as `28.5.1`; null when none does within 2 s. */
+export async function engineVersion(address: string): Promise<string | null> {
+  const said = await ask(address, '/version')
+  return said === null ? null : /"Version":"([^"]+)"/.exec(said)![1]!
+}
+
+/** Whether the containers of the engine there live on when it ends; null when it does not say within 2 s. */
+export async function containersLiveOn(address: string): Promise<boolean | null> {
+  const said = await ask(address, '/info')
+  return said === null ? null : /"LiveRestoreEnabled":true/.test(said)
+}
+
+/** What an engine answers with 200 within 2 s, else null. */
+function ask(address: string, path: string): Promise<string | null> {
+  const url = new URL(address)
+  const target =
+    url.protocol === 'unix:' ? { socketPath: url.pathname } : { host: url.hostname, port: url.port || 2375 }
+  return new Promise(resolve => {
+    const call = request({ ...target, path, timeout: 2000 }, response => {
+      text(response).then(
+        said => resolve(response.statusCode === 200 ? said : null),
+        () => resolve(null),
+      )
+    })
+    call.once('timeout', () => call.destroy())
+    call.once('error', () => resolve(null))
+    call.end()
+  })
+}

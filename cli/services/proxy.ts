@@ -1,0 +1,60 @@
+import { existsSync } from 'node:fs'
+import { connect } from 'node:net'
+import { findModules, nginxPackages } from '../../edge/nginx-binary.ts'
+import { prepareEdge } from '../../edge/prepare.ts'
+import type { SurfaceTargets } from '../../edge/surfaces.ts'
+import type { Config } from '../../policy/config.ts'
+import type { ProcessSpec } from '../../workers/supervisor/supervised-process.ts'
+import type { Say } from '../terminal/terminal.ts'
+import { findProgram, installPackages } from './system-packages.ts'
+
+/** nginx of the distribution with its Lua module, installed when missing; the distribution's own service stays stopped. */
+export async function nginxBinary(say: Say): Promise<string> {
+  const found = findProgram('nginx', process.env.PATH)
+  if (found && (await hasLua(found))) return found
+  await installPackages(
+    { what: 'The proxy (nginx with its Lua module)', packages: nginxPackages, keepStopped: !found },
+    say,
+  )
+  const installed = findProgram('nginx', process.env.PATH)
+  if (!installed) throw new Error('nginx was installed, but is not on the PATH.')
+  await findModules(installed)
+  return installed
+}
+
+function hasLua(nginx: string): Promise<boolean> {
+  return findModules(nginx).then(
+    () => true,
+    () => false,
+  )
+}
+
+/** The reverse proxy as one of our processes. */
+export async function proxyProcess(config: Config, targets: SurfaceTargets, say: Say): Promise<ProcessSpec> {
+  const nginx = await nginxBinary(say)
+  const { bind, port, controlSocket } = config.edge
+  return {
+    name: 'proxy',
+    command: async () => ({ ...(await prepareEdge(config, { nginx, targets })), env: { PATH: process.env.PATH } }),
+    ready: async () => {
+      if (!existsSync(controlSocket)) throw new Error('the control socket is not there yet')
+      await accepts(bind === '0.0.0.0' || bind === '::' ? '127.0.0.1' : bind, port)
+    },
+    readySeconds: 30,
+    stopSignal: 'SIGQUIT', // lets requests under way finish
+    graceSeconds: 9,
+    needs: [],
+  }
+}
+
+/** Rejects until something accepts connections there. */
+export function accepts(host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host, port, timeout: 1000 }, () => {
+      socket.destroy()
+      resolve()
+    })
+    socket.once('timeout', () => socket.destroy(new Error('timeout')))
+    socket.once('error', reject)
+  })
+}

@@ -1,0 +1,101 @@
+import { accessSync, constants, existsSync, rmSync, writeFileSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { networkVariables, ownVariables, startProcess, systemEnvironment } from '../../lib/child-process.ts'
+import type { Say } from '../terminal/terminal.ts'
+
+/** A part that is not on this machine; the message names what is missing and the command that installs it. */
+export class MissingPart extends Error {
+  override name = 'MissingPart'
+}
+
+export interface SystemPart {
+  /** In words, for example `the Docker engine`. */
+  what: string
+  packages: string[]
+  /** Packages that start a server of their own when installed; ours is started by ourselves. */
+  keepStopped?: boolean
+}
+
+/** The path of a program on the PATH or where Debian puts servers; null when there is none. */
+export function findProgram(name: string, path: string | undefined): string | null {
+  const folders = [
+    ...(path ?? '').split(delimiter),
+    '/usr/local/sbin',
+    '/usr/local/bin',
+    '/usr/sbin',
+    '/usr/bin',
+    '/sbin',
+    '/bin',
+  ]
+  return folders.map(folder => join(folder, name)).find(isExecutable) ?? null
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+export const isRoot = (): boolean => process.getuid?.() === 0
+
+let underWay: Promise<unknown> = Promise.resolve()
+
+/** Installs distribution packages after saying so. Not root, or no apt: throws `MissingPart` with the command to type. */
+export function installPackages(part: SystemPart, say: Say): Promise<void> {
+  // One after the other: dpkg has a lock, and parts look for what they need side by side.
+  const install = underWay.then(() => installNow(part, say))
+  underWay = install.catch(() => undefined)
+  return install
+}
+
+async function installNow({ what, packages, keepStopped }: SystemPart, say: Say): Promise<void> {
+  const line = `apt-get install -y --no-install-recommends ${packages.join(' ')}`
+  const aptGet = findProgram('apt-get', process.env.PATH)
+  if (!aptGet)
+    throw new MissingPart(
+      `${what} is missing. Install it with your distribution's packages (Debian's names: ${packages.join(' ')}).`,
+    )
+  if (!isRoot()) throw new MissingPart(`${what} is missing. Install it with:  sudo ${line}`)
+  say(`${what} is missing; installing it:  ${line}`)
+  const restore = keepStopped ? forbidServiceStarts() : () => {}
+  try {
+    if ((await runApt(aptGet, packages)) === 0) return
+    say('  refreshing the package lists first ...')
+    await run(aptGet, ['update', '-q'])
+    const code = await runApt(aptGet, packages)
+    if (code !== 0) throw new MissingPart(`${what} could not be installed (apt-get ended with ${code}). Try:  ${line}`)
+  } finally {
+    restore()
+  }
+}
+
+function runApt(aptGet: string, packages: string[]): Promise<number> {
+  return run(aptGet, ['install', '-y', '-q', '--no-install-recommends', ...packages])
+}
+
+/** Output goes to stderr: it is the progress. */
+function run(command: string, args: string[]): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const child = startProcess(command, args, {
+      stdio: ['ignore', 2, 2],
+      env: {
+        ...systemEnvironment,
+        ...ownVariables([...networkVariables, 'PATH', 'HOME', 'TMPDIR', 'APT_CONFIG']),
+        DEBIAN_FRONTEND: 'noninteractive',
+      },
+    })
+    child.once('error', reject)
+    child.once('exit', code => resolve(code ?? 1))
+  })
+}
+
+/** Debian's own way to install a server without starting it. A policy that is there already stays as it is. */
+function forbidServiceStarts(): () => void {
+  const policy = '/usr/sbin/policy-rc.d'
+  if (existsSync(policy)) return () => {}
+  writeFileSync(policy, '#!/bin/sh\nexit 101\n', { mode: 0o755 })
+  return () => rmSync(policy, { force: true })
+}

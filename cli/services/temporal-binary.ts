@@ -1,0 +1,97 @@
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { networkVariables, ownVariables, runProcess, startProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { temporalArchive, temporalVersion } from '../../policy/installation/temporal-release.ts'
+import { type Say, step } from '../terminal/terminal.ts'
+import { findProgram, MissingPart } from './system-packages.ts'
+import { download } from './verified-download.ts'
+
+/** Go holds it against the sums of its public log. */
+const source = `github.com/temporalio/cli/cmd/temporal@v${temporalVersion}`
+
+/** Where what is expensive to get is kept, outside of any checkout. */
+export function cacheFolder(): string {
+  return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'berth')
+}
+
+/** The server's program: on the PATH, cached, downloaded, or built from source. Throws `MissingPart` when nothing works. */
+export async function temporalBinary(say: Say): Promise<string> {
+  const cached = join(cacheFolder(), 'bin/temporal')
+  for (const candidate of [findProgram('temporal', process.env.PATH), cached]) {
+    if (candidate && existsSync(candidate) && (await runs(candidate))) return candidate
+  }
+  mkdirSync(join(cacheFolder(), 'bin'), { recursive: true })
+  const folder = mkdtempSync(join(cacheFolder(), 'temporal-'))
+  try {
+    say('The Temporal server is not on this machine yet; it is fetched once and kept in the cache.')
+    const made = (await downloaded(folder, say)) ?? (await built(folder, say))
+    renameSync(made, cached)
+    return cached
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+async function runs(program: string): Promise<boolean> {
+  return runProcess(program, ['--version']).then(
+    () => true,
+    () => false,
+  )
+}
+
+async function downloaded(folder: string, say: Say): Promise<string | null> {
+  const released = temporalArchive(process.platform, process.arch)
+  if (!released) return null
+  try {
+    return await step(say, 'downloading Temporal', async () => {
+      const archive = join(folder, 'temporal.tar.gz')
+      await download(released, archive)
+      await runProcess('tar', ['-xzf', archive, '-C', folder, 'temporal'], { env: systemEnvironment })
+      const program = join(folder, 'temporal')
+      if (!(await runs(program))) throw new Error('what came does not run')
+      return program
+    })
+  } catch (error) {
+    const cause = (error as { cause?: Error }).cause
+    const proxy = ['HTTPS_PROXY', 'https_proxy'].some(name => process.env[name])
+    const words = `${cause?.message ?? (error as Error).message}${proxy ? '; it uses no proxy' : ''}`
+    say(`  The download did not work (${words}).`)
+    return null
+  }
+}
+
+async function built(folder: string, say: Say): Promise<string> {
+  const go = findProgram('go', `${process.env.PATH}:/usr/local/go/bin`)
+  if (!go)
+    throw new MissingPart(
+      'The Temporal server is missing. Put the program "temporal" (Temporal CLI) on the PATH, set TEMPORAL_ADDRESS to a running server, or install Go, with which Berth builds it.',
+    )
+  await step(say, 'building Temporal with Go (once, about 5 minutes on 2 cores)', () => goInstall(go, folder))
+  return join(folder, 'temporal')
+}
+
+/** Where Go keeps and finds things, and how it reaches modules: everything of `go help environment` that speaks of these. */
+const goVariables = [
+  ...['PATH', 'HOME', 'TMPDIR', 'XDG_CACHE_HOME', 'XDG_CONFIG_HOME', 'NETRC', 'GIT_SSL_CAINFO'],
+  ...['GOPATH', 'GOROOT', 'GOENV', 'GOFLAGS', 'GOTOOLCHAIN', 'GOCACHE', 'GOMODCACHE', 'GOTMPDIR'],
+  ...['GOPROXY', 'GONOPROXY', 'GOPRIVATE', 'GOINSECURE', 'GOAUTH', 'GOSUMDB', 'GONOSUMDB'],
+]
+
+function goInstall(go: string, folder: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = startProcess(go, ['install', source], {
+      env: { ...systemEnvironment, ...ownVariables([...networkVariables, ...goVariables]), GOBIN: folder },
+      stdio: ['ignore', 2, 2],
+    })
+    // It would go on for minutes beside the build of the next start.
+    const end = () => void child.kill('SIGINT')
+    process.once('exit', end)
+    child.once('error', reject)
+    child.once('exit', code => {
+      process.off('exit', end)
+      if (code === 0) resolve()
+      else reject(new MissingPart(`go install ${source} ended with ${code}; its messages stand above.`))
+    })
+  })
+}

@@ -1,0 +1,89 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ProcessSpec } from '../../workers/supervisor/supervised-process.ts'
+import { connectTemporal, type TemporalAccess } from '../../workers/temporal/temporal-connection.ts'
+import type { Say } from '../terminal/terminal.ts'
+import { temporalBinary } from './temporal-binary.ts'
+
+export interface TemporalOptions {
+  /** Folder of the server's database; null keeps everything in memory, for tests. */
+  folder: string | null
+  port: number
+  /** Null = no web interface. */
+  uiPort: number | null
+}
+
+/** Attributes by which operators find runs; ids only, because they are clear text. */
+const searchAttributes = ['AppId', 'OwnerId', 'HostId', 'OperationKind', 'DeploymentId']
+
+/** Measured: the defaults of the two poll rates add 50 ms to every hand-over of a task. */
+const dynamicConfig: Record<string, unknown> = {
+  'history.transferProcessorMaxPollRPS': 2000,
+  'history.timerProcessorMaxPollRPS': 2000,
+  'system.enableActivityEagerExecution': true,
+  'matching.numTaskqueueReadPartitions': 1,
+  'matching.numTaskqueueWritePartitions': 1,
+  'matching.enableFairness': true,
+}
+
+/** The arguments of the development server, bound to loopback. */
+export function temporalArguments({ folder, port, uiPort }: TemporalOptions): string[] {
+  return [
+    'server',
+    'start-dev',
+    ...['--ip', '127.0.0.1', '--port', String(port), '--log-level', 'warn'],
+    ...(uiPort === null ? ['--headless'] : ['--ui-ip', '127.0.0.1', '--ui-port', String(uiPort)]),
+    // A write-ahead log that is flushed: quick to start, and a power cut loses nothing that was acknowledged.
+    ...(folder === null
+      ? []
+      : [
+          '--db-filename',
+          join(folder, 'temporal.db'),
+          '--sqlite-pragma',
+          'journal_mode=wal',
+          '--sqlite-pragma',
+          'synchronous=full',
+        ]),
+    ...Object.entries(dynamicConfig).flatMap(([name, value]) => [
+      '--dynamic-config-value',
+      `${name}=${JSON.stringify(value)}`,
+    ]),
+    ...searchAttributes.flatMap(name => ['--search-attribute', `${name}=Keyword`]),
+  ]
+}
+
+/** Temporal's own server as one of our processes. */
+export async function temporalProcess(options: TemporalOptions, say: Say): Promise<ProcessSpec> {
+  const command = await temporalBinary(say)
+  if (options.folder) mkdirSync(options.folder, { recursive: true, mode: 0o700 })
+  const address = `127.0.0.1:${options.port}`
+  return {
+    name: 'temporal',
+    command: async () => ({
+      command,
+      args: temporalArguments(options),
+      env: { PATH: process.env.PATH, HOME: process.env.HOME },
+    }),
+    ready: () => namespaceAnswers(inTheClear(address), 'default'),
+    readySeconds: 60,
+    stopSignal: 'SIGTERM',
+    graceSeconds: 10,
+    needs: [],
+  }
+}
+
+const inTheClear = (temporalAddress: string): TemporalAccess => ({
+  temporalAddress,
+  temporalTls: null,
+  temporalApiKey: null,
+})
+
+/** Rejects until the server serves this namespace. */
+export async function namespaceAnswers(access: TemporalAccess, namespace: string): Promise<void> {
+  const connection = await connectTemporal(access, 1000)
+  try {
+    await connection.withDeadline(Date.now() + 1000, () => connection.workflowService.describeNamespace({ namespace }))
+  } finally {
+    await connection.close()
+  }
+}

@@ -1,0 +1,58 @@
+import { join } from 'node:path'
+import { endRecorded, readRecord } from '../../workers/supervisor/process-record.ts'
+import { Supervisor } from '../../workers/supervisor/supervisor.ts'
+import { unusedPort } from '../installation/ports.ts'
+import { browserBinary } from '../services/browser.ts'
+import { defaultDockerHost, ensureDocker } from '../services/docker.ts'
+import { ensureGit } from '../services/git.ts'
+import { ensureImages, firstImages } from '../services/images.ts'
+import { nginxBinary } from '../services/proxy.ts'
+import { temporalProcess } from '../services/temporal.ts'
+import { type Say, step } from '../terminal/terminal.ts'
+import { removeThrowAway, startTestPostgres, throwAwayFolder } from './test-postgres.ts'
+
+export interface TestServices {
+  /** Addresses that the tests read from their environment. */
+  env: Record<string, string>
+  /** Ends what was started here and removes its folder. */
+  stop(): Promise<void>
+}
+
+/** Finds, installs or starts everything the tests need: one Postgres, one Temporal, an engine with its images, nginx, a browser. */
+export async function startTestServices(say: Say): Promise<TestServices> {
+  const folder = throwAwayFolder()
+  const place = { runFolder: join(folder, 'run'), logFolder: join(folder, 'logs') }
+  const supervisor = new Supervisor({ ...place, say })
+  const stop = async () => {
+    await supervisor.stop()
+    const engine = readRecord(place.runFolder, 'dockerd')
+    if (engine) await endRecorded(engine)
+    removeThrowAway(folder)
+  }
+  const engine = async () => {
+    const dockerHost = process.env.DOCKER_HOST
+    await ensureDocker({ dockerHost, ...place }, say)
+    await ensureImages(firstImages(), dockerHost ?? defaultDockerHost, say)
+  }
+  const temporal = async () => {
+    const port = await unusedPort()
+    await supervisor.start(await temporalProcess({ folder: null, port, uiPort: null }, say))
+    return `127.0.0.1:${port}`
+  }
+  try {
+    const [postgres, address] = await step(say, 'starting what the tests need', () =>
+      Promise.all([
+        startTestPostgres(supervisor, folder, say),
+        temporal(),
+        engine(),
+        nginxBinary(say),
+        ensureGit(say),
+        browserBinary(say),
+      ]),
+    )
+    return { env: { TEST_DATABASE_URL: postgres.adminUrl, TEST_TEMPORAL_ADDRESS: address }, stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
