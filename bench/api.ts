@@ -1,8 +1,8 @@
 import autocannon from 'autocannon'
 import { createKey, createUser } from '../db/accounts/accounts.ts'
 import { openDatabase } from '../db/database.ts'
-import { seedApp, seedHost } from './seeds.ts'
-import { inTurn, quantile, verdict, withSides } from './sides.ts'
+import { seedApp, seedHost } from './kit/seeds.ts'
+import { inTurn, quantile, verdict, withSides } from './kit/sides.ts'
 
 /**
  * Authenticated GET /v2/apps/{appId} at 50 connections, beside a bare Koa + pg server that does the same authentication and

@@ -1,8 +1,8 @@
 import { Agent, get } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import autocannon from 'autocannon'
-import { type BenchKeys, seedKeys } from './keys.ts'
-import { inTurn, quantile, verdict, withSides } from './sides.ts'
+import { type BenchKeys, seedKeys } from './kit/keys.ts'
+import { inTurn, quantile, verdict, withSides } from './kit/sides.ts'
 
 /**
  * Credentials under load, beside a bare Koa + pg server that does the same work as one statement each (`bare-api.ts`): requests

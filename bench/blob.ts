@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { residentBytes } from '../activities/child-process/memory.ts'
 import { createKey, createUser } from '../db/accounts/accounts.ts'
 import { openDatabase } from '../db/database.ts'
-import { downloadsPerSecond, drain, type FileServer, send, uploadsPerSecond } from './blob-clients.ts'
-import { inTurn, quantile, verdict, withSides } from './sides.ts'
+import { downloadsPerSecond, drain, type FileServer, send, uploadsPerSecond } from './kit/blob-clients.ts'
+import { inTurn, quantile, verdict, withSides } from './kit/sides.ts'
 
 /**
  * Uploads and downloads of 4 KiB at 16 connections and of 64 MiB one by one, beside a bare Node server that writes and syncs the

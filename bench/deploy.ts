@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { untilAnswers } from './answer.ts'
-import { bareDeploy, floorNetwork } from './deploy-floor.docker.ts'
-import { startPlatform } from './platform.ts'
-import { inTurn, quantile, verdict } from './sides.ts'
-import { zipOf } from './zip.ts'
+import { untilAnswers } from './kit/answer.ts'
+import { bareDeploy, floorNetwork } from './kit/deploy-floor.docker.ts'
+import { startPlatform } from './kit/platform.ts'
+import { inTurn, quantile, verdict } from './kit/sides.ts'
+import { zipOf } from './kit/zip.ts'
 
 /**
  * From POST /v2/apps to the first right answer over the proxy, and from POST commit until the new text answers, beside the floor:

@@ -2,9 +2,9 @@ import { parseArgs } from 'node:util'
 import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../cli/test/test-postgres.ts'
 import { openDatabase } from '../db/database.ts'
 import { Supervisor } from '../workers/supervisor/supervisor.ts'
-import { type Idle, idleCosts } from './growth-idle.ts'
-import { type Installation, startInstallation } from './growth-installation.ts'
-import { type Step, steps } from './growth-steps.ts'
+import { type Idle, idleCosts } from './growth/idle.ts'
+import { type Installation, startInstallation } from './growth/installation.ts'
+import { type Step, steps } from './growth/steps.ts'
 
 /**
  * What an installation with 10,000 applications, a million operations and a million objects takes longer for than one with a hundredth

@@ -8,7 +8,7 @@ import { createKey, createUser } from '../db/accounts/accounts.ts'
 import { openDatabase } from '../db/database.ts'
 import { registerHost } from '../db/hosts/hosts.ts'
 import { newAppId } from '../policy/ids.ts'
-import { quantile, verdict, withSides } from './sides.ts'
+import { quantile, verdict, withSides } from './kit/sides.ts'
 
 /**
  * Listeners of live streams on one API process, ten events a second each, over a host's own server. The delay is from the moment

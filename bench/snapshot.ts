@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { residentBytes } from '../activities/child-process/memory.ts'
-import { inTurn, quantile, verdict } from './sides.ts'
-import { growTree } from './snapshot-tree.ts'
+import { inTurn, quantile, verdict } from './kit/sides.ts'
+import { growTree } from './kit/snapshot-tree.ts'
 
 /**
  * A snapshot beside `zip -qr` of the same tree, on the same disk, in turn. Every good snapshot is read back, so that this counts; it

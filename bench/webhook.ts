@@ -4,9 +4,9 @@ import { setWebhook } from '../db/git/webhooks.ts'
 import { newWebhookAddress } from '../policy/git/webhooks/addresses.ts'
 import { newAppId } from '../policy/ids.ts'
 import { sealKeys } from '../policy/seal.ts'
-import { type Delivery, sendAtPace, type Target } from './deliveries.ts'
-import { seedApp, seedHost } from './seeds.ts'
-import { inTurn, quantile, verdict, withSides } from './sides.ts'
+import { type Delivery, sendAtPace, type Target } from './kit/deliveries.ts'
+import { seedApp, seedHost } from './kit/seeds.ts'
+import { inTurn, quantile, verdict, withSides } from './kit/sides.ts'
 
 /**
  * A push until its 200, at 50 per second and as a burst of 500 at once, which must be answered within 10 s, beside a bare

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { inTurn, quantile, verdict } from '../../bench/sides.ts'
+import { inTurn, quantile, verdict } from '../../bench/kit/sides.ts'
 
 test('both sides are measured in every round, each as often first; warm-up is not kept', async t => {
   const order: string[] = []

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Docker from 'dockerode'
-import { runtimes } from '../policy/runtimes.ts'
+import { runtimes } from '../../policy/runtimes.ts'
 import { untilAnswers } from './answer.ts'
 
 /** A network of the engine's, made once like an application's and not measured. */

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
-const berth = fileURLToPath(new URL('../berth', import.meta.url))
+const berth = fileURLToPath(new URL('../../berth', import.meta.url))
 const run = promisify(execFile)
 
 export interface BenchPlatform {

@@ -1,8 +1,8 @@
 import type { ChildProcess } from 'node:child_process'
-import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../cli/test/test-postgres.ts'
-import { heapFlags } from '../workers/supervisor/heap.ts'
-import { Supervisor } from '../workers/supervisor/supervisor.ts'
-import { threadPool } from '../workers/supervisor/thread-pool.ts'
+import { removeThrowAway, startTestPostgres, templateDatabase, throwAwayFolder } from '../../cli/test/test-postgres.ts'
+import { heapFlags } from '../../workers/supervisor/heap.ts'
+import { Supervisor } from '../../workers/supervisor/supervisor.ts'
+import { threadPool } from '../../workers/supervisor/thread-pool.ts'
 import { startApi, startProgram } from './programs.ts'
 
 /** A throw-away Postgres and the servers on it that a bench compares. Every process is started with the same flags and threads. */

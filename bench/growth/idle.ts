@@ -1,13 +1,13 @@
 import type { ChildProcess } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { unusedPort } from '../cli/installation/ports.ts'
-import { temporalProcess } from '../cli/services/temporal.ts'
-import { heapFlags } from '../workers/supervisor/heap.ts'
-import type { Supervisor } from '../workers/supervisor/supervisor.ts'
-import { threadPool } from '../workers/supervisor/thread-pool.ts'
-import { hostId, type Installation, masterKey } from './growth-installation.ts'
-import { startApi, startProgram } from './programs.ts'
+import { unusedPort } from '../../cli/installation/ports.ts'
+import { temporalProcess } from '../../cli/services/temporal.ts'
+import { heapFlags } from '../../workers/supervisor/heap.ts'
+import type { Supervisor } from '../../workers/supervisor/supervisor.ts'
+import { threadPool } from '../../workers/supervisor/thread-pool.ts'
+import { startApi, startProgram } from '../kit/programs.ts'
+import { hostId, type Installation, masterKey } from './installation.ts'
 
 /** What an installation takes of one core while nobody asks anything of it. */
 export interface Idle {
@@ -80,7 +80,7 @@ async function idleCost(at: Installation, temporal: string, seconds: number): Pr
 }
 
 async function startProcess(name: 'worker' | 'host', env: Record<string, string>): Promise<ChildProcess> {
-  return (await startProgram(`../workers/${name}.ts`, [], env, name === 'host' ? [] : heapFlags)).child
+  return (await startProgram(`../../workers/${name}.ts`, [], env, name === 'host' ? [] : heapFlags)).child
 }
 
 /** Seconds of processor time so far, of each process with its children, and of the programs that we have started. */

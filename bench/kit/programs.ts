@@ -1,7 +1,7 @@
 import { type ChildProcess, fork, type Serializable } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { unusedPort } from '../cli/installation/ports.ts'
+import { unusedPort } from '../../cli/installation/ports.ts'
 
 export interface Started<T> {
   child: ChildProcess
@@ -56,7 +56,7 @@ export async function startApi(
     ...ports,
     ...settings,
   }
-  const { child } = await startProgram('../workers/api.ts', [], env, flags)
+  const { child } = await startProgram('../../workers/api.ts', [], env, flags)
   const at = (name: string) => `http://127.0.0.1:${ports[name]}`
   return { child, url: at('API_PORT'), blobUrl: at('BLOB_PORT'), publicUrl: at('PUBLIC_PORT') }
 }

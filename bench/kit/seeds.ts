@@ -1,6 +1,6 @@
-import type { Db } from '../db/database.ts'
-import { registerHost } from '../db/hosts/hosts.ts'
-import { newAppId } from '../policy/ids.ts'
+import type { Db } from '../../db/database.ts'
+import { registerHost } from '../../db/hosts/hosts.ts'
+import { newAppId } from '../../policy/ids.ts'
 
 const hostId = 'h1'
 

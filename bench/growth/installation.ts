@@ -1,18 +1,18 @@
 import type { ChildProcess } from 'node:child_process'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createKey } from '../db/accounts/accounts.ts'
-import { type Db, openDatabase } from '../db/database.ts'
-import { setWebhook } from '../db/git/webhooks.ts'
-import { claimInstallation } from '../db/installation.ts'
-import { thisMachine } from '../lib/machine.ts'
-import { newWebhookAddress } from '../policy/git/webhooks/addresses.ts'
-import { sealKeys } from '../policy/seal.ts'
-import { accountOf, fillMany, idOf, type ManyRows } from '../test/kit/many-rows.ts'
-import { startProxy, type TestProxy } from '../test/kit/proxy.ts'
-import { heapFlags } from '../workers/supervisor/heap.ts'
-import { threadPool } from '../workers/supervisor/thread-pool.ts'
-import { startApi, startProgram } from './programs.ts'
+import { createKey } from '../../db/accounts/accounts.ts'
+import { type Db, openDatabase } from '../../db/database.ts'
+import { setWebhook } from '../../db/git/webhooks.ts'
+import { claimInstallation } from '../../db/installation.ts'
+import { thisMachine } from '../../lib/machine.ts'
+import { newWebhookAddress } from '../../policy/git/webhooks/addresses.ts'
+import { sealKeys } from '../../policy/seal.ts'
+import { accountOf, fillMany, idOf, type ManyRows } from '../../test/kit/many-rows.ts'
+import { startProxy, type TestProxy } from '../../test/kit/proxy.ts'
+import { heapFlags } from '../../workers/supervisor/heap.ts'
+import { threadPool } from '../../workers/supervisor/thread-pool.ts'
+import { startApi, startProgram } from '../kit/programs.ts'
 
 export const masterKey = 'ab'.repeat(32)
 export const webhookSecret = 'bench secret'
@@ -103,6 +103,6 @@ async function startEngine(db: Db): Promise<{ child: ChildProcess; url: string }
     .where({ status: 'running' })
     .select('id as app', 'owner_id as owner', 'release', 'container_id as containerId')
     .select('host_port as port', 'host_address as address')
-  const { child, told } = await startProgram<{ url: string }>('./growth-engine.ts', [], {}, [], { hostId, running })
+  const { child, told } = await startProgram<{ url: string }>('../growth/engine.ts', [], {}, [], { hostId, running })
   return { child, url: told.url }
 }

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { labels } from '../activities/containers/port.ts'
+import { labels } from '../../activities/containers/port.ts'
 
 /**
  * A container engine with many containers that only run: answers what a host asks of it in a round, as Docker does, and does nothing.

@@ -1,7 +1,7 @@
-import { createKey, createUser, revokeKey } from '../db/accounts/accounts.ts'
-import { openDatabase } from '../db/database.ts'
-import { newApiKey } from '../policy/accounts/credentials.ts'
-import { newUserId } from '../policy/ids.ts'
+import { createKey, createUser, revokeKey } from '../../db/accounts/accounts.ts'
+import { openDatabase } from '../../db/database.ts'
+import { newApiKey } from '../../policy/accounts/credentials.ts'
+import { newUserId } from '../../policy/ids.ts'
 import { seedApp, seedHost } from './seeds.ts'
 
 export interface BenchKeys {

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
-import { type ContainerHost, labels } from '../activities/containers/port.ts'
-import { nanosecondsNow } from '../activities/containers/stamps.ts'
-import { appTurns } from '../activities/steps/app-turns.ts'
-import { hostReadKey } from '../policy/keys.ts'
-import { serveHost } from '../workers/host/server/host-server.ts'
+import { type ContainerHost, labels } from '../../activities/containers/port.ts'
+import { nanosecondsNow } from '../../activities/containers/stamps.ts'
+import { appTurns } from '../../activities/steps/app-turns.ts'
+import { hostReadKey } from '../../policy/keys.ts'
+import { serveHost } from '../../workers/host/server/host-server.ts'
 
 /**
  * A host's own server over an engine that is not there: every application runs and prints the time nine times a second, which
