@@ -99,7 +99,7 @@ test('every test is there on every machine: what it wants is demanded in it, so 
   t.notRegex('for (const name of names)\n  test(name, t => t.pass())', conditional)
   t.deepEqual(
     sources.filter(({ path, text }) => path.startsWith('test/') && conditional.test(text)).map(({ path }) => path),
-    ['test/activities/bandwidth.test.ts'],
+    ['test/activities/bandwidth/bandwidth.test.ts'],
   )
 })
 

@@ -4,10 +4,10 @@ import { recordStarted } from '../../db/apps/apps.ts'
 import { beginBoot } from '../../db/hosts/host-boots.ts'
 import { claimNextFor } from '../../db/operations/operation-claims.ts'
 import { enqueue } from '../../db/operations/operations.ts'
-import { asActivity } from '../kit/activity-context.ts'
-import { testDatabase } from '../kit/database.ts'
-import { fakeEdge } from '../kit/edge.fake.ts'
-import { rows } from '../kit/rows.ts'
+import { fakeEdge } from '../kit/fakes/edge.ts'
+import { asActivity } from '../kit/hosts/activity-context.ts'
+import { rows } from '../kit/rows/rows.ts'
+import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
 

@@ -5,9 +5,9 @@ import { newId } from '../../policy/ids.ts'
 import { hostActivitiesContract } from '../contracts/host-activities.ts'
 import { decisions, type HostUnderContract } from '../contracts/host-scene.ts'
 import type { Trouble } from '../contracts/host-troubles.ts'
-import { testDatabase } from '../kit/database.ts'
-import { realHosts } from '../kit/real-host.ts'
-import { rows } from '../kit/rows.ts'
+import { realHosts } from '../kit/hosts/real-host.ts'
+import { rows } from '../kit/rows/rows.ts'
+import { testDatabase } from '../kit/servers/database.ts'
 import { scriptedHost } from '../workflows/scripted-host.ts'
 
 const database = testDatabase()

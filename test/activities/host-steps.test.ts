@@ -23,11 +23,11 @@ import { enqueue, finish, type OperationKind } from '../../db/operations/operati
 import { defaultPlans } from '../../policy/accounts/plans.ts'
 import { claimLost } from '../../policy/apps/claims.ts'
 import { ownAddress } from '../../policy/apps/own-address.ts'
-import { asActivity } from '../kit/activity-context.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { testDatabase } from '../kit/database.ts'
-import { hostSteps } from '../kit/host-steps.ts'
-import { rows } from '../kit/rows.ts'
+import { asActivity } from '../kit/hosts/activity-context.ts'
+import { hostSteps } from '../kit/hosts/host-steps.ts'
+import { rows } from '../kit/rows/rows.ts'
+import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
 const folder = mkdtempSync(join(tmpdir(), 'berth-host-steps-'))

@@ -13,7 +13,7 @@ import { loopVolumes } from '../../activities/volumes/loop.ts'
 import { openSecrets, saveSecrets } from '../../cli/installation/secrets.ts'
 import { Tree } from '../../lib/folders/tree.ts'
 import { newId } from '../../policy/ids.ts'
-import { testDisk } from '../kit/disk.ts'
+import { testDisk } from '../kit/crash/disk.ts'
 
 const started = testDisk(256)
 

@@ -12,8 +12,8 @@ import {
   roles,
 } from '../../policy/accounts/permissions.ts'
 import { type Scope, scopes } from '../../policy/accounts/scopes.ts'
-import { type Answer, type TestUser, testApi } from '../kit/api.ts'
-import { makeWorkspace } from '../kit/workspaces.ts'
+import { type Answer, type TestUser, testApi } from '../kit/actors/api.ts'
+import { makeWorkspace } from '../kit/rows/workspaces.ts'
 
 const api = testApi()
 

@@ -1,6 +1,6 @@
 import test from 'ava'
-import { testApi } from '../kit/api.ts'
-import { fuzzed, operations, pastBounds } from '../kit/api-fuzz.ts'
+import { testApi } from '../kit/actors/api.ts'
+import { fuzzed, operations, pastBounds } from '../kit/fuzz/api-fuzz.ts'
 
 const api = testApi()
 

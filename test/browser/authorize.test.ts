@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import test from 'ava'
 import { mailLocales } from '../../policy/mail/template.ts'
 import { authorizeText } from '../../policy/pages/authorize.ts'
-import { type TestUser, testApi } from '../kit/api.ts'
-import { testBrowser } from '../kit/browser.ts'
+import { type TestUser, testApi } from '../kit/actors/api.ts'
+import { testBrowser } from '../kit/actors/browser.ts'
+import { testMailbox } from '../kit/actors/mailbox.ts'
+import { signIn } from '../kit/actors/sign-in-page.ts'
 import { startBerth } from '../kit/command.ts'
-import { testMailbox } from '../kit/mailbox.ts'
-import { signIn } from '../kit/sign-in-page.ts'
 
 const api = testApi()
 const mailbox = testMailbox(api)

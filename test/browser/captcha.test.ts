@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
 import test from 'ava'
 import { siteverifyCaptcha } from '../../activities/captcha/siteverify.ts'
-import { type TestUser, testApi } from '../kit/api.ts'
-import { testBrowser, type Visitor } from '../kit/browser.ts'
-import { CaptchaProviderServer } from '../kit/captcha-provider.ts'
-import { testMailbox } from '../kit/mailbox.ts'
-import { sessionOf, signIn, submit } from '../kit/sign-in-page.ts'
+import { type TestUser, testApi } from '../kit/actors/api.ts'
+import { testBrowser, type Visitor } from '../kit/actors/browser.ts'
+import { testMailbox } from '../kit/actors/mailbox.ts'
+import { sessionOf, signIn, submit } from '../kit/actors/sign-in-page.ts'
+import { CaptchaProviderServer } from '../kit/servers/captcha-provider.ts'
 
 /** Everybody comes from a country whose people solve one, until a test says otherwise. */
 let asked = true

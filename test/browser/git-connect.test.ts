@@ -2,9 +2,9 @@ import test from 'ava'
 import { installationsOf } from '../../db/git/git-links.ts'
 import { gitBeginText } from '../../policy/pages/git-begin.ts'
 import { gitConnectText } from '../../policy/pages/git-connect.ts'
-import type { TestUser } from '../kit/api.ts'
-import { testBrowser, type Visitor } from '../kit/browser.ts'
-import { testProviderApi } from '../kit/connected.ts'
+import type { TestUser } from '../kit/actors/api.ts'
+import { testBrowser, type Visitor } from '../kit/actors/browser.ts'
+import { testProviderApi } from '../kit/git/connected.ts'
 
 const { api, provider } = await testProviderApi()
 const browser = testBrowser()

@@ -1,6 +1,6 @@
 import test from 'ava'
-import { testBrowser } from '../kit/browser.ts'
-import { startOrigin } from '../kit/origin.ts'
+import { testBrowser } from '../kit/actors/browser.ts'
+import { startOrigin } from '../kit/servers/origin.ts'
 
 const browser = testBrowser()
 

@@ -6,9 +6,9 @@ import test from 'ava'
 import type { Page } from 'puppeteer-core'
 import { mailLocales } from '../../policy/mail/template.ts'
 import { shareText } from '../../policy/pages/share.ts'
-import { testApi } from '../kit/api.ts'
-import { testBrowser } from '../kit/browser.ts'
-import { here, madeObject } from '../kit/stored-objects.ts'
+import { testApi } from '../kit/actors/api.ts'
+import { testBrowser } from '../kit/actors/browser.ts'
+import { here, madeObject } from '../kit/objects/stored-objects.ts'
 
 const api = testApi()
 const browser = testBrowser()

@@ -3,10 +3,10 @@ import { inDoubt } from '../../policy/errors.ts'
 import { mailLocales } from '../../policy/mail/template.ts'
 import { refusalText } from '../../policy/pages/refusals.ts'
 import { signInText } from '../../policy/pages/sign-in.ts'
-import { type TestUser, testApi } from '../kit/api.ts'
-import { testBrowser } from '../kit/browser.ts'
-import { testMailbox } from '../kit/mailbox.ts'
-import { sessionOf, signIn, submit } from '../kit/sign-in-page.ts'
+import { type TestUser, testApi } from '../kit/actors/api.ts'
+import { testBrowser } from '../kit/actors/browser.ts'
+import { testMailbox } from '../kit/actors/mailbox.ts'
+import { sessionOf, signIn, submit } from '../kit/actors/sign-in-page.ts'
 
 const api = testApi()
 const mailbox = testMailbox(api)

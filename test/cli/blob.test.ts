@@ -15,10 +15,10 @@ import { endExpired } from '../../db/objects/object-ends.ts'
 import { putObject } from '../../db/objects/object-puts.ts'
 import { findObject, manifestOf, type ObjectRow } from '../../db/objects/objects.ts'
 import { newId } from '../../policy/ids.ts'
-import { testDatabase } from '../kit/database.ts'
+import { operatorHere } from '../kit/actors/operator-command.ts'
 import { ownFolder } from '../kit/folders.ts'
-import { operatorHere } from '../kit/operator-command.ts'
-import { rows } from '../kit/rows.ts'
+import { rows } from '../kit/rows/rows.ts'
+import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
 

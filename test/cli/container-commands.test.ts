@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import test from 'ava'
 import { doctorCommand } from '../../cli/doctor.ts'
 import { secretsCommand } from '../../cli/key-rotation.ts'
-import { CaptchaProviderServer } from '../kit/captcha-provider.ts'
-import { testDatabase } from '../kit/database.ts'
-import { startMailServer } from '../kit/mail-server.ts'
-import { operatorHere } from '../kit/operator-command.ts'
+import { operatorHere } from '../kit/actors/operator-command.ts'
+import { CaptchaProviderServer } from '../kit/servers/captcha-provider.ts'
+import { testDatabase } from '../kit/servers/database.ts'
+import { startMailServer } from '../kit/servers/mail-server.ts'
 
 const database = testDatabase()
 const folder = mkdtempSync(join(tmpdir(), 'berth-container-'))

@@ -6,8 +6,8 @@ import { labels } from '../../activities/containers/port.ts'
 import { buildNetwork } from '../../activities/containers/spec.ts'
 import { downCommand } from '../../cli/down.ts'
 import { openDataPlace, openInstallation } from '../../cli/installation/installation.ts'
-import { realDocker } from '../kit/docker.ts'
-import { operatorHere } from '../kit/operator-command.ts'
+import { operatorHere } from '../kit/actors/operator-command.ts'
+import { realDocker } from '../kit/servers/docker.ts'
 
 const [mine, theirs] = [realDocker(), realDocker()]
 

@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import test from 'ava'
 import { hostLines, hostsCommand } from '../../cli/hosts.ts'
 import { findHost, leaveHost, listHosts } from '../../db/hosts/hosts.ts'
-import { testDatabase } from '../kit/database.ts'
-import { operatorHere } from '../kit/operator-command.ts'
-import { rows } from '../kit/rows.ts'
+import { operatorHere } from '../kit/actors/operator-command.ts'
+import { rows } from '../kit/rows/rows.ts'
+import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { testApi } from '../kit/api.ts'
+import { testApi } from '../kit/actors/api.ts'
 import { startBerth } from '../kit/command.ts'
 
 const api = testApi()

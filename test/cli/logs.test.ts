@@ -7,9 +7,9 @@ import { logsCommand } from '../../cli/logs.ts'
 import { psCommand } from '../../cli/ps.ts'
 import { rotateLogs } from '../../workers/supervisor/log-rotation.ts'
 import { writeRecord } from '../../workers/supervisor/process-record.ts'
+import { operatorHere } from '../kit/actors/operator-command.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { checkout } from '../kit/command.ts'
-import { operatorHere } from '../kit/operator-command.ts'
 
 /** A data folder with these logs. */
 function dataFolder(t: ExecutionContext, logs: Record<string, string> = {}) {

@@ -2,10 +2,10 @@ import test from 'ava'
 import { mailTable } from '../../cli/mail.ts'
 import { type MailLine, queueMail, recordFailure, recordSent, takeMails } from '../../db/accounts/mails.ts'
 import { mailTries } from '../../policy/mail/delivery.ts'
-import { testDatabase } from '../kit/database.ts'
+import { operatorCommand } from '../kit/actors/operator-command.ts'
 import { ownFolder } from '../kit/folders.ts'
-import { operatorCommand } from '../kit/operator-command.ts'
-import { rows } from '../kit/rows.ts'
+import { rows } from '../kit/rows/rows.ts'
+import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
 

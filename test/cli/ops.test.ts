@@ -15,11 +15,11 @@ import { queueRestore } from '../../db/snapshots/restores.ts'
 import { findSnapshot, markGood, queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { defaultPlans } from '../../policy/accounts/plans.ts'
 import { nextBringBack } from '../../policy/hosts/reconciliation.ts'
+import { operatorCommand } from '../kit/actors/operator-command.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { testDatabase } from '../kit/database.ts'
 import { ownFolder } from '../kit/folders.ts'
-import { operatorCommand } from '../kit/operator-command.ts'
-import { rows } from '../kit/rows.ts'
+import { rows } from '../kit/rows/rows.ts'
+import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
 const running: LaneState = { workflowId: 'app/x', status: 'RUNNING', failedTasks: 0, url: 'http://ui/app%2Fx' }

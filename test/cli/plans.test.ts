@@ -4,8 +4,8 @@ import test from 'ava'
 import { plansTable } from '../../cli/plans.ts'
 import { defaultPlans, parsePlans } from '../../policy/accounts/plans.ts'
 import { plansOf } from '../../workers/plans.ts'
+import { operatorCommand } from '../kit/actors/operator-command.ts'
 import { ownFolder } from '../kit/folders.ts'
-import { operatorCommand } from '../kit/operator-command.ts'
 
 test('the table has a line for each plan, in the order of the downgrade', t => {
   const [head, ...lines] = plansTable(defaultPlans)

@@ -4,7 +4,7 @@ import { transaction } from '../../db/database.ts'
 import { mailedCode } from '../../policy/accounts/mailed-codes.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
 import type { Downgrades } from '../../workers/temporal/downgrades.ts'
-import { masterKey, type TestApi } from '../kit/api.ts'
+import { masterKey, type TestApi } from '../kit/actors/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 
 export interface DowngradesUnderTest {

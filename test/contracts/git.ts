@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ExecutionContext, TestFn } from 'ava'
 import { FetchRefused, type FetchRequest, type Git } from '../../activities/git/port.ts'
-import type { Fetched, GitBench } from '../kit/git-bench.ts'
-import type { GitServer } from '../kit/git-server.ts'
+import type { Fetched, GitBench } from '../kit/git/git-bench.ts'
+import type { GitServer } from '../kit/git/git-server.ts'
 
 export interface GitParts {
   git: Git

@@ -10,8 +10,8 @@ import { claimNextFor } from '../../db/operations/operation-claims.ts'
 import { enqueue, finish } from '../../db/operations/operations.ts'
 import { queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { defaultPlans } from '../../policy/accounts/plans.ts'
-import { asActivity } from '../kit/activity-context.ts'
-import { rows } from '../kit/rows.ts'
+import { asActivity } from '../kit/hosts/activity-context.ts'
+import { rows } from '../kit/rows/rows.ts'
 import type { Standing, Trouble } from './host-troubles.ts'
 
 export type HostActivities = AppHostActivities & AppSnapshotActivities

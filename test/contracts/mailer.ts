@@ -1,7 +1,7 @@
 import type { SerialFn, TestFn } from 'ava'
 import { type Mail, type Mailer, MailRefused } from '../../activities/mail/port.ts'
 import { newId } from '../../policy/ids.ts'
-import { type ReadMail, readMail } from '../kit/mail-server.ts'
+import { type ReadMail, readMail } from '../kit/servers/mail-server.ts'
 
 export interface MailEnd {
   mailer: Mailer

@@ -1,10 +1,10 @@
 import test from 'ava'
-import { actors } from '../kit/api.ts'
-import { testPlatform } from '../kit/platform.ts'
-import { type Loss, postgresLine } from '../kit/postgres-line.ts'
-import { rows } from '../kit/rows.ts'
-import { ScriptedLanes } from '../kit/scripted-lanes.ts'
-import { confirming, type Kind, storing, Wish } from './commit-kit.ts'
+import { actors } from '../kit/actors/api.ts'
+import { confirming, type Kind, storing, Wish } from '../kit/crash/commit-kit.ts'
+import { ScriptedLanes } from '../kit/fakes/scripted-lanes.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
+import { rows } from '../kit/rows/rows.ts'
+import { type Loss, postgresLine } from '../kit/servers/postgres-line.ts'
 
 const started = testPlatform({ hosts: {}, worker: false })
 

@@ -1,8 +1,8 @@
 import test, { type ExecutionContext } from 'ava'
 import { openDatabase } from '../../db/database.ts'
-import { testPlatform } from '../kit/platform.ts'
+import { sweep } from '../kit/objects/sweep.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
 import { configOf, nodeProgram } from '../kit/programs.ts'
-import { sweep } from '../kit/sweep.ts'
 import { zipOf } from '../kit/zips.ts'
 
 const started = testPlatform()

@@ -10,11 +10,11 @@ import { openTemporal } from '../../workers/connect.ts'
 import { platformQueue } from '../../workers/temporal/lanes.ts'
 import type { blobUpkeep } from '../../workflows/blob-upkeep.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { startEntry } from '../kit/entry.ts'
-import { testPlatform } from '../kit/platform.ts'
-import { linesBySubject, untidyAccount } from '../kit/upkeep.ts'
-import { workflowBundle } from '../kit/workflow-bundle.ts'
-import { diesAt } from './crash-kit.ts'
+import { diesAt } from '../kit/crash/crash-kit.ts'
+import { linesBySubject, untidyAccount } from '../kit/objects/upkeep.ts'
+import { startEntry } from '../kit/platform/entry.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
+import { workflowBundle } from '../kit/platform/workflow-bundle.ts'
 
 const started = testPlatform({ worker: false, api: false, hosts: {} })
 const removing = ['expiry', 'rules', 'reclaim', 'sweep'] as const

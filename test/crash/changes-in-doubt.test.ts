@@ -3,11 +3,11 @@ import { endpoints } from '../../api/app.ts'
 import { blobEndpoints } from '../../api/v1/endpoints.ts'
 import { openDatabase } from '../../db/database.ts'
 import { inDoubt } from '../../policy/errors.ts'
-import { openApiFor, type TestApi } from '../kit/api.ts'
-import { testDatabase } from '../kit/database.ts'
-import { type Loss, type Manner, type PostgresLine, postgresLine } from '../kit/postgres-line.ts'
-import { rows } from '../kit/rows.ts'
-import { changes, stored } from './change-kit.ts'
+import { openApiFor, type TestApi } from '../kit/actors/api.ts'
+import { changes, stored } from '../kit/crash/change-kit.ts'
+import { rows } from '../kit/rows/rows.ts'
+import { testDatabase } from '../kit/servers/database.ts'
+import { type Loss, type Manner, type PostgresLine, postgresLine } from '../kit/servers/postgres-line.ts'
 
 /** What the list leaves out, and why. */
 const others: Record<string, string> = {

@@ -1,10 +1,10 @@
 import test from 'ava'
 import { transaction } from '../../db/database.ts'
 import { recountUsage } from '../../db/objects/blob-usage.ts'
-import { actors, type TestUser } from '../kit/api.ts'
-import { chunkedAs, fullPart } from '../kit/chunked.ts'
-import { testPlatform } from '../kit/platform.ts'
-import { diesAt } from './crash-kit.ts'
+import { actors, type TestUser } from '../kit/actors/api.ts'
+import { chunkedAs, fullPart } from '../kit/actors/chunked.ts'
+import { diesAt } from '../kit/crash/crash-kit.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
 
 const started = testPlatform({ worker: false, hosts: {} })
 

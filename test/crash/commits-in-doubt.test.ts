@@ -1,10 +1,10 @@
 import test, { type ExecutionContext } from 'ava'
 import { acceptance } from '../../policy/acceptance.ts'
-import type { Answer } from '../kit/api.ts'
-import { testDatabase } from '../kit/database.ts'
-import type { Trap } from '../kit/postgres-line.ts'
-import { rows } from '../kit/rows.ts'
-import { apisOfKinds, confirming, storing, told, Wish } from './commit-kit.ts'
+import type { Answer } from '../kit/actors/api.ts'
+import { apisOfKinds, confirming, storing, told, Wish } from '../kit/crash/commit-kit.ts'
+import { rows } from '../kit/rows/rows.ts'
+import { testDatabase } from '../kit/servers/database.ts'
+import type { Trap } from '../kit/servers/postgres-line.ts'
 
 const database = testDatabase()
 const undo: (() => Promise<unknown>)[] = []

@@ -1,8 +1,8 @@
 import test from 'ava'
-import { startGitServer } from '../kit/git-server.ts'
-import { testPlatform } from '../kit/platform.ts'
-import { workflowBundle } from '../kit/workflow-bundle.ts'
-import { goesBack, workerDeploySurvives } from './deploy-crash-kit.ts'
+import { goesBack, workerDeploySurvives } from '../kit/crash/deploy-crash-kit.ts'
+import { startGitServer } from '../kit/git/git-server.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
+import { workflowBundle } from '../kit/platform/workflow-bundle.ts'
 
 const git = await startGitServer()
 test.after.always('stop the git server', () => git.stop())

@@ -1,7 +1,7 @@
 import test from 'ava'
-import { startGitServer } from '../kit/git-server.ts'
-import { testPlatform } from '../kit/platform.ts'
-import { deploysSurvive, goesBack } from './deploy-crash-kit.ts'
+import { deploysSurvive, goesBack } from '../kit/crash/deploy-crash-kit.ts'
+import { startGitServer } from '../kit/git/git-server.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
 
 const git = await startGitServer()
 test.after.always('stop the git server', () => git.stop())

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import test from 'ava'
 import { takeHostLease } from '../../workers/host/host-lease.ts'
-import { type Entry, standsStill, startEntry } from '../kit/entry.ts'
-import { bareDocker } from '../kit/host-remains.ts'
-import { log, testPlatform } from '../kit/platform.ts'
+import { bareDocker } from '../kit/hosts/host-remains.ts'
+import { type Entry, standsStill, startEntry } from '../kit/platform/entry.ts'
+import { log, testPlatform } from '../kit/platform/platform.ts'
 import { nodeProgram } from '../kit/programs.ts'
 
 const started = testPlatform({ hosts: {} })

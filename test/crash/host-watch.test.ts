@@ -1,11 +1,11 @@
 import test from 'ava'
 import { type Db, openDatabase } from '../../db/database.ts'
-import { type Entry, startEntry } from '../kit/entry.ts'
-import { bareDocker } from '../kit/host-remains.ts'
-import { type Deployed, type RunningHost, testPlatform } from '../kit/platform.ts'
+import { diesAt, killAll } from '../kit/crash/crash-kit.ts'
+import { bareDocker } from '../kit/hosts/host-remains.ts'
+import { type Entry, startEntry } from '../kit/platform/entry.ts'
+import { type Deployed, type RunningHost, testPlatform } from '../kit/platform/platform.ts'
+import { workflowBundle } from '../kit/platform/workflow-bundle.ts'
 import { nodeProgram } from '../kit/programs.ts'
-import { workflowBundle } from '../kit/workflow-bundle.ts'
-import { diesAt, killAll } from './crash-kit.ts'
 
 const started = testPlatform({ hosts: {}, worker: false })
 

@@ -1,6 +1,6 @@
 import test from 'ava'
-import { testPlatform } from '../kit/platform.ts'
-import { commandsSurvive, creationsSurvive } from './crash-kit.ts'
+import { commandsSurvive, creationsSurvive } from '../kit/crash/crash-kit.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
 
 const started = testPlatform({ hosts: {} })
 

@@ -2,11 +2,11 @@ import test from 'ava'
 import { transaction } from '../../db/database.ts'
 import { recountUsage } from '../../db/objects/blob-usage.ts'
 import { objectName } from '../../policy/objects/object-names.ts'
-import { actors, type TestUser } from '../kit/api.ts'
-import { contentOf } from '../kit/objects.ts'
-import { testPlatform } from '../kit/platform.ts'
-import { formOf } from '../kit/sent-files.ts'
-import { diesAt } from './crash-kit.ts'
+import { actors, type TestUser } from '../kit/actors/api.ts'
+import { formOf } from '../kit/actors/sent-files.ts'
+import { diesAt } from '../kit/crash/crash-kit.ts'
+import { contentOf } from '../kit/objects/objects.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
 
 const started = testPlatform({ worker: false, hosts: {} })
 

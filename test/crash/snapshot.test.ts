@@ -1,6 +1,6 @@
 import test from 'ava'
-import { testPlatform } from '../kit/platform.ts'
-import { restoresSurvive, snapshotsSurvive } from './snapshot-crash-kit.ts'
+import { restoresSurvive, snapshotsSurvive } from '../kit/crash/snapshot-crash-kit.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
 
 const started = testPlatform({ hosts: {} })
 

@@ -5,11 +5,11 @@ import { acceptance } from '../../policy/acceptance.ts'
 import { inDoubt } from '../../policy/errors.ts'
 import { heldCall } from '../../policy/patience.ts'
 import { Supervisor } from '../../workers/supervisor/supervisor.ts'
-import { openApiFor } from '../kit/api.ts'
+import { openApiFor } from '../kit/actors/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { rows } from '../kit/rows.ts'
-import { changes, stored } from './change-kit.ts'
-import { apisOfKinds, storing, told, Wish } from './commit-kit.ts'
+import { changes, stored } from '../kit/crash/change-kit.ts'
+import { apisOfKinds, storing, told, Wish } from '../kit/crash/commit-kit.ts'
+import { rows } from '../kit/rows/rows.ts'
 
 const undo: (() => Promise<unknown>)[] = []
 /** Its commits wait for nobody. */

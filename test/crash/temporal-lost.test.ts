@@ -1,10 +1,10 @@
 import { Connection } from '@temporalio/client'
 import test from 'ava'
 import { prepareNamespace } from '../../workers/temporal/temporal-namespace.ts'
-import { type Entry, startEntry } from '../kit/entry.ts'
-import { testPlatform } from '../kit/platform.ts'
+import { type Entry, startEntry } from '../kit/platform/entry.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
+import { workflowBundle } from '../kit/platform/workflow-bundle.ts'
 import { nodeProgram, slowProgram } from '../kit/programs.ts'
-import { workflowBundle } from '../kit/workflow-bundle.ts'
 
 const started = testPlatform({ hosts: {}, worker: false })
 const living: Entry[] = []

@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto'
 import { Connection } from '@temporalio/client'
 import test, { type ExecutionContext } from 'ava'
 import { prepareNamespace } from '../../workers/temporal/temporal-namespace.ts'
-import type { TestUser } from '../kit/api.ts'
-import { type Entry, standsStill, startEntry } from '../kit/entry.ts'
-import { type Deployed, testPlatform } from '../kit/platform.ts'
+import type { TestUser } from '../kit/actors/api.ts'
+import { type Entry, standsStill, startEntry } from '../kit/platform/entry.ts'
+import { type Deployed, testPlatform } from '../kit/platform/platform.ts'
+import { workflowBundle } from '../kit/platform/workflow-bundle.ts'
 import { nodeProgram } from '../kit/programs.ts'
-import { workflowBundle } from '../kit/workflow-bundle.ts'
 
 const started = testPlatform({ worker: false })
 

@@ -6,12 +6,12 @@ import { defaultPlans } from '../../policy/accounts/plans.ts'
 import { openTemporal } from '../../workers/connect.ts'
 import { laneId, temporalLanes } from '../../workers/temporal/lanes.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { standsStill, startEntry } from '../kit/entry.ts'
-import { readMail, startMailServer } from '../kit/mail-server.ts'
-import { testPlatform } from '../kit/platform.ts'
+import { diesAt, workerCreationSurvives } from '../kit/crash/crash-kit.ts'
+import { standsStill, startEntry } from '../kit/platform/entry.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
+import { workflowBundle } from '../kit/platform/workflow-bundle.ts'
 import { nodeProgram } from '../kit/programs.ts'
-import { workflowBundle } from '../kit/workflow-bundle.ts'
-import { diesAt, workerCreationSurvives } from './crash-kit.ts'
+import { readMail, startMailServer } from '../kit/servers/mail-server.ts'
 
 const started = testPlatform({ worker: false })
 

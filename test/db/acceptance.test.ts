@@ -7,8 +7,8 @@ import { queueDeploy } from '../../db/deploys/deploys.ts'
 import { claim, keep, release } from '../../db/idempotency.ts'
 import { claimNext, enqueue, enqueueDeletion, expireQueued, finish, toEnd } from '../../db/operations/operations.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { testDatabase } from '../kit/database.ts'
-import { rows } from '../kit/rows.ts'
+import { rows } from '../kit/rows/rows.ts'
+import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
 

@@ -4,7 +4,7 @@ import { removeThrowAway, startTestPostgres, throwAwayFolder } from '../../cli/t
 import { CommitInDoubt, isCommitted, nameOf } from '../../db/commits-in-doubt.ts'
 import { openDatabase, transaction } from '../../db/database.ts'
 import { Supervisor } from '../../workers/supervisor/supervisor.ts'
-import { rowCounts, upgradeWithRows } from '../kit/upgrade.ts'
+import { rowCounts, upgradeWithRows } from '../kit/rows/upgrade.ts'
 
 test('after a crash of Postgres nothing is said of a transaction of before: its number may be another one’s', async t => {
   t.timeout(120_000)

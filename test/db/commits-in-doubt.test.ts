@@ -11,8 +11,8 @@ import {
 import { type Db, openDatabase, transaction } from '../../db/database.ts'
 import { allowProcesses } from '../../db/process-role.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { testDatabase } from '../kit/database.ts'
-import { postgresLine } from '../kit/postgres-line.ts'
+import { testDatabase } from '../kit/servers/database.ts'
+import { postgresLine } from '../kit/servers/postgres-line.ts'
 
 const database = testDatabase()
 const login = `berth_test_${randomBytes(4).toString('hex')}`

@@ -1,8 +1,8 @@
 import test from 'ava'
 import { type Db, openDatabase, transaction } from '../../db/database.ts'
 import { statement } from '../../db/statement.ts'
-import { testDatabase } from '../kit/database.ts'
-import { postgresLine } from '../kit/postgres-line.ts'
+import { testDatabase } from '../kit/servers/database.ts'
+import { postgresLine } from '../kit/servers/postgres-line.ts'
 
 const database = testDatabase()
 

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { sqlState } from '../../db/database.ts'
-import { testDatabase } from '../kit/database.ts'
+import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
 

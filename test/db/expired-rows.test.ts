@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import test from 'ava'
 import { chores, tidyRows } from '../../db/housekeeping.ts'
 import { newId } from '../../policy/ids.ts'
-import { testDatabase } from '../kit/database.ts'
-import { rows } from '../kit/rows.ts'
+import { rows } from '../kit/rows/rows.ts'
+import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
 const hour = 3600_000

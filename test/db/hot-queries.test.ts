@@ -29,10 +29,10 @@ import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
 import { endNotices } from '../../policy/accounts/suspension.ts'
 import { usualPatience } from '../../policy/objects/blob-upkeep.ts'
 import { retentionSettings } from '../../policy/retention.ts'
-import { testDatabase } from '../kit/database.ts'
-import { accountOf, fillMany, idOf } from '../kit/many-rows.ts'
-import { plansOf, pretendLarger, statementsOf } from '../kit/plans-of.ts'
-import { configFile } from '../kit/rows.ts'
+import { accountOf, fillMany, idOf } from '../kit/rows/many-rows.ts'
+import { plansOf, pretendLarger, statementsOf } from '../kit/rows/plans-of.ts'
+import { configFile } from '../kit/rows/rows.ts'
+import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
 

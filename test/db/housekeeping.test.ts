@@ -5,8 +5,8 @@ import { OldDeployments } from '../../db/deploys/old-deployments.ts'
 import { deleteExpired } from '../../db/expired-rows.ts'
 import { type Chore, chores, tidyRows } from '../../db/housekeeping.ts'
 import { deploymentsAlwaysKept, retentionSettings, rowsAtOnce } from '../../policy/retention.ts'
-import { testDatabase } from '../kit/database.ts'
-import { rows } from '../kit/rows.ts'
+import { rows } from '../kit/rows/rows.ts'
+import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
 const retention = { historyDays: 180, deploymentLogDays: 30, archiveDays: 7 }

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import test from 'ava'
 import { Notifications } from '../../db/notifications.ts'
-import { testDatabase } from '../kit/database.ts'
-import { postgresLine } from '../kit/postgres-line.ts'
+import { testDatabase } from '../kit/servers/database.ts'
+import { postgresLine } from '../kit/servers/postgres-line.ts'
 
 const database = testDatabase()
 

@@ -7,8 +7,8 @@ import { type Db, migrate, openDatabase } from '../../db/database.ts'
 import { Notifications } from '../../db/notifications.ts'
 import { allowProcesses, currentRole } from '../../db/process-role.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { testDatabase } from '../kit/database.ts'
-import { rows } from '../kit/rows.ts'
+import { rows } from '../kit/rows/rows.ts'
+import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
 const role = `berth_test_${randomBytes(4).toString('hex')}`

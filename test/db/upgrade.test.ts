@@ -5,9 +5,9 @@ import { type Db, migrate, openDatabase } from '../../db/database.ts'
 import { listDeliveries } from '../../db/git/deliveries.ts'
 import { chores, tidyRows } from '../../db/housekeeping.ts'
 import { retentionSettings } from '../../policy/retention.ts'
-import { testDatabase } from '../kit/database.ts'
-import { older, olderRows } from '../kit/older-rows.ts'
-import { rowCounts, upgradeWithRows } from '../kit/upgrade.ts'
+import { older, olderRows } from '../kit/rows/older-rows.ts'
+import { rowCounts, upgradeWithRows } from '../kit/rows/upgrade.ts'
+import { testDatabase } from '../kit/servers/database.ts'
 
 const undo: (() => Promise<unknown>)[] = []
 test.serial.after.always('drop the database', async () => {

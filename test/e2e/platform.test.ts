@@ -12,9 +12,10 @@ import { listHosts } from '../../db/hosts/hosts.ts'
 import { currentRole } from '../../db/process-role.ts'
 import { startTicks } from '../../lib/process-stat.ts'
 import { readRecord } from '../../workers/supervisor/process-record.ts'
+import { probe } from '../kit/actors/prober.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { startBerth } from '../kit/command.ts'
-import { bareEngine } from '../kit/host-remains.ts'
+import { bareEngine } from '../kit/hosts/host-remains.ts'
 import {
   answering,
   call,
@@ -23,10 +24,9 @@ import {
   page,
   targetOf,
   testInstallation,
-} from '../kit/installation.ts'
-import { isLoopback, listeningSockets } from '../kit/listening-sockets.ts'
-import { probe } from '../kit/prober.ts'
+} from '../kit/platform/installation.ts'
 import { demandRoot } from '../kit/root.ts'
+import { isLoopback, listeningSockets } from '../kit/servers/listening-sockets.ts'
 
 // One platform from its first start to its last stop: the steps build on each other, so they run one after the other.
 

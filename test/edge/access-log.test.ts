@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { surfaceTargets } from '../../edge/surfaces.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { ask, named, startOrigin } from '../kit/origin.ts'
-import { startProxy } from '../kit/proxy.ts'
+import { ask, named, startOrigin } from '../kit/servers/origin.ts'
+import { startProxy } from '../kit/servers/proxy.ts'
 
 const appId = '0123456789abcdef01234567'
 

@@ -13,7 +13,7 @@ import { findModules } from '../../edge/nginx-binary.ts'
 import { prepareEdge } from '../../edge/prepare.ts'
 import { surfaceTargets } from '../../edge/surfaces.ts'
 import { parseConfig } from '../../policy/config.ts'
-import { ask, named } from '../kit/origin.ts'
+import { ask, named } from '../kit/servers/origin.ts'
 
 function options(env: Record<string, string> = {}, more: Partial<EdgeConfigOptions> = {}): EdgeConfigOptions {
   const config = parseConfig({ BERTH_DATA: '/data', ...env }, '/')

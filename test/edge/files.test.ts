@@ -3,9 +3,9 @@ import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 import test from 'ava'
 import type { SurfaceTargets } from '../../edge/surfaces.ts'
-import { testApi } from '../kit/api.ts'
-import { startProxy, type TestProxy } from '../kit/proxy.ts'
-import { madeObject } from '../kit/stored-objects.ts'
+import { testApi } from '../kit/actors/api.ts'
+import { madeObject } from '../kit/objects/stored-objects.ts'
+import { startProxy, type TestProxy } from '../kit/servers/proxy.ts'
 
 const api = testApi()
 let proxy: TestProxy | undefined

@@ -1,8 +1,8 @@
 import { networkInterfaces } from 'node:os'
 import test from 'ava'
 import { surfaceTargets } from '../../edge/surfaces.ts'
-import { ask, type Call, named } from '../kit/origin.ts'
-import { startProxy } from '../kit/proxy.ts'
+import { ask, type Call, named } from '../kit/servers/origin.ts'
+import { startProxy } from '../kit/servers/proxy.ts'
 
 /** An address of this machine that is not loopback: whoever asks from there counts as another machine. */
 const [elsewhere] = Object.values(networkInterfaces())

@@ -7,8 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { WebSocket, WebSocketServer } from 'ws'
 import { unusedPort } from '../../cli/installation/ports.ts'
-import { ask, named, startOrigin } from '../kit/origin.ts'
-import { startProxy, type TestProxy } from '../kit/proxy.ts'
+import { ask, named, startOrigin } from '../kit/servers/origin.ts'
+import { startProxy, type TestProxy } from '../kit/servers/proxy.ts'
 
 let proxy: TestProxy
 

@@ -7,9 +7,9 @@ import test from 'ava'
 import { nginxEdge } from '../../activities/edge/nginx.ts'
 import { type Route, RouteRefused } from '../../activities/edge/port.ts'
 import { unusedPort } from '../../cli/installation/ports.ts'
-import { ask, named } from '../kit/origin.ts'
-import { startProxy, type TestProxy } from '../kit/proxy.ts'
 import { demandRoot } from '../kit/root.ts'
+import { ask, named } from '../kit/servers/origin.ts'
+import { startProxy, type TestProxy } from '../kit/servers/proxy.ts'
 
 let proxy: TestProxy
 

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import test from 'ava'
-import { type Origin, startOrigin } from '../kit/origin.ts'
-import { startProxy, type TestProxy } from '../kit/proxy.ts'
+import { type Origin, startOrigin } from '../kit/servers/origin.ts'
+import { startProxy, type TestProxy } from '../kit/servers/proxy.ts'
 
 let proxy: TestProxy
 let origin: Origin

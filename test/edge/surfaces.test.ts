@@ -2,8 +2,8 @@ import test from 'ava'
 import { unusedPort } from '../../cli/installation/ports.ts'
 import { type SurfaceTargets, surfaceTargets } from '../../edge/surfaces.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { ask, named, type Origin, startOrigin } from '../kit/origin.ts'
-import { startProxy } from '../kit/proxy.ts'
+import { ask, named, type Origin, startOrigin } from '../kit/servers/origin.ts'
+import { startProxy } from '../kit/servers/proxy.ts'
 
 const portsOf = ([base, blob, s3, files, open]: Origin[]) => ({
   base: base!.port,

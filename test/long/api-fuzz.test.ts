@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import test from 'ava'
-import { testApi } from '../kit/api.ts'
-import { fuzzed } from '../kit/api-fuzz.ts'
+import { testApi } from '../kit/actors/api.ts'
+import { fuzzed } from '../kit/fuzz/api-fuzz.ts'
 
 const api = testApi()
 

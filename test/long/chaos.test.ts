@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { listApps, Refused, uploadArchive } from '../../cli/client/client.ts'
-import { answering, processNames, targetOf, testInstallation } from '../kit/installation.ts'
+import { answering, processNames, targetOf, testInstallation } from '../kit/platform/installation.ts'
 
 const minutes = Number(process.env.CHAOS_MINUTES ?? 10)
 const applications = 12

@@ -5,10 +5,10 @@ import {
   workerCommandSurvives,
   workerCreationSurvives,
   workerFailureSurvives,
-} from '../crash/crash-kit.ts'
-import { around, portions } from '../kit/crash-portions.ts'
-import { testPlatform } from '../kit/platform.ts'
-import { workflowBundle } from '../kit/workflow-bundle.ts'
+} from '../kit/crash/crash-kit.ts'
+import { around, portions } from '../kit/crash/crash-portions.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
+import { workflowBundle } from '../kit/platform/workflow-bundle.ts'
 
 // Every point before and after each side effect; a choice of them runs in test/crash on every change.
 

@@ -1,9 +1,9 @@
 import test from 'ava'
-import { deploysSurvive, goesBack, webhookSurvives, workerDeploySurvives } from '../crash/deploy-crash-kit.ts'
-import { around, portions } from '../kit/crash-portions.ts'
-import { startGitServer } from '../kit/git-server.ts'
-import { testPlatform } from '../kit/platform.ts'
-import { workflowBundle } from '../kit/workflow-bundle.ts'
+import { around, portions } from '../kit/crash/crash-portions.ts'
+import { deploysSurvive, goesBack, webhookSurvives, workerDeploySurvives } from '../kit/crash/deploy-crash-kit.ts'
+import { startGitServer } from '../kit/git/git-server.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
+import { workflowBundle } from '../kit/platform/workflow-bundle.ts'
 
 // Every point before and after each side effect of a deploy; a choice of them runs in test/crash on every change.
 const git = await startGitServer()

@@ -1,6 +1,6 @@
 import test from 'ava'
-import { platformApart } from '../kit/apart.ts'
-import { assertQuietEnough } from '../kit/beside-noise.ts'
+import { platformApart } from '../kit/noise/apart.ts'
+import { assertQuietEnough } from '../kit/noise/beside-noise.ts'
 
 const started = platformApart(
   { HOST_MEMORY_MB: '65536' },

@@ -1,6 +1,6 @@
 import test from 'ava'
-import { testDatabase } from '../kit/database.ts'
-import { runSchedules } from '../kit/object-run.ts'
+import { runSchedules } from '../kit/objects/object-run.ts'
+import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
 

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { outageKit, outages } from '../crash/outage-kit.ts'
+import { outageKit, outages } from '../kit/crash/outage-kit.ts'
 
 const survives = await outageKit()
 

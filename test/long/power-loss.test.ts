@@ -1,5 +1,5 @@
 import test from 'ava'
-import { powerLossRounds } from '../kit/power-loss-rounds.ts'
+import { powerLossRounds } from '../kit/crash/power-loss-rounds.ts'
 
 const rounds = await powerLossRounds()
 

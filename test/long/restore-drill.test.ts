@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import test from 'ava'
 import { snapshots } from '../../activities/snapshots/process.ts'
 import { ownFolder } from '../kit/folders.ts'
-import { opened, requestOf, snapshotTo } from '../kit/snapshots.ts'
+import { opened, requestOf, snapshotTo } from '../kit/hosts/snapshots.ts'
 
 const run = promisify(execFile)
 const never = new AbortController().signal

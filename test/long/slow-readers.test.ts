@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import test from 'ava'
-import { testApi } from '../kit/api.ts'
+import { testApi } from '../kit/actors/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { heldBodies, madeObject } from '../kit/stored-objects.ts'
+import { heldBodies, madeObject } from '../kit/objects/stored-objects.ts'
 
 const api = testApi()
 

@@ -1,8 +1,8 @@
 import test from 'ava'
-import { restoresSurvive, snapshotsSurvive, workerSurvives } from '../crash/snapshot-crash-kit.ts'
-import { around, portions } from '../kit/crash-portions.ts'
-import { testPlatform } from '../kit/platform.ts'
-import { workflowBundle } from '../kit/workflow-bundle.ts'
+import { around, portions } from '../kit/crash/crash-portions.ts'
+import { restoresSurvive, snapshotsSurvive, workerSurvives } from '../kit/crash/snapshot-crash-kit.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
+import { workflowBundle } from '../kit/platform/workflow-bundle.ts'
 
 // Every point before and after each side effect of snapshots and restores; a choice of them runs in test/crash on every change.
 const started = testPlatform({ hosts: {}, worker: false })

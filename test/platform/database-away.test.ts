@@ -6,8 +6,8 @@ import { removeThrowAway, throwAwayFolder } from '../../cli/test/test-postgres.t
 import { migrate, openDatabase } from '../../db/database.ts'
 import { listHosts } from '../../db/hosts/hosts.ts'
 import { Supervisor } from '../../workers/supervisor/supervisor.ts'
-import type { Entry } from '../kit/entry.ts'
-import { testPlatform } from '../kit/platform.ts'
+import type { Entry } from '../kit/platform/entry.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
 import { slowProgram } from '../kit/programs.ts'
 
 // A Postgres of its own, for this one is stopped and started.

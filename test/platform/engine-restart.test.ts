@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { containersLiveOn } from '../../cli/services/docker.ts'
-import { startEntry } from '../kit/entry.ts'
-import { type Deployed, testPlatform } from '../kit/platform.ts'
+import { startEntry } from '../kit/platform/entry.ts'
+import { type Deployed, testPlatform } from '../kit/platform/platform.ts'
 import { nodeProgram, type Program } from '../kit/programs.ts'
-import { relayTo } from '../kit/relay.ts'
 import { demandRoot } from '../kit/root.ts'
-import { secondEngine } from '../kit/second-engine.ts'
+import { relayTo } from '../kit/servers/relay.ts'
+import { secondEngine } from '../kit/servers/second-engine.ts'
 import { zipOf } from '../kit/zips.ts'
 
 const started = testPlatform({ hosts: {} })

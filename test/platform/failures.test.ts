@@ -1,6 +1,6 @@
 import test from 'ava'
 import { readLog } from '../../db/deploys/deployments.ts'
-import { testPlatform } from '../kit/platform.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
 import { nodeProgram, type Program } from '../kit/programs.ts'
 
 const started = testPlatform({ settings: { HEALTH_GATE_SECONDS: '4' } })

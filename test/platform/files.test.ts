@@ -1,6 +1,6 @@
 import test from 'ava'
-import type { TestUser } from '../kit/api.ts'
-import { testPlatform } from '../kit/platform.ts'
+import type { TestUser } from '../kit/actors/api.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
 import { configOf, type Program } from '../kit/programs.ts'
 
 // Two hosts on one engine; each has room for what is deployed here.

@@ -2,9 +2,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
-import { webhookOf } from '../kit/deliveries.ts'
-import { startGitServer } from '../kit/git-server.ts'
-import { testPlatform } from '../kit/platform.ts'
+import { webhookOf } from '../kit/git/deliveries.ts'
+import { startGitServer } from '../kit/git/git-server.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
 import type { Program } from '../kit/programs.ts'
 
 // Settings of a host that others leave as they are, each seen where it is to count.

@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import test, { type ExecutionContext } from 'ava'
-import { engineFact } from '../kit/docker.ts'
-import { testPlatform } from '../kit/platform.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
 import { nodeProgram } from '../kit/programs.ts'
+import { engineFact } from '../kit/servers/docker.ts'
 
 const started = testPlatform({ hosts: { a: { HOST_DISK_MBPS: '37', HOST_DISK_IOPS: '1900' } } })
 /** Of a container with volumes of their own, its limits on the application's disk as the settings have them. */

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import test from 'ava'
 import { listPoints } from '../../db/apps/app-metrics.ts'
 import { watchMetrics } from '../../workers/host/host-metrics.ts'
-import { readMail } from '../kit/mail-server.ts'
-import { log, testPlatform } from '../kit/platform.ts'
+import { log, testPlatform } from '../kit/platform/platform.ts'
 import type { Program } from '../kit/programs.ts'
+import { readMail } from '../kit/servers/mail-server.ts'
 
 const started = testPlatform()
 

@@ -1,7 +1,7 @@
 import test from 'ava'
-import { platformApart } from '../kit/apart.ts'
-import { neighbour, noTimes, timeRounds } from '../kit/neighbour.ts'
-import { makeNoise } from '../kit/noise.ts'
+import { platformApart } from '../kit/noise/apart.ts'
+import { neighbour, noTimes, timeRounds } from '../kit/noise/neighbour.ts'
+import { makeNoise } from '../kit/noise/noise.ts'
 
 const started = platformApart(
   { HOST_MEMORY_MB: '65536' },

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { outageKit, outages } from '../crash/outage-kit.ts'
+import { outageKit, outages } from '../kit/crash/outage-kit.ts'
 
 // A whole minute of each is test/long/outages.test.ts.
 const survives = await outageKit()

@@ -1,6 +1,6 @@
 import test from 'ava'
-import { EventReader } from '../kit/event-stream.ts'
-import { testPlatform } from '../kit/platform.ts'
+import { EventReader } from '../kit/actors/event-stream.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
 import type { Program } from '../kit/programs.ts'
 
 const started = testPlatform()

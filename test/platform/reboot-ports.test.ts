@@ -1,12 +1,12 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import test from 'ava'
-import { diesAt } from '../crash/crash-kit.ts'
-import { startEntry } from '../kit/entry.ts'
-import { bareDocker } from '../kit/host-remains.ts'
-import { named } from '../kit/origin.ts'
-import { type Deployed, testPlatform } from '../kit/platform.ts'
+import { diesAt } from '../kit/crash/crash-kit.ts'
+import { bareDocker } from '../kit/hosts/host-remains.ts'
+import { startEntry } from '../kit/platform/entry.ts'
+import { type Deployed, testPlatform } from '../kit/platform/platform.ts'
+import { workflowBundle } from '../kit/platform/workflow-bundle.ts'
 import { nodeProgram } from '../kit/programs.ts'
-import { workflowBundle } from '../kit/workflow-bundle.ts'
+import { named } from '../kit/servers/origin.ts'
 
 const started = testPlatform({ worker: false })
 

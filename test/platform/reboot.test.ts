@@ -4,8 +4,8 @@ import { labels } from '../../activities/containers/port.ts'
 import { buildContainer, buildNetwork, tenantNetwork } from '../../activities/containers/spec.ts'
 import type { Release } from '../../activities/releases/release.ts'
 import { newAppId, newId } from '../../policy/ids.ts'
-import { bareDocker } from '../kit/host-remains.ts'
-import { testPlatform } from '../kit/platform.ts'
+import { bareDocker } from '../kit/hosts/host-remains.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
 import { nodeProgram } from '../kit/programs.ts'
 
 const started = testPlatform()

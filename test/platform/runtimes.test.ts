@@ -1,6 +1,6 @@
 import test from 'ava'
 import { WebSocket } from 'ws'
-import { testPlatform } from '../kit/platform.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
 import { echoProgram, nodeProgram, pythonProgram, staticProgram, typescriptProgram } from '../kit/programs.ts'
 
 const started = testPlatform()

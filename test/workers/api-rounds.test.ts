@@ -7,11 +7,11 @@ import { join } from 'node:path'
 import test from 'ava'
 import { unusedPort } from '../../cli/installation/ports.ts'
 import { createKey } from '../../db/accounts/accounts.ts'
-import { masterKey } from '../kit/api.ts'
+import { masterKey } from '../kit/actors/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { testDatabase } from '../kit/database.ts'
-import { startEntry } from '../kit/entry.ts'
-import { rows } from '../kit/rows.ts'
+import { startEntry } from '../kit/platform/entry.ts'
+import { rows } from '../kit/rows/rows.ts'
+import { testDatabase } from '../kit/servers/database.ts'
 
 // An API process as an operator sets it up: behind a proxy, with one host on another machine. What it looks for again and again is seen.
 

@@ -10,11 +10,11 @@ import test, { type ExecutionContext } from 'ava'
 import type { StatusReport } from '../../api/status/service-status.ts'
 import { unusedPort } from '../../cli/installation/ports.ts'
 import { createKey, createSession, createUser } from '../../db/accounts/accounts.ts'
-import { masterKey } from '../kit/api.ts'
+import { masterKey } from '../kit/actors/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { testDatabase } from '../kit/database.ts'
-import { GitProviderServer } from '../kit/git-provider.ts'
-import { health } from '../kit/health.ts'
+import { GitProviderServer } from '../kit/git/git-provider.ts'
+import { health } from '../kit/platform/health.ts'
+import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
 const program = fileURLToPath(new URL('../../workers/api.ts', import.meta.url))

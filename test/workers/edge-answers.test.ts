@@ -1,7 +1,7 @@
 import test from 'ava'
 import { unusedPort } from '../../cli/installation/ports.ts'
 import { edgeAnswers } from '../../workers/edge-answers.ts'
-import { startProxy } from '../kit/proxy.ts'
+import { startProxy } from '../kit/servers/proxy.ts'
 
 test('the proxy is asked as a visitor asks it, and silence is an error', async t => {
   const proxy = await startProxy()

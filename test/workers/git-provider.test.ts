@@ -5,7 +5,7 @@ import test from 'ava'
 import { parseConfig } from '../../policy/config.ts'
 import { openGitProvider } from '../../workers/git-provider.ts'
 import { ownFolder } from '../kit/folders.ts'
-import { GitProviderServer } from '../kit/git-provider.ts'
+import { GitProviderServer } from '../kit/git/git-provider.ts'
 
 const provider = await GitProviderServer.start()
 test.after.always(() => provider.stop())

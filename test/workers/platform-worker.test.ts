@@ -15,11 +15,11 @@ import { removeSchedules, scheduleId } from '../../workers/loops/blob-schedules.
 import { startPlatformWorker } from '../../workers/platform-worker.ts'
 import { laneId, temporalLanes } from '../../workers/temporal/lanes.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { testDatabase } from '../kit/database.ts'
-import { fakeEdge } from '../kit/edge.fake.ts'
-import { health } from '../kit/health.ts'
-import { rows } from '../kit/rows.ts'
-import { testTemporal } from '../kit/temporal.ts'
+import { fakeEdge } from '../kit/fakes/edge.ts'
+import { health } from '../kit/platform/health.ts'
+import { rows } from '../kit/rows/rows.ts'
+import { testDatabase } from '../kit/servers/database.ts'
+import { testTemporal } from '../kit/servers/temporal.ts'
 
 // What each loop of the worker does has tests of its own; here each is seen to run in it, by what it does in its first round.
 

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { nginxEdge } from '../../activities/edge/nginx.ts'
 import { unusedPort } from '../../cli/installation/ports.ts'
-import { ask, startOrigin } from '../kit/origin.ts'
+import { ask, startOrigin } from '../kit/servers/origin.ts'
 
 const workers = fileURLToPath(new URL('../../workers', import.meta.url))
 

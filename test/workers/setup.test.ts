@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import test from 'ava'
-import { testDatabase } from '../kit/database.ts'
-import { testTemporal } from '../kit/temporal.ts'
+import { testDatabase } from '../kit/servers/database.ts'
+import { testTemporal } from '../kit/servers/temporal.ts'
 
 const database = testDatabase()
 const temporal = testTemporal()

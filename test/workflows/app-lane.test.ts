@@ -10,7 +10,7 @@ import * as operations from '../../db/operations/operations.ts'
 import { LaneRelay } from '../../workers/loops/relay.ts'
 import type { Trouble } from '../contracts/host-troubles.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { keepHistory } from '../kit/histories.ts'
+import { keepHistory } from '../kit/platform/histories.ts'
 import { laneKit } from './lane-kit.ts'
 import { portOf } from './ports.ts'
 

@@ -13,12 +13,12 @@ import { startPlatformWorker } from '../../workers/platform-worker.ts'
 import { platformQueue, temporalLanes } from '../../workers/temporal/lanes.ts'
 import type { blobUpkeep } from '../../workflows/blob-upkeep.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { testDatabase } from '../kit/database.ts'
-import { fakeEdge } from '../kit/edge.fake.ts'
-import { FailingStore } from '../kit/failing-store.ts'
-import { keepRun } from '../kit/histories.ts'
-import { testTemporal } from '../kit/temporal.ts'
-import { impatience, linesBySubject, untidyAccount } from '../kit/upkeep.ts'
+import { fakeEdge } from '../kit/fakes/edge.ts'
+import { FailingStore } from '../kit/fakes/failing-store.ts'
+import { impatience, linesBySubject, untidyAccount } from '../kit/objects/upkeep.ts'
+import { keepRun } from '../kit/platform/histories.ts'
+import { testDatabase } from '../kit/servers/database.ts'
+import { testTemporal } from '../kit/servers/temporal.ts'
 
 const closers: (() => Promise<unknown>)[] = []
 test.serial.after.always('stop the workers', async () => {

@@ -4,7 +4,7 @@ import { beginDowngrade, confirmDowngrade, findDowngrade } from '../../db/accoun
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
 import { downgradeId, healDowngrades, temporalDowngrades } from '../../workers/temporal/downgrades.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { keepRun } from '../kit/histories.ts'
+import { keepRun } from '../kit/platform/histories.ts'
 import { laneKit } from './lane-kit.ts'
 
 const kit = laneKit()

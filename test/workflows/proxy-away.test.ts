@@ -2,7 +2,7 @@ import test from 'ava'
 import { loadApp } from '../../db/apps/apps.ts'
 import * as operations from '../../db/operations/operations.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { keepHistory } from '../kit/histories.ts'
+import { keepHistory } from '../kit/platform/histories.ts'
 import { deployKit } from './deploy-kit.ts'
 import { portOf } from './ports.ts'
 

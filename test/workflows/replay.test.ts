@@ -6,7 +6,7 @@ import test from 'ava'
 import { upkeepKinds } from '../../policy/objects/blob-upkeep.ts'
 import { workflowCode } from '../../workers/temporal/temporal-worker.ts'
 import { checkout } from '../kit/command.ts'
-import { readHistories } from '../kit/histories.ts'
+import { readHistories } from '../kit/platform/histories.ts'
 
 /** Every way that a workflow can go; each has its recorded run of each generation (CONTRIBUTING.md says how they are made). */
 const paths = [

@@ -1,7 +1,7 @@
 import test from 'ava'
 import * as operations from '../../db/operations/operations.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { keepHistory } from '../kit/histories.ts'
+import { keepHistory } from '../kit/platform/histories.ts'
 import { deployKit } from './deploy-kit.ts'
 
 const kit = deployKit()

@@ -7,7 +7,7 @@ import * as operations from '../../db/operations/operations.ts'
 import { cancelOperation } from '../../db/operations/operator-acts.ts'
 import { laneId } from '../../workers/temporal/lanes.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import { keepHistory } from '../kit/histories.ts'
+import { keepHistory } from '../kit/platform/histories.ts'
 import { deployKit } from './deploy-kit.ts'
 import { portOf } from './ports.ts'
 

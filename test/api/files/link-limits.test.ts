@@ -6,8 +6,8 @@ import { transaction } from '../../../db/database.ts'
 import * as segments from '../../../db/objects/segments.ts'
 import { markGood, queueSnapshot } from '../../../db/snapshots/snapshots.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
-import { type TestUser, testApi } from '../../kit/api.ts'
-import { here, madeObject } from '../../kit/stored-objects.ts'
+import { type TestUser, testApi } from '../../kit/actors/api.ts'
+import { here, madeObject } from '../../kit/objects/stored-objects.ts'
 
 const api = testApi({
   scale: 1,

@@ -8,9 +8,9 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import test from 'ava'
 import { segmentPath } from '../../../activities/objects/meter.ts'
-import { testApi } from '../../kit/api.ts'
+import { testApi } from '../../kit/actors/api.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
-import { heldBodies, type MadeObject, madeObject } from '../../kit/stored-objects.ts'
+import { heldBodies, type MadeObject, madeObject } from '../../kit/objects/stored-objects.ts'
 
 const api = testApi()
 

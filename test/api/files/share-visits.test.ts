@@ -3,10 +3,10 @@ import test from 'ava'
 import { changeObject, moveObject } from '../../../db/objects/object-changes.ts'
 import { removeObject } from '../../../db/objects/objects.ts'
 import { objectName } from '../../../policy/objects/object-names.ts'
-import { openApiFor, type TestUser, testApi } from '../../kit/api.ts'
-import { comingAgain, tally } from '../../kit/coming-again.ts'
-import { fetchHalfRead } from '../../kit/half-read.ts'
-import { here, type MadeObject, madeObject } from '../../kit/stored-objects.ts'
+import { openApiFor, type TestUser, testApi } from '../../kit/actors/api.ts'
+import { comingAgain, tally } from '../../kit/actors/coming-again.ts'
+import { fetchHalfRead } from '../../kit/actors/half-read.ts'
+import { here, type MadeObject, madeObject } from '../../kit/objects/stored-objects.ts'
 
 // Before the first one, whose database goes after it.
 const undo: (() => Promise<unknown>)[] = []

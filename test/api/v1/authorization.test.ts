@@ -3,7 +3,7 @@ import type { Endpoint } from '../../../api/pipeline/endpoint.ts'
 import { blobEndpoints } from '../../../api/v1/endpoints.ts'
 import { revokeKey, revokeSession, setBlocked } from '../../../db/accounts/accounts.ts'
 import { type Scope, scopes } from '../../../policy/accounts/scopes.ts'
-import { testApi } from '../../kit/api.ts'
+import { testApi } from '../../kit/actors/api.ts'
 
 // Who may call what on the blob API: one table, for every operation of its document and every kind of caller. What an operation
 // then says to a caller whom it lets in is its own test's matter.

@@ -6,8 +6,8 @@ import { foldSome, monthUsage, recountAll, sampleUsage } from '../../../db/objec
 import { Remembered } from '../../../lib/remembered.ts'
 import { newId } from '../../../policy/ids.ts'
 import { storageBill } from '../../../policy/objects/storage-bill.ts'
-import { type TestUser, testApi } from '../../kit/api.ts'
-import { put } from '../../kit/objects.ts'
+import { type TestUser, testApi } from '../../kit/actors/api.ts'
+import { put } from '../../kit/objects/objects.ts'
 
 const prices = { perExtraGb: 0.5, perThousandObjects: 2 }
 const api = testApi({

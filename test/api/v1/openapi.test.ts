@@ -2,7 +2,7 @@ import test from 'ava'
 import { blobApi, openApiDocument } from '../../../api/pipeline/openapi.ts'
 import { blobEndpoints } from '../../../api/v1/endpoints.ts'
 import { blobErrors } from '../../../policy/objects/blob-errors.ts'
-import { testApi } from '../../kit/api.ts'
+import { testApi } from '../../kit/actors/api.ts'
 
 const api = testApi()
 

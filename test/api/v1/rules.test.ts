@@ -1,5 +1,5 @@
 import test from 'ava'
-import { type TestUser, testApi } from '../../kit/api.ts'
+import { type TestUser, testApi } from '../../kit/actors/api.ts'
 
 const api = testApi()
 

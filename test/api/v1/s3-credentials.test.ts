@@ -2,7 +2,7 @@ import test from 'ava'
 import { revokeKey } from '../../../db/accounts/accounts.ts'
 import { findS3Credential } from '../../../db/objects/s3-credentials.ts'
 import { s3Secret } from '../../../policy/objects/s3-credentials.ts'
-import { masterKey, openApiFor, type TestUser, testApi } from '../../kit/api.ts'
+import { masterKey, openApiFor, type TestUser, testApi } from '../../kit/actors/api.ts'
 
 const api = testApi()
 const secret = s3Secret(masterKey)

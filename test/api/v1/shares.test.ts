@@ -3,8 +3,8 @@ import { createKey } from '../../../db/accounts/accounts.ts'
 import { removeObject } from '../../../db/objects/objects.ts'
 import { objectName } from '../../../policy/objects/object-names.ts'
 import { accountCaps } from '../../../policy/request-caps.ts'
-import { masterKey, type TestUser, testApi } from '../../kit/api.ts'
-import { madeObject } from '../../kit/stored-objects.ts'
+import { masterKey, type TestUser, testApi } from '../../kit/actors/api.ts'
+import { madeObject } from '../../kit/objects/stored-objects.ts'
 
 const api = testApi()
 

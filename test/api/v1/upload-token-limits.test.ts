@@ -1,5 +1,5 @@
 import test from 'ava'
-import { testApi } from '../../kit/api.ts'
+import { testApi } from '../../kit/actors/api.ts'
 
 const api = testApi({ scale: 1 })
 

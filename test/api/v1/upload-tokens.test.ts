@@ -1,7 +1,7 @@
 import test from 'ava'
 import { sideBySide } from '../../../lib/side-by-side.ts'
-import { type TestUser, testApi } from '../../kit/api.ts'
-import { chunkedAs } from '../../kit/chunked.ts'
+import { type TestUser, testApi } from '../../kit/actors/api.ts'
+import { chunkedAs } from '../../kit/actors/chunked.ts'
 
 const api = testApi()
 

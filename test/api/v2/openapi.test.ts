@@ -2,7 +2,7 @@ import test from 'ava'
 import { endpoints } from '../../../api/app.ts'
 import { openApiDocument } from '../../../api/pipeline/openapi.ts'
 import { catalogued, type ErrorCode } from '../../../policy/errors.ts'
-import { testApi } from '../../kit/api.ts'
+import { testApi } from '../../kit/actors/api.ts'
 
 const api = testApi()
 

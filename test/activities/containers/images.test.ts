@@ -1,0 +1,71 @@
+import { createServer, type ServerResponse } from 'node:http'
+import test, { type ExecutionContext } from 'ava'
+import { dockerHost } from '../../../activities/containers/docker/host.ts'
+import { ImageOnItsWay, imageWithin } from '../../../activities/containers/image-wait.ts'
+import { ImageUnavailable } from '../../../activities/containers/port.ts'
+import { withCode } from '../../../activities/failures.ts'
+import { listening } from '../../kit/actors/api.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
+
+/** An engine that has no image; `pull` answers whoever pulls one. */
+async function engineWith(t: ExecutionContext, pulls: { atOnce: number; silentSeconds: number; seconds: number }) {
+  const asked: string[] = []
+  const open: ServerResponse[] = []
+  const server = createServer((request, response) => {
+    const url = new URL(request.url!, 'http://engine')
+    if (request.method !== 'POST') return response.writeHead(404).end('{"message":"no such image"}')
+    asked.push(url.searchParams.get('fromImage')!)
+    open.push(response)
+    response.write('{"status":"Pulling"}\n')
+  })
+  const address = await listening(server)
+  t.teardown(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  const host = dockerHost({ dockerHost: address, makeRootfs: async () => null, pulls })
+  return { host, asked, open }
+}
+
+test('a pull that shows no progress is given up; whoever asked for the image meanwhile is told the same', async t => {
+  t.timeout(60_000)
+  const { host, asked } = await engineWith(t, { atOnce: 3, silentSeconds: 2, seconds: 600 })
+  const all = [1, 2, 3].map(() =>
+    t.throwsAsync(host.ensureImage('silent:1'), { instanceOf: ImageUnavailable, message: /within 2 s/ }),
+  )
+  await Promise.all(all)
+  t.deepEqual(asked, ['silent'])
+  await t.throwsAsync(host.ensureImage('silent:1'), { instanceOf: ImageUnavailable })
+  t.is(asked.length, 2, 'and it is tried again for who asks later')
+})
+
+test('a pull that shows progress for ever is given up too', async t => {
+  t.timeout(60_000)
+  const { host, open } = await engineWith(t, { atOnce: 3, silentSeconds: 600, seconds: 1 })
+  const timer = setInterval(() => open[0]?.write('{"status":"Downloading"}\n'), 20)
+  t.teardown(() => clearInterval(timer))
+  await t.throwsAsync(host.ensureImage('slow:1'), { instanceOf: ImageUnavailable, message: /within 1 s/ })
+})
+
+test('few are pulled at once; a command waits a while, and the image comes all the same', async t => {
+  t.timeout(60_000)
+  const { host, asked, open } = await engineWith(t, { atOnce: 1, silentSeconds: 600, seconds: 600 })
+  const forEver = new AbortController()
+  await t.throwsAsync(imageWithin(host, 'one:1', { seconds: 0.2, signal: forEver.signal }), {
+    instanceOf: ImageOnItsWay,
+  })
+  t.like(withCode(new ImageOnItsWay('soon')), { type: 'ACTION_FAILED', nonRetryable: false, nextRetryDelay: '5s' })
+  await comesTrue(() => asked.length >= 1)
+  const second = imageWithin(host, 'two:1', { seconds: null, signal: forEver.signal })
+  const cancel = new AbortController()
+  const cancelled = imageWithin(host, 'two:1', { seconds: null, signal: cancel.signal })
+  cancel.abort(new Error('no longer wanted'))
+  await t.throwsAsync(cancelled, { message: 'no longer wanted' })
+  // Meanwhile the second would have been asked for.
+  for (let n = 0; n < 20; n++) await host.inspect('nobody')
+  t.deepEqual(asked, ['one'])
+  open[0]!.end('{"status":"Done"}\n')
+  await comesTrue(() => asked.length >= 2)
+  open[1]!.end('{"status":"Done"}\n')
+  await t.notThrowsAsync(second)
+})

@@ -1,0 +1,33 @@
+import anyTest, { type TestFn } from 'ava'
+import { nginxEdge } from '../../../activities/edge/nginx.ts'
+import { edgeContract } from '../../contracts/edge.ts'
+import { fakeEdge } from '../../kit/fakes/edge.ts'
+import { startProxy, type TestProxy } from '../../kit/servers/proxy.ts'
+
+const test = anyTest as TestFn
+let proxy: TestProxy
+
+test.before(async () => {
+  proxy = await startProxy()
+})
+test.after.always(() => proxy?.stop())
+
+edgeContract(test, 'nginx', async () => proxy.edge)
+edgeContract(test, 'fake', async () => fakeEdge())
+
+const route = { host: 'a.apps.localhost', appId: 'a1', address: '127.0.0.1', port: 80 }
+
+for (const [name, wrong] of Object.entries({
+  'a host with a line break': { ...route, host: 'a\n{"host":"b"}' },
+  'a host in upper case': { ...route, host: 'A.apps.localhost' },
+  'a host name as address': { ...route, address: 'example.com' },
+  'a negative port': { ...route, port: -1 },
+  'an application id with a quote': { ...route, appId: 'a"' },
+}))
+  test(`${name} is refused before it reaches the proxy`, async t => {
+    await t.throwsAsync(nginxEdge('/nowhere.sock').setRoute(wrong), { message: /^(Not an? |A route needs)/ })
+  })
+
+test('a proxy that is away is told as such', async t => {
+  await t.throwsAsync(nginxEdge('/nowhere.sock').setRoute(route), { message: /control socket failed/ })
+})

@@ -1,0 +1,38 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test from 'ava'
+import { credentialText, gitConfig } from '../../../activities/git/config.ts'
+import type { FoundRepository } from '../../../activities/git/discovery.ts'
+
+const server: FoundRepository = {
+  url: 'https://forge.example:8443/a.git',
+  host: 'forge.example',
+  port: 8443,
+  secure: true,
+  addresses: ['1.1.1.1', '2606:4700:4700::1111'],
+  token: 'the-token',
+}
+
+test('git reads the configuration as it is meant, and finds no token in it', t => {
+  const folder = mkdtempSync(join(tmpdir(), 'berth-git-config-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  const file = join(folder, 'config')
+  const read = (name: string) => execFileSync('git', ['config', '--file', file, name], { encoding: 'utf8' }).trim()
+  writeFileSync(file, gitConfig(server, '/etc/ca "own".pem', 120))
+  t.is(read('http.curloptResolve'), 'forge.example:8443:1.1.1.1,[2606:4700:4700::1111]')
+  t.is(read('http.followRedirects'), 'false')
+  t.is(read('http.sslCAInfo'), '/etc/ca "own".pem')
+  t.is(read('core.hooksPath'), '/dev/null')
+  t.is(read('credential.helper'), '!f() { test "$1" = get && cat <&3; }; f')
+  t.false(gitConfig(server, null, 120).includes('the-token'))
+  t.is(credentialText(server), 'username=x-access-token\npassword=the-token\n')
+})
+
+test('without a token there is no helper, and a literal address needs no pin', t => {
+  const open = gitConfig({ ...server, host: '1.1.1.1', addresses: ['1.1.1.1'], token: null }, null, 120)
+  t.regex(open, /helper = ""/)
+  t.notRegex(open, /curloptResolve|sslCAInfo/)
+  t.is(credentialText({ ...server, token: null }), null)
+})

@@ -1,0 +1,85 @@
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { connect, createServer as createPlainServer, type Server } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createServer } from 'node:tls'
+import test from 'ava'
+import { gitCli } from '../../../activities/git/cli.ts'
+import { gitBench } from '../../kit/git/git-bench.ts'
+import { startGitServer } from '../../kit/git/git-server.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'berth-git-tls-'))
+chmodSync(folder, 0o755)
+const file = (name: string) => join(folder, name)
+const subject = ['-subj', '/CN=forge.example', '-addext', 'subjectAltName=DNS:forge.example']
+const keys = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', file('key.pem')]
+execFileSync('openssl', ['req', '-x509', '-days', '2', ...keys, ...subject, '-out', file('cert.pem')], {
+  stdio: 'ignore',
+})
+
+const bench = await gitBench()
+const server = await startGitServer()
+const front = createServer({ key: readFileSync(file('key.pem')), cert: readFileSync(file('cert.pem')) }, socket => {
+  const inner = connect(server.port, '127.0.0.1')
+  for (const end of [socket, inner]) end.on('error', () => {})
+  socket.pipe(inner).pipe(socket)
+}).listen(0, '127.0.0.1')
+await once(front, 'listening')
+const portOf = (listener: Server) => (listener.address() as { port: number }).port
+const host = `forge.example:${portOf(front)}`
+const allowedHosts = [host, server.host]
+const options = { scratch: bench.scratch, resolve: async () => ['127.0.0.1'] }
+
+test.after.always(async () => {
+  front.close()
+  await server.stop()
+  await bench.close()
+  rmSync(folder, { recursive: true })
+})
+
+test('over https with an authority of the operator, by name, with a token', async t => {
+  const repository = await server.repository({ private: true })
+  const { commit } = await repository.push({ a: '1' })
+  const url = repository.url.replace(`http://${server.host}`, `https://${host}`)
+  const request = { url, commit, allowedHosts, token: server.token }
+  const trusted = await bench.fetch(gitCli({ ...options, caBundle: file('cert.pem') }), request)
+  t.is(trusted.error, null)
+  t.deepEqual(trusted.paths, ['a'])
+  const stranger = await bench.fetch(gitCli(options), request)
+  t.regex(stranger.error?.message ?? '', /could not be reached.*certificate/)
+})
+
+test('https is never left for http', async t => {
+  server.behaviour.redirect = path => (path.startsWith('/down.git') ? `${server.url}/other${path}` : null)
+  const request = { url: `https://${host}/down.git`, commit: 'a'.repeat(40), allowedHosts }
+  const fetched = await bench.fetch(gitCli({ ...options, caBundle: file('cert.pem') }), request)
+  t.is(fetched.error?.code, 'CLONE_FAILED', fetched.error?.message)
+  t.deepEqual(
+    server.requests.filter(({ path }) => path.startsWith('/other')),
+    [],
+  )
+})
+
+test('a clone address that says https of a port without it is refused, and not tried again', async t => {
+  const silent = createPlainServer(socket => socket.on('error', () => {}).resume())
+  const greeting = createPlainServer(socket => socket.on('error', () => {}).write('SSH-2.0-OpenSSH\r\n'))
+  for (const one of [silent, greeting]) await once(one.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => [silent, greeting].map(one => one.close()))
+  const ports = { 'plain http': server.port, 'a greeting': portOf(greeting), silence: portOf(silent) }
+  for (const [what, port] of Object.entries(ports)) {
+    const request = {
+      url: `https://127.0.0.1:${port}/a.git`,
+      commit: 'a'.repeat(40),
+      allowedHosts: [`127.0.0.1:${port}`],
+    }
+    // The time of the whole fetch is no way out: it would end in another message, and be tried again.
+    const { error } = await bench.fetch(gitCli({ ...options, handshakeSeconds: 1 }), {
+      ...request,
+      timeoutSeconds: 120,
+    })
+    t.is(error?.code, 'CLONE_FAILED', `${what}: ${error?.message}`)
+    t.regex(error?.message ?? '', /says https, and 127\.0\.0\.1:\d+ does not speak it/, what)
+  }
+})

@@ -1,0 +1,31 @@
+import test from 'ava'
+import { sharedFolderSync } from '../../../activities/objects/syncs.ts'
+
+test('who comes while a folder is synced waits for the next sync, together with others; folders do not wait for each other', async t => {
+  const begun: string[] = []
+  const ends: ((error?: Error) => void)[] = []
+  const sync = sharedFolderSync(path => {
+    begun.push(path)
+    return new Promise((resolve, reject) => ends.push(error => (error ? reject(error) : resolve())))
+  })
+  const first = [sync('a'), sync('a'), sync('b')]
+  await Promise.resolve()
+  await new Promise(setImmediate)
+  t.deepEqual(begun, ['a', 'b'])
+  const second = [sync('a'), sync('a')]
+  await new Promise(setImmediate)
+  t.deepEqual(begun, ['a', 'b'])
+  ends[0]!(new Error('disk'))
+  await t.throwsAsync(first[0]!, { message: 'disk' })
+  await t.throwsAsync(first[1]!, { message: 'disk' })
+  await new Promise(setImmediate)
+  t.deepEqual(begun, ['a', 'b', 'a'])
+  ends[1]!()
+  ends[2]!()
+  await Promise.all([first[2], ...second])
+  const third = sync('a')
+  await new Promise(setImmediate)
+  ends[3]!()
+  await third
+  t.deepEqual(begun, ['a', 'b', 'a', 'a'])
+})

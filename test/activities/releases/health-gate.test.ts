@@ -1,0 +1,64 @@
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import test, { type ExecutionContext } from 'ava'
+import { passGate } from '../../../activities/releases/health-gate.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
+import { FakeContainerHost } from '../../kit/fakes/container-host.ts'
+
+/** Its container `c` runs. */
+const engine = new FakeContainerHost()
+engine.put({
+  ...{ id: 'c', name: 'c', labels: {}, status: 'running', running: true, startedAt: new Date(), finishedAt: null },
+  ...{ exitCode: null, oom: false, hostPort: null, hostAddress: null },
+})
+
+/** A server that greets whoever connects, sends a piece every 50 ms, and never ends its answer. */
+async function trickling(t: ExecutionContext, { first = '', piece }: { first?: string; piece: string }) {
+  const sockets = new Set<Socket>()
+  const asked = { count: 0 }
+  const server = createServer(socket => {
+    asked.count++
+    sockets.add(socket)
+    socket.write(first)
+    const timer = setInterval(() => socket.write(piece), 50)
+    socket
+      .on('error', () => {})
+      .on('close', () => {
+        clearInterval(timer)
+        sockets.delete(socket)
+      })
+  })
+  await new Promise<void>(done => server.listen(0, '127.0.0.1', done))
+  const { port } = server.address() as AddressInfo
+  t.teardown(() => {
+    server.close()
+    for (const socket of sockets) socket.destroy()
+  })
+  return { asked, target: { address: '127.0.0.1', port } }
+}
+
+const pieces = {
+  'informational responses': { piece: 'HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n' },
+  'a header of one byte after the other': { first: 'HTTP/1.1 200 OK\r\nX: ', piece: 'a' },
+}
+
+for (const [name, piece] of Object.entries(pieces)) {
+  test(`a program that answers with ${name} for ever ends its gate in time`, async t => {
+    t.timeout(60_000)
+    const { asked, target } = await trickling(t, piece)
+    const gate = { container: 'c', target, timeoutSeconds: 1, signal: new AbortController().signal }
+    t.regex((await passGate(engine, gate))?.reason ?? '', /did not answer on port/)
+    t.true(asked.count > 0)
+  })
+}
+
+test('a gate that is cancelled ends at once, also in the middle of a probe', async t => {
+  t.timeout(60_000)
+  const { asked, target } = await trickling(t, pieces['informational responses'])
+  const cancel = new AbortController()
+  // A probe that would last an hour: only the cancellation can end it.
+  const options = { container: 'c', target, timeoutSeconds: 3600, probeMs: 3600_000 }
+  const gate = passGate(engine, { ...options, signal: cancel.signal })
+  await comesTrue(() => asked.count > 0)
+  cancel.abort(new Error('no longer wanted'))
+  await t.throwsAsync(gate, { message: 'no longer wanted' })
+})

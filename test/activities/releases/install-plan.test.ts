@@ -1,0 +1,74 @@
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import type { ApplicationFailure } from '@temporalio/common'
+import test from 'ava'
+import { releaseFolders, writePrepared } from '../../../activities/releases/files.ts'
+import { planInstall } from '../../../activities/releases/install-plan.ts'
+import type { Release } from '../../../activities/releases/release.ts'
+
+type Files = Record<string, string>
+
+/** Release 2 brings `source` to an application that has `files` and runs its release 1 in Node 22. */
+async function planned(files: Files, source: Files, changes: Partial<Release> = {}) {
+  const volume = await mkdtemp(join(tmpdir(), 'berth-plan-'))
+  const folders = releaseFolders(volume, 2)
+  const lay = async (folder: string, texts: Files) => {
+    await mkdir(folder, { recursive: true })
+    for (const [name, text] of Object.entries(texts)) {
+      await mkdir(dirname(join(folder, name)), { recursive: true })
+      await writeFile(join(folder, name), text)
+    }
+  }
+  await lay(folders.files, files)
+  await lay(folders.source, source)
+  await lay(releaseFolders(volume, 1).root, {})
+  await writePrepared(releaseFolders(volume, 1), { install: null, dependenciesOf: null })
+  await symlink('/etc', join(folders.files, 'outside'))
+  const usual = { number: 2, path: '', language: 'javascript', runtimeVersion: '22', main: 'index.js', start: null }
+  const release = { ...usual, source: { kind: 'archive', segmentId: 's' }, ...changes } as Release
+  const app = { release: 1, language: 'javascript', runtime_version: '22' } as never
+  const signal = AbortSignal.timeout(60_000)
+  return planInstall(release, { volume, app, owner: null, configNames: ['berth.app'], signal }).finally(() =>
+    rm(volume, { recursive: true }),
+  )
+}
+
+/** The code that it is refused with, null when it is planned. */
+const codeOf = (plan: Promise<unknown>) =>
+  plan.then(
+    () => null,
+    error => (error as ApplicationFailure).type,
+  )
+
+const config = { 'berth.app': 'as it was parsed' }
+
+test('a configuration that comes alone is held against the files of the application', async t => {
+  const kept = { install: null, dependenciesOf: 1 }
+  t.deepEqual(await planned({ 'index.js': '' }, config), kept)
+  t.deepEqual(await planned({}, { ...config, 'index.js': '' }), kept)
+  t.deepEqual(await planned({ 'a/b.js': '' }, config, { main: 'a/b.js' }), kept)
+  t.deepEqual(await planned({}, config, { main: null, start: 'node x' }), kept)
+  for (const main of ['Index.js', 'a', 'a/c.js', 'outside/passwd', 'index.js/x'])
+    t.is(await codeOf(planned({ 'index.js': '', 'a/b.js': '' }, config, { main })), 'INVALID_MAIN', main)
+})
+
+test('an upload without a configuration is not held against the one that runs', async t => {
+  t.deepEqual(await planned({}, { 'words.txt': '' }), { install: null, dependenciesOf: 1 })
+})
+
+test('a language that needs a dependency file has one, brought or there', async t => {
+  const go = { language: 'go', runtimeVersion: '1.24', main: 'main.go' } as const
+  t.is(await codeOf(planned({ 'main.go': '' }, config, go)), 'MISSING_DEPENDENCIES_FILE')
+  t.is(await codeOf(planned({ 'main.go': '', 'go.mod': '' }, config, go)), null)
+  const python = { language: 'python', runtimeVersion: '3.12', main: 'app.py' } as const
+  const plan = await planned({ 'app.py': '', 'requirements.txt': 'x' }, config, python)
+  t.regex(plan.install ?? '', /requirements\.txt/, 'and what another language had installed serves it no more')
+  t.is(plan.dependenciesOf, null)
+})
+
+test('another version of the runtime installs anew', async t => {
+  const files = { 'index.js': '', 'package.json': '{"dependencies":{"x":"1"}}' }
+  t.is((await planned(files, config)).install, null)
+  t.regex((await planned(files, config, { runtimeVersion: '24' })).install ?? '', /npm/)
+})

@@ -1,0 +1,103 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import { type ContainerSpec, labels } from '../../../activities/containers/port.ts'
+import { standstill, wakePaused } from '../../../activities/snapshots/app-standstill.ts'
+import { appTurns } from '../../../activities/steps/app-turns.ts'
+import { FakeContainerHost } from '../../kit/fakes/container-host.ts'
+
+const hostId = 'h'
+
+/** A host on which application `one` runs, beside its build and another application. */
+async function scene() {
+  const engine = new FakeContainerHost()
+  const turns = appTurns()
+  engine.networks.add('n')
+  const start = async (name: string, app: string, role: string) => {
+    const spec = { name, network: 'n', command: [], publish: null, labels: {} } as unknown as ContainerSpec
+    await engine.create({
+      ...spec,
+      labels: { [labels.host]: hostId, [labels.app]: app, [labels.role]: role, [labels.release]: '1' },
+    })
+    await engine.start(name)
+  }
+  await start('one-1', 'one', 'app')
+  await start('one-2', 'one', 'app')
+  await start('one-build', 'one', 'build')
+  await start('two-1', 'two', 'app')
+  const paused = async () => (await engine.list({})).filter(({ status }) => status === 'paused').map(({ name }) => name)
+  return { engine, turns, paused, still: standstill({ engine, turns, hostId }, 'one') }
+}
+
+test('every program of the application stands still and holds its turn until it goes on', async t => {
+  const { engine, turns, paused, still } = await scene()
+  await engine.stop('one-2', 1)
+  await still.pause()
+  t.deepEqual(await paused(), ['one-1'])
+  t.true(turns.busy('one'))
+  let stopped = false
+  const stop = turns('one', async () => {
+    stopped = true
+  })
+  await turns('two', () => engine.stop('two-1', 1)) // nobody else waits
+  await sleep(20)
+  t.false(stopped)
+  await still.resume()
+  t.deepEqual(await paused(), [])
+  await stop
+  t.false(turns.busy('one'))
+  await still.resume()
+})
+
+test('a turn that others hold is waited for', async t => {
+  const { turns, paused, still } = await scene()
+  let over = () => {}
+  const held = turns('one', () => new Promise<void>(end => (over = end)))
+  await sleep(1)
+  const pausing = still.pause()
+  await sleep(20)
+  t.deepEqual(await paused(), [])
+  over()
+  await held
+  await pausing
+  t.deepEqual(await paused(), ['one-1', 'one-2'])
+  await still.resume()
+})
+
+test('where one cannot be frozen, all go on and the turn is over', async t => {
+  const { engine, turns, paused, still } = await scene()
+  const pause = engine.pause.bind(engine)
+  engine.pause = async name => (name === 'one-2' ? Promise.reject(new Error('frozen solid')) : pause(name))
+  await t.throwsAsync(still.pause(), { message: 'frozen solid' })
+  t.deepEqual(await paused(), [])
+  await still.resume()
+  await turns('one', async () => {})
+  t.false(turns.busy('one'))
+})
+
+test('an engine that is away when the program should go on gives the turn back, and the next look wakes it', async t => {
+  const { engine, turns, paused, still } = await scene()
+  await still.pause()
+  engine.unreachable = true
+  await t.throwsAsync(still.resume())
+  engine.unreachable = false
+  t.deepEqual(await paused(), ['one-1', 'one-2'])
+  await wakePaused({ engine, turns, hostId }, await engine.list({}))
+  t.deepEqual(await paused(), [])
+})
+
+test('what stands still for somebody is not woken; what a dead process left is', async t => {
+  const { engine, turns, paused, still } = await scene()
+  await still.pause()
+  await wakePaused({ engine, turns, hostId }, await engine.list({}))
+  t.deepEqual(await paused(), ['one-1', 'one-2'])
+  await wakePaused({ engine, turns: appTurns(), hostId }, await engine.list({})) // the next process has turns of its own
+  t.deepEqual(await paused(), [])
+  await still.resume()
+})
+
+test('a pause that gets no turn is refused, as a host must that may not act any more', async t => {
+  const { engine, paused } = await scene()
+  const turns = appTurns(() => Promise.reject(new Error('not the host')))
+  await t.throwsAsync(standstill({ engine, turns, hostId }, 'one').pause(), { message: 'not the host' })
+  t.deepEqual(await paused(), [])
+})

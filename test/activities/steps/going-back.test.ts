@@ -1,0 +1,108 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { ApplicationFailure } from '@temporalio/common'
+import test from 'ava'
+import { decide } from '../../../activities/releases/decision.ts'
+import { loadApp } from '../../../db/apps/apps.ts'
+import { open as openDeployment, readLog } from '../../../db/deploys/deployments.ts'
+import { claimNextFor } from '../../../db/operations/operation-claims.ts'
+import { changingVersions, enqueue, find, isBusy } from '../../../db/operations/operations.ts'
+import { ActRefused, cancelOperation, clearAfterUndo } from '../../../db/operations/operator-acts.ts'
+import { problemOf } from '../../../policy/apps/app-problems.ts'
+import { tellUndoFrom } from '../../../policy/apps/undo-attempts.ts'
+import { asActivity } from '../../kit/hosts/activity-context.ts'
+import { hostSteps } from '../../kit/hosts/host-steps.ts'
+import { rows } from '../../kit/rows/rows.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+
+const database = testDatabase()
+const folder = mkdtempSync(join(tmpdir(), 'berth-going-back-'))
+test.after.always('remove the folder', () => rmSync(folder, { recursive: true, force: true }))
+test.before('a host that answers however long this takes', async () => {
+  const { db } = await database
+  await rows(db).host('h1', { memoryMb: 1_000_000 })
+  await db('hosts').update({ last_seen_at: '2100-01-01' })
+})
+
+/** A deploy that goes back at a host whose disk is full until it is told otherwise. */
+async function scene() {
+  const { db } = await database
+  const make = rows(db)
+  const user = await make.user()
+  const { app, operationId } = await make.app(user.id)
+  await db('operations').where({ id: operationId }).update({ state: 'success' })
+  await db('apps').where({ id: app.id }).update({ release: 1 })
+  const { id } = await enqueue(db, { targetId: app.id, kind: 'deploy', ownerId: user.id, actor: user.id })
+  const wanted = {
+    appId: app.id,
+    operationId: id,
+    release: 2,
+    revision: '',
+    segmentId: null,
+    source: 'upload',
+  } as const
+  const deployment = await openDeployment(db, wanted)
+  await claimNextFor(db, app.id, { run: 'lane', step: 1 }, [])
+  const { release } = (await decide(db, { appsDomain: 'x.test', diskMbPer256Mb: 10 }, id))!
+  const disk = { full: true }
+  const restore = async () => {
+    if (disk.full) throw new Error('ENOSPC: no space left on /var/lib/berth/hosts/h1/mounts/data')
+  }
+  const { activities } = hostSteps(db, 'h1', folder, { placement: { restore } as never })
+  const attempt = (n: number) =>
+    asActivity({ run: 'lane', step: 5 }, () => activities.restoreFiles(release), undefined, n).then(
+      () => null,
+      (error: ApplicationFailure) => error,
+    )
+  const told = async () => ({
+    problem: problemOf((await loadApp(db, app.id))!),
+    step: (await find(db, id))?.step ?? null,
+    log: await readLog(db, deployment.id),
+  })
+  return { db, app, user, id, disk, attempt, told, asked: { operationId: id, actor: 'operator:ana' } }
+}
+
+test('files that cannot be put back are tried again without end, and people are told why meanwhile', async t => {
+  const { db, app, disk, attempt, told } = await scene()
+  for (let n = 1; n < tellUndoFrom; n++) t.false((await attempt(n))?.nonRetryable ?? false)
+  t.deepEqual(await told(), { problem: undefined, step: null, log: '' }, 'the first tries are no news')
+  for (const n of [tellUndoFrom, 5000]) t.false((await attempt(n))?.nonRetryable ?? false, 'nothing ends it')
+  const { problem, step, log } = await told()
+  t.is(problem?.code, 'RESTORE_INTERRUPTED')
+  t.regex(problem?.message ?? '', /could not be put back: ENOSPC: no space left on data$/)
+  t.true(step?.startsWith(changingVersions) && step.endsWith(problem!.message), step ?? '')
+  t.true(await isBusy(db, app.id), 'the host watch keeps away')
+  t.is(log, `${problem!.message}\n`, 'once')
+  disk.full = false
+  t.is(await attempt(5001), null)
+  t.is((await told()).problem, undefined, 'it was undone in the end')
+})
+
+test('an undo that fails is given up when an operator asks for its end once it is known, and the mark stays until it is cleared', async t => {
+  const { db, id, attempt, told, asked } = await scene()
+  await cancelOperation(db, asked)
+  t.false((await attempt(tellUndoFrom))?.nonRetryable ?? false, 'the wish that began the undo does not end it')
+  t.false((await attempt(4))?.nonRetryable ?? false)
+  await t.throwsAsync(clearAfterUndo(db, asked), { instanceOf: ActRefused, message: /still being undone/ })
+  await cancelOperation(db, asked)
+  const end = await attempt(5)
+  t.like(end, { nonRetryable: true, type: 'RESTORE_INTERRUPTED' })
+  t.truthy((await told()).problem)
+  await db('operations').where({ id }).update({ state: 'error', finished_at: new Date() })
+  await clearAfterUndo(db, asked)
+  t.is((await told()).problem, undefined)
+  t.deepEqual(await db('operation_acts').where({ operation_id: id }).orderBy('id').pluck('act'), [
+    'cancel',
+    'cancel',
+    'clear',
+  ])
+  await t.throwsAsync(clearAfterUndo(db, asked), { instanceOf: ActRefused, message: /no mark/ })
+})
+
+test('nobody needs the files of an application that is about to be deleted', async t => {
+  const { db, app, user, attempt } = await scene()
+  t.false((await attempt(tellUndoFrom))?.nonRetryable ?? false)
+  await enqueue(db, { targetId: app.id, kind: 'delete', ownerId: user.id, actor: user.id })
+  t.like(await attempt(4), { nonRetryable: true, type: 'RESTORE_INTERRUPTED' })
+})

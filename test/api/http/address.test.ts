@@ -1,0 +1,89 @@
+import type { IncomingMessage } from 'node:http'
+import test from 'ava'
+import { AddressSet, addressOf, loopback, networkOf } from '../../../api/http/address.ts'
+import { Guessers } from '../../../api/pipeline/guessers.ts'
+
+const request = (remoteAddress: string, forwarded?: string) =>
+  ({
+    socket: { remoteAddress },
+    headers: forwarded === undefined ? {} : { 'x-forwarded-for': forwarded },
+  }) as unknown as IncomingMessage
+
+test('a forged X-Forwarded-For moves nothing', t => {
+  t.is(addressOf(request('192.0.2.1', '10.0.0.1'), new AddressSet([])), '192.0.2.1')
+  t.is(addressOf(request('192.0.2.1', '10.0.0.1'), new AddressSet(['192.0.2.9'])), '192.0.2.1')
+})
+
+test('behind trusted proxies the nearest untrusted hop is the caller', t => {
+  const proxies = new AddressSet(['127.0.0.1', '192.0.2.0/24'])
+  t.is(addressOf(request('127.0.0.1', '203.0.113.5'), proxies), '203.0.113.5')
+  t.is(addressOf(request('::ffff:127.0.0.1', '6.6.6.6, 203.0.113.5, 192.0.2.9'), proxies), '203.0.113.5')
+  t.is(addressOf(request('127.0.0.1', 'nonsense'), proxies), '127.0.0.1')
+  t.is(addressOf(request('127.0.0.1', ''), proxies), '127.0.0.1')
+})
+
+test('inside are loopback, hosts and the networks of applications', t => {
+  const inside = new AddressSet([...loopback, '198.51.100.7', 'not an address', '2001:db8::7', '10.192.0.0/11'])
+  for (const address of ['127.0.0.1', '127.9.9.9', '::1', '198.51.100.7', '2001:db8::7', '10.200.1.2'])
+    t.true(inside.has(address), address)
+  for (const address of ['198.51.100.8', '10.0.0.1', '2001:db8::8', '8.8.8.8', ''])
+    t.false(inside.has(address), address)
+})
+
+test('20 dead keys in a minute: these are refused unseen for 5 minutes, others are not', t => {
+  const guessers = new Guessers()
+  for (let i = 0; i < 19; i++) guessers.miss('192.0.2.1', 'dead', i)
+  t.false(guessers.refuses('192.0.2.1', 'dead', 20))
+  guessers.miss('192.0.2.1', 'dead', 20)
+  t.true(guessers.refuses('192.0.2.1', 'dead', 21))
+  t.false(guessers.refuses('192.0.2.1', 'valid', 21))
+  t.false(guessers.refuses('192.0.2.2', 'dead', 21))
+  t.false(guessers.refuses('192.0.2.1', 'dead', 20 + 5 * 60_000))
+})
+
+test('slow guessing is not insisting; a /64 is one caller', t => {
+  const guessers = new Guessers()
+  for (let i = 0; i < 40; i++) guessers.miss('192.0.2.1', 'dead', i * 4000)
+  t.false(guessers.refuses('192.0.2.1', 'dead', 160_001))
+  for (let i = 0; i < 20; i++) guessers.miss(`2001:db8:0:1::${i}`, 'dead', i)
+  t.true(guessers.refuses('2001:db8:0:1:ffff::1', 'dead', 21))
+  t.false(guessers.refuses('2001:db8:0:2::1', 'dead', 21))
+})
+
+test('refusals to a guesser are paced: as many as like wait their turn, a second at most, and nobody else waits', t => {
+  const guessers = new Guessers()
+  for (let i = 0; i < 20; i++) {
+    t.is(guessers.waitOf('192.0.2.1', 0), 0)
+    guessers.miss('192.0.2.1', undefined, 0)
+  }
+  const waits = Array.from({ length: 300 }, () => guessers.waitOf('192.0.2.1', 0))
+  t.deepEqual(waits.slice(0, 4), [0, 5, 10, 15])
+  t.is(Math.max(...waits), 1000)
+  t.is(guessers.waitOf('192.0.2.2', 0), 0)
+  t.is(guessers.waitOf('192.0.2.1', 5000), 0)
+  t.is(guessers.waitOf('192.0.2.1', 5 * 60_000), 0)
+})
+
+test('each of several processes counts to its share', t => {
+  const pair = [new Guessers(2), new Guessers(2)]
+  for (let i = 0; i < 18; i++) pair[i % 2]!.miss('192.0.2.1', 'dead', i)
+  for (const guessers of pair) t.false(guessers.refuses('192.0.2.1', 'dead', 18))
+  for (const guessers of pair) guessers.miss('192.0.2.1', 'dead', 19)
+  for (const guessers of pair) t.true(guessers.refuses('192.0.2.1', 'dead', 20))
+})
+
+test('an IPv6 caller is one /64, however the address is written', t => {
+  const cases: [string, string][] = [
+    ['192.0.2.1', '192.0.2.1'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2'],
+    ['2001:0DB8:0001:0002::9', '2001:db8:1:2'],
+    ['2001:db8::1', '2001:db8:0:0'],
+    ['2001:db8::ffff:1', '2001:db8:0:0'],
+    ['2001:db8:0:0:5::', '2001:db8:0:0'],
+    ['2001:db8:5::1', '2001:db8:5:0'],
+    ['::1', '0:0:0:0'],
+    ['::1:2:3:4:5', '0:0:0:1'],
+    ['fe80::1%eth0', 'fe80:0:0:0'],
+  ]
+  for (const [address, network] of cases) t.is(networkOf(address), network, address)
+})

@@ -1,0 +1,143 @@
+import { EventEmitter, once } from 'node:events'
+import { createServer } from 'node:http'
+import { connect } from 'node:net'
+import test from 'ava'
+import { z } from 'zod'
+import { readBody } from '../../../api/http/body.ts'
+import { BodyBudget } from '../../../api/http/body-budget.ts'
+import { endpoint } from '../../../api/pipeline/endpoint.ts'
+import { UnsignedSenders } from '../../../api/v2/git/unsigned-senders.ts'
+import { bodyBudgets, freeBodyBytes, unsignedDeliveries } from '../../../policy/body-budgets.ts'
+import { type TestUser, testApi } from '../../kit/actors/api.ts'
+import { openBody } from '../../kit/actors/open-body.ts'
+import { parsingThreads } from '../../kit/parsing-threads.ts'
+
+const megabyte = 1024 * 1024
+const maxBodyBytes = 64 * megabyte
+const writes = new EventEmitter()
+
+const write = endpoint({
+  name: 'test.write',
+  method: 'PUT',
+  path: '/v2/test/write',
+  summary: 'Takes a large file, and holds it until the test lets go of it',
+  auth: { scope: null },
+  maxBodyBytes,
+  holdsFile: true,
+  body: z.object({ content: z.instanceof(Uint8Array), wait: z.boolean() }),
+  async handle({ body }) {
+    if (!body.wait) return
+    const go = once(writes, 'go')
+    writes.emit('held')
+    await go
+  },
+})
+
+const api = testApi({ extra: [write] })
+
+const put = (user: TestUser, bytes: number, wait = false) => {
+  const body = JSON.stringify({ wait, content: 'x' }) + ' '.repeat(bytes)
+  return api().as(user).request('PUT', '/v2/test/write', { body })
+}
+
+const open = (user: TestUser) =>
+  openBody(`${api().url}/v2/test/write`, {
+    method: 'PUT',
+    headers: { authorization: user.key },
+    declared: maxBodyBytes,
+  })
+
+test.serial('large bodies of one account that are slow hold up nobody else', async t => {
+  const [ana, bob] = [await api().makeUser(), await api().makeUser()]
+  const slow = await Promise.all(Array.from({ length: 6 }, () => open(ana)))
+  for (const body of slow) await body.send(1000)
+  t.is((await put(bob, 2 * megabyte)).status, 200)
+  // More than the share of one account arrives: who goes past it is refused, and it alone. The first ones may have been ended by now.
+  const large = await Promise.all([open(ana), open(ana)])
+  void Promise.all(large.map(body => body.send(bodyBudgets.json.share * 0.7)))
+  t.is(await Promise.race(large.map(body => body.status)), 503)
+  t.is((await put(bob, 2 * megabyte)).status, 200)
+  t.is((await put(ana, 1000)).status, 200, 'a small one of the same account')
+  for (const body of [...slow, ...large]) body.close()
+})
+
+test.serial('what was read counts until it was acted upon', async t => {
+  const [ana, bob] = [await api().makeUser(), await api().makeUser()]
+  const first = put(ana, 40 * megabyte, true)
+  await Promise.race([once(writes, 'held'), first])
+  t.is(writes.listenerCount('go'), 1)
+  t.like(await put(ana, 40 * megabyte), { status: 503, body: { code: 'UPLOAD_BUSY' } })
+  t.is((await put(bob, 2 * megabyte)).status, 200)
+  writes.emit('go')
+  t.is((await first).status, 200)
+  t.is((await put(ana, 40 * megabyte)).status, 200)
+})
+
+test.serial('a body of over 1 MB is parsed aside, those of one account one at a time', async t => {
+  const ana = await api().makeUser()
+  const threads = parsingThreads(t)
+  const answers = await Promise.all([2, 2, 2, 0.5].map(size => put(ana, size * megabyte)))
+  t.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 200, 200, 200],
+  )
+  t.deepEqual(threads(), { begun: 3, most: 1 })
+})
+
+test('a budget has an end, and a share for each; what is given back can be had again', t => {
+  const budget = new BodyBudget({ bytes: 100, share: 60 })
+  const busy = { code: 'UPLOAD_BUSY' }
+  const charge = (...subjects: string[]) => {
+    const made = budget.charge(subjects)
+    made.add(freeBodyBytes)
+    return made
+  }
+  // The first megabyte of each is free, so it is had before.
+  const [ana, more, bob] = [charge('ana'), charge('ana', 'here'), charge('bob', 'here')]
+  ana.add(50)
+  t.throws(() => more.add(11), busy, 'the share of Ana')
+  more.end()
+  bob.add(50)
+  t.throws(() => charge('eve').add(1), busy, 'nothing is left')
+  ana.end()
+  ana.end()
+  t.throws(() => charge('eve', 'here').add(11), busy, 'the share of the address')
+  const eve = charge('eve', 'here')
+  eve.add(10)
+  eve.end()
+  bob.end()
+  charge('ana').add(60)
+  charge('bob').add(40)
+})
+
+test('a body that stalls is ended', async t => {
+  const budget = new BodyBudget({ bytes: 100, share: 100 })
+  const pace = { bytesPerSecond: 1000, overSeconds: 0.2 }
+  const ended = new Promise<unknown>(resolve => {
+    const server = createServer(async (request, response) => {
+      resolve(await readBody(request, 1000, { charge: budget.charge(['ana']), pace }).catch(error => error.code))
+      response.destroy()
+      server.close()
+    })
+    server.listen(0, '127.0.0.1', async () => {
+      const { port } = server.address() as { port: number }
+      const socket = connect(port, '127.0.0.1')
+      await once(socket, 'connect')
+      socket.on('error', () => {})
+      socket.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\nbegun')
+    })
+  })
+  const begun = performance.now()
+  t.is(await ended, 'INVALID_JSON_BODY')
+  t.true(performance.now() - begun < 25_000, 'long before its deadline of 30 s')
+})
+
+test('who signs wrongly is remembered for a minute', t => {
+  const senders = new UnsignedSenders()
+  for (let n = 0; n < unsignedDeliveries.allow; n++) senders.note('a', 1000)
+  t.false(senders.has('a', 1000))
+  senders.note('a', 1000)
+  t.true(senders.has('a', 60_000))
+  t.false(senders.has('b', 60_000))
+  t.false(senders.has('a', 61_000))
+})

@@ -1,0 +1,120 @@
+import test from 'ava'
+import { sweepCounters } from '../../../db/limits.ts'
+import { openApiFor, testApi } from '../../kit/actors/api.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+
+const api = testApi({ scale: 1, config: { rateLimitBlockSeconds: 1800 } })
+const shared = testDatabase()
+
+const statuses = async (count: number, ask: () => Promise<{ status: number }>): Promise<number[]> => {
+  const found: number[] = []
+  for (let i = 0; i < count; i++) found.push((await ask()).status)
+  return found
+}
+
+/** The counters of everybody, so much later. */
+const later = (seconds: number): Promise<unknown> =>
+  api().db.raw(
+    `update rate_limits set window_ends_at = window_ends_at - make_interval(secs => ?), blocked_until = blocked_until - make_interval(secs => ?)`,
+    [seconds, seconds],
+  )
+
+test.serial('the budget of a plan: n pass, n + 1 is refused for 30 minutes, and then it is over', async t => {
+  const ana = await api().makeUser({ plan: 'free' })
+  const me = () => api().as(ana).get('/v2/users/me')
+  t.deepEqual(await statuses(6, me), [200, 200, 200, 200, 200, 429])
+  const refused = await me()
+  t.is(refused.body.code, 'RATE_LIMIT')
+  const wait = Number(refused.headers.get('retry-after'))
+  t.true(wait > 1700 && wait <= 1800, String(wait))
+  await later(61)
+  t.is((await me()).status, 429, 'a new window does not end the block')
+  await later(1790)
+  t.deepEqual(await statuses(6, me), [200, 200, 200, 200, 200, 429], 'what was refused meanwhile is not counted')
+})
+
+test.serial('a session and a key of one account spend one budget, and another account has its own', async t => {
+  const [ana, bob] = [await api().makeUser({ plan: 'free' }), await api().makeUser({ plan: 'free' })]
+  t.deepEqual(await statuses(3, () => api().as(ana.key).get('/v2/users/me')), [200, 200, 200])
+  t.deepEqual(await statuses(3, () => api().as(ana.session).get('/v2/users/me')), [200, 200, 429])
+  t.is((await api().as(bob).get('/v2/users/me')).status, 200)
+})
+
+test.serial("an endpoint's own limit: KEEP_CALM until its window ends", async t => {
+  const ana = await api().makeUser()
+  await api().makeApp(ana)
+  const all = () => api().as(ana).get('/v2/apps/status')
+  t.deepEqual(await statuses(16, all), [...Array(15).fill(200), 429])
+  const refused = await all()
+  t.is(refused.body.code, 'KEEP_CALM')
+  t.true(Number(refused.headers.get('retry-after')) <= 60)
+  await later(60)
+  t.is((await all()).status, 200)
+})
+
+test.serial('a limit per application lets the next application through', async t => {
+  const ana = await api().makeUser()
+  const [one, two] = [await api().makeApp(ana), await api().makeApp(ana)]
+  t.is((await api().as(ana).post(`/v2/apps/${one.id}/start`)).status, 200)
+  t.is((await api().as(ana).post(`/v2/apps/${one.id}/start`)).body.code, 'KEEP_CALM')
+  t.is((await api().as(ana).post(`/v2/apps/${one.id}/stop`)).status, 200, 'stopping is another wish')
+  t.is((await api().as(ana).post(`/v2/apps/${two.id}/start`)).status, 200)
+})
+
+test.serial('limits count before the body is looked at, and a bad body counts', async t => {
+  const ana = await api().makeUser()
+  t.is((await api().as(ana).post('/v2/apps', 'x', { 'content-type': 'text/plain' })).status, 415)
+  t.is((await api().as(ana).post('/v2/apps', 'x', { 'content-type': 'text/plain' })).status, 429)
+})
+
+test.serial('a look-up that fails costs the budget and not the limit of its route', async t => {
+  const ana = await api().makeUser({ plan: 'free' })
+  const missing = () =>
+    api()
+      .as(ana)
+      .delete(`/v2/apps/${'f'.repeat(24)}`)
+  t.deepEqual(await statuses(6, missing), [404, 404, 404, 404, 404, 429])
+})
+
+test.serial('200 at once: exactly as many pass as may', async t => {
+  const ana = await api().makeUser({ plan: 'hobby-1' })
+  const answers = await Promise.all(Array.from({ length: 200 }, () => api().as(ana).get('/v2/users/me')))
+  t.is(answers.filter(answer => answer.status === 200).length, 60)
+  t.is(answers.filter(answer => answer.body.code === 'RATE_LIMIT').length, 140)
+})
+
+test.serial('two processes share every counter', async t => {
+  const database = await shared
+  const undo: (() => Promise<unknown>)[] = []
+  const [one, two] = [await openApiFor(database, { scale: 1 }, undo), await openApiFor(database, { scale: 1 }, undo)]
+  const ana = await one.makeUser({ plan: 'hobby-1' })
+  const answers = await Promise.all(
+    Array.from({ length: 80 }, (_, i) => (i % 2 ? one : two).as(ana).get('/v2/users/me')),
+  )
+  t.is(answers.filter(answer => answer.status === 200).length, 60)
+  for (const step of undo.reverse()) await step()
+})
+
+test.serial('addresses outside the platform have 300 a minute between them and no more', async t => {
+  const undo: (() => Promise<unknown>)[] = []
+  const outside = await openApiFor(await shared, { scale: 0.01, parts: () => ({ isInside: () => false }) }, undo)
+  t.deepEqual(await statuses(4, () => outside.as(undefined).get('/v2/service/status')), [200, 200, 200, 429])
+  for (const step of undo.reverse()) await step()
+})
+
+test.serial('who owns an IPv6 network is one address, however many it speaks from', async t => {
+  const undo: (() => Promise<unknown>)[] = []
+  const behind = await openApiFor(await shared, { scale: 1, config: { trustedProxies: ['127.0.0.1'] } }, undo)
+  let n = 0
+  const from = (network: string) => () =>
+    behind.as(undefined).post('/v2/account/sign-in', '{}', { 'x-forwarded-for': `${network}${n++}` })
+  t.deepEqual(await statuses(12, from('2001:db8:0:1::')), [...Array(10).fill(400), 429, 429])
+  t.is((await from('2001:db8:0:2::')()).status, 400)
+  for (const step of undo.reverse()) await step()
+})
+
+test.serial('counters that say nothing any more are swept', async t => {
+  await later(100_000)
+  await sweepCounters(api().db)
+  t.is((await api().db('rate_limits').count({ n: '*' }).first())?.n, '0')
+})

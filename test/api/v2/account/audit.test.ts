@@ -1,0 +1,95 @@
+import test from 'ava'
+import { record } from '../../../../db/audit.ts'
+import { testApi } from '../../../kit/actors/api.ts'
+
+const api = testApi()
+
+const entries = async (credential: string, query = '') =>
+  (await api().as(credential).get(`/v2/account/audit${query}`)).body.response
+
+test('commands that were done stand there, newest first; reads and refusals do not', async t => {
+  const ana = await api().makeUser({ plan: 'pro-12' })
+  const app = await api().makeApp(ana)
+  await api().as(ana).get('/v2/users/me')
+  await api()
+    .as(ana)
+    .post(`/v2/apps/${app.id}/deploy/webhook`, JSON.stringify({ access_token: 'x'.repeat(40) }))
+  await api()
+    .as(ana)
+    .post(`/v2/apps/${app.id}/deploy/webhook`, JSON.stringify({ access_token: '' }))
+  await api().as(ana.session).get('/v2/account/apikey')
+  const found = await entries(ana.session)
+  t.like(found.entries, [
+    { actor: ana.id, action: 'account.apikey', resource: null, result: 'success', operation: null },
+    { actor: ana.id, action: 'apps.webhook', resource: app.id, result: 'success', operation: null },
+  ])
+  t.is(found.entries.length, 2)
+  t.false('cursor' in found)
+  t.regex(found.entries[0].at, /^\d{4}-\d\d-\d\dT[\d:.]+Z$/)
+})
+
+test('a command whose operation failed is told with its code', async t => {
+  const ana = await api().makeUser({ plan: 'pro-12' })
+  const app = await api().makeApp(ana)
+  const code = 'CONTAINER_ALREADY_STOPPED'
+  api().lanes.outcome = ({ target_id }) =>
+    target_id === app.id ? { state: 'error', code, message: 'in words' } : { state: 'success' }
+  const stop = await api().as(ana).post(`/v2/apps/${app.id}/stop`)
+  t.is(stop.body.code, code)
+  const id = stop.headers.get('x-operation-id')
+  t.like((await entries(ana.key)).entries, [{ result: code, operation: id }])
+})
+
+test('pages follow each other, and the plan says how far back they go', async t => {
+  const ana = await api().makeUser({ plan: 'standard-4' })
+  const bob = await api().makeUser()
+  const row = (n: number, age: string) =>
+    api().db.raw(
+      `insert into audit (account_id, actor, action, result, at) values (?, ?, ?, 'success', now() - ?::interval)`,
+      [ana.id, bob.id, `act.${n}`, age],
+    )
+  for (const [n, age] of ['3 days', '47 hours', '1 hour', '1 minute'].entries()) await row(n, age)
+  const first = await entries(ana.key, '?limit=2')
+  const second = await entries(ana.key, `?limit=2&cursor=${first.cursor}`)
+  t.deepEqual(
+    [...first.entries, ...second.entries].map(entry => entry.action),
+    ['act.3', 'act.2', 'act.1'],
+    'two days on this plan',
+  )
+  t.is(second.cursor, undefined)
+  t.is((await entries(bob.key)).entries.length, 4, 'who did it sees it too')
+  t.is((await api().as(ana).get('/v2/account/audit?cursor=x')).body.code, 'INVALID_PARAMETERS')
+  t.is((await api().as(ana).get('/v2/account/audit?limit=101')).body.code, 'INVALID_PARAMETERS')
+})
+
+test('what an operator did to the account is told, and not which of them it was', async t => {
+  const ana = await api().makeUser()
+  const act = { action: 'users.set-plan', resource: null, result: 'success', operationId: null }
+  await record(api().db, { accountId: ana.id, actor: 'operator:noor', ...act })
+  await record(api().db, { accountId: null, actor: 'operator:noor', ...act, action: 'hosts.drain' })
+  t.like((await entries(ana.key)).entries, { length: 1, 0: { actor: 'operator', action: 'users.set-plan' } })
+})
+
+test('nobody writes over what is on record', async t => {
+  const ana = await api().makeUser()
+  await api().as(ana.session).get('/v2/account/apikey')
+  await t.throwsAsync(api().db('audit').where({ account_id: ana.id }).update({ result: 'other' }), {
+    message: /only added to/,
+  })
+})
+
+test('a stranger sees nothing of it', async t => {
+  const [ana, bob] = [await api().makeUser(), await api().makeUser()]
+  await api().as(ana.session).get('/v2/account/apikey')
+  t.deepEqual((await entries(bob.key)).entries, [])
+})
+
+test('a key that is limited to an application sees what concerns that one', async t => {
+  const ana = await api().makeUser({ plan: 'pro-12' })
+  const [one, two] = [await api().makeApp(ana), await api().makeApp(ana)]
+  for (const { id } of [one, two]) t.is((await api().as(ana).post(`/v2/apps/${id}/stop`)).status, 200)
+  await api().as(ana.session).get('/v2/account/apikey')
+  const { key } = await api().makeKey(ana, { scopes: ['account:read'], resources: [one.id] })
+  t.like((await entries(key)).entries, { length: 1, 0: { action: 'apps.stop', resource: one.id } })
+  t.is((await entries(ana.session)).entries.length, 3)
+})

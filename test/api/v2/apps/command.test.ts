@@ -1,0 +1,89 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import { announce, claimNext } from '../../../../db/operations/operations.ts'
+import { heldCall } from '../../../../policy/patience.ts'
+import { testApi } from '../../../kit/actors/api.ts'
+import { comesTrue } from '../../../kit/comes-true.ts'
+
+const api = testApi({ parts: () => ({ patience: { claimMs: 400, holdMs: 1500, backgroundMs: 1500 } }) })
+
+test.serial('an operation that nobody claims in time expires: the answer is true for ever', async t => {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana)
+  api().lanes.asleep = true
+  const answer = await api().as(ana).post(`/v2/apps/${app.id}/stop`)
+  t.is(answer.text, '{"status":"error","code":"ACTION_FAILED"}')
+  const row = await api()
+    .db('operations')
+    .where({ id: answer.headers.get('x-operation-id') })
+    .first()
+  t.is(row.state, 'expired')
+  t.is(await claimNext(api().db, app.id), undefined)
+})
+
+test.serial('what was claimed in time is waited for beyond that, and no longer than a client waits', async t => {
+  t.is(heldCall.holdMs, 95_000, 'clients wait for 120 s')
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana)
+  api().lanes.asleep = false
+  api().lanes.outcome = async () => {
+    await new Promise(resolve => setTimeout(resolve, 900))
+    return { state: 'success' }
+  }
+  t.is((await api().as(ana).post(`/v2/apps/${app.id}/start`)).status, 200)
+  api().lanes.outcome = () => new Promise(() => {})
+  const begun = performance.now()
+  const answer = await api().as(ana).post(`/v2/apps/${app.id}/stop`)
+  t.is(answer.body.code, 'ACTION_FAILED')
+  t.true(performance.now() - begun < 2500)
+  // Its lane begins nothing more by then (test/workflows/command-ends.test.ts).
+  const { rows } = await api().db.raw(
+    `select extract(epoch from end_before - created_at)::float8 as seconds from operations where id = ?`,
+    [answer.headers.get('x-operation-id')],
+  )
+  t.deepEqual(rows, [{ seconds: 1.5 }])
+})
+
+test.serial('an operation that is stored and not confirmed yet has not ended', async t => {
+  const { db, as, makeUser, makeApp, lanes } = api()
+  const ana = await makeUser()
+  const app = await makeApp(ana)
+  lanes.asleep = true
+  const mine = () => db('operations').where({ target_id: app.id, kind: 'stop' })
+  const answer = as(ana).post(`/v2/apps/${app.id}/stop`)
+  await comesTrue(async () => (await mine().where({ state: 'queued' }).update({ state: 'accepting' })) > 0)
+  const { id } = await mine().first('id')
+  await announce(db, id)
+  await sleep(600)
+  await mine().update({ state: 'success' })
+  await announce(db, id)
+  t.is((await answer).status, 200)
+})
+
+test.serial('a deletion that nobody claims is DELETE_ERROR', async t => {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana)
+  api().lanes.asleep = true
+  const answer = await api().as(ana).delete(`/v2/apps/${app.id}`)
+  t.deepEqual([answer.status, answer.body.code], [404, 'DELETE_ERROR'])
+  t.is((await api().as(ana).get(`/v2/apps/${app.id}`)).status, 200)
+})
+
+test.serial('a client that leaves does not take its command with it', async t => {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana)
+  api().lanes.asleep = false
+  api().lanes.outcome = async () => {
+    await new Promise(resolve => setTimeout(resolve, 200))
+    return { state: 'success' }
+  }
+  const leaving = fetch(`${api().url}/v2/apps/${app.id}/restart`, {
+    method: 'POST',
+    headers: { authorization: ana.key },
+    signal: AbortSignal.timeout(100),
+  })
+  await t.throwsAsync(leaving, { any: true })
+  await new Promise(resolve => setTimeout(resolve, 400))
+  const row = await api().db('operations').where({ target_id: app.id, kind: 'restart' }).first()
+  t.is(row.state, 'success')
+})

@@ -1,0 +1,124 @@
+import test from 'ava'
+import { appsRestart, appsStart, appsStop } from '../../../../api/v2/apps/power.ts'
+import { enqueue, find } from '../../../../db/operations/operations.ts'
+import { heldCall } from '../../../../policy/patience.ts'
+import { testApi } from '../../../kit/actors/api.ts'
+import { comesTrue } from '../../../kit/comes-true.ts'
+
+const api = testApi()
+
+test.beforeEach(() => {
+  api().lanes.outcome = () => ({ state: 'success' })
+})
+
+test.serial('start, stop and restart answer when the outcome is known', async t => {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana)
+  for (const kind of ['start', 'stop', 'restart']) {
+    const answer = await api().as(ana).post(`/v2/apps/${app.id}/${kind}`)
+    t.is(answer.text, '{"status":"success"}', kind)
+    const operation = await find(api().db, answer.headers.get('x-operation-id') ?? '')
+    t.is(operation?.kind as string, kind)
+    t.is(operation?.state, 'success')
+    t.is(operation?.actor, ana.id)
+  }
+})
+
+test.serial('every form of "no body" will do, and whatever is sent is not looked at', async t => {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana)
+  const octets = { 'content-type': 'application/octet-stream' }
+  for (const [body, headers] of [
+    [undefined, {}],
+    ['', octets],
+    ['{"x":1}', {}],
+    ['<nonsense>', octets],
+  ] as const)
+    t.is((await api().as(ana).post(`/v2/apps/${app.id}/start`, body, headers)).status, 200)
+})
+
+test.serial('a refusal has only status and code', async t => {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana)
+  const outcomes: Record<string, string> = {
+    start: 'CONTAINER_ALREADY_STARTED',
+    stop: 'CONTAINER_ALREADY_STOPPED',
+    restart: 'BUILD_FAILED',
+  }
+  api().lanes.outcome = ({ kind }) => ({ state: 'error', code: outcomes[kind], message: 'in words' })
+  for (const [kind, code] of Object.entries(outcomes).slice(0, 2)) {
+    const answer = await api().as(ana).post(`/v2/apps/${app.id}/${kind}`)
+    t.is(answer.status, 409)
+    t.is(answer.text, `{"status":"error","code":"${code}"}`)
+  }
+  // A code that these routes do not know is told as the failure that it is.
+  t.is((await api().as(ana).post(`/v2/apps/${app.id}/restart`)).text, '{"status":"error","code":"ACTION_FAILED"}')
+})
+
+test.serial('every code that one of these declares is told as it is', async t => {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana)
+  for (const [kind, { terse }] of Object.entries({ start: appsStart, stop: appsStop, restart: appsRestart })) {
+    t.true(terse!.length > 2)
+    for (const code of terse!) {
+      api().lanes.outcome = () => ({ state: 'error', code, message: 'in words' })
+      const answer = await api().as(ana).post(`/v2/apps/${app.id}/${kind}`)
+      t.deepEqual([answer.status, answer.text], [409, `{"status":"error","code":"${code}"}`])
+    }
+  }
+})
+
+test.serial(
+  'an outcome that nobody tells of is seen by looking again, long before the time to be claimed is over',
+  async t => {
+    const ana = await api().makeUser()
+    const app = await api().makeApp(ana)
+    api().lanes.asleep = true
+    const begun = performance.now()
+    const pending = api().as(ana).post(`/v2/apps/${app.id}/start`)
+    const queued = () => api().db('operations').where({ target_id: app.id, state: 'queued' })
+    // As a lane does it, without telling anybody.
+    await comesTrue(async () => (await queued().update({ state: 'success', finished_at: new Date() })) > 0)
+    const answer = await pending
+    api().lanes.asleep = false
+    t.is(answer.status, 200)
+    t.true(performance.now() - begun < heldCall.claimMs)
+  },
+)
+
+test.serial('two who wait for one lane each get their own outcome', async t => {
+  const ana = await api().makeUser()
+  const [one, two] = [await api().makeApp(ana), await api().makeApp(ana)]
+  api().lanes.outcome = async ({ target_id }) => {
+    await new Promise(resolve => setTimeout(resolve, target_id === one.id ? 200 : 20))
+    return target_id === one.id ? { state: 'error', code: 'CONTAINER_INSUFFICIENT_DISK_SPACE' } : { state: 'success' }
+  }
+  const [first, second] = await Promise.all([one, two].map(app => api().as(ana).post(`/v2/apps/${app.id}/restart`)))
+  t.is(first?.body.code, 'CONTAINER_INSUFFICIENT_DISK_SPACE')
+  t.is(second?.status, 200)
+})
+
+test.serial('the listening connection may be cut: it comes back by itself', async t => {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana)
+  await api().db.raw(
+    `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'berth-listen' and datname = current_database()`,
+  )
+  api().lanes.outcome = async () => {
+    await new Promise(resolve => setTimeout(resolve, 1200))
+    return { state: 'success' }
+  }
+  const begun = performance.now()
+  t.is((await api().as(ana).post(`/v2/apps/${app.id}/start`)).status, 200)
+  t.true(performance.now() - begun < 2900, 'told by a notification, not by the re-reading after 3 s')
+})
+
+test.serial('an operation that nobody claims expires, and can never run afterwards', async t => {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana)
+  const { id } = await enqueue(api().db, { targetId: app.id, kind: 'stop', ownerId: ana.id, actor: ana.id })
+  const { expireQueued, claimNext } = await import('../../../../db/operations/operations.ts')
+  t.true(await expireQueued(api().db, id))
+  t.false(await expireQueued(api().db, id))
+  t.is(await claimNext(api().db, app.id), undefined)
+})

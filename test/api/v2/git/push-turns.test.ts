@@ -1,0 +1,75 @@
+import test from 'ava'
+import { PushTurns } from '../../../../api/v2/git/push-turns.ts'
+import { openDatabase } from '../../../../db/database.ts'
+import { pushPlaces } from '../../../../policy/git/push-places.ts'
+import { testApi } from '../../../kit/actors/api.ts'
+import { comesTrue } from '../../../kit/comes-true.ts'
+import { deliver, webhookOf } from '../../../kit/git/deliveries.ts'
+
+const api = testApi()
+
+async function webhooks(count: number) {
+  const user = await api().makeUser({ plan: 'pro-12' })
+  return Promise.all(
+    Array.from({ length: count }, async () => {
+      const { id } = await api().makeApp(user)
+      return { id, hook: await webhookOf(api(), user, id) }
+    }),
+  )
+}
+
+/** Holds the rows of applications as a slow transaction does; resolves to how to let them go. */
+async function hold(ids: string[]): Promise<() => Promise<unknown>> {
+  const other = openDatabase({ url: api().db.client.config.connection.connectionString, pool: 1 })
+  const trx = await other.transaction()
+  await trx.raw('select 1 from apps where id = any(?) for update', [ids])
+  return async () => {
+    await trx.rollback()
+    await other.destroy()
+  }
+}
+
+const waiting = async (): Promise<number> => {
+  const { rows } = await api().db.raw(
+    `select count(*)::int as n from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
+  )
+  return rows[0].n
+}
+
+test.serial('pushes of one application wait with one connection, and all of them are taken', async t => {
+  const [[one], [other]] = await Promise.all([webhooks(1), webhooks(1)])
+  const letGo = await hold([one!.id])
+  const pushes = Array.from({ length: 40 }, (_, n) => deliver(api(), one!.hook, { branch: `b${n}` }))
+  await comesTrue(async () => (await waiting()) > 0)
+  t.is((await deliver(api(), other!.hook)).status, 200)
+  t.is(await waiting(), 1)
+  await letGo()
+  t.deepEqual([...new Set((await Promise.all(pushes)).map(({ status }) => status))], [200])
+})
+
+test.serial('an account whose applications are all locked leaves connections to others', async t => {
+  const [many, [other]] = await Promise.all([webhooks(12), webhooks(1)])
+  const letGo = await hold(many.map(({ id }) => id))
+  const pushes = many.map(({ hook }) => deliver(api(), hook))
+  const { perSubject } = pushPlaces(10)
+  await comesTrue(async () => (await waiting()) === perSubject)
+  t.is((await deliver(api(), other!.hook)).status, 200)
+  t.is(await waiting(), perSubject)
+  await letGo()
+  t.deepEqual([...new Set((await Promise.all(pushes)).map(({ status }) => status))], [200])
+})
+
+test('eight of ten connections are for pushes, six for those of one account; a small process has one', t => {
+  t.deepEqual(pushPlaces(10), { atOnce: 8, perSubject: 6 })
+  t.deepEqual(pushPlaces(20), { atOnce: 16, perSubject: 12 })
+  t.deepEqual(pushPlaces(1), { atOnce: 1, perSubject: 1 })
+})
+
+test('whose turn does not come in time gets none, and takes nobody’s place', async t => {
+  const turns = new PushTurns(10)
+  const leave = await turns.enter({ appId: 'one', ownerId: 'ana' }, performance.now() + 1000)
+  t.is(await turns.enter({ appId: 'one', ownerId: 'ana' }, performance.now()), null)
+  leave!()
+  const again = await turns.enter({ appId: 'one', ownerId: 'ana' }, performance.now() + 1000)
+  t.truthy(again)
+})

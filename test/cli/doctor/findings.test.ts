@@ -1,0 +1,170 @@
+import test from 'ava'
+import {
+  addressFinding,
+  diskFinding,
+  engineVersionFinding,
+  liveRestoreFinding,
+  mailFinding,
+  nameFinding,
+  processFinding,
+  protectionFindings,
+  reportOf,
+} from '../../../cli/doctor/findings.ts'
+import { byCompose, bySupervisor, hostAlone, isElsewhere, mannerOf } from '../../../cli/doctor/manner.ts'
+import { parseConfig } from '../../../policy/config.ts'
+
+const all = ['api', 'host', 'postgres', 'proxy', 'temporal', 'worker']
+const ours = { postgres: false, temporal: false }
+
+test('the report marks what needs somebody, says what to do beneath, and counts at the end', t => {
+  const good = { name: 'node', state: 'v24' }
+  t.is(reportOf([good]), '   node  v24\n\nNothing needs to be done.')
+  t.is(
+    reportOf([good, { name: 'temporal', state: 'is away', remedy: 'start it' }]),
+    [
+      '   node      v24',
+      '!  temporal  is away',
+      '             -> start it',
+      '',
+      '1 of 2 need you: the lines with "!".',
+    ].join('\n'),
+  )
+})
+
+test('an engine that takes applications down with it is named, with what to set', t => {
+  t.is(liveRestoreFinding(true).remedy, undefined)
+  t.regex(liveRestoreFinding(false).state, /^OFF/)
+  t.regex(liveRestoreFinding(false).remedy!, /"live-restore": true.*daemon\.json.*reload docker/)
+  t.truthy(liveRestoreFinding(null).remedy)
+})
+
+test('processes that should run and do not are named, with their logs', t => {
+  t.is(processFinding(all, ours, true).remedy, undefined)
+  t.is(processFinding(['api', 'host', 'proxy', 'worker'], { postgres: true, temporal: true }, true).remedy, undefined)
+  const one = processFinding(
+    all.filter(name => name !== 'host'),
+    ours,
+    true,
+  )
+  t.regex(one.state, /; host does not$/)
+  t.regex(one.remedy ?? '', /berth logs host$/)
+  const still = processFinding(all, ours, true, [{ name: 'supervisor', pid: 7 }])
+  t.is(still.state, 'supervisor (7) STOPPED by a signal: nothing of it goes on')
+  t.is(still.remedy, 'let it go on: kill -CONT 7')
+  const none = processFinding([], ours, false)
+  t.like(none, { state: 'none runs; the supervisor does not', remedy: 'start Berth: berth up -d' })
+})
+
+test('an address that does not answer is told with the way to start and to read, in each manner of starting', t => {
+  const addresses = ['127.0.0.1:4000', '127.0.0.1:4001']
+  t.deepEqual(addressFinding('api', { addresses, silent: [], elsewhere: [] }, 'api', byCompose), {
+    name: 'api',
+    state: 'answers at 127.0.0.1:4000, 127.0.0.1:4001',
+  })
+  const silent = addresses.slice(1)
+  t.is(
+    addressFinding('api', { addresses, silent, elsewhere: [] }, 'api', byCompose).state,
+    'NOTHING ANSWERS at 127.0.0.1:4001',
+  )
+  const remedyOf = (manner: typeof byCompose) =>
+    addressFinding('api', { addresses, silent, elsewhere: [] }, 'api', manner).remedy
+  t.is(remedyOf(bySupervisor), 'berth up -d; if that does not help: berth logs api')
+  t.is(remedyOf(byCompose), 'docker compose up --detach; if that does not help: docker compose logs --tail 50 api')
+})
+
+test('on a further container host nothing tells to start a second platform', t => {
+  const config = (own = {}) => parseConfig(own, '/')
+  t.is(mannerOf({ inContainers: true, config: config({ HOST_ADDRESS: '10.0.0.2' }) }), hostAlone)
+  t.is(mannerOf({ inContainers: true, config: config() }), byCompose)
+  t.is(mannerOf({ config: config() }), bySupervisor)
+  const silent = ['10.0.0.1:5432']
+  t.like(addressFinding('database', { addresses: silent, silent, elsewhere: silent }, 'postgres', hostAlone), {
+    state: 'NOTHING ANSWERS at 10.0.0.1:5432',
+    remedy: 'see to 10.0.0.1:5432',
+  })
+  const told = protectionFindings({ reachable: false, protections: {} }, hostAlone)[0]?.remedy
+  t.is(told, 'docker compose up --detach --no-deps host; then: docker compose logs --tail 50 host')
+  for (const here of ['127.0.0.1:5432', '[::1]:5432', 'localhost:5432']) t.false(isElsewhere(here), here)
+  for (const there of ['192.0.2.1:5432', '[2001:db8::1]:5432', 'db.example:5432']) t.true(isElsewhere(there), there)
+})
+
+test('an engine that is too old needs somebody, and one whose filter lets io_uring through is told with a way to deny it', t => {
+  const remedy = (version: string, ioUring: string | null) => engineVersionFinding(version, 'unix:///x', ioUring).remedy
+  t.is(remedy('28.0.1', '0'), undefined)
+  for (const [version, disabled] of [
+    ['25.0.4', '0'],
+    ['20.10.24', '1'],
+    ['20.10.24', '2'],
+  ] as const) {
+    t.regex(remedy(version, disabled)!, /^update it to 28/)
+    t.notRegex(remedy(version, disabled)!, /io_uring/)
+  }
+  for (const disabled of ['0', null]) t.regex(remedy('20.10.24+dfsg1', disabled)!, /kernel\.io_uring_disabled=1/)
+})
+
+test('a full disk, a folder that is not there and mail that was given up need somebody', t => {
+  t.is(diskFinding('/data', 6e9).remedy, undefined)
+  t.regex(diskFinding('/data', 4e9).state, /^4\.0 GB free at \/data - LOW$/)
+  t.truthy(diskFinding('/data', 4e9).remedy)
+  t.regex(diskFinding('/data', null).remedy ?? '', /BERTH_DATA/)
+  t.is(mailFinding('smtp', { queued: 3, failed: 0 }).remedy, undefined)
+  t.regex(mailFinding('smtp', { queued: 0, failed: 1 }).remedy ?? '', /berth mail list/)
+})
+
+test('one domain for strangers and the API needs somebody; a machine for itself does not', t => {
+  const finding = (appsDomain: string, base: string, other: string) =>
+    nameFinding(
+      parseConfig(
+        {
+          APPS_DOMAIN: appsDomain,
+          BASE_URL: base,
+          FILES_URL: `https://files.${other}`,
+          PUBLIC_URL: `https://public.${other}`,
+        },
+        '/',
+      ),
+    )
+  const shared = finding('apps.example.com', 'https://api.example.com', 'example.com')
+  t.truthy(shared.remedy)
+  t.regex(shared.state, /^APPS_DOMAIN, FILES_URL, PUBLIC_URL:/)
+  t.is(finding('example-apps.net', 'https://api.example.com', 'example-apps.net').remedy, undefined)
+  t.is(finding('apps.localhost', 'http://127.0.0.1:4000', 'localhost').remedy, undefined)
+})
+
+test('protections that are off need somebody, and so does a host that is silent', t => {
+  const on = { quota: 'enforced', users: 'one per application', firewall: 'on' }
+  const remedies = (protections: Record<string, string>, reachable = true) =>
+    protectionFindings({ reachable, protections }, bySupervisor).flatMap(({ name, remedy }) => (remedy ? [name] : []))
+  t.deepEqual(remedies(on), [])
+  t.deepEqual(remedies({ ...on, disks: 'all there' }), [])
+  t.deepEqual(remedies({ ...on, disks: 'BROKEN: of 3 are 1 lost (a)' }), ['Protection disks'])
+  t.deepEqual(remedies({ ...on, firewall: 'on; put in place again at 2026-01-01T00:00:00.000Z: rules' }), [])
+  t.deepEqual(remedies(on, false), ['container host'])
+  t.deepEqual(
+    remedies({
+      quota: 'checked, not enforced: the kernel has no loop devices',
+      users: 'one for all: the host process does not run as root',
+      firewall: 'BROKEN: iptables ended with 4',
+      bandwidth: 'off: tc does not work here: Error: Specified qdisc kind is unknown.',
+    }),
+    ['Protection quota', 'Protection users', 'Protection firewall', 'Protection bandwidth'],
+  )
+  t.deepEqual(remedies({ firewall: 'off: the setting HOST_FIREWALL is off' }), ['Protection firewall'])
+  t.truthy(protectionFindings(undefined, byCompose)[0]!.remedy)
+})
+
+test('each protection that is off has a remedy of its own', t => {
+  const remedy = (name: string, state: string) =>
+    protectionFindings({ reachable: true, protections: { [name]: state } }, byCompose)[1]?.remedy ?? ''
+  t.regex(remedy('bandwidth', 'off: tc does not work here'), /modprobe sch_tbf.*docker compose restart host/)
+  t.regex(remedy('quota', 'checked, not enforced: no loop devices'), /modprobe loop.*docker compose restart host/)
+  t.regex(remedy('firewall', 'off: iptables does not work here'), /`iptables -S` .*docker compose restart host/)
+  t.regex(remedy('firewall', 'BROKEN: no such tool'), /`iptables -S` .*every 10 s: docker compose logs/)
+  t.is(remedy('disks', 'BROKEN: of 9 are 1 read-only (a)').split(';').length, 1)
+  t.regex(
+    remedy('disks', 'BROKEN: of 9 are 1 lost (a), 2 read-only (b, c), 1 not mounted (d)'),
+    /snapshot; .*make room.*; .*docker/,
+  )
+  for (const name of ['quota', 'firewall', 'users'])
+    t.regex(remedy(name, 'off: the host process does not run as root'), /^run Berth as root/)
+})

@@ -1,0 +1,65 @@
+import test from 'ava'
+import { sumOf } from '../../../cli/test/ava-output.ts'
+import { countedFiles, filesOfSecondLook, unstableFiles } from '../../../cli/test/second-look.ts'
+
+const passed = { passed: 2, failed: 0 }
+const failed = { passed: 1, failed: 1 }
+const many = Array.from({ length: 9 }, (_, n) => `test/${n}.test.ts`)
+
+test('files that failed or were never reached run once more', t => {
+  const first = new Map([
+    ['a', passed],
+    ['b', failed],
+  ])
+  t.deepEqual(filesOfSecondLook(['a', 'b', 'c'], first), ['b', 'c'])
+})
+
+test('a run in which everything passed has no second look', t => {
+  t.deepEqual(filesOfSecondLook(['a'], new Map([['a', passed]])), [])
+})
+
+test('failures of more than eight files, and one that names no file, are final', t => {
+  t.deepEqual(filesOfSecondLook(many, new Map(many.map(file => [file, failed]))), [])
+  t.is(filesOfSecondLook(many, new Map(many.map((file, n) => [file, n === 0 ? passed : failed]))).length, 8)
+  t.deepEqual(
+    filesOfSecondLook(
+      ['a'],
+      new Map([
+        ['a', failed],
+        ['', failed],
+      ]),
+    ),
+    [],
+  )
+})
+
+test('a file is unstable when it failed first and passed alone', t => {
+  const first = new Map([
+    ['a', failed],
+    ['b', failed],
+  ])
+  t.deepEqual(
+    unstableFiles(
+      first,
+      new Map([
+        ['a', passed],
+        ['b', failed],
+        ['c', passed],
+      ]),
+    ),
+    ['a'],
+  )
+})
+
+test('a failure counts although the file passes alone, unless that is allowed; what was never reached counts as it ends', t => {
+  const first = new Map([
+    ['a', failed],
+    ['b', passed],
+  ])
+  const second = new Map([
+    ['a', passed],
+    ['c', passed],
+  ])
+  t.deepEqual(sumOf(countedFiles(first, second, false).values()), { passed: 5, failed: 1 })
+  t.deepEqual(sumOf(countedFiles(first, second, true).values()), { passed: 6, failed: 0 })
+})

@@ -1,0 +1,121 @@
+import test from 'ava'
+import { transaction } from '../../../db/database.ts'
+import { foldUsage, recountUsage, sumOfObjects, takenBytes, usageOf } from '../../../db/objects/blob-usage.ts'
+import { removeObject } from '../../../db/objects/objects.ts'
+import { StorageQuota } from '../../../db/objects/storage-quota.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import { put } from '../../kit/objects/objects.ts'
+import { rows } from '../../kit/rows/rows.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+
+const database = testDatabase()
+const closing: StorageQuota[] = []
+test.after.always('give back what was leased', async () => {
+  for (const quota of closing) await quota.close()
+})
+const gigabyte = 1024 ** 3
+const refusal = { instanceOf: ApiError, code: 'STORAGE_QUOTA_EXCEEDED' }
+
+/** An account, and as many processes as are asked for. */
+async function account(processes = 1) {
+  const { db } = await database
+  const { id: ownerId } = await rows(db).user()
+  const quotas = Array.from({ length: processes }, () => new StorageQuota(db))
+  closing.push(...quotas)
+  const name = (key: string) => ({ ownerId, bucket: 'public' as const, key })
+  /** Stores a text as one of the processes does. */
+  const store = (key: string, text: string, limit: number, quota = quotas[0]!, overwrite = false) =>
+    quota.charging({ ownerId, bytes: Buffer.byteLength(text), limit }, charge =>
+      put(db, name(key), text, { charge, overwrite }),
+    )
+  return { db, ownerId, quotas, name, store }
+}
+
+test('the limit holds to the byte, in two processes at once', async t => {
+  const { db, ownerId, quotas, store } = await account(2)
+  const tries = await Promise.allSettled(
+    Array.from({ length: 30 }, (_, n) => store(`${n}`, 'x'.repeat(10), 105, quotas[n % 2])),
+  )
+  t.is(tries.filter(one => one.status === 'fulfilled').length, 10)
+  for (const one of tries) if (one.status === 'rejected') t.is(one.reason.code, 'STORAGE_QUOTA_EXCEEDED')
+  t.deepEqual(await usageOf(db, ownerId), { objects: 10, bytes: 100 })
+  await store('last', 'x'.repeat(5), 105)
+  await t.throwsAsync(store('more', 'x', 105), refusal)
+})
+
+test('far from the limit one lease serves many writes, and all of it is given back', async t => {
+  const { db, ownerId, quotas, store } = await account()
+  for (let n = 0; n < 20; n++) await store(`${n}`, 'hello', 5 * gigabyte)
+  t.is((await db('quota_leases').where({ owner_id: ownerId })).length, 1)
+  await quotas[0]!.close()
+  t.is(await takenBytes(db, ownerId), 100)
+  t.deepEqual(await usageOf(db, ownerId), { objects: 20, bytes: 100 })
+})
+
+test('what is leased and not written yet counts, and a refusal gives it back', async t => {
+  const { db, ownerId, quotas, store } = await account(2)
+  const under = quotas[0]!.charging({ ownerId, bytes: 60, limit: 100 }, async () => {
+    await t.throwsAsync(store('other', 'x'.repeat(41), 100, quotas[1]), refusal)
+    await store('fits', 'x'.repeat(40), 100, quotas[1])
+    throw new ApiError('UPLOAD_FAILED')
+  })
+  await t.throwsAsync(under, { instanceOf: ApiError, code: 'UPLOAD_FAILED' })
+  await store('other', 'x'.repeat(60), 100, quotas[1])
+  t.deepEqual(await usageOf(db, ownerId), { objects: 2, bytes: 100 })
+})
+
+test('a process that was killed gives its leases back by time', async t => {
+  const { db, ownerId, quotas, store } = await account(2)
+  let end: () => void = () => {}
+  const hanging = new Promise<void>(resolve => {
+    end = resolve
+  })
+  const begun = new Promise<void>((resolve, reject) => {
+    quotas[0]!
+      .charging({ ownerId, bytes: 80, limit: 100 }, async () => {
+        resolve()
+        await hanging
+      })
+      .catch(reject)
+  })
+  await begun
+  await t.throwsAsync(store('x', 'x'.repeat(30), 100, quotas[1]), refusal)
+  await db('quota_leases')
+    .where({ owner_id: ownerId })
+    .update({ expires_at: db.raw(`now() - interval '1 s'`) })
+  await store('x', 'x'.repeat(30), 100, quotas[1])
+  end()
+  t.is((await usageOf(db, ownerId)).bytes, 30)
+})
+
+test('an overwrite settles the difference, and a removal gives back', async t => {
+  const { db, ownerId, name, store, quotas } = await account()
+  await store('a', 'x'.repeat(40), 100)
+  await store('a', 'x'.repeat(50), 100, quotas[0], true)
+  t.deepEqual(await usageOf(db, ownerId), { objects: 1, bytes: 50 })
+  await transaction(db, trx => foldUsage(trx, ownerId))
+  t.deepEqual(await usageOf(db, ownerId), { objects: 1, bytes: 50 })
+  await transaction(db, trx => removeObject(trx, name('a')))
+  t.deepEqual(await usageOf(db, ownerId), { objects: 0, bytes: 0 })
+  t.deepEqual(await sumOfObjects(db, ownerId), { objects: 0, bytes: 0 })
+})
+
+test('an object that is larger than what was reserved for it is not stored', async t => {
+  const { db, ownerId, name } = await account()
+  const charge = { leaseId: 'x', bytes: 3 }
+  await t.throwsAsync(put(db, name('a'), 'four', { charge }), refusal)
+  await put(db, name('a'), '12345')
+  await put(db, name('a'), '12345678', { charge, overwrite: true })
+  await t.throwsAsync(put(db, name('a'), '123456789abc', { charge, overwrite: true }), refusal)
+  t.deepEqual(await usageOf(db, ownerId), { objects: 1, bytes: 8 })
+})
+
+test('a recount finds what somebody changed by hand, and is zero otherwise', async t => {
+  const { db, ownerId, store } = await account()
+  await store('a', 'four', gigabyte)
+  t.deepEqual(await transaction(db, trx => recountUsage(trx, ownerId)), { objects: 0, bytes: 0 })
+  await db('blob_usage').where({ owner_id: ownerId }).update({ bytes: 1000, objects: 9 })
+  const off = await transaction(db, trx => recountUsage(trx, ownerId))
+  t.true(off.bytes < 0)
+  t.deepEqual(await usageOf(db, ownerId), { objects: 1, bytes: 4 })
+})

@@ -1,0 +1,44 @@
+import test from 'ava'
+import { createSession, createUser, revokeSession } from '../../../../db/accounts/accounts.ts'
+import type { Db } from '../../../../db/database.ts'
+import {
+  createUploadToken,
+  findUploadToken,
+  unuseUploadToken,
+  useUploadToken,
+} from '../../../../db/objects/uploads/upload-tokens.ts'
+import { sideBySide } from '../../../../lib/side-by-side.ts'
+import { credentialHash } from '../../../../policy/accounts/credentials.ts'
+import { newId } from '../../../../policy/ids.ts'
+import { testDatabase } from '../../../kit/servers/database.ts'
+
+const database = testDatabase()
+
+async function tokenOf(db: Db, maxUses: number, lifeSeconds = 900) {
+  const user = await createUser(db, { name: 'Ana', email: `${newId()}@example.org`, plan: 'hobby-1' })
+  const session = await createSession(db, '11'.repeat(32), { userId: user.id, lifeSeconds: 60 })
+  const token = { id: newId(), hash: credentialHash(newId()), pins: {}, maxUses, lifeSeconds }
+  await createUploadToken(db, { ...token, ownerId: user.id, credentialId: session.id })
+  return { ...token, session }
+}
+
+test('of 200 uses, many at once, as many succeed as there are, and one given back is there again', async t => {
+  const { db } = await database
+  const { id } = await tokenOf(db, 7)
+  const uses = await sideBySide(Array(200).fill(id), 10, uploadToken => useUploadToken(db, uploadToken))
+  t.is(uses.filter(Boolean).length, 7)
+  await unuseUploadToken(db, id)
+  t.true(await useUploadToken(db, id))
+  t.false(await useUploadToken(db, id))
+})
+
+test('a token ends with its time, and with what minted it', async t => {
+  const { db } = await database
+  const over = await tokenOf(db, 1, 0)
+  t.is(await findUploadToken(db, over.hash), undefined)
+  t.false(await useUploadToken(db, over.id))
+  const live = await tokenOf(db, 1)
+  t.is((await findUploadToken(db, live.hash))?.token.id, live.id)
+  await revokeSession(db, live.session.id)
+  t.is(await findUploadToken(db, live.hash), undefined)
+})

@@ -1,0 +1,208 @@
+import test from 'ava'
+import { createUser } from '../../../../db/accounts/accounts.ts'
+import { type Db, transaction } from '../../../../db/database.ts'
+import { findObject, manifestOf } from '../../../../db/objects/objects.ts'
+import { draw } from '../../../../db/objects/segments.ts'
+import {
+  abortUpload,
+  completeUpload,
+  idleUploads,
+  reclaimUpload,
+  sweepUploads,
+} from '../../../../db/objects/uploads/upload-ends.ts'
+import { partsOf, storePart } from '../../../../db/objects/uploads/upload-parts.ts'
+import {
+  findUpload,
+  type NewUpload,
+  openBytes,
+  openUpload,
+  openUploads,
+} from '../../../../db/objects/uploads/uploads.ts'
+import { newId } from '../../../../policy/ids.ts'
+import { chunkBytes, wholeParts } from '../../../../policy/objects/uploads/chunked.ts'
+import { testDatabase } from '../../../kit/servers/database.ts'
+
+const database = testDatabase()
+const day = 86_400
+
+async function newOwner(db: Db): Promise<string> {
+  return (await createUser(db, { name: 'Ana', email: `${newId()}@example.org`, plan: 'hobby-1' })).id
+}
+
+async function open(db: Db, ownerId: string, wish: Partial<NewUpload> = {}): Promise<string> {
+  const upload = {
+    owner_id: ownerId,
+    bucket: 'public',
+    key: `${newId()}.bin`,
+    overwrite: false,
+    content_type: 'application/octet-stream',
+    cache_control: null,
+    content_disposition: null,
+    original_name: null,
+    metadata: {},
+    expires_at: null,
+    max_parts: 205,
+    max_bytes: 1e10,
+    upload_token_id: null,
+    ...wish,
+  } as const
+  return (await transaction(db, trx => openUpload(trx, upload, 1000)))!
+}
+
+async function send(db: Db, uploadId: string, part: number, size: number = chunkBytes.min) {
+  const segmentId = await draw(db)
+  const body = { size, sha256: 'a'.repeat(64), md5: newId(), crc32: 1 }
+  const outcome = await transaction(db, trx => storePart(trx, { uploadId, part, segmentId, body }))
+  return { outcome, segmentId, md5: body.md5 }
+}
+
+const complete = (db: Db, id: string, ownerId: string) =>
+  transaction(db, trx => completeUpload(trx, { id, ownerId }, { choose: wholeParts }))
+const abort = (db: Db, id: string, ownerId: string) => transaction(db, trx => abortUpload(trx, { id, ownerId }))
+const reclaim = (db: Db, id: string) => transaction(db, trx => reclaimUpload(trx, id, day))
+
+const makeIdle = (db: Db, id: string) => db('uploads').where({ id }).update({ last_activity_at: '2000-01-01' })
+
+async function refsOf(db: Db, ids: string[]): Promise<number[]> {
+  const rows = await db('segments').whereIn('id', ids).select('id', 'refs')
+  return ids.map(id => rows.find(row => row.id === id)?.refs ?? -1)
+}
+
+test('the parts become the object, in order; each body has one reference, and what was sent before none', async t => {
+  const { db } = await database
+  const ownerId = await newOwner(db)
+  const id = await open(db, ownerId, { key: 'film.bin' })
+  const last = await send(db, id, 3, 1)
+  const stale = await send(db, id, 1)
+  const second = await send(db, id, 2)
+  const first = await send(db, id, 1, chunkBytes.max)
+  t.deepEqual(
+    (await partsOf(db, id)).map(p => [p.part, p.size, p.segmentId]),
+    [
+      [1, chunkBytes.max, first.segmentId],
+      [2, chunkBytes.min, second.segmentId],
+      [3, 1, last.segmentId],
+    ],
+  )
+  const done = await complete(db, id, ownerId)
+  t.like(done, { parts: 3, replaced: false })
+  const object = (await findObject(db, { ownerId, bucket: 'public', key: 'film.bin' }))!
+  t.is(object.size, chunkBytes.max + chunkBytes.min + 1)
+  t.regex(object.etag, /^[0-9a-f]{32}-3$/)
+  const manifest = await manifestOf(db, object.generation)
+  t.deepEqual(
+    manifest.map(part => part.segmentId),
+    [first, second, last].map(part => part.segmentId),
+  )
+  t.deepEqual(
+    await refsOf(
+      db,
+      [first, second, last, stale].map(part => part.segmentId),
+    ),
+    [1, 1, 1, 0],
+  )
+  t.is(await complete(db, id, ownerId), undefined, 'a second time')
+  t.is(await abort(db, id, ownerId), 'completed')
+  t.is((await send(db, id, 4)).outcome, 'over')
+  t.is(await findUpload(db, id, ownerId), undefined)
+})
+
+test('an account has so many uploads open, however many ask at once', async t => {
+  const { db } = await database
+  const ownerId = await newOwner(db)
+  const first = await open(db, ownerId)
+  const { id: _, state: __, created_at: ___, last_activity_at: ____, ...wish } = (await findUpload(db, first, ownerId))!
+  const opened = await Promise.all(Array.from({ length: 12 }, () => transaction(db, trx => openUpload(trx, wish, 8))))
+  t.is(opened.filter(Boolean).length, 7)
+  await send(db, first, 1, 3)
+  await send(db, first, 2, 4)
+  const list = await openUploads(db, ownerId)
+  t.is(list.length, 8)
+  t.like(list[0], { id: first, parts: 2, size_so_far: 7 })
+  t.is(await openBytes(db, ownerId), 7)
+  t.is(await openBytes(db, ownerId, { uploadId: first, part: 2 }), 3)
+  await abort(db, first, ownerId)
+  t.truthy(await transaction(db, trx => openUpload(trx, wish, 8)))
+})
+
+test('parts end at the size of the whole, which a part that is sent again counts once', async t => {
+  const { db } = await database
+  const id = await open(db, await newOwner(db), { max_bytes: 10 })
+  t.is((await send(db, id, 1, 6)).outcome, 'stored')
+  t.is((await send(db, id, 2, 5)).outcome, 'too large')
+  t.is((await send(db, id, 1, 10)).outcome, 'stored')
+})
+
+test('another account finds, completes and aborts nothing', async t => {
+  const { db } = await database
+  const [ownerId, other] = [await newOwner(db), await newOwner(db)]
+  const id = await open(db, ownerId)
+  await send(db, id, 1)
+  t.is(await findUpload(db, id, other), undefined)
+  t.is(await complete(db, id, other), undefined)
+  t.is(await abort(db, id, other), undefined)
+  t.truthy(await complete(db, id, ownerId))
+})
+
+test('an upload with a gap, with a small part, or with none stays open', async t => {
+  const { db } = await database
+  const ownerId = await newOwner(db)
+  const id = await open(db, ownerId)
+  await t.throwsAsync(complete(db, id, ownerId), { message: /No part/ })
+  await send(db, id, 1, chunkBytes.min - 1)
+  await send(db, id, 3, 1)
+  await t.throwsAsync(complete(db, id, ownerId), { message: 'Part 2 is missing.' })
+  await send(db, id, 2)
+  await t.throwsAsync(complete(db, id, ownerId), { message: /Part 1 has under 5 MB/ })
+  await send(db, id, 1)
+  t.is((await complete(db, id, ownerId))?.parts, 3)
+})
+
+test('only what is still idle under its lock is given up, with its parts', async t => {
+  const { db } = await database
+  const ownerId = await newOwner(db)
+  const [idle, resumed] = [await open(db, ownerId), await open(db, ownerId)]
+  const { segmentId } = await send(db, idle, 1)
+  await Promise.all([idle, resumed].map(id => makeIdle(db, id)))
+  const found = await idleUploads(db, day)
+  t.true(found.includes(idle) && found.includes(resumed))
+  await send(db, resumed, 1)
+  t.is(await reclaim(db, resumed), undefined)
+  t.like(await reclaim(db, idle), { upload: { id: idle }, parts: [{ segmentId }] })
+  t.is(await reclaim(db, idle), undefined)
+  t.deepEqual(await refsOf(db, [segmentId]), [0])
+  t.is(await abort(db, idle, ownerId), 'aborted')
+  await db('uploads').where({ id: idle }).update({ ended_at: '2000-01-01' })
+  await sweepUploads(db)
+  t.is(await abort(db, idle, ownerId), undefined)
+  t.truthy(await findUpload(db, resumed, ownerId))
+})
+
+test('complete, abort, reclaim and a late part at once: one end, and every body is the object’s or nobody’s', async t => {
+  const { db } = await database
+  const ownerId = await newOwner(db)
+  for (let round = 0; round < 40; round++) {
+    const key = `${round}.bin`
+    const id = await open(db, ownerId, { key })
+    const parts = [await send(db, id, 1), await send(db, id, 2)]
+    if (round % 2) await makeIdle(db, id)
+    const [completed, again, aborted, reclaimed, late] = await Promise.all([
+      complete(db, id, ownerId),
+      complete(db, id, ownerId),
+      round % 3 ? abort(db, id, ownerId) : 'completed',
+      reclaim(db, id),
+      send(db, id, 2),
+    ])
+    const object = await findObject(db, { ownerId, bucket: 'public', key })
+    t.is(object !== undefined, Boolean(completed || again))
+    t.is([completed, again, aborted === 'aborted' && !reclaimed, reclaimed].filter(Boolean).length, 1)
+    const held = object ? (await manifestOf(db, object.generation)).map(part => part.segmentId) : []
+    const all = [...parts, late].map(part => part.segmentId)
+    t.deepEqual(
+      await refsOf(db, all),
+      all.map(segment => (held.includes(segment) ? 1 : 0)),
+    )
+    t.deepEqual(await partsOf(db, id), [])
+    if (object) t.is(held.length, 2)
+  }
+})

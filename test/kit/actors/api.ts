@@ -1,0 +1,340 @@
+import { randomBytes } from 'node:crypto'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import test from 'ava'
+import type { Archives } from '../../../activities/archives/port.ts'
+import { archives } from '../../../activities/archives/process.ts'
+import { endpoints, jsonSurface, surfaces } from '../../../api/app.ts'
+import { hostCall } from '../../../api/hosts/host-call.ts'
+import { httpHostFiles } from '../../../api/hosts/host-files.ts'
+import { LiveFeeds } from '../../../api/hosts/live-feeds.ts'
+import { NetworkRates } from '../../../api/hosts/network-rates.ts'
+import { RealtimeLeases } from '../../../api/hosts/realtime-leases.ts'
+import { StreamAccess } from '../../../api/hosts/stream-access.ts'
+import { hardenedServer } from '../../../api/http/server.ts'
+import { authenticator } from '../../../api/pipeline/authenticate.ts'
+import { EarlierCredentials } from '../../../api/pipeline/earlier-credentials.ts'
+import { commonErrors, type Endpoint } from '../../../api/pipeline/endpoint.ts'
+import { Limiter } from '../../../api/pipeline/limiter.ts'
+import { News } from '../../../api/pipeline/news.ts'
+import { openApi } from '../../../api/pipeline/openapi.ts'
+import type { Log, Parts } from '../../../api/pipeline/parts.ts'
+import { ServiceStatus } from '../../../api/status/service-status.ts'
+import { Outcomes } from '../../../api/v2/apps/outcomes.ts'
+import { KnownSources } from '../../../api/v2/git/deploy-sources.ts'
+import { PushTurns } from '../../../api/v2/git/push-turns.ts'
+import * as accounts from '../../../db/accounts/accounts.ts'
+import { createApp } from '../../../db/apps/app-creation.ts'
+import type { AppRow } from '../../../db/apps/apps.ts'
+import type { Db } from '../../../db/database.ts'
+import { deploySources } from '../../../db/deploys/deploy-sources.ts'
+import { registerHost } from '../../../db/hosts/hosts.ts'
+import { Notifications } from '../../../db/notifications.ts'
+import { SegmentIds } from '../../../db/objects/segment-ids.ts'
+import * as segments from '../../../db/objects/segments.ts'
+import { StorageQuota } from '../../../db/objects/storage-quota.ts'
+import { FairSlots } from '../../../lib/fair-slots.ts'
+import { Remembered } from '../../../lib/remembered.ts'
+import { defaultPlans } from '../../../policy/accounts/plans.ts'
+import type { Scope } from '../../../policy/accounts/scopes.ts'
+import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
+import { cachedSeconds } from '../../../policy/cached-answers.ts'
+import { type Config, parseConfig } from '../../../policy/config.ts'
+import { wholeLogs } from '../../../policy/limits.ts'
+import { heldCall } from '../../../policy/patience.ts'
+import { sealKeys } from '../../../policy/seal.ts'
+import { FailingStore } from '../fakes/failing-store.ts'
+import { ScriptedHosts } from '../fakes/scripted-hosts.ts'
+import { ScriptedDowngrades, ScriptedLanes } from '../fakes/scripted-lanes.ts'
+import { type TestDatabase, testDatabase } from '../servers/database.ts'
+
+export interface Answer {
+  status: number
+  // biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever came
+  body: any
+  text: string
+  headers: Headers
+}
+
+/** Someone who speaks HTTP with one credential, or none. */
+export interface Actor {
+  request(method: string, path: string, init?: RequestInit): Promise<Answer>
+  get(path: string, headers?: Record<string, string>): Promise<Answer>
+  post(path: string, body?: RequestInit['body'], headers?: Record<string, string>): Promise<Answer>
+  delete(path: string): Promise<Answer>
+}
+
+export interface TestUser {
+  id: string
+  key: string
+  session: string
+  sessionId: string
+  keyId: string
+}
+
+export interface TestApi {
+  db: Db
+  url: string
+  publicUrl: string
+  filesUrl: string
+  blobUrl: string
+  server: Server
+  parts: Parts
+  store: FailingStore
+  hosts: ScriptedHosts
+  lanes: ScriptedLanes
+  downgrades: ScriptedDowngrades
+  /** Undeclared codes and answers that are not of their schema. Checked after each file. */
+  breaches: string[]
+  as(credential: string | TestUser | undefined): Actor
+  /** As `as`, on the blob API. */
+  blobAs(credential: string | TestUser | undefined): Actor
+  makeUser(input?: { plan?: string; name?: string; planEndsAt?: Date }): Promise<TestUser>
+  makeKey(
+    user: TestUser,
+    input: { scopes?: Scope[]; resources?: string[]; prefixes?: string[]; expiresAt?: Date },
+  ): Promise<{ id: string; key: string }>
+  makeApp(user: TestUser, config?: Partial<AppConfigFile>): Promise<AppRow>
+}
+
+export const masterKey = randomBytes(32).toString('hex')
+export const testKeys = sealKeys(masterKey)
+
+export interface TestApiOptions {
+  scale?: number
+  extra?: readonly Endpoint[]
+  parts?: (parts: Parts) => Partial<Parts>
+  config?: Partial<Config>
+}
+
+/** Call it once at the top level of a test file: the API in this process, on a real database of its own. */
+export function testApi(options: TestApiOptions = {}): () => TestApi {
+  let api: TestApi
+  const undo: (() => Promise<unknown>)[] = []
+  // Serial: the database that it stands on goes after it.
+  test.serial.after.always('stop the API', async t => {
+    for (const step of undo.reverse()) await step()
+    t.deepEqual(api?.breaches ?? [], [])
+  })
+  const database = testDatabase()
+  test.before('start the API', async () => {
+    const { db } = await database
+    await registerHost(db, {
+      id: 'h1',
+      address: '127.0.0.1',
+      readUrl: 'http://127.0.0.1:1',
+      memoryMb: 10_000_000,
+      diskMb: 10_000_000,
+      protections: {},
+    })
+    await db('hosts').update({ last_seen_at: '2100-01-01' })
+    api = await openApiFor(await database, options, undo)
+  })
+  return () => api
+}
+
+/** One more API process, as far as limits and operations can tell, on the same database. */
+export async function openApiFor(
+  database: TestDatabase,
+  options: TestApiOptions,
+  undo: (() => Promise<unknown>)[],
+): Promise<TestApi> {
+  const { db } = database
+  const config = {
+    ...parseConfig({ BERTH_MASTER_KEY: masterKey, RATE_LIMIT_SCALE: String(options.scale ?? 1000) }, '/'),
+    ...options.config,
+  }
+  const notifications = new Notifications(database.url, [
+    'operations',
+    'deployments',
+    'deploy-sources',
+    'access',
+    'apps',
+  ])
+  const zips: Archives = archives()
+  const breaches: string[] = []
+  const made = {
+    store: await FailingStore.open(),
+    hosts: new ScriptedHosts(),
+    lanes: new ScriptedLanes(db),
+    downgrades: new ScriptedDowngrades(db, defaultPlans),
+  }
+  const authenticate = authenticator({ db, masterKey, plans: defaultPlans, processes: config.apiProcesses })
+  const rates = new NetworkRates()
+  const base: Parts = {
+    ...made,
+    db,
+    config,
+    files: httpHostFiles(hostCall(db, masterKey)),
+    plans: defaultPlans,
+    authenticate,
+    segmentIds: new SegmentIds(db),
+    quota: new StorageQuota(db),
+    limiter: new Limiter(db),
+    archives: zips,
+    outcomes: new Outcomes(notifications),
+    deploymentNews: new News(notifications, 'deployments'),
+    logTurns: new FairSlots(wholeLogs),
+    pushTurns: new PushTurns(config.databasePool),
+    patience: heldCall,
+    rates,
+    live: new LiveFeeds((app, signal) => made.hosts.live(app, signal), rates),
+    leases: new RealtimeLeases(db, config.rateLimitScale),
+    access: new StreamAccess({ authenticate, db }, notifications),
+    accountSnapshots: new Remembered(cachedSeconds.accountSnapshots),
+    blobUsage: new Remembered(cachedSeconds.blobStats),
+    metrics: new Remembered(cachedSeconds.metrics),
+    gitProvider: null,
+    sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
+    earlier: new EarlierCredentials(db),
+    service: new ServiceStatus([]),
+    isInside: () => true,
+    isBlocked: () => false,
+    asksCaptcha: () => false,
+    captcha: null,
+    log: silent,
+    contract: watch(breaches),
+  }
+  const parts = { ...base, ...options.parts?.(base) }
+  const management = jsonSurface(parts, [...endpoints, openApi(endpoints, config.urls.base), ...(options.extra ?? [])])
+  const limits = { connections: 2000, connectionsPerAddress: 100, unlimited: () => true }
+  const server = hardenedServer(management.callback(), limits)
+  const others = surfaces(parts)
+  const open = createServer(others.public.callback())
+  const files = createServer(others.files.callback())
+  const blob = hardenedServer(others.blob.callback(), limits)
+  const [url, publicUrl, filesUrl, blobUrl] = (await Promise.all([server, open, files, blob].map(listening))) as [
+    string,
+    string,
+    string,
+    string,
+  ]
+  await notifications.open()
+  undo.push(
+    () => made.store.close(),
+    () => zips.close(),
+    () => notifications.close(),
+    () => closed(open),
+    () => closed(files),
+    () => closed(blob),
+    () => closed(server),
+    async () => {
+      made.lanes.over = true
+      made.downgrades.over = true
+    },
+  )
+  const blobAs = actors(blobUrl).as
+  return {
+    ...made,
+    db,
+    url,
+    publicUrl,
+    filesUrl,
+    blobUrl,
+    blobAs,
+    server,
+    parts,
+    breaches,
+    ...actors(url),
+    ...makers(db),
+  }
+}
+
+export function actors(url: string): Pick<TestApi, 'as'> {
+  return {
+    as(who) {
+      const credential = typeof who === 'object' ? who.key : who
+      async function request(method: string, path: string, init: RequestInit = {}): Promise<Answer> {
+        const headers = {
+          ...(credential && { authorization: credential }),
+          ...(init.headers as Record<string, string>),
+        }
+        const response = await fetch(url + path, { ...init, method, headers, redirect: 'manual' })
+        const text = await response.text()
+        const json = response.headers.get('content-type')?.startsWith('application/json')
+        return { status: response.status, text, body: json ? JSON.parse(text) : text, headers: response.headers }
+      }
+      return {
+        request,
+        get: (path, headers) => request('GET', path, { headers }),
+        post: (path, body, headers) => request('POST', path, { body, headers }),
+        delete: path => request('DELETE', path),
+      }
+    },
+  }
+}
+
+function makers(db: Db): Pick<TestApi, 'makeUser' | 'makeKey' | 'makeApp'> {
+  return {
+    async makeUser({ plan = 'enterprise-32', name = 'Ana', planEndsAt } = {}) {
+      const user = await accounts.createUser(db, {
+        name,
+        email: `${randomBytes(6).toString('hex')}@example.org`,
+        plan,
+        planEndsAt,
+      })
+      const { key, id: keyId } = await accounts.createKey(db, masterKey, { userId: user.id })
+      const { token, id: sessionId } = await accounts.createSession(db, masterKey, {
+        userId: user.id,
+        lifeSeconds: 3600,
+      })
+      return { id: user.id, key, keyId, session: token, sessionId }
+    },
+    makeKey: (user, input) => accounts.createKey(db, masterKey, { userId: user.id, ...input }),
+    async makeApp(user, config) {
+      const segmentId = await segments.draw(db)
+      const { app, operationId } = await createApp(db, {
+        ownerId: user.id,
+        planMemoryMb: () => 1_000_000,
+        config: { ...plainApp, ...config },
+        segmentId,
+        archiveSha256: 'a'.repeat(64),
+        archiveBytes: 1,
+        actor: user.id,
+      })
+      await db('operations').where({ id: operationId }).update({ state: 'success', finished_at: db.fn.now() })
+      return app
+    },
+  }
+}
+
+const plainApp: AppConfigFile = {
+  displayName: 'shop',
+  description: null,
+  main: 'index.js',
+  memoryMb: 256,
+  version: 'recommended',
+  subdomain: null,
+  start: null,
+  autorestart: false,
+  runtime: null,
+  language: 'javascript',
+  runtimeVersion: '22',
+}
+
+const silent: Log = { info: () => {}, warn: () => {}, error: () => {} }
+
+function watch(breaches: string[]): Parts['contract'] {
+  return {
+    undeclared: (endpoint, code) =>
+      void breaches.push(
+        `${endpoint.name} threw ${code}, of ${[...commonErrors(endpoint), ...(endpoint.errors ?? [])]}`,
+      ),
+    answered(endpoint, value) {
+      const parsed = endpoint.response?.safeParse(value)
+      if (parsed?.error) breaches.push(`${endpoint.name} answered ${JSON.stringify(value)}: ${parsed.error.message}`)
+    },
+  }
+}
+
+export function listening(server: Server): Promise<string> {
+  return new Promise(resolve =>
+    server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)),
+  )
+}
+
+function closed(server: Server): Promise<unknown> {
+  const end = new Promise(resolve => server.close(resolve))
+  server.closeAllConnections()
+  return end
+}

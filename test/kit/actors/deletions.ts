@@ -1,0 +1,22 @@
+import { transaction } from '../../../db/database.ts'
+import { claimNext, finish } from '../../../db/operations/operations.ts'
+import { comesTrue } from '../comes-true.ts'
+import type { Answer, TestApi, TestUser } from './api.ts'
+
+/** An application whose deletion was asked for and waits for its host, until `fail` ends it and resolves to what the caller was told. */
+export async function deletionUnderWay(
+  api: TestApi,
+  { ana, app }: { ana: TestUser; app: { id: string } },
+): Promise<{ fail(): Promise<Answer> }> {
+  api.lanes.asleep = true
+  const answer = api.as(ana).delete(`/v2/apps/${app.id}`)
+  const waits = () => api.db('operations').where({ target_id: app.id, kind: 'delete', state: 'queued' }).first('id')
+  await comesTrue(async () => (await waits()) !== undefined)
+  return {
+    async fail() {
+      const deletion = (await claimNext(api.db, app.id))!
+      await transaction(api.db, trx => finish(trx, deletion.id, { state: 'error', code: 'ACTION_FAILED' }))
+      return answer
+    },
+  }
+}

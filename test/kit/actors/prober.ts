@@ -1,0 +1,32 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { askApp } from '../../../cli/client/client.ts'
+
+export interface Prober {
+  /** Ends the probing; gives how often it asked and what went wrong. */
+  stop(): Promise<{ asked: number; failures: string[] }>
+}
+
+/** Asks an application through the proxy again and again, every `everyMs`, one request at a time. */
+export function probe(edgeUrl: string, domain: string, everyMs = 20): Prober {
+  const failures: string[] = []
+  let asked = 0
+  let going = true
+  const target = { baseUrl: '', apiKey: '', edgeUrl }
+  const loop = (async () => {
+    while (going) {
+      asked++
+      await askApp(target, domain).then(
+        ({ status }) => status !== 200 && failures.push(`status ${status}`),
+        error => failures.push(String(error)),
+      )
+      await sleep(everyMs)
+    }
+  })()
+  return {
+    async stop() {
+      going = false
+      await loop
+      return { asked, failures }
+    },
+  }
+}

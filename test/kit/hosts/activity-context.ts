@@ -1,0 +1,14 @@
+import { asyncLocalStorage, type Context } from '@temporalio/activity'
+import type { Claim } from '../../../db/operations/operation-claims.ts'
+
+/** Runs an activity as a worker would that was told to by this run and step of a lane; `signal` aborts when it is given up. */
+export function asActivity<T>(
+  { run, step }: Claim,
+  work: () => Promise<T>,
+  signal: AbortSignal = new AbortController().signal,
+  attempt = 1,
+): Promise<T> {
+  const info = { workflowExecution: { workflowId: 'app/test', runId: run }, activityId: String(step), attempt }
+  const context = { info, cancellationSignal: signal, heartbeat: () => {} }
+  return asyncLocalStorage.run(context as unknown as Context, work)
+}

@@ -1,0 +1,54 @@
+import { appHostActivities } from '../../../activities/app-host.ts'
+import type { AppHostOptions } from '../../../activities/app-host-options.ts'
+import { appSnapshotActivities } from '../../../activities/app-snapshots.ts'
+import { appTurns } from '../../../activities/steps/app-turns.ts'
+import type { Db } from '../../../db/database.ts'
+import { FakeContainerHost } from '../fakes/container-host.ts'
+import { inBoot } from './boots.ts'
+
+/**
+ * The activities of a host whose parts tell what is asked of them. Only the engine answers as a real one; `folder` is its volumes'.
+ * `own` takes the place of other parts.
+ */
+export function hostSteps(db: Db, hostId: string, folder: string, own: Partial<AppHostOptions> = {}) {
+  const calls: string[] = []
+  const engine = new FakeContainerHost()
+  const options: AppHostOptions = {
+    db,
+    engine: told(calls, 'engine', engine),
+    volumes: told(calls, 'volumes', { path: (appId: string) => `${folder}/${appId}` }),
+    archives: told(calls, 'archives', {}),
+    store: told(calls, 'store', {}),
+    placement: told(calls, 'placement', { place: async () => ({ added: [], modified: [], removed: [] }) }),
+    snapshots: told(calls, 'snapshots', {}),
+    git: told(calls, 'git', {}),
+    gitLimits: { maxBytes: 1, timeoutSeconds: 1, allowedHosts: [] },
+    traits: { id: hostId, runtime: 'runc', configNames: [], buildProxy: null, caBundle: null },
+    healthGateSeconds: 1,
+    turns: appTurns(),
+    credentials: async () => null,
+    variables: async () => ({ version: 0, values: {} }),
+    sharedUid: null,
+    boot: inBoot('boot'),
+    appsDomain: 'apps.test',
+    diskMbPer256Mb: 10,
+    ...own,
+  }
+  return { calls, engine, activities: appHostActivities(options), snapshots: appSnapshotActivities(options) }
+}
+
+const looksOnly = new Set(['engine.inspect', 'engine.list', 'engine.logs', 'volumes.path'])
+
+/** The part, which writes down every verb that does more than look; a verb that it does not have does nothing. */
+function told<T extends object>(calls: string[], name: string, part: object): T {
+  return new Proxy(part, {
+    get(target, key) {
+      const verb = Reflect.get(target, key)
+      return (...args: unknown[]) => {
+        const called = `${name}.${String(key)}`
+        if (!looksOnly.has(called)) calls.push(called)
+        return typeof verb === 'function' ? verb.apply(target, args) : Promise.resolve()
+      }
+    },
+  }) as T
+}

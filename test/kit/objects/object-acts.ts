@@ -1,0 +1,186 @@
+import { createHash } from 'node:crypto'
+import { Readable } from 'node:stream'
+import type { ObjectStore } from '../../../activities/objects/port.ts'
+import type { Caller } from '../../../api/pipeline/authenticate.ts'
+import type { Parts } from '../../../api/pipeline/parts.ts'
+import { charging } from '../../../api/v1/storage-charge.ts'
+import { discard } from '../../../api/v1/uploads.ts'
+import { type Db, transaction } from '../../../db/database.ts'
+import { endBlobLease, takeBlobLease } from '../../../db/objects/blob-leases.ts'
+import { foldUsage } from '../../../db/objects/blob-usage.ts'
+import { changeObject, copyObject, moveObject } from '../../../db/objects/object-changes.ts'
+import { putObject } from '../../../db/objects/object-puts.ts'
+import { type Charge, findObject, removeExpired, removeObjects, storeObject } from '../../../db/objects/objects.ts'
+import type { StorageQuota } from '../../../db/objects/storage-quota.ts'
+import { abortUpload, completeUpload, reclaimUpload } from '../../../db/objects/uploads/upload-ends.ts'
+import { partsOf, storePart } from '../../../db/objects/uploads/upload-parts.ts'
+import { ApiError } from '../../../policy/errors.ts'
+import type { Bucket, ObjectName } from '../../../policy/objects/object-names.ts'
+import type { Act } from './object-model.ts'
+import type { Sweeps } from './object-sweeps.ts'
+
+/** One process of the platform, as far as objects go. */
+export interface ObjectProcess {
+  db: Db
+  quota: StorageQuota
+}
+
+/** Storage of an account, so little that it is full now and then: bytes. */
+export const storageLimit = 16_384
+const long = new Date(0)
+
+/** Sizes differ, so that a sum says what is in it. */
+export const sizeOf = (segment: string): number => 1 + (Number.parseInt(segment.slice(0, 6), 16) % 9999)
+export const bytesOf = (segment: string): Buffer => Buffer.alloc(sizeOf(segment), segment)
+
+/** How the acts on objects of one account are done: as the API and the upkeep do them. */
+export class ObjectActs {
+  constructor(
+    readonly ownerId: string,
+    readonly store: ObjectStore,
+    readonly sweeps: Sweeps,
+  ) {}
+
+  /** Does an act in one of the processes, and says what whoever did it is told. Throws ApiError where that is a code. */
+  async do(act: Act, process: ObjectProcess): Promise<string> {
+    switch (act.kind) {
+      case 'put':
+        return this.#put(act, process)
+      case 'part':
+        return this.#part(act, process)
+      case 'copy':
+        return this.#copy(act, process)
+      case 'complete':
+        return this.#complete(act.upload, process)
+      case 'sweep':
+        await this.sweeps.sweep(process.db, this.store)
+        return 'done'
+      default:
+        return transaction(process.db, trx => this.#change(trx, act))
+    }
+  }
+
+  name(text: string): ObjectName {
+    const [bucket, key] = text.split(' ') as [Bucket, string]
+    return { ownerId: this.ownerId, bucket, key }
+  }
+
+  async #put(act: Extract<Act, { kind: 'put' }>, process: ObjectProcess): Promise<string> {
+    const { db } = process
+    const object = { ...this.name(act.name), contentType: 'x', etag: act.segment }
+    const lease = (await takeBlobLease(db, `upload/${this.ownerId}`, 16))!
+    const { body, bytes } = await this.#arrived(act.segment, act.beside)
+    const part = { segmentId: act.segment, length: body.size, body, bytes }
+    const { ownerId } = this
+    const entry = {
+      accountId: ownerId,
+      actor: ownerId,
+      action: 'objects.upload',
+      resource: act.segment,
+      result: 'success',
+    }
+    const ending = { lease, entry: { ...entry, operationId: null } }
+    try {
+      const replacing = act.overwrite ? await findObject(db, object) : undefined
+      const stored = await this.#charging(process, body.size, replacing?.size, charge => {
+        const options = { overwrite: act.overwrite, charge, ending }
+        if (!replacing) return putObject(db, object, part, options)
+        return transaction(db, trx => storeObject(trx, object, [part], options))
+      })
+      return toldOf(stored)
+    } catch (error) {
+      await this.#discard(process, act.segment, bytes)
+      await endBlobLease(db, lease)
+      throw error
+    }
+  }
+
+  async #part(act: Extract<Act, { kind: 'part' }>, process: ObjectProcess): Promise<string> {
+    const { body } = await this.#arrived(act.segment, false)
+    const part = { uploadId: act.upload, part: act.part, segmentId: act.segment, body, limit: storageLimit }
+    const outcome = await transaction(process.db, trx => storePart(trx, part))
+    if (outcome !== 'stored') await this.#discard(process, act.segment)
+    return outcome
+  }
+
+  async #copy({ from, to, overwrite }: Extract<Act, { from: string }>, process: ObjectProcess): Promise<string> {
+    const { db } = process
+    const source = await findObject(db, this.name(from))
+    if (!source) return 'none'
+    const replacing = overwrite ? await findObject(db, this.name(to)) : undefined
+    const stored = await this.#charging(process, source.size, replacing?.size, charge =>
+      transaction(db, trx => copyObject(trx, this.name(from), this.name(to), { overwrite, charge })),
+    )
+    return stored ? toldOf(stored) : 'none'
+  }
+
+  async #complete(id: string, process: ObjectProcess): Promise<string> {
+    const { db } = process
+    const open = () => db('uploads').where({ id, state: 'open' }).first()
+    const upload = await open()
+    if (!upload) return 'over'
+    const parts = await partsOf(db, id)
+    if (parts.length === 0 && !(await open())) return 'over'
+    const size = notNone(parts).reduce((sum, part) => sum + part.size, 0)
+    const at = { ownerId: this.ownerId, bucket: upload.bucket, key: upload.key }
+    const replacing = upload.overwrite ? await findObject(db, at) : undefined
+    const stored = await this.#charging(process, size, replacing?.size, charge =>
+      transaction(db, trx => completeUpload(trx, { id, ownerId: this.ownerId }, { choose: notNone, charge })),
+    )
+    return stored ? toldOf(stored) : 'over'
+  }
+
+  async #change(trx: Db, act: Act): Promise<string> {
+    switch (act.kind) {
+      case 'remove':
+      case 'tidy': {
+        const at = act.names.map(name => this.name(name))
+        const gone = await (act.kind === 'remove' ? removeObjects(trx, at) : removeExpired(trx, at))
+        return `gone ${gone.map(row => `${row.bucket} ${row.key}`).sort()}`
+      }
+      case 'move': {
+        const moved = await moveObject(trx, this.name(act.from), this.name(act.to), act)
+        return moved ? toldOf(moved) : 'none'
+      }
+      case 'expire':
+        return (await changeObject(trx, this.name(act.name), { expiresAt: long })) ? 'changed' : 'none'
+      case 'header':
+        return (await changeObject(trx, this.name(act.name), { cacheControl: act.header })) ? 'changed' : 'none'
+      case 'abort':
+        await abortUpload(trx, { id: act.upload, ownerId: this.ownerId })
+        return 'done'
+      case 'reclaim':
+        return (await reclaimUpload(trx, act.upload, -60)) ? 'ended' : 'over'
+      default:
+        await foldUsage(trx, this.ownerId)
+        return 'done'
+    }
+  }
+
+  /** What has arrived and is nobody's yet. A body beside its row is in no store. */
+  async #arrived(segment: string, beside: boolean) {
+    const bytes = bytesOf(segment)
+    if (!beside) return { body: await this.store.put(segment, Readable.from([bytes], { objectMode: false })) }
+    const md5 = createHash('md5').update(bytes).digest('hex')
+    return { body: { size: bytes.length, sha256: segment, md5, crc32: 7 }, bytes }
+  }
+
+  #charging<T>(process: ObjectProcess, size: number, replaced = 0, write: (charge: Charge) => Promise<T>): Promise<T> {
+    const caller = { user: { id: this.ownerId }, plan: { blobGb: storageLimit / 1024 ** 3 } }
+    return charging(process as unknown as Parts, caller as unknown as Caller, { size, replaced }, write)
+  }
+
+  #discard({ db }: ObjectProcess, segmentId: string, bytes?: Buffer): Promise<void> {
+    const failed = (told: { err: unknown }) => {
+      throw told.err
+    }
+    return discard({ db, store: this.store, log: { warn: failed } } as unknown as Parts, { segmentId, bytes })
+  }
+}
+
+const toldOf = ({ replaced }: { replaced: boolean }): string => (replaced ? 'replaced' : 'stored')
+
+function notNone<T>(parts: readonly T[]): readonly T[] {
+  if (parts.length === 0) throw new ApiError('NO_CHUNKS_UPLOADED')
+  return parts
+}

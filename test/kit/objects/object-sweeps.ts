@@ -1,0 +1,34 @@
+import type { ObjectStore } from '../../../activities/objects/port.ts'
+import { sweepSegments } from '../../../activities/objects/segment-sweep.ts'
+import type { Db } from '../../../db/database.ts'
+import { openReceipt } from '../../../db/objects/blob-receipts.ts'
+import { newId } from '../../../policy/ids.ts'
+
+const atOnce = { drawnSeconds: 0, unreferencedSeconds: 0, downloadSeconds: 0 }
+
+/** The sweeps of a run. They are impatient, and take what nobody refers to of every account. */
+export class Sweeps {
+  #begun = 0
+  #running = 0
+
+  async sweep(db: Db, store: ObjectStore): Promise<void> {
+    this.#begun++
+    this.#running++
+    const receipt = newId()
+    await openReceipt(db, receipt, 'sweep')
+    try {
+      await sweepSegments({ db, store }, receipt, atOnce)
+    } catch (error) {
+      // Only an impatient one meets bodies that are still arriving; the next sweep, or whoever sent them, goes on with these.
+      if (!/^The store says that \w+ is deleted, and still has it\.$/.test((error as Error).message)) throw error
+    } finally {
+      this.#running--
+    }
+  }
+
+  /** Begins to watch; what comes back says whether one has run since. */
+  watch(): () => boolean {
+    const [begun, running] = [this.#begun, this.#running]
+    return () => running > 0 || this.#begun > begun
+  }
+}

@@ -1,0 +1,328 @@
+import { randomBytes } from 'node:crypto'
+import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import { type Logger, pino } from 'pino'
+import type { ObjectStore } from '../../../activities/objects/port.ts'
+import { openObjectStore } from '../../../activities/objects/select.ts'
+import { hostCall } from '../../../api/hosts/host-call.ts'
+import { httpHostReader } from '../../../api/hosts/host-reader.ts'
+import { hostLive } from '../../../api/hosts/live-events.ts'
+import { LiveFeeds } from '../../../api/hosts/live-feeds.ts'
+import type { Parts } from '../../../api/pipeline/parts.ts'
+import { unusedPort } from '../../../cli/installation/ports.ts'
+import { type AppRow, loadApp } from '../../../db/apps/apps.ts'
+import type { Db } from '../../../db/database.ts'
+import { SegmentIds } from '../../../db/objects/segment-ids.ts'
+import * as operations from '../../../db/operations/operations.ts'
+import { thisMachine } from '../../../lib/machine.ts'
+import { type Config, parseConfig } from '../../../policy/config.ts'
+import { installationMark } from '../../../policy/ids.ts'
+import { openTemporal } from '../../../workers/connect.ts'
+import { type HostParts, openHost } from '../../../workers/host/host-parts.ts'
+import { startHost } from '../../../workers/host/host-worker.ts'
+import { startPlatformWorker } from '../../../workers/platform-worker.ts'
+import { temporalDowngrades } from '../../../workers/temporal/downgrades.ts'
+import { temporalLanes } from '../../../workers/temporal/lanes.ts'
+import { type Answer, masterKey, openApiFor, type TestApi, type TestUser } from '../actors/api.ts'
+import { clearHost, remainsOf } from '../hosts/host-remains.ts'
+import { sweep } from '../objects/sweep.ts'
+import { configOf, type Program } from '../programs.ts'
+import { type TestDatabase, testDatabase } from '../servers/database.ts'
+import { ask, type Call, type Seen } from '../servers/origin.ts'
+import { startProxy, type TestProxy } from '../servers/proxy.ts'
+import { type TestTemporal, testTemporal } from '../servers/temporal.ts'
+import { zipOf } from '../zips.ts'
+import { type Entry, startEntry } from './entry.ts'
+
+export const log = pino({ level: process.env.TEST_LOG ?? 'silent' })
+
+export interface RunningHost {
+  id: string
+  parts: HostParts
+  /** Leaves on purpose, as a process does on SIGTERM. */
+  stop(): Promise<void>
+}
+
+export interface Deployed extends Answer {
+  id: string
+  domain: string
+  operationId: string
+}
+
+export interface PlatformOptions {
+  /** Hosts that are started at once, by short name, with their settings. */
+  hosts?: Record<string, Record<string, string>>
+  settings?: Record<string, string>
+  database?: () => Promise<TestDatabase>
+  temporal?: () => Promise<TestTemporal>
+  /** False = not in this process: the test starts its own. */
+  api?: boolean
+  worker?: boolean
+  /** Where its parts in this process log to. */
+  log?: Logger
+}
+
+/** Call it once at the top level of a test file: a whole platform on real parts, taken away after the file. */
+export function testPlatform(options: PlatformOptions = {}): Promise<TestPlatform> {
+  const undo: (() => Promise<unknown>)[] = []
+  // Serial: what it stands on goes after it.
+  test.serial.after.always('take the platform away', async () => {
+    for (const step of undo.reverse()) await step()
+  })
+  const parts = [(options.database ?? testDatabase)(), (options.temporal ?? testTemporal)()] as const
+  const platform = start(options, parts, undo)
+  test.before('start the platform', async t => {
+    t.timeout(120_000)
+    await platform
+  })
+  return platform
+}
+
+async function start(
+  options: PlatformOptions,
+  parts: readonly [Promise<TestDatabase>, Promise<TestTemporal>],
+  undo: (() => Promise<unknown>)[],
+): Promise<TestPlatform> {
+  const [database, temporal] = await Promise.all(parts)
+  const folder = await mkdtemp(join(tmpdir(), 'berth-platform-'))
+  await chmod(folder, 0o711)
+  undo.push(() => rm(folder, { recursive: true, force: true }))
+  const proxy = await startProxy()
+  undo.push(() => proxy.stop())
+  const settings = {
+    BERTH_DATA: folder,
+    DATABASE_URL: database.url,
+    TEMPORAL_ADDRESS: temporal.address,
+    QUEUE_PREFIX: temporal.queuePrefix,
+    BERTH_MASTER_KEY: masterKey,
+    EDGE_CONTROL_SOCKET: proxy.config.edge.controlSocket,
+    HOST_FIREWALL: 'off',
+    HEALTH_GATE_SECONDS: '8',
+    DISK_MB_PER_256MB: '64',
+    RATE_LIMIT_SCALE: '1000',
+    LOG_LEVEL: 'warn',
+    BLOB_UPKEEP: 'off', // its schedules would outlive the test's queues on the Temporal that all share
+    ...options.settings,
+  }
+  const config = parseConfig({ ...process.env, ...settings }, '/')
+  const store = await openObjectStore(config.objectStore)
+  const platform = new TestPlatform({
+    db: database.db,
+    url: database.url,
+    folder,
+    proxy,
+    settings,
+    config,
+    store,
+    undo,
+    log: options.log ?? log,
+  })
+  if (options.worker ?? true) await platform.startWorker()
+  if (options.api ?? true) await platform.startApi(database)
+  const hosts = Object.entries(options.hosts ?? { a: {} })
+  await Promise.all(hosts.map(([name, own]) => platform.startHost(name, own)))
+  return platform
+}
+
+interface PlatformBase {
+  db: Db
+  url: string
+  folder: string
+  proxy: TestProxy
+  /** The environment of its processes. */
+  settings: Record<string, string>
+  config: Config
+  store: ObjectStore
+  undo: (() => Promise<unknown>)[]
+  log: Logger
+}
+
+/** A platform as tests drive it: requests as an actor, programs as zips, hosts that come and go. */
+export class TestPlatform {
+  readonly base: PlatformBase
+  readonly hosts = new Map<string, RunningHost>()
+  /** What the worker in this process takes for its machine. */
+  readonly machine = thisMachine()
+  readonly #run = randomBytes(3).toString('hex')
+  api!: TestApi
+
+  constructor(base: PlatformBase) {
+    this.base = base
+  }
+
+  get db(): Db {
+    return this.base.db
+  }
+
+  async startApi(database: TestDatabase): Promise<TestApi> {
+    const { config, store, undo, log } = this.base
+    const client = openTemporal(config)
+    undo.push(() => client.connection.close())
+    const lanes = temporalLanes(client, { queuePrefix: config.queuePrefix, idleSeconds: 5 })
+    const ask = hostCall(database.db, masterKey)
+    const parts = ({ rates }: Parts) => ({
+      lanes: lanes as never,
+      downgrades: temporalDowngrades(client, config),
+      hosts: httpHostReader(database.db, ask) as never,
+      live: new LiveFeeds(hostLive(ask), rates),
+      store,
+      log,
+    })
+    this.api = await openApiFor(database, { config, parts }, undo)
+    return this.api
+  }
+
+  /** The API as a process of its own, on ports of its own. */
+  async startApiProcess(own: Record<string, string> = {}): Promise<{ api: Entry; url: string; blobUrl: string }> {
+    const names = ['API_PORT', 'BLOB_PORT', 'S3_PORT', 'FILES_PORT', 'PUBLIC_PORT']
+    const [port, blobPort, ...others] = await Promise.all(names.map(unusedPort))
+    const ports = [port, blobPort, ...others].map((free, n) => [names[n], String(free)])
+    const api = startEntry('api', { ...this.base.settings, ...own, ...Object.fromEntries(ports) })
+    await api.ready
+    return { api, url: `http://127.0.0.1:${port}`, blobUrl: `http://127.0.0.1:${blobPort}` }
+  }
+
+  async startWorker() {
+    const { config, store, proxy, db, undo, log } = this.base
+    const client = openTemporal(config)
+    const lanes = temporalLanes(client, { queuePrefix: config.queuePrefix, idleSeconds: 5 })
+    const workflowBundle = process.env.TEST_WORKFLOW_BUNDLE
+    const worker = await startPlatformWorker({
+      config,
+      log,
+      db,
+      client,
+      lanes,
+      edge: proxy.edge,
+      store,
+      machine: this.machine,
+      workflowBundle,
+    })
+    let stopped: Promise<void> | undefined
+    const stop = () => {
+      stopped ??= worker.stop().then(() => client.connection.close())
+      return stopped
+    }
+    undo.push(stop)
+    return { ...worker, stop }
+  }
+
+  /** The host's full name: names are of this run, for the engine is shared with others. */
+  hostId(name: string): string {
+    return `t${this.#run}-${name}`
+  }
+
+  /** The environment of a host process of its own. */
+  hostSettings(name: string, own: Record<string, string> = {}): Record<string, string> {
+    return { ...this.base.settings, HOST_MEMORY_MB: '8192', ...own, HOST_NAME: this.hostId(name) }
+  }
+
+  /** A host in this process. `changed` takes the place of parts of it, as a `bootId` that plays another boot of the machine. */
+  async startHost(
+    name: string,
+    own: Record<string, string> = {},
+    changed: Partial<HostParts> = {},
+  ): Promise<RunningHost> {
+    const config = parseConfig({ ...process.env, ...this.hostSettings(name, own) }, '/')
+    const parts = { ...(await openHost(config, this.base.log)), ...changed }
+    if (changed.bootId) this.machine.bootId = changed.bootId
+    const running = await startHost(parts)
+    let stopped: Promise<void> | undefined
+    const stop = () => {
+      stopped ??= (async () => {
+        await running.stop()
+        await parts.close()
+      })()
+      return stopped
+    }
+    this.clearLater(name)
+    this.base.undo.push(stop)
+    const host = { id: config.host.id, parts, stop }
+    this.hosts.set(name, host)
+    return host
+  }
+
+  #cleared = new Set<string>()
+
+  /** What a host leaves on this machine is taken away after the file, whoever ran it. */
+  clearLater(name: string): void {
+    if (this.#cleared.has(name)) return
+    this.#cleared.add(name)
+    this.base.undo.push(() => clearHost(this.base.folder, this.hostId(name)))
+  }
+
+  remains(name = 'a') {
+    return remainsOf(this.base.folder, this.hostId(name))
+  }
+
+  /** Bodies in the object store, after the sweep took what nobody refers to. */
+  async storedBodies(): Promise<string[]> {
+    const { store, folder } = this.base
+    // What the API has drawn ahead goes too.
+    this.api.parts.segmentIds = new SegmentIds(this.db)
+    await sweep({ db: this.db, store }, { drawnSeconds: 0, unreferencedSeconds: 0, downloadSeconds: 0 })
+    const files = await readdir(join(folder, 'objects'), { recursive: true, withFileTypes: true })
+    return files.filter(file => file.isFile() && file.name !== installationMark).map(file => file.name)
+  }
+
+  /** Uploads a program. The answer's operation still runs. */
+  async upload(user: TestUser, program: Program, values: Record<string, string | null> = {}): Promise<Deployed> {
+    const lines = Object.entries(configOf(program, values)).map(([name, value]) => `${name}=${value}`)
+    const form = new FormData()
+    const zip = zipOf({ 'berth.app': lines.join('\n'), ...program.files })
+    form.append('file', new Blob([new Uint8Array(zip)]), 'app.zip')
+    const answer = await this.api.as(user).post('/v2/apps', form)
+    const { id, domain } = answer.body.response ?? {}
+    return { ...answer, id, domain, operationId: answer.headers.get('x-operation-id') as string }
+  }
+
+  /** Uploads a program and waits for the end of its deployment. */
+  async deploy(user: TestUser, program: Program, values?: Record<string, string | null>) {
+    const deployed = await this.upload(user, program, values)
+    if (deployed.status !== 200) throw new Error(`POST /v2/apps answered ${deployed.status}: ${deployed.text}`)
+    return { ...deployed, operation: await this.ended(deployed.operationId) }
+  }
+
+  async ended(operationId: string, seconds = 90): Promise<operations.OperationRow> {
+    return this.until(
+      async () => {
+        const row = await operations.find(this.db, operationId)
+        return row && !['accepting', 'queued', 'running'].includes(row.state) ? row : null
+      },
+      seconds,
+      `operation ${operationId}`,
+    )
+  }
+
+  /** Asks again and again until it gives something, or fails. */
+  async until<T>(ask: () => Promise<T | null | undefined | false>, seconds: number, what: string): Promise<T> {
+    for (const deadline = Date.now() + seconds * 1000; ; await sleep(50)) {
+      const found = await ask()
+      if (found) return found
+      if (Date.now() > deadline) throw new Error(`${what}: not within ${seconds} s`)
+    }
+  }
+
+  row(appId: string): Promise<AppRow | undefined> {
+    return loadApp(this.db, appId)
+  }
+
+  /** One request to an application through the proxy. */
+  page(domain: string, call?: Call): Promise<Seen> {
+    return ask(this.base.proxy.port, domain, call)
+  }
+
+  async serves(domain: string, text: string, seconds = 20): Promise<Seen> {
+    return this.until(
+      async () => {
+        const seen = await this.page(domain).catch(() => null)
+        return seen?.status === 200 && seen.body.includes(text) ? seen : null
+      },
+      seconds,
+      `${domain} answers "${text}"`,
+    )
+  }
+}

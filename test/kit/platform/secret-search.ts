@@ -1,0 +1,87 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Db } from '../../../db/database.ts'
+import type { Config } from '../../../policy/config.ts'
+import { openTemporal } from '../../../workers/connect.ts'
+import { laneId } from '../../../workers/temporal/lanes.ts'
+
+export type Holds = (text: string) => boolean
+
+/** Whether a text holds one of these secrets, however it is spelled: as it is, in a URL, in JSON, in hex, in base64. */
+export function searchFor(secrets: readonly string[]): Holds {
+  const spellings = secrets.flatMap(secret => [
+    secret,
+    encodeURIComponent(secret),
+    JSON.stringify(secret).slice(1, -1),
+    Buffer.from(secret).toString('hex'),
+    // Inside a longer text base64 begins at any of three places.
+    ...[0, 1, 2].map(lead =>
+      Buffer.from('x'.repeat(lead) + secret)
+        .toString('base64')
+        .slice(lead && 4, -4),
+    ),
+  ])
+  return text => spellings.some(spelling => text.includes(spelling))
+}
+
+/** Tables of which a row holds it, as a dump would. */
+export async function tablesWith(db: Db, holds: Holds): Promise<string[]> {
+  const { rows } = await db.raw(`select tablename from pg_tables where schemaname = 'public'`)
+  const names: string[] = rows.map((row: { tablename: string }) => row.tablename)
+  if (!names.includes('app_variables')) throw new Error('the tables are not to be seen')
+  const texts = names.map(
+    async name => (await db.raw(`select string_agg(t::text, ' ') as text from ?? t`, [name])).rows[0],
+  )
+  return (await Promise.all(texts)).flatMap(({ text }, n) => (holds(text ?? '') ? [names[n]!] : []))
+}
+
+/** Every event of every run of an application's lane, its bytes as text. */
+export async function historyOf(config: Config, appId: string): Promise<string> {
+  const client = openTemporal(config)
+  let text = ''
+  for await (const { runId } of client.workflow.list({ query: `WorkflowId = '${laneId(appId)}'` })) {
+    const history = await client.workflow.getHandle(laneId(appId), runId).fetchHistory()
+    text += JSON.stringify(history, (_, value) =>
+      value?.type === 'Buffer' ? Buffer.from(value.data).toString() : value,
+    )
+  }
+  await client.connection.close()
+  return text
+}
+
+/** What every process of this machine was called with. */
+export function commandLines(): string {
+  const read = (pid: string) => {
+    try {
+      return readFileSync(`/proc/${pid}/cmdline`, 'latin1')
+    } catch {
+      return '' // it has ended
+    }
+  }
+  return readdirSync('/proc')
+    .filter(name => /^\d+$/.test(name))
+    .map(read)
+    .join('\n')
+}
+
+/** Files below a folder that hold it; those of applications are seen where they are mounted, and what goes meanwhile held nothing. */
+export function filesWith(folder: string, holds: Holds): string[] {
+  const paths = filesBelow(folder).filter(path => !path.endsWith('.ext4'))
+  return paths.filter(path => holds(unlessGone(() => readFileSync(path, 'latin1'), '')))
+}
+
+function filesBelow(folder: string): string[] {
+  return unlessGone(() => readdirSync(folder, { withFileTypes: true }), []).flatMap(entry => {
+    const path = join(folder, entry.name)
+    return entry.isDirectory() ? filesBelow(path) : entry.isFile() ? [path] : []
+  })
+}
+
+function unlessGone<T>(look: () => T, gone: T): T {
+  try {
+    return look()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return gone
+    throw error
+  }
+}

@@ -1,0 +1,79 @@
+import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import {
+  removeThrowAway,
+  startTestPostgres,
+  templateDatabase,
+  throwAwayFolder,
+} from '../../../cli/test/test-postgres.ts'
+import { type Db, openDatabase } from '../../../db/database.ts'
+import { Supervisor } from '../../../workers/supervisor/supervisor.ts'
+import { closesAll } from '../left-open.ts'
+
+export interface TestDatabase {
+  db: Db
+  url: string
+}
+
+/**
+ * Call it once at the top level of a test file: a migrated database of its own, cloned from the template of the test run and
+ * dropped after the file. A file that is run alone, without `./berth test`, starts a throw-away cluster for itself.
+ */
+export function testDatabase(): Promise<TestDatabase> {
+  const undo: (() => Promise<unknown>)[] = []
+  test.after.always('drop the test database', async () => {
+    for (const step of undo.reverse()) await step()
+  })
+  const database = cloneTemplate(undo)
+  test.before('clone the test database', async () => {
+    await database
+  })
+  return database
+}
+
+async function cloneTemplate(undo: (() => Promise<unknown>)[]): Promise<TestDatabase> {
+  const adminUrl = process.env.TEST_DATABASE_URL ?? (await startOwnCluster(undo))
+  const admin = openDatabase({ url: adminUrl, pool: 1, statementTimeoutMs: 60_000 })
+  const name = `test_${randomBytes(8).toString('hex')}`
+  await admin.raw('create database ?? template ??', [name, templateDatabase])
+  undo.push(async () => {
+    const left = await leftConnected(admin, name)
+    await admin.raw('drop database if exists ?? with (force)', [name])
+    await admin.destroy()
+    const told = `Left connected to the database by ${test.meta.file}: ${left.join(', ')}`
+    if (left.length > 0 && closesAll(test.meta.file)) throw new Error(told)
+    if (left.length > 0) process.stderr.write(`${told}\n`)
+  })
+  const url = new URL(adminUrl)
+  url.pathname = `/${name}`
+  const db = openDatabase({ url: url.href, pool: 10, applicationName: 'berth-test' })
+  undo.push(() => db.destroy())
+  return { db, url: url.href }
+}
+
+/** Who has connections to a database although everybody should have closed theirs: pools and lines that nobody ended. */
+async function leftConnected(admin: Db, name: string): Promise<string[]> {
+  const seconds = closesAll(test.meta.file) ? 10 : 1
+  for (const deadline = performance.now() + seconds * 1000; ; await sleep(20)) {
+    const { rows } = await admin.raw(
+      `select application_name || ', last asked: ' || left(query, 100) as who
+         from pg_stat_activity where datname = ? and backend_type = 'client backend'`,
+      [name],
+    )
+    if (rows.length === 0 || performance.now() > deadline) return rows.map(({ who }: { who: string }) => who)
+  }
+}
+
+async function startOwnCluster(undo: (() => Promise<unknown>)[]): Promise<string> {
+  const folder = throwAwayFolder()
+  const supervisor = new Supervisor({ runFolder: `${folder}/run`, logFolder: `${folder}/logs`, say: () => {} })
+  // A run that times out is ended by a signal, and never reaches its hooks.
+  process.once('SIGTERM', () => process.exit(143))
+  process.once('exit', () => supervisor.kill())
+  undo.push(async () => {
+    await supervisor.stop()
+    removeThrowAway(folder)
+  })
+  return (await startTestPostgres(supervisor, folder, () => {})).adminUrl
+}

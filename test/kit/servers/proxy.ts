@@ -1,0 +1,101 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { nginxEdge } from '../../../activities/edge/nginx.ts'
+import type { Edge } from '../../../activities/edge/port.ts'
+import { unusedPort } from '../../../cli/installation/ports.ts'
+import { type EdgeOptions, prepareEdge } from '../../../edge/prepare.ts'
+import { type Config, parseConfig } from '../../../policy/config.ts'
+
+export interface TestProxy {
+  config: Config
+  edge: Edge
+  port: number
+  /** Starts it after `kill`, on the same files and port. */
+  start(): Promise<void>
+  kill(signal: NodeJS.Signals): Promise<void>
+  /** Parsed lines of the access log, once at least `count` of them are there. */
+  accessLog(count: number): Promise<Record<string, unknown>[]>
+  stop(): Promise<void>
+}
+
+/** A real nginx of its own on a free port, with its files in a temporary folder. */
+export async function startProxy(
+  settings: Record<string, string> = {},
+  options: (config: Config) => EdgeOptions = () => ({}),
+): Promise<TestProxy> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'berth-proxy-'))
+  await chmod(dataDir, 0o711)
+  const port = await unusedPort()
+  const config = parseConfig({ BERTH_DATA: dataDir, EDGE_PORT: String(port), EDGE_WORKERS: '2', ...settings }, '/')
+  const edge = nginxEdge(config.edge.controlSocket)
+  let child: ChildProcess
+  let errors = ''
+
+  const start = async () => {
+    const { command, args } = await prepareEdge(config, options(config))
+    child = spawn(command, args, { stdio: ['ignore', 'ignore', 'pipe'] })
+    child.stderr?.on('data', chunk => {
+      errors += chunk
+    })
+    await answering(edge, child, () => errors)
+  }
+  const kill = async (signal: NodeJS.Signals) => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    const ended = once(child, 'exit')
+    child.kill(signal)
+    await ended
+    // A master that was killed leaves its workers behind for a moment, and they still hold the port.
+    for (let look = 0; look < 400 && (await listens(port)); look++) await sleep(25)
+  }
+  await start()
+  return {
+    config,
+    edge,
+    port,
+    start,
+    kill,
+    accessLog: count => readLog(join(dataDir, 'proxy/access'), count),
+    async stop() {
+      await kill('SIGTERM')
+      await rm(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+function listens(port: number): Promise<boolean> {
+  return new Promise(resolve => {
+    const socket = connect({ port, host: '127.0.0.1' })
+    socket.once('connect', () => resolve(true)).once('error', () => resolve(false))
+    socket.once('connect', () => socket.destroy())
+  })
+}
+
+async function answering(edge: Edge, child: ChildProcess, errors: () => string): Promise<void> {
+  for (let attempt = 0; attempt < 200; attempt++) {
+    if (child.exitCode !== null) break
+    if (
+      await edge.listRoutes().then(
+        () => true,
+        () => false,
+      )
+    )
+      return
+    await sleep(25)
+  }
+  throw new Error(`The proxy did not start: ${errors()}`)
+}
+
+async function readLog(folder: string, count: number): Promise<Record<string, unknown>[]> {
+  for (let attempt = 0; ; attempt++) {
+    const files = (await readdir(folder)).sort()
+    const texts = await Promise.all(files.map(name => readFile(join(folder, name), 'utf8')))
+    const lines = texts.join('').split('\n').filter(Boolean)
+    if (lines.length >= count || attempt === 100) return lines.map(line => JSON.parse(line))
+    await sleep(20)
+  }
+}

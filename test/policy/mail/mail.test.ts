@@ -1,0 +1,79 @@
+import test from 'ava'
+import { parseConfig } from '../../../policy/config.ts'
+import { mailWay } from '../../../policy/mail/settings.ts'
+import { type MailFields, mailLocaleOf, mailLocales } from '../../../policy/mail/template.ts'
+import { templates, writeMail } from '../../../policy/mail/templates.ts'
+
+/** Values that can be told apart, for every field of every template. */
+const samples: MailFields = {
+  ...{ app: 'Größe', usedMb: 473, limitMb: 512, percent: 92, signIn: '', code: 'Größe' },
+  ...{
+    downgrade: '',
+    from: 'pro-12',
+    to: 'standard-8',
+    plan: 'hobby-2',
+    apps: 'Größe, shop',
+    endsAt: '2030-01-31 12:00',
+  },
+}
+
+test('every template says each of its fields in each of 8 languages, and no two languages alike', t => {
+  t.is(mailLocales.length, 8)
+  for (const [name, languages] of Object.entries(templates)) {
+    const texts = mailLocales.map(locale => {
+      const asked = new Set<string>()
+      const watched = new Proxy(samples, {
+        get(values, field) {
+          asked.add(String(field))
+          return values[String(field)]
+        },
+      })
+      const { subject, text } = languages[locale](watched as never)
+      for (const field of asked) t.true(text.includes(String(samples[field])), `${name} ${locale} ${field}: ${text}`)
+      t.notRegex(subject + text, /undefined|NaN|\$\{/)
+      t.false(subject.includes('\n'))
+      return { locale, fields: [...asked].sort().join(), text }
+    })
+    t.is(new Set(texts.map(({ fields }) => fields)).size, 1, `${name}: every language has the same fields`)
+    t.is(new Set(texts.map(({ text }) => text)).size, 8, name)
+  }
+})
+
+test('an account whose locale mail is not written in is written to in English', t => {
+  t.is(mailLocaleOf('ja-JP'), 'ja-JP')
+  for (const stored of ['', 'en', 'pt', 'xx-XX', 'JA-jp', 'constructor']) t.is(mailLocaleOf(stored), 'en-US')
+  t.is(writeMail('memory-out', samples, 'xx-XX')?.subject, 'Größe was ended because it ran out of memory')
+})
+
+test('the name of an application stays one harmless line, and a template of another version is none', t => {
+  const hostile = `a\r\nBcc: x@example.org\u2028b\u0000\u202ec${'ü'.repeat(200)}`
+  const { subject } = writeMail('memory-out', { ...samples, app: hostile }, 'en-US')!
+  t.true(subject.startsWith('a Bcc: x@example.org b c'))
+  t.true(subject.length < 160)
+  t.is(writeMail('constructor', samples, 'en-US'), undefined)
+  t.is(writeMail('from-the-future', samples, 'en-US'), undefined)
+})
+
+test('the settings name a server or a folder, and a mistake names the setting without its password', t => {
+  const of = (env: Record<string, string>) => parseConfig({ BERTH_DATA: '/d', ...env }, '/').mail
+  t.deepEqual(of({}), { smtp: null, folder: '/d/mail', from: { name: 'Berth', address: 'berth@localhost' } })
+  t.is(mailWay(of({})), 'files in /d/mail (no SMTP_URL is set)')
+  const set = of({
+    SMTP_URL: 'smtp://ana%40example.org:p%3Aw@mail.example.org',
+    MAIL_FROM: 'Ships Ltd. <noreply@example.org>',
+  })
+  t.deepEqual(set.smtp, {
+    ...{ host: 'mail.example.org', port: 587, secure: false },
+    credentials: { user: 'ana@example.org', pass: 'p:w' },
+  })
+  t.deepEqual(set.from, { name: 'Ships Ltd.', address: 'noreply@example.org' })
+  t.is(mailWay(set), 'smtp://mail.example.org:587')
+  const from = { MAIL_FROM: 'a@example.org' }
+  t.like(of({ SMTP_URL: 'smtps://[::1]', ...from }).smtp, { host: '::1', port: 465, secure: true, credentials: null })
+  t.is(of({ SMTP_URL: 'smtp://127.0.0.1:2525', ...from }).smtp?.port, 2525)
+  for (const url of ['mail.example.org', 'http://mail.example.org', 'smtp://', 'smtp://u:secret@:25'])
+    t.notRegex(t.throws(() => of({ SMTP_URL: url, ...from }), { message: /SMTP_URL/ })!.message, /secret/)
+  t.throws(() => of({ SMTP_URL: 'smtp://mail.example.org' }), { message: /MAIL_FROM/ })
+  for (const sender of ['nobody', 'A <a@b>, B <c@d>', 'A\r\nX: <a@b>'])
+    t.throws(() => of({ MAIL_FROM: sender }), { message: /MAIL_FROM/ })
+})

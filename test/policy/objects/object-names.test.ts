@@ -1,0 +1,102 @@
+import test from 'ava'
+import {
+  isObjectName,
+  keyParts,
+  newRandomPart,
+  objectId,
+  objectKey,
+  objectName,
+  objectPrefix,
+} from '../../../policy/objects/object-names.ts'
+import {
+  contentTypeOf,
+  extensionOf,
+  extensionOfType,
+  isBlockedType,
+  nameOfFile,
+} from '../../../policy/objects/object-types.ts'
+
+const owner = '123456789012345678'
+
+test('an id says bucket, account and key, and nothing else is one', t => {
+  for (const [id, bucket, key] of [
+    [`pub/${owner}/a/b.txt`, 'public', 'a/b.txt'],
+    [`prv/${owner}/x`, 'private', 'x'],
+    [`${owner}/old file.txt`, 'legacy', 'old file.txt'],
+    [`pub/${owner}/pub/x`, 'public', 'pub/x'],
+  ] as const) {
+    const name = { bucket, ownerId: owner, key }
+    t.deepEqual(objectName(id), name)
+    t.is(objectId(name), id)
+  }
+  const long = `pub/${owner}/${'é'.repeat(513)}`
+  for (const id of [
+    '',
+    'pub/',
+    `pub/${owner}`,
+    `pub/${owner}/`,
+    `x/${owner}/a`,
+    'pub/12/a',
+    `pub/${owner}/a\0`,
+    `pub/${owner}/\ud800`,
+    long,
+  ])
+    t.is(objectName(id), undefined, JSON.stringify(id))
+})
+
+test('a key is put together from its parts and taken apart again', t => {
+  const random = newRandomPart()
+  t.regex(random, /^[a-z2-7]{16}$/)
+  const expiresAt = new Date(1_790_000_000_000)
+  for (const [key, parts] of [
+    ['a/b/c.d.pdf', { prefix: 'a/b', name: 'c.d', extension: 'pdf' }],
+    [`x_${random}-ex1790000000.tar.gz`, { prefix: '', name: 'x', random, expiresAt, extension: 'tar.gz' }],
+    ['x-ex1790000000', { prefix: '', name: 'x', expiresAt, extension: '' }],
+    [`a/x_${random}`, { prefix: 'a', name: 'x', random, extension: '' }],
+    ['.hidden', { prefix: '', name: '.hidden', extension: '' }],
+  ] as const) {
+    t.is(objectKey(parts), key)
+    t.deepEqual(keyParts(key), { random: undefined, expiresAt: null, ...parts })
+  }
+  t.is(keyParts('folder/'), undefined)
+})
+
+test('names and prefixes are those of the contract', t => {
+  for (const name of ['a', '_', 'a.b-c', 'a'.repeat(128)]) t.true(isObjectName(name), name)
+  for (const name of ['', '.a', '-a', 'a b', 'a/b', 'a..b', 'a-ex12', 'é', 'a'.repeat(129)])
+    t.false(isObjectName(name), name)
+  t.is(objectPrefix('a/b/'), 'a/b')
+  t.is(objectPrefix(''), '')
+  t.is(objectPrefix(Array(8).fill('a').join('/')), 'a/a/a/a/a/a/a/a')
+  for (const prefix of ['/', '/a', 'a//b', 'a/../b', Array(9).fill('a').join('/'), 'a'.repeat(65)])
+    t.is(objectPrefix(prefix), undefined, prefix)
+})
+
+test('a file name says extension and name', t => {
+  for (const [file, extension, name] of [
+    ['Report v2.PDF', 'pdf', 'Report-v2'],
+    ['x.tar.gz', 'tar.gz', 'x'],
+    ['README', '', 'README'],
+    ['.env', '', 'env'],
+    ['C:\\temp\\Ação.jpg', 'jpg', 'Acao'],
+    ['写真.png', 'png', ''],
+    ['a-ex12.txt', 'txt', 'a'],
+    ['a.b_c', undefined, 'a.b_c'],
+    ['a.', undefined, 'a'],
+  ] as const) {
+    t.is(extensionOf(file), extension, file)
+    t.is(nameOfFile(file), name, file)
+  }
+  const long = nameOfFile(`${'a'.repeat(127)}-ex1234567.txt`)
+  t.true(isObjectName(long), long)
+})
+
+test('types go by extension both ways, and programs are told', t => {
+  t.is(contentTypeOf('jpeg'), 'image/jpeg')
+  t.is(contentTypeOf('constructor'), 'application/octet-stream')
+  t.is(extensionOfType('image/jpeg; q=1'), 'jpg')
+  t.is(extensionOfType('IMAGE/PNG'), 'png')
+  t.is(extensionOfType('constructor'), undefined)
+  t.true(isBlockedType('exe'))
+  t.false(isBlockedType('txt'))
+})

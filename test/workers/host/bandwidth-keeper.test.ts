@@ -1,0 +1,113 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import test, { type ExecutionContext } from 'ava'
+import { pino } from 'pino'
+import type { Bandwidth, LinkedContainer } from '../../../activities/bandwidth/port.ts'
+import { type ContainerState, labels } from '../../../activities/containers/port.ts'
+import { BandwidthKeeper } from '../../../workers/host/bandwidth-keeper.ts'
+import { rows } from '../../kit/rows/rows.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+
+const database = testDatabase()
+const log = pino({ level: 'silent' })
+
+const container = (
+  id: string,
+  { pid = process.pid, role = 'app', running = true, memoryMb = 512 } = {},
+): ContainerState => ({
+  ...{ id, name: id, labels: { [labels.role]: role }, status: running ? 'running' : 'exited', running, exitCode: null },
+  ...{ oom: false, startedAt: new Date(0), finishedAt: null, hostPort: null, hostAddress: null },
+  process: { pid, memoryMb },
+})
+
+/** A program's first process, which can end. */
+async function started(t: ExecutionContext) {
+  const child = spawn('sleep', ['600'], { stdio: 'ignore' })
+  t.teardown(() => child.kill('SIGKILL'))
+  const end = async () => {
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+  }
+  return { pid: child.pid!, end }
+}
+
+async function keeper(hostId: string, limit: Bandwidth['limit']) {
+  const { db } = await database
+  await rows(db).host(hostId)
+  const state = async () => (await db('hosts').where({ id: hostId }).first()).protections.bandwidth
+  const known = new Map<string, ContainerState>()
+  const asked: string[] = []
+  const inspect = async (name: string) => {
+    asked.push(name)
+    return known.get(name) ?? null
+  }
+  const open = () => {
+    let clock = 0
+    const options = { db, engine: { inspect }, bandwidth: { limit }, mbitPer256Mb: 50, hostId, log, now: () => clock }
+    const keeper = new BandwidthKeeper(options)
+    return {
+      see(containers: ContainerState[]) {
+        clock += 5000
+        for (const one of containers) known.set(one.name, one)
+        return keeper.see(containers)
+      },
+    }
+  }
+  return { open, state, asked }
+}
+
+test('every start of an application gets its rate once; another start, and another host process, get it again', async t => {
+  const told: LinkedContainer[] = []
+  const { open, asked } = await keeper('starts', async link => void told.push(link))
+  const since = () => told.splice(0).map(({ id, mbit }) => `${id} ${mbit}`)
+  const first = open()
+  const life = await started(t)
+  const both = [container('a', { pid: life.pid }), container('b', { memoryMb: 256 })]
+  await first.see([...both, container('build', { role: 'build' }), container('ended', { running: false })])
+  t.deepEqual(since(), ['a 100', 'b 50'])
+  asked.length = 0
+  await first.see(both)
+  t.deepEqual([since(), asked], [[], []], 'what is known costs nothing')
+  await life.end()
+  const next = [container('a', { pid: (await started(t)).pid }), both[1]!]
+  await first.see(next)
+  t.deepEqual(since(), ['a 100'])
+  await open().see(next)
+  t.deepEqual(since(), ['a 100', 'b 50'])
+})
+
+test('one that cannot be limited keeps none of the others waiting, is tried again, and is told once it lasts', async t => {
+  let refuses = true
+  const tried: string[] = []
+  const { open, state } = await keeper('refuses', async ({ id }) => {
+    tried.push(id)
+    if (refuses && id === 'a') throw new Error('no such device')
+  })
+  const one = open()
+  const both = [container('a'), container('b')]
+  await one.see(both)
+  t.deepEqual([tried, await state()], [['a', 'b'], undefined], 'it may just have ended')
+  await one.see(both)
+  t.deepEqual([tried, await state()], [['a', 'b', 'a'], 'BROKEN: no such device'])
+  refuses = false
+  await one.see(both)
+  await one.see(both)
+  t.is(await state(), 'on')
+})
+
+test('what can never be limited is tried less and less often, at last once a minute; another start is tried at once', async t => {
+  const tried: number[] = []
+  let round = 0
+  const { open, asked } = await keeper('hopeless', async () => {
+    tried.push(round)
+    throw new Error('no such device')
+  })
+  const one = open()
+  for (round = 1; round <= 60; round++) await one.see([container('a')])
+  t.deepEqual(tried, [1, 2, 4, 8, 15, 27, 39, 51], 'rounds of 5 s: after 4, 8, 16, 32, 60 s')
+  t.is(asked.length, tried.length, 'nor is the engine asked in between')
+  tried.length = 0
+  await one.see([container('b')])
+  await one.see([container('a')])
+  t.deepEqual(tried, [61, 61], 'one that was gone begins anew')
+})

@@ -1,0 +1,153 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync, readlinkSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import test, { type ExecutionContext } from 'ava'
+import { VolumeLost } from '../../../activities/volumes/port.ts'
+import type { AppRow } from '../../../db/apps/apps.ts'
+import { largestFileBytes } from '../../../policy/apps/file-content.ts'
+import { newAppId } from '../../../policy/ids.ts'
+import { hostReadKey } from '../../../policy/keys.ts'
+import { masterKey } from '../../kit/actors/api.ts'
+import type { Contents } from '../../kit/folders.ts'
+import { fileHost } from '../../kit/hosts/file-host.ts'
+
+const started = fileHost('h1')
+test.after.always('stop the host', async () => (await started).stop())
+
+async function hosted(contents: Contents) {
+  const host = await started
+  const app = { id: newAppId(), uid: 10_778 } as AppRow
+  const files = await host.bring(app, contents)
+  const ask = (method: string, path: string, init: RequestInit = {}) =>
+    fetch(`${host.url}/apps/${app.id}/${path}`, {
+      method,
+      headers: { authorization: `Bearer ${hostReadKey(masterKey, 'h1')}` },
+      ...init,
+    })
+  return { host, app, files, ask }
+}
+
+const refusal = async (answer: Promise<Response>) => {
+  const told = await answer
+  const { code } = (await told.json()) as { code: string }
+  return [told.status, code]
+}
+
+test('only who has the host’s key is told or given anything, and no path leads out', async t => {
+  const { ask, files } = await hosted({ file: 'text' })
+  for (const [method, path] of [
+    ['GET', 'files?path='],
+    ['GET', 'files/content?path=file'],
+    ['PUT', 'files?path=file'],
+    ['DELETE', 'files?path=file'],
+  ] as const)
+    for (const authorization of ['', 'Bearer x', `Bearer ${hostReadKey(masterKey, 'h2')}`])
+      t.is((await ask(method, path, { headers: { authorization } })).status, 401)
+  for (const path of ['..', 'a/../../b', '%00', `${'a'.repeat(300)}`]) {
+    t.deepEqual(await refusal(ask('GET', `files?path=${path}`)), [400, 'INVALID_PATH'], path)
+    t.deepEqual(await refusal(ask('PUT', `files?path=${path}`, { body: 'x' })), [400, 'INVALID_PATH'], path)
+  }
+  for (const method of ['PUT', 'PATCH', 'DELETE'])
+    t.deepEqual(await refusal(ask(method, 'files?path=/')), [400, 'INVALID_PATH'], 'the root itself')
+  t.deepEqual(await refusal(ask('PATCH', 'files?path=file&to=../x')), [400, 'INVALID_PATH'])
+  t.deepEqual(readdirSync(files), ['file'])
+})
+
+test('a change whose caller has left while it waited for its turn is not made', async t => {
+  const { host, app, ask, files } = await hosted({ file: 'text' })
+  let free = () => {}
+  const other = host.turns(app.id, () => new Promise<void>(resolve => (free = resolve)))
+  const caller = new AbortController()
+  const left = [
+    ask('PUT', 'files?path=new', { body: 'x', signal: caller.signal }),
+    ask('DELETE', 'files?path=file', { signal: caller.signal }),
+  ]
+  await sleep(100)
+  caller.abort()
+  for (const { status } of await Promise.allSettled(left)) t.is(status, 'rejected')
+  await sleep(100)
+  free()
+  await other
+  await host.turns(app.id, async () => {})
+  t.deepEqual(readdirSync(files), ['file'])
+})
+
+test.serial('readers that leave in the middle leave nothing open', async t => {
+  const { ask, files } = await hosted({})
+  for (let index = 0; index < 5000; index++) writeFileSync(join(files, `a-file-with-a-name-${index}`), '')
+  writeFileSync(join(files, 'large'), Buffer.alloc(largestFileBytes))
+  const open = () => readdirSync('/proc/self/fd').filter(fd => leadsTo(fd).startsWith(files)).length
+  for (let round = 0; round < 10; round++)
+    for (const path of ['files?path=', 'files/content?path=large']) {
+      const reader = (await ask('GET', path)).body!.getReader()
+      await reader.read()
+      await reader.cancel()
+    }
+  for (let waited = 0; open() > 0 && waited < 1500; waited++) await sleep(20)
+  t.is(open(), 0)
+})
+
+test('where the disk of an application is not at its host, every verb says so in the same words', async t => {
+  const { host, app, ask, files } = await hosted({ file: 'text' })
+  renameSync(files, `${files}.away`)
+  for (const [method, path] of [
+    ['GET', 'files?path='],
+    ['GET', 'files?path=folder'],
+    ['GET', 'files/content?path=file'],
+    ['PUT', 'files?path=file'],
+    ['PATCH', 'files?path=file&to=other'],
+    ['DELETE', 'files?path=file'],
+  ] as const) {
+    const told = await ask(method, path, method === 'PUT' ? { body: 'x' } : {})
+    t.is(told.status, 409, `${method} ${path}`)
+    t.deepEqual(await told.json(), { code: 'ACTION_FAILED', message: new VolumeLost(app.id).message })
+  }
+  t.deepEqual(readdirSync(host.volumes.path(app.id)).sort(), ['files.away', 'releases'], 'nothing is made in its place')
+  renameSync(`${files}.away`, files)
+  t.is(await (await ask('GET', 'files/content?path=file')).text(), 'text')
+  t.deepEqual(await refusal(ask('GET', 'files?path=folder')), [404, 'FILE_NOT_FOUND'])
+})
+
+/** A process that holds a write lease on a file, as a program may on its own; it gives it back `afterMs` after it is asked to. */
+async function leaseOf(t: ExecutionContext, file: string, afterMs: number): Promise<void> {
+  const script = `
+import fcntl, os, signal, sys, time
+file = os.open(sys.argv[1], os.O_RDWR)
+asked = []
+signal.signal(signal.SIGIO, lambda *_: asked.append(1))
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print('leased', flush=True)
+while not asked: time.sleep(0.01)
+time.sleep(float(sys.argv[2]) / 1000)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+time.sleep(60)
+`
+  const holder = spawn('python3', ['-c', script, file, String(afterMs)], { stdio: ['ignore', 'pipe', 'inherit'] })
+  t.teardown(() => holder.kill('SIGKILL'))
+  await once(holder.stdout, 'data')
+}
+
+test('a file that its program has leased is read once it is given back, and refused when that takes too long', async t => {
+  const { ask, files } = await hosted({ soon: 'text', late: 'text', other: 'text' })
+  await leaseOf(t, join(files, 'soon'), 300)
+  t.is(await (await ask('GET', 'files/content?path=soon')).text(), 'text')
+  await leaseOf(t, join(files, 'late'), 60_000)
+  const told = await ask('GET', 'files/content?path=late')
+  t.is(told.status, 504)
+  const { code, message } = (await told.json()) as { code: string; message: string }
+  t.is(code, 'CLUSTER_TIMEOUT')
+  t.regex(message, /lease/)
+  t.is(await (await ask('GET', 'files/content?path=other')).text(), 'text')
+  t.is((await ask('PUT', 'files?path=late', { body: 'new' })).status, 204, 'it is replaced, not opened')
+  t.is(await (await ask('GET', 'files/content?path=late')).text(), 'new')
+})
+
+function leadsTo(fd: string): string {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`)
+  } catch {
+    return ''
+  }
+}

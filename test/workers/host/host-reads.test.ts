@@ -1,0 +1,49 @@
+import { randomBytes } from 'node:crypto'
+import test from 'ava'
+import { labels } from '../../../activities/containers/port.ts'
+import { appTurns } from '../../../activities/steps/app-turns.ts'
+import { logPlaces } from '../../../policy/hosts/host-places.ts'
+import { serveHost } from '../../../workers/host/server/host-server.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
+import { FakeContainerHost } from '../../kit/fakes/container-host.ts'
+import { log } from '../../kit/platform/platform.ts'
+
+test('one account reads so many logs of a host at once, and those of others are read beside them', async t => {
+  t.deepEqual(logPlaces, { atOnce: 6, perSubject: 2 })
+  const engine = new FakeContainerHost({ '-': {} })
+  engine.networks.add('n')
+  const volumes = { usedBytes: async () => 0 } as never
+  const options = { engine, volumes, hostId: 'h', turns: appTurns(), key: 'k', address: '127.0.0.1', port: 0, log }
+  const { url, server } = await serveHost(options)
+  const app = async (owner: string) => {
+    const name = randomBytes(12).toString('hex')
+    const own = { [labels.host]: 'h', [labels.app]: name, [labels.owner]: owner, [labels.release]: '1' }
+    const spec = { name, labels: { ...own, [labels.role]: 'app' }, command: ['-'], network: 'n', memoryMb: 1 }
+    await engine.create(spec as never)
+    return name
+  }
+  const names = await Promise.all(Array.from({ length: 5 }, () => app('ana')))
+  const other = await app('bob')
+  let answer = () => {}
+  const answered = new Promise<void>(resolve => {
+    answer = resolve
+  })
+  const reading = new Set<string>()
+  engine.logs = async name => {
+    reading.add(name)
+    if (name !== other) await answered
+    return 'printed'
+  }
+  t.teardown(() => {
+    answer()
+    server.close()
+    server.closeAllConnections()
+  })
+  const read = (name: string) => fetch(`${url}/apps/${name}/logs`, { headers: { authorization: 'Bearer k' } })
+  const all = names.map(read)
+  await comesTrue(() => reading.size >= logPlaces.perSubject)
+  t.is(await (await read(other)).text(), 'printed')
+  t.is(reading.size, logPlaces.perSubject + 1)
+  answer()
+  for (const one of all) t.true([200, 503].includes((await one).status))
+})

@@ -1,0 +1,195 @@
+import test from 'ava'
+import { pino } from 'pino'
+import type { AppRow } from '../../../db/apps/apps.ts'
+import { transaction } from '../../../db/database.ts'
+import * as segments from '../../../db/objects/segments.ts'
+import { finish } from '../../../db/operations/operations.ts'
+import { queueRestore } from '../../../db/snapshots/restores.ts'
+import { sweepSnapshots } from '../../../db/snapshots/snapshot-retention.ts'
+import {
+  findByOperation,
+  markFailed,
+  markGood,
+  queueSnapshot,
+  type SnapshotRow,
+} from '../../../db/snapshots/snapshots.ts'
+import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
+import { queueDue } from '../../../workers/loops/automatic-snapshots.ts'
+import { rows } from '../../kit/rows/rows.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+
+const database = testDatabase()
+const log = pino({ level: 'silent' })
+const daySeconds = 86_400
+const ago = (seconds: number) => new Date(Date.now() - seconds * 1000)
+
+test.beforeEach(async () => {
+  const { db } = await database
+  await db.raw('truncate users, hosts, apps, operations, deployments, snapshots, segments cascade')
+  await rows(db).host('h1', { memoryMb: 65_536 })
+})
+
+/** An application that was provisioned two days ago, its creation over. */
+async function app(plan = 'standard-4', hostId = 'h1'): Promise<AppRow> {
+  const { db } = await database
+  const make = rows(db)
+  const user = await make.user(plan)
+  const made = await make.app(user.id)
+  await db('operations').where({ id: made.operationId }).update({ state: 'success', finished_at: new Date() })
+  const changes = { provisioned_at: ago(2 * daySeconds), host_id: hostId }
+  const [row] = await db('apps').where({ id: made.app.id }).update(changes).returning('*')
+  return row
+}
+
+async function round(more: { everySeconds?: number } = {}): Promise<string[]> {
+  const { db } = await database
+  return queueDue({ db, plans, log, lanes: { wake: async () => {} }, ...more })
+}
+
+/** Ends what is being made; `seconds` ago it was asked for. */
+async function made(appId: string, { seconds = 0, state = 'good', digest = appId } = {}): Promise<SnapshotRow> {
+  const { db } = await database
+  const row: SnapshotRow = await db('snapshots').where({ target_id: appId, state: 'making' }).first()
+  if (state === 'good') {
+    const stored = { segmentId: await segments.draw(db), size: 10, sha256: 'a'.repeat(64), digest }
+    await transaction(db, trx => markGood(trx, row.operation_id, stored))
+  } else await markFailed(db, row.operation_id)
+  await db('operations').where({ id: row.operation_id }).update({ state: 'success', finished_at: new Date() })
+  await db('snapshots')
+    .where({ id: row.id })
+    .update({ created_at: ago(seconds) })
+  return (await findByOperation(db, row.operation_id)) as SnapshotRow
+}
+
+test.serial('one a day: the next one is due when the last is a day old', async t => {
+  const { id } = await app()
+  t.deepEqual(await round(), [id])
+  t.deepEqual(await round(), [], 'while it is made')
+  await made(id, { seconds: daySeconds - 60 })
+  t.deepEqual(await round(), [])
+  const { db } = await database
+  await db('snapshots').update({ created_at: ago(daySeconds + 1) })
+  t.deepEqual(await round(), [id])
+  const last = await db('snapshots').where({ state: 'making' }).first()
+  t.like(last, { origin: 'automatic', name: `${id}_javascript_automatic` })
+  t.is((await db('operations').where({ id: last.operation_id }).first()).actor, 'platform')
+})
+
+test.serial('a snapshot by hand takes nothing from the daily one, nor the daily one from the plan', async t => {
+  const { db } = await database
+  const { id, owner_id: ownerId } = await app('hobby-1')
+  const byHand = () => queueSnapshot(db, { appId: id, ownerId, actor: ownerId, origin: 'manual', plans })
+  await byHand()
+  t.deepEqual(await round(), [], 'not beside another')
+  await made(id)
+  t.deepEqual(await round(), [id])
+  await made(id)
+  for (let n = 1; n < 8; n++) {
+    await byHand()
+    await made(id)
+  }
+  await t.throwsAsync(byHand, { message: /no more snapshots/ })
+})
+
+test.serial('one host makes one at a time; who waits longest comes first', async t => {
+  const { db } = await database
+  await rows(db).host('h2')
+  const [a, b, c] = [await app(), await app(), await app('standard-4', 'h2')]
+  const first = await round()
+  t.deepEqual(first.length, 2)
+  t.true(first.includes(c!.id))
+  const other = first.includes(a!.id) ? b!.id : a!.id
+  t.deepEqual(await round(), [])
+  for (const id of first) await made(id)
+  t.deepEqual(await round(), [other])
+})
+
+test.serial('no plan, an ended one, a blocked account, a silent host, and what was never provisioned', async t => {
+  const { db } = await database
+  await app('free')
+  const [ended, blocked, silent, fresh] = [await app(), await app(), await app(), await app()]
+  await db('users')
+    .where({ id: ended!.owner_id })
+    .update({ plan_ends_at: ago(1) })
+  await db('users').where({ id: blocked!.owner_id }).update({ blocked_at: new Date() })
+  await rows(db).host('h2')
+  await db('hosts')
+    .where({ id: 'h2' })
+    .update({ last_seen_at: ago(60) })
+  await db('apps').where({ id: silent!.id }).update({ host_id: 'h2' })
+  await db('apps').where({ id: fresh!.id }).update({ provisioned_at: null })
+  t.deepEqual(await round(), [])
+})
+
+test.serial('the first ones are spread over the day by their ids', async t => {
+  const { db } = await database
+  const apps = await Promise.all(Array.from({ length: 24 }, () => app()))
+  await db('apps').update({ provisioned_at: ago(daySeconds / 2) })
+  const due: string[] = []
+  for (let ids = await round(); ids.length > 0; ids = await round()) {
+    due.push(...ids)
+    for (const id of ids) await made(id)
+  }
+  t.true(due.length > 2 && due.length < 22, `${due.length} of ${apps.length} within half a day`)
+})
+
+test.serial('what failed is tried again after an hour', async t => {
+  const { db } = await database
+  const { id } = await app()
+  await round()
+  await made(id, { state: 'failed', seconds: 3000 })
+  t.deepEqual(await round(), [])
+  await db('snapshots').update({ created_at: ago(3700) })
+  t.deepEqual(await round(), [id])
+})
+
+test.serial('a restore under way keeps it out', async t => {
+  const { db } = await database
+  const { id, owner_id: ownerId } = await app()
+  await queueSnapshot(db, { appId: id, ownerId, actor: ownerId, origin: 'manual', plans })
+  const { id: version, name } = await made(id)
+  const restore = await queueRestore(db, { appId: id, actor: ownerId, name, version })
+  t.deepEqual(await round(), [])
+  await db('operations').where({ id: restore.id }).update({ state: 'running' })
+  await finish(db, restore.id, { state: 'success' })
+  t.deepEqual(await round(), [id])
+})
+
+test.serial(
+  'after thirty days a snapshot and its body go, but not while a restore reads it; failed ones go after one',
+  async t => {
+    const { db } = await database
+    const { id, owner_id: ownerId } = await app()
+    const make = async (more: object) => {
+      await queueSnapshot(db, { appId: id, ownerId, actor: ownerId, origin: 'manual', plans })
+      return made(id, more)
+    }
+    const month = 30 * daySeconds
+    const young = await make({ seconds: month - 60, digest: 'same' })
+    const old = await make({ seconds: month + 60, digest: 'same' })
+    const read = await make({ seconds: month + 60, digest: 'read' })
+    await make({ seconds: daySeconds + 60, state: 'failed' })
+    const failed = await make({ seconds: daySeconds - 60, state: 'failed' })
+    const { segment_id: body } = await db('snapshots').where({ id: young.id }).first()
+    t.is(body, old.segment_id, 'equal files have one body')
+    const restore = await queueRestore(db, { appId: id, actor: ownerId, name: read.name, version: read.id })
+    const left = async () => (await db('snapshots').select('id')).map(row => row.id).sort()
+    t.is(await sweepSnapshots(db), 2)
+    t.deepEqual(await left(), [young.id, read.id, failed.id].sort())
+    t.is((await db('segments').where({ id: body }).first()).refs, 1)
+    await db('operations').where({ id: restore.id }).update({ state: 'success', finished_at: new Date() })
+    t.is(await sweepSnapshots(db), 1)
+    t.is((await db('segments').where({ id: read.segment_id }).first()).refs, 0)
+  },
+)
+
+test.serial('a row whose operation ended without it is no longer being made', async t => {
+  const { db } = await database
+  const { id, owner_id: ownerId } = await app()
+  const row = await queueSnapshot(db, { appId: id, ownerId, actor: ownerId, origin: 'manual', plans })
+  await sweepSnapshots(db)
+  t.is((await findByOperation(db, row.operation_id))?.state, 'making')
+  await db('operations').where({ id: row.operation_id }).update({ state: 'cancelled', finished_at: new Date() })
+  await sweepSnapshots(db)
+  t.is((await findByOperation(db, row.operation_id))?.state, 'failed')
+})

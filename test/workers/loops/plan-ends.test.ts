@@ -1,0 +1,134 @@
+import test from 'ava'
+import { pino } from 'pino'
+import { recordDesired } from '../../../db/apps/apps.ts'
+import { finish } from '../../../db/operations/operations.ts'
+import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
+import { planEndsOnce } from '../../../workers/loops/plan-ends.ts'
+import { rows } from '../../kit/rows/rows.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+
+const database = testDatabase()
+const log = pino({ level: 'silent' })
+const daySeconds = 86_400
+
+test.beforeEach(async () => {
+  const { db } = await database
+  await db.raw('truncate users, hosts, apps, operations, deployments, segments, mails cascade')
+  await rows(db).host('h1', { memoryMb: 65_536 })
+})
+
+/** An account whose plan ends in so many seconds. */
+async function account(endsInSeconds: number | null, plan = 'standard-4') {
+  const { db } = await database
+  const user = await rows(db).user(plan)
+  const endsIn = async (seconds: number | null) => {
+    const endsAt = seconds === null ? null : db.raw('now() + make_interval(secs => ?)', [seconds])
+    await db('users').where({ id: user.id }).update({ plan_ends_at: endsAt })
+  }
+  await endsIn(endsInSeconds)
+  return {
+    ...user,
+    endsIn,
+    mails: async () => (await db('mails').where({ user_id: user.id }).orderBy('created_at')).map(row => row.template),
+    /** An application whose creation is over; wanted to run. */
+    app: async () => {
+      const { app, operationId } = await rows(db).app(user.id)
+      await db('operations').where({ id: operationId }).update({ state: 'success', finished_at: new Date() })
+      return app.id
+    },
+  }
+}
+
+async function round(more: { notices?: number[]; retrySeconds?: number } = {}): Promise<string[]> {
+  const { db } = await database
+  const stopped = await planEndsOnce({ db, plans, log, lanes: { wake: async () => {} }, ...more })
+  return stopped.map(({ id }) => id).sort()
+}
+
+const stops = async (id: string) => (await database).db('operations').where({ target_id: id, kind: 'stop' })
+
+test.serial('a week before its end an account is told, once, and not earlier', async t => {
+  const ana = await account(8 * daySeconds)
+  await round()
+  t.deepEqual(await ana.mails(), [])
+  await ana.endsIn(7 * daySeconds - 10)
+  for (let n = 0; n < 3; n++) await round()
+  t.deepEqual(await ana.mails(), ['plan-ending'])
+  const { db } = await database
+  const { plan_ends_at: endsAt } = await db('users').where({ id: ana.id }).first()
+  t.like(await db('mails').where({ user_id: ana.id }).first(), {
+    fields: { plan: 'standard-4', endsAt: endsAt.toISOString().slice(0, 16).replace('T', ' ') },
+  })
+})
+
+test.serial('the notices of one end follow each other, then its end is told; another end has its own', async t => {
+  const ana = await account(100)
+  await round({ notices: [200, 50] })
+  t.deepEqual(await ana.mails(), ['plan-ending'])
+  // The clock cannot be moved on, so the notice is moved to it.
+  await round({ notices: [200, 150] })
+  await round({ notices: [200, 150] })
+  t.deepEqual(await ana.mails(), ['plan-ending', 'plan-ending'])
+  await ana.endsIn(-100)
+  for (let n = 0; n < 3; n++) await round({ notices: [200, 150] })
+  t.deepEqual(await ana.mails(), ['plan-ending', 'plan-ending', 'plan-ended'])
+  await ana.endsIn(120)
+  await round({ notices: [200, 150] })
+  t.is((await ana.mails()).length, 4, 'a new end is told anew')
+})
+
+test.serial('who comes late to both notices is told once', async t => {
+  const ana = await account(3600)
+  await round()
+  await round()
+  t.deepEqual(await ana.mails(), ['plan-ending'])
+})
+
+test.serial('no end, no plan, and an end of long ago are told to nobody', async t => {
+  const users = [
+    await account(null),
+    await account(60, 'free'),
+    await account(-10, 'free'),
+    await account(-8 * daySeconds),
+  ]
+  await round()
+  for (const user of users) t.deepEqual(await user.mails(), [])
+})
+
+test.serial('after the end every application is stopped, once; others run on', async t => {
+  const ana = await account(-1)
+  const [one, two, idle] = [await ana.app(), await ana.app(), await ana.app()]
+  const { db } = await database
+  await recordDesired(db, idle, 'stopped')
+  const bob = await account(3600)
+  await bob.app()
+  const eve = await account(null)
+  await eve.app()
+  t.deepEqual(await round({ retrySeconds: 0 }), [one, two].sort())
+  t.deepEqual(await round({ retrySeconds: 0 }), [], 'while it waits')
+  t.like((await stops(one))[0], { actor: 'plan-expiry', owner_id: ana.id, state: 'queued' })
+  t.is((await db('apps').where({ owner_id: ana.id })).length, 3, 'nothing is deleted')
+})
+
+test.serial('a stop that failed is asked for again, after a while; one that was done is not', async t => {
+  const { db } = await database
+  const ana = await account(-1)
+  const id = await ana.app()
+  await round()
+  const [stop] = await stops(id)
+  await db('operations').where({ id: stop.id }).update({ state: 'running' })
+  await finish(db, stop.id, { state: 'error', code: 'ACTION_FAILED' })
+  t.deepEqual(await round(), [])
+  t.deepEqual(await round({ retrySeconds: 0 }), [id])
+  await db('operations').where({ target_id: id }).update({ state: 'success' })
+  await recordDesired(db, id, 'stopped')
+  t.deepEqual(await round({ retrySeconds: 0 }), [])
+})
+
+test.serial('two processes at once queue one stop and one mail', async t => {
+  const ana = await account(-1)
+  const id = await ana.app()
+  await Promise.all(Array.from({ length: 5 }, () => round({ retrySeconds: 0 })))
+  t.is((await stops(id)).length, 1)
+  t.deepEqual(await ana.mails(), ['plan-ended'])
+})

@@ -1,0 +1,179 @@
+import { fileURLToPath } from 'node:url'
+import { Client, Connection } from '@temporalio/client'
+import { NativeConnection, Worker } from '@temporalio/worker'
+import test from 'ava'
+import { pino } from 'pino'
+import { laneState } from '../../../cli/ops/lane.ts'
+import { holds } from '../../../cli/ops/ops-explanation.ts'
+import { waitingTargets } from '../../../db/operations/operations.ts'
+import { storyOf } from '../../../db/operations/operator.ts'
+import { Backoff } from '../../../lib/backoff.ts'
+import { acceptance } from '../../../policy/acceptance.ts'
+import { parseConfig } from '../../../policy/config.ts'
+import { relay } from '../../../policy/installation/relay.ts'
+import { failuresInARow } from '../../../policy/rounds.ts'
+import { LaneRelay, runRelay } from '../../../workers/loops/relay.ts'
+import { type Lanes, laneRun, platformQueue, temporalLanes } from '../../../workers/temporal/lanes.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
+import { rows } from '../../kit/rows/rows.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+import { testTemporal } from '../../kit/servers/temporal.ts'
+
+const database = testDatabase()
+const temporal = testTemporal()
+
+/** A relay whose lanes are woken as `wake` says, with what it logs. */
+async function relayOf(client: Client, wake: Lanes['wake']) {
+  const { db } = await database
+  const logged: { level: number; appId?: string; msg: string }[] = []
+  const log = pino({ level: 'info' }, { write: line => logged.push(JSON.parse(line)) })
+  return { relay: new LaneRelay({ db, client, lanes: { wake }, log }), logged }
+}
+
+async function applications(count: number) {
+  const { db } = await database
+  const make = rows(db)
+  await make.host('h')
+  const user = await make.user('enterprise-1')
+  const made = []
+  for (let n = 0; n < count; n++) made.push(await make.app(user.id, { memoryMb: 256 }))
+  await db('operations').update({ created_at: new Date(Date.now() - 60_000) })
+  return made.map(({ app }) => app.id)
+}
+
+const connection = temporal.then(({ address }) => Connection.connect({ address }))
+const clientOf = async () => new Client({ connection: await connection })
+test.after.always('close the connection', async () => (await connection).close())
+
+test.serial('a lane that cannot be woken keeps nobody else waiting, and waits longer each time', async t => {
+  const [broken, ...others] = await applications(4)
+  const tried: string[] = []
+  const { relay, logged } = await relayOf(await clientOf(), async appId => {
+    tried.push(appId)
+    if (appId === broken) throw new Error('exceeded the limit of signals')
+  })
+  t.is(await relay.round(), 3)
+  t.deepEqual(tried.toSorted(), [broken!, ...others].toSorted())
+  t.deepEqual(
+    logged.filter(({ level }) => level === 40).map(({ appId }) => appId),
+    [broken],
+  )
+  t.is(await relay.round(), 0, 'all of them have some time now')
+  t.is(tried.length, 4)
+})
+
+test.serial('while Temporal is away a round ends early', async t => {
+  await applications(8)
+  let tried = 0
+  const { relay: lanes } = await relayOf(await clientOf(), async () => {
+    tried++
+    throw new Error('unavailable')
+  })
+  t.is(await lanes.round(), 0)
+  t.is(tried, failuresInARow)
+})
+
+test.serial('what nothing runs on comes first, oldest first; what was looked at makes room for the others', async t => {
+  const { db } = await database
+  await db('operations').update({ state: 'success' })
+  // The oldest have the last names: the order is not that of the names.
+  const targets = (name: string, count: number) =>
+    Array.from({ length: count }, (_, n) => `${name}${String(999 - n).padStart(4, '0')}`)
+  const fill = (ids: string[], state: string) =>
+    db.raw(
+      `insert into operations (id, target_id, kind, owner_id, actor, state, created_at, started_at)
+       select md5(target), target, 'deploy', 'o', 'o', :state, now() - interval '1 hour', now() - interval '1 hour'
+         from unnest(:ids::text[]) with ordinality as t (target, n) order by n`,
+      { ids, state },
+    )
+  const [running, queued] = [targets('runs', 510), targets('waits', 3)]
+  await fill(running, 'running')
+  await fill(queued, 'queued')
+  const seen = async (except: string[]) =>
+    (await waitingTargets(db, { queuedSeconds: 1, runningSeconds: 5, except })).map(({ target_id }) => target_id)
+  const first = await seen([])
+  t.deepEqual(first, [...queued, ...running].slice(0, 500))
+  t.deepEqual(await seen(first), running.slice(497))
+  await db('operations')
+    .whereIn('target_id', [...running, ...queued])
+    .delete()
+})
+
+test.serial('a lane whose workflow task fails is begun anew, and told', async t => {
+  t.timeout(180_000)
+  const { db } = await database
+  await db('operations').update({ state: 'success' })
+  const [appId, begun] = await applications(2)
+  const [running] = await db('operations')
+    .where({ target_id: begun })
+    .update({ state: 'running', started_at: new Date(0) })
+    .returning('id')
+  const { address, queuePrefix } = await temporal
+  const native = await NativeConnection.connect({ address })
+  t.teardown(() => native.close())
+  const worker = await Worker.create({
+    connection: native,
+    taskQueue: platformQueue(queuePrefix),
+    workflowsPath: fileURLToPath(new URL('./stuck-lane.workflow.ts', import.meta.url)),
+  })
+  await worker.runUntil(async () => {
+    const client = await clientOf()
+    const lanes = temporalLanes(client, { queuePrefix })
+    const ids = [appId!, begun!]
+    for (const id of ids) await lanes.wake(id, 'nobody')
+    const runs = async () => Promise.all(ids.map(id => laneRun(client, id)))
+    const first = await runs()
+    // The worker leaves each attempt but the first to its time limit of 10 s.
+    await comesTrue(async () => (await runs()).every(run => (run?.failedTasks ?? 0) >= relay.stuckTasks))
+    const config = parseConfig({ TEMPORAL_ADDRESS: address, QUEUE_PREFIX: queuePrefix }, process.cwd())
+    const story = (await storyOf(db, running.id, 9))!
+    t.regex(
+      holds(story, await laneState(config, begun!), new Date()).join(),
+      /Its lane is stuck: its workflow task failed \d+ times/,
+    )
+    const { relay: healing, logged } = await relayOf(client, lanes.wake)
+    t.is(await healing.round(), 2)
+    for (const [n, second] of (await runs()).entries()) {
+      t.is(second?.status, 'RUNNING')
+      t.not(second?.runId, first[n]?.runId)
+      t.true(logged.some(({ level, appId: of }) => level === 50 && of === ids[n]))
+    }
+  })
+})
+
+test.serial('what nobody confirmed is undone by the relay after its time, and no sooner', async t => {
+  const { db } = await database
+  const make = rows(db)
+  await make.host('h')
+  const wish = async (secondsAgo: number) => {
+    const { operationId } = await make.app((await make.user()).id, {}, { accepting: true })
+    const created_at = db.raw('now() - make_interval(secs => ?)', [secondsAgo])
+    await db('operations').where({ id: operationId }).update({ created_at })
+    return async () => (await db('operations').where({ id: operationId }).first('state'))?.state
+  }
+  const late = await wish(acceptance.forgottenSeconds + 1)
+  const young = await wish(acceptance.forgottenSeconds / 2)
+  const ending = new AbortController()
+  const options = { db, client: await clientOf(), lanes: { wake: async () => {} }, log: pino({ level: 'silent' }) }
+  const downgrades = { wake: async () => {} } as never
+  const relaying = runRelay({ ...options, downgrades, everySeconds: 0.05 }, ending.signal)
+  await comesTrue(async () => (await late()) === undefined)
+  ending.abort()
+  await relaying
+  t.is(await young(), 'accepting')
+})
+
+test('who is looked at again waits twice as long each time, to a maximum; who was gone begins anew', t => {
+  let now = 0
+  const backoff = new Backoff({ firstSeconds: 2, maxSeconds: 8, now: () => now })
+  const waits = () => {
+    backoff.seen('a')
+    const from = now
+    while (backoff.waiting().includes('a')) now += 1000
+    backoff.forgetOthers(['a'])
+    return (now - from) / 1000
+  }
+  t.deepEqual([waits(), waits(), waits(), waits()], [2, 4, 8, 8])
+  backoff.forgetOthers([])
+  t.is(waits(), 2)
+})

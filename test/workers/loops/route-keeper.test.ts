@@ -1,0 +1,236 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import { pino } from 'pino'
+import { type Edge, type Route, RouteRefused } from '../../../activities/edge/port.ts'
+import { bySupervisor } from '../../../cli/doctor/manner.ts'
+import { routeFinding } from '../../../cli/doctor/route-state.ts'
+import { removeApp } from '../../../db/apps/app-creation.ts'
+import * as apps from '../../../db/apps/apps.ts'
+import { beginBoot, isRouted } from '../../../db/hosts/host-boots.ts'
+import * as operations from '../../../db/operations/operations.ts'
+import { keepRoutes, namesAmiss, syncRoute, syncRoutes } from '../../../workers/loops/route-keeper.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
+import { fakeEdge } from '../../kit/fakes/edge.ts'
+import { rows } from '../../kit/rows/rows.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+
+const database = testDatabase()
+const appsDomain = 'apps.test'
+const machine = { bootId: 'b1', owns: () => true }
+const started = { release: 1, containerId: 'c1', hostPort: 4000, startedAt: new Date(), bootId: 'b1' }
+
+const portOf = async (edge: Edge, host: string) => (await edge.listRoutes()).find(route => route.host === host)?.port
+
+async function runningApp(hostPort = started.hostPort) {
+  const { db } = await database
+  const make = rows(db)
+  await make.host('h1')
+  const { app } = await make.app((await make.user()).id)
+  await apps.recordStarted(db, app.id, { ...started, hostPort })
+  return { db, app, host: `${app.subdomain}.${appsDomain}` }
+}
+
+test.serial('the table becomes what runs: set, moved, and removed when it ended', async t => {
+  const { db, app, host } = await runningApp()
+  const edge = fakeEdge()
+  await edge.setRoute({ host: 'gone.apps.test', appId: 'f'.repeat(24), address: '127.0.0.1', port: 1 })
+  await syncRoutes({ db, edge, appsDomain, machine })
+  t.deepEqual(await edge.listRoutes(), [{ host, appId: app.id, address: '127.0.0.1', port: 4000 }])
+  t.deepEqual(
+    await syncRoutes({ db, edge, appsDomain, machine }),
+    { changed: 0, refused: [] },
+    'a second look changes nothing',
+  )
+  await apps.recordStarted(db, app.id, { ...started, hostPort: 4001 })
+  await syncRoutes({ db, edge, appsDomain, machine })
+  t.is((await edge.listRoutes())[0]?.port, 4001)
+  await apps.recordStopped(db, app.id, { code: 1, oom: false, at: new Date() })
+  await syncRoutes({ db, edge, appsDomain, machine })
+  t.deepEqual(await edge.listRoutes(), [])
+})
+
+test.serial('a release that just passed its gate keeps the route that its row does not know yet', async t => {
+  const { db } = await database
+  const make = rows(db)
+  const { app } = await make.app((await make.user()).id)
+  const edge = fakeEdge()
+  await edge.setRoute({ host: `${app.subdomain}.${appsDomain}`, appId: app.id, address: '127.0.0.1', port: 5000 })
+  await syncRoutes({ db, edge, appsDomain, machine })
+  t.is((await edge.listRoutes()).length, 1)
+})
+
+test.serial('a route that a step has just switched is not set back before its row says so', async t => {
+  const { db, app, host } = await runningApp()
+  const edge = fakeEdge()
+  await edge.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 4009 })
+  const { id } = await operations.enqueue(db, {
+    targetId: app.id,
+    kind: 'restart',
+    ownerId: app.owner_id,
+    actor: 'test',
+  })
+  await db('operations').where({ id }).update({ state: 'running' })
+  await syncRoutes({ db, edge, appsDomain, machine })
+  t.is(await portOf(edge, host), 4009)
+  await operations.finish(db, id, { state: 'success' })
+  await syncRoutes({ db, edge, appsDomain, machine })
+  t.is(await portOf(edge, host), 4000)
+})
+
+test.serial('a held route is set although an operation of its application runs', async t => {
+  const { db, app, host } = await runningApp()
+  const edge = fakeEdge()
+  await edge.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 0 })
+  const { id } = await operations.enqueue(db, {
+    targetId: app.id,
+    kind: 'restart',
+    ownerId: app.owner_id,
+    actor: 'test',
+  })
+  await db('operations').where({ id }).update({ state: 'running' })
+  await syncRoutes({ db, edge, appsDomain, machine })
+  t.is(await portOf(edge, host), 4000)
+})
+
+test.serial('the name of an application that was restarting when its host rebooted waits for its start', async t => {
+  const { db, app, host } = await runningApp()
+  const edge = fakeEdge()
+  await edge.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 4000 })
+  await apps.recordStatus(db, app.id, 'restarting')
+  await syncRoutes({ db, edge, appsDomain, machine })
+  t.is(await portOf(edge, host), 4000)
+  await beginBoot(db, 'h1', 'b2')
+  t.teardown(() => db('hosts').where({ id: 'h1' }).update({ boot_id: null }))
+  await syncRoutes({ db, edge, appsDomain, machine })
+  t.is(await portOf(edge, host), 0)
+})
+
+/** An edge that will not have what `refuses` says. */
+function choosy(refuses: (route: Route) => boolean): Edge {
+  const edge = fakeEdge()
+  return {
+    ...edge,
+    async setRoute(route) {
+      if (refuses(route)) throw new RouteRefused('not this one')
+      await edge.setRoute(route)
+    },
+  }
+}
+
+test.serial('a route that the proxy refuses holds up no other, and is tried again', async t => {
+  const { db } = await database
+  const [one, odd, two] = [await runningApp(4101), await runningApp(4102), await runningApp(4103)]
+  let refusing = true
+  const edge = choosy(({ host }) => refusing && host === odd.host)
+  const ofOthers = { host: 'gone.apps.test', appId: 'f'.repeat(24), address: '127.0.0.1', port: 1 }
+  await edge.setRoute(ofOthers)
+  const tables = { db, edge, appsDomain, machine }
+  t.deepEqual((await syncRoutes(tables)).refused, [
+    { host: odd.host, appId: odd.app.id, why: 'not this one', leads: false },
+  ])
+  t.is(await portOf(edge, one.host), 4101)
+  t.is(await portOf(edge, two.host), 4103)
+  t.is(await portOf(edge, ofOthers.host), undefined, 'what comes after it in the round is done too')
+  t.deepEqual(await namesAmiss(tables), [odd.host])
+  t.regex(
+    (await routeFinding(db, bySupervisor, { edge: {} as never, appsDomain }, edge)).state,
+    new RegExp(`1 NOT AS .* ${odd.host}$`),
+  )
+  refusing = false
+  t.deepEqual((await syncRoutes(tables)).refused, [])
+  t.is(await portOf(edge, odd.host), 4102)
+  t.deepEqual(await namesAmiss(tables), [])
+})
+
+test.serial('a refused change of a route leaves its name nowhere, not where the old one led', async t => {
+  const { db, host } = await runningApp(4111)
+  const edge = choosy(({ port }) => port === 4111)
+  await edge.setRoute({ host, appId: 'e'.repeat(24), address: '127.0.0.1', port: 1 })
+  t.like((await syncRoutes({ db, edge, appsDomain, machine })).refused, [{ host, leads: false }])
+  t.is(await portOf(edge, host), 0)
+})
+
+test.serial(
+  'a host waits in its new boot while an old route to it can be neither set nor held; others do not',
+  async t => {
+    const { db, url } = await database
+    const { app, host } = await runningApp(4121)
+    await rows(db).host('h2')
+    let refusing = true
+    const edge = choosy(route => refusing && route.host === host)
+    refusing = false
+    await edge.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 4120 })
+    refusing = true
+    const lines: string[] = []
+    const log = pino({ level: 'info' }, { write: line => void lines.push(line) })
+    const told = () => lines.filter(line => line.includes(host)).map(line => JSON.parse(line).level)
+    await beginBoot(db, 'h1', 'b3')
+    await beginBoot(db, 'h2', 'b3')
+    t.teardown(() => db('hosts').update({ boot_id: null }))
+    const ending = new AbortController()
+    const keeping = keepRoutes(
+      { db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 0.05 },
+      ending.signal,
+    )
+    await comesTrue(() => isRouted(db, 'h2', 'b3'))
+    t.false(await isRouted(db, 'h1', 'b3'))
+    await comesTrue(async () => told().length > 0)
+    refusing = false
+    await comesTrue(() => isRouted(db, 'h1', 'b3'))
+    t.is(await portOf(edge, host), 0)
+    await comesTrue(async () => told().length > 1)
+    ending.abort()
+    await keeping
+    t.deepEqual(told(), [50, 30], 'told when it begins and when it ends')
+  },
+)
+
+test.serial('an application that is deleted while its route is set does not keep it', async t => {
+  const { db, app } = await runningApp()
+  const edge = fakeEdge()
+  const late = {
+    ...edge,
+    setRoute: async (route: Route) => {
+      await removeApp(db, app.id)
+      await edge.removeRoute(route.host)
+      await edge.setRoute(route)
+    },
+  }
+  await syncRoute({ db, edge: late, appsDomain, machine }, app.id)
+  t.deepEqual(await edge.listRoutes(), [])
+})
+
+test.serial('a crash takes the route away at once, without waiting for the next comparison', async t => {
+  const { db, url } = await database
+  const { app, host } = await runningApp()
+  const edge = fakeEdge()
+  const ending = new AbortController()
+  const log = pino({ level: 'silent' })
+  const keeping = keepRoutes({ db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 600 }, ending.signal)
+  const has = async () => (await edge.listRoutes()).some(route => route.host === host)
+  const until = async (wanted: boolean) => {
+    for (let i = 0; i < 1500 && (await has()) !== wanted; i++) await sleep(20)
+    return has()
+  }
+  t.true(await until(true))
+  const seen = (await apps.loadApp(db, app.id))!
+  await apps.recordExit(db, seen, { code: 137, oom: true, at: new Date() })
+  t.false(await until(false))
+  ending.abort()
+  await keeping
+})
+
+test.serial('a port that goes to another application holds the route of the one that had it at once', async t => {
+  const { db, url } = await database
+  const [one, two] = [await runningApp(4131), await runningApp(4132)]
+  const edge = fakeEdge()
+  const ending = new AbortController()
+  const log = pino({ level: 'silent' })
+  const keeping = keepRoutes({ db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 600 }, ending.signal)
+  await comesTrue(async () => (await portOf(edge, one.host)) === 4131 && (await portOf(edge, two.host)) === 4132)
+  await apps.recordStarted(db, two.app.id, { ...started, hostPort: 4131 })
+  await comesTrue(async () => (await portOf(edge, two.host)) === 4131 && (await portOf(edge, one.host)) === 0)
+  ending.abort()
+  await keeping
+  t.like(await apps.loadApp(db, one.app.id), { status: 'running', host_port: null })
+})

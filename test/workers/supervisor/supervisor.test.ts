@@ -1,0 +1,169 @@
+import { spawn } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import test, { type ExecutionContext } from 'ava'
+import { startTicks } from '../../../lib/process-stat.ts'
+import { rotateLogs } from '../../../workers/supervisor/log-rotation.ts'
+import { isAlive, readRecord, signal, standsStill, writeRecord } from '../../../workers/supervisor/process-record.ts'
+import { restartDelayMs } from '../../../workers/supervisor/restart-delay.ts'
+import type { ProcessSpec } from '../../../workers/supervisor/supervised-process.ts'
+import { endLeftovers, livingProcesses, Supervisor } from '../../../workers/supervisor/supervisor.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
+
+const ready =
+  'process.send({ ready: true }); process.on("disconnect", () => process.exit()); setInterval(() => {}, 1000);'
+const note = (word: string) =>
+  `require("node:fs").appendFileSync("order", "${word}\\n"); process.on("SIGTERM", () => { require("node:fs").appendFileSync("order", "-${word}\\n"); process.exit(0) });`
+
+function temporaryFolder(t: ExecutionContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'berth-supervisor-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+function makeSupervisor(t: ExecutionContext) {
+  const folder = temporaryFolder(t)
+  const said: string[] = []
+  const supervisor = new Supervisor({
+    runFolder: `${folder}/run`,
+    logFolder: `${folder}/logs`,
+    say: line => said.push(line),
+  })
+  t.teardown(() => supervisor.stop())
+  const spec = (name: string, script: string, more: Partial<ProcessSpec> = {}): ProcessSpec => ({
+    name,
+    command: async () => ({
+      command: process.execPath,
+      args: ['-e', script],
+      env: { PATH: process.env.PATH },
+      cwd: folder,
+    }),
+    ready: 'ipc',
+    readySeconds: 20,
+    stopSignal: 'SIGTERM',
+    graceSeconds: 2,
+    needs: [],
+    ...more,
+  })
+  const record = (name: string) => readRecord(`${folder}/run`, name)
+  return { folder, said, supervisor, spec, record }
+}
+
+async function until<T>(probe: () => T | null | undefined | false, seconds = 10): Promise<T> {
+  for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline; await sleep(10)) {
+    const value = probe()
+    if (value) return value
+  }
+  throw new Error('it did not happen in time')
+}
+
+test('a process that could not be written down, as on a full disk, runs once and is kept', async t => {
+  const { folder, supervisor, spec, said } = makeSupervisor(t)
+  mkdirSync(`${folder}/run/one.json.new`) // where the record is written first
+  await supervisor.start(spec('one', note('one') + ready))
+  t.is(readFileSync(`${folder}/order`, 'utf8'), 'one\n')
+  t.regex(said.join('\n'), /^one runs, but other commands do not see it: /)
+  await supervisor.stop()
+  t.is(readFileSync(`${folder}/order`, 'utf8'), 'one\n-one\n')
+})
+
+test('processes start after what they need, and stop before it', async t => {
+  const { folder, supervisor, spec } = makeSupervisor(t)
+  await Promise.all([
+    supervisor.start(spec('store', note('store') + ready)),
+    supervisor.start(spec('api', note('api') + ready, { needs: ['store'] })),
+  ])
+  await supervisor.stop()
+  t.deepEqual(readFileSync(`${folder}/order`, 'utf8').trim().split('\n'), ['store', 'api', '-api', '-store'])
+  t.deepEqual(livingProcesses(`${folder}/run`), [])
+})
+
+test('a killed process is started again at once, with its group gone', async t => {
+  const { folder, supervisor, spec, record } = makeSupervisor(t)
+  const withChild = `const child = require("node:child_process").spawn("sleep", ["1000"]); require("node:fs").writeFileSync("grandchild", String(child.pid));`
+  await supervisor.start(spec('api', withChild + ready))
+  const first = record('api')!
+  const grandchild = Number(readFileSync(`${folder}/grandchild`, 'utf8'))
+  process.kill(first.pid, 'SIGKILL')
+  const second = await until(() => {
+    const now = record('api')
+    return now && now.pid !== first.pid && isAlive(now) ? now : null
+  })
+  t.is(restartDelayMs(1), 0)
+  t.not(second.pid, first.pid)
+  await until(() => startTicks(grandchild) === null)
+  t.pass()
+})
+
+test('a process that ignores its signal is killed after its grace', async t => {
+  const { supervisor, spec, record } = makeSupervisor(t)
+  await supervisor.start(spec('deaf', `process.on("SIGTERM", () => {}); ${ready}`, { graceSeconds: 0.3 }))
+  const { pid } = record('deaf')!
+  await supervisor.stop()
+  t.is(startTicks(pid), null)
+})
+
+test('a process that keeps ending before it answers is given up, and its log is named', async t => {
+  const { supervisor, spec } = makeSupervisor(t)
+  const error = await t.throwsAsync(
+    supervisor.start(spec('broken', 'console.error("what was wrong"); process.exit(3)')),
+  )
+  t.regex(error.message, /broken did not start: ended \(exit code 3\).*broken\.log.*ends with:\nwhat was wrong/s)
+})
+
+test('leftovers of a killed supervisor are ended; a reused pid is left alone', async t => {
+  const folder = temporaryFolder(t)
+  const start = () => {
+    const { pid } = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
+    t.teardown(() => signal(pid!, 'SIGKILL'))
+    return pid!
+  }
+  const [orphan, stranger] = [start(), start()]
+  for (const [name, pid] of [
+    ['orphan', orphan],
+    ['stranger', stranger],
+  ] as const)
+    writeRecord(folder, { name, pid, stopSignal: 'SIGTERM', graceSeconds: 1 })
+  const path = join(folder, 'stranger.json')
+  writeFileSync(path, readFileSync(path, 'utf8').replace(/"startTicks":"\d+"/, '"startTicks":"1"'))
+  t.deepEqual(
+    livingProcesses(folder).map(record => record.pid),
+    [orphan],
+  )
+  t.deepEqual(await endLeftovers(folder), ['orphan'])
+  t.is(startTicks(orphan), null)
+  t.not(startTicks(stranger), null)
+})
+
+test('a process that stands still is told from one that runs', async t => {
+  const child = spawn('sleep', ['60'], { stdio: 'ignore' })
+  t.teardown(() => child.kill('SIGKILL'))
+  const { pid = 0 } = child
+  const becomes = async (still: boolean) => {
+    await comesTrue(() => standsStill({ pid }) === still)
+  }
+  t.false(standsStill({ pid }))
+  signal(pid, 'SIGSTOP')
+  await becomes(true)
+  signal(pid, 'SIGCONT')
+  await becomes(false)
+})
+
+test('restarts are quick at first and slow down', t => {
+  t.deepEqual([1, 2, 3, 4, 5, 6, 7, 50].map(restartDelayMs), [0, 250, 500, 1000, 2000, 5000, 10_000, 10_000])
+})
+
+test('logs are bounded, and their writers keep writing into the same file', t => {
+  const folder = temporaryFolder(t)
+  const path = join(folder, 'api.log')
+  for (const letter of ['a', 'b', 'c', 'd']) {
+    writeFileSync(path, letter.repeat(200), { flag: 'a' })
+    rotateLogs(folder, 100, 2)
+  }
+  t.is(readFileSync(path, 'utf8'), '')
+  t.is(readFileSync(`${path}.1`, 'utf8'), 'd'.repeat(200))
+  t.is(readFileSync(`${path}.2`, 'utf8'), 'c'.repeat(200))
+  t.throws(() => readFileSync(`${path}.3`))
+})
