@@ -1,10 +1,13 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import test from 'ava'
-import { breachesOf, folderOf, roots } from './kit/house-rules.ts'
+import { breachesOf, circlesOf, folderOf, roots } from './kit/house-rules.ts'
 
 /** Look again at 150 lines, split before this. */
 const lineCeiling = 250
+/** A folder with more gets folders of its own. */
+const fileCeiling = 22
 const forbiddenNames = /(^|[-/])(utils?|helpers?|common|manager)\.|-service\./
 
 const sources = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts'], {
@@ -120,6 +123,49 @@ test('files are small nouns', t => {
   )
   t.deepEqual(
     sources.filter(({ path }) => forbiddenNames.test(path) || /[A-Z_]/.test(path)).map(({ path }) => path),
+    [],
+  )
+})
+
+test('a folder holds few files', t => {
+  const counts = new Map<string, number>()
+  for (const { path } of sources) counts.set(dirname(path), (counts.get(dirname(path)) ?? 0) + 1)
+  const full = [...counts].filter(([folder, count]) => count > fileCeiling && folder !== 'db/migrations')
+  t.deepEqual(
+    full.map(([folder, count]) => `${folder}: ${count}`),
+    [],
+  )
+})
+
+/** Circles of files that import one another, until each is opened. None is added. */
+const knownCircles: string[][] = [
+  [
+    'api/pipeline/acceptance.ts',
+    'api/pipeline/audit.ts',
+    'api/pipeline/captcha.ts',
+    'api/pipeline/cross-origin.ts',
+    'api/pipeline/endpoint.ts',
+    'api/pipeline/input.ts',
+    'api/pipeline/parts.ts',
+    'api/v2/apps/command.ts',
+  ],
+  ['db/commits-in-doubt.ts', 'db/connection.ts', 'db/database.ts'],
+  ['db/objects/object-segments.ts', 'db/objects/objects.ts'],
+  ['edge/edge-config.ts', 'edge/edge-servers.ts'],
+  [
+    'test/contracts/host-activities.ts',
+    'test/contracts/host-containers.ts',
+    'test/contracts/host-files.ts',
+    'test/contracts/host-snapshots.ts',
+  ],
+]
+
+test('no files import one another in a circle, types included, but those that are known', t => {
+  const file = (path: string, to: string) => ({ path, text: `import type { A } from './${to}.ts'` })
+  t.deepEqual(circlesOf([file('db/c.ts', 'a'), file('db/a.ts', 'b'), file('db/b.ts', 'a')]), [['db/a.ts', 'db/b.ts']])
+  const isKnown = (circle: string[]) => knownCircles.some(known => circle.every(path => known.includes(path)))
+  t.deepEqual(
+    circlesOf(sources).filter(circle => !isKnown(circle)),
     [],
   )
 })
