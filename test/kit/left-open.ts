@@ -61,7 +61,7 @@ function openNow(): string[] {
  * folders whose processes are other ones than the test's.
  */
 export const closesAll = (file: string): boolean =>
-  /\/test\/((db|edge|lib|policy|workers|workflows)\/|api\/((files|public|v1)\/)?[^/]+$|left-open\.)/.test(file)
+  /\/test\/((db|edge|lib|policy|workers|workflows)\/|api\/(?!v2\/)|left-open\.)/.test(file)
 
 /** As `openNow`, of what has not ended by itself after so many seconds. */
 export async function leftOpen(seconds: number): Promise<string[]> {
