@@ -1,14 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Knex } from 'knex'
 import { acceptance } from '../policy/acceptance.ts'
-import type { Connection } from './connection.ts'
-import type { Db } from './database.ts'
+import { type Connection, type ServerProcess, type TransactionName, timelineNow } from './connection.ts'
 import { isUnavailable } from './unavailable.ts'
-
-/** What Postgres calls a transaction, and the history that it is a part of: both are read with BEGIN. */
-export interface TransactionName {
-  xid: string
-  timeline: string
-}
 
 /** SQLSTATE `transaction_resolution_unknown`: whether it was committed could not be found out. Whoever hears it looks again. */
 export class CommitInDoubt extends Error {
@@ -20,29 +14,8 @@ export class CommitInDoubt extends Error {
   }
 }
 
-/**
- * The history in which a number of a transaction means one transaction. A promotion begins another one, and so does a crash, after
- * which Postgres may give out numbers again that nothing on disk speaks of: it discards its statistics then, as nothing else does.
- */
-const timelineNow = `left(pg_walfile_name(pg_current_wal_lsn()), 8) || ' ' || (select stats_reset from pg_stat_bgwriter)`
-
-/** Takes the place of BEGIN, in the same message: a transaction whose COMMIT gets lost can be asked for by this name. */
-export const namedBegin = `BEGIN; select pg_current_xact_id()::text as xid, ${timelineNow} as timeline`
-
-/**
- * A process of the server. After a restart, in a container above all, its number may be another one's: the two together are given out
- * once.
- */
-export interface ServerProcess {
-  pid: number
-  startedAt: string
-}
-
-/** Asked of each connection as soon as it is open. */
-export const serverProcess = `select pid, backend_start::text as "startedAt" from pg_stat_activity where pid = pg_backend_pid()`
-
 /** The name of the transaction that a connection is in. */
-export async function nameOf(trx: Db): Promise<TransactionName | undefined> {
+export async function nameOf(trx: Knex): Promise<TransactionName | undefined> {
   const connection: Connection = await trx.client.acquireConnection()
   return connection.transaction
 }
@@ -52,7 +25,7 @@ export async function nameOf(trx: Db): Promise<TransactionName | undefined> {
  * never will be. Throws CommitInDoubt when Postgres does not say within 2 s, as when it is away, or waits for a standby itself.
  */
 export async function isCommitted(
-  db: Db,
+  db: Knex,
   { xid, timeline }: TransactionName,
   cause: unknown,
   by = performance.now() + acceptance.lookMs,
@@ -71,7 +44,7 @@ export async function isCommitted(
  * CommitInDoubt after 2 s.
  */
 export async function hasEnded(
-  db: Db,
+  db: Knex,
   { pid, startedAt }: ServerProcess,
   cause: unknown,
   by = performance.now() + acceptance.lookMs,
@@ -85,7 +58,7 @@ export async function hasEnded(
 }
 
 /** After a promotion or a crash the same number may be another transaction: nothing is known of ours. */
-async function statusOf(db: Db, xid: string, timeline: string): Promise<string | null> {
+async function statusOf(db: Knex, xid: string, timeline: string): Promise<string | null> {
   await endIdle(db, `backend_xid = ?::xid8::xid and ${timelineNow} = ?`, [xid, timeline])
   const { rows } = await db.raw(`select pg_xact_status(?::xid8) as status where ${timelineNow} = ?`, [xid, timeline])
   return rows[0]?.status ?? null
@@ -95,7 +68,7 @@ async function statusOf(db: Db, xid: string, timeline: string): Promise<string |
  * Ends a server process that waits for a message which may come much later, or never; one that is at work is left to it. Resolves to
  * how many there are.
  */
-async function endIdle(db: Db, which: string, values: (string | number)[]): Promise<number> {
+async function endIdle(db: Knex, which: string, values: (string | number)[]): Promise<number> {
   const { rows } = await db.raw(
     `select case when state <> 'active' then pg_terminate_backend(pid) end from pg_stat_activity
       where ${which} and usename = current_user and datname = current_database() and pid <> pg_backend_pid()`,

@@ -1,5 +1,31 @@
-import { namedBegin, type ServerProcess, serverProcess, type TransactionName } from './commits-in-doubt.ts'
 import { isUnavailable } from './unavailable.ts'
+
+/** What Postgres calls a transaction, and the history that it is a part of: both are read with BEGIN. */
+export interface TransactionName {
+  xid: string
+  timeline: string
+}
+
+/**
+ * The history in which a number of a transaction means one transaction. A promotion begins another one, and so does a crash, after
+ * which Postgres may give out numbers again that nothing on disk speaks of: it discards its statistics then, as nothing else does.
+ */
+export const timelineNow = `left(pg_walfile_name(pg_current_wal_lsn()), 8) || ' ' || (select stats_reset from pg_stat_bgwriter)`
+
+/** Takes the place of BEGIN, in the same message: a transaction whose COMMIT gets lost can be asked for by this name. */
+const namedBegin = `BEGIN; select pg_current_xact_id()::text as xid, ${timelineNow} as timeline`
+
+/**
+ * A process of the server. After a restart, in a container above all, its number may be another one's: the two together are given out
+ * once.
+ */
+export interface ServerProcess {
+  pid: number
+  startedAt: string
+}
+
+/** Asked of each connection as soon as it is open. */
+export const serverProcess = `select pid, backend_start::text as "startedAt" from pg_stat_activity where pid = pg_backend_pid()`
 
 /** What is asked of a connection of the pool. */
 export interface Connection {

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import knexFactory, { type Knex } from 'knex'
 import { databasePatience } from '../policy/patience.ts'
-import { CommitInDoubt, isCommitted, nameOf, type TransactionName } from './commits-in-doubt.ts'
-import { answeringPool } from './connection.ts'
+import { CommitInDoubt, isCommitted, nameOf } from './commits-in-doubt.ts'
+import { answeringPool, type TransactionName } from './connection.ts'
 import { isUnavailable, sqlState } from './unavailable.ts'
 
 const { connectionMs, statementMs, answerMs } = databasePatience

@@ -1,25 +1,7 @@
-import type { EdgeSettings } from '../policy/config.ts'
+import { type EdgeConfigOptions, takesHttpsOnly } from './edge-options.ts'
 import { applicationServer, controlServer, surfaceServers } from './edge-servers.ts'
 import { logFormats } from './log-format.ts'
 import { block, malformedPath, quoted } from './nginx-text.ts'
-import type { SurfaceTargets } from './surfaces.ts'
-
-export interface EdgeConfigOptions {
-  settings: EdgeSettings
-  /** Folder of everything the proxy writes. */
-  folder: string
-  /** Folder of the Lua scripts. */
-  scripts: string
-  /** Folder of nginx's loadable modules. */
-  modules: string
-  /** System user of nginx's workers; null when nginx itself runs unprivileged. */
-  user: string | null
-  targets: SurfaceTargets
-  /** Whether other machines that are no trusted proxy may speak plain http although TLS ends before this proxy. */
-  allowPlainHttp: boolean
-  /** Multiplies the connections per address. */
-  limitScale: number
-}
 
 /** The whole nginx.conf. Pure; throws an Error for paths that nginx cannot hold. */
 export function edgeConfig(options: EdgeConfigOptions): string {
@@ -126,10 +108,6 @@ function trustLines(options: EdgeConfigOptions): string[] {
       : []),
   ]
 }
-
-/** TLS ends before this proxy: whoever comes another way across a network is read by everybody on it. */
-export const takesHttpsOnly = ({ settings, allowPlainHttp }: EdgeConfigOptions): boolean =>
-  settings.trustedProxies.length > 0 && !allowPlainHttp
 
 const inTheClear = (trusted: string[]): string[] => [
   'default 1;',

@@ -1,5 +1,5 @@
 import type { EdgeSettings } from '../policy/config.ts'
-import { type EdgeConfigOptions, takesHttpsOnly } from './edge-config.ts'
+import { type EdgeConfigOptions, takesHttpsOnly } from './edge-options.ts'
 import { block, malformedPath, quoted } from './nginx-text.ts'
 import type { Surface } from './surfaces.ts'
 

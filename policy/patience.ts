@@ -8,6 +8,9 @@ export const heldCall = {
   backgroundMs: 90_000,
 } as const
 
+/** As `heldCall`; tests wait for less. */
+export type HeldCall = Readonly<Record<keyof typeof heldCall, number>>
+
 /** How long Postgres is waited for, in milliseconds; a request that cannot be served without it is refused within 3 s. */
 export const databasePatience = {
   /** Until a connection of the pool, or a new one, is there. */

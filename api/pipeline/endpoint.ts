@@ -1,18 +1,11 @@
 import type { z } from 'zod'
 import type { AppRow } from '../../db/apps/apps.ts'
 import type { Role } from '../../policy/accounts/permissions.ts'
-import { ApiError, codeOn, type ErrorCode, type Wire } from '../../policy/errors.ts'
-import { countersOf, type Limit, limits, ownCounters } from '../../policy/limits.ts'
-import { networkOf } from '../http/address.ts'
+import { type ApiError, codeOn, type ErrorCode, type Wire } from '../../policy/errors.ts'
 import type { Exchange } from '../http/call.ts'
-import { failure, type Reply, streamed, success, toApiError } from '../http/respond.ts'
-import { type Access, type Auth, accessOf, assertStillLetIn } from './access.ts'
-import { audit } from './audit.ts'
-import { type Caller, callerFor } from './authenticate.ts'
-import { checkCaptcha } from './captcha.ts'
-import { crossOriginHeaders } from './cross-origin.ts'
-import { withinDeadline } from './deadline.ts'
-import { takeBody, takeQuery } from './input.ts'
+import type { Reply } from '../http/respond.ts'
+import type { Access, Auth } from './access.ts'
+import type { Caller } from './authenticate.ts'
 import type { Parts } from './parts.ts'
 
 /** What an endpoint is handed: who calls, about which application, with what. */
@@ -95,6 +88,9 @@ export function endpoint<
   return definition as unknown as Endpoint
 }
 
+/** Who calls, and about what, once both are known. */
+export type Admission = Partial<Access> & { caller?: Caller }
+
 /** Codes that the pipeline itself may answer with. Handlers may throw them too. */
 export function commonErrors({
   auth,
@@ -123,89 +119,4 @@ export function commonErrors({
   if (body && maxBodyBytes) codes.push('UPLOAD_BUSY')
   if (body || upload || method !== 'GET') codes.push('PAYLOAD_TOO_LARGE', 'INVALID_CONTENT_TYPE')
   return [...new Set(codes.map(code => codeOn(wire, code)))]
-}
-
-/** The fixed way of every request: country, authenticate, captcha, scope, load and permission, limit, parse, handle, envelope. Never rejects. */
-export async function serve(endpoint: Endpoint, exchange: Exchange, parts: Parts): Promise<Reply> {
-  let admission: Admission = {}
-  if (endpoint.crossOrigin) Object.assign(exchange.headers, crossOriginHeaders)
-  try {
-    admission = await withinDeadline(admit(endpoint, exchange, parts))
-    const { caller, app, role } = admission
-    const query = takeQuery(endpoint, exchange)
-    const body = await takeBody(endpoint, exchange, caller?.user.id)
-    await assertStillLetIn(endpoint, exchange, parts)
-    const value = await endpoint.handle({ caller, app, role, query, body, exchange } as Call, parts)
-    if (value === streamed) return streamed
-    await audit(endpoint, admission, exchange, parts, 'success')
-    const beside = endpoint.codeBeside && (value as { code: string }).code
-    const reply = endpoint.envelope === false ? (value as Reply) : success(value, beside, endpoint.success)
-    parts.contract?.answered(endpoint, value)
-    return withHeaders(reply, exchange.headers)
-  } catch (thrown) {
-    await audit(endpoint, admission, exchange, parts, toApiError(thrown).code)
-    return withHeaders(refuse(endpoint, exchange, parts, thrown), exchange.headers)
-  } finally {
-    exchange.over()
-  }
-}
-
-/** Who calls, and about what, once both are known. */
-export type Admission = Partial<Access> & { caller?: Caller }
-
-async function admit(endpoint: Endpoint, exchange: Exchange, parts: Parts): Promise<Admission> {
-  const { auth } = endpoint
-  if (!endpoint.uncounted && parts.isBlocked(exchange.address)) throw new ApiError('COUNTRY_BLOCKED')
-  if (auth === 'public') {
-    if (!endpoint.uncounted) await count(endpoint, exchange, parts)
-    return {}
-  }
-  const caller = await callerFor(endpoint, exchange, parts)
-  if (!endpoint.beforeCaptcha) await checkCaptcha(parts, caller, exchange.address)
-  const found = await accessOf(auth, exchange, parts, caller).catch(async refusal => {
-    await count(endpoint, exchange, parts, caller, undefined, [])
-    throw refusal
-  })
-  await count(endpoint, exchange, parts, caller, found?.app)
-  return { ...found, caller }
-}
-
-/** A refusal costs the budget only (`rows` empty), a request that goes on also the endpoint's own limits. */
-async function count(
-  endpoint: Endpoint,
-  { address }: Exchange,
-  { limiter, config, isInside }: Parts,
-  caller?: Caller,
-  app?: AppRow,
-  rows: readonly Limit[] = (limits as Record<string, readonly Limit[]>)[endpoint.name] ?? [],
-): Promise<void> {
-  const source = networkOf(address)
-  const counters = (endpoint.unbudgeted ? ownCounters : countersOf)(endpoint.name, rows, {
-    user: caller && { id: caller.user.id, plan: caller.plan },
-    appId: app?.id,
-    uploadTokenId: caller?.uploadToken?.id,
-    address: source,
-    outsideAddress: isInside(address) ? undefined : source,
-    scale: config.rateLimitScale,
-    budgetBlockSeconds: config.rateLimitBlockSeconds,
-  })
-  await limiter.admit(counters)
-}
-
-function refuse(endpoint: Endpoint, exchange: Exchange, parts: Parts, thrown: unknown): Reply {
-  const error = toApiError(thrown)
-  if (error !== thrown && !exchange.response.destroyed)
-    parts.log.error(
-      { err: thrown, requestId: exchange.requestId, endpoint: endpoint.name, code: error.code },
-      'request failed',
-    )
-  const { terse, statuses, wire = 'management' } = endpoint
-  const code = codeOn(wire, error.code)
-  if (!commonErrors(endpoint).includes(code) && !endpoint.errors?.includes(code))
-    parts.contract?.undeclared(endpoint, code)
-  return endpoint.refusal?.(error) ?? failure(error, { wire, terse: terse?.includes(code), status: statuses?.[code] })
-}
-
-function withHeaders(reply: Reply, headers: Record<string, string>): Reply {
-  return Object.keys(headers).length === 0 ? reply : { ...reply, headers: { ...reply.headers, ...headers } }
 }

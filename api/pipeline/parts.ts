@@ -1,3 +1,4 @@
+import type { z } from 'zod'
 import type { Archives } from '../../activities/archives/port.ts'
 import type { Captcha } from '../../activities/captcha/port.ts'
 import type { GitProvider } from '../../activities/git-provider/port.ts'
@@ -12,6 +13,7 @@ import type { Remembered } from '../../lib/remembered.ts'
 import type { Plans } from '../../policy/accounts/plans.ts'
 import type { MetricPoint } from '../../policy/apps/metrics.ts'
 import type { Config } from '../../policy/config.ts'
+import type { HeldCall } from '../../policy/patience.ts'
 import type { HostFiles } from '../hosts/host-files.ts'
 import type { HostReader } from '../hosts/host-reader.ts'
 import type { LiveFeeds } from '../hosts/live-feeds.ts'
@@ -19,14 +21,12 @@ import type { NetworkRates } from '../hosts/network-rates.ts'
 import type { RealtimeLeases } from '../hosts/realtime-leases.ts'
 import type { StreamAccess } from '../hosts/stream-access.ts'
 import type { ServiceStatus } from '../status/service-status.ts'
-import type { Patience } from '../v2/apps/command.ts'
 import type { Outcomes } from '../v2/apps/outcomes.ts'
 import type { KnownSources } from '../v2/git/deploy-sources.ts'
 import type { PushTurns } from '../v2/git/push-turns.ts'
 import type { Authenticate } from './authenticate.ts'
 import type { InCountries } from './countries.ts'
 import type { EarlierCredentials } from './earlier-credentials.ts'
-import type { Endpoint } from './endpoint.ts'
 import type { Limiter } from './limiter.ts'
 import type { News } from './news.ts'
 
@@ -68,7 +68,7 @@ export interface Parts {
   logTurns: FairSlots
   /** The turns of pushes that are being stored. */
   pushTurns: PushTurns
-  patience: Patience
+  patience: HeldCall
   hosts: HostReader
   files: HostFiles
   live: LiveFeeds
@@ -100,9 +100,10 @@ export interface Parts {
   contract?: ContractWatch
 }
 
+/** Takes endpoints by their names. */
 export interface ContractWatch {
-  /** An endpoint threw a code that it does not declare. */
-  undeclared(endpoint: Endpoint, code: string): void
-  /** An endpoint succeeded with a value, which should be of its schema. */
-  answered(endpoint: Endpoint, value: unknown): void
+  /** An endpoint threw a code that is none of those that it declares. */
+  undeclared(endpoint: string, code: string, declared: readonly string[]): void
+  /** An endpoint succeeded with a value, which should be of its schema, where it has one. */
+  answered(endpoint: string, value: unknown, schema: z.ZodType | undefined): void
 }

@@ -5,11 +5,11 @@ import { type Db, isUnavailable, transaction } from '../database.ts'
 import { gathered } from '../gathered.ts'
 import { statement } from '../statement.ts'
 import { isFree, type ObjectRow } from './object-rows.ts'
+import type { NewPart } from './object-segments.ts'
 import {
   type Charge,
   type Ending,
   type NewObject,
-  type NewPart,
   rowOf,
   type Stored,
   type StoreOptions,

@@ -1,6 +1,19 @@
 import type { Db } from '../database.ts'
 import { statement } from '../statement.ts'
-import type { NewPart } from './objects.ts'
+import type { BodyFacts } from './segments.ts'
+
+/** A stretch of a new object. */
+export interface NewPart {
+  segmentId: string
+  /** Bytes of the segment from `segmentFrom` on. */
+  length: number
+  segmentFrom?: number
+  md5?: string | null
+  /** Of a body that was stored just now and has no facts yet. */
+  body?: BodyFacts
+  /** The body itself, which no store has: it lies beside its row, and nobody has drawn its id. */
+  bytes?: Buffer
+}
 
 const lock = statement<unknown>(
   'object-segments.lock',

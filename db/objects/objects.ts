@@ -6,8 +6,7 @@ import type { Db } from '../database.ts'
 import { statement } from '../statement.ts'
 import { type BlobLease, endBlobLease } from './blob-leases.ts'
 import { columnsOf, isLive, lockNames, type ObjectRow } from './object-rows.ts'
-import { holdSegments, writeManifest } from './object-segments.ts'
-import type { BodyFacts } from './segments.ts'
+import { holdSegments, type NewPart, writeManifest } from './object-segments.ts'
 
 export { manifestOf, openObject } from './manifests.ts'
 export { removeExpired, removeObject, removeObjects } from './object-removal.ts'
@@ -24,19 +23,6 @@ export interface NewObject extends ObjectName {
   originalName?: string | null
   metadata?: Record<string, string>
   expiresAt?: Date | null
-}
-
-/** A stretch of a new object. */
-export interface NewPart {
-  segmentId: string
-  /** Bytes of the segment from `segmentFrom` on. */
-  length: number
-  segmentFrom?: number
-  md5?: string | null
-  /** Of a body that was stored just now and has no facts yet. */
-  body?: BodyFacts
-  /** The body itself, which no store has: it lies beside its row, and nobody has drawn its id. */
-  bytes?: Buffer
 }
 
 export interface StoreOptions {

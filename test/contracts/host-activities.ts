@@ -8,14 +8,12 @@ import { hostFilesContract } from './host-files.ts'
 import {
   type HostActivities,
   type HostUnderContract,
+  type MakeScene,
   type Scene,
   type SceneKind,
-  type SceneTerms,
   sceneOn,
 } from './host-scene.ts'
 import { hostSnapshotsContract } from './host-snapshots.ts'
-
-export type MakeScene = (kind: SceneKind, terms?: SceneTerms) => Promise<Scene>
 
 /** A step as the lane of a scene asks for it, or for another number of a release. */
 type Asked = (scene: Scene, number?: number) => (activities: HostActivities) => Promise<unknown>

@@ -2,7 +2,7 @@ import type { SerialFn } from 'ava'
 import { readLog } from '../../db/deploys/deployments.ts'
 import { claimLost } from '../../policy/apps/claims.ts'
 import { ownAddress } from '../../policy/apps/own-address.ts'
-import type { MakeScene } from './host-activities.ts'
+import type { MakeScene } from './host-scene.ts'
 
 const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 const gone = { containerId: null, code: null, oom: false }

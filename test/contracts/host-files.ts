@@ -7,7 +7,7 @@ import { cancelOperation } from '../../db/operations/operator-acts.ts'
 import { problemOf } from '../../policy/apps/app-problems.ts'
 import { tellUndoFrom } from '../../policy/apps/undo-attempts.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import type { MakeScene } from './host-activities.ts'
+import type { MakeScene } from './host-scene.ts'
 
 /** The part of the contract that has to do with files. */
 export function hostFilesContract(test: SerialFn, name: string, scene: MakeScene): void {

@@ -53,6 +53,8 @@ export type Scene = Awaited<ReturnType<typeof sceneOn>>
 
 export const decisions = { appsDomain: 'x.test', diskMbPer256Mb: 10 }
 
+export type MakeScene = (kind: SceneKind, terms?: SceneTerms) => Promise<Scene>
+
 /**
  * An operation of this kind that run `lane` works on since its step 1, at a host. A creation and a deploy bring a release, 1 or 2;
  * otherwise release 1 serves.

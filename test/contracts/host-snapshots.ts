@@ -2,8 +2,7 @@ import type { SerialFn } from 'ava'
 import { holdSnapshotPlace, leaveSnapshotPlace } from '../../db/snapshots/snapshot-places.ts'
 import { placeLost } from '../../policy/apps/claims.ts'
 import { comesTrue } from '../kit/comes-true.ts'
-import type { MakeScene } from './host-activities.ts'
-import type { HostActivities } from './host-scene.ts'
+import type { HostActivities, MakeScene } from './host-scene.ts'
 
 /** The part of the contract that has to do with snapshots. */
 export function hostSnapshotsContract(test: SerialFn, name: string, scene: MakeScene): void {

@@ -1,13 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import test, { type ExecutionContext } from 'ava'
-import {
-  CommitInDoubt,
-  hasEnded,
-  isCommitted,
-  nameOf,
-  type ServerProcess,
-  serverProcess,
-} from '../../db/commits-in-doubt.ts'
+import { CommitInDoubt, hasEnded, isCommitted, nameOf } from '../../db/commits-in-doubt.ts'
+import { type ServerProcess, serverProcess } from '../../db/connection.ts'
 import { type Db, openDatabase, transaction } from '../../db/database.ts'
 import { allowProcesses } from '../../db/process-role.ts'
 import { comesTrue } from '../kit/comes-true.ts'

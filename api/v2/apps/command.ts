@@ -9,19 +9,11 @@ import {
   type OperationRow,
 } from '../../../db/operations/operations.ts'
 import { ApiError, type ErrorCode, isErrorCode } from '../../../policy/errors.ts'
+import type { HeldCall } from '../../../policy/patience.ts'
 import { accept } from '../../pipeline/acceptance.ts'
 import { assertNotLost } from '../../pipeline/access.ts'
 import type { Call } from '../../pipeline/endpoint.ts'
 import type { Parts } from '../../pipeline/parts.ts'
-
-export interface Patience {
-  /** A waiting operation is claimed within this, or never runs. */
-  claimMs: number
-  /** A running one is waited for this long in all; what is left of it by then begins nothing more (policy/apps/command-times.ts). */
-  holdMs: number
-  /** What goes on without its caller, claimed or not, is waited for this long. */
-  backgroundMs: number
-}
 
 type AppCall = Pick<Call<{ scope: null; permission: 'control' }>, 'app' | 'caller' | 'exchange'>
 
@@ -67,7 +59,7 @@ async function settle(
   id: string,
   gone: AbortSignal,
   { db, outcomes }: Parts,
-  { claimMs, holdMs }: Pick<Patience, 'claimMs' | 'holdMs'>,
+  { claimMs, holdMs }: Pick<HeldCall, 'claimMs' | 'holdMs'>,
 ): Promise<OperationRow | undefined> {
   const begun = performance.now()
   while (!gone.aborted) {

@@ -14,7 +14,7 @@ import { StreamAccess } from '../../../api/hosts/stream-access.ts'
 import { hardenedServer } from '../../../api/http/server.ts'
 import { authenticator } from '../../../api/pipeline/authenticate.ts'
 import { EarlierCredentials } from '../../../api/pipeline/earlier-credentials.ts'
-import { commonErrors, type Endpoint } from '../../../api/pipeline/endpoint.ts'
+import type { Endpoint } from '../../../api/pipeline/endpoint.ts'
 import { Limiter } from '../../../api/pipeline/limiter.ts'
 import { News } from '../../../api/pipeline/news.ts'
 import { openApi } from '../../../api/pipeline/openapi.ts'
@@ -316,13 +316,10 @@ const silent: Log = { info: () => {}, warn: () => {}, error: () => {} }
 
 function watch(breaches: string[]): Parts['contract'] {
   return {
-    undeclared: (endpoint, code) =>
-      void breaches.push(
-        `${endpoint.name} threw ${code}, of ${[...commonErrors(endpoint), ...(endpoint.errors ?? [])]}`,
-      ),
-    answered(endpoint, value) {
-      const parsed = endpoint.response?.safeParse(value)
-      if (parsed?.error) breaches.push(`${endpoint.name} answered ${JSON.stringify(value)}: ${parsed.error.message}`)
+    undeclared: (endpoint, code, declared) => void breaches.push(`${endpoint} threw ${code}, of ${declared}`),
+    answered(endpoint, value, schema) {
+      const parsed = schema?.safeParse(value)
+      if (parsed?.error) breaches.push(`${endpoint} answered ${JSON.stringify(value)}: ${parsed.error.message}`)
     },
   }
 }

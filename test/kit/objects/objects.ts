@@ -3,13 +3,8 @@ import { buffer } from 'node:stream/consumers'
 import type { ObjectStore } from '../../../activities/objects/port.ts'
 import type { Db } from '../../../db/database.ts'
 import { putObject } from '../../../db/objects/object-puts.ts'
-import {
-  type NewObject,
-  type NewPart,
-  openObject,
-  type Stored,
-  type StoreOptions,
-} from '../../../db/objects/objects.ts'
+import type { NewPart } from '../../../db/objects/object-segments.ts'
+import { type NewObject, openObject, type Stored, type StoreOptions } from '../../../db/objects/objects.ts'
 import * as segments from '../../../db/objects/segments.ts'
 import type { ObjectName } from '../../../policy/objects/object-names.ts'
 
