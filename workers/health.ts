@@ -1,8 +1,8 @@
 import { nginxEdge } from '../activities/edge/nginx.ts'
 import { parseConfig } from '../policy/config.ts'
+import { platformQueue, queuesOfHost } from '../workflows/ids.ts'
 import { openTemporal } from './connect.ts'
 import { unpolled } from './poller-health.ts'
-import { platformQueue, queuesOfHost } from './temporal/lanes.ts'
 
 /** Asks one process of an installation in containers whether it works; exit code 0 = yes. The argument names the process. */
 const config = parseConfig(process.env, process.cwd())

@@ -11,6 +11,7 @@ import type { EdgeActivities } from '../activities/edge-routes.ts'
 import type { Records } from '../activities/records.ts'
 import type { LaneOperation } from '../activities/releases/release.ts'
 import { commandSeconds } from '../policy/apps/command-times.ts'
+import { prefixOf, queuesOfHost } from './ids.ts'
 import { oneAtATime } from './turns.ts'
 
 export interface LaneInput {
@@ -84,12 +85,12 @@ export type Host = ReturnType<typeof hostOf>
 const heartbeatTimeout = '15s'
 
 /** Told by the queue that this lane is worked on from, and not by its input: whoever reaches Temporal can start a lane. */
-const queuePrefix = () => workflowInfo().taskQueue.replace(/platform$/, '')
+const queuePrefix = () => prefixOf(workflowInfo().taskQueue)
 
 /** The activities of the operation's host, with the deadlines of those who wait for them. */
 export function hostOf({ release }: LaneOperation) {
-  const taskQueue = `${queuePrefix()}host/${release.hostId}`
-  const commands = patched('commands-apart') ? `${taskQueue}/commands` : taskQueue
+  const queues = queuesOfHost(queuePrefix(), release.hostId)
+  const commands = patched('commands-apart') ? queues.commands : queues.deploys
   const commandWithin = (seconds: number) =>
     proxyActivities<AppHostActivities>({
       taskQueue: commands,
@@ -107,7 +108,7 @@ export function hostOf({ release }: LaneOperation) {
     commandWithin,
     /** A deployment may wait for its host. */
     build: proxyActivities<AppHostActivities>({
-      taskQueue,
+      taskQueue: queues.deploys,
       cancellationType,
       heartbeatTimeout,
       priority: { fairnessKey: release.ownerId },
@@ -133,7 +134,7 @@ export function hostOf({ release }: LaneOperation) {
     }),
     /** Takes one of the host's build slots. It waits for its turn at the host, whose own limits end what takes too long there. */
     slot: proxyActivities<AppHostActivities>({
-      taskQueue: `${taskQueue}/builds`,
+      taskQueue: queues.builds,
       cancellationType,
       heartbeatTimeout,
       priority: { fairnessKey: release.ownerId },
@@ -144,7 +145,7 @@ export function hostOf({ release }: LaneOperation) {
     }),
     /** The host's place for a snapshot, accounts in turn; who is next waits at the host. */
     place: proxyActivities<AppSnapshotActivities>({
-      taskQueue: `${taskQueue}/snapshots/places`,
+      taskQueue: queues.snapshotPlaces,
       cancellationType,
       heartbeatTimeout,
       priority: { fairnessKey: release.ownerId },
@@ -155,7 +156,7 @@ export function hostOf({ release }: LaneOperation) {
     }),
     /** One snapshot of a host at a time, accounts in turn: reading everything twice is what its disk is busy with. */
     copy: proxyActivities<AppSnapshotActivities>({
-      taskQueue: `${taskQueue}/snapshots`,
+      taskQueue: queues.snapshots,
       cancellationType,
       heartbeatTimeout,
       priority: { fairnessKey: release.ownerId },

@@ -14,6 +14,7 @@ import type { Plans } from '../../policy/accounts/plans.ts'
 import type { MetricPoint } from '../../policy/apps/metrics.ts'
 import type { Config } from '../../policy/config.ts'
 import type { HeldCall } from '../../policy/patience.ts'
+import type { Downgrades, Lanes } from '../../workflows/client.ts'
 import type { HostFiles } from '../hosts/host-files.ts'
 import type { HostReader } from '../hosts/host-reader.ts'
 import type { LiveFeeds } from '../hosts/live-feeds.ts'
@@ -29,16 +30,6 @@ import type { InCountries } from './countries.ts'
 import type { EarlierCredentials } from './earlier-credentials.ts'
 import type { Limiter } from './limiter.ts'
 import type { News } from './news.ts'
-
-/** Wakes the lane of an application. May fail or be lost: the operation's row is what counts, and the relay heals. */
-export interface Lanes {
-  wake(appId: string, ownerId: string): Promise<void>
-}
-
-/** Wakes the step of an account to a lower plan, as `Lanes` does. */
-export interface Downgrades {
-  wake(userId: string): Promise<void>
-}
 
 export interface Log {
   info(fields: object, message: string): void

@@ -1,6 +1,7 @@
 import type { Config } from '../../policy/config.ts'
 import { openTemporal } from '../../workers/connect.ts'
-import { laneId, laneRun, temporalLanes } from '../../workers/temporal/lanes.ts'
+import { laneRun, temporalLanes } from '../../workers/temporal/lanes.ts'
+import { laneId } from '../../workflows/ids.ts'
 import type { LaneState } from './ops-explanation.ts'
 
 const deadlineMs = 3000

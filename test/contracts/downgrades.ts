@@ -3,7 +3,7 @@ import { beginDowngrade, confirmDowngrade } from '../../db/accounts/downgrades.t
 import { transaction } from '../../db/database.ts'
 import { mailedCode } from '../../policy/accounts/mailed-codes.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
-import type { Downgrades } from '../../workers/temporal/downgrades.ts'
+import type { Downgrades } from '../../workflows/client.ts'
 import { masterKey, type TestApi } from '../kit/actors/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 

@@ -1,7 +1,7 @@
 import type { SerialFn } from 'ava'
 import * as apps from '../../db/apps/apps.ts'
 import * as operations from '../../db/operations/operations.ts'
-import type { Lanes } from '../../workers/temporal/lanes.ts'
+import type { Lanes } from '../../workflows/client.ts'
 import type { Answer, TestApi, TestUser } from '../kit/actors/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import type { Command, CommandScript, Refused } from './command-script.ts'

@@ -6,7 +6,7 @@ import { inPlaces } from '../../activities/steps/host-places.ts'
 import { FairSlots } from '../../lib/fair-slots.ts'
 import type { Config } from '../../policy/config.ts'
 import { buildPlaces, commandPlaces, gatePlaces, releasePlaces, tasksAtOnce } from '../../policy/hosts/host-places.ts'
-import { queuesOfHost } from '../temporal/lanes.ts'
+import { queuesOfHost } from '../../workflows/ids.ts'
 import { type RunningWorker, startWorker } from '../temporal/temporal-worker.ts'
 
 export interface HostQueuesOptions {

@@ -6,7 +6,7 @@ import { queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import type { Plans } from '../../policy/accounts/plans.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { automaticSnapshotSeconds } from '../../policy/rounds.ts'
-import type { Lanes } from '../temporal/lanes.ts'
+import type { Lanes } from '../../workflows/client.ts'
 
 export interface AutomaticOptions {
   db: Db

@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import { type Upkeep, upkeep, upkeepKinds } from '../../policy/objects/blob-upkeep.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import type { blobUpkeep } from '../../workflows/blob-upkeep.ts'
-import { platformQueue } from '../temporal/lanes.ts'
+import { platformQueue } from '../../workflows/ids.ts'
 
 export interface SchedulesOptions {
   client: Client

@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import type { Db } from '../../db/database.ts'
 import { endForLost, settleLost, type UnsettledApp, unsettledApps } from '../../db/hosts/host-forgetting.ts'
 import { failuresInARow } from '../../policy/rounds.ts'
-import { laneId } from '../temporal/lanes.ts'
+import { laneId } from '../../workflows/ids.ts'
 
 export interface SettlingOptions {
   db: Db

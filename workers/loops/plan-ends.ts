@@ -5,7 +5,7 @@ import { type Db, isMine } from '../../db/database.ts'
 import type { Plans } from '../../policy/accounts/plans.ts'
 import { endNotices } from '../../policy/accounts/suspension.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
-import type { Lanes } from '../temporal/lanes.ts'
+import type { Lanes } from '../../workflows/client.ts'
 
 export interface PlanEndOptions {
   db: Db

@@ -8,8 +8,10 @@ import { Backoff } from '../../lib/backoff.ts'
 import { acceptance } from '../../policy/acceptance.ts'
 import { relay } from '../../policy/installation/relay.ts'
 import { failuresInARow, roundSeconds } from '../../policy/rounds.ts'
-import { type Downgrades, healDowngrades } from '../temporal/downgrades.ts'
-import { type Lanes, laneId, laneRun } from '../temporal/lanes.ts'
+import type { Downgrades, Lanes } from '../../workflows/client.ts'
+import { laneId } from '../../workflows/ids.ts'
+import { healDowngrades } from '../temporal/downgrades.ts'
+import { laneRun } from '../temporal/lanes.ts'
 import { settleForgotten } from './forgotten-hosts.ts'
 
 export interface RelayOptions {

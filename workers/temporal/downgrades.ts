@@ -3,15 +3,9 @@ import type { Logger } from 'pino'
 import { overdueDowngrades } from '../../db/accounts/downgrades.ts'
 import type { Db } from '../../db/database.ts'
 import { searchAttributes } from '../../workflows/attributes.ts'
+import type { Downgrades } from '../../workflows/client.ts'
 import type { downgrade } from '../../workflows/downgrade.ts'
-import { platformQueue } from './lanes.ts'
-
-/** Wakes the step of an account to a lower plan. Durable on return and without need of a worker; may fail: the relay heals it. */
-export interface Downgrades {
-  wake(userId: string): Promise<void>
-}
-
-export const downgradeId = (userId: string): string => `downgrade/${userId}`
+import { downgradeId, platformQueue } from '../../workflows/ids.ts'
 
 /** Steps over Temporal. Without the deadline the client would retry for minutes inside a request. */
 export function temporalDowngrades(

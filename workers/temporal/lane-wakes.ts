@@ -1,4 +1,4 @@
-import type { Lanes } from './lanes.ts'
+import type { Lanes } from '../../workflows/client.ts'
 
 /**
  * Wakes each lane at most once at a time. Whoever asks while a wake-up is under way shares the next one, which begins after

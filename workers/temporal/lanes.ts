@@ -1,36 +1,13 @@
 import type { Client } from '@temporalio/client'
 import type { appLane, LaneInput } from '../../workflows/app-lane.ts'
 import { searchAttributes } from '../../workflows/attributes.ts'
-
-/** Wakes the lane of an application. Durable on return and without need of a worker; may fail: the relay heals it. */
-export interface Lanes {
-  wake(appId: string, ownerId: string): Promise<void>
-}
+import type { Lanes } from '../../workflows/client.ts'
+import { laneId, platformQueue } from '../../workflows/ids.ts'
 
 export interface LanesOptions {
   queuePrefix: string
   idleSeconds?: number
   deadlineMs?: number
-}
-
-export const laneId = (appId: string): string => `app/${appId}`
-export const platformQueue = (prefix: string): string => `${prefix}platform`
-
-/** The task queues of a container host, which its process polls (`host-queues.ts`). */
-export function queuesOfHost(prefix: string, hostId: string) {
-  const host = `${prefix}host/${hostId}`
-  return {
-    /** Deploys, and what lanes of an older version ask for. */
-    deploys: host,
-    /** Commands and undo steps: nothing that takes long comes here. */
-    commands: `${host}/commands`,
-    /** Fetches and builds wait here for one of the host's slots, accounts in turn. */
-    builds: `${host}/builds`,
-    /** Snapshots wait here, and are taken one at a time. */
-    snapshots: `${host}/snapshots`,
-    /** The next snapshot waits here for its place, the others behind it. */
-    snapshotPlaces: `${host}/snapshots/places`,
-  }
 }
 
 /** Lanes over Temporal. Without the deadline the client would retry for minutes inside a request. */

@@ -5,8 +5,7 @@ import { type Db, transaction } from '../../../db/database.ts'
 import { besides, type OperationKind, type OperationRow } from '../../../db/operations/operation-kinds.ts'
 import { claimNext, finish, type Outcome } from '../../../db/operations/operations.ts'
 import type { Plans } from '../../../policy/accounts/plans.ts'
-import type { Downgrades } from '../../../workers/temporal/downgrades.ts'
-import type { Lanes } from '../../../workers/temporal/lanes.ts'
+import type { Downgrades, Lanes } from '../../../workflows/client.ts'
 
 /** What wakes work up as Temporal does, in this process. What is still at work when the file ends finds no database, and is let go. */
 class Wakes {

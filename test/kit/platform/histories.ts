@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Client } from '@temporalio/client'
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js'
-import { laneId } from '../../../workers/temporal/lanes.ts'
+import { laneId } from '../../../workflows/ids.ts'
 import { checkout } from '../command.ts'
 
 /** Where recorded runs of every path lie. */

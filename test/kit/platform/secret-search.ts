@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Db } from '../../../db/database.ts'
 import type { Config } from '../../../policy/config.ts'
 import { openTemporal } from '../../../workers/connect.ts'
-import { laneId } from '../../../workers/temporal/lanes.ts'
+import { laneId } from '../../../workflows/ids.ts'
 
 export type Holds = (text: string) => boolean
 

@@ -1,0 +1,14 @@
+/**
+ * How the rest of Berth wakes workflows. A wake-up is durable once it resolves, without need of a worker. It may fail or get lost: the row
+ * in Postgres is what counts, and the relay wakes again. Over Temporal: workers/temporal/.
+ */
+
+/** Wakes the lane of an application, which carries out its operations one after the other. */
+export interface Lanes {
+  wake(appId: string, ownerId: string): Promise<void>
+}
+
+/** Wakes the step of an account to a lower plan. */
+export interface Downgrades {
+  wake(userId: string): Promise<void>
+}
