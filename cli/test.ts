@@ -6,6 +6,7 @@ import { startProcess } from '../lib/child-process.ts'
 import { checkout } from './installation/installation.ts'
 import { sayOnStderr } from './terminal/terminal.ts'
 import { outputReader, sumOf, type TestCount } from './test/ava-output.ts'
+import { compiledProduct } from './test/compiled-product.ts'
 import { countedFiles, filesOfSecondLook, unstableFiles } from './test/second-look.ts'
 import { startTestServices, type TestServices } from './test/test-services.ts'
 
@@ -89,7 +90,7 @@ async function runTests(
   const reader = outputReader(files)
   const child = startProcess(bin('ava'), args, {
     cwd: checkout,
-    env: { ...process.env, ...env, FORCE_COLOR: '0' },
+    env: { ...process.env, ...env, ...(await compiledProduct()), FORCE_COLOR: '0' },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   for await (const text of createInterface({ input: child.stdout! })) {

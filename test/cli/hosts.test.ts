@@ -6,6 +6,7 @@ import test from 'ava'
 import { hostLines, hostsCommand } from '../../cli/hosts.ts'
 import { findHost, leaveHost, listHosts } from '../../db/hosts/hosts.ts'
 import { operatorHere } from '../kit/actors/operator-command.ts'
+import { productArguments } from '../kit/product.ts'
 import { rows } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 
@@ -37,7 +38,7 @@ test.serial('drain and undrain from the command line; an unknown name is refused
   const environment = { DATABASE_URL: url, BERTH_MASTER_KEY: '00'.repeat(32), BERTH_DATA: folder }
   const run = async (...args: string[]) => {
     return new Promise<{ code: number; stdout: string; stderr: string }>(resolve => {
-      const command = ['--import=tsx', 'cli/main.ts', 'hosts', ...args]
+      const command = [...productArguments('cli/main'), 'hosts', ...args]
       execFile(process.execPath, command, { env: { ...process.env, ...environment } }, (error, stdout, stderr) =>
         resolve({ code: error ? 1 : 0, stdout, stderr }),
       )

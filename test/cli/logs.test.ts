@@ -10,6 +10,7 @@ import { writeRecord } from '../../workers/supervisor/process-record.ts'
 import { operatorHere } from '../kit/actors/operator-command.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { checkout } from '../kit/command.ts'
+import { productArguments } from '../kit/product.ts'
 
 /** A data folder with these logs. */
 function dataFolder(t: ExecutionContext, logs: Record<string, string> = {}) {
@@ -48,7 +49,7 @@ test.serial('berth logs --follow goes on as lines come, also after the log was r
   const folder = dataFolder(t, { 'api.log': 'one\n' })
   const path = join(folder, 'logs/api.log')
   const env = { ...process.env, BERTH_DATA: folder }
-  const args = ['--import=tsx', 'cli/main.ts', 'logs', 'api', '--follow']
+  const args = [...productArguments('cli/main'), 'logs', 'api', '--follow']
   const child: ChildProcess = spawn(process.execPath, args, { cwd: checkout, env, stdio: ['ignore', 'pipe', 'ignore'] })
   t.teardown(() => child.kill('SIGKILL'))
   let text = ''

@@ -6,6 +6,7 @@ import { operatorCommand } from '../kit/actors/operator-command.ts'
 import { checkout } from '../kit/command.ts'
 import { type Entry, startEntry } from '../kit/platform/entry.ts'
 import { testPlatform } from '../kit/platform/platform.ts'
+import { productArguments } from '../kit/product.ts'
 import { nodeProgram } from '../kit/programs.ts'
 import { zipOf } from '../kit/zips.ts'
 
@@ -137,7 +138,7 @@ async function forgetting() {
   const killed = async (at: () => Promise<boolean>) => {
     const platform = await started
     const env = { ...process.env, ...settings }
-    const child = spawn(process.execPath, ['--import=tsx', 'cli/main.ts', ...args], { cwd: checkout, env })
+    const child = spawn(process.execPath, [...productArguments('cli/main'), ...args], { cwd: checkout, env })
     const ended = new Promise(resolve => child.once('exit', (_, signal) => resolve(signal)))
     await platform.until(at, 60, 'the command comes to where it is killed')
     child.kill('SIGKILL')

@@ -5,7 +5,6 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import test, { type ExecutionContext } from 'ava'
 import type { StatusReport } from '../../api/status/service-status.ts'
 import { unusedPort } from '../../cli/installation/ports.ts'
@@ -14,10 +13,11 @@ import { masterKey } from '../kit/actors/api.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { GitProviderServer } from '../kit/git/git-provider.ts'
 import { health } from '../kit/platform/health.ts'
+import { productArguments } from '../kit/product.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
-const program = fileURLToPath(new URL('../../workers/api.ts', import.meta.url))
+const [loader, program] = productArguments('workers/api') as [string, string]
 // All belong to one database, which knows its object store.
 const objects = mkdtempSync(join(tmpdir(), 'berth-api-objects-'))
 test.after.always(() => rmSync(objects, { recursive: true, force: true }))
@@ -33,7 +33,7 @@ async function start(t: ExecutionContext, env: Record<string, string> = {}): Pro
   const folder = await mkdtemp(join(tmpdir(), 'berth-api-'))
   const ports = Object.fromEntries(await Promise.all(surfaces.map(async name => [name, await unusedPort()])))
   const child = fork(program, {
-    execArgv: ['--import=tsx'],
+    execArgv: [loader],
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     env: {
       PATH: process.env.PATH,
@@ -159,7 +159,7 @@ test('it is told healthy, ends when its supervisor is gone, and refuses to start
   t.is((await health('api', own)).code, 1)
   const folder = await mkdtemp(join(tmpdir(), 'berth-api-'))
   const bare = fork(program, {
-    execArgv: ['--import=tsx'],
+    execArgv: [loader],
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     env: { PATH: process.env.PATH, BERTH_DATA: folder },
   })
@@ -187,7 +187,7 @@ test.serial('of several processes one that dies is followed by another', async t
     const lists = await readFile(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')
     const pids = lists.trim().split(' ')
     const commands = await Promise.all(pids.map(pid => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')))
-    return pids.filter((_, n) => commands[n]!.includes('workers/api.ts'))
+    return pids.filter((_, n) => commands[n]!.includes(program))
   }
   const before = await processes()
   t.is(before.length, 2)

@@ -5,13 +5,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
-
-const program = (name: string) => fileURLToPath(new URL(`../../workers/${name}.ts`, import.meta.url))
+import { productArguments } from '../kit/product.ts'
 
 for (const name of ['setup', 'proxy'])
   test(`the process ${name} refuses plain http to other machines before it does anything`, async t => {
     const env = { PATH: process.env.PATH, BERTH_DATA: '/dev/null/data', FILES_URL: 'http://files.example.com' }
-    const child = spawn(process.execPath, ['--import=tsx', program(name)], { env, stdio: ['ignore', 'ignore', 'pipe'] })
+    const child = spawn(process.execPath, productArguments(`workers/${name}`), {
+      env,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
     t.teardown(() => child.kill('SIGKILL'))
     let said = ''
     child.stderr.on('data', chunk => {
@@ -32,7 +34,7 @@ test('berth up refuses it before it starts anything', async t => {
     FILES_URL: 'http://files.example.com',
     ...nobody,
   }
-  const child = spawn(process.execPath, ['--import=tsx', program('../cli/main'), 'up'], {
+  const child = spawn(process.execPath, [...productArguments('cli/main'), 'up'], {
     env,
     stdio: ['ignore', 'ignore', 'pipe'],
   })

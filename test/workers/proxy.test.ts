@@ -4,23 +4,22 @@ import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import test from 'ava'
 import { nginxEdge } from '../../activities/edge/nginx.ts'
 import { unusedPort } from '../../cli/installation/ports.ts'
+import { productArguments } from '../kit/product.ts'
 import { ask, startOrigin } from '../kit/servers/origin.ts'
-
-const workers = fileURLToPath(new URL('../../workers', import.meta.url))
 
 test('the proxy process of an installation serves, is told healthy, and finishes requests when it is stopped', async t => {
   const dataDir = await mkdtemp(join(tmpdir(), 'berth-proxy-process-'))
   await chmod(dataDir, 0o711)
   const port = await unusedPort()
   const env = { ...process.env, BERTH_DATA: dataDir, EDGE_PORT: String(port), EDGE_WORKERS: '1' }
-  const run = (...args: string[]) => spawn(process.execPath, ['--import=tsx', ...args], { env, stdio: 'ignore' })
-  const health = async () => (await once(run(join(workers, 'health.ts'), 'proxy'), 'exit'))[0]
+  const run = (name: string, ...args: string[]) =>
+    spawn(process.execPath, [...productArguments(`workers/${name}`), ...args], { env, stdio: 'ignore' })
+  const health = async () => (await once(run('health', 'proxy'), 'exit'))[0]
   t.is(await health(), 1)
-  const proxy: ChildProcess = run(join(workers, 'proxy.ts'))
+  const proxy: ChildProcess = run('proxy')
   const ended = once(proxy, 'exit')
   let reached = () => {}
   const waiting = new Promise<void>(resolve => {

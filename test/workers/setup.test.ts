@@ -1,13 +1,12 @@
 import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import test from 'ava'
+import { productArguments } from '../kit/product.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 import { testTemporal } from '../kit/servers/temporal.ts'
 
 const database = testDatabase()
 const temporal = testTemporal()
-const setup = fileURLToPath(new URL('../../workers/setup.ts', import.meta.url))
 
 async function run(masterKey: string) {
   const env = {
@@ -17,7 +16,7 @@ async function run(masterKey: string) {
     TEMPORAL_NAMESPACE: `setup-process-${process.pid}`,
     BERTH_MASTER_KEY: masterKey,
   }
-  return promisify(execFile)(process.execPath, ['--import=tsx', setup], { env })
+  return promisify(execFile)(process.execPath, productArguments('workers/setup'), { env })
 }
 
 test.serial('the set-up of an installation migrates, prepares Temporal and ends, as often as it is run', async t => {

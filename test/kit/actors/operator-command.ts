@@ -1,16 +1,17 @@
 import { execFile } from 'node:child_process'
 import { Command } from 'commander'
 import { checkout, type Ran } from '../command.ts'
+import { productArguments } from '../product.ts'
 
 const masterKey = '00'.repeat(32)
 
-/** Runs a command of an operator on a test database, from the sources. Resolves also when it fails. */
+/** Runs a command of an operator on a test database. Resolves also when it fails. */
 export function operatorCommand(settings: Record<string, string>, ...args: string[]): Promise<Ran> {
   const env = { ...process.env, BERTH_MASTER_KEY: masterKey, ...settings }
   return new Promise(resolve => {
     execFile(
       process.execPath,
-      ['--import=tsx', 'cli/main.ts', ...args],
+      [...productArguments('cli/main'), ...args],
       { cwd: checkout, env },
       (error, stdout, stderr) => {
         resolve({ code: error === null ? 0 : typeof error.code === 'number' ? error.code : 1, stdout, stderr })

@@ -1,8 +1,9 @@
 import { spawn } from 'node:child_process'
 import { checkout } from '../command.ts'
+import { productArguments } from '../product.ts'
 
 /**
- * Runs a command of an operator, from the sources, at a terminal of its own, and types each answer once its question stands there.
+ * Runs a command of an operator at a terminal of its own, and types each answer once its question stands there.
  * Resolves to all that the terminal showed, and the exit code.
  */
 export function atTerminal(
@@ -10,7 +11,7 @@ export function atTerminal(
   env: Record<string, string>,
   answers: readonly (readonly [question: string, typed: string])[],
 ): Promise<{ shown: string; code: number | null }> {
-  const command = [process.execPath, '--import=tsx', 'cli/main.ts', ...args].map(word => `'${word}'`).join(' ')
+  const command = [process.execPath, ...productArguments('cli/main'), ...args].map(word => `'${word}'`).join(' ')
   const options = { cwd: checkout, env: { ...process.env, ...env }, stdio: ['pipe', 'pipe', 'inherit'] as const }
   // Of util-linux, which every distribution has: it makes a terminal and passes on what it reads.
   const child = spawn('script', ['-qefc', command, '/dev/null'], options as never)

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { processStat } from '../../../lib/process-stat.ts'
 import { checkout } from '../command.ts'
+import { productArguments } from '../product.ts'
 
 export interface Entry {
   child: ChildProcess
@@ -25,7 +26,7 @@ export function startEntry(
   env: Record<string, string>,
   through: readonly string[] = [],
 ): Entry {
-  const [program, ...words] = [...through, process.execPath, '--import=tsx', `workers/${name}.ts`]
+  const [program, ...words] = [...through, process.execPath, ...productArguments(`workers/${name}`)]
   const child = spawn(program!, words, {
     cwd: checkout,
     env: { ...process.env, ...env },
