@@ -7,6 +7,7 @@ import { checkout } from './installation/installation.ts'
 import { sayOnStderr } from './terminal/terminal.ts'
 import { outputReader, sumOf, type TestCount } from './test/ava-output.ts'
 import { compiledProduct } from './test/compiled-product.ts'
+import { slowestFiles } from './test/durations.ts'
 import { countedFiles, filesOfSecondLook, unstableFiles } from './test/second-look.ts'
 import { startTestServices, type TestServices } from './test/test-services.ts'
 
@@ -63,6 +64,7 @@ async function runCheck({ name, program, args }: (typeof checks)[number]): Promi
 async function runWhole(services: TestServices, allowUnstable: boolean): Promise<TestCount> {
   const files = testFiles()
   const first = await runTests(services, [], files)
+  const slowest = slowestFiles(services.durations)
   const second = new Map<string, TestCount>()
   for (const file of filesOfSecondLook(files, first)) {
     console.log(`\nOnce more, alone: ${file}`)
@@ -70,6 +72,7 @@ async function runWhole(services: TestServices, allowUnstable: boolean): Promise
   }
   for (const file of unstableFiles(first, second))
     console.log(`\nUnstable: ${file} failed beside others and passed alone`)
+  console.log(`\nSlowest files:\n${slowest.join('\n')}`)
   return sumOf(countedFiles(first, second, allowUnstable).values())
 }
 

@@ -14,6 +14,8 @@ import { removeThrowAway, startTestPostgres, throwAwayFolder } from './test-post
 export interface TestServices {
   /** Addresses that the tests read from their environment. */
   env: Record<string, string>
+  /** The file that test files note their times in (slowestFiles). */
+  durations: string
   /** Ends what was started here and removes its folder. */
   stop(): Promise<void>
 }
@@ -50,7 +52,9 @@ export async function startTestServices(say: Say): Promise<TestServices> {
         browserBinary(say),
       ]),
     )
-    return { env: { TEST_DATABASE_URL: postgres.adminUrl, TEST_TEMPORAL_ADDRESS: address }, stop }
+    const durations = join(folder, 'durations')
+    const env = { TEST_DATABASE_URL: postgres.adminUrl, TEST_TEMPORAL_ADDRESS: address, TEST_DURATIONS: durations }
+    return { env, durations, stop }
   } catch (error) {
     await stop()
     throw error

@@ -1,4 +1,8 @@
+import { appendFileSync } from 'node:fs'
+import { relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import test, { registerCompletionHandler } from 'ava'
+import { checkout } from './command.ts'
 import { closesAll, leftOpen } from './left-open.ts'
 
 // Tests and their clean-up are over: what is open now would stay open in the product too. What was closed may take a moment to be gone.
@@ -8,5 +12,8 @@ registerCompletionHandler(async () => {
   const isStrict = closesAll(file)
   const left = await leftOpen(isStrict ? 10 : 1)
   if (left.length > 0) process.stderr.write(`Left open by ${file}:\n  ${left.join('\n  ')}\n`)
+  const { TEST_DURATIONS: durations } = process.env
+  if (durations)
+    appendFileSync(durations, `${process.uptime().toFixed(1)} ${relative(checkout, fileURLToPath(file))}\n`)
   process.exit(isStrict && left.length > 0 ? 1 : 0)
 })
