@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { pause } from '../../lib/async/loop.ts'
 import type { OutputStream } from '../containers/output.ts'
 import type { ContainerHost, ContainerState, ContainerStats } from '../containers/port.ts'
 import { nanosecondsNow } from '../containers/stamps.ts'
@@ -86,7 +86,7 @@ export class LiveFeed {
       } catch {
         // The engine does not answer. Whoever reads hears nothing, and draws the conclusion.
       }
-      await sleep(turnMs - (performance.now() - begun), undefined, { signal }).catch(() => {})
+      await pause(turnMs - (performance.now() - begun), signal)
     }
   }
 
@@ -134,6 +134,6 @@ export class LiveFeed {
     if (now - this.#second.begun >= 1000) this.#second = { begun: now, bytes: 0 }
     this.#second.bytes += line.length + 1
     if (this.#second.bytes < bytesPerSecond) return
-    return sleep(this.#second.begun + 1000 - now, undefined, { signal: this.#ended.signal }).catch(() => {})
+    return pause(this.#second.begun + 1000 - now, this.#ended.signal)
   }
 }

@@ -1,10 +1,10 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { type ContainerHost, type ListedContainer, labels } from '../../activities/containers/port.ts'
 import { savePoints } from '../../db/apps/app-metrics.ts'
 import { type HostApp, listAppsOfHost } from '../../db/apps/apps.ts'
 import { alertHighMemory } from '../../db/apps/memory-alerts.ts'
 import type { Db } from '../../db/database.ts'
+import { loop } from '../../lib/async/loop.ts'
 import { sideBySide } from '../../lib/side-by-side.ts'
 import { highInARow, memoryAlertRules } from '../../policy/apps/memory-alerts.ts'
 import {
@@ -36,12 +36,11 @@ const mostUnsaved = 20_000
 export async function watchMetrics(options: HostMetricsOptions, signal: AbortSignal): Promise<void> {
   const metrics = new HostMetrics(options)
   const everyMs = (options.sampleSeconds ?? metricRules.sampleSeconds) * 1000
-  while (!signal.aborted) {
-    const begun = performance.now()
-    await metrics.round(Date.now()).catch(error => options.log.warn({ err: error }, 'metrics: will look again'))
-    const restMs = everyMs - (performance.now() - begun)
-    await sleep(Math.max(Math.min(breathMs, everyMs), restMs), undefined, { signal }).catch(() => {})
-  }
+  await loop(() => metrics.round(Date.now()), {
+    signal,
+    everyMs: ({ tookMs }) => Math.max(Math.min(breathMs, everyMs), everyMs - tookMs),
+    onError: error => options.log.warn({ err: error }, 'metrics: will look again'),
+  })
 }
 
 interface Running {
