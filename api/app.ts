@@ -1,5 +1,6 @@
 import Router from 'find-my-way'
 import Koa, { type Context } from 'koa'
+import { KiB } from '../lib/bytes.ts'
 import { ApiError, type Wire } from '../policy/errors.ts'
 import { answerFiles } from './files/files-surface.ts'
 import { answerPublic } from './files/public-file.ts'
@@ -157,7 +158,7 @@ const overHttpsOnly: Koa.Middleware = ({ res }, next) => {
 
 /** An API over a list of endpoints. */
 export function jsonSurface(parts: Parts, list: readonly Endpoint[], wire: Wire = 'management'): Koa {
-  const router = Router({ maxParamLength: 16 * 1024 })
+  const router = Router({ maxParamLength: 16 * KiB })
   for (const endpoint of list)
     router.on(endpoint.method, endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'), () => {}, endpoint)
   const unknown = failure(new ApiError('ROUTE_NOT_FOUND'), { wire })

@@ -1,4 +1,5 @@
 import type { FileHandle } from 'node:fs/promises'
+import { MiB } from '../../lib/bytes.ts'
 import { FairSlots } from '../../lib/fair-slots.ts'
 import { archivePlaces } from '../../policy/archives/archive-rules.ts'
 import { ApiError } from '../../policy/errors.ts'
@@ -125,7 +126,7 @@ class ArchiveProcess implements Archives {
       const { memoryMb, inspectSeconds, unpackSeconds } = this.#options
       const seconds = job.kind === 'inspect' ? inspectSeconds : unpackSeconds
       // Clearing reads nothing of a stranger's, and is what makes up for a child that took too much.
-      const memoryBytes = job.kind === 'clear' ? Number.POSITIVE_INFINITY : memoryMb * 1024 ** 2
+      const memoryBytes = job.kind === 'clear' ? Number.POSITIVE_INFINITY : memoryMb * MiB
       return settle(await child.run(job, { memoryBytes, seconds }), reply =>
         this.#options.observe?.({
           kind: job.kind,

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { KiB } from '../../lib/bytes.ts'
 import type { CaptchaSettings } from '../../policy/accounts/captcha.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Captcha } from './port.ts'
@@ -18,7 +19,7 @@ const refusals: readonly string[] = [
   'already-seen-response',
 ]
 
-const mostBytes = 64 * 1024
+const mostBytes = 64 * KiB
 
 /** The `siteverify` protocol, which Turnstile, hCaptcha and reCAPTCHA share. */
 export function siteverifyCaptcha({ verifyUrl, secretKey }: Pick<CaptchaSettings, 'verifyUrl' | 'secretKey'>): Captcha {

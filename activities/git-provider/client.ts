@@ -1,3 +1,4 @@
+import { MiB } from '../../lib/bytes.ts'
 import { ApiError } from '../../policy/errors.ts'
 
 export interface ProviderRequest {
@@ -15,7 +16,7 @@ export interface ProviderAnswer {
 /** One request below a base address. Rejects with VALIDATION_TIMEOUT, FAILED_TO_FETCH or VALIDATION_FAILED. */
 export type Ask = (path: string, request: ProviderRequest) => Promise<ProviderAnswer>
 
-const mostBytes = 4 * 1024 * 1024
+const mostBytes = 4 * MiB
 const mostRedirects = 3
 
 /** Asks one server, and no other: a redirect is followed only within it, so that no token goes elsewhere. */

@@ -1,4 +1,5 @@
 import { tmpdir } from 'node:os'
+import { MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { HostileFolder } from '../../lib/folders/hostile-folder.ts'
 import { type Resolve, systemResolve } from './address.ts'
@@ -25,7 +26,7 @@ export interface GitCliOptions {
 /** Older versions know no pinned addresses and would ask the name service again. */
 const oldest = [2, 37] as const
 /** What one file may take beyond the cap, for what git keeps beside it. */
-const slackBytes = 16 * 1024 ** 2
+const slackBytes = 16 * MiB
 
 /** Fetches with the real `git`, as the application's user, which reaches nothing but the checked server. */
 export function gitCli(options: GitCliOptions = {}): Git {

@@ -1,4 +1,5 @@
 import { type Readable, Writable } from 'node:stream'
+import { GiB, KiB } from '../../lib/bytes.ts'
 import { type ChildProcess, type Environment, startProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { credentialDescriptor } from './config.ts'
 import { eachLine } from './progress.ts'
@@ -37,7 +38,7 @@ export interface GitEnd {
 }
 
 export const folderDescriptor = 4
-const addressSpaceKb = 1024 * 1024
+const addressSpaceKb = GiB / KiB
 const linesKept = 40
 
 /** Runs git without any configuration but the repository's own. Resolves however it ended; rejects when it was ended from here. */

@@ -1,4 +1,5 @@
 import { pause } from '../../lib/async/loop.ts'
+import { KiB } from '../../lib/bytes.ts'
 import type { OutputStream } from '../containers/output.ts'
 import type { ContainerHost, ContainerState, ContainerStats } from '../containers/port.ts'
 import { nanosecondsNow } from '../containers/stamps.ts'
@@ -37,7 +38,7 @@ const lookEvery = 3
 /** Between two containers of a deploy or restart there may be none for so many turns. */
 const graceTurns = 5
 /** A program that prints faster than this per second is read more slowly: nobody reads along, and others share the host. */
-const bytesPerSecond = 512 * 1024
+const bytesPerSecond = 512 * KiB
 
 interface Run {
   name: string

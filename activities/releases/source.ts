@@ -2,6 +2,7 @@ import { constants, open, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import * as deployments from '../../db/deploys/deployments.ts'
 import { recordedDigest } from '../../db/snapshots/snapshots.ts'
+import { KiB } from '../../lib/bytes.ts'
 import { ConfigRefused, configNames, parseAppConfig } from '../../policy/apps/app-config.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { refusal } from '../failures.ts'
@@ -119,7 +120,7 @@ async function readConfig(folder: string, names: readonly string[]) {
   }
 }
 
-const maxConfigBytes = 64 * 1024
+const maxConfigBytes = 64 * KiB
 
 /** The text of a file that is no link and not large. */
 async function readSmall(path: string): Promise<string> {

@@ -1,5 +1,6 @@
 import * as fs from 'node:fs'
 import { constants } from 'node:fs'
+import { KiB } from '../../lib/bytes.ts'
 import { Tree } from '../../lib/folders/tree.ts'
 import { becomeOwner } from '../child-process/child-life.ts'
 import type { ManifestLine } from './manifest.ts'
@@ -11,7 +12,7 @@ type Owner = { uid: number; gid: number } | null
 const fileFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 
 /** Zeros of this many bytes need no place on the disk. */
-const holeBytes = 64 * 1024
+const holeBytes = 64 * KiB
 const zeros = Buffer.alloc(holeBytes)
 const longestTarget = 4096
 

@@ -1,3 +1,4 @@
+import { GiB, MiB } from '../../lib/bytes.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { leaseSeconds, storageRenewSeconds } from '../../policy/leases.ts'
@@ -6,9 +7,9 @@ import { foldUsage, takenBytes } from './blob-usage.ts'
 import type { Charge } from './objects.ts'
 
 /** Leased at once where there is plenty, so that small uploads of one account need no shared row. */
-const sliceBytes = 64 * 1024 ** 2
+const sliceBytes = 64 * MiB
 /** Nearer to the limit than this, a lease is for its one write, so that the limit holds to the byte. */
-const plentyBytes = 1024 ** 3
+const plentyBytes = GiB
 /** A slice is given back after this, so that others are not refused for what nobody will use. */
 const sliceSeconds = 10
 const lookMs = 5000

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import * as fs from 'node:fs'
 import { constants } from 'node:fs'
+import { KiB } from '../bytes.ts'
 import { codeOf, toldLeased } from './disk-names.ts'
 
 const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
@@ -10,7 +11,7 @@ const fileFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLO
 
 /** How a name fails when a folder above it is missing, or is something else by now. */
 const unreachable = new Set(['ENOENT', 'ENOTDIR', 'ELOOP'])
-const buffer = Buffer.allocUnsafe(256 * 1024)
+const buffer = Buffer.allocUnsafe(256 * KiB)
 
 /**
  * A folder that its application may be changing at the same time. Every step down is one open of one name that refuses links,
