@@ -31,8 +31,8 @@ import { Notifications } from '../db/notifications.ts'
 import { SegmentIds } from '../db/objects/segment-ids.ts'
 import { StorageQuota } from '../db/objects/storage-quota.ts'
 import { loop } from '../lib/async/loop.ts'
+import { TtlCache } from '../lib/async/ttl-cache.ts'
 import { FairSlots } from '../lib/fair-slots.ts'
-import { Remembered } from '../lib/remembered.ts'
 import { connectionCaps } from '../policy/accounts/address-limits.ts'
 import { cachedSeconds } from '../policy/cached-answers.ts'
 import type { Config } from '../policy/config.ts'
@@ -102,9 +102,9 @@ export async function serveApi(config: Config): Promise<void> {
     access: new StreamAccess({ authenticate, db }, notifications),
     sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
     earlier: new EarlierCredentials(db),
-    accountSnapshots: new Remembered(cachedSeconds.accountSnapshots),
-    blobUsage: new Remembered(cachedSeconds.blobStats),
-    metrics: new Remembered(cachedSeconds.metrics),
+    accountSnapshots: new TtlCache(cachedSeconds.accountSnapshots),
+    blobUsage: new TtlCache(cachedSeconds.blobStats),
+    metrics: new TtlCache(cachedSeconds.metrics),
     gitProvider: await openGitProvider(config),
     rates,
     service: new ServiceStatus(healthChecks({ db, store, pingEdge: () => edgeAnswers(config.edge), pingWorkflows })),

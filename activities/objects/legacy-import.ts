@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { type Db, transaction } from '../../db/database.ts'
 import { findObject, storeObject } from '../../db/objects/objects.ts'
 import * as segments from '../../db/objects/segments.ts'
+import { eachConcurrently } from '../../lib/async/concurrently.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { isKey, type ObjectName } from '../../policy/objects/object-names.ts'
 import { contentTypeOf, extensionOf } from '../../policy/objects/object-types.ts'
@@ -29,7 +30,7 @@ export interface ImportOptions {
   progress?(so: ImportState): void
 }
 
-/** Files that are brought in side by side. */
+/** Files that are imported concurrently. */
 const lanes = 4
 
 /**
@@ -39,17 +40,14 @@ const lanes = 4
 export async function importLegacy(options: ImportOptions): Promise<ImportState> {
   const so: ImportState = { imported: 0, already: 0, bytes: 0, skipped: [] }
   const files = filesBelow(options.folder, '', so)
-  const lane = async () => {
-    for (let next = await files.next(); !next.done; next = await files.next()) {
-      await importOne(options, next.value, so).catch(error => {
-        const why = unreadable(error)
-        if (!why) throw error
-        so.skipped.push({ path: next.value, why })
-      })
-      options.progress?.(so)
-    }
-  }
-  await Promise.all(Array.from({ length: lanes }, lane))
+  await eachConcurrently(files, lanes, async path => {
+    await importOne(options, path, so).catch(error => {
+      const why = unreadable(error)
+      if (!why) throw error
+      so.skipped.push({ path, why })
+    })
+    options.progress?.(so)
+  })
   return so
 }
 

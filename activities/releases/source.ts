@@ -2,8 +2,8 @@ import { constants, open, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import * as deployments from '../../db/deploys/deployments.ts'
 import { recordedDigest } from '../../db/snapshots/snapshots.ts'
-import { KiB } from '../../lib/bytes.ts'
 import { ConfigRefused, configNames, parseAppConfig } from '../../policy/apps/app-config.ts'
+import { longestConfigBytes } from '../../policy/archives/archive-rules.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { refusal } from '../failures.ts'
 import { FetchRefused } from '../git/port.ts'
@@ -120,15 +120,13 @@ async function readConfig(folder: string, names: readonly string[]) {
   }
 }
 
-const maxConfigBytes = 64 * KiB
-
 /** The text of a file that is no link and not large. */
 async function readSmall(path: string): Promise<string> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(() => null)
   if (!file) throw refusal('INVALID_FILE', 'The configuration file is not a plain file.')
   try {
     const { size } = await file.stat()
-    if (size > maxConfigBytes) throw refusal('INVALID_FILE', 'The configuration file is over 64 KB.')
+    if (size > longestConfigBytes) throw refusal('INVALID_FILE', 'The configuration file is over 64 KB.')
     return await file.readFile('utf8')
   } finally {
     await file.close()

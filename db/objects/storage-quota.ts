@@ -1,3 +1,4 @@
+import { KeyedLock } from '../../lib/async/keyed-lock.ts'
 import { GiB, MiB } from '../../lib/bytes.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
@@ -43,7 +44,7 @@ export class StorageQuota {
   /** The one that the next small write of an account takes from. */
   readonly #open = new Map<string, Lease>()
   readonly #leases = new Map<string, Lease>()
-  readonly #turns = new Map<string, Promise<unknown>>()
+  readonly #reservations = new KeyedLock()
   #timer: NodeJS.Timeout | undefined
 
   constructor(db: Db) {
@@ -77,14 +78,7 @@ export class StorageQuota {
     const lease = this.#take(wanted)
     if (lease) return lease
     // Who comes meanwhile waits, and mostly finds a slice.
-    const before = this.#turns.get(wanted.ownerId)
-    const turn = Promise.resolve(before?.catch(() => {})).then(() => this.#take(wanted) ?? this.#lease(wanted))
-    this.#turns.set(wanted.ownerId, turn)
-    try {
-      return await turn
-    } finally {
-      if (this.#turns.get(wanted.ownerId) === turn) this.#turns.delete(wanted.ownerId)
-    }
+    return this.#reservations.run(wanted.ownerId, async () => this.#take(wanted) ?? this.#lease(wanted))
   }
 
   #take({ ownerId, bytes }: Wanted): Lease | undefined {

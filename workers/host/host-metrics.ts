@@ -4,8 +4,8 @@ import { savePoints } from '../../db/apps/app-metrics.ts'
 import { type HostApp, listAppsOfHost } from '../../db/apps/apps.ts'
 import { alertHighMemory } from '../../db/apps/memory-alerts.ts'
 import type { Db } from '../../db/database.ts'
+import { mapConcurrently } from '../../lib/async/concurrently.ts'
 import { loop } from '../../lib/async/loop.ts'
-import { sideBySide } from '../../lib/side-by-side.ts'
 import { highInARow, memoryAlertRules } from '../../policy/apps/memory-alerts.ts'
 import {
   type Gathering,
@@ -68,7 +68,7 @@ export class HostMetrics {
     const ids = new Set(running.map(({ app }) => app.id))
     for (const id of this.#high.keys()) if (!ids.has(id)) this.#high.delete(id)
     for (const [id, { samples }] of this.#gatherings) if (!ids.has(id) && samples === 0) this.#gatherings.delete(id)
-    await sideBySide(running, width, one =>
+    await mapConcurrently(running, width, one =>
       this.#look(one, at).catch(error =>
         this.#options.log.warn({ err: error, appId: one.app.id }, 'metrics: no sample'),
       ),
