@@ -2,7 +2,7 @@ import { accessSync, constants, openSync } from 'node:fs'
 import { HostileFolder } from '../../lib/folders/hostile-folder.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import { ownRules, uploadRules } from '../../policy/archives/archive-rules.ts'
-import { becomeOwner } from '../child-process/child-life.ts'
+import { answerJob, becomeOwner, failedReply } from '../child-process/child-life.ts'
 import { residentBytes } from '../child-process/memory.ts'
 import { inspectArchive } from './inspect.ts'
 import type { ArchiveJob, ArchiveReady, ArchiveReply, ArchiveSource } from './job.ts'
@@ -31,8 +31,7 @@ function open(source: ArchiveSource): number {
 }
 
 function problem(error: unknown): { kind: 'refused' | 'failed'; code: string | null; message: string } {
-  const { code, message } = error as NodeJS.ErrnoException
-  return { kind: error instanceof ArchiveRefused ? 'refused' : 'failed', code: code ?? null, message }
+  return { ...failedReply(error), kind: error instanceof ArchiveRefused ? 'refused' : 'failed' }
 }
 
 const parentsDescriptors = `/proc/${process.ppid}/fd`
@@ -46,10 +45,8 @@ function reachesParent(): boolean {
   }
 }
 
-process.once('disconnect', () => process.exit(1))
-process.once('message', async (job: ArchiveJob) => {
+answerJob(async (job: ArchiveJob) => {
   const outcome = await carryOut(job).then(found => ({ config: null, ...found, kind: 'done' }), problem)
-  const reply = { ...outcome, peakBytes: residentBytes(process.pid, 'peak') } as ArchiveReply
-  process.send!(reply, () => process.exit(0))
+  return { ...outcome, peakBytes: residentBytes(process.pid, 'peak') } as ArchiveReply
 })
 process.send!({ kind: 'ready', reachesParent: reachesParent() } satisfies ArchiveReady, () => {})

@@ -3,8 +3,8 @@ import { MiB } from '../../lib/bytes.ts'
 import { FairSlots } from '../../lib/fair-slots.ts'
 import { archivePlaces } from '../../policy/archives/archive-rules.ts'
 import { ApiError } from '../../policy/errors.ts'
+import { failureOf } from '../child-process/job-child.ts'
 import { removeAbandonedGroups } from '../child-process/memory.ts'
-import { NoSpaceLeft } from '../containers/port.ts'
 import type { ArchiveJob, ArchiveReply, Owner } from './job.ts'
 import { ArchiveRefused, type Archives, type Inspection, type InspectOptions, type UnpackOptions } from './port.ts'
 import { ArchiveChild, ChildEnded, inheritedArchive } from './spawn.ts'
@@ -160,7 +160,5 @@ function settle(reply: ArchiveReply, observe: (reply: ArchiveReply) => void): Do
   observe(reply)
   if (reply.kind === 'done') return reply
   if (reply.kind === 'refused') throw new ArchiveRefused(reply.code, reply.message)
-  if (reply.code === 'ENOSPC' || reply.code === 'EDQUOT')
-    throw new NoSpaceLeft('The application has no disk space left to unpack the archive.')
-  throw Object.assign(new Error(reply.message), { code: reply.code })
+  throw failureOf(reply, 'The application has no disk space left to unpack the archive.')
 }

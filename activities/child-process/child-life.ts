@@ -12,6 +12,21 @@ export function endWithParent(): void {
 
 const watchLimits = { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 1 }
 
+/** For a child: carries out the one job that it is given, replies and ends. It ends as well when its channel is closed. */
+export function answerJob<Job, Reply extends object>(carryOut: (job: Job) => Promise<Reply>): void {
+  process.once('disconnect', () => process.exit(1))
+  process.once('message', async (job: Job) => {
+    const reply = await carryOut(job)
+    process.send!(reply, () => process.exit(0))
+  })
+}
+
+/** What a child replies when it fails. */
+export function failedReply(error: unknown): { kind: 'failed'; code: string | null; message: string } {
+  const { code, message } = error as NodeJS.ErrnoException
+  return { kind: 'failed', code: code ?? null, message }
+}
+
 /**
  * For a child: from here on with the rights of the application only. The folders must be the application's already: root would
  * else be led, by a link further up, to a folder of somebody else.
