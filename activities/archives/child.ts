@@ -1,5 +1,5 @@
 import { accessSync, constants, openSync } from 'node:fs'
-import { HostileFolder } from '../../lib/folders/hostile-folder.ts'
+import { Tree } from '../../lib/folders/tree.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import { ownRules, uploadRules } from '../../policy/archives/archive-rules.ts'
 import { answerJob, becomeOwner, failedReply } from '../child-process/child-life.ts'
@@ -14,13 +14,13 @@ import { unpackArchive } from './unpack.ts'
 async function carryOut(job: ArchiveJob): Promise<{ entries: number; bytes: number; config?: AppConfigFile | null }> {
   const archive = open(job.archive)
   if (job.kind === 'inspect') return inspectArchive(archive, job)
-  const folder = new HostileFolder(job.folder)
-  becomeOwner(job.owner, [folder.owner])
+  const folder = new Tree(job.folder)
+  becomeOwner(job.owner, [folder.root])
   if (job.kind === 'clear') {
     folder.clear()
     return { entries: 0, bytes: 0 }
   }
-  if (!folder.empty) throw new Error('The folder to unpack into is not empty.')
+  if (folder.list().length > 0) throw new Error('The folder to unpack into is not empty.')
   return unpackArchive(archive, folder, job.own ? ownRules : uploadRules)
 }
 

@@ -1,11 +1,12 @@
 import type { FileHandle } from 'node:fs/promises'
 import { MiB } from '../../lib/bytes.ts'
 import { FairSlots } from '../../lib/fair-slots.ts'
+import type { Owner } from '../../lib/folders/owner.ts'
 import { archivePlaces } from '../../policy/archives/archive-rules.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { failureOf } from '../child-process/job-child.ts'
 import { removeAbandonedGroups } from '../child-process/memory.ts'
-import type { ArchiveJob, ArchiveReply, Owner } from './job.ts'
+import type { ArchiveJob, ArchiveReply } from './job.ts'
 import { ArchiveRefused, type Archives, type Inspection, type InspectOptions, type UnpackOptions } from './port.ts'
 import { ArchiveChild, ChildEnded, inheritedArchive } from './spawn.ts'
 
