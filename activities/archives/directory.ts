@@ -28,6 +28,9 @@ const modeTypes = new Map<number, ArchiveEntry['kind']>([
   [0o120000, 'link'],
 ])
 
+/** What the mode of an entry says that it is; undefined for everything else. */
+export const kindOf = (attributes: number): ArchiveEntry['kind'] | undefined => modeTypes.get(attributes & 0o170000)
+
 /** Systems (high byte of "version made by") whose tools write Unix modes and UTF-8 names. */
 const unixSystems = new Set([3, 19])
 
@@ -68,7 +71,7 @@ function keptEntry(raw: yauzl.Entry, rules: ArchiveRules): ArchiveEntry | null {
   if (path === '' || isDropped(path)) return null
   throwFault(nameFault(path))
   const attributes = raw.externalFileAttributes >>> 16
-  const kind = folder ? 'folder' : attributes & 0o170000 ? modeTypes.get(attributes & 0o170000) : 'file'
+  const kind = folder ? 'folder' : attributes & 0o170000 ? kindOf(attributes) : 'file'
   if (kind === undefined || (kind === 'folder' && !folder)) refuse(`${path} is neither file nor folder.`)
   if (kind === 'link' && rules.links === 'refused') refuse(`${path} is a symbolic link.`)
   if (raw.generalPurposeBitFlag & 0x2041) refuse('The archive is encrypted.')
@@ -117,7 +120,7 @@ function refuse(message: string): never {
  * Reads at once, nothing else runs in this process, and through windows: a directory is many small neighbouring pieces, and
  * so are the local headers of small files, which are read in turn with it.
  */
-class ArchiveFile extends yauzl.RandomAccessReader {
+export class ArchiveFile extends yauzl.RandomAccessReader {
   readonly size: number
   readonly headers: ArchiveWindow
   readonly #directory: ArchiveWindow
@@ -146,7 +149,7 @@ class ArchiveFile extends yauzl.RandomAccessReader {
 }
 
 /** The part of the archive that was read last, always in the same memory. */
-export class ArchiveWindow {
+class ArchiveWindow {
   readonly #fd: number
   readonly #bytes = Buffer.allocUnsafe(64 * KiB)
   #at = 0

@@ -28,12 +28,12 @@ export async function readSnapshot(fd: number, use: Use): Promise<MadeSnapshot> 
 
 async function compare(fd: number, use: Use): Promise<MadeSnapshot> {
   const directory = new SnapshotDirectory(fd)
-  const manifest = lastOf(directory.entries())
+  const manifest = await lastOf(directory.entries())
   if (manifest?.path !== manifestName) throw new SnapshotCorrupt('The snapshot has no manifest.')
   const lines = manifestLines(fd, directory.located(manifest))
   const tally = new Tally()
   let before: string | null = null
-  for (const entry of directory.entries()) {
+  for await (const entry of directory.entries()) {
     const text = (await lines.next()).value ?? ''
     const line = readLine(text)
     if (!line || entry.path === manifestName) {
@@ -93,9 +93,9 @@ async function* manifestLines(fd: number, entry: ArchiveEntry): AsyncGenerator<s
   }
 }
 
-function lastOf(entries: Iterable<ArchiveEntry>): ArchiveEntry | null {
+async function lastOf(entries: AsyncIterable<ArchiveEntry>): Promise<ArchiveEntry | null> {
   let last: ArchiveEntry | null = null
-  for (const entry of entries) last = entry
+  for await (const entry of entries) last = entry
   return last
 }
 

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { crc32 } from 'node:zlib'
 import test from 'ava'
+import type { ArchiveEntry } from '../../../activities/archives/directory.ts'
 import { SnapshotDirectory } from '../../../activities/snapshots/directory.ts'
 import { comparePaths, type ManifestLine, readLine, writeLine } from '../../../activities/snapshots/manifest.ts'
 import {
@@ -63,7 +64,8 @@ infos = archive.infolist()
 print(len(infos), infos[1].file_size, infos[2].header_offset, archive.read('far').decode(), oct(infos[0].external_attr >> 16))`
   const { stdout } = await run('python3', ['-c', script, path])
   t.is(stdout.trim(), `70003 ${5 * 2 ** 30} ${6 * 2 ** 30} far away 0o100640`)
-  const entries = [...new SnapshotDirectory(fd).entries()]
+  const entries: ArchiveEntry[] = []
+  for await (const entry of new SnapshotDirectory(fd).entries()) entries.push(entry)
   t.is(entries.length, 70_003)
   t.like(entries[1], { path: 'huge', size: 5 * 2 ** 30, compressedSize: 5 * 2 ** 30, header: 100, mode: 0o640 })
   t.is(new SnapshotDirectory(fd).located(entries[2]!).start, far.offset + localHeader(far).length)
