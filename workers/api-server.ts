@@ -37,6 +37,7 @@ import { connectionCaps } from '../policy/accounts/address-limits.ts'
 import { cachedSeconds } from '../policy/cached-answers.ts'
 import type { Config } from '../policy/config.ts'
 import { applicationRange } from '../policy/hosts/networks.ts'
+import { demandMasterKey } from '../policy/keys.ts'
 import { wholeLogs } from '../policy/limits.ts'
 import { apiDrainSeconds, databasePatience, heldCall } from '../policy/patience.ts'
 import { roundSeconds } from '../policy/rounds.ts'
@@ -56,7 +57,7 @@ export async function serveApi(config: Config): Promise<void> {
   const log = openLog(config, 'api')
   const life = runProcess(log, apiDrainSeconds + 2)
   const { databaseUrl: url, masterKey, earlierKeyChecks, databasePool } = config
-  if (!/^[0-9a-f]{64}$/.test(masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
+  demandMasterKey(config)
 
   const { requestStatementMs: statementTimeoutMs } = databasePatience
   const db = openDatabase({ url, pool: databasePool, applicationName: 'berth-api', statementTimeoutMs })

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { migrate, openDatabase } from '../db/database.ts'
 import { claimInstallation } from '../db/installation.ts'
 import { allowProcesses } from '../db/process-role.ts'
+import { demandMasterKey } from '../policy/keys.ts'
 import { openLog } from './connect.ts'
 import { processConfig } from './process-config.ts'
 import { connectTemporal } from './temporal/temporal-connection.ts'
@@ -10,7 +11,7 @@ import { prepareNamespace } from './temporal/temporal-namespace.ts'
 /** Runs before the processes of an installation in containers and ends: schema, Temporal's namespace. Safe to repeat. */
 const config = processConfig(process.env)
 const log = openLog(config, 'setup')
-if (!/^[0-9a-f]{64}$/.test(config.masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
+demandMasterKey(config)
 
 const db = openDatabase({
   url: config.databaseOwnerUrl ?? config.databaseUrl,

@@ -29,6 +29,7 @@ import { MiB } from '../../lib/bytes.ts'
 import { thisMachine } from '../../lib/machine.ts'
 import { configNames } from '../../policy/apps/app-config.ts'
 import type { Config } from '../../policy/config.ts'
+import { demandMasterKey } from '../../policy/keys.ts'
 import { rootfsMaker } from '../../runtimes/rootfs.ts'
 import { openGitProvider } from '../git-provider.ts'
 import { deployCredentials } from './credentials.ts'
@@ -71,7 +72,7 @@ const reservable = 0.9
 
 /** Opens the parts of this host from its configuration, and puts its firewall in place. */
 export async function openHost(config: Config, log: Logger): Promise<HostParts> {
-  if (!/^[0-9a-f]{64}$/.test(config.masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
+  demandMasterKey(config)
   const root = hostFolder(config)
   await mkdir(root, { recursive: true, mode: 0o711 })
   const { volumes, notice: quotaNotice } = await openVolumes({ root, quota: config.host.quota })
