@@ -30,13 +30,8 @@ export async function isCommitted(
   cause: unknown,
   by = performance.now() + acceptance.lookMs,
 ): Promise<boolean> {
-  for (;;) {
-    const status = await inTime(() => statusOf(db, xid, timeline), by)
-    if (status === 'committed') return true
-    if (status === 'aborted') return false
-    if (performance.now() + acceptance.againMs > by) throw new CommitInDoubt(cause)
-    await sleep(acceptance.againMs)
-  }
+  const isKnown = (status: string | null) => status === 'committed' || status === 'aborted'
+  return (await answered(() => statusOf(db, xid, timeline), isKnown, cause, by)) === 'committed'
 }
 
 /**
@@ -49,9 +44,20 @@ export async function hasEnded(
   cause: unknown,
   by = performance.now() + acceptance.lookMs,
 ): Promise<void> {
+  const end = () => endIdle(db, `pid = ? and backend_start = ?::timestamptz`, [pid, startedAt])
+  await answered(end, left => left === 0, cause, by)
+}
+
+/** Asks until the answer is final; throws CommitInDoubt when it is not by then. */
+async function answered<T>(
+  question: () => Promise<T>,
+  isFinal: (answer: T) => boolean,
+  cause: unknown,
+  by: number,
+): Promise<T> {
   for (;;) {
-    const left = await inTime(() => endIdle(db, `pid = ? and backend_start = ?::timestamptz`, [pid, startedAt]), by)
-    if (left === 0) return
+    const answer = await inTime(question, by)
+    if (answer !== undefined && isFinal(answer)) return answer
     if (performance.now() + acceptance.againMs > by) throw new CommitInDoubt(cause)
     await sleep(acceptance.againMs)
   }
