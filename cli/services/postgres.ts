@@ -1,4 +1,3 @@
-import { existsSync, rmSync } from 'node:fs'
 import { totalmem } from 'node:os'
 import { join } from 'node:path'
 import { openDatabase } from '../../db/database.ts'
@@ -108,9 +107,4 @@ async function withDatabase<T>(url: string, work: (db: ReturnType<typeof openDat
   } finally {
     await db.destroy()
   }
-}
-
-/** Removes a throw-away cluster. */
-export function removeCluster(folder: string): void {
-  if (existsSync(folder)) rmSync(folder, { recursive: true, force: true })
 }

@@ -22,8 +22,6 @@ export function accessKeyId(keyId: string): string {
   return `BRTH${createHash('md5').update(`s3/${keyId}`).digest('hex').slice(0, 16).toUpperCase()}`
 }
 
-export const accessKeyIdPattern = /^BRTH[A-Z0-9]{16}$/
-
 /** The secret of a key's pair, 40 characters: the same whoever asks, in every process. */
 export function secretAccessKey(secret: Buffer, { id, hash }: KeyVersion): string {
   const bytes = new Uint8Array(hkdfSync('sha256', secret, hash, `${id}/1`, 96))
