@@ -1,4 +1,4 @@
-import { textOf } from '../../lib/folders/disk-names.ts'
+import { textOf, unreachable } from '../../lib/folders/disk-names.ts'
 import { isSecretFile } from '../../policy/apps/secret-files.ts'
 import { nameLimits } from '../../policy/archives/archive-names.ts'
 import { type AppFolder, ignore } from './folder.ts'
@@ -60,13 +60,10 @@ export async function holdsSecrets(
   for await (const entry of await folder.entries()) {
     const inner = `${path}/${textOf(entry.name)}`
     if (isSecretFile(inner, hiding)) return true
-    const below = entry.isDirectory() && (await folder.enter(entry.name).catch(error => ignore(error, ...vanished)))
+    const below = entry.isDirectory() && (await folder.enter(entry.name).catch(error => ignore(error, ...unreachable)))
     if (!below) continue
     const found = await holdsSecrets(below, inner, hiding, levels - 1).finally(() => below.close())
     if (found) return true
   }
   return false
 }
-
-/** What was a folder a moment ago may be gone, or be something else. */
-const vanished = ['ENOENT', 'ENOTDIR', 'ELOOP']

@@ -2,7 +2,7 @@ import * as fs from 'node:fs'
 import { constants, type Stats } from 'node:fs'
 import { setImmediate as breathe } from 'node:timers/promises'
 import { KiB, MiB } from '../../lib/bytes.ts'
-import { bytesOf, codeOf, textOf, toldLeased } from '../../lib/folders/disk-names.ts'
+import { bytesOf, codeOf, textOf, toldLeased, vanished } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import type { OverlayLimits } from '../../policy/apps/overlay.ts'
 import { type Overlaid, OverlayRefused } from './port.ts'
@@ -11,8 +11,6 @@ const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLO
 const writeFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 const buffer = Buffer.allocUnsafe(256 * KiB)
 const zeros = Buffer.alloc(buffer.length)
-/** How something fails that was there a moment ago, or is something else by now. */
-const gone: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO', 'EINVAL'])
 
 /** Work after which others get a turn: the end of the parent has to be heard. */
 const entriesInARow = 64
@@ -98,7 +96,7 @@ class Layer {
         throw new OverlayRefused(
           `${textOf(path)} is closed to its own user, so nothing can be installed from a copy of it.`,
         )
-      if (!gone.has(codeOf(error))) throw toldLeased(error, path)
+      if (!vanished.has(codeOf(error))) throw toldLeased(error, path)
       this.from.forget()
       return null
     }

@@ -1,5 +1,5 @@
 import { linkSync, mkdirSync, renameSync, rmdirSync } from 'node:fs'
-import { bytesOf, codeOf } from '../../lib/folders/disk-names.ts'
+import { bytesOf, codeOf, unreachable } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import { keptFolder, recordNames } from './job.ts'
 import type { PlaceRequest } from './port.ts'
@@ -28,7 +28,7 @@ export function setAside({ files, release }: Places, path: string, number: numbe
     renameSync(files.at(path), aside)
     files.forget()
   } catch (error) {
-    if (!gone.has(codeOf(error))) throw error // else the application removed it itself
+    if (!unreachable.has(codeOf(error))) throw error // else the application removed it itself
   }
 }
 
@@ -42,8 +42,6 @@ function tryLink(from: Buffer, to: Buffer): boolean {
     return false
   }
 }
-
-const gone = new Set(['ENOENT', 'ENOTDIR', 'ELOOP'])
 
 /** Renames what `from` names below the folder of kept versions, where its owner finds it, under a name that is free. */
 export function keep({ files, release }: Places, number: number, path: string, from: () => Buffer): void {

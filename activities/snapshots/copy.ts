@@ -1,13 +1,13 @@
 import * as fs from 'node:fs'
 import { constants, type Stats } from 'node:fs'
 import { KiB } from '../../lib/bytes.ts'
-import { codeOf, textOf } from '../../lib/folders/disk-names.ts'
+import { codeOf, textOf, vanished } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import type { ManifestLine } from './manifest.ts'
 import type { ArchiveOutput } from './output.ts'
 import { type Fill, type Packed, packStream, packWhole, shrinks, stored, storeStream, wholeBytes } from './pack.ts'
 import { SnapshotRefused } from './port.ts'
-import { gone, toldClosed, walk } from './walk.ts'
+import { toldClosed, walk } from './walk.ts'
 import { dataDescriptor, localHeader, wideFromBytes, type ZipEntry } from './zip.ts'
 
 /** A path as it was copied last: what the archive will say of it, and how to see whether it changed since. */
@@ -67,7 +67,7 @@ export class TreeCopy {
       await this.#keepWhole(path, this.#draft(stats, 'link', unsafeFrom), stored(target))
     } catch (error) {
       this.#tree.forget()
-      if (!gone.has(codeOf(error))) throw toldClosed(error, path)
+      if (!vanished.has(codeOf(error))) throw toldClosed(error, path)
       this.copied.delete(path)
     }
   }

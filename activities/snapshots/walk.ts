@@ -1,5 +1,5 @@
 import type { Stats } from 'node:fs'
-import { codeOf, textOf, toldLeased } from '../../lib/folders/disk-names.ts'
+import { codeOf, textOf, toldLeased, vanished } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import { manifestName } from './job.ts'
 import { SnapshotRefused } from './port.ts'
@@ -29,7 +29,7 @@ function names(tree: Tree, folder: string): string[] {
     return tree.list(folder).sort()
   } catch (error) {
     tree.forget()
-    if (gone.has(codeOf(error))) return []
+    if (vanished.has(codeOf(error))) return []
     throw toldClosed(error, folder)
   }
 }
@@ -40,6 +40,3 @@ export function toldClosed(error: unknown, path: string): unknown {
     ? new SnapshotRefused(`${textOf(path)} is closed to its own user, so it cannot be copied.`)
     : toldLeased(error, path)
 }
-
-/** How something fails that was there a moment ago. */
-export const gone: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO', 'EINVAL'])

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import * as fs from 'node:fs'
 import { constants } from 'node:fs'
 import { KiB } from '../bytes.ts'
-import { codeOf, toldLeased } from './disk-names.ts'
+import { codeOf, toldLeased, unreachable } from './disk-names.ts'
 
 const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 /** O_PATH, which needs no right to read. */
@@ -10,8 +10,6 @@ const pathOnly = 0o10000000
 const fileFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 const newFileFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 
-/** How a name fails when a folder above it is missing, or is something else by now. */
-const unreachable = new Set(['ENOENT', 'ENOTDIR', 'ELOOP'])
 const buffer = Buffer.allocUnsafe(256 * KiB)
 
 /**
