@@ -1,4 +1,5 @@
 import { randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto'
+import { FairSlots } from '../../lib/fair-slots.ts'
 import { ApiError } from '../../policy/errors.ts'
 
 const costBits = 15
@@ -7,8 +8,9 @@ const hashBytes = 32
 
 /** Each takes 32 MB and most of a second of a core: so many at once, and so many waiting. */
 const most = { running: 2, waiting: 20 }
-let running = 0
-const waiting: (() => void)[] = []
+const slots = new FairSlots({ atOnce: most.running })
+/** Running and waiting. */
+let inAll = 0
 
 /** What is kept of a password. Throws KEEP_CALM when too many are being hashed. */
 export async function hashPassword(password: string): Promise<string> {
@@ -36,15 +38,13 @@ function derive(password: string, salt: Buffer, bits: number): Promise<Buffer> {
 }
 
 async function inTurn<T>(work: () => Promise<T>): Promise<T> {
-  if (running >= most.running) {
-    if (waiting.length >= most.waiting) throw new ApiError('KEEP_CALM', undefined, 10)
-    await new Promise<void>(resolve => waiting.push(resolve))
-  } else running++
+  if (inAll >= most.running + most.waiting) throw new ApiError('KEEP_CALM', undefined, 10)
+  inAll++
+  const leave = await slots.enter('')
   try {
     return await work()
   } finally {
-    const next = waiting.shift()
-    if (next) next()
-    else running--
+    leave?.()
+    inAll--
   }
 }
