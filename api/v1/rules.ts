@@ -71,7 +71,7 @@ class RuleRefused extends ApiError {
 }
 
 /** A key that is limited to prefixes sees the rules below them. */
-export const rulesRead = blobEndpoint({
+export const getUploadRules = blobEndpoint({
   name: 'rules.read',
   method: 'GET',
   path: '/v1/account/settings',
@@ -85,7 +85,7 @@ export const rulesRead = blobEndpoint({
 })
 
 /** Saved rules survive a step to a lower plan; what is saved from then on must fit it (specification 8). */
-export const rulesSave = blobEndpoint({
+export const saveUploadRules = blobEndpoint({
   name: 'rules.save',
   method: 'PUT',
   path: '/v1/account/settings',

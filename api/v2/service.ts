@@ -2,7 +2,7 @@ import { plainJson } from '../http/respond.ts'
 import { endpoint } from '../pipeline/endpoint.ts'
 
 /** Contract 9: what the platform thinks of its own parts. Public, without envelope. */
-export const serviceStatus = endpoint({
+export const getServiceStatus = endpoint({
   name: 'service.status',
   method: 'GET',
   path: '/v2/service/status',

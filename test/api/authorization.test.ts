@@ -1,6 +1,6 @@
 import test from 'ava'
-import { endpoints } from '../../api/app.ts'
 import type { Endpoint } from '../../api/pipeline/endpoint.ts'
+import { endpoints } from '../../api/v2/endpoints.ts'
 import { revokeKey, revokeSession, setBlocked } from '../../db/accounts/accounts.ts'
 import { issueInvite, leaveWorkspace } from '../../db/accounts/workspace-members.ts'
 import type { AppRow } from '../../db/apps/apps.ts'

@@ -23,7 +23,7 @@ const completed = z.object({
 })
 
 /** Contract 10: the parts become the file. Nothing is copied, so it takes as long for ten gigabytes as for one. */
-export const chunkedComplete = blobEndpoint({
+export const completeChunkedUpload = blobEndpoint({
   name: 'chunked.complete',
   method: 'PATCH',
   path: '/v1/objects/chunked',
@@ -77,7 +77,7 @@ function largeEnough(parts: readonly UploadPart[], minBytes: number): readonly U
 }
 
 /** Specification 4.6: what was sent is dropped. What has ended without a file is no different when it is aborted again. */
-export const chunkedAbort = blobEndpoint({
+export const abortChunkedUpload = blobEndpoint({
   name: 'chunked.abort',
   method: 'DELETE',
   path: '/v1/objects/chunked',

@@ -27,7 +27,7 @@ const initQuery = uploadQuery.omit({ checksum_sha256: true }).extend({
 })
 
 /** Contract 10: opens an upload in parts and says what may be sent. */
-export const chunkedInit = blobEndpoint({
+export const beginChunkedUpload = blobEndpoint({
   name: 'chunked.init',
   method: 'POST',
   path: '/v1/objects/chunked',

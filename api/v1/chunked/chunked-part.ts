@@ -41,7 +41,7 @@ const outcomes = {
 } as const
 
 /** Specification 4.6: the body is the part itself. Sent again, a part takes the place of the one before. */
-export const chunkedPart = blobEndpoint({
+export const uploadPart = blobEndpoint({
   name: 'chunked.part',
   method: 'PUT',
   path: '/v1/objects/chunked',

@@ -13,7 +13,7 @@ import { ownUpload, ownUploadErrors, uploadField } from './own-upload.ts'
 const text = z.string()
 
 /** Specification 2.5: what has arrived, and the lowest part that has not. */
-export const chunkedStatus = blobEndpoint({
+export const getChunkedUpload = blobEndpoint({
   name: 'chunked.status',
   method: 'GET',
   path: '/v1/objects/chunked',
@@ -52,7 +52,7 @@ const openItem = z.object({
 })
 
 /** Contract 10: oldest first, each with its token, so that whoever lost one can go on or abort. */
-export const chunkedOpen = blobEndpoint({
+export const listChunkedUploads = blobEndpoint({
   name: 'chunked.open',
   method: 'GET',
   path: '/v1/objects/chunked/open',

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { transaction } from '../../../db/database.ts'
-import { copyObject, moveObject } from '../../../db/objects/object-changes.ts'
+import { copyObject as copyRow, moveObject } from '../../../db/objects/object-changes.ts'
 import { findObject } from '../../../db/objects/objects.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { assertPaid } from '../../../policy/objects/blob-options.ts'
@@ -52,7 +52,7 @@ type View = z.input<typeof copiedObject>
 const path = '/v1/objects/copy'
 
 /** Specification 4.7. No byte moves: a copy refers to the same ones, and counts; a move changes the name. */
-export const objectsCopy = blobEndpoint({
+export const copyObject = blobEndpoint({
   name: 'objects.copy',
   method: 'POST',
   path,
@@ -106,9 +106,7 @@ async function copied(
   const bytes = { size: move ? 0 : source.size, replaced: replacing?.size ?? 0 }
   return charging(parts, caller, bytes, charge =>
     transaction(db, async trx => {
-      const stored = await (move
-        ? moveObject(trx, from, to, options)
-        : copyObject(trx, from, to, { ...options, charge }))
+      const stored = await (move ? moveObject(trx, from, to, options) : copyRow(trx, from, to, { ...options, charge }))
       if (!stored) throw new ApiError('OBJECT_NOT_FOUND')
       const { object, replaced } = stored
       const place = { ...placeView(object, config.urls.public), ...expiryView(object) }

@@ -33,7 +33,7 @@ const query = z.object({
 })
 
 /** Contract 10: by the bytes of names; a page may hold fewer folders and objects than asked for only where the list ends. */
-export const objectsList = blobEndpoint({
+export const listObjects = blobEndpoint({
   name: 'objects.list',
   method: 'GET',
   path: '/v1/objects',

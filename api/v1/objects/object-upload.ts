@@ -27,7 +27,7 @@ const uploadedObject = z.object({
   replaced: z.boolean(),
 })
 /** Contract 10. Answers once the bytes are synced and the object's row is committed. */
-export const objectsUpload = blobEndpoint({
+export const uploadObject = blobEndpoint({
   name: 'objects.upload',
   method: 'POST',
   path: '/v1/objects',

@@ -16,7 +16,7 @@ import { objectField, ownName, ownObject, ownObjectErrors } from './own-object.t
 const text = z.string()
 
 /** Specification 2.5. */
-export const objectsInfo = blobEndpoint({
+export const getObject = blobEndpoint({
   name: 'objects.info',
   method: 'GET',
   path: '/v1/objects/info',
@@ -52,7 +52,7 @@ const deletion = z.object({
 type Deletion = z.input<typeof deletion>
 
 /** Contract 10: one object is gone or OBJECT_NOT_FOUND; of several it is told which are. Final at once, bytes are swept later. */
-export const objectsDelete = blobEndpoint({
+export const deleteObjects = blobEndpoint({
   name: 'objects.delete',
   method: 'DELETE',
   path: '/v1/objects',

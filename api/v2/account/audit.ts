@@ -15,7 +15,7 @@ const entry = z.object({
 })
 
 /** Contract 13; how far it reaches is the plan's (specification 8). A limited key sees what concerns its resources. */
-export const accountAudit = endpoint({
+export const listAuditRecord = endpoint({
   name: 'account.audit',
   method: 'GET',
   path: '/v2/account/audit',

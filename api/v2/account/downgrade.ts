@@ -11,7 +11,7 @@ import type { Parts } from '../../pipeline/parts.ts'
 const appliedWithinMs = 10_000
 
 /** Specification 3: without a code one is mailed, with it the next lower plan of the table is taken. */
-export const accountDowngrade = endpoint({
+export const downgradePlan = endpoint({
   name: 'account.downgrade',
   method: 'POST',
   path: '/v2/account/downgrade',

@@ -6,7 +6,7 @@ import { userView } from '../../views/user.ts'
 import { profile } from '../schemas.ts'
 
 /** Specification 2.3, contract 3. */
-export const usersMe = endpoint({
+export const getCurrentUser = endpoint({
   name: 'users.me',
   method: 'GET',
   path: '/v2/users/me',

@@ -4,7 +4,7 @@ import { appInfo } from '../schemas.ts'
 import { runCommand } from './command.ts'
 
 /** Specification 4.2. */
-export const appsInfo = endpoint({
+export const getApp = endpoint({
   name: 'apps.info',
   method: 'GET',
   path: '/v2/apps/{appId}',
@@ -17,7 +17,7 @@ export const appsInfo = endpoint({
 })
 
 /** Specification 4.2: answers once the application is gone for good. */
-export const appsDelete = endpoint({
+export const deleteApp = endpoint({
   name: 'apps.delete',
   method: 'DELETE',
   path: '/v2/apps/{appId}',

@@ -4,7 +4,7 @@ import { requestCaps } from '../../../policy/request-caps.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 
 /** Contract 4: stdout and stderr joined, the newest 1 MB. */
-export const appsLogs = endpoint({
+export const getLogs = endpoint({
   name: 'apps.logs',
   method: 'GET',
   path: '/v2/apps/{appId}/logs',

@@ -6,7 +6,7 @@ import { endpoint } from '../../pipeline/endpoint.ts'
 import { isoTime } from '../../pipeline/fields.ts'
 
 /** Contract 4: points of 5 minutes, newest first. */
-export const appsMetrics = endpoint({
+export const getMetrics = endpoint({
   name: 'apps.metrics',
   method: 'GET',
   path: '/v2/apps/{appId}/metrics',

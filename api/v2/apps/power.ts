@@ -28,6 +28,6 @@ function power(kind: keyof typeof refusalCodes, summary: string) {
   })
 }
 
-export const appsStart = power('start', 'Start an application')
-export const appsStop = power('stop', 'Stop an application')
-export const appsRestart = power('restart', 'Restart an application')
+export const startApp = power('start', 'Start an application')
+export const stopApp = power('stop', 'Stop an application')
+export const restartApp = power('restart', 'Restart an application')

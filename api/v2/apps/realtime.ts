@@ -12,7 +12,7 @@ const system = (data: string): string => frameOf({ event: 'system', data })
 const streamOptions: EventStreamOptions = { reconnectMs: 6000, heartbeat: system('PING') }
 
 /** Contract 7: output and figures of one application as they happen, for 10 minutes at most. */
-export const appsRealtime = endpoint({
+export const streamRealtime = endpoint({
   name: 'apps.realtime',
   method: 'GET',
   path: '/v2/apps/{appId}/realtime',

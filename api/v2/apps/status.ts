@@ -13,7 +13,7 @@ import { type Figures, figuresOf, rawStatsView, statsView, totalsView } from '..
 import { appStats, totalStats } from '../schemas.ts'
 
 /** Contract 4: a host that does not answer is shown as unreachable, never as stopped. */
-export const appsStatus = endpoint({
+export const getAppStatus = endpoint({
   name: 'apps.status',
   method: 'GET',
   path: '/v2/apps/{appId}/status',
@@ -28,7 +28,7 @@ export const appsStatus = endpoint({
 })
 
 /** Contract 4, "All status": totals over the caller's applications, or those of a workspace. */
-export const appsStatusAll = endpoint({
+export const listAppStatuses = endpoint({
   name: 'apps.status.all',
   method: 'GET',
   path: '/v2/apps/status',

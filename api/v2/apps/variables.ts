@@ -30,7 +30,7 @@ const refusals = [
 const sizes = ['ENV_CONTENT_TOO_LONG', 'TOO_MANY_ENV_VARS'] as const satisfies readonly ErrorCode[]
 
 /** Contract 4: the answer is the whole map. */
-export const appsEnvs = endpoint({
+export const listVariables = endpoint({
   name: 'apps.envs',
   method: 'GET',
   path,
@@ -46,7 +46,7 @@ export const appsEnvs = endpoint({
   },
 })
 
-export const appsEnvsMerge = endpoint({
+export const mergeVariables = endpoint({
   name: 'apps.envs.merge',
   method: 'POST',
   path,
@@ -63,7 +63,7 @@ export const appsEnvsMerge = endpoint({
 })
 
 /** An empty object removes all; nothing that was there before has to be readable. */
-export const appsEnvsReplace = endpoint({
+export const replaceVariables = endpoint({
   name: 'apps.envs.replace',
   method: 'PUT',
   path,
@@ -80,7 +80,7 @@ export const appsEnvsReplace = endpoint({
 })
 
 /** Names that are not there are ignored. */
-export const appsEnvsRemove = endpoint({
+export const removeVariables = endpoint({
   name: 'apps.envs.remove',
   method: 'DELETE',
   path,

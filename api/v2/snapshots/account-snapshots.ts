@@ -10,7 +10,7 @@ import { snapshotView } from '../../views/snapshot.ts'
 import { linking, snapshot } from './snapshots.ts'
 
 /** Contract 3: of all own applications, newest first. There are no databases yet. */
-export const usersSnapshots = endpoint({
+export const listAccountSnapshots = endpoint({
   name: 'users.snapshots',
   method: 'GET',
   path: '/v2/users/snapshots',

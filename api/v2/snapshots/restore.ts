@@ -16,7 +16,7 @@ const orMissing = (code: ErrorCode) => (issue: { input: unknown }) =>
  * Contract 6. Variables stay as they are: a secret that was rotated since must not come back (decision 7). An application whose host is
  * gone for good comes to another one this way.
  */
-export const appsRestore = endpoint({
+export const restoreApp = endpoint({
   name: 'apps.snapshots.restore',
   method: 'POST',
   path: '/v2/apps/{appId}/snapshots/restore',
@@ -67,7 +67,7 @@ export const appsRestore = endpoint({
 })
 
 /** Contract 6: of the last restore, until an hour after its end. */
-export const appsRestoreState = endpoint({
+export const getRestoreState = endpoint({
   name: 'apps.snapshots.restore.state',
   method: 'GET',
   path: '/v2/apps/{appId}/snapshots/restore',

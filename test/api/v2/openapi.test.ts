@@ -1,6 +1,6 @@
 import test from 'ava'
-import { endpoints } from '../../../api/app.ts'
 import { openApiDocument } from '../../../api/pipeline/openapi.ts'
+import { endpoints } from '../../../api/v2/endpoints.ts'
 import { catalogued, type ErrorCode } from '../../../policy/errors.ts'
 import { testApi } from '../../kit/actors/api.ts'
 
