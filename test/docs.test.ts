@@ -109,3 +109,24 @@ test('what the documentation points to is there', t => {
       t.notThrows(() => readFileSync(new URL(`../${folder}${target}`, import.meta.url)), `${page} -> ${target}`)
   }
 })
+
+const decisions = readdirSync('docs/decisions').filter(name => name !== 'README.md')
+
+test('the index of decisions lists every page once', t => {
+  const index = readFileSync('docs/decisions/README.md', 'utf8')
+  const listed = [...index.matchAll(/^- \[([a-z0-9-]+)\]\((\S+)\): \S/gm)]
+  t.deepEqual(listed.map(([, , target]) => target as string).sort(), [...decisions].sort())
+  t.deepEqual(
+    listed.filter(([, name, target]) => target !== `${name}.md`),
+    [],
+  )
+})
+
+test('every decision has a context, a decision and consequences, in this order and with words in each', t => {
+  for (const name of decisions) {
+    const [top, ...parts] = readFileSync(`docs/decisions/${name}`, 'utf8').split(/^## /m)
+    t.regex(top as string, /^# \S.*\n+$/, `${name} begins with a title only`)
+    const filled = parts.map(part => /^(\w+)\n+[^#\s]/.exec(part.replace(/^(\w+\n+)### .*\n+/, '$1'))?.[1])
+    t.deepEqual(filled, ['Context', 'Decision', 'Consequences'], name)
+  }
+})
