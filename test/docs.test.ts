@@ -130,3 +130,54 @@ test('every decision has a context, a decision and consequences, in this order a
     t.deepEqual(filled, ['Context', 'Decision', 'Consequences'], name)
   }
 })
+
+const contract = readFileSync('docs/contract.md', 'utf8')
+const rules = [...contract.matchAll(/^\*\*(\d+\.\d+) \S/gm)].map(([, number]) => number as string)
+
+test('the rules of the contract are numbered without a gap, each once', t => {
+  const counts = new Map<string, number>()
+  for (const rule of rules) {
+    const [section, number] = rule.split('.') as [string, string]
+    t.is(Number(number), (counts.get(section) ?? 0) + 1, rule)
+    counts.set(section, Number(number))
+  }
+  t.deepEqual(
+    [...counts.keys()],
+    [...contract.matchAll(/^## (\d+) /gm)].map(([, number]) => number),
+  )
+})
+
+test('every citation of the contract leads to one of its rules, and nothing cites what is not here', t => {
+  const folders = [
+    'activities',
+    'api',
+    'bench',
+    'cli',
+    'db',
+    'edge',
+    'lib',
+    'policy',
+    'runtimes',
+    'test',
+    'workers',
+    'workflows',
+  ]
+  const inFolders = [...folders, 'docs'].flatMap(folder =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' }).map(name => `${folder}/${name}`),
+  )
+  const cited = new Set<string>()
+  for (const file of ['ARCHITECTURE.md', 'CONTRIBUTING.md', 'README.md', ...inFolders]) {
+    if (!/\.(ts|md|lua)$/.test(file) || file === 'test/docs.test.ts') continue
+    const text = readFileSync(file, 'utf8')
+    t.false(
+      /\b[Ss]pecification\b|\b[Dd]ecision \d|\bspec \d/.test(text),
+      `${file} cites what is not in this repository`,
+    )
+    for (const [, list] of text.matchAll(/\bcontract (\d[\d.]*(?:(?:, | and | to )\d+\.\d+)*)/gi))
+      for (const number of list!.replace(/\.$/, '').split(/, | and | to /)) {
+        t.true(rules.includes(number), `${file} cites contract ${number}`)
+        cited.add(number)
+      }
+  }
+  t.true(cited.size > 80, `${cited.size}`)
+})

@@ -51,7 +51,7 @@ type View = z.input<typeof copiedObject>
 
 const path = '/v1/objects/copy'
 
-/** Specification 4.7. No byte moves: a copy refers to the same ones, and counts; a move changes the name. */
+/** Contract 7.19. No byte moves: a copy refers to the same ones, and counts; a move changes the name. */
 export const objectsCopy = blobEndpoint({
   name: 'objects.copy',
   method: 'POST',
@@ -99,7 +99,7 @@ async function copied(
   if (!source) throw new ApiError('OBJECT_NOT_FOUND')
   assertMayCopy(destination, source, { planName: caller.planName, move })
   const { name: to, expiresAt, contentType } = copyTarget(from, source.expires_at, destination, new Date())
-  // A copy keeps its type (specification 4.7); bytes of which nobody knew one have that of the name they get.
+  // A copy keeps its type (contract 7.20); bytes of which nobody knew one have that of the name they get.
   const isUnknown = source.content_type === contentTypeOf('')
   const options = { overwrite, changes: { expiresAt, contentType: isUnknown ? contentType : undefined } }
   const replacing = overwrite ? await findObject(db, to) : undefined

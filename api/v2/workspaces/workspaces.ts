@@ -31,7 +31,7 @@ const workspace = z.object({
   createdAt: isoTime,
 })
 
-/** Contract 8: those of the caller, and those that the caller has joined. */
+/** Contract 8.1: those of the caller, and those that the caller has joined. */
 export const workspacesList = endpoint({
   name: 'workspaces.list',
   method: 'GET',
