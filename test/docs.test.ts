@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import test from 'ava'
 import { ownSettings } from '../cli/installation/installation.ts'
@@ -101,13 +102,28 @@ function configured(env: Record<string, string>): unknown {
   }
 }
 
+/** Every page of the documentation, and those at the root. */
+const pages = [
+  ...['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'PROMISES.md'],
+  ...readdirSync('docs', { recursive: true, encoding: 'utf8' }).map(name => `docs/${name}`),
+].filter(name => name.endsWith('.md'))
+
 test('what the documentation points to is there', t => {
-  for (const page of ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'docs/settings.md', 'docs/installation.md']) {
-    const text = readFileSync(page, 'utf8')
-    const folder = page.includes('/') ? 'docs/' : ''
-    for (const [, target] of text.matchAll(/\]\(([^)#:]+)\)/g))
-      t.notThrows(() => readFileSync(new URL(`../${folder}${target}`, import.meta.url)), `${page} -> ${target}`)
-  }
+  for (const page of pages)
+    for (const [, target] of readFileSync(page, 'utf8').matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g))
+      t.true(existsSync(join(dirname(page), target as string)), `${page} -> ${target}`)
+})
+
+test('the walks through the code name files that exist, and functions that are in them', t => {
+  const walks = readFileSync('docs/walks.md', 'utf8')
+  const named = [...walks.matchAll(/`([\w./-]+\.(?:ts|lua))`(?:(?:, | \()((?:`\w+`(?:, )?)+)\))?/g)]
+  const functions = named.flatMap(([, file, names = '']) =>
+    [...names.matchAll(/\w+/g)].map(([name]) => [file as string, name] as const),
+  )
+  t.true(named.length > 50 && functions.length > 40, `${named.length}, ${functions.length}`)
+  for (const [, file] of named) t.true(existsSync(file as string), `${file} is missing`)
+  for (const [file, name] of functions)
+    t.true(new RegExp(`\\b${name}\\b`).test(readFileSync(file, 'utf8')), `${file} has no ${name}`)
 })
 
 const decisions = readdirSync('docs/decisions').filter(name => name !== 'README.md')
