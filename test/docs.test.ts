@@ -197,3 +197,18 @@ test('every citation of the contract leads to one of its rules, and nothing cite
   }
   t.true(cited.size > 80, `${cited.size}`)
 })
+
+test('codes and settings that the contract names exist in the code', t => {
+  const source = ['policy', 'api', 'activities', 'db', 'workers'].flatMap(folder =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter(name => name.endsWith('.ts'))
+      .map(name => readFileSync(`${folder}/${name}`, 'utf8')),
+  )
+  const known = new Set(source.join('\n').match(/\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b/g))
+  const named = contract.match(/\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b/g) ?? []
+  t.true(named.length > 100, `${named.length}`)
+  t.deepEqual(
+    named.filter(name => !known.has(name)),
+    [],
+  )
+})
