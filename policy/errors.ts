@@ -1,7 +1,7 @@
 import { blobErrors } from './objects/blob-errors.ts'
 
 /**
- * Every code of the management wire and the one HTTP status it has (contract 11). An endpoint may override a status in
+ * Every code of the management wire and the one HTTP status it has (contract 10.1). An endpoint may override a status in
  * its `errors` list for the few codes that stand at two. The sentence is what a person reads beside the code.
  */
 export const managementErrors = {
@@ -181,7 +181,7 @@ export class ApiError extends Error {
   }
 }
 
-/** What both wires have, by its name on the blob wire (contract 1, 11). */
+/** What both wires have, by its name on the blob wire (contract 10.3). */
 const blobNames: Partial<Record<ErrorCode, ErrorCode>> = {
   KEEP_CALM: 'RATE_LIMITED',
   RATE_LIMIT: 'RATE_LIMITED',

@@ -25,5 +25,5 @@ export const roundSeconds = {
 /** After so many targets in a row that fail it is what all of them need that is away: the others wait for the next round. */
 export const failuresInARow = 3
 
-/** An application has a snapshot by itself once in so many seconds (contract 6). */
+/** An application has a snapshot by itself once in so many seconds (contract 6.24). */
 export const automaticSnapshotSeconds = 86_400

@@ -8,7 +8,7 @@ const amount = z.number()
 const bytes = z.int()
 const prices = { storagePrice: amount, objectsPrice: amount, totalEstimate: amount }
 
-/** Contract 10; the last five say the first ones again, flat, for older clients. */
+/** Contract 7.41; the last five say the first ones again, flat, for older clients. */
 export const getBlobStats = blobEndpoint({
   name: 'blob.stats',
   method: 'GET',

@@ -24,7 +24,7 @@ import { blobEndpoint } from './blob-endpoint.ts'
 const within = (code: string, { least, most }: { least: number; most: number }) =>
   z.int({ error: code }).min(least, code).max(most, code).nullish()
 
-/** Specification 2.5, "Rule"; what is null is left open, as what is left out. */
+/** Contract 7.28; what is null is left open, as what is left out. */
 const rule = z.object({
   prefix: z
     .string({ error: 'INVALID_RULE_PREFIX' })
@@ -84,7 +84,7 @@ export const getUploadRules = blobEndpoint({
   },
 })
 
-/** Saved rules survive a step to a lower plan; what is saved from then on must fit it (specification 8). */
+/** Saved rules survive a step to a lower plan; what is saved from then on must fit it (contract 7.29). */
 export const saveUploadRules = blobEndpoint({
   name: 'rules.save',
   method: 'PUT',
@@ -156,7 +156,7 @@ function assertPlan(asked: Omit<z.output<typeof rule>, 'prefix'>, planName: stri
   if (delete_after_days && delete_after_days < usualDeletionDays) assertOption(planName, 'short-deletion')
 }
 
-/** The rule at fault stands beside the code (contract 10). */
+/** The rule at fault stands beside the code (contract 7.29). */
 function refusal(error: ApiError): Reply {
   const reply = failure(error, { wire: 'blob' })
   if (!(error instanceof RuleRefused)) return reply

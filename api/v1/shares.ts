@@ -1,10 +1,5 @@
 import { z } from 'zod'
-import {
-  findOwnShare,
-  listShares as findShares,
-  createShare as insertShare,
-  revokeShare,
-} from '../../db/objects/shares.ts'
+import { createShare as insertShare, findOwnShare, listShares as findShares, revokeShare } from '../../db/objects/shares.ts'
 import { signatureOf } from '../../lib/signed-text.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { shareIdPattern } from '../../policy/ids.ts'
@@ -22,13 +17,13 @@ import { hashPassword } from './share-passwords.ts'
 
 const text = z.string()
 
-/** Of specification 2.5, in the answer that creates it and in the list. */
+/** Contract 7.26, in the answer that creates it and in the list. */
 const link = { id: text, url: text, object: text, expires_at: isoTime, password: z.boolean() }
 
 const whole = (code: string, { least, most }: { least: number; most: number }) =>
   z.int({ error: code }).min(least, code).max(most, code)
 
-/** Specification 4.6, "Create Share". */
+/** Contract 7.25. */
 export const createShare = blobEndpoint({
   name: 'shares.create',
   method: 'POST',

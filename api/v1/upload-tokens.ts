@@ -44,7 +44,7 @@ const pins = z.object({
   metadata: optional(metadataField),
 }) satisfies z.ZodType<UploadPins>
 
-/** Contract 10: what a caller's own server mints, so that browsers upload without its key. */
+/** Contract 7.38: what a caller's own server mints, so that browsers upload without its key. */
 export const createUploadToken = blobEndpoint({
   name: 'upload-tokens.create',
   method: 'POST',

@@ -3,7 +3,7 @@ import { type Environment, integer, number, oneOf } from '../environment.ts'
 const mebibyte = 1024 * 1024
 const gibibyte = 1024 * mebibyte
 
-/** What an operator decides about blob storage (contract 10). */
+/** What an operator decides about blob storage (contract 7.43). */
 export interface BlobSettings {
   /** Single uploads of one account that may be on their way at the same time. */
   concurrentUploads: number

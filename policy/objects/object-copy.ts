@@ -5,7 +5,7 @@ import { keyParts, newRandomPart, type ObjectName, objectKey } from './object-na
 import { contentTypeOf } from './object-types.ts'
 import { assertType, nameWithType } from './uploads/uploaded-file.ts'
 
-/** Where a copy goes (specification 4.7), as far as it was said. */
+/** Where a copy goes (contract 7.19), as far as it was said. */
 export interface Destination {
   name: string
   prefix?: string

@@ -1,4 +1,4 @@
-/** Programs that are not stored under these endings (contract 10). */
+/** Programs that are not stored under these endings (contract 7.7). */
 const blocked = new Set(['exe', 'msi', 'bat', 'cmd', 'com', 'scr', 'dll'])
 
 export const isBlockedType = (extension: string): boolean =>

@@ -23,7 +23,7 @@ const api = testApi()
  */
 type Row = readonly [who: 'public' | 'session' | Scope, least: (typeof roles)[number] | null, granted: number]
 
-/** Contract 2 to 8. Every operation must be here, or the test fails. */
+/** Contract 2.1, 2.3, 2.4 and 2.5. Every operation must be here, or the test fails. */
 const table: Record<string, Row> = {
   'users.me': ['account:read', null, 200],
   'users.snapshots': ['snapshots:read', null, 200],

@@ -40,7 +40,7 @@ const outcomes = {
   swept: 'UPLOAD_FAILED',
 } as const
 
-/** Specification 4.6: the body is the part itself. Sent again, a part takes the place of the one before. */
+/** Contract 7.32: the body is the part itself. Sent again, a part takes the place of the one before. */
 export const uploadPart = blobEndpoint({
   name: 'chunked.part',
   method: 'PUT',

@@ -37,7 +37,7 @@ export function namedIds({ object, objects = object }: Named, most: number): str
   return ids
 }
 
-/** Counts every object that a request names (specification 8). Throws KEEP_CALM. */
+/** Counts every object that a request names (contract 9.4). Throws KEEP_CALM. */
 export async function countObjects(
   verb: keyof typeof objectCounts,
   objects: number,

@@ -9,7 +9,7 @@ import { endpoint } from '../../pipeline/endpoint.ts'
 
 const change = z.object({ old: z.string(), new: z.string() })
 
-/** Specification 4.1: the one key with full access is replaced; it is shown this once. */
+/** Contract 3.3: the one key with full access is replaced; it is shown this once. */
 export const rotateApiKey = endpoint({
   name: 'account.apikey',
   method: 'GET',

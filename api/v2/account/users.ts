@@ -5,7 +5,7 @@ import { appSummaryView } from '../../views/app.ts'
 import { userView } from '../../views/user.ts'
 import { profile } from '../schemas.ts'
 
-/** Specification 2.3, contract 3. */
+/** Contract 3.1. */
 export const getCurrentUser = endpoint({
   name: 'users.me',
   method: 'GET',

@@ -18,7 +18,7 @@ import { createdApp } from '../schemas.ts'
 import { archiveConfig } from './archive-config.ts'
 import { wakeLane } from './command.ts'
 
-/** What a configuration file may be refused for (contract 5), whatever the application has beside it. */
+/** What a configuration file may be refused for (contract 5.3), whatever the application has beside it. */
 export const configurationErrors = [
   'MISSING_DISPLAY_NAME',
   'INVALID_DISPLAY_NAME',
@@ -38,7 +38,7 @@ export const configurationErrors = [
 
 const auth = { scope: 'apps:write' } as const
 
-/** Specification 4.2, contract 4. Answers once the application is durable, not when its container runs. */
+/** Contract 4.2. Answers once the application is durable, not when its container runs. */
 export const createApp = endpoint({
   name: 'apps.create',
   method: 'POST',

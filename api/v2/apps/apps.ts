@@ -3,7 +3,7 @@ import { appView } from '../../views/app.ts'
 import { appInfo } from '../schemas.ts'
 import { runCommand } from './command.ts'
 
-/** Specification 4.2. */
+/** Contract 4.1. */
 export const getApp = endpoint({
   name: 'apps.info',
   method: 'GET',
@@ -16,7 +16,7 @@ export const getApp = endpoint({
   },
 })
 
-/** Specification 4.2: answers once the application is gone for good. */
+/** Contract 4.5: answers once the application is gone for good. */
 export const deleteApp = endpoint({
   name: 'apps.delete',
   method: 'DELETE',

@@ -26,7 +26,7 @@ const configCodes = [
   'INSUFFICIENT_MEMORY',
 ] as const
 
-/** Contract 4: in the order of the disk where there are many. */
+/** Contract 4.19: in the order of the disk where there are many. */
 export const listFiles = endpoint({
   name: 'apps.files',
   method: 'GET',

@@ -5,7 +5,7 @@ import { ApiError } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { isoTime } from '../../pipeline/fields.ts'
 
-/** Contract 4: points of 5 minutes, newest first. */
+/** Contract 4.14: points of 5 minutes, newest first. */
 export const getMetrics = endpoint({
   name: 'apps.metrics',
   method: 'GET',

@@ -4,7 +4,7 @@ import { runCommand } from './command.ts'
 
 const always = ['CONTAINER_INSUFFICIENT_DISK_SPACE', 'ACTION_FAILED'] as const satisfies readonly ErrorCode[]
 
-/** Why an application could not be started, stopped or restarted; these answers have only status and code (contract 4). */
+/** Why an application could not be started, stopped or restarted; these answers have only status and code (contract 4.8). */
 const refusalCodes = {
   start: ['CONTAINER_ALREADY_STARTED', 'CONTAINER_TEMPORARILY_SUSPENDED', ...always],
   stop: ['CONTAINER_ALREADY_STOPPED', ...always],

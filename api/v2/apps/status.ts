@@ -12,7 +12,7 @@ import type { Parts } from '../../pipeline/parts.ts'
 import { type Figures, figuresOf, rawStatsView, statsView, totalsView } from '../../views/stats.ts'
 import { appStats, totalStats } from '../schemas.ts'
 
-/** Contract 4: a host that does not answer is shown as unreachable, never as stopped. */
+/** Contract 4.11: a host that does not answer is shown as unreachable, never as stopped. */
 export const getAppStatus = endpoint({
   name: 'apps.status',
   method: 'GET',
@@ -27,7 +27,7 @@ export const getAppStatus = endpoint({
   },
 })
 
-/** Contract 4, "All status": totals over the caller's applications, or those of a workspace. */
+/** Contract 4.12: totals over the caller's applications, or those of a workspace. */
 export const listAppStatuses = endpoint({
   name: 'apps.status.all',
   method: 'GET',

@@ -29,7 +29,7 @@ const refusals = [
 ] as const satisfies readonly ErrorCode[]
 const sizes = ['ENV_CONTENT_TOO_LONG', 'TOO_MANY_ENV_VARS'] as const satisfies readonly ErrorCode[]
 
-/** Contract 4: the answer is the whole map. */
+/** Contract 4.23: the answer is the whole map. */
 export const listVariables = endpoint({
   name: 'apps.envs',
   method: 'GET',

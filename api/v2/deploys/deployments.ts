@@ -25,7 +25,7 @@ const deployEvent = z.object({
   waiting_for: text.optional(),
 })
 
-/** Contract 6: one inner array per deploy, newest deploy first, its events oldest first. */
+/** Contract 6.2: one inner array per deploy, newest deploy first, its events oldest first. */
 export const listDeployments = endpoint({
   name: 'apps.deployments',
   method: 'GET',
@@ -46,7 +46,7 @@ export const listDeployments = endpoint({
   },
 })
 
-/** Contract 6, decision: everyone from manager up sees the link, the webhook's address only admin and owner. */
+/** Contract 6.4: everyone from manager up sees the link, the webhook's address only admin and owner. */
 export const getCurrentDeployment = endpoint({
   name: 'apps.deployments.current',
   method: 'GET',
@@ -67,7 +67,7 @@ export const getCurrentDeployment = endpoint({
   },
 })
 
-/** Contract 13: what git providers delivered, and what they were answered. */
+/** Contract 6.12: what git providers delivered, and what they were answered. */
 export const listDeliveries = endpoint({
   name: 'apps.deliveries',
   method: 'GET',

@@ -14,7 +14,7 @@ import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Parts } from '../../pipeline/parts.ts'
 import { connectCookie } from './git-connect-cookie.ts'
 
-/** Contract 13. A client that holds a session is sent on to the git provider; a person is asked for theirs first. */
+/** Contract 6.15. A client that holds a session is sent on to the git provider; a person is asked for theirs first. */
 export const getGitConnection = endpoint({
   name: 'git.connect',
   method: 'GET',

@@ -1,9 +1,5 @@
 import { z } from 'zod'
-import {
-  unlinkRepository as deleteRepositoryLink,
-  isLinked,
-  linkRepository as saveRepositoryLink,
-} from '../../../db/git/git-links.ts'
+import { isLinked, linkRepository as saveRepositoryLink, unlinkRepository as deleteRepositoryLink } from '../../../db/git/git-links.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { isWithin } from '../../../policy/stated-bounds.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
@@ -17,7 +13,7 @@ const branch = named
   .refine(text => isWithin(text, 0, longestBranch), 'INVALID_BRANCH_LENGTH')
   .meta({ maxLength: longestBranch })
 
-/** Contract 6. One repository and branch belong to one application platform-wide; of many callers at once one wins. */
+/** Contract 6.14. One repository and branch belong to one application platform-wide; of many callers at once one wins. */
 export const linkRepository = endpoint({
   name: 'apps.link',
   method: 'POST',

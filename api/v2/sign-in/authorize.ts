@@ -17,7 +17,7 @@ const redirect = z
   .refine(given => loopbackRedirect(given) !== null, 'INVALID_REDIRECT_URI')
 const grantedScopes = z.array(z.enum(scopes, { error: 'INVALID_SCOPE' }), { error: 'INVALID_SCOPE' })
 
-/** Contract 3, "Browser sign-in, start": a program without a key opens `{base_url}/authorize?code=<code>` in a browser. */
+/** Contract 3.9: a program without a key opens `{base_url}/authorize?code=<code>` in a browser. */
 export const beginAuthorization = endpoint({
   name: 'account.authorize.start',
   method: 'POST',
@@ -85,7 +85,7 @@ export const decideAuthorization = endpoint({
   },
 })
 
-/** Contract 3, "Browser sign-in, claim". */
+/** Contract 3.12. */
 export const claimAuthorization = endpoint({
   name: 'account.authorize.claim',
   method: 'POST',

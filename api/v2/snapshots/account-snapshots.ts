@@ -9,7 +9,7 @@ import type { Parts } from '../../pipeline/parts.ts'
 import { snapshotView } from '../../views/snapshot.ts'
 import { linking, snapshot } from './snapshots.ts'
 
-/** Contract 3: of all own applications, newest first. There are no databases yet. */
+/** Contract 3.14: of all own applications, newest first. There are no databases yet. */
 export const listAccountSnapshots = endpoint({
   name: 'users.snapshots',
   method: 'GET',

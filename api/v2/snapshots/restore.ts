@@ -13,7 +13,7 @@ const orMissing = (code: ErrorCode) => (issue: { input: unknown }) =>
   issue.input === undefined ? 'MISSING_PARAMETERS' : code
 
 /**
- * Contract 6. Variables stay as they are: a secret that was rotated since must not come back (decision 7). An application whose host is
+ * Contract 6.21. Variables stay as they are: a secret that was rotated since must not come back (contract 6.22). An application whose host is
  * gone for good comes to another one this way.
  */
 export const restoreApp = endpoint({
@@ -66,7 +66,7 @@ export const restoreApp = endpoint({
   },
 })
 
-/** Contract 6: of the last restore, until an hour after its end. */
+/** Contract 6.23: of the last restore, until an hour after its end. */
 export const getRestoreState = endpoint({
   name: 'apps.snapshots.restore.state',
   method: 'GET',

@@ -16,7 +16,7 @@ import { outcomeOf, wakeLane } from '../apps/command.ts'
 const text = z.string()
 const link = { url: text, key: text }
 
-/** Snapshot of contract 6. */
+/** Contract 6.17. */
 export const snapshot = z.object({
   name: text,
   size: z.int(),
@@ -32,7 +32,7 @@ export const linking = ({ config }: Parts): Linking => ({
   secret: linkSecret(config.masterKey),
 })
 
-/** Contract 6: newest first; what is still being made, or failed, is not among them. */
+/** Contract 6.19: newest first; what is still being made, or failed, is not among them. */
 export const listSnapshots = endpoint({
   name: 'apps.snapshots',
   method: 'GET',
@@ -47,7 +47,7 @@ export const listSnapshots = endpoint({
 
 type SnapshotCall = Pick<Call<{ scope: null; permission: 'snapshots' }>, 'app' | 'caller' | 'exchange'>
 
-/** Contract 6: answers with the link once the archive was read back, or after 90 s that it goes on. */
+/** Contract 6.20: answers with the link once the archive was read back, or after 90 s that it goes on. */
 export const createSnapshot = endpoint({
   name: 'apps.snapshots.create',
   method: 'POST',

@@ -18,7 +18,7 @@ const errors = [
   'RESOURCE_NOT_ALLOWED',
 ] as const
 
-/** Contract 8: from the owner of both. Its members reach the application with their next request. */
+/** Contract 8.6: from the owner of both. Its members reach the application with their next request. */
 export const shareAppWithWorkspace = endpoint({
   name: 'workspaces.apps.share',
   method: 'POST',

@@ -2,11 +2,11 @@ import { z } from 'zod'
 import { findUser } from '../../../db/accounts/accounts.ts'
 import { sharedAppIds } from '../../../db/accounts/workspace-apps.ts'
 import {
-  changeRole,
-  removeMember as deleteMember,
-  leaveWorkspace as deleteMembership,
   addMember as insertMember,
+  changeRole,
   issueInvite,
+  leaveWorkspace as deleteMembership,
+  removeMember as deleteMember,
 } from '../../../db/accounts/workspace-members.ts'
 import { lockOwnWorkspace, type WorkspaceRow } from '../../../db/accounts/workspaces.ts'
 import type { Db } from '../../../db/database.ts'
@@ -27,7 +27,7 @@ const group = z
   )
 const code = z.string({ error: 'INVALID_CODE' }).regex(/^[a-f0-9]{32}$/, 'INVALID_CODE')
 
-/** Contract 8: whoever wants to join asks for a code, and gives it to an owner. */
+/** Contract 8.4: whoever wants to join asks for a code, and gives it to an owner. */
 export const createInviteCode = endpoint({
   name: 'workspaces.members.code',
   method: 'GET',

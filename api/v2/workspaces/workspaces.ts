@@ -1,10 +1,5 @@
 import { z } from 'zod'
-import {
-  deleteWorkspace as deleteWorkspaceRow,
-  findWorkspace,
-  listWorkspaces as findWorkspacesOf,
-  createWorkspace as insertWorkspace,
-} from '../../../db/accounts/workspaces.ts'
+import { createWorkspace as insertWorkspace, deleteWorkspace as deleteWorkspaceRow, findWorkspace, listWorkspaces as findWorkspacesOf } from '../../../db/accounts/workspaces.ts'
 import { roles } from '../../../policy/accounts/permissions.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { workspaceIdPattern } from '../../../policy/ids.ts'
@@ -36,7 +31,7 @@ const workspace = z.object({
   createdAt: isoTime,
 })
 
-/** Contract 8: those of the caller, and those that the caller has joined. */
+/** Contract 8.1: those of the caller, and those that the caller has joined. */
 export const listWorkspaces = endpoint({
   name: 'workspaces.list',
   method: 'GET',
@@ -106,9 +101,7 @@ export const deleteWorkspace = endpoint({
   body: z.object({ workspaceId }),
   errors: ['INVALID_ID', 'WORKSPACE_NOT_FOUND', 'PERMISSION_DENIED'],
   async handle({ caller, body, exchange }, parts) {
-    await changeMembers(parts, caller, body.workspaceId, trx =>
-      deleteWorkspaceRow(trx, caller.user.id, body.workspaceId),
-    )
+    await changeMembers(parts, caller, body.workspaceId, trx => deleteWorkspaceRow(trx, caller.user.id, body.workspaceId))
     exchange.resource = body.workspaceId
   },
 })

@@ -51,7 +51,7 @@ const file = (path: string, name: string, bytes: Buffer): Request => {
   return { path, body }
 }
 
-/** Every POST that creates something (contract 13). */
+/** Every POST that creates something (contract 1.20). */
 const creations: Record<string, (ana: TestUser) => Promise<Wish>> = {
   async 'apps.create'({ id }) {
     return {

@@ -127,7 +127,7 @@ export async function pastBounds(api: TestApi, seed: number): Promise<{ faults: 
   return { faults, calls }
 }
 
-/** Ids of another form are nobody's (contract 4). */
+/** Ids of another form are nobody's (contract 1.6). */
 const missing = ['apps.status.all404']
 
 const asJson = ({ body }: Pick<Operation, 'body'>) => (body?.mediaType === 'application/json' ? body : undefined)

@@ -1,6 +1,6 @@
 /**
- * Contract 11 with specification 7: the codes of each wire by their status. Written by hand: nothing here may be read from policy/. A code
- * that stands at two statuses has the other one at the endpoints that contract 11 names.
+ * Contract 10.1: the codes of each wire by their status. Written by hand: nothing here may be read from policy/. A code
+ * that stands at two statuses has the other one at the endpoints that contract 10.2 names.
  */
 export const managementCodes: Record<number, string> = {
   202: 'SNAPSHOT_PROCESSING SNAPSHOT_RESTORE_PROCESSING',
