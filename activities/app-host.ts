@@ -2,6 +2,7 @@ import { activityInfo, cancellationSignal } from '@temporalio/activity'
 import * as apps from '../db/apps/apps.ts'
 import * as deployments from '../db/deploys/deployments.ts'
 import { takeSlot } from '../db/operations/build-slots.ts'
+import { KiB } from '../lib/bytes.ts'
 import { commandImageSeconds } from '../policy/hosts/host-places.ts'
 import type { AppHostOptions } from './app-host-options.ts'
 import { imageWithin } from './containers/image-wait.ts'
@@ -242,4 +243,4 @@ export function appHostActivities(host: AppHostOptions) {
 const firstAttempt = (): boolean => activityInfo().attempt === 1
 
 /** Of a program that did not stay up, this much of its output is kept with the deployment. */
-const lastLogBytes = 16 * 1024
+const lastLogBytes = 16 * KiB

@@ -1,5 +1,6 @@
 import { adoptConfig, revertConfig } from '../db/apps/app-configuration.ts'
 import { removeApp } from '../db/apps/app-creation.ts'
+import { recordProvisioned, recordRelease } from '../db/apps/app-releases.ts'
 import * as apps from '../db/apps/apps.ts'
 import type { Db } from '../db/database.ts'
 import * as deployments from '../db/deploys/deployments.ts'
@@ -160,10 +161,7 @@ export function recordActivities(options: RecordsOptions) {
           release: release.number,
           startedAt: new Date(started.startedAt),
         })
-        await trx('apps')
-          .where({ id: release.appId })
-          .whereNull('provisioned_at')
-          .update({ provisioned_at: trx.fn.now() })
+        await recordProvisioned(trx, release.appId)
         await apps.recordDesired(trx, release.appId, 'running')
         await recordWhole(trx, release.appId)
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'success' })
@@ -174,9 +172,8 @@ export function recordActivities(options: RecordsOptions) {
     /** The program is in place but does not stay up: the application stays, stopped, so that its logs can be read. */
     async releaseFailed(operation: LaneOperation, exit: ContainerExit, failure: Failure): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
-        await trx('apps')
-          .where({ id: release.appId })
-          .update({ release: release.number, container_id: exit.containerId, provisioned_at: trx.fn.now() })
+        await recordRelease(trx, release.appId, release.number, exit.containerId)
+        await recordProvisioned(trx, release.appId)
         await apps.recordStopped(trx, release.appId, endOf(exit))
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'error', ...failure })
         await operations.finish(trx, id, { state: 'error', ...failure })

@@ -1,3 +1,4 @@
+import { recordRelease } from '../db/apps/app-releases.ts'
 import type { Db } from '../db/database.ts'
 import * as deployments from '../db/deploys/deployments.ts'
 import * as operations from '../db/operations/operations.ts'
@@ -41,7 +42,7 @@ export function snapshotRecords(db: Db, fence: Fence) {
     /** The release is in place, and its application stays stopped as it was. */
     async releaseStands(operation: LaneOperation): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
-        await trx('apps').where({ id: release.appId }).update({ release: release.number, container_id: null })
+        await recordRelease(trx, release.appId, release.number, null)
         await recordWhole(trx, release.appId)
         if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'success' })
         await operations.finish(trx, id, { state: 'success' })

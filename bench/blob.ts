@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { residentBytes } from '../activities/child-process/memory.ts'
 import { createKey, createUser } from '../db/accounts/accounts.ts'
 import { openDatabase } from '../db/database.ts'
+import { MiB } from '../lib/bytes.ts'
 import { downloadsPerSecond, drain, type FileServer, send, uploadsPerSecond } from './kit/blob-clients.ts'
 import { inTurn, quantile, verdict, withSides } from './kit/sides.ts'
 
@@ -14,7 +15,7 @@ import { inTurn, quantile, verdict, withSides } from './kit/sides.ts'
 const rounds = Number(process.argv[2] ?? 3)
 const seconds = Number(process.argv[3] ?? 5)
 const objects = Number(process.argv[4] ?? 1_000_000)
-const [small, large, mebibyte] = [4096, 64 * 1024 ** 2, 1024 ** 2]
+const [small, large] = [4096, 64 * MiB]
 const largeFiles = 4
 
 await withSides(async ({ databaseUrl, folder, masterKey, bare, berth }) => {
@@ -81,7 +82,7 @@ async function largeDownloads(server: FileServer): Promise<number> {
 }
 
 function perSecond(bytes: number, began: number): number {
-  return bytes / mebibyte / ((performance.now() - began) / 1000)
+  return bytes / MiB / ((performance.now() - began) / 1000)
 }
 
 /** Two accounts that include enough; one has the objects that are listed. */
@@ -122,7 +123,7 @@ async function list(blobUrl: string, key: string): Promise<void> {
 
 /** Eight uploads at once, of whose parts as many are on their way as an account may have. */
 async function memory(blobUrl: string, key: string, pid: number): Promise<void> {
-  const body = randomBytes(32 * mebibyte)
+  const body = randomBytes(32 * MiB)
   const headers = { Authorization: key, 'Content-Type': 'application/octet-stream' }
   const call = async (method: string, path: string, sent?: Buffer | string) => {
     const answer = await fetch(`${blobUrl}/v1/objects/chunked${path}`, { method, headers, body: sent })
@@ -146,8 +147,8 @@ async function memory(blobUrl: string, key: string, pid: number): Promise<void> 
   const rate = perSecond(47 * body.length, began)
   for (const upload of uploads) await call('PATCH', '', JSON.stringify({ upload }))
   clearInterval(watch)
-  const grown = (peak - before) / mebibyte
+  const grown = (peak - before) / MiB
   console.log(
-    `8 uploads of 6 parts of 32 MB: memory ${(before / mebibyte).toFixed(0)} MB, + ${grown.toFixed(0)} MB at most, ${rate.toFixed(0)} MB/s   ${verdict('under 64 MB', grown < 64)}`,
+    `8 uploads of 6 parts of 32 MB: memory ${(before / MiB).toFixed(0)} MB, + ${grown.toFixed(0)} MB at most, ${rate.toFixed(0)} MB/s   ${verdict('under 64 MB', grown < 64)}`,
   )
 }

@@ -7,6 +7,7 @@ import { residentBytes } from '../activities/child-process/memory.ts'
 import { createKey, createUser } from '../db/accounts/accounts.ts'
 import { openDatabase } from '../db/database.ts'
 import { registerHost } from '../db/hosts/hosts.ts'
+import { MiB } from '../lib/bytes.ts'
 import { newAppId } from '../policy/ids.ts'
 import { quantile, verdict, withSides } from './kit/sides.ts'
 
@@ -37,7 +38,7 @@ await withSides(async ({ databaseUrl, masterKey, program, berth }) => {
   const cpuBefore = cpuSeconds(api)
   await sleep(seconds * 1000)
   heard.measuring = false
-  report((residentBytes(api.pid!) - before) / 1024 ** 2, (cpuSeconds(api) - cpuBefore) / seconds)
+  report((residentBytes(api.pid!) - before) / MiB, (cpuSeconds(api) - cpuBefore) / seconds)
 }).finally(() => {
   for (const socket of sockets) socket.destroy()
 })

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { residentBytes } from '../activities/child-process/memory.ts'
+import { GiB, MiB } from '../lib/bytes.ts'
 import { inTurn, quantile, verdict } from './kit/sides.ts'
 import { growTree } from './kit/snapshot-tree.ts'
 
@@ -58,8 +59,8 @@ async function timed(work: () => Promise<void>): Promise<number> {
 const paused: number[] = []
 const sizes = { zip: 0, snapshot: 0 }
 try {
-  const bytes = growTree(tree, gigabytes * 1024 ** 3, files)
-  console.log(`${files + 1} files, ${(bytes / 1024 ** 3).toFixed(2)} GB`)
+  const bytes = growTree(tree, gigabytes * GiB, files)
+  console.log(`${files + 1} files, ${(bytes / GiB).toFixed(2)} GB`)
   const idle = residentBytes(process.pid)
   const kept = async (side: keyof typeof sizes) => {
     sizes[side] = statSync(archive).size
@@ -86,7 +87,7 @@ try {
   const whole = (side: keyof typeof sizes) => median(figures[side].map(({ made, verified }) => made + verified))
   const verified = median(figures.snapshot.map(round => round.verified))
   const ratio = whole('snapshot') / whole('zip')
-  const mb = (size: number) => Math.round(size / 1024 ** 2)
+  const mb = (size: number) => Math.round(size / MiB)
   console.log(
     `zip ${whole('zip').toFixed(1)} s, snapshot ${whole('snapshot').toFixed(1)} s, ${verified.toFixed(1)} s of them to verify it`,
   )

@@ -2,9 +2,10 @@ import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
+import { KiB } from '../lib/bytes.ts'
 import { dataDirOf } from './installation/installation.ts'
 
-const tailBytes = 16 * 1024
+const tailBytes = 16 * KiB
 const pollMs = 200
 
 export function logsCommand(program: Command): void {

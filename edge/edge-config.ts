@@ -1,3 +1,4 @@
+import { MiB } from '../lib/bytes.ts'
 import { type EdgeConfigOptions, takesHttpsOnly } from './edge-options.ts'
 import { applicationServer, controlServer, surfaceServers } from './edge-servers.ts'
 import { logFormats } from './log-format.ts'
@@ -40,7 +41,7 @@ function httpLines(options: EdgeConfigOptions): string[] {
 }
 
 function luaLines({ scripts, folder, settings }: EdgeConfigOptions): string[] {
-  const logBytes = settings.logMb * 1024 * 1024
+  const logBytes = settings.logMb * MiB
   return [
     `lua_package_path ${quoted(scripts, '/?.lua;;')};`,
     // About 100,000 routes; a full dictionary refuses new ones and never drops old ones.

@@ -1,6 +1,7 @@
 import { chmod, chown, mkdir, open, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { Owner } from '../lib/folders/owner.ts'
 import type { Config } from '../policy/config.ts'
 import { edgeConfig } from './edge-config.ts'
 import { findModules } from './nginx-binary.ts'
@@ -49,11 +50,6 @@ export async function prepareEdge(
   await writeFile(`${path}.new`, text, { mode: 0o640 })
   await rename(`${path}.new`, path)
   return { command: nginx, args: ['-p', folder, '-e', 'stderr', '-c', path] }
-}
-
-interface Owner {
-  uid: number
-  gid: number
 }
 
 async function makeFolders(config: Config, folder: string, owner: Owner | null): Promise<void> {

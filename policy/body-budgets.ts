@@ -1,3 +1,5 @@
+import { KiB, MiB } from '../lib/bytes.ts'
+
 /** What bodies may hold of a process's memory while they arrive, in bytes. */
 export interface BodyBudgetTerms {
   /** All bodies together. */
@@ -6,24 +8,22 @@ export interface BodyBudgetTerms {
   share: number
 }
 
-const megabyte = 1024 * 1024
-
 /** So much of each body passes beside the budget: nobody's large bodies hold up a small one. */
-export const freeBodyBytes = megabyte
+export const freeBodyBytes = MiB
 
 /** Of one delivery of a git provider. */
-export const largestDelivery = 25 * megabyte
+export const largestDelivery = 25 * MiB
 
 export const bodyBudgets = {
   /** JSON, from its first byte until it was acted upon. */
-  json: { bytes: 256 * megabyte, share: 64 * megabyte },
+  json: { bytes: 256 * MiB, share: 64 * MiB },
   webhooks: { bytes: 4 * largestDelivery, share: largestDelivery },
   /** Its own: everyone knows the address, so strangers with large bodies must not hold up the webhooks of others. */
   gitApp: { bytes: 2 * largestDelivery, share: largestDelivery },
 } as const satisfies Record<string, BodyBudgetTerms>
 
 /** Slower than this is a client that holds a connection, not one that sends. */
-export const leastPace = { bytesPerSecond: 8 * 1024, overSeconds: 10 } as const
+export const leastPace = { bytesPerSecond: 8 * KiB, overSeconds: 10 } as const
 
 /**
  * Who has sent more large deliveries of a wrong signature than this sends no large ones for the rest of the time. Small ones pass, and

@@ -1,3 +1,5 @@
+import { MiB } from '../lib/bytes.ts'
+
 /** How long requests wait for an operation, in milliseconds (contract 1.13). Existing clients wait up to 120 s. */
 export const heldCall = {
   /** A waiting operation is claimed within this, or never runs. */
@@ -35,7 +37,7 @@ export const eventStreams = {
   pingMs: 15_000,
   longestMs: 10 * 60_000,
   /** A reader that lags behind by more bytes is cut; it may come back. */
-  bufferedBytes: 1024 * 1024,
+  bufferedBytes: MiB,
   /** So is one that has taken nothing for so long although something waits for it. */
   stalledMs: 20_000,
   /** How often each stream is looked at for this. */

@@ -1,12 +1,11 @@
-const kilobyte = 1024
-const megabyte = 1024 * kilobyte
+import { KiB, MiB } from '../lib/bytes.ts'
 
 /** What one request may carry, name or ask for. */
 export const requestCaps = {
   /** Bytes of one uploaded file (contract 9.5). */
-  fileBytes: 100 * megabyte,
+  fileBytes: 100 * MiB,
   /** Bytes of the newest output that is told (contract 4.13). */
-  logBytes: megabyte,
+  logBytes: MiB,
   /** Characters of a folder of an application. */
   folderCharacters: 256,
   /** Objects (contract 9.5). */
@@ -16,7 +15,7 @@ export const requestCaps = {
 } as const
 
 /** Up to this size a body is read, and compared with its checksum, before its answer begins. */
-export const wholeBodyBytes = 64 * kilobyte
+export const wholeBodyBytes = 64 * KiB
 
 /** What an account may have at once, whatever its plan. */
 export const accountCaps = {

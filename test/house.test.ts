@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import test from 'ava'
-import { breachesOf, circlesOf, folderOf, roots } from './kit/house-rules.ts'
+import { breachesOf, circlesOf, folderOf, roots, touchesTables } from './kit/house-rules.ts'
 
 /** Look again at 150 lines, split before this. */
 const lineCeiling = 250
@@ -56,6 +56,25 @@ test('only one file starts processes: none inherits our environment unnoticed', 
   t.deepEqual(breachesOf('lib/child-process.ts', start), [])
   t.deepEqual(breachesOf('policy/x.ts', `import { a } from '../lib/child-process.ts'`), [])
   t.deepEqual(breachesOf('lib/x.ts', `import { a } from '../policy/y.ts'`), ['lib/x.ts imports ../policy/y.ts'])
+})
+
+test('tables are read and written in db/ only', t => {
+  for (const access of [
+    "await trx('apps').where({ id })",
+    "db<AppRow>('apps')",
+    "trx.into('apps')",
+    "db.raw('select 1 from apps')",
+    'db.raw(`update apps\n set name = ?`)',
+  ]) {
+    t.true(touchesTables('activities/x.ts', access), access)
+    t.false(touchesTables('db/apps/x.ts', access), access)
+  }
+  for (const other of ["db.raw('select 1 from pg_database')", 'open(db, id)', 'db.transaction(trx => apps.f(trx))'])
+    t.false(touchesTables('activities/x.ts', other), other)
+  t.deepEqual(
+    sources.filter(({ path, text }) => touchesTables(path, text)).map(({ path }) => path),
+    [],
+  )
 })
 
 /** Start processes of Berth itself, which read the settings; every other program is told which variables it gets. */

@@ -30,8 +30,9 @@ import { listHosts } from '../db/hosts/hosts.ts'
 import { Notifications } from '../db/notifications.ts'
 import { SegmentIds } from '../db/objects/segment-ids.ts'
 import { StorageQuota } from '../db/objects/storage-quota.ts'
+import { loop } from '../lib/async/loop.ts'
+import { TtlCache } from '../lib/async/ttl-cache.ts'
 import { FairSlots } from '../lib/fair-slots.ts'
-import { Remembered } from '../lib/remembered.ts'
 import { connectionCaps } from '../policy/accounts/address-limits.ts'
 import { cachedSeconds } from '../policy/cached-answers.ts'
 import type { Config } from '../policy/config.ts'
@@ -101,9 +102,9 @@ export async function serveApi(config: Config): Promise<void> {
     access: new StreamAccess({ authenticate, db }, notifications),
     sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
     earlier: new EarlierCredentials(db),
-    accountSnapshots: new Remembered(cachedSeconds.accountSnapshots),
-    blobUsage: new Remembered(cachedSeconds.blobStats),
-    metrics: new Remembered(cachedSeconds.metrics),
+    accountSnapshots: new TtlCache(cachedSeconds.accountSnapshots),
+    blobUsage: new TtlCache(cachedSeconds.blobStats),
+    metrics: new TtlCache(cachedSeconds.metrics),
     gitProvider: await openGitProvider(config),
     rates,
     service: new ServiceStatus(healthChecks({ db, store, pingEdge: () => edgeAnswers(config.edge), pingWorkflows })),
@@ -114,6 +115,8 @@ export async function serveApi(config: Config): Promise<void> {
   }
 
   void notifications.open()
+  const repeat = (seconds: number, work: () => Promise<unknown>) =>
+    void loop(work, { signal: ending.signal, everyMs: seconds * 1000, onError: () => {} })
   repeat(10, async () => {
     inside = new AddressSet([...platform, ...(await listHosts(db)).map(host => host.address)])
   })
@@ -147,11 +150,4 @@ export async function serveApi(config: Config): Promise<void> {
 
 function listening(server: Server, port: number, address: string): Promise<Server> {
   return new Promise((resolve, reject) => server.once('error', reject).listen(port, address, () => resolve(server)))
-}
-
-/** Now and every so many seconds; a failure waits for the next turn. */
-function repeat(seconds: number, work: () => Promise<unknown>): void {
-  const turn = () => void work().catch(() => {})
-  turn()
-  setInterval(turn, seconds * 1000).unref()
 }

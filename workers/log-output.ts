@@ -1,7 +1,8 @@
 import { write, writeSync } from 'node:fs'
+import { MiB } from '../lib/bytes.ts'
 
 /** Lines that wait while one write is under way, in bytes; what comes beyond is lost. */
-const waitingBytes = 1024 * 1024
+const waitingBytes = MiB
 
 /** A pipe that cannot take more is tried again after this time. */
 const retryMs = 50

@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { confirmFolder, confirmStore } from '../activities/installation/installation.ts'
 import type { ObjectStore } from '../activities/objects/port.ts'
 import { type Db, isUnavailable } from '../db/database.ts'
+import { pause } from '../lib/async/loop.ts'
 import { Backoff } from '../lib/backoff.ts'
 import type { Config } from '../policy/config.ts'
 import { databaseName, WrongInstallation } from '../policy/installation/installation.ts'
@@ -26,7 +26,7 @@ interface Clock {
 
 const realClock: Clock = {
   now: () => performance.now(),
-  pause: (ms, signal) => sleep(ms, undefined, { signal }).catch(() => {}),
+  pause,
 }
 
 const againMs = 1000

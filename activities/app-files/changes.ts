@@ -1,10 +1,11 @@
 import { constants } from 'node:fs'
 import { open, rename, unlink } from 'node:fs/promises'
 import { codeOf } from '../../lib/folders/disk-names.ts'
+import type { Owner } from '../../lib/folders/owner.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { mountedFolders } from '../../policy/runtimes.ts'
 import { type FilesOf, failing, inFolder, missing, namesOf, rootOf } from './files.ts'
-import { type AppFolder, give, type Owner, openFolder } from './folder.ts'
+import { type AppFolder, give, openFolder } from './folder.ts'
 import { holdsSecrets, isEmpty } from './listing.ts'
 import { throwAway } from './trash.ts'
 

@@ -1,13 +1,9 @@
 import { constants, type Dir, type Stats } from 'node:fs'
 import { type FileHandle, lstat, mkdir, open, opendir } from 'node:fs/promises'
 import { codeOf } from '../../lib/folders/disk-names.ts'
+import type { Owner } from '../../lib/folders/owner.ts'
 
 const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
-
-export interface Owner {
-  uid: number
-  gid: number
-}
 
 /**
  * An open folder that its application may be changing at the same time. Every step down is one open of one name that refuses

@@ -1,8 +1,8 @@
 import { accessSync, constants, openSync } from 'node:fs'
-import { HostileFolder } from '../../lib/folders/hostile-folder.ts'
+import { Tree } from '../../lib/folders/tree.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import { ownRules, uploadRules } from '../../policy/archives/archive-rules.ts'
-import { becomeOwner } from '../child-process/child-life.ts'
+import { answerJob, becomeOwner, failedReply } from '../child-process/child-life.ts'
 import { residentBytes } from '../child-process/memory.ts'
 import { inspectArchive } from './inspect.ts'
 import type { ArchiveJob, ArchiveReady, ArchiveReply, ArchiveSource } from './job.ts'
@@ -14,13 +14,13 @@ import { unpackArchive } from './unpack.ts'
 async function carryOut(job: ArchiveJob): Promise<{ entries: number; bytes: number; config?: AppConfigFile | null }> {
   const archive = open(job.archive)
   if (job.kind === 'inspect') return inspectArchive(archive, job)
-  const folder = new HostileFolder(job.folder)
-  becomeOwner(job.owner, [folder.owner])
+  const folder = new Tree(job.folder)
+  becomeOwner(job.owner, [folder.root])
   if (job.kind === 'clear') {
     folder.clear()
     return { entries: 0, bytes: 0 }
   }
-  if (!folder.empty) throw new Error('The folder to unpack into is not empty.')
+  if (folder.list().length > 0) throw new Error('The folder to unpack into is not empty.')
   return unpackArchive(archive, folder, job.own ? ownRules : uploadRules)
 }
 
@@ -31,8 +31,7 @@ function open(source: ArchiveSource): number {
 }
 
 function problem(error: unknown): { kind: 'refused' | 'failed'; code: string | null; message: string } {
-  const { code, message } = error as NodeJS.ErrnoException
-  return { kind: error instanceof ArchiveRefused ? 'refused' : 'failed', code: code ?? null, message }
+  return { ...failedReply(error), kind: error instanceof ArchiveRefused ? 'refused' : 'failed' }
 }
 
 const parentsDescriptors = `/proc/${process.ppid}/fd`
@@ -46,10 +45,8 @@ function reachesParent(): boolean {
   }
 }
 
-process.once('disconnect', () => process.exit(1))
-process.once('message', async (job: ArchiveJob) => {
+answerJob(async (job: ArchiveJob) => {
   const outcome = await carryOut(job).then(found => ({ config: null, ...found, kind: 'done' }), problem)
-  const reply = { ...outcome, peakBytes: residentBytes(process.pid, 'peak') } as ArchiveReply
-  process.send!(reply, () => process.exit(0))
+  return { ...outcome, peakBytes: residentBytes(process.pid, 'peak') } as ArchiveReply
 })
 process.send!({ kind: 'ready', reachesParent: reachesParent() } satisfies ArchiveReady, () => {})

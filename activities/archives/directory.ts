@@ -1,5 +1,6 @@
 import { fstatSync, readSync } from 'node:fs'
 import * as yauzl from 'yauzl'
+import { KiB } from '../../lib/bytes.ts'
 import { decodeName, entryPath, type NameFault, nameFault } from '../../policy/archives/archive-names.ts'
 import { type ArchiveRules, isDropped } from '../../policy/archives/archive-rules.ts'
 import { ArchiveTree } from '../../policy/archives/archive-tree.ts'
@@ -147,7 +148,7 @@ class ArchiveFile extends yauzl.RandomAccessReader {
 /** The part of the archive that was read last, always in the same memory. */
 export class ArchiveWindow {
   readonly #fd: number
-  readonly #bytes = Buffer.allocUnsafe(64 * 1024)
+  readonly #bytes = Buffer.allocUnsafe(64 * KiB)
   #at = 0
   #length = 0
 

@@ -1,14 +1,15 @@
 import { readSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { crc32, createInflateRaw, inflateRawSync } from 'node:zlib'
+import { KiB, MiB } from '../../lib/bytes.ts'
 import type { ArchiveRules } from '../../policy/archives/archive-rules.ts'
 import type { ArchiveEntry } from './directory.ts'
 import { ArchiveRefused } from './port.ts'
 
 /** Up to these sizes an entry is inflated in one call, which is what makes thousands of small files cheap. */
-const wholeBytes = { compressed: 256 * 1024, size: 1024 * 1024 }
+const wholeBytes = { compressed: 256 * KiB, size: MiB }
 
-const chunkBytes = 64 * 1024
+const chunkBytes = 64 * KiB
 
 /** Counts what really comes out of one archive and ends it at the caps, whatever the headers say. */
 export class OutputMeter {

@@ -1,3 +1,4 @@
+import { readCapped } from '../../lib/read-capped.ts'
 import { type AppConfigFile, ConfigRefused, configNames, parseAppConfig } from '../../policy/apps/app-config.ts'
 import { longestConfigBytes, uploadRules } from '../../policy/archives/archive-rules.ts'
 import { type ArchiveEntry, readDirectory } from './directory.ts'
@@ -44,15 +45,9 @@ function missingConfig(entries: ArchiveEntry[]): string {
 }
 
 async function configText(content: AsyncIterable<Buffer>): Promise<string> {
-  const pieces: Buffer[] = []
-  let bytes = 0
-  for await (const piece of content) {
-    bytes += piece.length
-    if (bytes > longestConfigBytes)
-      throw new ArchiveRefused('INVALID_FILE', `The configuration file is over ${longestConfigBytes} bytes.`)
-    pieces.push(piece)
-  }
-  return Buffer.concat(pieces).toString('utf8')
+  const bytes = await readCapped(content, longestConfigBytes)
+  if (!bytes) throw new ArchiveRefused('INVALID_FILE', `The configuration file is over ${longestConfigBytes} bytes.`)
+  return bytes.toString('utf8')
 }
 
 function parsed(text: string, entries: ArchiveEntry[], partial: boolean): AppConfigFile {

@@ -1,3 +1,4 @@
+import type { Owner } from '../../lib/folders/owner.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import type { ErrorCode } from '../../policy/errors.ts'
 
@@ -10,11 +11,6 @@ export type ArchiveJob = { archive: ArchiveSource } & (
 
 /** A descriptor that the child inherited, one that its parent holds (a child that waited was started before), or none. */
 export type ArchiveSource = { inherited: number } | { parents: number } | null
-
-export interface Owner {
-  uid: number
-  gid: number
-}
 
 export type ArchiveReply = { peakBytes: number } & (
   | { kind: 'done'; entries: number; bytes: number; config: AppConfigFile | null }

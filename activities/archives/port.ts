@@ -1,4 +1,5 @@
 import type { FileHandle } from 'node:fs/promises'
+import type { Owner } from '../../lib/folders/owner.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import type { ErrorCode } from '../../policy/errors.ts'
 
@@ -38,7 +39,7 @@ export interface Archives {
   unpack(
     file: FileHandle,
     folder: string,
-    owner: { uid: number; gid: number } | null,
+    owner: Owner | null,
     options?: UnpackOptions,
   ): Promise<{ entries: number; bytes: number }>
   close(): Promise<void>

@@ -1,10 +1,12 @@
 import type { FileHandle } from 'node:fs/promises'
+import { MiB } from '../../lib/bytes.ts'
 import { FairSlots } from '../../lib/fair-slots.ts'
+import type { Owner } from '../../lib/folders/owner.ts'
 import { archivePlaces } from '../../policy/archives/archive-rules.ts'
 import { ApiError } from '../../policy/errors.ts'
+import { failureOf } from '../child-process/job-child.ts'
 import { removeAbandonedGroups } from '../child-process/memory.ts'
-import { NoSpaceLeft } from '../containers/port.ts'
-import type { ArchiveJob, ArchiveReply, Owner } from './job.ts'
+import type { ArchiveJob, ArchiveReply } from './job.ts'
 import { ArchiveRefused, type Archives, type Inspection, type InspectOptions, type UnpackOptions } from './port.ts'
 import { ArchiveChild, ChildEnded, inheritedArchive } from './spawn.ts'
 
@@ -125,7 +127,7 @@ class ArchiveProcess implements Archives {
       const { memoryMb, inspectSeconds, unpackSeconds } = this.#options
       const seconds = job.kind === 'inspect' ? inspectSeconds : unpackSeconds
       // Clearing reads nothing of a stranger's, and is what makes up for a child that took too much.
-      const memoryBytes = job.kind === 'clear' ? Number.POSITIVE_INFINITY : memoryMb * 1024 ** 2
+      const memoryBytes = job.kind === 'clear' ? Number.POSITIVE_INFINITY : memoryMb * MiB
       return settle(await child.run(job, { memoryBytes, seconds }), reply =>
         this.#options.observe?.({
           kind: job.kind,
@@ -159,7 +161,5 @@ function settle(reply: ArchiveReply, observe: (reply: ArchiveReply) => void): Do
   observe(reply)
   if (reply.kind === 'done') return reply
   if (reply.kind === 'refused') throw new ArchiveRefused(reply.code, reply.message)
-  if (reply.code === 'ENOSPC' || reply.code === 'EDQUOT')
-    throw new NoSpaceLeft('The application has no disk space left to unpack the archive.')
-  throw Object.assign(new Error(reply.message), { code: reply.code })
+  throw failureOf(reply, 'The application has no disk space left to unpack the archive.')
 }

@@ -1,5 +1,6 @@
 import { closeSync, writeSync } from 'node:fs'
-import type { HostileFolder } from '../../lib/folders/hostile-folder.ts'
+import { bytesOf } from '../../lib/folders/disk-names.ts'
+import type { Tree } from '../../lib/folders/tree.ts'
 import { staysInside } from '../../policy/archives/archive-names.ts'
 import type { ArchiveRules } from '../../policy/archives/archive-rules.ts'
 import { type ArchiveEntry, readDirectory } from './directory.ts'
@@ -9,7 +10,7 @@ import { ArchiveRefused } from './port.ts'
 /** Unpacks into an empty folder. Leaves it empty and rejects (`ArchiveRefused`, or what the disk said) when anything is wrong. */
 export async function unpackArchive(
   fd: number,
-  folder: HostileFolder,
+  folder: Tree,
   rules: ArchiveRules,
 ): Promise<{ entries: number; bytes: number }> {
   const entries = await readDirectory(fd, rules)
@@ -25,9 +26,10 @@ export async function unpackArchive(
   return { entries: entries.length, bytes: meter.bytes }
 }
 
-async function place(fd: number, entry: ArchiveEntry, folder: HostileFolder, meter: OutputMeter): Promise<void> {
-  if (entry.kind === 'folder') return folder.makeFolder(entry.path, entry.mode)
-  const file = folder.createFile(entry.path, entry.mode)
+async function place(fd: number, entry: ArchiveEntry, folder: Tree, meter: OutputMeter): Promise<void> {
+  const path = bytesOf(entry.path)
+  if (entry.kind === 'folder') return folder.makeFolder(path, entry.mode)
+  const file = folder.createFile(path, entry.mode)
   try {
     for await (const piece of contentOf(fd, entry, meter))
       for (let written = 0; written < piece.length; ) written += writeSync(file, piece, written)
@@ -36,11 +38,11 @@ async function place(fd: number, entry: ArchiveEntry, folder: HostileFolder, met
   }
 }
 
-async function placeLink(fd: number, entry: ArchiveEntry, folder: HostileFolder, meter: OutputMeter): Promise<void> {
+async function placeLink(fd: number, entry: ArchiveEntry, folder: Tree, meter: OutputMeter): Promise<void> {
   const pieces: Buffer[] = []
   if (entry.size <= 4096) for await (const piece of contentOf(fd, entry, meter)) pieces.push(piece)
   const target = Buffer.concat(pieces).toString('utf8')
   if (target === '' || target.includes('\0') || !staysInside(entry.path, target))
     throw new ArchiveRefused('INVALID_FILE', `${entry.path} is a symbolic link that leads outside.`)
-  folder.createLink(entry.path, target)
+  folder.createLink(bytesOf(entry.path), target)
 }

@@ -1,4 +1,6 @@
 import { z } from 'zod'
+import { KiB } from '../../lib/bytes.ts'
+import { readCapped } from '../../lib/read-capped.ts'
 import type { CaptchaSettings } from '../../policy/accounts/captcha.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Captcha } from './port.ts'
@@ -18,7 +20,7 @@ const refusals: readonly string[] = [
   'already-seen-response',
 ]
 
-const mostBytes = 64 * 1024
+const mostBytes = 64 * KiB
 
 /** The `siteverify` protocol, which Turnstile, hCaptcha and reCAPTCHA share. */
 export function siteverifyCaptcha({ verifyUrl, secretKey }: Pick<CaptchaSettings, 'verifyUrl' | 'secretKey'>): Captcha {
@@ -47,17 +49,11 @@ async function post(url: string, body: URLSearchParams, deadline: AbortSignal): 
   }
 }
 
-/** Undefined for what is not JSON. Rejects past 64 KB. */
+/** Undefined for what is not JSON, or is over 64 KB. */
 async function jsonOf(response: Response): Promise<unknown> {
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of response.body ?? []) {
-    size += chunk.length
-    if (size > mostBytes) return undefined
-    chunks.push(chunk)
-  }
+  const bytes = await readCapped(response.body, mostBytes)
   try {
-    return JSON.parse(Buffer.concat(chunks).toString('utf8'))
+    return bytes ? JSON.parse(bytes.toString('utf8')) : undefined
   } catch {
     return undefined
   }

@@ -1,4 +1,5 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { KiB } from '../../lib/bytes.ts'
 
 const prefix = 'berth-archive-'
 
@@ -12,7 +13,7 @@ const watchMs = 20
 export function residentBytes(pid: number, when: 'now' | 'peak' = 'now'): number {
   const line = when === 'now' ? /VmRSS:\s+(\d+)/ : /VmHWM:\s+(\d+)/
   try {
-    return Number(line.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1] ?? 0) * 1024
+    return Number(line.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1] ?? 0) * KiB
   } catch {
     return 0
   }

@@ -1,3 +1,4 @@
+import { unlessAborted, withTimeout } from '../../lib/async/timeout.ts'
 import type { ContainerHost } from './port.ts'
 
 /** The image is being brought, and takes longer than whoever asked may wait. */
@@ -13,19 +14,7 @@ export async function imageWithin(
 ): Promise<void> {
   signal.throwIfAborted()
   const bringing = engine.ensureImage(image)
-  let timer: NodeJS.Timeout | undefined
-  let leave = () => {}
-  const over = new Promise<never>((_, reject) => {
-    leave = () => reject(signal.reason)
-    signal.addEventListener('abort', leave, { once: true })
-    const late = () =>
-      reject(new ImageOnItsWay(`The image ${image} is still being brought to the host. Try again in a moment.`))
-    if (seconds !== null) timer = setTimeout(late, seconds * 1000)
-  })
-  try {
-    await Promise.race([bringing, over])
-  } finally {
-    clearTimeout(timer)
-    signal.removeEventListener('abort', leave)
-  }
+  const late = () => new ImageOnItsWay(`The image ${image} is still being brought to the host. Try again in a moment.`)
+  const ms = seconds === null ? Number.POSITIVE_INFINITY : seconds * 1000
+  await withTimeout(unlessAborted(bringing, signal), ms, late)
 }

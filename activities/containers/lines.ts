@@ -1,3 +1,4 @@
+import { KiB } from '../../lib/bytes.ts'
 import type { OutputStream } from './output.ts'
 import { StampedFrames, type StampedPart } from './stamps.ts'
 
@@ -10,7 +11,7 @@ export interface OutputLine {
 }
 
 /** A longer line comes in pieces of at most so many bytes. */
-const longestBytes = 64 * 1024
+const longestBytes = 64 * KiB
 const newline = 10
 const none = Buffer.alloc(0)
 

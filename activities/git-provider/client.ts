@@ -1,3 +1,5 @@
+import { MiB } from '../../lib/bytes.ts'
+import { readCapped } from '../../lib/read-capped.ts'
 import { ApiError } from '../../policy/errors.ts'
 
 export interface ProviderRequest {
@@ -15,7 +17,7 @@ export interface ProviderAnswer {
 /** One request below a base address. Rejects with VALIDATION_TIMEOUT, FAILED_TO_FETCH or VALIDATION_FAILED. */
 export type Ask = (path: string, request: ProviderRequest) => Promise<ProviderAnswer>
 
-const mostBytes = 4 * 1024 * 1024
+const mostBytes = 4 * MiB
 const mostRedirects = 3
 
 /** Asks one server, and no other: a redirect is followed only within it, so that no token goes elsewhere. */
@@ -64,7 +66,7 @@ function isBusy({ status, headers }: Response): boolean {
 }
 
 async function bodyOf(response: Response, deadline: AbortSignal): Promise<unknown> {
-  const text = await heard(readCapped(response), deadline)
+  const text = await heard(textOf(response), deadline)
   try {
     return JSON.parse(text)
   } catch {
@@ -72,15 +74,10 @@ async function bodyOf(response: Response, deadline: AbortSignal): Promise<unknow
   }
 }
 
-async function readCapped(response: Response): Promise<string> {
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of response.body ?? []) {
-    size += chunk.length
-    if (size > mostBytes) throw new ApiError('VALIDATION_FAILED', 'The answer of the git provider is too large.')
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString('utf8')
+async function textOf(response: Response): Promise<string> {
+  const bytes = await readCapped(response.body, mostBytes)
+  if (!bytes) throw new ApiError('VALIDATION_FAILED', 'The answer of the git provider is too large.')
+  return bytes.toString('utf8')
 }
 
 /** What was answered, or the code of why nothing was; the cause may hold addresses and is not passed on. */

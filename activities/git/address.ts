@@ -1,6 +1,7 @@
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { isPublicAddress } from '../../lib/addresses.ts'
+import { unlessAborted } from '../../lib/async/timeout.ts'
 import { type GitAddress, hostAndPort, isOpened } from '../../policy/git/git-source.ts'
 import { FetchRefused } from './port.ts'
 
@@ -40,14 +41,4 @@ function refused(server: GitAddress): FetchRefused {
     'CLONE_FAILED',
     `The git server ${hostAndPort(server)} is not on the public network. The platform's operator can open it (GIT_ALLOWED_HOSTS).`,
   )
-}
-
-/** A look-up cannot be cancelled; its answer is no longer waited for. */
-function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason)
-    if (signal.aborted) return abort()
-    signal.addEventListener('abort', abort, { once: true })
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
-  })
 }

@@ -1,6 +1,7 @@
 import { tmpdir } from 'node:os'
+import { MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
-import { HostileFolder } from '../../lib/folders/hostile-folder.ts'
+import { Tree } from '../../lib/folders/tree.ts'
 import { type Resolve, systemResolve } from './address.ts'
 import { bringCommit } from './commit.ts'
 import { credentialText, gitConfig } from './config.ts'
@@ -25,7 +26,7 @@ export interface GitCliOptions {
 /** Older versions know no pinned addresses and would ask the name service again. */
 const oldest = [2, 37] as const
 /** What one file may take beyond the cap, for what git keeps beside it. */
-const slackBytes = 16 * 1024 ** 2
+const slackBytes = 16 * MiB
 
 /** Fetches with the real `git`, as the application's user, which reaches nothing but the checked server. */
 export function gitCli(options: GitCliOptions = {}): Git {
@@ -88,12 +89,12 @@ function checkedCommit(commit: string): string {
 }
 
 /** The folder must be the application's already: root would else be led, by a link further up, to somebody else's. */
-function openFolder({ folder: path, owner }: FetchRequest): HostileFolder {
-  const folder = new HostileFolder(path)
+function openFolder({ folder: path, owner }: FetchRequest): Tree {
+  const folder = new Tree(path)
   const problem =
-    owner && process.getuid?.() === 0 && folder.owner.uid !== owner.uid
+    owner && process.getuid?.() === 0 && folder.root.uid !== owner.uid
       ? `does not belong to user ${owner.uid}`
-      : folder.empty
+      : folder.list().length === 0
         ? null
         : 'is not empty'
   if (problem === null) return folder

@@ -1,3 +1,5 @@
+import type { Owner } from '../../lib/folders/owner.ts'
+
 /** What is fetched: exactly one commit of one branch, shallow. */
 export interface FetchRequest {
   url: string
@@ -9,7 +11,7 @@ export interface FetchRequest {
   /** Empty folder that receives the files, without `.git`. */
   folder: string
   /** User and group that the files belong to, where the process may choose. */
-  owner: { uid: number; gid: number } | null
+  owner: Owner | null
   maxBytes: number
   timeoutSeconds: number
   /** Servers (`host:port`) in private ranges that the operator opened. */

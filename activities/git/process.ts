@@ -1,5 +1,7 @@
 import { type Readable, Writable } from 'node:stream'
+import { GiB, KiB } from '../../lib/bytes.ts'
 import { type ChildProcess, type Environment, startProcess, systemEnvironment } from '../../lib/child-process.ts'
+import type { Owner } from '../../lib/folders/owner.ts'
 import { credentialDescriptor } from './config.ts'
 import { eachLine } from './progress.ts'
 
@@ -9,7 +11,7 @@ export interface GitScope {
   git: string
   /** Folder of the bare repository, and the only home that git knows. */
   repository: string
-  owner: { uid: number; gid: number } | null
+  owner: Owner | null
   /** Open folder that receives the files, at descriptor 4. */
   folder: number
   /** Largest single file that may be written. */
@@ -37,7 +39,7 @@ export interface GitEnd {
 }
 
 export const folderDescriptor = 4
-const addressSpaceKb = 1024 * 1024
+const addressSpaceKb = GiB / KiB
 const linesKept = 40
 
 /** Runs git without any configuration but the repository's own. Resolves however it ended; rejects when it was ended from here. */

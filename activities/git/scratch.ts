@@ -1,5 +1,6 @@
 import { chown, lstat, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Owner } from '../../lib/folders/owner.ts'
 import { inMb } from '../../policy/archives/git-tree.ts'
 import { rawAttributes } from './config.ts'
 import { FetchRefused } from './port.ts'
@@ -8,11 +9,7 @@ const prefix = 'berth-git-'
 const watchMs = 100
 
 /** A folder for one fetch's repository, with this configuration, readable by its owner only. */
-export async function makeRepository(
-  below: string,
-  config: string,
-  owner: { uid: number; gid: number } | null,
-): Promise<string> {
+export async function makeRepository(below: string, config: string, owner: Owner | null): Promise<string> {
   await mkdir(below, { recursive: true, mode: 0o711 })
   const folder = await mkdtemp(join(below, `${prefix}${process.pid}-`))
   const folders = ['objects', 'objects/pack', 'refs', 'refs/heads', 'info', 'tree']

@@ -1,4 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { pause } from '../../lib/async/loop.ts'
+import { KiB } from '../../lib/bytes.ts'
 import type { OutputStream } from '../containers/output.ts'
 import type { ContainerHost, ContainerState, ContainerStats } from '../containers/port.ts'
 import { nanosecondsNow } from '../containers/stamps.ts'
@@ -37,7 +38,7 @@ const lookEvery = 3
 /** Between two containers of a deploy or restart there may be none for so many turns. */
 const graceTurns = 5
 /** A program that prints faster than this per second is read more slowly: nobody reads along, and others share the host. */
-const bytesPerSecond = 512 * 1024
+const bytesPerSecond = 512 * KiB
 
 interface Run {
   name: string
@@ -86,7 +87,7 @@ export class LiveFeed {
       } catch {
         // The engine does not answer. Whoever reads hears nothing, and draws the conclusion.
       }
-      await sleep(turnMs - (performance.now() - begun), undefined, { signal }).catch(() => {})
+      await pause(turnMs - (performance.now() - begun), signal)
     }
   }
 
@@ -134,6 +135,6 @@ export class LiveFeed {
     if (now - this.#second.begun >= 1000) this.#second = { begun: now, bytes: 0 }
     this.#second.bytes += line.length + 1
     if (this.#second.bytes < bytesPerSecond) return
-    return sleep(this.#second.begun + 1000 - now, undefined, { signal: this.#ended.signal }).catch(() => {})
+    return pause(this.#second.begun + 1000 - now, this.#ended.signal)
   }
 }

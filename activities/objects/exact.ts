@@ -1,11 +1,12 @@
 import { Readable } from 'node:stream'
+import { MiB } from '../../lib/bytes.ts'
 
 /**
  * The first `length` bytes of a stream; an error when it ends before. The source is destroyed when the reader is done or gone,
  * so that an endpoint that sends more than it was asked for is not read to its end.
  */
 export function exactly(source: Readable, length: number): Readable {
-  return Readable.from(pieces(source, length), { objectMode: false, highWaterMark: 1024 * 1024 })
+  return Readable.from(pieces(source, length), { objectMode: false, highWaterMark: MiB })
 }
 
 async function* pieces(source: Readable, length: number): AsyncGenerator<Buffer> {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { addAbortSignal, Readable } from 'node:stream'
+import { KiB, MiB } from '../../lib/bytes.ts'
 import { staleUploadMs } from '../../policy/patience.ts'
 import { LentFile } from './lent-file.ts'
 import { rangeWithin, segmentPath } from './meter.ts'
@@ -10,7 +11,7 @@ import { receive } from './receive.ts'
 import { sharedFolderSync } from './syncs.ts'
 
 /** Up to this size a read is one call, which is what small downloads are fast by. */
-const smallBytes = 64 * 1024
+const smallBytes = 64 * KiB
 
 /** Bodies as files below one folder. Removes what dead processes left behind; files written to within `temporaryMs` stay. */
 export async function filesystemStore(folder: string, temporaryMs: number = staleUploadMs): Promise<ObjectStore> {
@@ -55,7 +56,7 @@ class FilesystemStore implements ObjectStore {
     try {
       const range = rangeWithin((await file.stat()).size, from, to)
       if (range && range.to - range.from >= smallBytes) {
-        const stream = file.createReadStream({ start: range.from, end: range.to, highWaterMark: 1024 * 1024 })
+        const stream = file.createReadStream({ start: range.from, end: range.to, highWaterMark: MiB })
         return signal ? addAbortSignal(signal, stream) : stream
       }
       const bytes = range ? await readWhole(file, range.from, range.to - range.from + 1) : Buffer.alloc(0)

@@ -2,10 +2,12 @@ import { createReadStream } from 'node:fs'
 import { opendir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Db, transaction } from '../../db/database.ts'
+import { backdateObject } from '../../db/objects/object-changes.ts'
 import { findObject, storeObject } from '../../db/objects/objects.ts'
 import * as segments from '../../db/objects/segments.ts'
+import { eachConcurrently } from '../../lib/async/concurrently.ts'
 import { ApiError } from '../../policy/errors.ts'
-import { isKey, type ObjectName } from '../../policy/objects/object-names.ts'
+import { isKey } from '../../policy/objects/object-names.ts'
 import { contentTypeOf, extensionOf } from '../../policy/objects/object-types.ts'
 import { BodyMismatch, type ObjectStore } from './port.ts'
 
@@ -29,7 +31,7 @@ export interface ImportOptions {
   progress?(so: ImportState): void
 }
 
-/** Files that are brought in side by side. */
+/** Files that are imported concurrently. */
 const lanes = 4
 
 /**
@@ -39,17 +41,14 @@ const lanes = 4
 export async function importLegacy(options: ImportOptions): Promise<ImportState> {
   const so: ImportState = { imported: 0, already: 0, bytes: 0, skipped: [] }
   const files = filesBelow(options.folder, '', so)
-  const lane = async () => {
-    for (let next = await files.next(); !next.done; next = await files.next()) {
-      await importOne(options, next.value, so).catch(error => {
-        const why = unreadable(error)
-        if (!why) throw error
-        so.skipped.push({ path: next.value, why })
-      })
-      options.progress?.(so)
-    }
-  }
-  await Promise.all(Array.from({ length: lanes }, lane))
+  await eachConcurrently(files, lanes, async path => {
+    await importOne(options, path, so).catch(error => {
+      const why = unreadable(error)
+      if (!why) throw error
+      so.skipped.push({ path, why })
+    })
+    options.progress?.(so)
+  })
   return so
 }
 
@@ -85,7 +84,7 @@ async function importOne({ db, store, folder, ownerId }: ImportOptions, path: st
   try {
     await transaction(db, async trx => {
       await storeObject(trx, { ...name, contentType, etag, sha256 }, [{ segmentId, length: size, body }])
-      await backdate(trx, name, mtime)
+      await backdateObject(trx, name, mtime)
     })
     so.imported++
     so.bytes += size
@@ -93,8 +92,4 @@ async function importOne({ db, store, folder, ownerId }: ImportOptions, path: st
     if (!(error instanceof ApiError && error.code === 'OBJECT_ALREADY_EXISTS')) throw error
     so.already++ // another import was faster; the sweep takes our body
   }
-}
-
-async function backdate(trx: Db, { ownerId, bucket, key }: ObjectName, created: Date): Promise<void> {
-  await trx('objects').where({ owner_id: ownerId, bucket, key }).update({ created_at: created })
 }

@@ -1,11 +1,12 @@
 import type { FileHandle } from 'node:fs/promises'
+import { KiB, MiB } from '../../lib/bytes.ts'
 import type { Lent } from './port.ts'
 
 /** A read wakes another thread, which costs as much as some 100 KiB do. */
-const pieceBytes = 1024 * 1024
+const pieceBytes = MiB
 /** Of files beyond so many that are open at once: a thousand slow readers must not hold gigabytes. */
 const manyOpen = 32
-const smallPieceBytes = 64 * 1024
+const smallPieceBytes = 64 * KiB
 let open = 0
 
 /** Bytes of a file, inclusive, read one piece ahead into two buffers by turns. Closes the file when it is read, broken off or destroyed. */

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { Transform, type TransformCallback } from 'node:stream'
 import { crc32 } from 'node:zlib'
+import { MiB } from '../../lib/bytes.ts'
 import { BodyMismatch, BodyTooLarge, type PutOptions, type StoredBody } from './port.ts'
 
 /** Passes a body through, counting and hashing; ends with an error as soon as it cannot be what was declared. */
@@ -12,7 +13,7 @@ export class BodyMeter extends Transform {
   #size = 0
 
   constructor(options: PutOptions) {
-    super({ highWaterMark: 1024 * 1024 })
+    super({ highWaterMark: MiB })
     this.#options = options
   }
 

@@ -9,6 +9,7 @@ import {
   PutObjectCommand,
   S3Client,
 } from '@aws-sdk/client-s3'
+import { KiB } from '../../lib/bytes.ts'
 import type { ObjectStoreConfig } from '../../policy/config.ts'
 import { exactly } from './exact.ts'
 import { beyond, segmentPath } from './meter.ts'
@@ -127,11 +128,11 @@ class S3Store implements ObjectStore {
 
   async #send(key: { Bucket: string; Key: string }, spooled: Spooled, signal?: AbortSignal): Promise<void> {
     const { file, size, md5, sha256 } = spooled
-    const deadline = AbortSignal.timeout(callMs + Math.ceil(size / 1024))
+    const deadline = AbortSignal.timeout(callMs + Math.ceil(size / KiB))
     const abortSignal = signal ? AbortSignal.any([signal, deadline]) : deadline
     for (let attempt = 1; ; attempt++) {
       const Body =
-        size === 0 ? Buffer.alloc(0) : file.createReadStream({ start: 0, autoClose: false, highWaterMark: 256 * 1024 })
+        size === 0 ? Buffer.alloc(0) : file.createReadStream({ start: 0, autoClose: false, highWaterMark: 256 * KiB })
       const command = new PutObjectCommand({
         ...key,
         Body,

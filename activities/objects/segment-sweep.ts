@@ -1,6 +1,7 @@
 import { type Db, transaction } from '../../db/database.ts'
 import { writeLines } from '../../db/objects/blob-receipts.ts'
 import * as segments from '../../db/objects/segments.ts'
+import { eachConcurrently } from '../../lib/async/concurrently.ts'
 import type { ObjectStore } from './port.ts'
 
 const reasons = {
@@ -9,7 +10,7 @@ const reasons = {
   dying: 'its removal was begun before',
 } as const
 
-/** Bodies that are removed side by side: most of the time is the store's. */
+/** Bodies that are removed concurrently: most of the time is the store's. */
 const lanes = 4
 
 interface Sweep {
@@ -27,18 +28,16 @@ export async function sweepSegments(
   receiptId: string,
   patience: segments.SweepPatience,
 ): Promise<number> {
-  const waiting = (await segments.sweepable(parts.db, patience)).reverse()
+  const bodies = await segments.sweepable(parts.db, patience)
   const failures: unknown[] = []
   let removed = 0
-  const lane = async () => {
-    for (let body = waiting.pop(); body; body = waiting.pop())
-      try {
-        if (await removeBody(parts, receiptId, body, patience)) removed++
-      } catch (error) {
-        failures.push(error)
-      }
-  }
-  await Promise.all(Array.from({ length: lanes }, lane))
+  await eachConcurrently(bodies, lanes, async body => {
+    try {
+      if (await removeBody(parts, receiptId, body, patience)) removed++
+    } catch (error) {
+      failures.push(error)
+    }
+  })
   if (failures.length > 0) throw failures[0]
   return removed
 }

@@ -1,5 +1,5 @@
 import { Tree } from '../../lib/folders/tree.ts'
-import { becomeOwner } from '../child-process/child-life.ts'
+import { answerJob, becomeOwner, failedReply } from '../child-process/child-life.ts'
 import { layOver } from './copy.ts'
 import { type OverlayJob, OverlayRefused, type OverlayReply } from './port.ts'
 
@@ -18,14 +18,7 @@ async function carryOut({ request, limits }: OverlayJob): Promise<OverlayReply> 
 }
 
 function problem(error: unknown): OverlayReply {
-  const { code, message } = error as NodeJS.ErrnoException
-  return error instanceof OverlayRefused
-    ? { kind: 'refused', message }
-    : { kind: 'failed', code: code ?? null, message }
+  return error instanceof OverlayRefused ? { kind: 'refused', message: error.message } : failedReply(error)
 }
 
-process.once('disconnect', () => process.exit(1))
-process.once('message', async (job: OverlayJob) => {
-  const reply = await carryOut(job).catch(problem)
-  process.send!(reply, () => process.exit(0))
-})
+answerJob((job: OverlayJob) => carryOut(job).catch(problem))

@@ -1,6 +1,7 @@
 import * as fs from 'node:fs'
 import { constants, type Stats } from 'node:fs'
 import { setImmediate as breathe } from 'node:timers/promises'
+import { KiB, MiB } from '../../lib/bytes.ts'
 import { bytesOf, codeOf, textOf, toldLeased } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import type { OverlayLimits } from '../../policy/apps/overlay.ts'
@@ -8,14 +9,14 @@ import { type Overlaid, OverlayRefused } from './port.ts'
 
 const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 const writeFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
-const buffer = Buffer.allocUnsafe(256 * 1024)
+const buffer = Buffer.allocUnsafe(256 * KiB)
 const zeros = Buffer.alloc(buffer.length)
 /** How something fails that was there a moment ago, or is something else by now. */
 const gone: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO', 'EINVAL'])
 
 /** Work after which others get a turn: the end of the parent has to be heard. */
 const entriesInARow = 64
-const bytesInARow = 16 * 1024 ** 2
+const bytesInARow = 16 * MiB
 
 /**
  * Copies the application's files to `build`, then the release's sources over them below `path`, as placing will: what is in the way of

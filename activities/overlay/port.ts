@@ -1,3 +1,4 @@
+import type { Owner } from '../../lib/folders/owner.ts'
 import type { OverlayLimits } from '../../policy/apps/overlay.ts'
 
 /** A release's sources laid over a copy of its application's files: `releases/<n>/build`, in which the install step runs. */
@@ -7,7 +8,7 @@ export interface OverlayRequest {
   release: number
   /** Directory below build/ that the sources are laid into; '' = the root. */
   path: string
-  owner: { uid: number; gid: number } | null
+  owner: Owner | null
 }
 
 /** What the child is told, once in its life. */

@@ -1,7 +1,7 @@
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Tree } from '../../lib/folders/tree.ts'
-import { becomeOwner, endWithParent } from '../child-process/child-life.ts'
+import { answerJob, becomeOwner, endWithParent, failedReply } from '../child-process/child-life.ts'
 import type { PlacementJob, PlacementReply } from './job.ts'
 import { noFiles } from './manifest.ts'
 import { place } from './place.ts'
@@ -50,12 +50,7 @@ async function lock(volume: Tree): Promise<void> {
   }
 }
 
-process.once('disconnect', () => process.exit(1))
 endWithParent()
-process.once('message', async (job: PlacementJob) => {
-  const reply: PlacementReply = await carryOut(job).then(
-    done => ({ kind: 'done', ...done }),
-    error => ({ kind: 'failed', code: error.code ?? null, message: error.message }),
-  )
-  process.send!(reply, () => process.exit(0))
-})
+answerJob(
+  (job: PlacementJob): Promise<PlacementReply> => carryOut(job).then(done => ({ kind: 'done', ...done }), failedReply),
+)

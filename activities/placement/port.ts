@@ -1,3 +1,5 @@
+import type { Owner } from '../../lib/folders/owner.ts'
+
 /** What a placement changed, as paths relative to the application's folder; at most 300 of each are listed in events. */
 export interface PlacedFiles {
   added: string[]
@@ -22,7 +24,7 @@ export interface PlaceRequest {
    * mounted goes on in it until it is started anew. Nothing is told of what changed.
    */
   swap?: boolean
-  owner: { uid: number; gid: number } | null
+  owner: Owner | null
 }
 
 /**

@@ -1,8 +1,7 @@
 import { rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { entryPath } from '../../policy/archives/archive-names.ts'
-import { giveWayLater, startChild } from '../child-process/child-program.ts'
-import { NoSpaceLeft } from '../containers/port.ts'
+import { failureOf, JobChild } from '../child-process/job-child.ts'
 import { placeFirst, restoreFirst } from './first.ts'
 import type { PlacementJob, PlacementReply } from './job.ts'
 import type { Placement, PlaceRequest } from './port.ts'
@@ -11,8 +10,9 @@ import type { Placement, PlaceRequest } from './port.ts'
 export function placement({ seconds = 600 } = {}): Placement {
   async function run(act: PlacementJob['act'], asked: PlaceRequest) {
     const request = { ...asked, path: folderPath(asked.path) }
-    const reply = await ask({ act, request }, seconds)
-    if (reply.kind === 'failed') throw problem(reply)
+    const child = new JobChild<PlacementJob, PlacementReply>('placement', { what: 'Placing the files' })
+    const reply = await child.run({ act, request }, { seconds })
+    if (reply.kind === 'failed') throw failureOf(reply, noSpace)
     // Their parent belongs to the host; a folder that is not empty is swept another time.
     for (const release of reply.emptied) await rmdir(join(request.volume, 'releases', String(release))).catch(() => {})
     return reply
@@ -40,30 +40,4 @@ export function folderPath(path: string): string {
   return place.path
 }
 
-/** Rejects when the child ends without an answer. */
-function ask(job: PlacementJob, seconds: number): Promise<PlacementReply> {
-  return new Promise((resolve, reject) => {
-    const child = startChild('placement', ['ignore', 'ignore', 'inherit', 'ipc'])
-    const stopWaiting = giveWayLater(child)
-    const deadline = setTimeout(() => child.kill('SIGKILL'), seconds * 1000)
-    let reply: PlacementReply | null = null
-    child.once('error', reject)
-    child.once('message', message => {
-      reply = message as PlacementReply
-    })
-    // Not at 'exit': its last message may still be on the way then.
-    child.once('close', (code, signal) => {
-      stopWaiting()
-      clearTimeout(deadline)
-      if (reply) resolve(reply)
-      else reject(new Error(`Placing the files was cut off by ${signal ?? `exit code ${code}`}.`))
-    })
-    child.send(job, () => {})
-  })
-}
-
-function problem({ code, message }: PlacementReply & { kind: 'failed' }): Error {
-  if (code === 'ENOSPC' || code === 'EDQUOT')
-    return new NoSpaceLeft('The application has no disk space left to place the files of the release.')
-  return Object.assign(new Error(message), { code })
-}
+const noSpace = 'The application has no disk space left to place the files of the release.'

@@ -1,5 +1,6 @@
 import { access, chown, lstat, mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Owner } from '../../lib/folders/owner.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import { recordNames } from '../placement/job.ts'
 
@@ -34,7 +35,7 @@ export interface Prepared {
 }
 
 /** An empty `source` folder owned by the application; what a killed attempt left is thrown away. */
-export async function emptySource(folders: ReleaseFolders, owner: { uid: number; gid: number } | null): Promise<void> {
+export async function emptySource(folders: ReleaseFolders, owner: Owner | null): Promise<void> {
   await removeWhole(folders.volume, folders.root)
   await mkdir(folders.source, { recursive: true, mode: 0o755 })
   if (!owner) return

@@ -1,5 +1,5 @@
 import { request } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { pause } from '../../lib/async/loop.ts'
 import { gateProbeMs } from '../../policy/patience.ts'
 import type { ContainerHost, ContainerState } from '../containers/port.ts'
 import type { ContainerExit } from './release.ts'
@@ -58,7 +58,7 @@ export async function passGate(engine: ContainerHost, gate: GateOptions): Promis
       const reason = `The program did not answer on port $PORT within ${gate.timeoutSeconds} s. It has to listen on 0.0.0.0.`
       return { reason, exit: null }
     }
-    await sleep(pollMs, undefined, { signal: gate.signal }).catch(() => {})
+    await pause(pollMs, gate.signal)
   }
 }
 

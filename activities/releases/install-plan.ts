@@ -1,11 +1,11 @@
 import { readdir } from 'node:fs/promises'
 import type { AppRow } from '../../db/apps/apps.ts'
+import type { Owner } from '../../lib/folders/owner.ts'
 import { dependencyFile, runtimes } from '../../policy/runtimes.ts'
 import { layReleaseOver } from '../overlay/process.ts'
 import { exists, type Prepared, type ReleaseFolders, readPrepared, releaseFolders } from './files.ts'
 import { checkProgram } from './program-check.ts'
 import type { Release } from './release.ts'
-import type { Owner } from './source.ts'
 
 /** What compilers make goes here: any change of the sources needs a new run. */
 const compiledAt = '/opt/build'
@@ -14,7 +14,7 @@ export interface InstallPlace {
   volume: string
   /** As it is before this release. */
   app: AppRow | undefined
-  owner: Owner
+  owner: Owner | null
   configNames: readonly string[]
   /** Ends the copying of files. */
   signal: AbortSignal

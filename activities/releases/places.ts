@@ -1,12 +1,13 @@
+import type { Owner } from '../../lib/folders/owner.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import type { PlaceRequest } from '../placement/port.ts'
 import type { Release } from './release.ts'
-import type { Owner } from './source.ts'
 
 /** Whose the files of a release are, and where they are placed. */
 export function releasePlaces(host: Pick<AppHostOptions, 'volumes' | 'sharedUid'>) {
   const ownerUid = (release: Release) => host.sharedUid ?? release.uid
-  const ownerOf = (release: Release): Owner => (host.sharedUid === null ? { uid: release.uid, gid: release.uid } : null)
+  const ownerOf = (release: Release): Owner | null =>
+    host.sharedUid === null ? { uid: release.uid, gid: release.uid } : null
   const placeOf = (release: Release): PlaceRequest => ({
     volume: host.volumes.path(release.appId),
     release: release.number,

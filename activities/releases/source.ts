@@ -2,7 +2,9 @@ import { constants, open, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import * as deployments from '../../db/deploys/deployments.ts'
 import { recordedDigest } from '../../db/snapshots/snapshots.ts'
+import type { Owner } from '../../lib/folders/owner.ts'
 import { ConfigRefused, configNames, parseAppConfig } from '../../policy/apps/app-config.ts'
+import { longestConfigBytes } from '../../policy/archives/archive-rules.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { refusal } from '../failures.ts'
 import { FetchRefused } from '../git/port.ts'
@@ -13,8 +15,6 @@ import type { ReleaseFolders } from './files.ts'
 import type { Release, Source } from './release.ts'
 
 /** Who owns the files of an application; null where the host process may not choose. */
-export type Owner = { uid: number; gid: number } | null
-
 /** What a fetched configuration changes of the release it came with. */
 export type Configured = Partial<Pick<Release, 'language' | 'runtimeVersion' | 'main'>>
 
@@ -23,7 +23,7 @@ export async function bringSource(
   host: AppHostOptions,
   release: Release,
   folders: ReleaseFolders,
-  owner: Owner,
+  owner: Owner | null,
   signal: AbortSignal,
 ): Promise<Configured> {
   const { source } = release
@@ -51,7 +51,7 @@ async function unpackSnapshot(
   { db, store, snapshots }: AppHostOptions,
   segmentId: string,
   { source }: ReleaseFolders,
-  owner: Owner,
+  owner: Owner | null,
   signal: AbortSignal,
 ): Promise<void> {
   const archive = await store.open(segmentId).catch(error => {
@@ -66,7 +66,7 @@ async function copyFile(
   { store }: AppHostOptions,
   { segmentId, filename }: Extract<Source, { kind: 'file' }>,
   { source }: ReleaseFolders,
-  owner: Owner,
+  owner: Owner | null,
 ): Promise<void> {
   const target = await open(join(source, filename), 'wx', 0o644)
   try {
@@ -83,7 +83,7 @@ async function fetchSource(
   { deploymentId }: Release,
   { cloneUrl, branch, commit }: Extract<Source, { kind: 'git' }>,
   folders: ReleaseFolders,
-  owner: Owner,
+  owner: Owner | null,
   signal: AbortSignal,
 ): Promise<Configured> {
   const token = deploymentId ? await credentials(deploymentId) : null
@@ -119,15 +119,13 @@ async function readConfig(folder: string, names: readonly string[]) {
   }
 }
 
-const maxConfigBytes = 64 * 1024
-
 /** The text of a file that is no link and not large. */
 async function readSmall(path: string): Promise<string> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(() => null)
   if (!file) throw refusal('INVALID_FILE', 'The configuration file is not a plain file.')
   try {
     const { size } = await file.stat()
-    if (size > maxConfigBytes) throw refusal('INVALID_FILE', 'The configuration file is over 64 KB.')
+    if (size > longestConfigBytes) throw refusal('INVALID_FILE', 'The configuration file is over 64 KB.')
     return await file.readFile('utf8')
   } finally {
     await file.close()

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { Socket } from 'node:net'
+import { answerJob, failedReply } from '../child-process/child-life.ts'
 import { residentBytes } from '../child-process/memory.ts'
 import { archiveDescriptor, type SnapshotJob, type SnapshotReply, type SnapshotWish } from './job.ts'
 import { makeSnapshot } from './make.ts'
@@ -36,15 +37,12 @@ async function drain(content: AsyncIterable<Buffer>): Promise<void> {
 }
 
 function problem(error: unknown): { kind: 'corrupt' | 'refused' | 'failed'; code: string | null; message: string } {
-  const { code, message } = error as NodeJS.ErrnoException
   const lasting = error instanceof SnapshotCorrupt ? 'corrupt' : error instanceof SnapshotRefused && 'refused'
-  return { kind: lasting || 'failed', code: code ?? null, message }
+  return { ...failedReply(error), kind: lasting || 'failed' }
 }
 
-process.once('disconnect', () => process.exit(1))
-process.once('message', async (job: SnapshotJob) => {
+answerJob(async (job: SnapshotJob): Promise<SnapshotReply> => {
   process.umask(0)
   const outcome = await carryOut(job).then(snapshot => ({ kind: 'done' as const, snapshot }), problem)
-  const reply: SnapshotReply = { ...outcome, peakBytes: residentBytes(process.pid, 'peak') }
-  process.send!(reply, () => process.exit(0))
+  return { ...outcome, peakBytes: residentBytes(process.pid, 'peak') }
 })

@@ -1,5 +1,6 @@
 import * as fs from 'node:fs'
 import { constants, type Stats } from 'node:fs'
+import { KiB } from '../../lib/bytes.ts'
 import { codeOf, textOf } from '../../lib/folders/disk-names.ts'
 import type { Tree } from '../../lib/folders/tree.ts'
 import type { ManifestLine } from './manifest.ts'
@@ -154,13 +155,13 @@ function filler(fd: number, bytes: number): Filler {
   }
 }
 
-const sampleBytes = 16 * 1024
+const sampleBytes = 16 * KiB
 const mostSamples = 8
 const goldenRatio = 0.618034
 
 /** Files may be packed already, some of them only in places: one sample that shrinks is enough. They keep no even distance. */
 function looksPackable(fd: number, size: number): boolean {
-  const samples = Math.min(mostSamples, Math.ceil(size / (256 * 1024)))
+  const samples = Math.min(mostSamples, Math.ceil(size / (256 * KiB)))
   const places = Array.from({ length: samples }, (_, n) => Math.floor((size - sampleBytes) * ((n * goldenRatio) % 1)))
   return places.some(place => shrinks(readAt(fd, place, sampleBytes)))
 }

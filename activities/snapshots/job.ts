@@ -1,3 +1,4 @@
+import type { Owner } from '../../lib/folders/owner.ts'
 import type { MadeSnapshot, SnapshotFacts } from './port.ts'
 
 /** Descriptor at which a child finds the archive, or the pipe that it writes one to. */
@@ -7,8 +8,8 @@ export const archiveDescriptor = 4
 export type SnapshotJob =
   | { kind: 'make'; files: string; facts: SnapshotFacts }
   | { kind: 'verify' }
-  | { kind: 'unpack'; folder: string; owner: { uid: number; gid: number } | null }
-  | { kind: 'clear'; folder: string; owner: { uid: number; gid: number } | null }
+  | { kind: 'unpack'; folder: string; owner: Owner | null }
+  | { kind: 'clear'; folder: string; owner: Owner | null }
 
 /** Asked by the child that makes one, in this order; the parent answers `pause` with `paused` once the program stands still. */
 export interface SnapshotWish {

@@ -1,4 +1,5 @@
 import { statfsSync } from 'node:fs'
+import { MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { Tree } from '../../lib/folders/tree.ts'
 import { type Copied, TreeCopy, zipEntry } from './copy.ts'
@@ -19,7 +20,7 @@ export interface Making {
 }
 
 /** So much may be left to be copied while the program stands still, when copying it before is of use. Bytes in the archive. */
-const fewBytes = 32 * 1024 ** 2
+const fewBytes = 32 * MiB
 const furtherPasses = 3
 
 /** Files with holes, and files of several names, hold more than their disk does. */

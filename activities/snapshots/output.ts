@@ -1,7 +1,8 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
+import { KiB } from '../../lib/bytes.ts'
 
-const gatheredBytes = 256 * 1024
+const gatheredBytes = 256 * KiB
 
 /** The archive's way out: small pieces go together, large ones at once, all of them at the reader's pace. */
 export class ArchiveOutput {

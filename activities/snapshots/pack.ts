@@ -1,5 +1,6 @@
 import { createHash, hash } from 'node:crypto'
 import { crc32, createDeflateRaw, deflateRawSync } from 'node:zlib'
+import { KiB } from '../../lib/bytes.ts'
 import type { ArchiveOutput } from './output.ts'
 
 /** Content as it comes: fills the buffer from its start and tells how much there was, 0 at the end. */
@@ -14,8 +15,8 @@ export interface Packed {
 }
 
 /** Content up to this size is packed in one piece. */
-export const wholeBytes = 64 * 1024
-const pieceBytes = 256 * 1024
+export const wholeBytes = 64 * KiB
+const pieceBytes = 256 * KiB
 
 /** A window no larger than the content: the larger one's tables take longer to set up than a small file to pack. */
 const windowBitsOf = (bytes: number): number => Math.min(Math.max(Math.ceil(Math.log2(bytes + 1)), 9), 15)

@@ -1,5 +1,6 @@
 import type { FileHandle } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
+import type { Owner } from '../../lib/folders/owner.ts'
 
 /** What a manifest tells besides the files. Nothing of it is secret. */
 export interface SnapshotFacts {
@@ -45,12 +46,7 @@ export interface Snapshots {
    * Unpacks into an empty folder that belongs to `owner`, as that user, and compares every file with the manifest on its way; resolves to what it holds.
    * Leaves the folder empty and rejects with `SnapshotCorrupt`, or with `NoSpaceLeft` (activities/containers/port.ts).
    */
-  unpack(
-    file: FileHandle,
-    folder: string,
-    owner: { uid: number; gid: number } | null,
-    signal: AbortSignal,
-  ): Promise<MadeSnapshot>
+  unpack(file: FileHandle, folder: string, owner: Owner | null, signal: AbortSignal): Promise<MadeSnapshot>
 }
 
 /** The files cannot be an archive, however often it is tried; the message says which and why. */

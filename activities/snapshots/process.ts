@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream'
+import { MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { snapshotPauseSeconds } from '../../policy/patience.ts'
 import { Pause } from './pause.ts'
@@ -20,7 +21,7 @@ export function snapshots({
   pauseSeconds = snapshotPauseSeconds,
   observe,
 }: SnapshotOptions = {}): Snapshots {
-  const limits = { memoryBytes: memoryMb * 1024 ** 2, onPeak: observe }
+  const limits = { memoryBytes: memoryMb * MiB, onPeak: observe }
 
   function make(request: SnapshotRequest) {
     const { files, facts, signal } = request
@@ -79,7 +80,7 @@ async function finish(child: SnapshotChild, pause: Pause): Promise<MadeSnapshot>
 function bodyOf(child: SnapshotChild, made: Promise<unknown>): Readable {
   const { output } = child
   const body = new Readable({
-    highWaterMark: 1024 ** 2,
+    highWaterMark: MiB,
     read: () => void output.resume(),
     destroy(error, done) {
       child.end(new Error('The reader of the snapshot has gone away.'))

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '../../db/database.ts'
 import { holdSnapshotPlace } from '../../db/snapshots/snapshot-places.ts'
+import { pause } from '../../lib/async/loop.ts'
 import { placeLost } from '../../policy/apps/claims.ts'
 import { leaseSeconds } from '../../policy/leases.ts'
 import { refusal } from '../failures.ts'
@@ -37,7 +38,7 @@ export function snapshotPlaces(db: Db, paces: Partial<Paces> = {}) {
   /** Renews the lease until `over` aborts; resolves to whether it was lost. A database that is away has taken nothing yet. */
   async function keep(asking: Asking, heldUntil: number, over: AbortSignal): Promise<boolean> {
     for (let until = heldUntil; ; ) {
-      await sleep(holdEveryMs, undefined, { signal: over }).catch(() => {})
+      await pause(holdEveryMs, over)
       if (over.aborted) return false
       const asked = performance.now()
       const held = await hold(asking).catch(() => null)

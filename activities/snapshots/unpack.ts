@@ -1,22 +1,22 @@
 import * as fs from 'node:fs'
 import { constants } from 'node:fs'
+import { KiB } from '../../lib/bytes.ts'
+import type { Owner } from '../../lib/folders/owner.ts'
 import { Tree } from '../../lib/folders/tree.ts'
 import { becomeOwner } from '../child-process/child-life.ts'
 import type { ManifestLine } from './manifest.ts'
 import { type MadeSnapshot, SnapshotCorrupt } from './port.ts'
 import { readSnapshot } from './read.ts'
 
-type Owner = { uid: number; gid: number } | null
-
 const fileFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 
 /** Zeros of this many bytes need no place on the disk. */
-const holeBytes = 64 * 1024
+const holeBytes = 64 * KiB
 const zeros = Buffer.alloc(holeBytes)
 const longestTarget = 4096
 
 /** Unpacks into an empty folder, with the rights of its owner. Leaves it empty and rejects when anything is wrong. */
-export async function unpackSnapshot(fd: number, folder: string, owner: Owner): Promise<MadeSnapshot> {
+export async function unpackSnapshot(fd: number, folder: string, owner: Owner | null): Promise<MadeSnapshot> {
   const tree = own(folder, owner)
   if (tree.list().length > 0) throw new Error('The folder to unpack into is not empty.')
   const folders: ManifestLine[] = []
@@ -36,7 +36,7 @@ export async function unpackSnapshot(fd: number, folder: string, owner: Owner): 
     }
     return made
   } catch (error) {
-    clear(tree)
+    tree.clear()
     throw error
   } finally {
     tree.close()
@@ -44,21 +44,16 @@ export async function unpackSnapshot(fd: number, folder: string, owner: Owner): 
 }
 
 /** Removes everything in a folder, with the rights of its owner. */
-export function clearFolder(folder: string, owner: Owner): void {
+export function clearFolder(folder: string, owner: Owner | null): void {
   const tree = own(folder, owner)
-  clear(tree)
+  tree.clear()
   tree.close()
 }
 
-function own(folder: string, owner: Owner): Tree {
+function own(folder: string, owner: Owner | null): Tree {
   const tree = new Tree(folder)
   becomeOwner(owner, [tree.root])
   return tree
-}
-
-function clear(tree: Tree): void {
-  tree.forget()
-  for (const name of tree.list()) tree.remove(name)
 }
 
 async function makeFile(tree: Tree, line: ManifestLine, content: AsyncIterable<Buffer>): Promise<void> {

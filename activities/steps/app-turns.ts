@@ -1,3 +1,5 @@
+import { KeyedLock } from '../../lib/async/keyed-lock.ts'
+
 /** Runs work on one application's container and files, one at a time in the order of asking; other applications are not held up. */
 export interface AppTurns {
   <T>(appId: string, work: () => Promise<T>): Promise<T>
@@ -10,19 +12,7 @@ export interface AppTurns {
  * never ask for another of the same application. `before` is awaited in each; when it rejects, the work is not begun.
  */
 export function appTurns(before: () => Promise<void> = async () => {}): AppTurns {
-  const last = new Map<string, Promise<unknown>>()
-  async function turn<T>(appId: string, work: () => Promise<T>): Promise<T> {
-    const ahead = last.get(appId)
-    const mine = (ahead ?? Promise.resolve())
-      .catch(() => {})
-      .then(before)
-      .then(work)
-    last.set(appId, mine)
-    try {
-      return await mine
-    } finally {
-      if (last.get(appId) === mine) last.delete(appId)
-    }
-  }
-  return Object.assign(turn, { busy: (appId: string) => last.has(appId) })
+  const lock = new KeyedLock()
+  const turn = <T>(appId: string, work: () => Promise<T>) => lock.run(appId, () => before().then(work))
+  return Object.assign(turn, { busy: (appId: string) => lock.isHeld(appId) })
 }

@@ -1,4 +1,5 @@
 import { chmod, chown, lstat, mkdir, readdir, rename, stat, statfs } from 'node:fs/promises'
+import { KiB, MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { removeVolume } from '../app-files/trash.ts'
 import { NoSpaceLeft } from '../containers/port.ts'
@@ -48,7 +49,7 @@ export function folderVolumes(root: string): Volumes {
       const { stdout } = await runProcess('du', ['-sk', path(appId)], { env: systemEnvironment }).catch(() => ({
         stdout: '0',
       }))
-      return Number.parseInt(stdout, 10) * 1024
+      return Number.parseInt(stdout, 10) * KiB
     },
     async list() {
       const names = await readdir(root).catch(() => [])
@@ -95,7 +96,7 @@ export async function makeRoot(folder: string): Promise<void> {
 /** Rejects with NoSpaceLeft when the disk under `folder` is all but full. */
 export async function demandSpace(folder: string): Promise<void> {
   const { bavail, bsize } = await statfs(folder)
-  const freeMb = Math.floor((bavail * bsize) / 1024 / 1024)
+  const freeMb = Math.floor((bavail * bsize) / MiB)
   if (freeMb < keepFreeMb) throw new NoSpaceLeft(`The host has ${freeMb} MB of disk space left.`)
 }
 

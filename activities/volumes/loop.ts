@@ -1,5 +1,6 @@
 import { access, mkdir, open, readdir, readFile, rename, rm, rmdir, stat, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { syncFolder } from '../../lib/folders/sync-folder.ts'
 import { NoSpaceLeft } from '../containers/port.ts'
@@ -8,7 +9,6 @@ import { inTable, type Mount, mountsIn, takesNothing } from './mount-table.ts'
 import { type VolumeFault, VolumeLost, type Volumes } from './port.ts'
 
 const suffix = '.ext4'
-const megabyte = 1024 * 1024
 
 /**
  * Volumes as file systems of their own: a sparse file under `<root>/images`, loop-mounted at `<root>/mounts/<id>`. Needs root.
@@ -61,7 +61,7 @@ export function loopVolumes(root: string): Volumes {
         await makeImage(image(appId), sizeMb)
       }
       await mountImage(appId)
-      if (present && present.size < sizeMb * megabyte) await grow(image(appId), path(appId), sizeMb)
+      if (present && present.size < sizeMb * MiB) await grow(image(appId), path(appId), sizeMb)
       await layOut(path(appId), uid)
     },
 
@@ -135,7 +135,7 @@ async function makeImage(image: string, sizeMb: number): Promise<void> {
   const draft = `${image}.new`
   await rm(draft, { force: true })
   const file = await open(draft, 'wx', 0o600)
-  await file.truncate(sizeMb * megabyte).finally(() => file.close())
+  await file.truncate(sizeMb * MiB).finally(() => file.close())
   const extended = 'lazy_itable_init=1,lazy_journal_init=1,nodiscard'
   await command('mkfs.ext4', ['-q', '-F', '-m', '0', '-i', '8192', '-E', extended, draft])
   await rename(draft, image)
@@ -148,7 +148,7 @@ async function makeImage(image: string, sizeMb: number): Promise<void> {
  */
 async function grow(image: string, mountPoint: string, sizeMb: number): Promise<void> {
   const file = await open(image, 'r+')
-  await file.truncate(sizeMb * megabyte).finally(() => file.close())
+  await file.truncate(sizeMb * MiB).finally(() => file.close())
   const [device] = await devices(mountPoint)
   if (!device) throw new Error(`${mountPoint} is not mounted.`)
   await command('losetup', ['--set-capacity', device])

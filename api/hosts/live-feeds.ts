@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { LiveEvent, LiveReading } from '../../activities/live/live-feed.ts'
 import type { AppRow } from '../../db/apps/apps.ts'
+import { pause } from '../../lib/async/loop.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { frameOf } from '../http/event-stream.ts'
 import { firstStatusView, lineView, statusView } from '../views/realtime.ts'
@@ -110,7 +110,7 @@ export class LiveFeed {
       } catch (error) {
         if (!this.#latest) this.#end('lost', error instanceof ApiError ? error : hostFailure(error))
       }
-      await sleep(wait, undefined, { signal }).catch(() => {})
+      await pause(wait, signal)
     }
   }
 

@@ -1,5 +1,6 @@
 import { endLease, type Lease, renewLeases, takeLease } from '../../db/apps/realtime-listeners.ts'
 import type { Db } from '../../db/database.ts'
+import { KeyedLock } from '../../lib/async/keyed-lock.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { realtimeConnections } from '../../policy/limits.ts'
@@ -10,7 +11,7 @@ export class RealtimeLeases {
   readonly #db: Db
   readonly #scale: number
   readonly #held = new Map<string, Lease>()
-  #last: Promise<unknown> = Promise.resolve()
+  readonly #takes = new KeyedLock()
   /** A stream ends after this many milliseconds (contract 4.15). */
   readonly longestMs: number
 
@@ -25,9 +26,7 @@ export class RealtimeLeases {
     const lease = { id: newId(), userId, appId }
     const limits = { perUser: this.#most('perUser'), perApp: this.#most('perApp') }
     // One at a time: those who wait for a turn in the database would hold a connection each.
-    const taking = this.#last.then(() => takeLease(this.#db, lease, limits))
-    this.#last = taking.catch(() => {})
-    const outcome = await taking
+    const outcome = await this.#takes.run('', () => takeLease(this.#db, lease, limits))
     if (outcome === 'user full') throw new ApiError('REALTIME_MAX_CONNECTIONS')
     if (outcome === 'app full') throw new ApiError('REALTIME_MAX_CONNECTIONS_APP')
     this.#held.set(lease.id, lease)

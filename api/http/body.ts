@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { MiB } from '../../lib/bytes.ts'
 import { fileContent } from '../../policy/apps/file-content.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { BodyCharge } from './body-budget.ts'
@@ -6,7 +7,7 @@ import { keepPace } from './pace.ts'
 
 const deepest = 64
 /** What a JSON body takes where its endpoint does not say otherwise; larger ones are parsed aside. */
-export const ordinaryBodyBytes = 1024 * 1024
+export const ordinaryBodyBytes = MiB
 /** With the linger after a refusal this ends slow senders within 35 s. */
 const bodyDeadlineMs = 30_000
 

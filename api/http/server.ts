@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
+import { KiB, MiB } from '../../lib/bytes.ts'
 import { networkOf, plainAddress } from './address.ts'
 
 export interface ServerLimits {
@@ -28,7 +29,7 @@ export function hardenedServer(serving: RequestListener, limits: ServerLimits): 
       // Bodies have their own clocks, which know what is being sent.
       requestTimeout: 0,
       keepAliveTimeout: 75_000,
-      maxHeaderSize: 16 * 1024,
+      maxHeaderSize: 16 * KiB,
       // What Node itself answers has no id.
       requireHostHeader: false,
     },
@@ -90,7 +91,7 @@ function cappedPerConnection(listener: RequestListener, connections: Connections
 const longestMs = 33_000
 const shortestMs = 2_000
 const idleMs = 4_000
-const lingerBytes = 128 * 1024 * 1024
+const lingerBytes = 128 * MiB
 const readWithinMs = 30_000
 
 /**
@@ -100,7 +101,7 @@ const readWithinMs = 30_000
 export function linger(request: IncomingMessage, response: ServerResponse, begun: number): void {
   if (!request.complete && !request.socket.destroyed)
     swallow(request, Math.max(shortestMs, longestMs - (performance.now() - begun)))
-  if (response.closed || response.writableFinished || response.writableLength < 64 * 1024) return
+  if (response.closed || response.writableFinished || response.writableLength < 64 * KiB) return
   const timer = setTimeout(() => response.destroy(), readWithinMs)
   response.once('close', () => clearTimeout(timer))
 }

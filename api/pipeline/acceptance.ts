@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { confirm, isStored, undo } from '../../db/acceptance.ts'
 import { attempted, type Db, isUnavailable } from '../../db/database.ts'
+import { withTimeout } from '../../lib/async/timeout.ts'
 import { acceptance } from '../../policy/acceptance.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Parts } from './parts.ts'
@@ -113,9 +114,5 @@ const failure =
 
 /** Rejects with `Late` when it did not end by that moment of `performance.now()`. */
 export function within<T>(work: Promise<T>, by: number): Promise<T> {
-  if (by === Number.POSITIVE_INFINITY) return work
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Late('not in time')), Math.max(0, by - performance.now()))
-    work.then(resolve, reject).finally(() => clearTimeout(timer))
-  })
+  return withTimeout(work, by - performance.now(), () => new Late('not in time'))
 }

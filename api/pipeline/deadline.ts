@@ -1,3 +1,4 @@
+import { withTimeout } from '../../lib/async/timeout.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { databasePatience } from '../../policy/patience.ts'
 
@@ -6,9 +7,5 @@ import { databasePatience } from '../../policy/patience.ts'
  * however many statements these are; what comes later is dropped.
  */
 export function withinDeadline<T>(work: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const refuse = () => reject(new ApiError('DATABASE_UNAVAILABLE', undefined, 2))
-    const timer = setTimeout(refuse, databasePatience.admissionMs)
-    work.then(resolve, reject).finally(() => clearTimeout(timer))
-  })
+  return withTimeout(work, databasePatience.admissionMs, () => new ApiError('DATABASE_UNAVAILABLE', undefined, 2))
 }

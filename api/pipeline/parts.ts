@@ -8,8 +8,8 @@ import type { SegmentIds } from '../../db/objects/segment-ids.ts'
 import type { StorageQuota } from '../../db/objects/storage-quota.ts'
 import type { MonthUsage } from '../../db/objects/usage-upkeep.ts'
 import type { SnapshotRow } from '../../db/snapshots/snapshots.ts'
+import type { TtlCache } from '../../lib/async/ttl-cache.ts'
 import type { FairSlots } from '../../lib/fair-slots.ts'
-import type { Remembered } from '../../lib/remembered.ts'
 import type { Plans } from '../../policy/accounts/plans.ts'
 import type { MetricPoint } from '../../policy/apps/metrics.ts'
 import type { Config } from '../../policy/config.ts'
@@ -69,11 +69,11 @@ export interface Parts {
   /** What was issued before credentials held a check. */
   earlier: EarlierCredentials
   /** The snapshots of an account, by its id. */
-  accountSnapshots: Remembered<SnapshotRow[]>
+  accountSnapshots: TtlCache<SnapshotRow[]>
   /** What an account stores, by its id. */
-  blobUsage: Remembered<MonthUsage>
+  blobUsage: TtlCache<MonthUsage>
   /** The points of an application, by its id. */
-  metrics: Remembered<MetricPoint[]>
+  metrics: TtlCache<MetricPoint[]>
   /** Null: the operator has set up none. */
   gitProvider: GitProvider | null
   rates: NetworkRates

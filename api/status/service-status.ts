@@ -1,3 +1,4 @@
+import { withTimeout } from '../../lib/async/timeout.ts'
 import { cachedSeconds } from '../../policy/cached-answers.ts'
 export interface Check {
   key: string
@@ -98,18 +99,12 @@ export function reportOf(
 }
 
 async function probe({ name, probe }: Check): Promise<Entry> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('late')), probeMs)
-  })
   try {
-    const found = await Promise.race([probe(), late])
+    const found = await withTimeout(probe(), probeMs, () => new Error('late'))
     if (found === null) return { name, status: 'operational' }
     return typeof found === 'string' ? { name, status: 'degraded', summary: found } : { name, ...found }
   } catch {
     // The cause is for the operators' log, not for the public.
     return { name, status: 'outage', summary: `${name} does not answer.` }
-  } finally {
-    clearTimeout(timer)
   }
 }

@@ -1,5 +1,10 @@
 import { z } from 'zod'
-import { createShare as insertShare, findOwnShare, listShares as findShares, revokeShare } from '../../db/objects/shares.ts'
+import {
+  findOwnShare,
+  listShares as findShares,
+  createShare as insertShare,
+  revokeShare,
+} from '../../db/objects/shares.ts'
 import { signatureOf } from '../../lib/signed-text.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { shareIdPattern } from '../../policy/ids.ts'

@@ -2,9 +2,10 @@ import { createHash } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import { crc32 } from 'node:zlib'
 import type { StoredBody } from '../../activities/objects/port.ts'
+import { KiB } from '../../lib/bytes.ts'
 
 /** Up to this size a body of an object lies beside its row: one commit stores both, and no disk is synced for the body alone. */
-const smallBytes = 16 * 1024
+const smallBytes = 16 * KiB
 
 /** A body that is not longer than that, whole. Undefined of a longer one, which still has all its bytes to give. */
 export async function smallBody(body: Readable): Promise<Buffer | undefined> {

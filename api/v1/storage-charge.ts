@@ -1,10 +1,11 @@
 import type { Charge } from '../../db/objects/objects.ts'
+import { GiB } from '../../lib/bytes.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
 import type { Parts } from '../pipeline/parts.ts'
 
 /** Storage that the caller's plan includes. */
-export const includedBytes = ({ plan }: Caller): number => plan.blobGb * 1024 ** 3
+export const includedBytes = ({ plan }: Caller): number => plan.blobGb * GiB
 
 /** What adds nothing needs no room, and may happen in an account that is over its storage. */
 const nothing: Charge = { leaseId: 'none', bytes: 0 }

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { createUploadToken as insertUploadToken } from '../../db/objects/uploads/upload-tokens.ts'
+import { GiB } from '../../lib/bytes.ts'
 import { credentialHash } from '../../policy/accounts/credentials.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
@@ -21,8 +22,6 @@ import { isoTime, optional, usually } from '../pipeline/fields.ts'
 import { idempotencyErrors, inOneTransaction } from '../pipeline/idempotent.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 
-const gibibyte = 1024 ** 3
-
 const pins = z.object({
   name: optional(nameField),
   prefix: optional(prefixField),
@@ -33,7 +32,7 @@ const pins = z.object({
     z
       .int()
       .min(1)
-      .max(10 * gibibyte),
+      .max(10 * GiB),
   ),
   allowed_extensions: optional(
     z

@@ -4,6 +4,7 @@ import { Busboy, type BusboyInstance } from '@fastify/busboy'
 import { z } from 'zod'
 import type { StoredBody } from '../../activities/objects/port.ts'
 import * as segments from '../../db/objects/segments.ts'
+import { MiB } from '../../lib/bytes.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { requestCaps } from '../../policy/request-caps.ts'
@@ -12,8 +13,6 @@ import type { Exchange } from '../http/call.ts'
 import { keepPace } from '../http/pace.ts'
 import type { Parts } from '../pipeline/parts.ts'
 import { factsOf, smallBody } from './small-bodies.ts'
-
-export const megabyte = 1024 * 1024
 
 /** A body that has arrived and is nobody's yet. */
 export interface Arrived extends StoredBody {
@@ -30,7 +29,7 @@ export interface Upload extends Arrived {
 export const oneFile = {
   mediaType: 'multipart/form-data',
   parts: z.object({ file: z.string().meta({ openapi: { type: 'string', format: 'binary' } }) }),
-  maxBytes: requestCaps.fileBytes + megabyte,
+  maxBytes: requestCaps.fileBytes + MiB,
   tooLarge: 'FILE_TOO_LARGE',
 } as const
 
@@ -142,7 +141,7 @@ function formOf(request: IncomingMessage): BusboyInstance {
         fileSize: requestCaps.fileBytes + 1,
         files: 5,
         fields: 20,
-        fieldSize: megabyte / 16,
+        fieldSize: MiB / 16,
         parts: 25,
         headerPairs: 100,
       },

@@ -1,8 +1,7 @@
 import type { LiveEvent, LiveReading } from '../../activities/live/live-feed.ts'
 import type { AppRow } from '../../db/apps/apps.ts'
+import { MiB } from '../../lib/bytes.ts'
 import { figuresOf } from './stats.ts'
-
-const mb = 1024 * 1024
 
 /** The figures of one second (contract 4.17): memory in whole MB, counters in whole bytes, `new` in bytes per second. */
 export function statusView(app: AppRow, { state, stats }: LiveReading, rate: readonly [number, number], at: number) {
@@ -11,7 +10,7 @@ export function statusView(app: AppRow, { state, stats }: LiveReading, rate: rea
   return {
     cpu: Math.round(figures.cpuPercent * 100) / 100,
     // A program that runs uses something.
-    ram: [Math.ceil(figures.memoryBytes / mb), Math.round(limitBytes / mb)],
+    ram: [Math.ceil(figures.memoryBytes / MiB), Math.round(limitBytes / MiB)],
     netIO: { i: whole(figures.total[0]), o: whole(figures.total[1]), new: { i: whole(rate[0]), o: whole(rate[1]) } },
     bIO: { i: whole(stats?.blockRead ?? 0), o: whole(stats?.blockWrite ?? 0) },
   }

@@ -1,4 +1,5 @@
 import type { AppRow } from '../../db/apps/apps.ts'
+import { GiB, KiB, MiB } from '../../lib/bytes.ts'
 import { type Problem, problemOf } from '../../policy/apps/app-problems.ts'
 import type { HostReading } from '../hosts/host-reader.ts'
 
@@ -17,8 +18,6 @@ export interface Figures {
   exit?: { code: number | null; oom: boolean; at: string }
   problem?: Problem
 }
-
-const mb = 1024 * 1024
 
 /** States that an operation is moving through; the container's own would only confuse. */
 const passing = ['starting', 'restarting', 'deleting']
@@ -41,7 +40,7 @@ export function figuresOf(
   return {
     cpuPercent: running ? (stats?.cpuPercent ?? 0) : 0,
     memoryBytes: running ? (stats?.memoryBytes ?? 0) : 0,
-    limitBytes: app.ram_mb * mb,
+    limitBytes: app.ram_mb * MiB,
     storageBytes: last?.storageBytes ?? 0,
     total: [stats?.networkIn ?? 0, stats?.networkOut ?? 0],
     now,
@@ -67,7 +66,7 @@ function statusOf(app: AppRow, status: string | undefined): string {
 /** Texts for people (contract 4.10): `"0.50%"`, `"120.4/512MB"`, `"2.7MB"`, `"12.3KB ↑ 4.5KB ↓"`. */
 export const statsView = (f: Figures) => ({
   cpu: `${f.cpuPercent.toFixed(2)}%`,
-  ram: `${(f.memoryBytes / mb).toFixed(1)}/${f.limitBytes / mb}MB`,
+  ram: `${(f.memoryBytes / MiB).toFixed(1)}/${f.limitBytes / MiB}MB`,
   status: f.status,
   running: f.running,
   storage: sizeText(f.storageBytes),
@@ -80,7 +79,7 @@ export const statsView = (f: Figures) => ({
 /** The same as numbers (`rawData=true`). */
 export const rawStatsView = (f: Figures) => ({
   cpu: Math.round(f.cpuPercent * 100) / 100,
-  ram: round(f.memoryBytes / mb),
+  ram: round(f.memoryBytes / MiB),
   status: f.status,
   running: f.running,
   storage: Math.round(f.storageBytes),
@@ -125,8 +124,8 @@ const round = (value: number): number => Math.round(value * 10) / 10
 
 /** In KB, MB or GB with one decimal; units are powers of 1024. */
 function sizeText(bytes: number): string {
-  if (bytes < mb) return `${(bytes / 1024).toFixed(1)}KB`
-  return bytes < 1024 * mb ? `${(bytes / mb).toFixed(1)}MB` : `${(bytes / 1024 / mb).toFixed(1)}GB`
+  if (bytes < MiB) return `${(bytes / KiB).toFixed(1)}KB`
+  return bytes < GiB ? `${(bytes / MiB).toFixed(1)}MB` : `${(bytes / GiB).toFixed(1)}GB`
 }
 
 const flowText = ([into, out]: readonly [number, number]): string => `${sizeText(into)} ↑ ${sizeText(out)} ↓`

@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import pg from 'pg'
+import { KiB, MiB } from '../../lib/bytes.ts'
 
 /**
  * The floor of `bench/blob.ts`: a bare Node server that writes a body into a file, hashes it as the answer says it (md5, sha256),
@@ -49,8 +50,8 @@ async function download(id: string, response: ServerResponse): Promise<void> {
   })
   if (!rows[0]) return void response.writeHead(404).end()
   response.writeHead(200, { 'Content-Length': rows[0].size, ETag: `"${rows[0].md5}"` })
-  if (Number(rows[0].size) <= 64 * 1024) response.end(await readFile(join(folder, id)))
-  else await pipeline(createReadStream(join(folder, id), { highWaterMark: 1024 * 1024 }), response)
+  if (Number(rows[0].size) <= 64 * KiB) response.end(await readFile(join(folder, id)))
+  else await pipeline(createReadStream(join(folder, id), { highWaterMark: MiB }), response)
 }
 
 const server = createServer((request, response) => {

@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Docker from 'dockerode'
+import { MiB } from '../../lib/bytes.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import { untilAnswers } from './answer.ts'
 
@@ -27,7 +28,7 @@ export async function bareDeploy(network: string, program: string, text: string)
     HostConfig: {
       Binds: [`${folder}:/app`],
       PortBindings: { '80/tcp': [{ HostIp: '127.0.0.1', HostPort: '' }] },
-      Memory: 512 * 1024 * 1024,
+      Memory: 512 * MiB,
       Init: true,
       NetworkMode: network,
     },

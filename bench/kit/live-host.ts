@@ -3,6 +3,7 @@ import { pino } from 'pino'
 import { type ContainerHost, labels } from '../../activities/containers/port.ts'
 import { nanosecondsNow } from '../../activities/containers/stamps.ts'
 import { appTurns } from '../../activities/steps/app-turns.ts'
+import { MiB } from '../../lib/bytes.ts'
 import { hostReadKey } from '../../policy/keys.ts'
 import { serveHost } from '../../workers/host/server/host-server.ts'
 
@@ -25,7 +26,7 @@ const engine = {
   inspect: async name => stateOf(name),
   async stats() {
     const still = { networkIn: 0, networkOut: 0, blockRead: 0, blockWrite: 0 }
-    return { cpuPercent: 1, memoryBytes: 30_000_000, memoryLimitBytes: 512 * 1024 * 1024, ...still, startedAt }
+    return { cpuPercent: 1, memoryBytes: 30_000_000, memoryLimitBytes: 512 * MiB, ...still, startedAt }
   },
   async followLogs(_, __, onPiece, signal) {
     await sleep(Math.random() * 100) // applications do not print in step

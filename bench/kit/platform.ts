@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { MiB } from '../../lib/bytes.ts'
 
 const berth = fileURLToPath(new URL('../../berth', import.meta.url))
 const run = promisify(execFile)
@@ -30,7 +31,7 @@ export interface BenchPlatform {
 export async function startPlatform(settings: Record<string, string> = {}): Promise<BenchPlatform> {
   const folder = await mkdtemp(join(tmpdir(), 'berth-bench-'))
   const env = { ...process.env, BERTH_DATA: join(folder, 'data'), RATE_LIMIT_SCALE: '10000', ...settings }
-  const options = { env, maxBuffer: 16 * 1024 * 1024 }
+  const options = { env, maxBuffer: 16 * MiB }
   const answer = async (...args: string[]) => JSON.parse((await run(berth, [...args, '--json'], options)).stdout)
   await run(berth, ['up', '--detach'], options)
   const info: BenchPlatform['info'] = await answer('info')

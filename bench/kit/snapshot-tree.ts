@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { closeSync, mkdirSync, openSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { MiB } from '../../lib/bytes.ts'
 
 const words = Array.from({ length: 4000 }, () => randomBytes(2 + Math.floor(Math.random() * 6)).toString('hex'))
-const pieceBytes = 1024 * 1024
+const pieceBytes = MiB
 
 /** Text such as programs write: it packs to about a third. */
 function text(bytes: number): Buffer {

@@ -2,6 +2,7 @@ import { existsSync, rmSync } from 'node:fs'
 import { totalmem } from 'node:os'
 import { join } from 'node:path'
 import { openDatabase } from '../../db/database.ts'
+import { MiB } from '../../lib/bytes.ts'
 import type { ProcessSpec } from '../../workers/supervisor/supervised-process.ts'
 import type { Say } from '../terminal/terminal.ts'
 import { type Cluster, createCluster, postgresBinaries, postgresEnvironment } from './postgres-cluster.ts'
@@ -90,7 +91,7 @@ function postgresArguments({ folder, port, durable, maxConnections }: PostgresOp
 }
 
 /** An eighth of a machine's memory, for tables that are larger than Postgres' usual 128 MB; what it reads beyond that the system keeps. */
-const sharedMegabytes = (bytes: number): number => Math.max(128, Math.min(1024, Math.floor(bytes / 1024 ** 2 / 8)))
+const sharedMegabytes = (bytes: number): number => Math.max(128, Math.min(1024, Math.floor(bytes / MiB / 8)))
 
 /** Makes a database when it is missing. `url` is the superuser's address of any database of the server. */
 export async function ensureDatabase(url: string, name: string): Promise<void> {

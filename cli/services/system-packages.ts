@@ -1,5 +1,6 @@
 import { accessSync, constants, existsSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
+import { KeyedLock } from '../../lib/async/keyed-lock.ts'
 import { networkVariables, ownVariables, startProcess, systemEnvironment } from '../../lib/child-process.ts'
 import type { Say } from '../terminal/terminal.ts'
 
@@ -41,14 +42,12 @@ function isExecutable(path: string): boolean {
 
 export const isRoot = (): boolean => process.getuid?.() === 0
 
-let underWay: Promise<unknown> = Promise.resolve()
+const aptLock = new KeyedLock()
 
 /** Installs distribution packages after saying so. Not root, or no apt: throws `MissingPart` with the command to type. */
 export function installPackages(part: SystemPart, say: Say): Promise<void> {
-  // One after the other: dpkg has a lock, and parts look for what they need side by side.
-  const install = underWay.then(() => installNow(part, say))
-  underWay = install.catch(() => undefined)
-  return install
+  // One after the other: dpkg has a lock, and parts look for what they need concurrently.
+  return aptLock.run('', () => installNow(part, say))
 }
 
 async function installNow({ what, packages, keepStopped }: SystemPart, say: Say): Promise<void> {

@@ -1,3 +1,4 @@
+import { MiB } from '../../lib/bytes.ts'
 import { memoryAlertRules } from '../../policy/apps/memory-alerts.ts'
 import { type NewMail, queueMail } from '../accounts/mails.ts'
 import type { Db } from '../database.ts'
@@ -13,7 +14,7 @@ async function alertOwner(db: Db, { id, owner_id: userId }: HostApp, told: Told)
 
 /** It stays near its limit. */
 export function alertHighMemory(db: Db, app: HostApp, usedBytes: number): Promise<boolean> {
-  const usedMb = Math.round(usedBytes / 1024 / 1024)
+  const usedMb = Math.round(usedBytes / MiB)
   const percent = Math.min(100, Math.round((usedMb / app.ram_mb) * 100))
   return alertOwner(db, app, {
     template: 'memory-high',

@@ -1,6 +1,7 @@
 import type { SealKeys } from '../../policy/seal.ts'
 import type { Db } from '../database.ts'
 import { webhookAddress } from '../git/webhooks.ts'
+import type { DeploymentRow } from './deployments.ts'
 
 /** What an application is deployed from besides uploads. */
 export interface DeploySources {
@@ -16,4 +17,16 @@ export async function deploySources(db: Db, keys: SealKeys, appId: string): Prom
     webhookAddress: await webhookAddress(db, keys, appId),
     link: link ? { repositoryId: Number(link.repository_id), fullName: link.full_name, branch: link.branch } : null,
   }
+}
+
+export interface Origin {
+  appId: string
+  trigger: DeploymentRow['trigger']
+  cloneUrl: string
+}
+
+/** What started a deployment, and the repository that it fetches. Null for one that fetches none, and for a missing one. */
+export async function originOf(db: Db, deploymentId: string): Promise<Origin | null> {
+  const row = await db('deployments').where({ id: deploymentId }).first('app_id', 'trigger', 'clone_url')
+  return row?.clone_url ? { appId: row.app_id, trigger: row.trigger, cloneUrl: row.clone_url } : null
 }

@@ -52,6 +52,11 @@ export async function changeObject(trx: Db, name: ObjectName, changes: Changes):
   return update(trx, name, name, null, changes)
 }
 
+/** Sets the time at which an object was created, as an import does. */
+export async function backdateObject(trx: Db, { ownerId, bucket, key }: ObjectName, createdAt: Date): Promise<void> {
+  await trx('objects').where({ owner_id: ownerId, bucket, key }).update({ created_at: createdAt })
+}
+
 /**
  * Gives an object another name of its account, and with it a new birth: links to the old id die. No byte moves and nothing is counted.
  * Visibility and expiry change so as well. Undefined where there is no such object; throws SAME_OBJECT and OBJECT_ALREADY_EXISTS.

@@ -1,3 +1,5 @@
+import { KeyedLock } from '../../lib/async/keyed-lock.ts'
+import { GiB, MiB } from '../../lib/bytes.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { leaseSeconds, storageRenewSeconds } from '../../policy/leases.ts'
@@ -6,9 +8,9 @@ import { foldUsage, takenBytes } from './blob-usage.ts'
 import type { Charge } from './objects.ts'
 
 /** Leased at once where there is plenty, so that small uploads of one account need no shared row. */
-const sliceBytes = 64 * 1024 ** 2
+const sliceBytes = 64 * MiB
 /** Nearer to the limit than this, a lease is for its one write, so that the limit holds to the byte. */
-const plentyBytes = 1024 ** 3
+const plentyBytes = GiB
 /** A slice is given back after this, so that others are not refused for what nobody will use. */
 const sliceSeconds = 10
 const lookMs = 5000
@@ -42,7 +44,7 @@ export class StorageQuota {
   /** The one that the next small write of an account takes from. */
   readonly #open = new Map<string, Lease>()
   readonly #leases = new Map<string, Lease>()
-  readonly #turns = new Map<string, Promise<unknown>>()
+  readonly #reservations = new KeyedLock()
   #timer: NodeJS.Timeout | undefined
 
   constructor(db: Db) {
@@ -76,14 +78,7 @@ export class StorageQuota {
     const lease = this.#take(wanted)
     if (lease) return lease
     // Who comes meanwhile waits, and mostly finds a slice.
-    const before = this.#turns.get(wanted.ownerId)
-    const turn = Promise.resolve(before?.catch(() => {})).then(() => this.#take(wanted) ?? this.#lease(wanted))
-    this.#turns.set(wanted.ownerId, turn)
-    try {
-      return await turn
-    } finally {
-      if (this.#turns.get(wanted.ownerId) === turn) this.#turns.delete(wanted.ownerId)
-    }
+    return this.#reservations.run(wanted.ownerId, async () => this.#take(wanted) ?? this.#lease(wanted))
   }
 
   #take({ ownerId, bytes }: Wanted): Lease | undefined {

@@ -1,16 +1,18 @@
 import { createHash } from 'node:crypto'
 import * as fs from 'node:fs'
 import { constants } from 'node:fs'
+import { KiB } from '../bytes.ts'
 import { codeOf, toldLeased } from './disk-names.ts'
 
 const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 /** O_PATH, which needs no right to read. */
 const pathOnly = 0o10000000
 const fileFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+const newFileFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 
 /** How a name fails when a folder above it is missing, or is something else by now. */
 const unreachable = new Set(['ENOENT', 'ENOTDIR', 'ELOOP'])
-const buffer = Buffer.allocUnsafe(256 * 1024)
+const buffer = Buffer.allocUnsafe(256 * KiB)
 
 /**
  * A folder that its application may be changing at the same time. Every step down is one open of one name that refuses links,
@@ -32,6 +34,11 @@ export class Tree {
 
   get root(): fs.Stats {
     return fs.fstatSync(this.#root)
+  }
+
+  /** The folder itself, for a process that is to write into it; closed with it. */
+  get descriptor(): number {
+    return this.#root
   }
 
   /** The name as system calls take it. Throws ENOENT, ENOTDIR or ELOOP when a folder above it cannot be entered. */
@@ -88,6 +95,29 @@ export class Tree {
     fs.rmdirSync(this.at(path))
   }
 
+  /** Removes everything inside. */
+  clear(): void {
+    this.forget()
+    for (const name of this.list()) this.remove(name)
+  }
+
+  /** Makes the folder and those above it; there already is success. Its owner can fill and remove it, whatever the mode. */
+  makeFolder(path: string, mode: number): void {
+    fs.fchmodSync(this.#enter(path.split('/'), true), mode | 0o700)
+  }
+
+  /** A new file, in folders that are made where they are missing; EEXIST when anything has that name. The caller closes it. */
+  createFile(path: string, mode: number): number {
+    const fd = fs.openSync(this.#place(path), newFileFlags, 0o600)
+    fs.fchmodSync(fd, mode | 0o600)
+    return fd
+  }
+
+  /** As `createFile`, a link. */
+  createLink(path: string, target: string | Buffer): void {
+    fs.symlinkSync(target, this.#place(path))
+  }
+
   /** SHA-256 in hex of a file's content, or of where a link leads. */
   hash(path: string, link: boolean): string {
     const hash = createHash('sha256')
@@ -137,12 +167,31 @@ export class Tree {
     fs.closeSync(this.#root)
   }
 
-  #enter(names: string[]): number {
+  /** As `at`, with the folders above it. */
+  #place(path: string): Buffer {
+    const names = path.split('/')
+    const name = names.pop()!
+    return system(this.#enter(names, true), name)
+  }
+
+  #enter(names: string[], isMaking = false): number {
     const differs = this.#trail.findIndex((step, index) => step.name !== names[index])
     this.#leaveTo(differs < 0 ? Math.min(this.#trail.length, names.length) : differs)
-    for (const name of names.slice(this.#trail.length))
-      this.#trail.push({ name, fd: this.#open(system(this.#trail.at(-1)?.fd ?? this.#root, name)) })
+    for (const name of names.slice(this.#trail.length)) {
+      const path = system(this.#trail.at(-1)?.fd ?? this.#root, name)
+      this.#trail.push({ name, fd: isMaking ? this.#openOrMake(path) : this.#open(path) })
+    }
     return this.#trail.at(-1)?.fd ?? this.#root
+  }
+
+  #openOrMake(path: Buffer): number {
+    try {
+      return this.#open(path)
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT') throw error
+      fs.mkdirSync(path, 0o755)
+      return this.#open(path)
+    }
   }
 
   #leaveTo(depth: number): void {

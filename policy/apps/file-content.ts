@@ -1,7 +1,8 @@
+import { MiB } from '../../lib/bytes.ts'
 import { ApiError } from '../errors.ts'
 
 /** The most bytes of a file that is read or written through the API. */
-export const largestFileBytes = 10 * 1024 * 1024
+export const largestFileBytes = 10 * MiB
 
 /** What is said of a larger one; the table's sentence speaks of uploads. */
 export const fileTooLarge = () => new ApiError('FILE_TOO_LARGE', 'A file that is read or written takes at most 10 MB.')

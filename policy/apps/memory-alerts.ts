@@ -1,3 +1,5 @@
+import { MiB } from '../../lib/bytes.ts'
+
 /** When an owner is written to about memory. */
 export const memoryAlertRules = {
   /** Share of its memory that an application may use without anybody being told. */
@@ -10,5 +12,5 @@ export const memoryAlertRules = {
 
 /** How many samples in a row were too high, this one included. */
 export function highInARow(before: number, usedBytes: number, limitMb: number): number {
-  return usedBytes >= limitMb * 1024 * 1024 * memoryAlertRules.share ? before + 1 : 0
+  return usedBytes >= limitMb * MiB * memoryAlertRules.share ? before + 1 : 0
 }

@@ -1,3 +1,5 @@
+import { MiB } from '../../lib/bytes.ts'
+
 /** What is kept of a running application: one point for each 5 minutes of the last 24 hours, from a sample every 15 s (contract 4.14). */
 export const metricRules = {
   /** Smaller applications have no metrics; their memory is watched all the same. */
@@ -40,8 +42,6 @@ export interface Gathering {
   last: Sample
 }
 
-const mb = 1024 * 1024
-
 /** Beginning of the interval that a moment lies in, the same on every host. */
 export const intervalOf = (now: number, pointSeconds: number): number => now - (now % (pointSeconds * 1000))
 
@@ -53,7 +53,7 @@ export function gathered(before: Gathering | undefined, sample: Sample, at: numb
     at,
     samples: sums.samples + 1,
     cpu: sums.cpu + sample.cpuPercent,
-    ram: sums.ram + sample.memoryBytes / mb,
+    ram: sums.ram + sample.memoryBytes / MiB,
     netIn: sums.netIn + sample.networkIn - since.networkIn,
     netOut: sums.netOut + sample.networkOut - since.networkOut,
     last: sample,

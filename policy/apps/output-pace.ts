@@ -1,4 +1,4 @@
-const megabyte = 1024 * 1024
+import { MiB } from '../../lib/bytes.ts'
 
 /**
  * How fast running programs may print. The engine writes every line down, with processors that all share, so a line has its price
@@ -6,11 +6,11 @@ const megabyte = 1024 * 1024
  */
 export const outputPace = {
   /** Of one application. */
-  bytesPerSecond: megabyte,
+  bytesPerSecond: MiB,
   /** Of all applications of one account on a host, which share it equally. */
-  accountBytesPerSecond: 2 * megabyte,
+  accountBytesPerSecond: 2 * MiB,
   /** What a program may print at once after it was silent. */
-  burstBytes: 4 * megabyte,
+  burstBytes: 4 * MiB,
   /** What a line counts for beside its bytes. */
   lineBytes: 100,
 }

@@ -1,3 +1,5 @@
+import { KiB } from '../../lib/bytes.ts'
+
 /** What an application of a given memory is granted. Contract 11.3: 10 GB of disk per 256 MB; an installation may set less. */
 export function diskMbFor(ramMb: number, diskMbPer256Mb: number): number {
   return Math.ceil(ramMb / 256) * diskMbPer256Mb
@@ -31,4 +33,4 @@ export const bandwidthMbit = (ramMb: number, mbitPer256Mb: number): number =>
   Math.max(1, Math.round((ramMb / 256) * mbitPer256Mb))
 
 /** Bytes that may pass at once: 10 ms of the rate, and at least two of the largest packets that a program hands over. */
-export const bandwidthBurst = (mbit: number): number => Math.max(128 * 1024, Math.ceil((mbit * 1_000_000) / 8 / 100))
+export const bandwidthBurst = (mbit: number): number => Math.max(128 * KiB, Math.ceil((mbit * 1_000_000) / 8 / 100))

@@ -1,3 +1,5 @@
+import { GiB, KiB, MiB } from '../../lib/bytes.ts'
+
 /** What an archive may cost (contract 5.16). Bytes, counts. */
 export interface ArchiveRules {
   outputBytes: number
@@ -12,10 +14,10 @@ export interface ArchiveRules {
 
 /** For what users send. */
 export const uploadRules: ArchiveRules = {
-  outputBytes: 1024 ** 3,
+  outputBytes: GiB,
   entries: 20_000,
   ratio: 100,
-  ratioAfterBytes: 10 * 1024 ** 2,
+  ratioAfterBytes: 10 * MiB,
   links: 'refused',
 }
 
@@ -63,7 +65,7 @@ export function isDropped(path: string): boolean {
 }
 
 /** The file that says how the application is configured is short; more is not read. */
-export const longestConfigBytes = 64 * 1024
+export const longestConfigBytes = 64 * KiB
 
 /** Children that read archives. */
 export const archivePlaces = {

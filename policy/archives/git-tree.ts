@@ -1,3 +1,4 @@
+import { MiB } from '../../lib/bytes.ts'
 import { nameFault, staysInside } from './archive-names.ts'
 import { isDropped, uploadRules } from './archive-rules.ts'
 import { ArchiveTree } from './archive-tree.ts'
@@ -71,7 +72,7 @@ export class GitTree {
 }
 
 export function inMb(bytes: number): string {
-  return `${Math.round(bytes / 1024 ** 2)} MB`
+  return `${Math.round(bytes / MiB)} MB`
 }
 
 function shown(name: string): string {

@@ -1,3 +1,5 @@
+import { GiB } from '../../lib/bytes.ts'
+
 /** What an account asks of its uploads below a prefix (contract 7.28). Null = the rule leaves it open. */
 export interface RuleFields {
   /** Folders, ending in "/". */
@@ -43,7 +45,7 @@ export const deletionDays = { least: 1, most: 3650 }
 export const usualDeletionDays = 7
 
 /** What `max_size` takes, in bytes. */
-export const ruleSizes = { least: 512, most: 10 * 1024 ** 3 }
+export const ruleSizes = { least: 512, most: 10 * GiB }
 
 /** Whether two rules of one prefix ask for the same. */
 export function sameRule(a: RuleFields, b: RuleFields): boolean {

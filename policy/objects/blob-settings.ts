@@ -1,7 +1,5 @@
+import { GiB, MiB } from '../../lib/bytes.ts'
 import { type Environment, integer, number, oneOf } from '../environment.ts'
-
-const mebibyte = 1024 * 1024
-const gibibyte = 1024 * mebibyte
 
 /** What an operator decides about blob storage (contract 7.43). */
 export interface BlobSettings {
@@ -34,11 +32,11 @@ export interface BlobPrices {
 export function blobSettings(env: Environment): BlobSettings {
   return {
     concurrentUploads: within(env, 'BLOB_CONCURRENT_UPLOADS', 16, 1, 1000),
-    minBytes: within(env, 'BLOB_MIN_SIZE', 0, 0, 100 * mebibyte),
+    minBytes: within(env, 'BLOB_MIN_SIZE', 0, 0, 100 * MiB),
     chunked: {
       maxOpen: within(env, 'CHUNKED_MAX_OPEN', 8, 1, 32),
       maxParts: within(env, 'CHUNKED_MAX_PARTS', 205, 1, 2048),
-      maxBytes: within(env, 'CHUNKED_MAX_SIZE', 10 * gibibyte, 1, 10 * gibibyte),
+      maxBytes: within(env, 'CHUNKED_MAX_SIZE', 10 * GiB, 1, 10 * GiB),
     },
     prices: {
       perExtraGb: number(env, 'BLOB_STORAGE_PRICE', 0),

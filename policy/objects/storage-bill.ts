@@ -1,6 +1,5 @@
+import { GiB } from '../../lib/bytes.ts'
 import type { BlobPrices } from './blob-settings.ts'
-
-const gibibyte = 1024 ** 3
 
 /** What an account would be charged for its storage of a month, in the operator's currency. */
 export interface StorageBill {
@@ -18,7 +17,7 @@ export function storageBill(
   prices: BlobPrices,
 ): StorageBill {
   const extraStorage = Math.max(0, Math.round(usage.averageStorage - includedBytes))
-  const storagePrice = cents((extraStorage / gibibyte) * prices.perExtraGb)
+  const storagePrice = cents((extraStorage / GiB) * prices.perExtraGb)
   const objectsPrice = cents((usage.objects / 1000) * prices.perThousandObjects)
   return { extraStorage, storagePrice, objectsPrice, totalEstimate: cents(storagePrice + objectsPrice) }
 }

@@ -48,6 +48,22 @@ function onlyTypes(names: string | undefined): boolean {
   return inner?.split(',').every(name => /^\s*(type\s|$)/.test(name)) ?? false
 }
 
+/** Where tables are read and written: db/, and what seeds or looks at them for a test or a measurement. */
+const mayTouchTables = /^(db|test|bench)\//
+const handle = /\b(?:db|trx|tx|knex)(?:<[^()]*>)?\(\s*['"`]/
+const builder = /(?<!\b(?:Buffer|Array|Readable))\.(?:from|into|table)\(\s*['"`]/
+const raw = /\.raw\(\s*(['"`])([\s\S]*?)\1/g
+
+/** Whether a file reads or writes a table where it may not; statements about the server itself (`pg_*`) are none. */
+export function touchesTables(path: string, text: string): boolean {
+  if (mayTouchTables.test(path)) return false
+  return (
+    handle.test(text) ||
+    builder.test(text) ||
+    [...text.matchAll(raw)].some(([, , sql]) => /\b(?:from|join|into|update)\s+(?!pg_)"?[a-z_]+/i.test(sql!))
+  )
+}
+
 export const folderOf = (path: string): string => path.split('/')[0] as string
 
 /** Sources that import one another in a circle, types included: each circle's files in order, and the circles too. */

@@ -1,6 +1,7 @@
 import { refusal } from '../../activities/failures.ts'
 import type { GitProvider } from '../../activities/git-provider/port.ts'
 import type { Db } from '../../db/database.ts'
+import { originOf } from '../../db/deploys/deploy-sources.ts'
 import { linkOf } from '../../db/git/git-links.ts'
 import { tokenFor } from '../../db/git/webhooks.ts'
 import type { Config } from '../../policy/config.ts'
@@ -19,9 +20,9 @@ export function deployCredentials(
   provider: GitProvider | null,
 ): (deploymentId: string) => Promise<string | null> {
   return async deploymentId => {
-    const deployment = await db('deployments').where({ id: deploymentId }).first('app_id', 'trigger', 'clone_url')
-    if (!deployment?.clone_url) return null
-    const { app_id: appId, trigger, clone_url: cloneUrl } = deployment
+    const origin = await originOf(db, deploymentId)
+    if (!origin) return null
+    const { appId, trigger, cloneUrl } = origin
     if (trigger === 'webhook') return tokenFor(db, sealKeys, appId, cloneUrl)
     return trigger === 'app' ? appToken(db, provider, appId, cloneUrl) : null
   }

@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { VolumeFault, Volumes } from '../../activities/volumes/port.ts'
 import { releasedApps } from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
 import { recordProtection } from '../../db/hosts/hosts.ts'
+import { loop } from '../../lib/async/loop.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 
 export interface DiskWatchOptions {
@@ -46,8 +46,6 @@ export async function watchDisks(
     if (state.startsWith('BROKEN')) log.error({ state }, 'disks of applications')
     written = state
   }
-  while (!signal.aborted) {
-    await look().catch(error => log.warn({ err: error }, 'disks: will look again'))
-    await sleep(everySeconds * 1000, undefined, { signal }).catch(() => {})
-  }
+  const onError = (error: unknown) => log.warn({ err: error }, 'disks: will look again')
+  await loop(look, { signal, everyMs: everySeconds * 1000, onError })
 }

@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { type Firewall, firewallState } from '../../activities/firewall/port.ts'
 import type { Db } from '../../db/database.ts'
 import { recordProtection } from '../../db/hosts/hosts.ts'
+import { loop, pause } from '../../lib/async/loop.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 
 export interface FirewallWatchOptions {
@@ -21,13 +21,10 @@ export async function watchFirewall(options: FirewallWatchOptions, signal: Abort
   const { firewall, everySeconds = roundSeconds.firewall } = options
   if (!firewall) return
   const report = reporter(options)
-  while (!signal.aborted) {
-    await sleep(everySeconds * 1000, undefined, { signal }).catch(() => {})
-    if (!signal.aborted)
-      await lookOnce(firewall, options.log)
-        .then(report)
-        .catch(error => options.log.warn({ err: error }, 'firewall: not written down'))
-  }
+  const everyMs = everySeconds * 1000
+  const onError = (error: unknown) => options.log.warn({ err: error }, 'firewall: not written down')
+  await pause(everyMs, signal)
+  await loop(() => lookOnce(firewall, options.log).then(report), { signal, everyMs, onError })
 }
 
 /** How it stands after one look, for people. */

@@ -16,6 +16,7 @@ import {
   renewLease,
   takeLease,
 } from '../../db/hosts/host-leases.ts'
+import { loop } from '../../lib/async/loop.ts'
 import { startTicks } from '../../lib/process-stat.ts'
 import { hostLeaseSeconds, renewEveryMs, sureForMs } from '../../policy/hosts/host-lease.ts'
 
@@ -124,14 +125,11 @@ function keep(db: Db, lease: Lease, log: Logger): HostLease {
     lost.signal.throwIfAborted()
   }
 
-  async function renewals(): Promise<void> {
-    while (!ending.signal.aborted && !lost.signal.aborted) {
-      await confirm().catch(error => log.warn({ err: error }, 'the lease of the host was not renewed'))
-      await sleep(renewEveryMs, undefined, { signal: ending.signal }).catch(() => {})
-    }
-  }
-
-  const renewing = renewals()
+  const renewing = loop(confirm, {
+    signal: AbortSignal.any([ending.signal, lost.signal]),
+    everyMs: renewEveryMs,
+    onError: error => log.warn({ err: error }, 'the lease of the host was not renewed'),
+  })
   const ended = new Promise<never>((_, reject) =>
     lost.signal.addEventListener('abort', () => reject(lost.signal.reason), { once: true }),
   )

@@ -1,11 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { type ContainerHost, type ListedContainer, labels } from '../../activities/containers/port.ts'
 import { savePoints } from '../../db/apps/app-metrics.ts'
 import { type HostApp, listAppsOfHost } from '../../db/apps/apps.ts'
 import { alertHighMemory } from '../../db/apps/memory-alerts.ts'
 import type { Db } from '../../db/database.ts'
-import { sideBySide } from '../../lib/side-by-side.ts'
+import { mapConcurrently } from '../../lib/async/concurrently.ts'
+import { loop } from '../../lib/async/loop.ts'
 import { highInARow, memoryAlertRules } from '../../policy/apps/memory-alerts.ts'
 import {
   type Gathering,
@@ -36,12 +36,11 @@ const mostUnsaved = 20_000
 export async function watchMetrics(options: HostMetricsOptions, signal: AbortSignal): Promise<void> {
   const metrics = new HostMetrics(options)
   const everyMs = (options.sampleSeconds ?? metricRules.sampleSeconds) * 1000
-  while (!signal.aborted) {
-    const begun = performance.now()
-    await metrics.round(Date.now()).catch(error => options.log.warn({ err: error }, 'metrics: will look again'))
-    const restMs = everyMs - (performance.now() - begun)
-    await sleep(Math.max(Math.min(breathMs, everyMs), restMs), undefined, { signal }).catch(() => {})
-  }
+  await loop(() => metrics.round(Date.now()), {
+    signal,
+    everyMs: ({ tookMs }) => Math.max(Math.min(breathMs, everyMs), everyMs - tookMs),
+    onError: error => options.log.warn({ err: error }, 'metrics: will look again'),
+  })
 }
 
 interface Running {
@@ -69,7 +68,7 @@ export class HostMetrics {
     const ids = new Set(running.map(({ app }) => app.id))
     for (const id of this.#high.keys()) if (!ids.has(id)) this.#high.delete(id)
     for (const [id, { samples }] of this.#gatherings) if (!ids.has(id) && samples === 0) this.#gatherings.delete(id)
-    await sideBySide(running, width, one =>
+    await mapConcurrently(running, width, one =>
       this.#look(one, at).catch(error =>
         this.#options.log.warn({ err: error, appId: one.app.id }, 'metrics: no sample'),
       ),

@@ -25,6 +25,7 @@ import { snapshots } from '../../activities/snapshots/process.ts'
 import { openVolumes } from '../../activities/volumes/choice.ts'
 import type { Volumes } from '../../activities/volumes/port.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
+import { MiB } from '../../lib/bytes.ts'
 import { thisMachine } from '../../lib/machine.ts'
 import { configNames } from '../../policy/apps/app-config.ts'
 import type { Config } from '../../policy/config.ts'
@@ -94,7 +95,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   const look = await firewall?.apply()
   const bandwidth = await openBandwidth(config.host.mbitPer256Mb)
   isProtected = firewall !== null
-  const memoryMb = config.host.memoryMb ?? Math.floor((totalmem() / 1024 / 1024) * reservable)
+  const memoryMb = config.host.memoryMb ?? Math.floor((totalmem() / MiB) * reservable)
   if (firewall) {
     try {
       makeNeighbourRoom(neighbourRoom(memoryMb))
@@ -145,7 +146,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     snapshots: snapshots(),
     git: gitCli({ caBundle: config.host.caBundle }),
     gitLimits: {
-      maxBytes: config.git.maxMb * 1024 ** 2,
+      maxBytes: config.git.maxMb * MiB,
       timeoutSeconds: config.git.timeoutSeconds,
       allowedHosts: config.git.allowedHosts,
     },
@@ -166,5 +167,5 @@ function imageCache(): string {
 /** What the file system of the host's folder can hold in MB: sizes are reserved, so what applications use now counts too. */
 async function diskMb(folder: string): Promise<number> {
   const { bsize, blocks } = await statfs(folder)
-  return Math.floor((bsize * blocks) / 1024 / 1024)
+  return Math.floor((bsize * blocks) / MiB)
 }

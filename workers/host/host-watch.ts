@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { type ContainerState, type ListedContainer, labels } from '../../activities/containers/port.ts'
 import { stopGraceSeconds } from '../../activities/containers/spec.ts'
 import type { Boot } from '../../activities/hosts/boot.ts'
@@ -7,6 +6,7 @@ import * as apps from '../../db/apps/apps.ts'
 import { alertOutOfMemory } from '../../db/apps/memory-alerts.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import * as operations from '../../db/operations/operations.ts'
+import { Bell, loop } from '../../lib/async/loop.ts'
 import type { Backoff } from '../../lib/backoff.ts'
 import { type Observation, type Verdict, verdict } from '../../policy/hosts/reconciliation.ts'
 import { autorestart } from '../../policy/patience.ts'
@@ -32,26 +32,20 @@ const gatherMs = 100
 /** Records what happens to containers without an operation, until the signal aborts: exits, reboots, strays. */
 export async function watchHost(options: WatchOptions, signal: AbortSignal): Promise<void> {
   const { engine, hostId, log, everySeconds = roundSeconds.hostWatch } = options
-  let changed = () => {}
-  const events = async () => {
-    while (!signal.aborted) {
-      await engine
-        .watch({ [labels.host]: hostId }, () => changed(), signal)
-        .catch(error => log.warn({ err: error }, 'watch: the event stream broke'))
-      await sleep(500, undefined, { signal }).catch(() => {})
-    }
-  }
-  const rounds = async () => {
-    signal.addEventListener('abort', () => changed(), { once: true })
-    while (!signal.aborted) {
-      const pause = new AbortController()
-      changed = () => pause.abort()
-      await reconcile(options).catch(error => log.warn({ err: error }, 'watch: will look again'))
-      await sleep(everySeconds * 1000, undefined, { signal: pause.signal }).catch(() => {})
-      await sleep(gatherMs) // events come in bursts
-    }
-  }
-  await Promise.all([events(), rounds()])
+  const changed = new Bell()
+  const events = loop(() => engine.watch({ [labels.host]: hostId }, changed.ring, signal), {
+    signal,
+    everyMs: 500,
+    onError: error => log.warn({ err: error }, 'watch: the event stream broke'),
+  })
+  const rounds = loop(() => reconcile(options), {
+    signal,
+    everyMs: everySeconds * 1000,
+    onError: error => log.warn({ err: error }, 'watch: will look again'),
+    bell: changed,
+    gatherMs, // events come in bursts
+  })
+  await Promise.all([events, rounds])
 }
 
 /** One comparison of rows and containers. Containers are listed first: one without a row then is a stray for certain. */

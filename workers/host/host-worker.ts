@@ -1,5 +1,4 @@
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { appHostActivities } from '../../activities/app-host.ts'
 import { appSnapshotActivities } from '../../activities/app-snapshots.ts'
@@ -9,6 +8,7 @@ import { strayBook } from '../../activities/hosts/stray-book.ts'
 import { appTurns } from '../../activities/steps/app-turns.ts'
 import { diskLimits } from '../../activities/volumes/disk-limits.ts'
 import * as hosts from '../../db/hosts/hosts.ts'
+import { loop } from '../../lib/async/loop.ts'
 import { Backoff } from '../../lib/backoff.ts'
 import { bringBackDelay } from '../../policy/hosts/reconciliation.ts'
 import { hostReadKey } from '../../policy/keys.ts'
@@ -150,11 +150,8 @@ export async function startHost(parts: HostParts) {
  * nothing of its containers, so it counts as silent.
  */
 async function stayVisible({ db, config, engine }: HostParts, signal: AbortSignal, log: Logger): Promise<void> {
-  while (!signal.aborted) {
-    await engine
-      .ping()
-      .then(() => hosts.seeHost(db, config.host.id))
-      .catch(error => log.warn({ err: error }, 'no sign of life: the engine or the database does not answer'))
-    await sleep(seenEveryMs, undefined, { signal }).catch(() => {})
-  }
+  const round = () => engine.ping().then(() => hosts.seeHost(db, config.host.id))
+  const onError = (error: unknown) =>
+    log.warn({ err: error }, 'no sign of life: the engine or the database does not answer')
+  await loop(round, { signal, everyMs: seenEveryMs, onError })
 }

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { type ContainerHost, type ListedContainer, labels } from '../../activities/containers/port.ts'
+import { pause } from '../../lib/async/loop.ts'
 import { outputCost, outputPace, outputRate } from '../../policy/apps/output-pace.ts'
 
 export interface OutputReadersOptions {
@@ -11,8 +11,6 @@ export interface OutputReadersOptions {
   /** Resolves after so many milliseconds; ends early with the signal. */
   wait?: (ms: number, signal: AbortSignal) => Promise<unknown>
 }
-
-const pause = (ms: number, signal: AbortSignal) => sleep(ms, undefined, { signal }).catch(() => {})
 
 /**
  * One reader for each running application, who keeps nothing and takes no more than its share: the engine waits for whoever reads, so

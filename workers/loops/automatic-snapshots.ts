@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { type Db, isMine } from '../../db/database.ts'
 import { type DueApp, dueApps } from '../../db/snapshots/automatic-snapshots.ts'
 import { queueSnapshot } from '../../db/snapshots/snapshots.ts'
+import { loop } from '../../lib/async/loop.ts'
 import type { Plans } from '../../policy/accounts/plans.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { automaticSnapshotSeconds } from '../../policy/rounds.ts'
@@ -29,10 +29,9 @@ export const automaticActor = 'platform'
  * host, by one process.
  */
 export async function takeAutomaticSnapshots(options: AutomaticOptions, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    await queueDue(options).catch(error => options.log.warn({ err: error }, 'automatic snapshots: will look again'))
-    await sleep((options.lookSeconds ?? 20) * 1000, undefined, { signal }).catch(() => {})
-  }
+  const everyMs = (options.lookSeconds ?? 20) * 1000
+  const onError = (error: unknown) => options.log.warn({ err: error }, 'automatic snapshots: will look again')
+  await loop(() => queueDue(options), { signal, everyMs, onError })
 }
 
 /** One round; resolves to the applications whose snapshot was queued. */

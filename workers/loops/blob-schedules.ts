@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { type Client, ScheduleAlreadyRunning, ScheduleNotFoundError, ScheduleOverlapPolicy } from '@temporalio/client'
 import type { Logger } from 'pino'
+import { loop } from '../../lib/async/loop.ts'
 import { type Upkeep, upkeep, upkeepKinds } from '../../policy/objects/blob-upkeep.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import type { blobUpkeep } from '../../workflows/blob-upkeep.ts'
@@ -24,12 +24,10 @@ export const scheduleId = (queuePrefix: string, kind: Upkeep): string => `${queu
  */
 export async function keepSchedules(options: SchedulesOptions, signal: AbortSignal): Promise<void> {
   const known = new Set<Upkeep>()
-  while (!signal.aborted) {
-    await (options.wanted ? ensureSchedules(options, known) : removeSchedules(options)).catch(error =>
-      options.log.warn({ err: error }, 'schedules of blob storage: will try again'),
-    )
-    await sleep((options.everySeconds ?? roundSeconds.schedules) * 1000, undefined, { signal }).catch(() => {})
-  }
+  const round = () => (options.wanted ? ensureSchedules(options, known) : removeSchedules(options))
+  const everyMs = (options.everySeconds ?? roundSeconds.schedules) * 1000
+  const onError = (error: unknown) => options.log.warn({ err: error }, 'schedules of blob storage: will try again')
+  await loop(round, { signal, everyMs, onError })
 }
 
 /** One round. `known` holds the kinds whose plan is today's. */

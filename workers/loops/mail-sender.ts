@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { type Mailer, MailRefused } from '../../activities/mail/port.ts'
 import * as mails from '../../db/accounts/mails.ts'
 import type { Db } from '../../db/database.ts'
 import { Notifications } from '../../db/notifications.ts'
+import { Bell, loop } from '../../lib/async/loop.ts'
 import { type MailTries, mailDeadlineMs, mailTries } from '../../policy/mail/delivery.ts'
 import type { MailSettings } from '../../policy/mail/settings.ts'
 import { type MailFields, mailLocaleOf } from '../../policy/mail/template.ts'
@@ -34,18 +34,15 @@ const atOnce = 4
 export async function sendMails(options: MailSenderOptions, signal: AbortSignal): Promise<void> {
   const { log, everySeconds = roundSeconds.mail } = options
   const notifications = new Notifications(options.databaseUrl, ['mails'])
-  let wake = () => {}
-  notifications.on('notify', () => wake())
-  notifications.on('ready', () => wake())
-  signal.addEventListener('abort', () => wake(), { once: true })
+  const bell = new Bell()
+  notifications.on('notify', bell.ring)
+  notifications.on('ready', bell.ring)
   await notifications.open()
-  while (!signal.aborted) {
-    const pause = new AbortController()
-    wake = () => pause.abort()
-    const sent = await sendDueMails(options, signal).catch(error => log.warn({ err: error }, 'mail: will try again'))
-    if (sent) continue
-    await sleep(everySeconds * 1000, undefined, { signal: pause.signal }).catch(() => {})
+  const round = async () => {
+    while (!signal.aborted && (await sendDueMails(options, signal)) > 0);
   }
+  const onError = (error: unknown) => log.warn({ err: error }, 'mail: will try again')
+  await loop(round, { signal, everyMs: everySeconds * 1000, onError, bell })
   await notifications.close()
 }
 

@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { queueEndedNotices, queueEndNotices, type StoppedApp, stopSuspended } from '../../db/accounts/plan-ends.ts'
 import { type Db, isMine } from '../../db/database.ts'
+import { loop } from '../../lib/async/loop.ts'
 import type { Plans } from '../../policy/accounts/plans.ts'
 import { endNotices } from '../../policy/accounts/suspension.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
@@ -24,10 +24,9 @@ export interface PlanEndOptions {
  * started again by it: who has a plan again decides what shall run.
  */
 export async function actOnPlanEnds(options: PlanEndOptions, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    await planEndsOnce(options).catch(error => options.log.warn({ err: error }, 'plan ends: will look again'))
-    await sleep((options.everySeconds ?? roundSeconds.planEnds) * 1000, undefined, { signal }).catch(() => {})
-  }
+  const everyMs = (options.everySeconds ?? roundSeconds.planEnds) * 1000
+  const onError = (error: unknown) => options.log.warn({ err: error }, 'plan ends: will look again')
+  await loop(() => planEndsOnce(options), { signal, everyMs, onError })
 }
 
 /** One round, by one process at a time; resolves to the applications whose stop was queued. */

@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '@temporalio/client'
 import type { Logger } from 'pino'
 import { undoForgotten } from '../../db/acceptance.ts'
 import { type Db, isMine } from '../../db/database.ts'
 import * as operations from '../../db/operations/operations.ts'
+import { loop } from '../../lib/async/loop.ts'
 import { Backoff } from '../../lib/backoff.ts'
 import { acceptance } from '../../policy/acceptance.ts'
 import { relay } from '../../policy/installation/relay.ts'
@@ -33,14 +33,14 @@ export async function runRelay(
 ): Promise<void> {
   const { db, log } = options
   const lanes = new LaneRelay(options)
-  while (!signal.aborted) {
-    const again = (error: unknown) => log.warn({ err: error }, 'relay: will try again')
+  const again = (error: unknown) => log.warn({ err: error }, 'relay: will try again')
+  const round = async () => {
     await undoForgotten(db, acceptance.forgottenSeconds).catch(again)
     await settleForgotten(options).catch(again)
     await lanes.round().catch(again)
-    await healDowngrades({ db, downgrades, log }).catch(again)
-    await sleep(everySeconds * 1000, undefined, { signal }).catch(() => {})
+    await healDowngrades({ db, downgrades, log })
   }
+  await loop(round, { signal, everyMs: everySeconds * 1000, onError: again })
 }
 
 /** Wakes lanes. A target that was looked at comes again after a while that grows, so that none of them keeps the others waiting. */

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { type Edge, type Route, RouteRefused } from '../../activities/edge/port.ts'
 import * as apps from '../../db/apps/apps.ts'
@@ -6,6 +5,7 @@ import type { Db } from '../../db/database.ts'
 import { hostsOf, isBehind, isOfEarlierBoot, recordRouted, unroutedBoots } from '../../db/hosts/host-boots.ts'
 import { Notifications } from '../../db/notifications.ts'
 import * as operations from '../../db/operations/operations.ts'
+import { loop } from '../../lib/async/loop.ts'
 import type { Machine } from '../../lib/machine.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 
@@ -34,17 +34,9 @@ export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSigna
   })
   notifications.on('ready', () => void syncBoots(options).catch(warn))
   await notifications.open()
-  while (!signal.aborted) {
-    const done = await syncBoots(options).then(
-      refused => {
-        tell(refused)
-        return true
-      },
-      error => warn(error),
-    )
-    // What a proxy that was away remembers may be old: it is told as soon as it is back.
-    await sleep(done ? everySeconds * 1000 : retryMs, undefined, { signal }).catch(() => {})
-  }
+  // What a proxy that was away remembers may be old: it is told as soon as it is back.
+  const everyMs = ({ failed }: { failed: boolean }) => (failed ? retryMs : everySeconds * 1000)
+  await loop(async () => tell(await syncBoots(options)), { signal, everyMs, onError: warn })
   await notifications.close()
 }
 

@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Db } from '../../db/database.ts'
 import { chores, tidyRows } from '../../db/housekeeping.ts'
+import { loop } from '../../lib/async/loop.ts'
 import type { Retention } from '../../policy/retention.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import type { SealKeys } from '../../policy/seal.ts'
@@ -19,9 +19,10 @@ export interface SweepOptions {
 export async function runSweep(options: SweepOptions, signal: AbortSignal): Promise<void> {
   const { db, log, retention, everySeconds = roundSeconds.sweep } = options
   const all = chores(retention)
-  while (!signal.aborted) {
+  const round = async () => {
     await tidyRows(db, all, (chore, error) => log.warn({ err: error, chore }, 'sweep: will try again'))
-    await resealOnce(options, signal).catch(error => log.warn({ err: error }, 'reseal: will try again'))
-    await sleep(everySeconds * 1000, undefined, { signal }).catch(() => {})
+    await resealOnce(options, signal)
   }
+  const onError = (error: unknown) => log.warn({ err: error }, 'reseal: will try again')
+  await loop(round, { signal, everyMs: everySeconds * 1000, onError })
 }

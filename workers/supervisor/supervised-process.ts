@@ -1,6 +1,7 @@
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { pause } from '../../lib/async/loop.ts'
 import { type ChildProcess, startProcess } from '../../lib/child-process.ts'
 import { logEnd } from './log-end.ts'
 import { removeRecord, signal, writeRecord } from './process-record.ts'
@@ -101,7 +102,7 @@ export class SupervisedProcess {
       if (!this.proven && this.deaths >= startAttempts) onHopeless(new Error(end))
       const delay = restartDelayMs(this.deaths)
       this.around.say(`${this.spec.name} ${end}; starting it again${delay ? ` in ${delay} ms` : ''}`)
-      await sleep(delay, undefined, { signal: this.wake.signal }).catch(() => undefined)
+      await pause(delay, this.wake.signal)
     }
   }
 

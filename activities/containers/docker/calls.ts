@@ -1,3 +1,4 @@
+import { withTimeout } from '../../../lib/async/timeout.ts'
 import { HostUnreachable, NoSpaceLeft } from '../port.ts'
 
 /** Seconds after which an engine that does not answer counts as unreachable. */
@@ -16,23 +17,18 @@ const unreachable = new Set([
 
 /**
  * One call to the engine with its deadline. Rejects with HostUnreachable when no answer comes, else as the engine says.
- * The race is there because not every call of the client ends with its signal.
+ * The timeout is there because not every call of the client ends with its signal.
  */
 export async function call<T>(send: (signal: AbortSignal) => Promise<T>, seconds = engineSeconds): Promise<T> {
   const late = new AbortController()
-  let timer: NodeJS.Timeout | undefined
-  const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      reject(new HostUnreachable(`The container engine gave no answer within ${seconds} s.`))
-      late.abort()
-    }, seconds * 1000)
-  })
+  const giveUp = () => {
+    late.abort()
+    return new HostUnreachable(`The container engine gave no answer within ${seconds} s.`)
+  }
   try {
-    return await Promise.race([send(late.signal), deadline])
+    return await withTimeout(send(late.signal), seconds * 1000, giveUp)
   } catch (error) {
     throw named(error)
-  } finally {
-    clearTimeout(timer)
   }
 }
 

@@ -1,4 +1,5 @@
 import type { ContainerCreateOptions } from 'dockerode'
+import { MiB } from '../../../lib/bytes.ts'
 import { cpuSharesFor, openFilesFor } from '../../../policy/apps/sizes.ts'
 import type { ContainerSpec, DiskLimits } from '../port.ts'
 import { shareGroup } from './shares.ts'
@@ -32,7 +33,7 @@ const hardened = {
 export function createOptions(spec: ContainerSpec, cgroupDriver: string): ContainerCreateOptions {
   const [program, ...args] = spec.command
   const [uid, gid] = spec.user.split(':')
-  const memory = spec.memoryMb * 1024 * 1024
+  const memory = spec.memoryMb * MiB
   const openFiles = openFilesFor(spec.memoryMb)
   return {
     name: spec.name,
@@ -81,16 +82,14 @@ export function createOptions(spec: ContainerSpec, cgroupDriver: string): Contai
   }
 }
 
-const megabyte = 1024 * 1024
-
 /** An engine whose kernel cannot limit says so in a warning, and starts the container without. */
 function diskOptions({ mbps, iops, own, host }: DiskLimits): ContainerCreateOptions['HostConfig'] {
   const rates = (devices: (string | null)[], Rate: number) =>
     Rate === 0 ? [] : devices.flatMap(Path => (Path ? [{ Path, Rate }] : []))
   return {
-    BlkioDeviceReadBps: rates([own, host], mbps * megabyte),
+    BlkioDeviceReadBps: rates([own, host], mbps * MiB),
     BlkioDeviceReadIOps: rates([own, host], iops),
-    BlkioDeviceWriteBps: rates([own], mbps * megabyte),
+    BlkioDeviceWriteBps: rates([own], mbps * MiB),
     BlkioDeviceWriteIOps: rates([own], iops),
   }
 }

@@ -1,4 +1,5 @@
 import type { ContainerInfo, ContainerInspectInfo } from 'dockerode'
+import { MiB } from '../../../lib/bytes.ts'
 import type { ContainerState, ListedContainer } from '../port.ts'
 
 /** The engine's description of a container in our words. The engine writes year 1 for times that never came. */
@@ -20,7 +21,7 @@ export function containerState(info: ContainerInspectInfo): ContainerState {
     finishedAt: finishedAt && startedAt && finishedAt < startedAt ? startedAt : finishedAt,
     hostPort: published ? Number(published.HostPort) : null,
     hostAddress: published?.HostIp ?? null,
-    ...(state.Running && { process: { pid: state.Pid, memoryMb: (info.HostConfig.Memory ?? 0) / 1024 / 1024 } }),
+    ...(state.Running && { process: { pid: state.Pid, memoryMb: (info.HostConfig.Memory ?? 0) / MiB } }),
   }
 }
 

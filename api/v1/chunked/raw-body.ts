@@ -1,5 +1,6 @@
 import { PassThrough } from 'node:stream'
 import type { StoredBody } from '../../../activities/objects/port.ts'
+import { KiB } from '../../../lib/bytes.ts'
 import { inviteBody } from '../../http/body.ts'
 import type { Exchange } from '../../http/call.ts'
 import { keepPace } from '../../http/pace.ts'
@@ -20,7 +21,7 @@ export async function receiveRaw(
   rules: BodyRules,
 ): Promise<{ segmentId: string; body: StoredBody }> {
   // The store destroys what it refuses, and the connection has an answer to carry yet.
-  const bytes = new PassThrough({ highWaterMark: 256 * 1024 })
+  const bytes = new PassThrough({ highWaterMark: 256 * KiB })
   const cancel = new AbortController()
   const lost = () => request.complete || cancel.abort()
   const stopWatch = keepPace(request, () => cancel.abort())

@@ -106,9 +106,7 @@ async function copied(
   const bytes = { size: move ? 0 : source.size, replaced: replacing?.size ?? 0 }
   return charging(parts, caller, bytes, charge =>
     transaction(db, async trx => {
-      const stored = await (move
-        ? moveObject(trx, from, to, options)
-        : copyRow(trx, from, to, { ...options, charge }))
+      const stored = await (move ? moveObject(trx, from, to, options) : copyRow(trx, from, to, { ...options, charge }))
       if (!stored) throw new ApiError('OBJECT_NOT_FOUND')
       const { object, replaced } = stored
       const place = { ...placeView(object, config.urls.public), ...expiryView(object) }

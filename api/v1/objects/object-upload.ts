@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { usageOf } from '../../../db/objects/blob-usage.ts'
 import { startUpload } from '../../../db/objects/uploads/upload-starts.ts'
+import { MiB } from '../../../lib/bytes.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import type { RuleFields } from '../../../policy/objects/blob-rules.ts'
 import { uploadFieldErrors, uploadQuery } from '../../../policy/objects/uploads/upload-fields.ts'
@@ -12,7 +13,7 @@ import { failingAs } from '../../pipeline/unexpected.ts'
 import { blobEndpoint } from '../blob-endpoint.ts'
 import { inPlace } from '../blob-leases.ts'
 import { includedBytes } from '../storage-charge.ts'
-import { megabyte, oneFile } from '../uploads.ts'
+import { oneFile } from '../uploads.ts'
 import { type UploadCall, uploading, writeUpload } from './object-writing.ts'
 
 const uploadedObject = z.object({
@@ -83,7 +84,7 @@ async function termsOf(call: UploadCall, rules: readonly RuleFields[], parts: Pa
 }
 
 /** A smaller body costs less than the question whether there is room for it; every object is counted exactly when it is written. */
-const askedBytes = megabyte
+const askedBytes = MiB
 
 /** Refuses what cannot fit before its body comes. What will be replaced is not known yet. */
 async function assertRoom({ caller, query, exchange }: UploadCall, { db }: Parts): Promise<void> {

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { restoring } from '../../../db/operations/operations.ts'
+import { MiB } from '../../../lib/bytes.ts'
 import { permits } from '../../../policy/accounts/permissions.ts'
 import { listedPath, presentPath, wantedPath } from '../../../policy/apps/app-paths.ts'
 import { isConfigFile, isSecretFile } from '../../../policy/apps/secret-files.ts'
@@ -16,7 +17,6 @@ import { rewriteConfig } from './config-rewrite.ts'
 const path = '/v2/apps/{appId}/files'
 const read = { scope: 'files:read', permission: 'files' } as const
 const write = { scope: 'files:write', permission: 'files' } as const
-const megabyte = 1024 * 1024
 
 const reached = ['INVALID_PATH', 'BLOCKED_PATH', 'CLUSTER_UNAVAILABLE', 'CLUSTER_TIMEOUT', 'ACTION_FAILED'] as const
 const configCodes = [
@@ -64,7 +64,7 @@ export const writeFiles = endpoint({
   summary: 'Make or replace a file of an application',
   auth: write,
   operation: true,
-  maxBodyBytes: 64 * megabyte,
+  maxBodyBytes: 64 * MiB,
   holdsFile: true,
   body: z.object({ path: wantedPath, ...fileContentTaken }).meta({ choices: [fileContentForms] }),
   errors: [

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { findWorkspace } from '../../../db/accounts/workspaces.ts'
 import { type AppRow, listApps } from '../../../db/apps/apps.ts'
-import { sideBySide } from '../../../lib/side-by-side.ts'
+import { mapConcurrently } from '../../../lib/async/concurrently.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { workspaceIdPattern } from '../../../policy/ids.ts'
 import { mayTouch } from '../../pipeline/access.ts'
@@ -43,7 +43,10 @@ export const listAppStatuses = endpoint({
   async handle({ caller, query }, parts) {
     const apps = (await appsOf(caller, query.workspaceId, parts)).filter(app => mayTouch(caller, app.id))
     if (apps.length === 0) throw new ApiError('APP_NOT_FOUND')
-    const figures = await sideBySide(apps, 32, async app => ({ id: app.id, figures: await figuresNow(app, parts) }))
+    const figures = await mapConcurrently(apps, 32, async app => ({
+      id: app.id,
+      figures: await figuresNow(app, parts),
+    }))
     return query.rawData ? totalsView(figures, rawStatsView) : totalsView(figures, statsView)
   },
 })

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { assertReadable, changeVariables, readVariables, type VariablesChange } from '../../../db/apps/app-variables.ts'
 import type { AppRow } from '../../../db/apps/apps.ts'
+import { MiB } from '../../../lib/bytes.ts'
 import {
   merged,
   namesFrom,
@@ -14,7 +15,7 @@ import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Parts } from '../../pipeline/parts.ts'
 
 const path = '/v2/apps/{appId}/envs'
-const maxBodyBytes = 8 * 1024 * 1024
+const maxBodyBytes = 8 * MiB
 const write = { scope: 'envs:write', permission: 'envs' } as const
 const response = z.record(z.string(), z.string())
 

@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { isUnavailable } from '../../../db/database.ts'
 import { deploymentState, type LogPiece, logAfter } from '../../../db/deploys/deployment-history.ts'
 import { takeBlobLease } from '../../../db/objects/blob-leases.ts'
+import { pause } from '../../../lib/async/loop.ts'
 import { deploymentLogs } from '../../../policy/apps/deployment-logs.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { followedLogs, wholeLogs } from '../../../policy/limits.ts'
@@ -116,7 +116,7 @@ async function follow(call: AppCall, id: string, { db, access, deploymentNews, l
       // A database that is away for a moment is asked again.
       if (!isUnavailable(error)) break
     }
-    await sleep(shortestPauseMs, undefined, { signal: over }).catch(() => {})
+    await pause(shortestPauseMs, over)
     await announced
   }
   ended.abort()

@@ -1,5 +1,9 @@
 import { z } from 'zod'
-import { isLinked, linkRepository as saveRepositoryLink, unlinkRepository as deleteRepositoryLink } from '../../../db/git/git-links.ts'
+import {
+  unlinkRepository as deleteRepositoryLink,
+  isLinked,
+  linkRepository as saveRepositoryLink,
+} from '../../../db/git/git-links.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { isWithin } from '../../../policy/stated-bounds.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'

@@ -2,11 +2,11 @@ import { z } from 'zod'
 import { findUser } from '../../../db/accounts/accounts.ts'
 import { sharedAppIds } from '../../../db/accounts/workspace-apps.ts'
 import {
-  addMember as insertMember,
   changeRole,
-  issueInvite,
-  leaveWorkspace as deleteMembership,
   removeMember as deleteMember,
+  leaveWorkspace as deleteMembership,
+  addMember as insertMember,
+  issueInvite,
 } from '../../../db/accounts/workspace-members.ts'
 import { lockOwnWorkspace, type WorkspaceRow } from '../../../db/accounts/workspaces.ts'
 import type { Db } from '../../../db/database.ts'

@@ -1,5 +1,10 @@
 import { z } from 'zod'
-import { createWorkspace as insertWorkspace, deleteWorkspace as deleteWorkspaceRow, findWorkspace, listWorkspaces as findWorkspacesOf } from '../../../db/accounts/workspaces.ts'
+import {
+  deleteWorkspace as deleteWorkspaceRow,
+  findWorkspace,
+  listWorkspaces as findWorkspacesOf,
+  createWorkspace as insertWorkspace,
+} from '../../../db/accounts/workspaces.ts'
 import { roles } from '../../../policy/accounts/permissions.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { workspaceIdPattern } from '../../../policy/ids.ts'
@@ -101,7 +106,9 @@ export const deleteWorkspace = endpoint({
   body: z.object({ workspaceId }),
   errors: ['INVALID_ID', 'WORKSPACE_NOT_FOUND', 'PERMISSION_DENIED'],
   async handle({ caller, body, exchange }, parts) {
-    await changeMembers(parts, caller, body.workspaceId, trx => deleteWorkspaceRow(trx, caller.user.id, body.workspaceId))
+    await changeMembers(parts, caller, body.workspaceId, trx =>
+      deleteWorkspaceRow(trx, caller.user.id, body.workspaceId),
+    )
     exchange.resource = body.workspaceId
   },
 })

@@ -1,9 +1,8 @@
+import { MiB } from '../../../lib/bytes.ts'
 import { ApiError } from '../../errors.ts'
 
-const mebibyte = 1024 * 1024
-
 /** What a part of a chunked upload takes, in bytes; the last one may be smaller. */
-export const chunkBytes = { min: 5 * mebibyte, max: 32 * mebibyte } as const
+export const chunkBytes = { min: 5 * MiB, max: 32 * MiB } as const
 
 /** Parts of one account that may be on their way at the same time, over all its uploads (contract 9.5). */
 export const partsInFlight = 6

@@ -3,7 +3,7 @@ import type { Endpoint } from '../../../api/pipeline/endpoint.ts'
 import { blobEndpoints } from '../../../api/v1/endpoints.ts'
 import { endpoints } from '../../../api/v2/endpoints.ts'
 import type { AppRow } from '../../../db/apps/apps.ts'
-import { Remembered } from '../../../lib/remembered.ts'
+import { TtlCache } from '../../../lib/async/ttl-cache.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { codeOn } from '../../../policy/errors.ts'
 import { type Counter, countersOf, type Limit, limits, ownCounters } from '../../../policy/limits.ts'
@@ -50,7 +50,7 @@ const within: Record<string, Ask> = {
   'account.username.changes': (process, subject) =>
     asking('account.username', JSON.stringify({ username: `Ana ${++names}` }))(process, subject),
   async 'users.snapshots.misses'(process, subject) {
-    process.parts.accountSnapshots = new Remembered(0)
+    process.parts.accountSnapshots = new TtlCache(0)
     return asking('users.snapshots')(process, subject)
   },
 }

@@ -3,7 +3,7 @@ import { transaction } from '../../../db/database.ts'
 import { linesOf, openReceipt } from '../../../db/objects/blob-receipts.ts'
 import { removeObject } from '../../../db/objects/objects.ts'
 import { foldSome, monthUsage, recountAll, sampleUsage } from '../../../db/objects/usage-upkeep.ts'
-import { Remembered } from '../../../lib/remembered.ts'
+import { TtlCache } from '../../../lib/async/ttl-cache.ts'
 import { newId } from '../../../policy/ids.ts'
 import { storageBill } from '../../../policy/objects/storage-bill.ts'
 import { type TestUser, testApi } from '../../kit/actors/api.ts'
@@ -11,7 +11,7 @@ import { put } from '../../kit/objects/objects.ts'
 
 const prices = { perExtraGb: 0.5, perThousandObjects: 2 }
 const api = testApi({
-  parts: ({ config }) => ({ config: { ...config, blob: { ...config.blob, prices } }, blobUsage: new Remembered(0) }),
+  parts: ({ config }) => ({ config: { ...config, blob: { ...config.blob, prices } }, blobUsage: new TtlCache(0) }),
 })
 const patient = testApi()
 

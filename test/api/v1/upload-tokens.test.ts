@@ -1,5 +1,5 @@
 import test from 'ava'
-import { sideBySide } from '../../../lib/side-by-side.ts'
+import { mapConcurrently } from '../../../lib/async/concurrently.ts'
 import { type TestUser, testApi } from '../../kit/actors/api.ts'
 import { chunkedAs } from '../../kit/actors/chunked.ts'
 
@@ -137,7 +137,7 @@ test.serial('of 200 Inits, many at once, as many succeed as the token has uses',
   const { blobAs, db } = api()
   const chunked = chunkedAs(blobAs(await tokenOf(ana, { max_uses: 5 })))
   // More would only wait for connections, of which the pool has ten.
-  const inits = await sideBySide(Array(200).fill({}), 9, () => chunked.init())
+  const inits = await mapConcurrently(Array(200).fill({}), 9, () => chunked.init())
   t.is(inits.filter(init => init.status === 200).length, 5)
   t.is(inits.filter(init => init.body.code === 'UPLOAD_TOKEN_USED').length, 195)
   t.is((await db('uploads').where({ owner_id: ana.id })).length, 5)

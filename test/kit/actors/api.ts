@@ -34,8 +34,8 @@ import { Notifications } from '../../../db/notifications.ts'
 import { SegmentIds } from '../../../db/objects/segment-ids.ts'
 import * as segments from '../../../db/objects/segments.ts'
 import { StorageQuota } from '../../../db/objects/storage-quota.ts'
+import { TtlCache } from '../../../lib/async/ttl-cache.ts'
 import { FairSlots } from '../../../lib/fair-slots.ts'
-import { Remembered } from '../../../lib/remembered.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import type { Scope } from '../../../policy/accounts/scopes.ts'
 import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
@@ -182,9 +182,9 @@ export async function openApiFor(
     live: new LiveFeeds((app, signal) => made.hosts.live(app, signal), rates),
     leases: new RealtimeLeases(db, config.rateLimitScale),
     access: new StreamAccess({ authenticate, db }, notifications),
-    accountSnapshots: new Remembered(cachedSeconds.accountSnapshots),
-    blobUsage: new Remembered(cachedSeconds.blobStats),
-    metrics: new Remembered(cachedSeconds.metrics),
+    accountSnapshots: new TtlCache(cachedSeconds.accountSnapshots),
+    blobUsage: new TtlCache(cachedSeconds.blobStats),
+    metrics: new TtlCache(cachedSeconds.metrics),
     gitProvider: null,
     sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
     earlier: new EarlierCredentials(db),

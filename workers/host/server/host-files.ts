@@ -5,6 +5,7 @@ import { type FilesOf, listFiles, readFile, rootOf } from '../../../activities/a
 import { emptyTrash } from '../../../activities/app-files/trash.ts'
 import { exists } from '../../../activities/releases/files.ts'
 import { VolumeLost } from '../../../activities/volumes/port.ts'
+import { readCapped } from '../../../lib/read-capped.ts'
 import { filePath } from '../../../policy/apps/app-paths.ts'
 import { fileTooLarge, largestFileBytes } from '../../../policy/apps/file-content.ts'
 import { ApiError } from '../../../policy/errors.ts'
@@ -83,12 +84,7 @@ function inTurn(ctx: Koa.Context, { turns }: HostServerOptions, appId: string, w
 }
 
 async function bytesOf({ req }: Koa.Context): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of req) {
-    size += chunk.length
-    if (size > largestFileBytes) throw fileTooLarge()
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks)
+  const bytes = await readCapped(req, largestFileBytes)
+  if (!bytes) throw fileTooLarge()
+  return bytes
 }

@@ -1,9 +1,10 @@
 import type { ServerResponse } from 'node:http'
 import { type LiveEvent, LiveFeed } from '../../../activities/live/live-feed.ts'
+import { MiB } from '../../../lib/bytes.ts'
 import { type HostRoute, type HostServerOptions, newestContainer } from './host-route.ts'
 
 /** A reader that lags behind by this is cut; it may come again. */
-const mostBuffered = 1024 * 1024
+const mostBuffered = MiB
 
 /** One application's feed, told to everyone who reads it as one JSON object a line. */
 class SharedFeed {

@@ -1,10 +1,11 @@
 import { labels } from '../../../activities/containers/port.ts'
 import { shownState } from '../../../activities/live/live-feed.ts'
+import { MiB } from '../../../lib/bytes.ts'
 import { FairSlots } from '../../../lib/fair-slots.ts'
 import { logPlaces } from '../../../policy/hosts/host-places.ts'
 import { type HostRoute, newestContainer } from './host-route.ts'
 
-const mostLogBytes = 1024 * 1024
+const mostLogBytes = MiB
 
 /** Whoever asked has given up by then. */
 const logTurnMs = 3000

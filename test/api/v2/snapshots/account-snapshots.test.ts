@@ -1,9 +1,9 @@
 import test from 'ava'
-import { Remembered } from '../../../../lib/remembered.ts'
+import { TtlCache } from '../../../../lib/async/ttl-cache.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 
 const remembering = testApi({ scale: 1 })
-const forgetful = testApi({ scale: 1, parts: () => ({ accountSnapshots: new Remembered(0) }) })
+const forgetful = testApi({ scale: 1, parts: () => ({ accountSnapshots: new TtlCache(0) }) })
 
 test('the fourth list of a minute that has to be looked up is refused for five minutes', async t => {
   const ana = await forgetful().makeUser()

@@ -7,7 +7,7 @@ import * as segments from '../../../../db/objects/segments.ts'
 import { finish, type OperationRow } from '../../../../db/operations/operations.ts'
 import { sweepSnapshots } from '../../../../db/snapshots/snapshot-retention.ts'
 import { markFailed, markGood } from '../../../../db/snapshots/snapshots.ts'
-import { Remembered } from '../../../../lib/remembered.ts'
+import { TtlCache } from '../../../../lib/async/ttl-cache.ts'
 import type { Answer, TestUser } from '../../../kit/actors/api.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 import { makeWorkspace } from '../../../kit/rows/workspaces.ts'
@@ -409,7 +409,7 @@ test.serial('what was kept of a deleted application stays with the account that 
   await sweepSnapshots(db)
   t.is((await fetched(url)).status, 404)
   t.deepEqual(await db('segments').whereIn('id', bodies).where('refs', '>', 0), [])
-  parts.accountSnapshots = new Remembered(0)
+  parts.accountSnapshots = new TtlCache(0)
   t.deepEqual(await versions(ana), [])
 })
 

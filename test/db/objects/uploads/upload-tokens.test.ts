@@ -7,7 +7,7 @@ import {
   unuseUploadToken,
   useUploadToken,
 } from '../../../../db/objects/uploads/upload-tokens.ts'
-import { sideBySide } from '../../../../lib/side-by-side.ts'
+import { mapConcurrently } from '../../../../lib/async/concurrently.ts'
 import { credentialHash } from '../../../../policy/accounts/credentials.ts'
 import { newId } from '../../../../policy/ids.ts'
 import { testDatabase } from '../../../kit/servers/database.ts'
@@ -25,7 +25,7 @@ async function tokenOf(db: Db, maxUses: number, lifeSeconds = 900) {
 test('of 200 uses, many at once, as many succeed as there are, and one given back is there again', async t => {
   const { db } = await database
   const { id } = await tokenOf(db, 7)
-  const uses = await sideBySide(Array(200).fill(id), 10, uploadToken => useUploadToken(db, uploadToken))
+  const uses = await mapConcurrently(Array(200).fill(id), 10, uploadToken => useUploadToken(db, uploadToken))
   t.is(uses.filter(Boolean).length, 7)
   await unuseUploadToken(db, id)
   t.true(await useUploadToken(db, id))

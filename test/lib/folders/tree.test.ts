@@ -13,17 +13,17 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
-import { HostileFolder } from '../../../lib/folders/hostile-folder.ts'
+import { Tree } from '../../../lib/folders/tree.ts'
 
 const base = mkdtempSync(join(tmpdir(), 'berth-folder-'))
 test.after.always(() => rmSync(base, { recursive: true, force: true }))
 
-function make(name: string): { folder: HostileFolder; path: string; outside: string } {
+function make(name: string): { folder: Tree; path: string; outside: string } {
   const path = join(base, name, 'inside')
   const outside = join(base, name, 'outside')
   for (const each of [path, outside]) mkdirSync(each, { recursive: true })
   writeFileSync(join(outside, 'kept'), 'kept')
-  return { folder: new HostileFolder(path), path, outside }
+  return { folder: new Tree(path), path, outside }
 }
 
 test('files and folders are made where their names say', t => {
@@ -38,7 +38,7 @@ test('files and folders are made where their names say', t => {
   for (const name of ['a/b/c', 'a/b/d', 'a/e', 'f', 'a/b/g/h']) t.is(readFileSync(join(path, name), 'utf8'), name)
   t.true(existsSync(join(path, 'i/j')))
   folder.clear()
-  t.true(folder.empty)
+  t.deepEqual(folder.list(), [])
   folder.close()
 })
 

@@ -1,0 +1,25 @@
+/** Does a work for each item, up to `width` at a time. Rejects with the first rejection; what runs then goes on. */
+export async function eachConcurrently<T>(
+  items: Iterable<T> | AsyncIterable<T>,
+  width: number,
+  work: (item: T) => Promise<unknown>,
+): Promise<void> {
+  const left = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]()
+  const lane = async (): Promise<void> => {
+    for (let next = await left.next(); !next.done; next = await left.next()) await work(next.value)
+  }
+  await Promise.all(Array.from({ length: width }, lane))
+}
+
+/** As `eachConcurrently`; resolves to the results in the order of their items. */
+export async function mapConcurrently<T, R>(
+  items: readonly T[],
+  width: number,
+  work: (item: T) => Promise<R>,
+): Promise<R[]> {
+  const results: R[] = new Array(items.length)
+  await eachConcurrently(items.entries(), Math.min(width, items.length), async ([index, item]) => {
+    results[index] = await work(item)
+  })
+  return results
+}

@@ -1,0 +1,5 @@
+/** The user and the group that something belongs to. */
+export interface Owner {
+  uid: number
+  gid: number
+}

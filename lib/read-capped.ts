@@ -1,0 +1,14 @@
+/** All bytes of a stream, or null once there are more than `maxBytes`; the stream is ended then. Rejects as the stream does. */
+export async function readCapped(
+  stream: AsyncIterable<Uint8Array> | null,
+  maxBytes: number,
+): Promise<Buffer<ArrayBuffer> | null> {
+  const pieces: Uint8Array[] = []
+  let size = 0
+  for await (const piece of stream ?? []) {
+    size += piece.length
+    if (size > maxBytes) return null
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces)
+}
