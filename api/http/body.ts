@@ -18,9 +18,13 @@ export function admitBody(request: IncomingMessage, maxBytes: number): void {
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw new ApiError('PAYLOAD_TOO_LARGE')
 }
 
-/** The client asked whether to send its body (`Expect: 100-continue`): from here on we want it. */
-export function inviteBody(request: IncomingMessage, response: ServerResponse): void {
-  if (request.headers.expect?.toLowerCase() === '100-continue' && !response.headersSent) response.writeContinue()
+/** Also one of several expectations, as Node reads it. */
+const waitsForInvitation = /(?:^|\W)100-continue(?:$|\W)/i
+
+/** The client asked whether to send its body (`Expect: 100-continue`): from here on we want it. HTTP 1.0 knows no such answer. */
+export function inviteBody({ headers, httpVersion }: IncomingMessage, response: ServerResponse): void {
+  const waits = httpVersion === '1.1' && waitsForInvitation.test(headers.expect ?? '')
+  if (waits && !response.headersSent) response.writeContinue()
 }
 
 export interface LargeBody {
