@@ -47,6 +47,9 @@ export function toApiError(thrown: unknown): ApiError {
   return new ApiError('INTERNAL_SERVER_ERROR')
 }
 
+/** Answers that never have a body, nor the length of one. */
+const bodiless = [204, 304]
+
 /** Writes a reply, which nobody may keep unless it says so: answers carry keys, variables and links. Does nothing when the client is gone. */
 export function send(response: ServerResponse, reply: Reply, requestId: string): void {
   if (response.headersSent || response.destroyed) return
@@ -54,7 +57,7 @@ export function send(response: ServerResponse, reply: Reply, requestId: string):
   response.writeHead(status, {
     'Cache-Control': 'no-store',
     ...headers,
-    'Content-Length': body === undefined ? 0 : Buffer.byteLength(body),
+    ...(!bodiless.includes(status) && { 'Content-Length': body === undefined ? 0 : Buffer.byteLength(body) }),
     'X-Request-Id': requestId,
   })
   response.end(body)
