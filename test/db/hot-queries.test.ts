@@ -5,6 +5,7 @@ import { findByKeyHash, findBySession, findUserByEmail } from '../../db/accounts
 import { overdueDowngrades } from '../../db/accounts/downgrades.ts'
 import { takeMails } from '../../db/accounts/mails.ts'
 import { queueEndedNotices, queueEndNotices, stopSuspended } from '../../db/accounts/plan-ends.ts'
+import { changesSince } from '../../db/apps/app-changes.ts'
 import { createApp } from '../../db/apps/app-creation.ts'
 import { listPoints } from '../../db/apps/app-metrics.ts'
 import * as apps from '../../db/apps/apps.ts'
@@ -46,7 +47,7 @@ const grows = [
   ...['objects', 'object_parts', 'segments', 'app_metrics', 'audit', 'mails', 'idempotency_keys', 'sessions'],
 ]
 /** Nor these, of which there are thousands, but for rounds that say so. */
-const thousands = ['apps', 'users', 'api_keys']
+const thousands = ['apps', 'app_changes', 'users', 'api_keys']
 
 /** In the planner's unit. What reads all of a million rows costs over 10,000, also through an index. */
 const mostCost = 5000
@@ -56,6 +57,11 @@ const claim = { run: 'run', step: 1 }
 const name = { ownerId, bucket: 'public', key: 'folder7/file7' } as const
 const list = { ownerId, buckets: ['public', 'private'], prefix: '', limit: 1000 } as const
 const found = { delivery: { provider: 'github', event: 'push', deliveryId: 'd', branch: 'main', commit: 'c' } } as const
+
+/** What a round reads that follows another one. */
+async function readAgain(db: Db, hostId: string | null) {
+  await changesSince(db, (await changesSince(db, null, hostId)).mark, hostId)
+}
 
 interface Hot {
   run(db: Db): Promise<unknown>
@@ -97,6 +103,8 @@ const hot: Record<string, Hot | Hot['run']> = {
   'what a step is decided from is read': db => operationFacts(db, idOf('operation', 7)),
   'the operation of a run is looked up': db => operationOfRun(db, { appId, deploymentId: null, run: 'run' }),
   'a lane asks what shall end': db => operations.toEnd(db, appId),
+  'the host watch reads what has changed': db => readAgain(db, 'h1'),
+  'the route keeper reads what has changed': db => readAgain(db, null),
   'the host watch asks whether an application is busy': db => operations.isBusy(db, appId),
   'the host watch asks whether an application was removed': db => operations.wasRemoved(db, appId),
   'the host watch asks whether versions change': db => operations.changesRelease(db, appId),
