@@ -32,3 +32,9 @@ export const automaticSnapshotSeconds = 86_400
 
 /** How long changes of applications are listed, in minutes; a reader that comes later compares everything. */
 export const changesKeptMinutes = 10
+
+/**
+ * Of how many applications of a host a round looks whether their automatic snapshot is due; one whose account has no paid plan is
+ * looked at again after so many seconds, or when that changes.
+ */
+export const snapshotLooks = { atOnce: 100, withoutPlanSeconds: 21_600 }

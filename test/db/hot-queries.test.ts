@@ -9,7 +9,7 @@ import { changesSince } from '../../db/apps/app-changes.ts'
 import { createApp } from '../../db/apps/app-creation.ts'
 import { listPoints } from '../../db/apps/app-metrics.ts'
 import * as apps from '../../db/apps/apps.ts'
-import type { Db } from '../../db/database.ts'
+import { type Db, openDatabase } from '../../db/database.ts'
 import { listDeployments } from '../../db/deploys/deployment-history.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
 import { listDeliveries, storePush } from '../../db/git/deliveries.ts'
@@ -23,7 +23,7 @@ import { claimNextFor, holdClaim, isCurrent } from '../../db/operations/operatio
 import { operationFacts, operationOfRun } from '../../db/operations/operation-facts.ts'
 import * as operations from '../../db/operations/operations.ts'
 import { listOperations, storyOf } from '../../db/operations/operator.ts'
-import { dueApps } from '../../db/snapshots/automatic-snapshots.ts'
+import { dueApps, postpone, postponeFor } from '../../db/snapshots/automatic-snapshots.ts'
 import { lastRestore } from '../../db/snapshots/restores.ts'
 import { listSnapshots, listSnapshotsOfOwner, queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
@@ -141,9 +141,10 @@ const hot: Record<string, Hot | Hot['run']> = {
     },
     readsAll: true, // what each host has reserved
   },
-  'whose daily snapshot is due': {
-    run: db => dueApps(db, { plans, everySeconds: 86_400, retrySeconds: 3600 }),
-    readsAll: true,
+  'whose daily snapshot is due': async db => {
+    const { later } = await dueApps(db, { plans, everySeconds: 86_400, retrySeconds: 3600 })
+    await postpone(db, [...later, { id: appId, was: '2000-01-01', until: '2000-01-02' }])
+    await postponeFor(db, appId, 1)
   },
   'the routes of all': { run: db => apps.servingApps(db), readsAll: true },
   'the applications of a host': { run: db => apps.listAppsOfHost(db, 'h1'), readsAll: true },
@@ -154,8 +155,9 @@ const hot: Record<string, Hot | Hot['run']> = {
 
 test.before('an installation that seems large', async t => {
   t.timeout(180_000)
-  const { db } = await database
-  await fillMany(db, sizes)
+  const { db, url } = await database
+  const filler = openDatabase({ url, pool: 1, statementTimeoutMs: 120_000 })
+  await fillMany(filler, sizes).finally(() => filler.destroy())
   await db('hosts').update({ last_seen_at: db.raw(`now() + interval '1 hour'`) })
   await pretendLarger(db, grows, times)
   await pretendLarger(db, thousands, 4)

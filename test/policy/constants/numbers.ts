@@ -271,6 +271,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     automaticSnapshotSeconds: 86_400,
     failuresInARow: 3,
     changesKeptMinutes: 10,
+    snapshotLooks: { atOnce: 100, withoutPlanSeconds: 21_600 },
   },
   'seal.ts': { firstKeyId: 1 },
   'accounts/sessions.ts': { sessionSkewSeconds: 60 },
