@@ -71,7 +71,8 @@ export function controlServer(settings: EdgeSettings): string[] {
     `listen ${quoted(`unix:${settings.controlSocket}`)};`,
     'client_max_body_size 32m;',
     'client_body_buffer_size 32m;',
-    "location = /routes { content_by_lua_block { require('control')() } }",
+    "location = /routes { content_by_lua_block { require('control').routes() } }",
+    "location = /mark { content_by_lua_block { require('control').mark() } }",
     'location = /health { return 204; }',
     'location / { return 404; }',
   ])

@@ -253,12 +253,13 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       endedDays: 1,
     },
   },
-  // A3: every 1 s. E20: 10 s. P9: 30 s. S7: one a day.
+  // A3: every 1 s. E20: 10 s. P9: 30 s. S7: one a day. U12: 10 minutes. U13: 5 s, 10 s and 60 s.
   'rounds.ts': {
     roundSeconds: {
       relay: 1,
       hostWatch: 5,
       routes: 10,
+      everything: 60,
       firewall: 10,
       disks: 30,
       liveStreams: 20,
@@ -270,6 +271,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
     automaticSnapshotSeconds: 86_400,
     failuresInARow: 3,
+    changesKeptMinutes: 10,
+    snapshotLooks: { atOnce: 100, withoutPlanSeconds: 21_600 },
   },
   'seal.ts': { firstKeyId: 1 },
   'accounts/sessions.ts': { sessionSkewSeconds: 60 },
