@@ -26,6 +26,11 @@ export function openFilesFor(ramMb: number): number {
   return Math.min(4096, Math.max(1024, ramMb * 2))
 }
 
+/** Bytes that the kernel holds for its sockets, where these do not count as memory: a quarter of the memory. */
+export function socketBytesFor(ramMb: number): number {
+  return (ramMb * 1024 * 1024) / 4
+}
+
 /** Mbit/s each way (contract 12: 50 per 256 MB). */
 export const bandwidthMbit = (ramMb: number, mbitPer256Mb: number): number =>
   Math.max(1, Math.round((ramMb / 256) * mbitPer256Mb))
