@@ -24,8 +24,8 @@ export interface DockerHostOptions {
   makeRootfs: MakeRootfs
   /** Where the ranges of networks are taken from. */
   networkRange?: string
-  /** Told of every container that was started, with the file of its network; waited for before the start counts as done. */
-  started?: (name: string, network: string) => Promise<void>
+  /** Called with every container that was started, the file of its network and its memory; waited for before the start counts as done. */
+  started?: (name: string, network: string, memoryMb: number) => Promise<void>
   /** How images are pulled. */
   pulls?: typeof imagePulls
 }
@@ -156,7 +156,7 @@ export function dockerHost({
     const info = await details(name)
     if (info) boundRunningSockets(await engine.cgroups(), info)
     const network = info?.State.Running ? info.NetworkSettings.SandboxKey : ''
-    if (network) await started?.(name, network)
+    if (info && network) await started(name, network, (info.HostConfig.Memory ?? 0) / 1024 / 1024)
   }
 
   /** Engines differ in how they refuse what is so already, and an answer may be lost: what counts is how the container stands. */

@@ -151,11 +151,12 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'apps/metrics.ts': {
     metricRules: { fromMemoryMb: 512, sampleSeconds: 15, pointSeconds: 300, keptHours: 24, mostPoints: 288 },
   },
-  // E30: 400 packets a second after 2,000.
+  // E30: 400 packets a second after 2,000, 100 after 500 with 256 MB; over TCP 8 KB a second after 64 KB.
   'hosts/network-limits.ts': {
     networkLimits: {
       ...{ openConnections: 2000, newPerSecond: 200, newAtOnce: 1000, refusedPorts: [25] },
-      ...{ namePacketsPerSecond: 400, namePacketsAtOnce: 2000 },
+      ...{ namePacketsPerSecond: 400, namePacketsAtOnce: 2000, nameShareMb: 1024 },
+      ...{ nameStreamBytesPerSecond: 8192, nameStreamBytesAtOnce: 65_536 },
     },
   },
   // S 4.7: below 7 days only some plans.
