@@ -54,6 +54,12 @@ export function offered(language: Language, version: string): string | null {
   return versions.find(v => v === wanted || v.startsWith(`${wanted}.`) || full?.[v] === wanted) ?? null
 }
 
+/** Names at the root of the sources that the install step of a language depends on; `*.x` is any file of that extension. */
+export const namesForInstall = (language: Language): readonly string[] => [
+  ...runtimes[language].dependencyFiles,
+  ...(runtimes[language].lockFiles ?? []),
+]
+
 /** The dependency file among these root names that the language's install step reads, or null. */
 export function dependencyFile(language: Language, files: readonly string[]): string | null {
   const matches = (name: string, pattern: string) =>

@@ -1,4 +1,4 @@
-import { KiB } from '../../lib/bytes.ts'
+import { KiB, MiB } from '../../lib/bytes.ts'
 
 /** What an application of a given memory is granted. Contract 11.3: 10 GB of disk per 256 MB; an installation may set less. */
 export function diskMbFor(ramMb: number, diskMbPer256Mb: number): number {
@@ -26,6 +26,11 @@ export function pidsFor(ramMb: number): number {
 /** Open files of one process: two for every MB, 1024 to 4096. */
 export function openFilesFor(ramMb: number): number {
   return Math.min(4096, Math.max(1024, ramMb * 2))
+}
+
+/** Bytes that the kernel holds for its sockets, where these do not count as memory: a quarter of the memory. */
+export function socketBytesFor(ramMb: number): number {
+  return (ramMb * MiB) / 4
 }
 
 /** Mbit/s each way (contract 11.3: 50 per 256 MB). */

@@ -151,11 +151,12 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'apps/metrics.ts': {
     metricRules: { fromMemoryMb: 512, sampleSeconds: 15, pointSeconds: 300, keptHours: 24, mostPoints: 288 },
   },
-  // E30: 400 packets a second after 2,000.
+  // E30: 400 packets a second after 2,000, 100 after 500 with 256 MB; over TCP 8 KB a second after 64 KB.
   'hosts/network-limits.ts': {
     networkLimits: {
       ...{ openConnections: 2000, newPerSecond: 200, newAtOnce: 1000, refusedPorts: [25] },
-      ...{ namePacketsPerSecond: 400, namePacketsAtOnce: 2000 },
+      ...{ namePacketsPerSecond: 400, namePacketsAtOnce: 2000, nameShareMb: 1024 },
+      ...{ nameStreamBytesPerSecond: 8192, nameStreamBytesAtOnce: 65_536 },
     },
   },
   // Contract 7.40: below 7 days only some plans.
@@ -170,6 +171,10 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       burstBytes: 4_194_304,
       lineBytes: 100,
     },
+  },
+  // Y20: 384 MiB of a child, and no more than 10,000 entries for an event's names.
+  'apps/placing.ts': {
+    placingLimits: { seconds: 600, memoryBytes: 402_653_184, told: 10_000, levels: 100 },
   },
   'apps/overlay.ts': {
     overlayLimits: { entries: 1_000_000, bytes: 68_719_476_736, depth: 250, seconds: 600, memoryBytes: 402_653_184 },
