@@ -3,7 +3,7 @@ import { type AppConfigFile, memoryLimits } from './app-config.ts'
 
 /**
  * What a later configuration must respect of the application that it comes to: the subdomain is fixed at creation, and leaving it out
- * keeps it, with the memory that an address needs (contract 5). Throws CANNOT_SET_SUBDOMAIN, and INVALID_MEMORY below 512 MB.
+ * keeps it, with the memory that an address needs (contract 5.6). Throws CANNOT_SET_SUBDOMAIN, and INVALID_MEMORY below 512 MB.
  */
 export function assertKeepsAddress(
   { subdomain, memoryMb }: Pick<AppConfigFile, 'subdomain' | 'memoryMb'>,
