@@ -100,7 +100,7 @@ export function extensionOf(fileName: string): string | undefined {
   return /[^/\\]\.[^/\\]*$/.test(fileName) ? undefined : ''
 }
 
-/** What lists of file types may call a file by: its extension, the last part of it, and the last two parts of its name (contract 10). */
+/** What lists of file types may call a file by: its extension, the last part of it, and the last two parts of its name (contract 7.28). */
 export function typesOf(fileName: string): string[] {
   const extension = extensionOf(fileName) ?? ''
   const two = twoParts.exec(fileName)?.[1]?.toLowerCase()

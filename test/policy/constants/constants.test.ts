@@ -81,7 +81,7 @@ test('every code has the status that was agreed, and none is there that was not'
 /** How the product writes a code: thrown, refused with, put into a column, or compared with one. */
 const writtenCode = /(?:refusal|refuse|Refused|ApiError)\(\s*'([A-Z][A-Z0-9_]+)'|\bcode\s*[:=]=*\s*'([A-Z][A-Z0-9_]+)'/g
 
-/** Words beside the catalogue: those of success (specification 4.1), and of Node. */
+/** Words beside the catalogue: those of success, and of Node. */
 const noRefusals = /^(CONFIRM_CODE_VALIDATED|E[A-Z]+|ERR_[A-Z_]+|HPE_[A-Z_]+)$/
 
 test('every code that is written anywhere stands in a catalogue', t => {
