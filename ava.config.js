@@ -5,14 +5,17 @@ const rank = path => {
   return place === -1 ? first.length : place
 }
 
-// Every test file is its own process; TypeScript is loaded directly, without a build.
+/** `./berth test` has transpiled the sources; a file that is run alone by `npx ava` transpiles what it imports. */
+const loader = process.env.TEST_TRANSPILED ? new URL('test/kit/transpiled/register.mjs', import.meta.url).href : 'tsx'
+
+// Every test file is its own process. Many wait for programs, timers and disks, so three of them keep two cores busy.
 export default {
   files: ['test/**/*.test.ts', '!test/long/**'],
   extensions: { ts: 'module' },
   workerThreads: false,
-  nodeArguments: ['--import=tsx'],
+  nodeArguments: [`--import=${loader}`],
   require: ['./test/kit/completion.ts'],
   timeout: '3m',
-  concurrency: 2,
+  concurrency: 3,
   sortTestFiles: (one, other) => rank(one) - rank(other) || one.localeCompare(other),
 }

@@ -17,22 +17,13 @@ import {
 } from './containers/spec.ts'
 import { removeTenant } from './containers/tenant.ts'
 import { hosted, refusal } from './failures.ts'
-import { ensureDiskFor } from './releases/disk.ts'
-import {
-  dependenciesOf,
-  emptySource,
-  isPreparedFor,
-  lendDependencies,
-  readPrepared,
-  releaseFolders,
-  writePrepared,
-} from './releases/files.ts'
+import { bringRelease } from './releases/bringing.ts'
+import { ensureDiskFor, withinDisk } from './releases/disk.ts'
+import { dependenciesOf, isPreparedFor, lendDependencies, readPrepared, releaseFolders } from './releases/files.ts'
 import { exitOf, passGate, takenDown, type Unhealthy } from './releases/health-gate.ts'
 import { installRelease } from './releases/install.ts'
-import { planInstall } from './releases/install-plan.ts'
 import { releasePlaces } from './releases/places.ts'
 import type { ContainerExit, Release, StartedContainer, StepOf } from './releases/release.ts'
-import { bringSource } from './releases/source.ts'
 import { startContainer } from './releases/start.ts'
 import { puttingBack } from './steps/going-back.ts'
 import { stepTurns } from './steps/step-turns.ts'
@@ -98,16 +89,10 @@ export function appHostActivities(host: AppHostOptions) {
         return { needsInstall: done.install !== null }
       // What has its name and was not prepared for it is of a time that the database has forgotten.
       for (const name of [appContainerName, buildContainerName]) await engine.remove(name(release))
-      await emptySource(folders, ownerOf(release))
-      const configured = await bringSource(host, release, folders, ownerOf(release), cancellationSignal())
-      const app = await apps.loadApp(db, release.appId)
-      const volume = volumes.path(release.appId)
-      const names = host.traits.configNames
-      const where = { volume, app, owner: ownerOf(release), configNames: names, signal: cancellationSignal() }
-      const prepared = await planInstall({ ...release, ...configured }, where)
-      // Whoever reads the marker after a power cut finds all that it speaks for.
-      await volumes.flush(release.appId)
-      await writePrepared(folders, { ...prepared, deploymentId: release.deploymentId })
+      const prepared = await withinDisk(
+        () => bringRelease(host, release, folders, ownerOf(release), cancellationSignal()),
+        folders,
+      )
       return { needsInstall: prepared.install !== null }
     },
 
@@ -118,7 +103,8 @@ export function appHostActivities(host: AppHostOptions) {
       const prepared = await readPrepared(folders)
       if (!prepared?.install) return
       await building(release)
-      await installRelease(host, release, folders, prepared.install, cancellationSignal())
+      const { install } = prepared
+      await withinDisk(() => installRelease(host, release, folders, install, cancellationSignal()), null)
       await volumes.flush(release.appId)
     },
 
@@ -126,7 +112,7 @@ export function appHostActivities(host: AppHostOptions) {
     async placeFiles(asked: StepOf): Promise<void> {
       const { release, files } = await turn('placeFiles', asked, async step => {
         const release = step.brought()
-        const files = await placement.place(placeOf(release))
+        const files = await withinDisk(() => placement.place(placeOf(release)), null)
         await volumes.flush(release.appId)
         return { release, files }
       })

@@ -6,6 +6,7 @@ import { ImageOnItsWay } from './containers/image-wait.ts'
 import { HostUnreachable, ImageUnavailable, NoSpaceLeft } from './containers/port.ts'
 import { BodyNotFound } from './objects/port.ts'
 import { OverlayRefused } from './overlay/port.ts'
+import { PlacementRefused } from './placement/port.ts'
 import { SnapshotCorrupt, SnapshotRefused } from './snapshots/port.ts'
 import { VolumeLost } from './volumes/port.ts'
 
@@ -23,6 +24,7 @@ export function withCode(error: unknown): unknown {
   if (error instanceof NoSpaceLeft) return refusal('CONTAINER_INSUFFICIENT_DISK_SPACE', error.message)
   if (error instanceof VolumeLost) return refusal('ACTION_FAILED', error.message)
   if (error instanceof OverlayRefused) return refusal('DEPLOY_FAILED', error.message)
+  if (error instanceof PlacementRefused) return refusal('DEPLOY_FAILED', error.message)
   if (error instanceof ImageUnavailable) return refusal('DEPLOY_FAILED', error.message)
   if (error instanceof BodyNotFound)
     return refusal('DEPLOY_FAILED', 'The uploaded archive is no longer in the object store.')

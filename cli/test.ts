@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Command } from 'commander'
-import { startProcess } from '../lib/child-process.ts'
+import { type ChildProcess, startProcess } from '../lib/child-process.ts'
 import { checkout } from './installation/installation.ts'
 import { sayOnStderr } from './terminal/terminal.ts'
 import { outputReader, sumOf, type TestCount } from './test/ava-output.ts'
@@ -28,7 +28,10 @@ export function testCommand(program: Command): void {
       const total: TestCount = { passed: 0, failed: 0 }
       if (!long && files.length === 0) for (const check of checks) add(total, await runCheck(check))
       const services = await startTestServices(sayOnStderr)
-      const onSignal = () => void services.stop().then(() => process.exit(130))
+      const onSignal = () => {
+        endRunning()
+        void services.stop().then(() => process.exit(130))
+      }
       for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, onSignal)
       try {
         if (long) add(total, sumOf((await runTests(services, ['--config', 'ava-long.config.js', ...files])).values()))
@@ -84,6 +87,14 @@ function testFiles(): string[] {
     .sort()
 }
 
+/** The ava that runs now; it leads a group of its own, with every test process and what those have started. */
+let running: ChildProcess | undefined
+
+/** Ends the test processes of an interrupted run, which would go on against services that stop. */
+function endRunning(): void {
+  if (running?.pid !== undefined && running.exitCode === null) process.kill(-running.pid, 'SIGKILL')
+}
+
 /** Runs ava in its own group, so that an interrupted run takes its test processes with it; `files` are those of a whole run. */
 async function runTests(
   { env }: TestServices,
@@ -95,7 +106,9 @@ async function runTests(
     cwd: checkout,
     env: { ...process.env, ...env, ...(await compiledProduct()), FORCE_COLOR: '0' },
     stdio: ['ignore', 'pipe', 'inherit'],
+    detached: true,
   })
+  running = child
   for await (const text of createInterface({ input: child.stdout! })) {
     reader.line(text)
     console.log(text)

@@ -3,6 +3,7 @@ import { sweepCaptchas } from './accounts/captchas.ts'
 import { sweepDowngrades } from './accounts/downgrades.ts'
 import { sweepMails } from './accounts/mails.ts'
 import { sweepAuthorizations, sweepSessions, sweepSignIns } from './accounts/sign-ins.ts'
+import { sweepAppChanges } from './apps/app-changes.ts'
 import { sweepPoints } from './apps/app-metrics.ts'
 import { sweepLeases } from './apps/realtime-listeners.ts'
 import { sweepAudit } from './audit.ts'
@@ -48,6 +49,7 @@ export function chores({ historyDays, deploymentLogDays, archiveDays }: Retentio
     { name: 'blob leases', sweep: sweepBlobLeases },
     { name: 'blob receipts', sweep: sweepReceipts },
     { name: 'shares', sweep: sweepShares },
+    { name: 'changes of applications', sweep: sweepAppChanges },
     { name: 'live streams', sweep: sweepLeases },
     { name: 'rate limits', sweep: sweepCounters },
     { name: 'idempotency keys', sweep: sweepIdempotency },

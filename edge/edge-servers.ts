@@ -25,7 +25,7 @@ export function applicationServer(options: EdgeConfigOptions): string[] {
       ...logLines(options, 'application'),
       ...httpsOnly(options),
       `client_max_body_size ${settings.appBodyMb}m;`,
-      'error_page 404 405 413 429 502 503 504 @page;',
+      `error_page ${ownRefusals} 404 405 413 429 502 503 504 @page;`,
       ...malformed("require('pages').application()"),
       ...block('location /', [
         "access_by_lua_block { require('router').admit() }",
@@ -52,7 +52,7 @@ export function surfaceServers(options: EdgeConfigOptions): string[] {
       ...logLines(options, 'surface'),
       ...httpsOnly(options),
       'client_max_body_size 0;',
-      'error_page 405 429 503 504 @failed;',
+      `error_page ${ownRefusals} 404 405 413 429 503 504 @failed;`,
       'error_page 502 =503 @failed;',
       ...malformed(`require('pages').surface('${surface}')`),
       ...block('location /', [
@@ -71,19 +71,25 @@ export function controlServer(settings: EdgeSettings): string[] {
     `listen ${quoted(`unix:${settings.controlSocket}`)};`,
     'client_max_body_size 32m;',
     'client_body_buffer_size 32m;',
-    "location = /routes { content_by_lua_block { require('control')() } }",
+    "location = /routes { content_by_lua_block { require('control').routes() } }",
+    "location = /mark { content_by_lua_block { require('control').mark() } }",
     'location = /health { return 204; }',
     'location / { return 404; }',
   ])
 }
 
+/** What else nginx may come to say by itself; without a page it would be one that names it. */
+const ownRefusals = '401 403 408 411 412 415 416 500 507'
+
 /**
  * A request line that cannot be read has no path, and without one nginx cannot be sent to a named location: it would answer 500. An
- * unknown transfer coding is nginx's 501; for the client it is a malformed request like the others.
+ * unknown transfer coding is nginx's 501, and another version of HTTP its 505; for the client they are malformed requests like the
+ * others. Headers that are too large (494) are called as the API calls them.
  */
 const malformed = (page: string): string[] => [
   `error_page 400 ${malformedPath};`,
-  `error_page 414 501 =400 ${malformedPath};`,
+  `error_page 414 421 495 496 497 501 505 =400 ${malformedPath};`,
+  `error_page 494 =431 ${malformedPath};`,
   `location = ${malformedPath} { internal; content_by_lua_block { ${page} } }`,
 ]
 

@@ -1,7 +1,7 @@
 import { blobErrors } from './objects/blob-errors.ts'
 
 /**
- * Every code of the management wire and the one HTTP status it has (contract 11). An endpoint may override a status in
+ * Every code of the management wire and the one HTTP status it has (contract 10.1). An endpoint may override a status in
  * its `errors` list for the few codes that stand at two. The sentence is what a person reads beside the code.
  */
 export const managementErrors = {
@@ -144,10 +144,15 @@ export const managementErrors = {
   DATABASE_UNAVAILABLE: [503, 'The database does not answer. Try again in a moment.'],
   CLUSTER_UNAVAILABLE: [503, 'The container host does not answer.'],
   DEPLOYMENT_NOT_FOUND: [404, 'There is no such deployment.'],
+  AUTHENTICATION_REQUIRED: [400, 'The git server asks for an access token, or refused the one that is stored.'],
+  INVALID_BRANCH: [400, 'The branch or commit of the push is not in the repository.'],
+  CLONE_FAILED: [400, 'The repository could not be fetched; the message of the deployment says why.'],
+  REPOSITORY_TOO_LARGE: [400, 'The commit is larger than this platform fetches.'],
   BUILD_FAILED: [400, 'Installing the dependencies failed; the deployment log says why.'],
   HEALTH_CHECK_FAILED: [400, 'The program did not answer on its port in time, or ended at once.'],
   DEPLOY_FAILED: [400, 'The deployment failed.'],
   DEPLOY_CANCELLED: [400, 'The deployment was cancelled.'],
+  DEPLOY_SUPERSEDED: [400, 'A newer push to the same branch was queued.'],
   SNAPSHOT_CORRUPT: [400, 'The snapshot does not match its manifest; the application is as it was.'],
   RESTORE_INTERRUPTED: [400, 'The restore was ended before it was done; the application is as it was.'],
 } as const satisfies Record<string, readonly [status: number, message: string]>
@@ -181,7 +186,7 @@ export class ApiError extends Error {
   }
 }
 
-/** What both wires have, by its name on the blob wire (contract 1, 11). */
+/** What both wires have, by its name on the blob wire (contract 10.3). */
 const blobNames: Partial<Record<ErrorCode, ErrorCode>> = {
   KEEP_CALM: 'RATE_LIMITED',
   RATE_LIMIT: 'RATE_LIMITED',

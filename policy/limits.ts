@@ -18,7 +18,7 @@ const power: readonly Limit[] = [
   { allow: 20, perSeconds: 15, by: 'user', shared: 'apps.power' },
 ]
 
-/** Limits by endpoint name (specification 8, contract 4). An endpoint without a row is bound by the plan's budget only. */
+/** Limits by endpoint name (contract 9.3). An endpoint without a row is bound by the plan's budget only. */
 export const limits = {
   'account.apikey': [{ allow: 2, perSeconds: 60, by: 'user', thenBlockSeconds: 300, code: 'RATE_LIMIT' }],
   'account.sign-in.begin': [{ allow: 10, perSeconds: 60, by: 'address', thenBlockSeconds: 300 }],
@@ -92,13 +92,13 @@ export const limits = {
   'apps.restart': power,
 } as const satisfies Record<string, readonly Limit[]>
 
-/** Objects that one request may name, counted one by one beside the request itself (specification 8, contract 10). */
+/** Objects that one request may name, counted one by one beside the request itself (contract 9.4). */
 export const objectCounts = {
   update: [{ allow: 50, perSeconds: 10, by: 'user' }],
   delete: [{ allow: 1000, perSeconds: 10, by: 'user' }],
 } as const satisfies Record<string, readonly Limit[]>
 
-/** Visits of a link, which no budget counts (specification 8). */
+/** Visits of a link, which no budget counts (contract 9.4). */
 export const linkVisits = {
   temporary: [
     { allow: 60, perSeconds: 60, by: 'link+address' },
@@ -114,7 +114,7 @@ export const linkVisits = {
   password: [{ allow: 10, perSeconds: 600, by: 'address' }],
 } as const satisfies Record<string, readonly Limit[]>
 
-/** Live streams that may be open at the same time (contract 4). */
+/** Live streams that may be open at the same time (contract 9.5). */
 export const realtimeConnections = { perUser: 5, perApp: 30 } as const
 
 /** Logs of deployments that an account may follow at the same time, over all processes. */
@@ -123,7 +123,7 @@ export const followedLogs = { perUser: 10 } as const
 /** Whole logs of deployments that one API process sends at the same time. Others wait for their turn, so many seconds at most. */
 export const wholeLogs = { atOnce: 1000, perSubject: 10, waitSeconds: 30 } as const
 
-/** Applications that may be shared in one workspace, whatever the plan (contract 12). */
+/** Applications that may be shared in one workspace, whatever the plan (contract 9.5). */
 export const workspaceApplications = 100
 
 /** An invite code to a workspace works so long, once. */
@@ -135,7 +135,7 @@ export interface Bucket {
   everySeconds: number
 }
 
-/** What one webhook may deliver (contract 6); repeated deliveries of a stored push are free. */
+/** What one webhook may deliver (contract 9.6); repeated deliveries of a stored push are free. */
 export const webhookBucket: Bucket = { burst: 20, everySeconds: 15 }
 
 /** A bucket of an installation with more generous limits: more at once, and more per time. */
@@ -168,7 +168,7 @@ export interface Counted {
   budgetBlockSeconds: number
 }
 
-/** Requests per minute that an address outside the platform has, whoever calls from it (specification 8). */
+/** Requests per minute that an address outside the platform has, whoever calls from it (contract 9.2). */
 export const outsidePerMinute = 300
 
 /**
@@ -195,7 +195,7 @@ export function countersOf(endpoint: string, rows: readonly Limit[], who: Counte
 
 type Subject = Pick<Counted, 'appId' | 'uploadTokenId' | 'address' | 'link' | 'scale'> & { user?: { id: string } }
 
-/** Requests of one upload token, whatever they are (contract 10). */
+/** Requests of one upload token, whatever they are (contract 9.7). */
 export const tokenRequests = { allow: 60, perSeconds: 60, blockSeconds: 300 } as const
 
 /** The counters of an endpoint's own limits, without the budgets: for what a request turns out to cost after it was admitted. */

@@ -1,6 +1,6 @@
 import { MiB } from '../lib/bytes.ts'
 
-/** How long requests wait for an operation, in milliseconds (contract 1, "Held calls"). Existing clients wait up to 120 s. */
+/** How long requests wait for an operation, in milliseconds (contract 1.13). Existing clients wait up to 120 s. */
 export const heldCall = {
   /** A waiting operation is claimed within this, or never runs. */
   claimMs: 30_000,
@@ -32,7 +32,7 @@ export const unreachableAfterSeconds = 5
 /** Requests that are under way when the API is asked to end have so long, in seconds. */
 export const apiDrainSeconds = 10
 
-/** Server-Sent Events (contract 7). */
+/** Server-Sent Events (contract 4.15). */
 export const eventStreams = {
   pingMs: 15_000,
   longestMs: 10 * 60_000,
@@ -52,7 +52,7 @@ export const idleReaderMs = {
   body: 15_000,
 } as const
 
-/** An application that crashed is started again by itself when it ran for longer, and once in so many minutes at most (contract 5). */
+/** An application that crashed is started again by itself when it ran for longer, and once in so many minutes at most (contract 5.11). */
 export const autorestart = { ranSeconds: 60, everyMinutes: 60 } as const
 
 /** One probe of a health gate that has no answer after this is over: a server may trickle for ever. */

@@ -2,13 +2,13 @@ import { KiB, MiB } from '../lib/bytes.ts'
 
 /** What one request may carry, name or ask for. */
 export const requestCaps = {
-  /** Bytes of one uploaded file (specification 8). */
+  /** Bytes of one uploaded file (contract 9.5). */
   fileBytes: 100 * MiB,
-  /** Bytes of the newest output that is told (contract 4). */
+  /** Bytes of the newest output that is told (contract 4.13). */
   logBytes: MiB,
   /** Characters of a folder of an application. */
   folderCharacters: 256,
-  /** Objects (contract 10, specification 4.6). */
+  /** Objects (contract 9.5). */
   objectsListed: 1000,
   objectsUpdated: 50,
   objectsDeleted: 100,
@@ -19,13 +19,13 @@ export const wholeBodyBytes = 64 * KiB
 
 /** What an account may have at once, whatever its plan. */
 export const accountCaps = {
-  /** Links that neither ended nor were revoked (specification 8). */
+  /** Links that neither ended nor were revoked (contract 9.5). */
   shares: 1000,
-  /** Megabytes of its plan that have to be free for a new application (specification 8). */
+  /** Megabytes of its plan that have to be free for a new application (contract 4.2). */
   leastFreeMemoryMb: 256,
 } as const
 
-/** Least, most and usual of what callers choose about links and upload tokens; times in seconds (specification 4.6, contract 10). */
+/** Least, most and usual of what callers choose about links and upload tokens; times in seconds (contract 9.5). */
 export const linkTerms = {
   downloadSeconds: { least: 60, most: 86_400, usual: 3600 },
   shareSeconds: { least: 60, most: 2_592_000, usual: 86_400 },

@@ -19,15 +19,15 @@ export const rowsAtOnce = 2000
 export const kept = {
   /** Entries of the audit record; operators may look back this far, whatever the plan shows its account. */
   auditDays: 90,
-  /** Deliveries, whose ids are known again for as long (contract 6); of those that deployed nothing so many of each source. */
+  /** Deliveries, whose ids are known again for as long (contract 6.9); of those that deployed nothing so many of each source. */
   deliveryDays: 7,
   refusedDeliveries: 100,
-  /** Answers that an `Idempotency-Key` gives again (contract 13), and how long a first request may take before it is given up. */
+  /** Answers that an `Idempotency-Key` gives again (contract 1.20), and how long a first request may take before it is given up. */
   idempotencyHours: 24,
   idempotencyGivenUpMinutes: 5,
-  /** The outcome of a restore (contract 6). */
+  /** The outcome of a restore (contract 6.23). */
   restoreSeconds: 3600,
-  /** Snapshots (contract 6); failed ones for operators only. */
+  /** Snapshots (contract 6.24); failed ones for operators only. */
   snapshotDays: 30,
   failedSnapshotDays: 1,
   /** The end of a plan is told so long after it when nobody did in time; less than told mails are kept for. */

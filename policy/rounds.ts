@@ -2,10 +2,12 @@
 export const roundSeconds = {
   /** Lost wake-ups are made good. */
   relay: 1,
-  /** What runs is compared with what is wanted. */
+  /** What has changed on a host is compared with what is wanted. */
   hostWatch: 5,
-  /** Routes of the proxy are compared with what runs. */
+  /** Routes of what has changed are compared with what runs. */
   routes: 10,
+  /** Host watch and route keeper compare everything, whether it has changed or not. */
+  everything: 60,
   firewall: 10,
   /** Whether disks of applications are there and take what is written. */
   disks: 30,
@@ -25,5 +27,14 @@ export const roundSeconds = {
 /** After so many targets in a row that fail it is what all of them need that is away: the others wait for the next round. */
 export const failuresInARow = 3
 
-/** An application has a snapshot by itself once in so many seconds (contract 6). */
+/** An application has a snapshot by itself once in so many seconds (contract 6.24). */
 export const automaticSnapshotSeconds = 86_400
+
+/** How long changes of applications are listed, in minutes; a reader that comes later compares everything. */
+export const changesKeptMinutes = 10
+
+/**
+ * Of how many applications of a host a round looks whether their automatic snapshot is due; one whose account has no paid plan is
+ * looked at again after so many seconds, or when that changes.
+ */
+export const snapshotLooks = { atOnce: 100, withoutPlanSeconds: 21_600 }

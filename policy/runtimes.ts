@@ -6,7 +6,7 @@ import { staticSite } from './runtimes/static.ts'
 
 export { type Language, languages, type Runtime, type Sources } from './runtimes/runtime.ts'
 
-/** How each language runs (contract 5). A new runtime is a new row, and a recipe in `runtimes/` where no registry answers. */
+/** How each language runs (contract 5.13). A new runtime is a new row, and a recipe in `runtimes/` where no registry answers. */
 export const runtimes: Readonly<Record<Language, Runtime>> = {
   javascript,
   typescript,
@@ -53,6 +53,12 @@ export function offered(language: Language, version: string): string | null {
   if (wanted === 'latest') return latest
   return versions.find(v => v === wanted || v.startsWith(`${wanted}.`) || full?.[v] === wanted) ?? null
 }
+
+/** Names at the root of the sources that the install step of a language depends on; `*.x` is any file of that extension. */
+export const namesForInstall = (language: Language): readonly string[] => [
+  ...runtimes[language].dependencyFiles,
+  ...(runtimes[language].lockFiles ?? []),
+]
 
 /** The dependency file among these root names that the language's install step reads, or null. */
 export function dependencyFile(language: Language, files: readonly string[]): string | null {

@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import test from 'ava'
 import { ownSettings } from '../cli/installation/installation.ts'
@@ -101,11 +102,113 @@ function configured(env: Record<string, string>): unknown {
   }
 }
 
+/** Every page of the documentation, and those at the root. */
+const pages = [
+  ...['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'PROMISES.md'],
+  ...readdirSync('docs', { recursive: true, encoding: 'utf8' }).map(name => `docs/${name}`),
+].filter(name => name.endsWith('.md'))
+
 test('what the documentation points to is there', t => {
-  for (const page of ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'docs/settings.md', 'docs/installation.md']) {
-    const text = readFileSync(page, 'utf8')
-    const folder = page.includes('/') ? 'docs/' : ''
-    for (const [, target] of text.matchAll(/\]\(([^)#:]+)\)/g))
-      t.notThrows(() => readFileSync(new URL(`../${folder}${target}`, import.meta.url)), `${page} -> ${target}`)
+  for (const page of pages)
+    for (const [, target] of readFileSync(page, 'utf8').matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g))
+      t.true(existsSync(join(dirname(page), target as string)), `${page} -> ${target}`)
+})
+
+test('the walks through the code name files that exist, and functions that are in them', t => {
+  const walks = readFileSync('docs/walks.md', 'utf8')
+  const named = [...walks.matchAll(/`([\w./-]+\.(?:ts|lua))`(?:(?:, | \()((?:`\w+`(?:, )?)+)\))?/g)]
+  const functions = named.flatMap(([, file, names = '']) =>
+    [...names.matchAll(/\w+/g)].map(([name]) => [file as string, name] as const),
+  )
+  t.true(named.length > 50 && functions.length > 40, `${named.length}, ${functions.length}`)
+  for (const [, file] of named) t.true(existsSync(file as string), `${file} is missing`)
+  for (const [file, name] of functions)
+    t.true(new RegExp(`\\b${name}\\b`).test(readFileSync(file, 'utf8')), `${file} has no ${name}`)
+})
+
+const decisions = readdirSync('docs/decisions').filter(name => name !== 'README.md')
+
+test('the index of decisions lists every page once', t => {
+  const index = readFileSync('docs/decisions/README.md', 'utf8')
+  const listed = [...index.matchAll(/^- \[([a-z0-9-]+)\]\((\S+)\): \S/gm)]
+  t.deepEqual(listed.map(([, , target]) => target as string).sort(), [...decisions].sort())
+  t.deepEqual(
+    listed.filter(([, name, target]) => target !== `${name}.md`),
+    [],
+  )
+})
+
+test('every decision has a context, a decision and consequences, in this order and with words in each', t => {
+  for (const name of decisions) {
+    const [top, ...parts] = readFileSync(`docs/decisions/${name}`, 'utf8').split(/^## /m)
+    t.regex(top as string, /^# \S.*\n+$/, `${name} begins with a title only`)
+    const filled = parts.map(part => /^(\w+)\n+[^#\s]/.exec(part.replace(/^(\w+\n+)### .*\n+/, '$1'))?.[1])
+    t.deepEqual(filled, ['Context', 'Decision', 'Consequences'], name)
   }
+})
+
+const contract = readFileSync('docs/contract.md', 'utf8')
+const rules = [...contract.matchAll(/^\*\*(\d+\.\d+) \S/gm)].map(([, number]) => number as string)
+
+test('the rules of the contract are numbered without a gap, each once', t => {
+  const counts = new Map<string, number>()
+  for (const rule of rules) {
+    const [section, number] = rule.split('.') as [string, string]
+    t.is(Number(number), (counts.get(section) ?? 0) + 1, rule)
+    counts.set(section, Number(number))
+  }
+  t.deepEqual(
+    [...counts.keys()],
+    [...contract.matchAll(/^## (\d+) /gm)].map(([, number]) => number),
+  )
+})
+
+test('every citation of the contract leads to one of its rules, and nothing cites what is not here', t => {
+  const folders = [
+    'activities',
+    'api',
+    'bench',
+    'cli',
+    'db',
+    'edge',
+    'lib',
+    'policy',
+    'runtimes',
+    'test',
+    'workers',
+    'workflows',
+  ]
+  const inFolders = [...folders, 'docs'].flatMap(folder =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' }).map(name => `${folder}/${name}`),
+  )
+  const cited = new Set<string>()
+  for (const file of ['ARCHITECTURE.md', 'CONTRIBUTING.md', 'README.md', ...inFolders]) {
+    if (!/\.(ts|md|lua)$/.test(file) || file === 'test/docs.test.ts') continue
+    const text = readFileSync(file, 'utf8')
+    t.false(
+      /\b[Ss]pecification\b|\b[Dd]ecision \d|\bspec \d/.test(text),
+      `${file} cites what is not in this repository`,
+    )
+    for (const [, list] of text.matchAll(/\bcontract (\d[\d.]*(?:(?:, | and | to )\d+\.\d+)*)/gi))
+      for (const number of list!.replace(/\.$/, '').split(/, | and | to /)) {
+        t.true(rules.includes(number), `${file} cites contract ${number}`)
+        cited.add(number)
+      }
+  }
+  t.true(cited.size > 80, `${cited.size}`)
+})
+
+test('codes and settings that the contract names exist in the code', t => {
+  const source = ['policy', 'api', 'activities', 'db', 'workers'].flatMap(folder =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter(name => name.endsWith('.ts'))
+      .map(name => readFileSync(`${folder}/${name}`, 'utf8')),
+  )
+  const known = new Set(source.join('\n').match(/\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b/g))
+  const named = contract.match(/\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b/g) ?? []
+  t.true(named.length > 100, `${named.length}`)
+  t.deepEqual(
+    named.filter(name => !known.has(name)),
+    [],
+  )
 })

@@ -31,7 +31,7 @@ async function* batches(folder: AppFolder): AsyncGenerator<string[]> {
   yield batch.sort()
 }
 
-/** As it is on the wire (contract 4); a link counts as a file of its own size. Null when it went meanwhile. */
+/** As it is on the wire (contract 4.19); a link counts as a file of its own size. Null when it went meanwhile. */
 async function entryOf(folder: AppFolder, name: string) {
   const found = await folder.stat(name)
   if (!found) return null

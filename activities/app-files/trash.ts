@@ -1,4 +1,5 @@
 import { chmod, mkdir, readdir, rename, rmdir, unlink } from 'node:fs/promises'
+import { sharedTurns } from '../../lib/shared-turns.ts'
 import { newId } from '../../policy/ids.ts'
 import { AppFolder, ignore } from './folder.ts'
 
@@ -38,10 +39,13 @@ export async function removeVolume(volume: string): Promise<void> {
 }
 
 /**
- * Frees the space of what was thrown away. Folders inside folders are brought up before they are emptied, so that no depth that
- * a program can make costs more than two open folders.
+ * Frees the space of what was thrown away, one at a time for a volume: callers meanwhile share the next turn, so that a program with a
+ * huge trash takes one of the few threads that all file calls of this process share, however often its owner deletes. Folders
+ * inside folders are brought up before they are emptied, so that no depth that a program can make costs more than two open folders.
  */
-export async function emptyTrash(volume: string): Promise<void> {
+export const emptyTrash: (volume: string) => Promise<void> = sharedTurns(emptyNow)
+
+async function emptyNow(volume: string): Promise<void> {
   const trash = await AppFolder.open(`${volume}/${trashName}`)
   try {
     const deadline = Date.now() + longestMs

@@ -23,7 +23,7 @@ export interface InspectOptions {
 export interface UnpackOptions {
   /** Whose archive it is: one of an account is unpacked at a time. */
   account?: string
-  /** An archive that Berth itself made: links inside the tree are kept, and caps do not apply (decision 13). */
+  /** An archive that Berth itself made: links inside the tree are kept, and caps do not apply (contract 5.17). */
   own?: boolean
 }
 
@@ -32,7 +32,7 @@ export interface Archives {
   /** Reads the whole archive (inflate, CRC, caps, names, configuration). */
   inspect(file: FileHandle, options: InspectOptions): Promise<Inspection>
   /**
-   * Unpacks into an empty folder, which belongs to `owner` already, as that user and group, dropping the folders of contract 5.
+   * Unpacks into an empty folder, which belongs to `owner` already, as that user and group, dropping the folders of contract 5.15.
    * Trusts nothing that an earlier inspection said. Leaves the folder empty when anything is wrong, and rejects with
    * `ArchiveRefused`, or with `NoSpaceLeft` (activities/containers/port.ts).
    */

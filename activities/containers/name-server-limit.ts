@@ -1,18 +1,28 @@
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
-import { networkLimits } from '../../policy/hosts/network-limits.ts'
+import { namePacketsFor, networkLimits } from '../../policy/hosts/network-limits.ts'
 
 /** Where an engine answers questions about names inside of every container's network. */
 const nameServer = '127.0.0.11'
 
 /**
- * Bounds what a container may ask of the engine's name server, by a rule in the container's own network: its program has no
- * capability to take it away. `network` is the file of that network as the engine tells it; another machine's engine tells one that is
- * not here. Rejects when the rule cannot be made, also because the container has ended already.
+ * Bounds what a container may ask of the engine's name server, by rules in the container's own network: its program has no
+ * capability to take them away. `network` is the file of that network as the engine tells it; another machine's engine tells one that is
+ * not here. Rejects when a rule cannot be made, also because the container has ended already.
  */
-export async function limitNameServer(network: string): Promise<void> {
-  const { namePacketsPerSecond, namePacketsAtOnce } = networkLimits
+export async function limitNameServer(network: string, memoryMb: number): Promise<void> {
+  const { nameStreamBytesPerSecond: perSecond, nameStreamBytesAtOnce: atOnce } = networkLimits
+  const packets = namePacketsFor(memoryMb)
   // Every port: the engine's own rules have replaced 53 with the one that it listens on by then.
-  const rule = `OUTPUT -d ${nameServer} -m hashlimit --hashlimit-above ${namePacketsPerSecond}/sec --hashlimit-burst ${namePacketsAtOnce} --hashlimit-name names -j REJECT`
+  await ensureRule(network, `-m hashlimit ${above('names', `${packets.perSecond}/sec`, packets.atOnce)}`)
+  const stream = above('names-stream', `${perSecond / 1024}kb/s`, `${atOnce / 1024}kb`)
+  await ensureRule(network, `-p tcp -m hashlimit ${stream}`)
+}
+
+const above = (table: string, rate: string, burst: number | string): string =>
+  `--hashlimit-above ${rate} --hashlimit-burst ${burst} --hashlimit-name ${table}`
+
+async function ensureRule(network: string, what: string): Promise<void> {
+  const rule = `OUTPUT -d ${nameServer} ${what} -j REJECT`
   const iptables = (act: string) =>
     runProcess('nsenter', [`--net=${network}`, 'iptables', '-w', act, ...rule.split(' ')], { env: systemEnvironment })
   // One that runs already is started again after a lost answer.

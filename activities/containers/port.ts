@@ -106,7 +106,7 @@ export interface PresentNetwork {
 }
 
 export interface ContainerEvent {
-  action: 'start' | 'die' | 'oom' | 'destroy'
+  action: 'start' | 'die' | 'destroy'
   name: string
   labels: Record<string, string>
   at: Date

@@ -4,8 +4,26 @@ import { assertRoute, type Edge, isHostName, type Route, RouteRefused } from './
 // The answer takes under a millisecond; a whole table of 10,000 routes some tens.
 const deadlineMs = 5_000
 
+/** A name has 253 characters at most, a request line 8 KB. */
+const hostsAtOnce = 30
+
 /** What the control location answers to what it could not read or keep. */
 const refused = 422
+
+class Unanswered extends Error {
+  readonly status: number
+
+  constructor(message: string, status: number) {
+    super(message)
+    this.status = status
+  }
+}
+
+/** A proxy of an earlier version, which is replaced a moment later, knows of no marks. */
+function unlessOlder(error: unknown): null {
+  if (error instanceof Unanswered && error.status === 404) return null
+  throw error
+}
 
 /** The edge as nginx with our Lua router, spoken to over its control socket. Every call throws an Error when the proxy is away, and
  * RouteRefused when it answers that it will not have what it was given. */
@@ -21,14 +39,32 @@ export function nginxEdge(controlSocket: string): Edge {
       await send(controlSocket, 'PUT', routes.map(line).join('\n'))
     },
     async listRoutes() {
-      const text = await send(controlSocket, 'GET')
-      return text
-        .split('\n')
-        .filter(Boolean)
-        .map(row => JSON.parse(row) as Route)
+      return routesIn(await send(controlSocket, 'GET'))
+    },
+    async findRoutes(hosts) {
+      const found: Route[] = []
+      const named = hosts.filter(isHostName)
+      for (let at = 0; at < named.length; at += hostsAtOnce) {
+        const some = named.slice(at, at + hostsAtOnce)
+        found.push(...routesIn(await send(controlSocket, 'GET', '', `/routes?hosts=${some.join(',')}`)))
+      }
+      return found
+    },
+    async standing() {
+      const text = await send(controlSocket, 'GET', '', '/mark').catch(unlessOlder)
+      return text === null ? { run: '', mark: null } : JSON.parse(text)
+    },
+    async setMark(run, mark) {
+      await send(controlSocket, 'PUT', `${run} ${mark}`, '/mark').catch(unlessOlder)
     },
   }
 }
+
+const routesIn = (text: string): Route[] =>
+  text
+    .split('\n')
+    .filter(Boolean)
+    .map(row => JSON.parse(row))
 
 /** The proxy's row of a route. Throws RouteRefused for what it could not read or reach. */
 function line(route: Route): string {
@@ -37,10 +73,10 @@ function line(route: Route): string {
   return JSON.stringify({ host, appId, address, port })
 }
 
-function send(socketPath: string, method: string, body = ''): Promise<string> {
+function send(socketPath: string, method: string, body = '', path = '/routes'): Promise<string> {
   return new Promise((resolve, reject) => {
     const headers = { host: 'control', 'content-length': Buffer.byteLength(body) }
-    const call = request({ socketPath, method, path: '/routes', headers, agent: false }, answer => {
+    const call = request({ socketPath, method, path, headers, agent: false }, answer => {
       const chunks: Buffer[] = []
       answer.on('data', chunk => chunks.push(chunk))
       answer.on('error', reject)
@@ -49,7 +85,7 @@ function send(socketPath: string, method: string, body = ''): Promise<string> {
         const status = answer.statusCode ?? 0
         if (status >= 200 && status < 300) resolve(text)
         else if (status === refused) reject(new RouteRefused(`the proxy refused it: ${text.slice(0, 300)}`))
-        else reject(new Error(`The proxy did not change its routes (${status}): ${text.slice(0, 300)}`))
+        else reject(new Unanswered(`The proxy did not change its routes (${status}): ${text.slice(0, 300)}`, status))
       })
     })
     call.setTimeout(deadlineMs, () => call.destroy(new Error(`The proxy did not answer within ${deadlineMs} ms`)))

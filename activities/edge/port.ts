@@ -27,6 +27,14 @@ export function isHostName(host: string): boolean {
   return host.length <= 253 && /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/.test(host)
 }
 
+/** How far the memory of a proxy goes. */
+export interface EdgeStanding {
+  /** Another one after each start of the proxy. */
+  run: string
+  /** Up to where its table is complete; null: nobody has said so since it was started. */
+  mark: string | null
+}
+
 /** The reverse proxy: routes change without a reload and without a dropped request, and survive its restart. */
 export interface Edge {
   /** Effective on return, also when an old target was there. Idempotent. Throws RouteRefused, and any other error when the proxy is away. */
@@ -36,4 +44,12 @@ export interface Edge {
   /** Makes the proxy's table equal to `routes` (start of the platform, and healing). */
   syncRoutes(routes: Route[]): Promise<void>
   listRoutes(): Promise<Route[]>
+  /** Those of these hosts that it has. */
+  findRoutes(hosts: readonly string[]): Promise<Route[]>
+  standing(): Promise<EdgeStanding>
+  /**
+   * Says up to where the table is complete: letters, digits, `.`, `/`, `:`, `-` and spaces. Forgotten when the proxy starts anew or the
+   * whole table is replaced; of another run than the present one it is success and changes nothing.
+   */
+  setMark(run: string, mark: string): Promise<void>
 }

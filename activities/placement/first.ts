@@ -1,25 +1,29 @@
-import { chown, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { chown, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { textOf } from '../../lib/folders/disk-names.ts'
-import { AppFolder } from '../app-files/folder.ts'
+import { placingLimits } from '../../policy/apps/placing.ts'
+import { AppFolder, ignore } from '../app-files/folder.ts'
+import { isEmpty } from '../app-files/listing.ts'
 import { exists, releaseFolders } from '../releases/files.ts'
 import { listed, recordNames } from './job.ts'
 import type { PlacedFiles, PlaceRequest } from './port.ts'
 
 /**
  * Makes the sources of a first release the application's folder, in one step. Null when this is no first release: then files
- * are placed one by one. Nothing runs yet, so nobody can be laying links.
+ * are placed one by one. What it brought is recorded before, so that a later attempt need not walk a folder that its program may be
+ * changing by then.
  */
 export async function placeFirst(request: PlaceRequest): Promise<PlacedFiles | null> {
   const { source, files } = releaseFolders(request.volume, request.release)
   const marker = markerOf(request)
-  if (!(await exists(source))) return (await exists(marker)) ? told(files) : null
-  const fresh = request.path === '' && (await readdir(files).catch(() => [])).length === 0
+  if (!(await exists(source))) return (await exists(marker)) ? toldBefore(marker) : null
+  const fresh = request.path === '' && (await holdsNothing(request.volume))
   if (!fresh || (await exists(recordOf(request, recordNames.journal))) || (await isLater(request))) return null
   // Written before the program can change a file: what the file system's clock calls older came with the release.
-  await writeFile(marker, '')
+  const added = await namesOf(source)
+  await writeFile(marker, JSON.stringify(added))
   await rename(source, files)
-  return told(files)
+  return { added, modified: [], removed: [] }
 }
 
 /** Takes a first release back while nothing was settled; false when there is none. */
@@ -47,21 +51,42 @@ async function isLater({ volume, release }: PlaceRequest): Promise<boolean> {
   return false
 }
 
-/** The first names in the folder; everything is new. */
-async function told(folder: string): Promise<PlacedFiles> {
-  const added: string[] = []
-  const enter = async (here: AppFolder, below: string): Promise<void> => {
+/** The first names in the sources, before a program sees them; everything is new. An install step may have made millions. */
+async function namesOf(source: string): Promise<string[]> {
+  const names: string[] = []
+  let left = placingLimits.told
+  const enter = async (here: AppFolder, below: string, levels: number): Promise<void> => {
     try {
       for await (const entry of await here.entries()) {
-        if (added.length >= listed) return
+        left -= 1
+        if (left < 0 || names.length >= listed) return
         const path = below === '' ? textOf(entry.name) : `${below}/${textOf(entry.name)}`
-        if (entry.isDirectory()) await enter(await here.enter(entry.name), path)
-        else added.push(path)
+        if (!entry.isDirectory()) names.push(path)
+        else if (levels > 0) await enter(await here.enter(entry.name), path, levels - 1)
       }
     } finally {
       await here.close()
     }
   }
-  await enter(await AppFolder.open(folder), '')
-  return { added: added.sort(), modified: [], removed: [] }
+  await enter(await AppFolder.open(source), '', placingLimits.levels)
+  return names.sort()
+}
+
+/** Empty for a marker of an older version, or one that a power cut has torn. */
+async function toldBefore(marker: string): Promise<PlacedFiles> {
+  const added = await readFile(marker, 'utf8')
+    .then(JSON.parse)
+    .catch(() => [])
+  return { added, modified: [], removed: [] }
+}
+
+/** Whether the application's folder holds nothing yet, or is missing. It is the live one of a program that runs already. */
+async function holdsNothing(volume: string): Promise<boolean> {
+  const parent = await AppFolder.open(volume)
+  try {
+    const files = await parent.enter('files').catch(error => ignore(error, 'ENOENT'))
+    return !files || (await isEmpty(files).finally(() => files.close()))
+  } finally {
+    await parent.close()
+  }
 }

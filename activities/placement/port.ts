@@ -44,3 +44,8 @@ export interface Placement {
   /** Restores, and throws away everything that the release brought and installed. For a release that will never serve. Gone already is success. */
   discard(request: PlaceRequest): Promise<void>
 }
+
+/** The application has more files than a child may hold in memory: they cannot be placed, however often it is tried. */
+export class PlacementRefused extends Error {
+  override name = 'PlacementRefused'
+}

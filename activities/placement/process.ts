@@ -1,17 +1,18 @@
 import { rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { type PlacingLimits, placingLimits } from '../../policy/apps/placing.ts'
 import { entryPath } from '../../policy/archives/archive-names.ts'
 import { failureOf, JobChild } from '../child-process/job-child.ts'
 import { placeFirst, restoreFirst } from './first.ts'
 import type { PlacementJob, PlacementReply } from './job.ts'
-import type { Placement, PlaceRequest } from './port.ts'
+import { type Placement, PlacementRefused, type PlaceRequest } from './port.ts'
 
-/** Placing by a child process with the application's own rights, one for each request; killed after `seconds`. */
-export function placement({ seconds = 600 } = {}): Placement {
+/** Placing by a child process with the application's own rights, one for each request; killed beyond its limits. */
+export function placement(limits: Pick<PlacingLimits, 'seconds' | 'memoryBytes'> = placingLimits): Placement {
   async function run(act: PlacementJob['act'], asked: PlaceRequest) {
     const request = { ...asked, path: folderPath(asked.path) }
     const child = new JobChild<PlacementJob, PlacementReply>('placement', { what: 'Placing the files' })
-    const reply = await child.run({ act, request }, { seconds })
+    const reply = await child.run({ act, request }, { ...limits, large: () => overMemory(act) })
     if (reply.kind === 'failed') throw failureOf(reply, noSpace)
     // Their parent belongs to the host; a folder that is not empty is swept another time.
     for (const release of reply.emptied) await rmdir(join(request.volume, 'releases', String(release))).catch(() => {})
@@ -41,3 +42,9 @@ export function folderPath(path: string): string {
 }
 
 const noSpace = 'The application has no disk space left to place the files of the release.'
+
+/** Placing may fail for good; a way back, and what comes after, is tried again. */
+function overMemory(act: PlacementJob['act']): Error {
+  const words = 'The application has too many files to place the release.'
+  return act === 'place' ? new PlacementRefused(words) : new Error(words)
+}

@@ -1,7 +1,11 @@
 import { appendLog } from '../../db/deploys/deployments.ts'
 import type { OperationKind } from '../../db/operations/operations.ts'
+import { codeOf } from '../../lib/folders/disk-names.ts'
+import { removeWhole } from '../app-files/trash.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
+import { NoSpaceLeft } from '../containers/port.ts'
 import { VolumeLost } from '../volumes/port.ts'
+import type { ReleaseFolders } from './files.ts'
 import type { Release } from './release.ts'
 
 /** Line of a deployment's log. */
@@ -27,5 +31,23 @@ export async function ensureDiskFor(
     if (!(error instanceof VolumeLost) || !bringsAll) throw error
     if (deploymentId) await appendLog(db, deploymentId, `${newDiskLine}\n`)
     await volumes.ensure(appId, diskMb, uid)
+  }
+}
+
+/**
+ * Runs work that writes into a volume: a full disk is its owner's to change, so that rejects with NoSpaceLeft and is not tried again. Any
+ * rejection for lack of space takes along what was half written of a release that is not prepared yet.
+ */
+export async function withinDisk<T>(work: () => Promise<T>, unprepared: ReleaseFolders | null): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    const full = codeOf(error) === 'ENOSPC' || codeOf(error) === 'EDQUOT'
+    if (!full && !(error instanceof NoSpaceLeft)) throw error
+    // What cannot be removed now goes with the release, or before its next attempt.
+    if (unprepared) await removeWhole(unprepared.volume, unprepared.root).catch(() => {})
+    throw full
+      ? new NoSpaceLeft('There is no disk space left for the files of the deployment.', { cause: error })
+      : error
   }
 }

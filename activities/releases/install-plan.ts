@@ -1,11 +1,11 @@
-import { readdir } from 'node:fs/promises'
 import type { AppRow } from '../../db/apps/apps.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
-import { dependencyFile, runtimes } from '../../policy/runtimes.ts'
+import { dependencyFile, namesForInstall, runtimes } from '../../policy/runtimes.ts'
 import { layReleaseOver } from '../overlay/process.ts'
 import { exists, type Prepared, type ReleaseFolders, readPrepared, releaseFolders } from './files.ts'
 import { checkProgram } from './program-check.ts'
 import type { Release } from './release.ts'
+import { namesIn } from './root-names.ts'
 
 /** What compilers make goes here: any change of the sources needs a new run. */
 const compiledAt = '/opt/build'
@@ -32,11 +32,12 @@ export async function planInstall(
 ): Promise<Prepared> {
   const folders = releaseFolders(volume, release.number)
   const runtime = runtimes[release.language]
-  const brought = await readdir(folders.source)
+  const wanted = [...namesForInstall(release.language), ...configNames]
+  const brought = await namesIn(folders.source, wanted)
   const serving = app?.release ?? 0
   const whole = serving === 0 || release.source?.kind === 'git' || release.source?.kind === 'snapshot'
   if (whole) return { install: runtime.install({ files: brought, main: release.main }), dependenciesOf: null }
-  if (release.path === '' && configNames.some(name => brought.includes(name))) checkProgram(release, folders)
+  if (release.path === '' && configNames.some(name => brought.includes(name))) await checkProgram(release, folders)
   const brings = release.path === '' && dependencyFile(release.language, brought) !== null
   const other = app?.language !== release.language || app.runtime_version !== release.runtimeVersion
   if (!brings && !other && runtime.dependencies?.at !== compiledAt) {
@@ -44,7 +45,7 @@ export async function planInstall(
     return { install: null, dependenciesOf: before?.dependenciesOf ?? serving }
   }
   await layReleaseOver({ volume, release: release.number, path: release.path, owner }, signal)
-  const files = await readdir(folders.build)
+  const files = await namesIn(folders.build, wanted)
   return { install: runtime.install({ files, main: release.main }), dependenciesOf: null }
 }
 

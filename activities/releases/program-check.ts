@@ -1,28 +1,38 @@
-import { bytesOf } from '../../lib/folders/disk-names.ts'
-import { Tree } from '../../lib/folders/tree.ts'
 import { dependencyFile, runtimes } from '../../policy/runtimes.ts'
+import { AppFolder } from '../app-files/folder.ts'
 import { refusal } from '../failures.ts'
 import type { ReleaseFolders } from './files.ts'
 import type { Release } from './release.ts'
+import { hasFile, namesAmong } from './root-names.ts'
 
 /**
- * Whether the program that a new configuration speaks of is there, in what was uploaded or in the application's folder: it may
- * have come without its files. Throws INVALID_MAIN, MISSING_DEPENDENCIES_FILE.
+ * Whether the program that a new configuration names exists, in what was uploaded or in the application's folder: it may have come
+ * without its files. The program may be changing its folder meanwhile, so names are looked up one by one in folders that are held
+ * open, and nothing is listed. Rejects with INVALID_MAIN, MISSING_DEPENDENCIES_FILE.
  */
-export function checkProgram({ main, start, language }: Release, { source, files }: ReleaseFolders): void {
-  const trees = [source, files].map(folder => new Tree(folder, { readOnly: true }))
+export async function checkProgram(
+  { main, start, language }: Release,
+  { source, files }: ReleaseFolders,
+): Promise<void> {
+  const folders: AppFolder[] = []
   try {
-    const has = (path: string) => trees.some(tree => tree.stat(bytesOf(path))?.isDirectory() === false)
-    if (main !== null && start === null && !has(main))
+    for (const path of [source, files]) folders.push(await AppFolder.open(path))
+    if (main !== null && start === null && !(await hasAny(folders, main)))
       throw refusal(
         'INVALID_MAIN',
         `MAIN names ${main}, which the application does not have; upper and lower case count.`,
       )
     const { dependenciesRequired, dependencyFiles, title } = runtimes[language]
-    const names = trees.flatMap(tree => tree.list())
-    if (dependenciesRequired && dependencyFile(language, names) === null)
-      throw refusal('MISSING_DEPENDENCIES_FILE', `${title} needs ${dependencyFiles.join(' or ')} at the root.`)
+    if (!dependenciesRequired) return
+    for (const folder of folders)
+      if (dependencyFile(language, await namesAmong(folder, dependencyFiles)) !== null) return
+    throw refusal('MISSING_DEPENDENCIES_FILE', `${title} needs ${dependencyFiles.join(' or ')} at the root.`)
   } finally {
-    for (const tree of trees) tree.close()
+    for (const folder of folders) await folder.close()
   }
+}
+
+async function hasAny(folders: readonly AppFolder[], path: string): Promise<boolean> {
+  for (const folder of folders) if (await hasFile(folder, path)) return true
+  return false
 }

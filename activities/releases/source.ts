@@ -1,10 +1,13 @@
-import { constants, open, readdir, writeFile } from 'node:fs/promises'
+import { constants, open, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import * as deployments from '../../db/deploys/deployments.ts'
 import { recordedDigest } from '../../db/snapshots/snapshots.ts'
+import { bytesOf } from '../../lib/folders/disk-names.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
+import { Tree } from '../../lib/folders/tree.ts'
 import { ConfigRefused, configNames, parseAppConfig } from '../../policy/apps/app-config.ts'
 import { longestConfigBytes } from '../../policy/archives/archive-rules.ts'
+import { languages, namesForInstall } from '../../policy/runtimes.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { refusal } from '../failures.ts'
 import { FetchRefused } from '../git/port.ts'
@@ -13,8 +16,8 @@ import { SnapshotCorrupt } from '../snapshots/port.ts'
 import { deploymentLog } from './deployment-log.ts'
 import type { ReleaseFolders } from './files.ts'
 import type { Release, Source } from './release.ts'
+import { namesIn } from './root-names.ts'
 
-/** Who owns the files of an application; null where the host process may not choose. */
 /** What a fetched configuration changes of the release it came with. */
 export type Configured = Partial<Pick<Release, 'language' | 'runtimeVersion' | 'main'>>
 
@@ -106,16 +109,19 @@ async function fetchSource(
 }
 
 async function readConfig(folder: string, names: readonly string[]) {
-  const rootNames = await readdir(folder)
-  const name = [...new Set([...configNames, ...names])].find(candidate => rootNames.includes(candidate))
-  if (!name) return null
-  const paths = new Set(rootNames)
-  const text = await readSmall(join(folder, name))
-  const mains = new Set(await programFiles(folder))
+  const tree = new Tree(folder, { readOnly: true })
   try {
-    return parseAppConfig(text, { has: path => paths.has(path) || mains.has(path), rootNames })
+    const has = (path: string) => tree.stat(bytesOf(path))?.isDirectory() === false
+    const name = [...new Set([...configNames, ...names])].find(candidate => tree.stat(bytesOf(candidate)) !== null)
+    if (!name) return null
+    const text = await readSmall(join(folder, name))
+    // Those of every language: which one it is stands in the text.
+    const rootNames = await namesIn(folder, languages.flatMap(namesForInstall))
+    return parseAppConfig(text, { has, rootNames })
   } catch (error) {
     throw error instanceof ConfigRefused ? refusal(error.code, error.message) : error
+  } finally {
+    tree.close()
   }
 }
 
@@ -130,12 +136,4 @@ async function readSmall(path: string): Promise<string> {
   } finally {
     await file.close()
   }
-}
-
-/** Every path below a folder, links not followed. */
-async function programFiles(folder: string): Promise<string[]> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
-  return entries
-    .filter(entry => entry.isFile())
-    .map(entry => join(entry.parentPath, entry.name).slice(folder.length + 1))
 }

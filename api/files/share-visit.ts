@@ -52,7 +52,7 @@ async function openShare(id: string, { address }: Exchange, { db, limiter, confi
   return found?.object.birth === share.birth ? { share, found } : undefined
 }
 
-/** "Opening the link downloads the file" (specification 4.6), unless its owner wants it shown. */
+/** Opening the link downloads the file, unless its owner wants it shown (contract 7.27). */
 function download(
   share: ShareRow,
   found: OpenedObject,

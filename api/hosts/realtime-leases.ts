@@ -12,7 +12,7 @@ export class RealtimeLeases {
   readonly #scale: number
   readonly #held = new Map<string, Lease>()
   readonly #takes = new KeyedLock()
-  /** A stream ends after this many milliseconds (contract 7). */
+  /** A stream ends after this many milliseconds (contract 4.15). */
   readonly longestMs: number
 
   constructor(db: Db, scale: number, longestMs: number = eventStreams.longestMs) {

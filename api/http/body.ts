@@ -19,9 +19,13 @@ export function admitBody(request: IncomingMessage, maxBytes: number): void {
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw new ApiError('PAYLOAD_TOO_LARGE')
 }
 
-/** The client asked whether to send its body (`Expect: 100-continue`): from here on we want it. */
-export function inviteBody(request: IncomingMessage, response: ServerResponse): void {
-  if (request.headers.expect?.toLowerCase() === '100-continue' && !response.headersSent) response.writeContinue()
+/** Also one of several expectations, as Node reads it. */
+const waitsForInvitation = /(?:^|\W)100-continue(?:$|\W)/i
+
+/** The client asked whether to send its body (`Expect: 100-continue`): from here on we want it. HTTP 1.0 knows no such answer. */
+export function inviteBody({ headers, httpVersion }: IncomingMessage, response: ServerResponse): void {
+  const waits = httpVersion === '1.1' && waitsForInvitation.test(headers.expect ?? '')
+  if (waits && !response.headersSent) response.writeContinue()
 }
 
 export interface LargeBody {
@@ -107,14 +111,15 @@ function tame(root: object, anyName: boolean): void {
   }
 }
 
-/** Throws INVALID_INPUT when a text anywhere in a value holds NUL or a lone surrogate, which no store keeps as it is. */
-export function assertStorable(value: unknown): void {
-  if (typeof value === 'string') {
-    if (/\0|\p{Surrogate}/u.test(value)) throw new ApiError('INVALID_INPUT')
-  } else if (typeof value === 'object' && value !== null && !(value instanceof Uint8Array)) {
-    for (const [key, child] of Object.entries(value)) {
-      assertStorable(key)
-      assertStorable(child)
-    }
+/** Where in a value the first text with a NUL or a lone surrogate lies, which no store keeps as it is; undefined when there is none. */
+export function unstorableAt(value: unknown, path: readonly string[] = []): readonly string[] | undefined {
+  if (typeof value === 'string') return isStorable(value) ? undefined : path
+  if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return undefined
+  for (const [key, child] of Object.entries(value)) {
+    const found = isStorable(key) ? unstorableAt(child, [...path, key]) : path
+    if (found) return found
   }
+  return undefined
 }
+
+const isStorable = (text: string): boolean => !/\0|\p{Surrogate}/u.test(text)

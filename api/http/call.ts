@@ -4,7 +4,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 /** One request on the wire, before anything is known about it. */
 export class Exchange {
   readonly requestId = randomUUID()
-  readonly begun = performance.now()
+  readonly startedAt = performance.now()
+  /** Decoded parts of the path by name, once the route is known. */
+  path: Record<string, string | undefined> = {}
+  /** Query parameters by name, once the route is known; repeated ones are a list. */
+  search: Record<string, unknown> = {}
   /** Further headers of the answer, set by an endpoint. */
   readonly headers: Record<string, string> = {}
   /** Id of what a command was about, where the path does not name it; for the audit record. */
@@ -22,10 +26,6 @@ export class Exchange {
     readonly request: IncomingMessage,
     readonly response: ServerResponse,
     readonly address: string,
-    /** Decoded parts of the path by name. */
-    readonly path: Record<string, string | undefined>,
-    /** Query parameters by name; repeated ones are a list. */
-    readonly search: Record<string, unknown>,
   ) {}
 
   /** To be called once the request was acted upon, however that went. */

@@ -14,7 +14,7 @@ export const streamed: Reply = { status: 200 }
 
 const json = 'application/json; charset=utf-8'
 
-/** The envelope of success; without a value it has only `status` (specification 2.1), and on few rows a code beside it. */
+/** The envelope of success; without a value it has only `status` (contract 1.1), and on few rows a code beside it. */
 export function success(value: unknown, code?: string, status: 200 | 201 = 200): Reply {
   const beside = code === undefined ? '' : `,"code":${JSON.stringify(code)}`
   const response = value === undefined ? '' : `,"response":${JSON.stringify(value)}`
@@ -27,7 +27,7 @@ export function plainJson(value: unknown, headers: Record<string, string> = {}):
   return { status: 200, headers: { 'Content-Type': json, ...headers }, body: JSON.stringify(value) }
 }
 
-/** The envelope of a refusal. `terse` leaves the message out, where the specification shows only status and code. */
+/** The envelope of a refusal. `terse` leaves the message out, where only status and code are answered (contract 1.2). */
 export function failure(error: ApiError, look: { status?: number; terse?: boolean; wire?: Wire } = {}): Reply {
   const said = spoken(error, look.wire ?? 'management')
   const { status = said.status, terse = false } = look
@@ -47,6 +47,9 @@ export function toApiError(thrown: unknown): ApiError {
   return new ApiError('INTERNAL_SERVER_ERROR')
 }
 
+/** Answers that never have a body, nor the length of one. */
+const bodiless = [204, 304]
+
 /** Writes a reply, which nobody may keep unless it says so: answers carry keys, variables and links. Does nothing when the client is gone. */
 export function send(response: ServerResponse, reply: Reply, requestId: string): void {
   if (response.headersSent || response.destroyed) return
@@ -54,7 +57,7 @@ export function send(response: ServerResponse, reply: Reply, requestId: string):
   response.writeHead(status, {
     'Cache-Control': 'no-store',
     ...headers,
-    'Content-Length': body === undefined ? 0 : Buffer.byteLength(body),
+    ...(!bodiless.includes(status) && { 'Content-Length': body === undefined ? 0 : Buffer.byteLength(body) }),
     'X-Request-Id': requestId,
   })
   response.end(body)

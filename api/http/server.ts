@@ -45,6 +45,8 @@ export function hardenedServer(serving: RequestListener, limits: ServerLimits): 
   capPerAddress(server, limits)
   // The listener invites the body itself, once it wants it.
   server.on('checkContinue', listener)
+  // Any other expectation is ignored, as the proxy ignores it.
+  server.on('checkExpectation', listener)
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     if (!socket.writable || error.code === 'ECONNRESET') return socket.destroy()
     socket.end(

@@ -65,7 +65,7 @@ export async function assertStillLetIn(
   exchange: Exchange,
   parts: { db: Db; authenticate: Authenticate },
 ): Promise<void> {
-  if (auth === 'public' || performance.now() - exchange.begun <= lookAgainMs) return
+  if (auth === 'public' || performance.now() - exchange.startedAt <= lookAgainMs) return
   await accessOf(auth, exchange, parts, await callerFor({ errors }, exchange, parts))
 }
 

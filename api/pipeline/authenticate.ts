@@ -48,7 +48,7 @@ interface AuthenticatorOptions {
   processes?: number
 }
 
-/** Authentication by API key or session token, with or without `Bearer` (contract 1). */
+/** Authentication by API key or session token, with or without `Bearer` (contract 1.4). */
 export function authenticator(options: AuthenticatorOptions): Authenticate {
   const { db, masterKey, earlierKeyChecks = [], plans, processes } = options
   const keyChecks = [checkKey(masterKey), ...earlierKeyChecks]

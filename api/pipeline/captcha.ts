@@ -18,7 +18,7 @@ export const captchaErrors = [
   'VALIDATION_TIMEOUT',
 ] as const satisfies ErrorCode[]
 
-/** A session that is used from a country with captcha needs one, solved from the same address (contract 1). API keys pass. */
+/** A session that is used from a country with captcha needs one, solved from the same address (contract 1.18). API keys pass. */
 export async function checkCaptcha(
   { db, asksCaptcha }: Pick<Parts, 'db' | 'asksCaptcha'>,
   { kind, user }: Pick<Caller, 'kind' | 'user'>,

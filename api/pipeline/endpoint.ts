@@ -52,9 +52,9 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   redirects?: string
   /** True: it begins an operation, whose id its answers carry as X-Operation-Id. */
   operation?: true
-  /** True: no budget counts it and no country is blocked (contract 1); programs of a provider call it, with a measure of its own. */
+  /** True: no budget counts it and no country is blocked (contract 1.15); programs of a provider call it, with a measure of its own. */
   uncounted?: true
-  /** True: its own limits count it, the budgets of account and address do not (contract 1). */
+  /** True: its own limits count it, the budgets of account and address do not (contract 1.15). */
   unbudgeted?: true
   /** True: pages of any origin may call it from a browser. */
   crossOrigin?: true
@@ -66,7 +66,7 @@ export interface Definition<A extends Auth, Q extends z.ZodObject, B extends z.Z
   refusal?(error: ApiError): Reply
   /** What it throws beyond `commonErrors`. */
   errors?: readonly ErrorCode[]
-  /** Codes that stand at another status here than in the catalogue (contract 11). */
+  /** Codes that stand at another status here than in the catalogue (contract 10.2). */
   statuses?: Partial<Record<ErrorCode, number>>
   /** Refusals of these codes have only `status` and `code`. */
   terse?: readonly ErrorCode[]

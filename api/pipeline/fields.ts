@@ -34,6 +34,9 @@ export const usually = <T extends z.ZodType>(usual: z.output<T>, field: T) =>
 /** ISO 8601, UTC. */
 export const isoTime = z.string().meta({ openapi: { type: 'string', format: 'date-time' } })
 
+/** Of a field whose texts its endpoint judges one by one: what cannot be stored is no reason to refuse the request as a whole. */
+export const judgedByEndpoint = { judgesTexts: true } as const
+
 const id = (pattern: RegExp) => z.string({ error: 'INVALID_ID' }).regex(pattern, 'INVALID_ID')
 
 /** Ids in a body, where one of another form is a bad request. */

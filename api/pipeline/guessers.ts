@@ -18,7 +18,7 @@ interface Record {
 }
 
 /**
- * Addresses that insist on keys of no account (contract 1, "Guessers"). A blocked address gets 401 for keys that are known
+ * Addresses that insist on keys of no account (contract 1.16). A blocked address gets 401 for keys that are known
  * to be unknown without a look-up; a key that has not been looked up yet still is, so valid keys go on. Kept per process, without
  * a word to the others: each of several counts to its share of the whole.
  */

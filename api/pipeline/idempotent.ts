@@ -7,7 +7,7 @@ import type { Exchange } from '../http/call.ts'
 import { toApiError } from '../http/respond.ts'
 import type { Caller } from './authenticate.ts'
 
-/** Codes that say nothing about the request itself, so that the next try deserves a new answer (contract 13). */
+/** Codes that say nothing about the request itself, so that the next try deserves a new answer (contract 1.20). */
 const passing = [401, 403, 429]
 
 /** Codes that `idempotent` throws. */

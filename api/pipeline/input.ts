@@ -1,8 +1,8 @@
 import type { z } from 'zod'
 import { bodyBudgets } from '../../policy/body-budgets.ts'
-import { ApiError, isErrorCode } from '../../policy/errors.ts'
+import { ApiError, type ErrorCode, isErrorCode } from '../../policy/errors.ts'
 import { networkOf } from '../http/address.ts'
-import { admitBody, assertStorable, inviteBody, ordinaryBodyBytes, parseBody, readBody } from '../http/body.ts'
+import { admitBody, inviteBody, ordinaryBodyBytes, parseBody, readBody, unstorableAt } from '../http/body.ts'
 import { BodyBudget } from '../http/body-budget.ts'
 import { parseAside } from '../http/body-threads.ts'
 import type { Exchange } from '../http/call.ts'
@@ -51,15 +51,44 @@ async function parsed(
   return bytes.length > ordinaryBodyBytes ? parseAside(bytes, form, account) : parseBody(bytes, form)
 }
 
-/** Throws the code that the field carries, else INVALID_PARAMETERS; never the validator's words. */
-function accept(schema: z.ZodObject, value: unknown): unknown {
+/**
+ * Throws the code that the field carries, else INVALID_INPUT for a text that cannot be stored, else INVALID_PARAMETERS; never the
+ * validator's words.
+ */
+function accept(schema: z.ZodObject, value: Record<string, unknown>): unknown {
   const parsed = schema.safeParse(value)
   if (parsed.success) {
-    assertStorable(parsed.data)
+    const judgedHere = Object.entries(parsed.data).filter(
+      ([name]) => !(schema.shape[name] as z.ZodType).meta()?.judgesTexts,
+    )
+    const found = unstorableAt(Object.fromEntries(judgedHere))
+    if (found) throw new ApiError(codeOfField(schema, value, found) ?? 'INVALID_INPUT')
     return parsed.data
   }
   const [issue] = parsed.error.issues
   if (issue && isErrorCode(issue.message)) throw new ApiError(issue.message)
-  const field = issue?.path.join('.')
+  const path = (issue?.path ?? []).map(String)
+  if (path.length > 0 && unstorableAt(valueAt(value, path))) throw new ApiError('INVALID_INPUT')
+  const field = path.join('.')
   throw new ApiError('INVALID_PARAMETERS', field && `The parameter "${field}" is missing or not of the right form.`)
+}
+
+/** What the schema calls a value that can be none of a field's; undefined where it has no code of its own. A field that is there is not missing. */
+function codeOfField(schema: z.ZodObject, value: unknown, path: readonly string[]): ErrorCode | undefined {
+  const parsed = schema.safeParse(withValue(value, path, Symbol('of no type')))
+  const issue = parsed.error?.issues.find(({ path: where }) =>
+    path.every((name, depth) => String(where[depth]) === name),
+  )
+  return issue && isErrorCode(issue.message) && !issue.message.startsWith('MISSING_') ? issue.message : undefined
+}
+
+const valueAt = (value: unknown, path: readonly string[]): unknown =>
+  path.reduce<unknown>((inside, name) => (inside as Record<string, unknown> | undefined)?.[name], value)
+
+/** A copy with another value at a path, which is there. */
+function withValue(value: unknown, [name, ...rest]: readonly string[], other: unknown): unknown {
+  if (name === undefined) return other
+  const copy = Array.isArray(value) ? [...value] : { ...(value as object) }
+  const inside = (copy as Record<string, unknown>)[name]
+  return Object.assign(copy, { [name]: withValue(inside, rest, other) })
 }

@@ -57,7 +57,7 @@ export function openApi(endpoints: readonly Endpoint[], baseUrl: string, api = m
   })
 }
 
-/** The document over those endpoints that accept an API key (specification 9). Pure. */
+/** The document over those endpoints that accept an API key (contract 1.22). Pure. */
 export function openApiDocument(
   endpoints: readonly Endpoint[],
   baseUrl: string,

@@ -8,8 +8,8 @@ const amount = z.number()
 const bytes = z.int()
 const prices = { storagePrice: amount, objectsPrice: amount, totalEstimate: amount }
 
-/** Contract 10; the last five say the first ones again, flat, for older clients. */
-export const blobStats = blobEndpoint({
+/** Contract 7.41; the last five say the first ones again, flat, for older clients. */
+export const getBlobStats = blobEndpoint({
   name: 'blob.stats',
   method: 'GET',
   path: '/v1/account/stats',

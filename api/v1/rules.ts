@@ -17,14 +17,14 @@ import { assertWithin, isWithin } from '../../policy/objects/prefix-limits.ts'
 import { cacheControlField, expireField } from '../../policy/objects/uploads/upload-fields.ts'
 import { failure, type Reply } from '../http/respond.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
-import { isoTime } from '../pipeline/fields.ts'
+import { isoTime, judgedByEndpoint } from '../pipeline/fields.ts'
 import { ruleView } from '../views/rule.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 
 const within = (code: string, { least, most }: { least: number; most: number }) =>
   z.int({ error: code }).min(least, code).max(most, code).nullish()
 
-/** Specification 2.5, "Rule"; what is null is left open, as what is left out. */
+/** Contract 7.28; what is null is left open, as what is left out. */
 const rule = z.object({
   prefix: z
     .string({ error: 'INVALID_RULE_PREFIX' })
@@ -71,7 +71,7 @@ class RuleRefused extends ApiError {
 }
 
 /** A key that is limited to prefixes sees the rules below them. */
-export const rulesRead = blobEndpoint({
+export const getUploadRules = blobEndpoint({
   name: 'rules.read',
   method: 'GET',
   path: '/v1/account/settings',
@@ -84,15 +84,17 @@ export const rulesRead = blobEndpoint({
   },
 })
 
-/** Saved rules survive a step to a lower plan; what is saved from then on must fit it (specification 8). */
-export const rulesSave = blobEndpoint({
+/** Saved rules survive a step to a lower plan; what is saved from then on must fit it (contract 7.29). */
+export const saveUploadRules = blobEndpoint({
   name: 'rules.save',
   method: 'PUT',
   path: '/v1/account/settings',
   summary: 'Replace the rules of uploads',
   auth: { scope: 'blob:write' },
   body: z.object({
-    rules: z.array(z.unknown(), { error: 'INVALID_RULES' }).meta({ openapi: z.array(rule).max(mostRulesOfAll) }),
+    rules: z
+      .array(z.unknown(), { error: 'INVALID_RULES' })
+      .meta({ openapi: z.array(rule).max(mostRulesOfAll), ...judgedByEndpoint }),
   }),
   response: savedRules,
   errors: [
@@ -156,7 +158,7 @@ function assertPlan(asked: Omit<z.output<typeof rule>, 'prefix'>, planName: stri
   if (delete_after_days && delete_after_days < usualDeletionDays) assertOption(planName, 'short-deletion')
 }
 
-/** The rule at fault stands beside the code (contract 10). */
+/** The rule at fault stands beside the code (contract 7.29). */
 function refusal(error: ApiError): Reply {
   const reply = failure(error, { wire: 'blob' })
   if (!(error instanceof RuleRefused)) return reply

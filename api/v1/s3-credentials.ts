@@ -7,8 +7,8 @@ import { blobEndpoint } from './blob-endpoint.ts'
 
 const text = z.string()
 
-/** Specification 2.5, "S3 credentials": derived from the key that asks, the same each time, and dead with it. */
-export const s3Credentials = blobEndpoint({
+/** Contract 7.42: derived from the key that asks, the same each time, and dead with it. */
+export const getS3Credentials = blobEndpoint({
   name: 's3.credentials',
   method: 'GET',
   path: '/v1/s3/credentials',

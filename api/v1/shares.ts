@@ -1,5 +1,10 @@
 import { z } from 'zod'
-import { createShare, findOwnShare, listShares, revokeShare } from '../../db/objects/shares.ts'
+import {
+  findOwnShare,
+  listShares as findShares,
+  createShare as insertShare,
+  revokeShare,
+} from '../../db/objects/shares.ts'
 import { signatureOf } from '../../lib/signed-text.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { shareIdPattern } from '../../policy/ids.ts'
@@ -17,14 +22,14 @@ import { hashPassword } from './share-passwords.ts'
 
 const text = z.string()
 
-/** Of specification 2.5, in the answer that creates it and in the list. */
+/** Contract 7.26, in the answer that creates it and in the list. */
 const link = { id: text, url: text, object: text, expires_at: isoTime, password: z.boolean() }
 
 const whole = (code: string, { least, most }: { least: number; most: number }) =>
   z.int({ error: code }).min(least, code).max(most, code)
 
-/** Specification 4.6, "Create Share". */
-export const sharesCreate = blobEndpoint({
+/** Contract 7.25. */
+export const createShare = blobEndpoint({
   name: 'shares.create',
   method: 'POST',
   path: '/v1/shares',
@@ -58,7 +63,7 @@ export const sharesCreate = blobEndpoint({
     const body = { ...call.body, password: password && signatureOf(secret, password) }
     const share = { object, expiresInSeconds: expires_in, maxDownloads: max_downloads, passwordHash }
     const created = await inOneTransaction({ ...call, body }, 'POST /v1/shares', db, async trx =>
-      createdShareView(await createShare(trx, share), config.urls.files),
+      createdShareView(await insertShare(trx, share), config.urls.files),
     )
     exchange.resource = created.id
     return created
@@ -66,7 +71,7 @@ export const sharesCreate = blobEndpoint({
 })
 
 /** What still leads somewhere, newest first; a key limited to prefixes sees what lies below them. */
-export const sharesList = blobEndpoint({
+export const listShares = blobEndpoint({
   name: 'shares.list',
   method: 'GET',
   path: '/v1/shares',
@@ -76,13 +81,13 @@ export const sharesList = blobEndpoint({
     shares: z.array(z.object({ ...link, remaining_downloads: z.int().nullable(), created_at: isoTime })),
   }),
   async handle({ caller }, { db, config }) {
-    const found = (await listShares(db, caller.user.id)).filter(share => isWithin(caller.prefixes, share.key))
+    const found = (await findShares(db, caller.user.id)).filter(share => isWithin(caller.prefixes, share.key))
     return { shares: found.map(share => shareView(share, config.urls.files)) }
   },
 })
 
 /** Revokes: the next visit finds nothing. */
-export const sharesDelete = blobEndpoint({
+export const deleteShare = blobEndpoint({
   name: 'shares.delete',
   method: 'DELETE',
   path: '/v1/shares',

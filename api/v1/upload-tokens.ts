@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { createUploadToken } from '../../db/objects/uploads/upload-tokens.ts'
+import { createUploadToken as insertUploadToken } from '../../db/objects/uploads/upload-tokens.ts'
 import { GiB } from '../../lib/bytes.ts'
 import { credentialHash } from '../../policy/accounts/credentials.ts'
 import { ApiError } from '../../policy/errors.ts'
@@ -43,8 +43,8 @@ const pins = z.object({
   metadata: optional(metadataField),
 }) satisfies z.ZodType<UploadPins>
 
-/** Contract 10: what a caller's own server mints, so that browsers upload without its key. */
-export const uploadTokensCreate = blobEndpoint({
+/** Contract 7.38: what a caller's own server mints, so that browsers upload without its key. */
+export const createUploadToken = blobEndpoint({
   name: 'upload-tokens.create',
   method: 'POST',
   path: '/v1/upload-tokens',
@@ -84,7 +84,7 @@ export const uploadTokensCreate = blobEndpoint({
     const minted = await inOneTransaction(call, 'POST /v1/upload-tokens', db, async trx => {
       const id = newId()
       const { user } = call.caller
-      const expiresAt = await createUploadToken(trx, {
+      const expiresAt = await insertUploadToken(trx, {
         id,
         ownerId: user.id,
         credentialId: user.credential_id,

@@ -10,7 +10,7 @@ const whole = z.int()
 /** Why an application is not as its last successful deploy has made it, and what to do about it. */
 const problem = z.object({ code: text, message: text }).optional()
 
-/** Shapes on the wire (specification 2, contract 3 and 4). `optional` = left out when unset, `nullable` = always there. */
+/** Shapes on the wire (contract 1.10). `optional` = left out when unset, `nullable` = always there. */
 export const appInfo = z.object({
   id: text,
   name: text,

@@ -1,8 +1,8 @@
 import { plainJson } from '../http/respond.ts'
 import { endpoint } from '../pipeline/endpoint.ts'
 
-/** Contract 9: what the platform thinks of its own parts. Public, without envelope. */
-export const serviceStatus = endpoint({
+/** Contract 8.7: what the platform thinks of its own parts. Public, without envelope. */
+export const getServiceStatus = endpoint({
   name: 'service.status',
   method: 'GET',
   path: '/v2/service/status',

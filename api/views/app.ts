@@ -6,7 +6,7 @@ export function hostName(app: AppRow, appsDomain: string): string | null {
   return app.subdomain && `${app.subdomain}.${appsDomain}`
 }
 
-/** Specification 2.4. */
+/** Contract 4.1. */
 export const appView = (app: AppRow, appsDomain: string) => ({
   id: app.id,
   name: app.name,
@@ -26,7 +26,7 @@ export const appView = (app: AppRow, appsDomain: string) => ({
 const runsCurrentVariables = (app: AppRow): boolean =>
   app.status !== 'running' || (app.variables_running ?? 0) === app.variables_version
 
-/** The item of `GET /v2/users/me` (contract 3). */
+/** The item of `GET /v2/users/me` (contract 3.2). */
 export const appSummaryView = (app: AppRow, appsDomain: string) => ({
   id: app.id,
   name: app.name,
@@ -39,7 +39,7 @@ export const appSummaryView = (app: AppRow, appsDomain: string) => ({
   created_at: app.created_at.toISOString(),
 })
 
-/** The answer of a creation (contract 4). */
+/** The answer of a creation (contract 4.4). */
 export const createdView = (app: AppRow, appsDomain: string) => ({
   id: app.id,
   name: app.name,

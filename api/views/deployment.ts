@@ -1,7 +1,7 @@
 import type { DeploymentStory } from '../../db/deploys/deployment-history.ts'
 import type { DeliveryRow } from '../../db/git/deliveries.ts'
 
-/** DeployEvents of one deployment, oldest first (contract 6). */
+/** DeployEvents of one deployment, oldest first (contract 6.3). */
 export const deploymentView = (story: DeploymentStory) =>
   story.events.map(({ state, at, details }) => ({
     id: story.revision,
@@ -22,7 +22,7 @@ const waiting = ({ position, waiting_for }: DeploymentStory) => ({
   waiting_for: waiting_for ?? undefined,
 })
 
-/** Contract 13, "Deliveries". */
+/** Contract 6.12. */
 export const deliveryView = (row: DeliveryRow) => ({
   id: row.id,
   delivery_id: row.delivery_id,

@@ -23,7 +23,7 @@ export const expiryView = ({ expires_at }: Pick<ObjectRow, 'expires_at'>) => ({
   expires_at: expires_at?.toISOString(),
 })
 
-/** Item of a listing (contract 10). */
+/** Item of a listing (contract 7.14). */
 export const objectItemView = (object: ObjectRow, publicUrl: string) => ({
   ...placeView(object, publicUrl),
   ...expiryView(object),
@@ -32,7 +32,7 @@ export const objectItemView = (object: ObjectRow, publicUrl: string) => ({
   etag: object.etag,
 })
 
-/** Specification 2.5. */
+/** Contract 7.10. */
 export const objectInfoView = (object: ObjectRow, publicUrl: string) => ({
   ...placeView(object, publicUrl),
   size: object.size,

@@ -3,7 +3,7 @@ import type { AppRow } from '../../db/apps/apps.ts'
 import { MiB } from '../../lib/bytes.ts'
 import { figuresOf } from './stats.ts'
 
-/** The figures of one second (contract 7): memory in whole MB, counters in whole bytes, `new` in bytes per second. */
+/** The figures of one second (contract 4.17): memory in whole MB, counters in whole bytes, `new` in bytes per second. */
 export function statusView(app: AppRow, { state, stats }: LiveReading, rate: readonly [number, number], at: number) {
   const figures = figuresOf(app, { state, stats, storageBytes: 0 }, rate, at)
   const limitBytes = stats?.memoryLimitBytes || figures.limitBytes

@@ -1,6 +1,6 @@
 import type { Rule } from '../../policy/objects/blob-rules.ts'
 
-/** Specification 2.5: only the fields that are set. */
+/** Contract 7.28: only the fields that are set. */
 export const ruleView = ({ created_at, active_from, ...fields }: Rule) => ({
   prefix: fields.prefix,
   private: fields.private ?? undefined,

@@ -9,14 +9,14 @@ const linkView = (share: ShareRow, filesUrl: string) => ({
   password: share.password_hash !== null,
 })
 
-/** Specification 2.5, "Share link". */
+/** Contract 7.26. */
 export const createdShareView = (share: ShareRow, filesUrl: string) => ({
   ...linkView(share, filesUrl),
   max_downloads: share.max_downloads,
   object_is_public: share.bucket !== 'private',
 })
 
-/** Item of the list (specification 2.5). */
+/** Item of the list (contract 7.26). */
 export const shareView = (share: ShareRow, filesUrl: string) => ({
   ...linkView(share, filesUrl),
   remaining_downloads: share.remaining,

@@ -16,7 +16,7 @@ export function linkView(row: SnapshotRow, { filesUrl, secret }: Linking) {
   return { url: `${filesUrl}${linkPath(linked)}?${key}`, key }
 }
 
-/** Snapshot of contract 6. */
+/** Contract 6.17. */
 export const snapshotView = (row: SnapshotRow, linking: Linking) => ({
   name: row.name,
   size: Number(row.size),
@@ -29,7 +29,7 @@ export const snapshotView = (row: SnapshotRow, linking: Linking) => ({
 
 const states = { accepting: 'queued', queued: 'queued', running: 'running', success: 'success' } as const
 
-/** How a restore stands (contract 6). */
+/** How a restore stands (contract 6.23). */
 export function restoreView(row: OperationRow) {
   const going = states[row.state as keyof typeof states]
   return {

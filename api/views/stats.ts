@@ -55,7 +55,7 @@ export function figuresOf(
   }
 }
 
-/** The engine's words in those of the contract; without a container what the row says. */
+/** The engine's words in those of contract 4.9; without a container what the row says. */
 function statusOf(app: AppRow, status: string | undefined): string {
   if (status === undefined || passing.includes(app.status)) return app.status
   if (status === 'removing') return 'deleting'
@@ -63,7 +63,7 @@ function statusOf(app: AppRow, status: string | undefined): string {
   return status === 'dead' ? 'exited' : status
 }
 
-/** Texts for people (contract 4): `"0.50%"`, `"120.4/512MB"`, `"2.7MB"`, `"12.3KB ↑ 4.5KB ↓"`. */
+/** Texts for people (contract 4.10): `"0.50%"`, `"120.4/512MB"`, `"2.7MB"`, `"12.3KB ↑ 4.5KB ↓"`. */
 export const statsView = (f: Figures) => ({
   cpu: `${f.cpuPercent.toFixed(2)}%`,
   ram: `${(f.memoryBytes / MiB).toFixed(1)}/${f.limitBytes / MiB}MB`,
@@ -94,7 +94,7 @@ export interface AppFigures {
   figures: Figures
 }
 
-/** Totals over several applications (contract 4, "All status"). */
+/** Totals over several applications (contract 4.12). */
 export function totalsView<T, N>(
   apps: readonly AppFigures[],
   view: (figures: Figures) => { cpu: T; ram: T; network: N },

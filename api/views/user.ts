@@ -1,6 +1,6 @@
 import type { Caller } from '../pipeline/authenticate.ts'
 
-/** Specification 2.3. `duration` is when the plan ends, in ms; null for one without end. */
+/** Contract 3.1. `duration` is when the plan ends, in ms; null for one without end. */
 export const userView = ({ user, plan, planName }: Caller, usedMb: number) => ({
   id: user.id,
   name: user.name,

@@ -7,14 +7,17 @@ export interface Expected {
   host: string
   text: string
   timeoutMs?: number
+  /** Between two requests. */
+  everyMs?: number
 }
 
-/** Asks every 5 ms until the right text comes. Throws after the deadline. */
-export async function untilAnswers({ address, port, host, text, timeoutMs = 60_000 }: Expected): Promise<void> {
+/** Requests the page until the right text comes. Throws after the deadline. */
+export async function untilAnswers({ timeoutMs = 60_000, everyMs = 5, ...expected }: Expected): Promise<void> {
+  const { address, port, host, text } = expected
   const end = Date.now() + timeoutMs
   while (Date.now() < end) {
     if ((await get(address, port, host)).includes(text)) return
-    await sleep(5)
+    await sleep(everyMs)
   }
   throw new Error(`${host} did not answer "${text}" within ${timeoutMs} ms`)
 }

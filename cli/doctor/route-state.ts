@@ -3,7 +3,7 @@ import type { Edge } from '../../activities/edge/port.ts'
 import type { Db } from '../../db/database.ts'
 import { thisMachine } from '../../lib/machine.ts'
 import type { Config } from '../../policy/config.ts'
-import { namesAmiss } from '../../workers/loops/route-keeper.ts'
+import { namesAmiss } from '../../workers/loops/route-table.ts'
 import type { Finding } from './findings.ts'
 import type { Manner } from './manner.ts'
 

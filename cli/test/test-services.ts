@@ -10,6 +10,7 @@ import { nginxBinary } from '../services/proxy.ts'
 import { temporalProcess } from '../services/temporal.ts'
 import { type Say, step } from '../terminal/terminal.ts'
 import { removeThrowAway, startTestPostgres, throwAwayFolder } from './test-postgres.ts'
+import { transpiledSources } from './transpiled-sources.ts'
 
 export interface TestServices {
   /** Addresses that the tests read from their environment. */
@@ -53,7 +54,12 @@ export async function startTestServices(say: Say): Promise<TestServices> {
       ]),
     )
     const durations = join(folder, 'durations')
-    const env = { TEST_DATABASE_URL: postgres.adminUrl, TEST_TEMPORAL_ADDRESS: address, TEST_DURATIONS: durations }
+    const env = {
+      TEST_DATABASE_URL: postgres.adminUrl,
+      TEST_TEMPORAL_ADDRESS: address,
+      TEST_DURATIONS: durations,
+      ...(await transpiledSources(join(folder, 'transpiled'))),
+    }
     return { env, durations, stop }
   } catch (error) {
     await stop()

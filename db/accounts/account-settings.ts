@@ -4,7 +4,7 @@ import { announceAccess } from './accounts.ts'
 
 /**
  * Replaces the keys with full access by a new one, in one transaction: never are both dead, never both alive. Keys that are limited
- * to scopes, resources or prefixes stay (decision 27). The text is shown to its owner now or never.
+ * to scopes, resources or prefixes stay (contract 3.3). The text is shown to its owner now or never.
  */
 export async function rotateKey(db: Db, masterKey: string, userId: string): Promise<string> {
   const { id, key, hash } = newApiKey(masterKey, userId)

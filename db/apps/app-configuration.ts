@@ -1,5 +1,6 @@
 import { type Plans, planOf } from '../../policy/accounts/plans.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
+import { assertKeepsAddress } from '../../policy/apps/kept-address.ts'
 import { cpusFor, diskMbFor } from '../../policy/apps/sizes.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { type Db, transaction } from '../database.ts'
@@ -50,7 +51,8 @@ export interface Adoption {
 
 /**
  * Gives an application the configuration that a deployment brings, and keeps what it replaces for `revertConfig`. Adopted already,
- * and no configuration at all, is success. Throws INSUFFICIENT_MEMORY (plan), FAILED_CLUSTER_SELECTION (host), CANNOT_SET_SUBDOMAIN.
+ * and no configuration at all, is success. Throws INSUFFICIENT_MEMORY (plan), FAILED_CLUSTER_SELECTION (host), and what
+ * `assertKeepsAddress` throws.
  */
 export async function adoptConfig(db: Db, { deploymentId, plans, diskMbPer256Mb }: Adoption): Promise<void> {
   await transaction(db, async trx => {
@@ -59,7 +61,8 @@ export async function adoptConfig(db: Db, { deploymentId, plans, diskMbPer256Mb 
     if (!config || deployment.config_before) return
     const app: AppRow | undefined = await trx('apps').where({ id: deployment.app_id }).first()
     if (!app) return
-    if (config.subdomain !== null && config.subdomain !== app.subdomain) throw new ApiError('CANNOT_SET_SUBDOMAIN')
+    // A restore brings back what the application once was; it is not judged anew.
+    if (deployment.trigger !== 'restore') assertKeepsAddress(config, app.subdomain)
     if (config.memoryMb > app.ram_mb) await reserveMore(trx, app, config.memoryMb, plans, diskMbPer256Mb)
     const before = Object.fromEntries(
       Object.keys(configColumns(config)).map(name => [name, app[name as keyof ConfigColumns]]),

@@ -78,8 +78,8 @@ export interface ServingApp {
   boot_id: string | null
 }
 
-/** Every web application that runs, or only the one of `appId`. */
-export async function servingApps(db: Db, appId?: string): Promise<ServingApp[]> {
+/** Every web application that runs, or only the one of `appId`, or those of some names. */
+export async function servingApps(db: Db, appId?: string, subdomains?: readonly string[]): Promise<ServingApp[]> {
   const query = db('apps')
     .join('hosts', 'hosts.id', 'apps.host_id')
     .whereNotNull('apps.subdomain')
@@ -90,6 +90,7 @@ export async function servingApps(db: Db, appId?: string): Promise<ServingApp[]>
       db.raw(`case when hosts.boot_id is null or hosts.boot_id = apps.boot_id then coalesce(apps.host_port, 0)
         else 0 end as host_port`),
     )
+  if (subdomains) query.whereIn('apps.subdomain', subdomains)
   return appId ? query.where('apps.id', appId) : query
 }
 

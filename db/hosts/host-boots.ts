@@ -50,6 +50,14 @@ export async function unroutedBoots(db: Db): Promise<Boot[]> {
   return db('hosts').whereNotNull('boot_id').whereRaw('boot_id is distinct from routed_boot_id').select('id', 'boot_id')
 }
 
+/** A text that is another one once the address or the boot of any host is, and with it routes of all of its applications. */
+export async function hostsStanding(db: Db): Promise<string> {
+  const { rows } = await db.raw(
+    `select md5(coalesce(string_agg(concat_ws(' ', id, address, boot_id), ',' order by id), '')) as standing from hosts`,
+  )
+  return rows[0].standing
+}
+
 /** The proxy's table was made equal to the rows after these boots had begun. */
 export async function recordRouted(db: Db, boots: readonly Boot[]): Promise<void> {
   for (const { id, boot_id } of boots) await db('hosts').where({ id, boot_id }).update({ routed_boot_id: boot_id })

@@ -51,7 +51,7 @@ const fromNow = (db: Db, ms: number | undefined) =>
   ms === undefined ? null : db.raw('now() + make_interval(secs => ?)', [ms / 1000])
 
 /**
- * Queues a deletion, unless a restore waits or runs (specification 4.2). Both are written under the application's row, so that
+ * Queues a deletion, unless a restore waits or runs (contract 4.5). Both are written under the application's row, so that
  * no race lets both in. The application is wanted deleted until it is gone, or the deletion has failed. Throws RESTORE_IN_PROGRESS.
  */
 export async function enqueueDeletion(db: Db, operation: NewOperation): Promise<{ id: string }> {

@@ -1,5 +1,6 @@
 import { type Plans, paidPlans } from '../../policy/accounts/plans.ts'
 import { unreachableAfterSeconds } from '../../policy/patience.ts'
+import { snapshotLooks } from '../../policy/rounds.ts'
 import type { Db } from '../database.ts'
 
 export interface DueWish {
@@ -15,39 +16,91 @@ export interface DueApp {
   owner_id: string
 }
 
+/** An application that no round has to look at before a later moment. */
+export interface Postponed {
+  id: string
+  /** What its row said, and what it is to say, as texts with every digit. */
+  was: string
+  until: string
+}
+
+interface Judged extends DueApp {
+  host_id: string
+  is_due: boolean
+  was: string
+  until: string
+}
+
 /**
  * Applications whose automatic snapshot is due, one of each host at most, and none of a host that makes one or is silent: the one
- * that waits longest first. Each has its own time of day, by its id, so that they do not all come at once.
+ * that waits longest first. Each has its own time of day, by its id, so that they do not all come at once. Looks at those whose
+ * `snapshot_due_at` has come, some of each host, and resolves also to those of them that are to be looked at later.
  */
-export async function dueApps(db: Db, { plans, everySeconds, retrySeconds }: DueWish): Promise<DueApp[]> {
-  const { rows } = await db.raw(
-    `select distinct on (a.host_id) a.id, a.owner_id
-       from apps a
-       join users u on u.id = a.owner_id
-       join hosts h on h.id = a.host_id
-       cross join lateral (
-         select (select s.created_at from snapshots s
-                  where s.target_type = 'app' and s.target_id = a.id and s.origin = 'automatic' and s.state = 'good'
-                  order by s.created_at desc limit 1) as good,
-                (select s.created_at from snapshots s
-                  where s.target_type = 'app' and s.target_id = a.id and s.origin = 'automatic'
-                  order by s.created_at desc limit 1) as tried) last
-      cross join lateral (
-         select ('x' || left(a.id, 7))::bit(28)::int % :everySeconds as seconds) slot
-      where a.provisioned_at is not null and a.lost_with is null and u.blocked_at is null
-        and u.plan = any(:paid) and (u.plan_ends_at is null or u.plan_ends_at > now())
-        and h.forgotten_at is null and h.last_seen_at > now() - interval '${unreachableAfterSeconds} seconds'
-        and coalesce(last.good < now() - make_interval(secs => :everySeconds), true)
-        and coalesce(last.tried < now() - make_interval(secs => :retrySeconds), true)
-        -- The first one waits for the application's time of day, and for an application that is there to stay.
-        and (last.good is not null or a.provisioned_at < least(now() - make_interval(secs => :retrySeconds), to_timestamp(
-               floor((extract(epoch from now()) - slot.seconds) / :everySeconds) * :everySeconds + slot.seconds)))
-        and not exists (select 1 from operations o
-                         where o.target_type = 'app' and o.target_id = a.id and o.state in ('queued', 'running') and o.kind in ('restore', 'delete', 'snapshot'))
-        and not exists (select 1 from snapshots s join apps b on b.id = s.target_id
-                         where s.state = 'making' and s.origin = 'automatic' and b.host_id = a.host_id)
-      order by a.host_id, last.good nulls first, a.created_at`,
-    { paid: paidPlans(plans), everySeconds, retrySeconds },
+export async function dueApps(
+  db: Db,
+  { plans, everySeconds, retrySeconds }: DueWish,
+): Promise<{ due: DueApp[]; later: Postponed[] }> {
+  const { rows }: { rows: Judged[] } = await db.raw(
+    `select judged.*, until <= now() as is_due, snapshot_due_at::text as was, until::text as until
+       from (select a.id, a.owner_id, a.host_id, a.created_at, a.snapshot_due_at, last.good,
+          case
+            when not (u.blocked_at is null and u.plan = any(:paid) and (u.plan_ends_at is null or u.plan_ends_at > now()))
+              then now() + make_interval(secs => :withoutPlanSeconds)
+            when a.provisioned_at is null or a.lost_with is not null then now() + make_interval(secs => :retrySeconds)
+            else greatest(last.tried + make_interval(secs => :retrySeconds), case
+              when last.good is not null then last.good + make_interval(secs => :everySeconds)
+              -- The first one waits for the application's time of day, and for an application that is there to stay.
+              else greatest(a.provisioned_at + make_interval(secs => :retrySeconds), to_timestamp(
+                (floor((extract(epoch from a.provisioned_at) - slot.seconds) / :everySeconds) + 1) * :everySeconds + slot.seconds)) end)
+          end as until
+         from hosts h
+         cross join lateral (
+           select * from apps a
+            where a.host_id = h.id and a.snapshot_due_at <= now()
+              and not exists (select 1 from operations o where o.target_type = 'app' and o.target_id = a.id
+                                 and o.state in ('queued', 'running') and o.kind in ('restore', 'delete', 'snapshot'))
+            order by a.snapshot_due_at limit :atOnce) a
+         cross join lateral (select plan, plan_ends_at, blocked_at from users where id = a.owner_id offset 0) u
+         cross join lateral (
+           select (select s.created_at from snapshots s
+                    where s.target_type = 'app' and s.target_id = a.id and s.origin = 'automatic' and s.state = 'good'
+                    order by s.created_at desc limit 1) as good,
+                  (select s.created_at from snapshots s
+                    where s.target_type = 'app' and s.target_id = a.id and s.origin = 'automatic'
+                    order by s.created_at desc limit 1) as tried
+            offset 0) last -- so that each is asked for once
+         cross join lateral (
+           select ('x' || left(a.id, 7))::bit(28)::int % :everySeconds as seconds) slot
+        where h.forgotten_at is null and h.last_seen_at > now() - interval '${unreachableAfterSeconds} seconds'
+          and not exists (select 1 from snapshots s join apps b on b.id = s.target_id
+                           where s.state = 'making' and s.origin = 'automatic' and b.host_id = h.id)) judged
+      order by host_id, good nulls first, created_at`,
+    { paid: paidPlans(plans), everySeconds, retrySeconds, ...snapshotLooks },
   )
-  return rows
+  const first = new Map<string, DueApp>()
+  for (const { id, owner_id, host_id, is_due } of rows)
+    if (is_due && !first.has(host_id)) first.set(host_id, { id, owner_id })
+  return { due: [...first.values()], later: rows.filter(({ is_due }) => !is_due) }
+}
+
+/**
+ * No round looks at these before their time; what somebody has moved meanwhile, or holds just now, stays as it is. To be done last in
+ * a transaction: it waits for nobody.
+ */
+export async function postpone(db: Db, later: readonly Postponed[]): Promise<void> {
+  if (later.length === 0) return
+  await db.raw(
+    `update apps a set snapshot_due_at = l.until
+       from (select a.id, l.was, l.until
+               from unnest(cast(:ids as text[]), cast(:was as timestamptz[]), cast(:until as timestamptz[])) as l (id, was, until)
+               join apps a on a.id = l.id and a.snapshot_due_at = l.was
+              order by a.id for no key update of a skip locked) l
+      where a.id = l.id`,
+    { ids: later.map(({ id }) => id), was: later.map(({ was }) => was), until: later.map(({ until }) => until) },
+  )
+}
+
+/** An application had its turn just now: it is looked at again after so many seconds. */
+export async function postponeFor(db: Db, id: string, seconds: number): Promise<void> {
+  await db.raw('update apps set snapshot_due_at = now() + make_interval(secs => ?) where id = ?', [seconds, id])
 }

@@ -8,7 +8,7 @@ export interface Retention {
   failedSeconds: number
 }
 
-/** Contract 6: thirty days. What failed is kept for a day, so that operators can still see it. */
+/** Contract 6.24: thirty days. What failed is kept for a day, so that operators can still see it. */
 export const retention: Retention = {
   goodSeconds: kept.snapshotDays * 86_400,
   failedSeconds: kept.failedSnapshotDays * 86_400,

@@ -1,9 +1,12 @@
--- The control location on the unix socket: GET lists the routes, PUT makes the table equal to the body, POST applies one line.
+-- The control locations on the unix socket. `/routes`: GET lists the routes, of the hosts in `?hosts=a,b` where it is given, PUT makes the
+-- table equal to the body, POST applies one line. `/mark`: GET tells this run of the proxy and up to where its table is complete, PUT says so.
 local routes = require 'routes'
+
+local M = {}
 
 local function list()
   ngx.header['Content-Type'] = 'application/jsonl'
-  ngx.print(routes.list())
+  ngx.print(routes.list(ngx.var.arg_hosts))
 end
 
 local function with_body(apply)
@@ -13,10 +16,19 @@ local function with_body(apply)
   if not ok then ngx.print(failure) end
 end
 
-return function()
+function M.routes()
   local method = ngx.req.get_method()
   if method == 'GET' then return list() end
   if method == 'PUT' then return with_body(routes.replace) end
   if method == 'POST' then return with_body(routes.change) end
   return ngx.exit(405)
 end
+
+function M.mark()
+  local method = ngx.req.get_method()
+  if method == 'GET' then return ngx.print(routes.standing()) end
+  if method == 'PUT' then return with_body(routes.mark) end
+  return ngx.exit(405)
+end
+
+return M

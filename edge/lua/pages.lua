@@ -6,6 +6,7 @@ local PAGES = {
   [400] = { 'This request is malformed', 'The proxy could not read the request without doubt, so it was not passed on.' },
   [404] = { 'No application lives here', 'No application answers at %s. Check the address, or deploy one with this name.' },
   [413] = { 'The body is too large', 'The request is larger than this platform passes on to applications.' },
+  [431] = { 'The headers are too large', 'The address or the headers of the request, cookies among them, are larger than this platform passes on.' },
   [429] = { 'Too many connections', 'Your address has too many requests open at once. Wait until some have ended.' },
   [502] = { 'The application is not reachable', 'The application at %s exists, but nothing answers there right now. It may be starting, stopped, or have crashed; its status and logs tell which.' },
   [503] = { 'The application is not reachable', 'The application at %s exists, but cannot take requests right now. Try again in a moment.' },
@@ -20,8 +21,10 @@ local FRAME = [[<!doctype html>
 
 local UNKNOWN = 'Nothing answers this method here.'
 local MALFORMED = 'The request is malformed.'
+local HEADERS = 'The headers are too large: 16 KB in all, 8 KB for one.'
 local TOO_MANY = 'Too many connections from this address at once.'
 local AWAY = 'The platform is not answering right now. Try again in a moment.'
+local UNEXPECTED = 'Something unexpected happened. The request id helps to find it.'
 local LATE = 'The platform did not answer in time.'
 local HTTPS_ONLY_TEXT = 'This platform takes https only: others can read on the way what is sent by plain http. Make credentials that were sent anew.'
 
@@ -31,6 +34,8 @@ local WIRES = {
     [400] = { 400, 'INVALID_INPUT', MALFORMED },
     [405] = { 404, 'ROUTE_NOT_FOUND', UNKNOWN },
     [429] = { 429, 'KEEP_CALM', TOO_MANY },
+    [431] = { 431, 'INVALID_INPUT', HEADERS },
+    [500] = { 500, 'INTERNAL_SERVER_ERROR', UNEXPECTED },
     [503] = { 503, 'CLUSTER_MAINTENANCE_TRY_LATER', AWAY },
     [504] = { 504, 'CLUSTER_TIMEOUT', LATE },
   },
@@ -38,6 +43,8 @@ local WIRES = {
     [400] = { 400, 'INVALID_INPUT', MALFORMED },
     [405] = { 404, 'NOT_FOUND', UNKNOWN },
     [429] = { 429, 'RATE_LIMITED', TOO_MANY },
+    [431] = { 431, 'INVALID_INPUT', HEADERS },
+    [500] = { 500, 'INTERNAL_SERVER_ERROR', UNEXPECTED },
     [503] = { 503, 'PRIVATE_STORAGE_UNAVAILABLE', AWAY },
     [504] = { 503, 'PRIVATE_STORAGE_UNAVAILABLE', LATE },
   },
@@ -45,6 +52,8 @@ local WIRES = {
     [400] = { 400, 'InvalidRequest', MALFORMED },
     [405] = { 405, 'MethodNotAllowed', UNKNOWN },
     [429] = { 503, 'SlowDown', TOO_MANY },
+    [431] = { 400, 'InvalidRequest', HEADERS },
+    [500] = { 500, 'InternalError', UNEXPECTED },
     [503] = { 503, 'ServiceUnavailable', AWAY },
     [504] = { 503, 'ServiceUnavailable', LATE },
   },
@@ -52,6 +61,8 @@ local WIRES = {
     [400] = { 400, nil, MALFORMED },
     [405] = { 404, nil, UNKNOWN },
     [429] = { 429, nil, TOO_MANY },
+    [431] = { 431, nil, HEADERS },
+    [500] = { 500, nil, UNEXPECTED },
     [503] = { 503, nil, AWAY },
     [504] = { 504, nil, LATE },
   },

@@ -2,7 +2,8 @@
 -- the proxy. A line says one change; later lines win, so a change is one short append. Every line is preceded by its
 -- line break: a line torn by a full disk then never swallows the next one. The first line names the boot of the machine:
 -- ports are dealt anew in each, so routes of another boot are held (port 0) until they are set again. A change that cannot be
--- written holds in the dictionary all the same, and the file then names no boot.
+-- written holds in the dictionary all the same, and the file then names no boot. The mark says up to which change of the database the
+-- dictionary is complete; it is of one run of the proxy and stands in no file, as a proxy that starts knows what its file knows.
 local dict = ngx.shared.routes
 local meta = ngx.shared.routes_meta
 
@@ -10,8 +11,8 @@ local M = {}
 local file
 local HELD = '0'
 
-local function boot_id()
-  local handle = io.open('/proc/sys/kernel/random/boot_id', 'r')
+local function kernel_id(name)
+  local handle = io.open('/proc/sys/kernel/random/' .. name, 'r')
   if not handle then return 'unknown' end
   local id = handle:read('*l')
   handle:close()
@@ -19,7 +20,7 @@ local function boot_id()
 end
 
 local function boot_line()
-  return '{"boot":"' .. boot_id() .. '"}'
+  return '{"boot":"' .. kernel_id('boot_id') .. '"}'
 end
 
 local function record(host, value)
@@ -136,6 +137,7 @@ function M.replace(text)
     wanted[host] = value
   end
   return exclusively(function()
+    meta:delete('mark')
     for _, host in ipairs(dict:get_keys(0)) do
       if not wanted[host] then dict:delete(host) end
     end
@@ -151,15 +153,44 @@ function M.replace(text)
   end)
 end
 
--- The whole table as JSON lines. Who asks comes regularly: a file that is behind is tried again.
-function M.list()
+-- The file may be behind the dictionary: who asks comes regularly, so it is tried again.
+local function catch_up()
   if meta:get('other_boot') then exclusively(rewrite) end
+end
+
+local function records(hosts)
   local lines = {}
-  for _, host in ipairs(dict:get_keys(0)) do
+  for _, host in ipairs(hosts) do
     local value = dict:get(host)
     if value then lines[#lines + 1] = record(host, value) end
   end
   return table.concat(lines, '\n')
+end
+
+-- The whole table as JSON lines, or what it has of the hosts that are named, with commas between them.
+function M.list(named)
+  if not named then
+    catch_up()
+    return records(dict:get_keys(0))
+  end
+  local hosts = {}
+  for host in named:gmatch('[^,]+') do hosts[#hosts + 1] = host end
+  return records(hosts)
+end
+
+-- This run of the proxy, and its mark where it has one.
+function M.standing()
+  catch_up()
+  local mark = meta:get('mark')
+  return '{"run":"' .. meta:get('run') .. '","mark":' .. (mark and '"' .. mark .. '"' or 'null') .. '}'
+end
+
+-- Keeps a mark for this run. One for another run is success and changes nothing: it knows less than who wrote it had seen.
+function M.mark(text)
+  local run, mark = text:match('^([%x-]+) ([%w./: -]+)$')
+  if not run then return nil, 'malformed mark: ' .. text:sub(1, 200) end
+  if run == meta:get('run') then meta:set('mark', mark) end
+  return true
 end
 
 local function held(value, same)
@@ -170,6 +201,7 @@ end
 -- Reads the file when the proxy starts. After a reload the dictionary is still there and is the newer of the two.
 function M.load(path)
   file = path
+  meta:add('run', kernel_id('uuid'))
   if #dict:get_keys(1) > 0 then return end
   local handle = io.open(path, 'r')
   if not handle then return end

@@ -29,5 +29,5 @@ export function excessOf(plan: Plan, usage: PlanUsage): string | null {
   return null
 }
 
-/** Contract 12: custom domains come with the plans that workspaces come with. */
+/** Contract 3.7: custom domains come with the plans that workspaces come with. */
 const hasCustomDomains = ({ workspaces }: Plan): boolean => workspaces > 0

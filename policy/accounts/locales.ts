@@ -1,6 +1,6 @@
 import { type MailLocale, mailLocales } from '../mail/template.ts'
 
-/** Languages that an account may choose itself (specification 4.1); mail is written in more. */
+/** Languages that an account may choose itself (contract 3.4); mail is written in more. */
 export const choosableLocales = ['pt-BR', 'en-US', 'es-ES', 'zh-CN'] as const satisfies readonly MailLocale[]
 
 /** Whether mail is written in a language; an operator may give an account any such. */

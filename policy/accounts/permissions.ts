@@ -5,7 +5,7 @@ export const memberRoles = ['view', 'manager', 'maintain', 'admin'] as const
 
 export type MemberRole = (typeof memberRoles)[number]
 
-/** What each role may do to an application (contract 2). The owner may do everything. */
+/** What each role may do to an application (contract 2.4). The owner may do everything. */
 export const roles = [...memberRoles, 'owner'] as const
 
 export type Role = (typeof roles)[number]

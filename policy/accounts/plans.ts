@@ -1,4 +1,4 @@
-/** What a plan grants (contract 12). Sizes carry their unit; counts are per account. */
+/** What a plan grants (contract 11.1). Sizes carry their unit; counts are per account. */
 export interface Plan {
   memoryMb: number
   requestsPerMinute: number
@@ -65,7 +65,7 @@ const tier = (history: number, s3: number, ai: readonly [number, number, number,
 const noAi = [0, 0, 0, 0, 0] as const
 const freeTier = tier(1, 0, noAi)
 
-/** What goes by the family of a plan (specification 8, contract 9). */
+/** What goes by the family of a plan (contract 11.5). */
 const tiers: Record<string, TierFigures> = {
   hobby: tier(1, 100, noAi),
   standard: tier(2, 200, [500_000, 16_384, 4096, 1, 4]),

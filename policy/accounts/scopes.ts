@@ -1,4 +1,4 @@
-/** What an API key may be limited to (contract 2). A key without a list has full access; a session has every scope. */
+/** What an API key may be limited to (contract 2.1). A key without a list has full access; a session has every scope. */
 export const scopes = [
   'account:read',
   'apps:read',

@@ -8,7 +8,7 @@ export const signInTerms = {
   sessionDays: 30,
 } as const
 
-/** Browser sign-in, by which a program is granted a key (contract 3). */
+/** Browser sign-in, by which a program is granted a key (contract 3.9). */
 export const authorizationTerms = {
   /** The person has to grant the key within this time. */
   seconds: 600,

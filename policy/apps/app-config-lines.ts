@@ -16,7 +16,7 @@ export type ConfigKey = (typeof configKeys)[number]
 /** Trimmed values; an empty one is as good as none. */
 export type ConfigLines = Partial<Record<ConfigKey, string>>
 
-/** Reads `KEY=value` lines (contract 5): BOM and CRLF tolerated, `#` lines ignored, keys in any case, the last one wins. */
+/** Reads `KEY=value` lines (contract 5.2): BOM and CRLF tolerated, `#` lines ignored, keys in any case, the last one wins. */
 export function readLines(text: string): ConfigLines {
   const lines: ConfigLines = {}
   for (const line of text.replace(/^\ufeff/, '').split(/\r\n|\r|\n/)) {

@@ -4,7 +4,7 @@ import { dependencyFile, type Language, languageOfMain, languageOfRuntime, offer
 import { type ConfigKey, type ConfigLines, readLines } from './app-config-lines.ts'
 import { isReservedSubdomain } from './subdomains.ts'
 
-/** The configuration file of an archive after parsing and checking (contract 5). Texts are as written, trimmed. */
+/** The configuration file of an archive after parsing and checking (contract 5.3). Texts are as written, trimmed. */
 export interface AppConfigFile {
   displayName: string
   description: string | null
@@ -51,7 +51,7 @@ export const configNames = ['berth.app', 'berth.config'] as const
 export const memoryLimits = { lowestMb: 256, lowestWithAddressMb: 512, highestMb: 32_768 } as const
 
 /**
- * Parses a configuration file. Keys are judged in the order of contract 5's table and the first refusal is thrown as
+ * Parses a configuration file. Keys are judged in the order of contract 5.3 and the first refusal is thrown as
  * `ConfigRefused`; only the version waits for the language. Whether another has the subdomain and whether the plan suffices is asked elsewhere.
  */
 export function parseAppConfig(text: string, files: ProgramFiles, choose: VersionChoice = offered): AppConfigFile {

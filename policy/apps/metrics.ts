@@ -1,6 +1,6 @@
 import { MiB } from '../../lib/bytes.ts'
 
-/** What is kept of a running application: one point for each 5 minutes of the last 24 hours, from a sample every 15 s (contract 4). */
+/** What is kept of a running application: one point for each 5 minutes of the last 24 hours, from a sample every 15 s (contract 4.14). */
 export const metricRules = {
   /** Smaller applications have no metrics; their memory is watched all the same. */
   fromMemoryMb: 512,

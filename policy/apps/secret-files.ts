@@ -1,6 +1,6 @@
 import { configNames } from './app-config.ts'
 
-/** Names that hold secrets wherever they stand in a path (contract 2): the files, and what lies in a folder of the name. */
+/** Names that hold secrets wherever they stand in a path (contract 2.6): the files, and what lies in a folder of the name. */
 const secretNames = /^\.env$|^\.env\.|^\.config$/
 
 /** Whether a path is the application's configuration file: `moreNames` are the installation's own names for it. */

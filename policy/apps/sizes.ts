@@ -1,6 +1,6 @@
-import { KiB } from '../../lib/bytes.ts'
+import { KiB, MiB } from '../../lib/bytes.ts'
 
-/** What an application of a given memory is granted. Contract 12: 10 GB of disk per 256 MB; an installation may set less. */
+/** What an application of a given memory is granted. Contract 11.3: 10 GB of disk per 256 MB; an installation may set less. */
 export function diskMbFor(ramMb: number, diskMbPer256Mb: number): number {
   return Math.ceil(ramMb / 256) * diskMbPer256Mb
 }
@@ -28,7 +28,12 @@ export function openFilesFor(ramMb: number): number {
   return Math.min(4096, Math.max(1024, ramMb * 2))
 }
 
-/** Mbit/s each way (contract 12: 50 per 256 MB). */
+/** Bytes that the kernel holds for its sockets, where these do not count as memory: a quarter of the memory. */
+export function socketBytesFor(ramMb: number): number {
+  return (ramMb * MiB) / 4
+}
+
+/** Mbit/s each way (contract 11.3: 50 per 256 MB). */
 export const bandwidthMbit = (ramMb: number, mbitPer256Mb: number): number =>
   Math.max(1, Math.round((ramMb / 256) * mbitPer256Mb))
 

@@ -9,7 +9,7 @@ export interface LinkedSnapshot {
   version: string
 }
 
-/** A link is valid for so long after its snapshot was asked for, in seconds: as long as the snapshot is kept (contract 6). */
+/** A link is valid for so long after its snapshot was asked for, in seconds: as long as the snapshot is kept (contract 6.18). */
 export const linkSeconds = 30 * 86_400
 
 export const linkSecret = (masterKeyHex: string): Buffer => deriveKey(masterKeyHex, 'snapshot-links')
@@ -17,7 +17,7 @@ export const linkSecret = (masterKeyHex: string): Buffer => deriveKey(masterKeyH
 /** Moment at which a snapshot's links end, in whole seconds: the same for every listing, so that a link stays what it was. */
 export const expiryOf = (createdAt: Date): number => Math.floor(createdAt.getTime() / 1000) + linkSeconds
 
-/** The signed query text of a link (contract 6): existing clients put it behind the name themselves. */
+/** The signed query text of a link (contract 6.18): existing clients put it behind the name themselves. */
 export function linkKey(secret: Buffer, snapshot: LinkedSnapshot, expires: number): string {
   const signature = signatureOf(secret, signed(snapshot, String(expires)))
   return `Expires=${expires}&Signature=${signature}&versionId=${snapshot.version}`

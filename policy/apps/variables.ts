@@ -4,7 +4,7 @@ import { isWithin } from '../stated-bounds.ts'
 /** An application's own variables by name. A map: every name of the pattern is one, `__proto__` and `constructor` too. */
 export type Variables = ReadonlyMap<string, string>
 
-/** Variables of an application, and characters of a name and of a value (contract 4). */
+/** Variables of an application, and characters of a name and of a value (contract 4.24). */
 export const variableLimits = { most: 256, nameCharacters: 1024, valueCharacters: 4096 } as const
 const legalName = /^[A-Za-z_][A-Za-z0-9_]*$/
 const shownName = { type: 'string', pattern: legalName.source, maxLength: variableLimits.nameCharacters }

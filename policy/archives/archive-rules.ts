@@ -1,6 +1,6 @@
 import { GiB, KiB, MiB } from '../../lib/bytes.ts'
 
-/** What an archive may cost (decision 13). Bytes, counts. */
+/** What an archive may cost (contract 5.16). Bytes, counts. */
 export interface ArchiveRules {
   outputBytes: number
   /** Files and folders that are kept; dropped ones do not count. */
@@ -30,7 +30,7 @@ export const ownRules: ArchiveRules = {
   links: 'inside',
 }
 
-/** Names that are dropped while unpacking (contract 5): anywhere in a path, because tools nest them. */
+/** Names that are dropped while unpacking (contract 5.15): anywhere in a path, because tools nest them. */
 const droppedAnywhere = new Set([
   'node_modules',
   '.git',

@@ -11,6 +11,18 @@ export const networkLimits = {
    */
   namePacketsPerSecond: 400,
   namePacketsAtOnce: 2000,
+  /** Who has less memory than this has a smaller share of both: an account has as much in many small applications as in few large ones. */
+  nameShareMb: 1024,
+  /** Bytes a second over TCP, once a first burst is spent: one packet there may hold thousands of questions. */
+  nameStreamBytesPerSecond: 8 * 1024,
+  nameStreamBytesAtOnce: 64 * 1024,
   /** Handing mail from server to server is what spam is made of; submission (465, 587) stays open. */
   refusedPorts: [25],
 } as const
+
+/** What an application of so much memory may send to the engine's name server: packets a second, and at first. */
+export function namePacketsFor(memoryMb: number): { perSecond: number; atOnce: number } {
+  const { namePacketsPerSecond, namePacketsAtOnce, nameShareMb } = networkLimits
+  const share = Math.min(1, memoryMb / nameShareMb)
+  return { perSecond: Math.ceil(namePacketsPerSecond * share), atOnce: Math.ceil(namePacketsAtOnce * share) }
+}

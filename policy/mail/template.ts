@@ -1,4 +1,4 @@
-/** The languages that mail is written in (contract 3); an account may show any of them. */
+/** The languages that mail is written in (contract 3.4); an account may show any of them. */
 export const mailLocales = ['pt-BR', 'en-US', 'es-ES', 'zh-CN', 'ja-JP', 'fr-FR', 'de-DE', 'it-IT'] as const
 
 export type MailLocale = (typeof mailLocales)[number]

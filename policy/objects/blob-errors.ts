@@ -1,4 +1,4 @@
-/** Every code of the blob wire with its one HTTP status (specification 7, contract 11); see `managementErrors`. */
+/** Every code of the blob wire with its one HTTP status (contract 10.1); see `managementErrors`. */
 export const blobErrors = {
   INVALID_OBJECT: [400, 'The id of the object is missing, malformed or not yours.'],
   INVALID_BODY: [400, 'The body is not a JSON object.'],

@@ -1,6 +1,6 @@
 import { GiB } from '../../lib/bytes.ts'
 
-/** What an account asks of its uploads below a prefix (specification 2.5). Null = the rule leaves it open. */
+/** What an account asks of its uploads below a prefix (contract 7.28). Null = the rule leaves it open. */
 export interface RuleFields {
   /** Folders, ending in "/". */
   prefix: string
@@ -29,7 +29,7 @@ export function ruleFor<R extends { prefix: string }>(rules: readonly R[], key: 
 
 const countByTier: Record<string, number> = { hobby: 5, standard: 5, pro: 10, enterprise: 20 }
 
-/** How many rules an account of this tier may save (specification 8). */
+/** How many rules an account of this tier may save (contract 11.2). */
 export const mostRules = (tier: string): number => countByTier[tier] ?? 0
 
 /** How many rules any account may save. */

@@ -1,7 +1,7 @@
 import { GiB, MiB } from '../../lib/bytes.ts'
 import { type Environment, integer, number, oneOf } from '../environment.ts'
 
-/** What an operator decides about blob storage (contract 10). */
+/** What an operator decides about blob storage (contract 7.43). */
 export interface BlobSettings {
   /** Single uploads of one account that may be on their way at the same time. */
   concurrentUploads: number

@@ -30,7 +30,7 @@ export interface UpkeepPatience {
 }
 
 /**
- * Specification 3: about 24 hours for uploads. A download of over an hour can break off when its object goes meanwhile. A database of an
+ * Contract 7.37: about 24 hours for uploads. A download of over an hour can break off when its object goes meanwhile. A database of an
  * earlier day believes that nothing was made of what had been drawn then: such bodies are strays, and kept as long.
  */
 export const usualPatience: UpkeepPatience = {

@@ -16,7 +16,7 @@ export interface ListFilters {
   delimiter?: string
 }
 
-/** Longer ones are refused unread (contract 10). */
+/** Longer ones are refused unread (contract 7.15). */
 export const cursorLength = 2048
 /** A listing that was left so long ago begins anew. */
 const goodSeconds = 24 * 3600

@@ -3,9 +3,9 @@ import { assertOption } from './blob-options.ts'
 import { durationSeconds, expiryAfter, shortExpirySeconds } from './object-expiry.ts'
 import { keyParts, newRandomPart, type ObjectName, objectKey } from './object-names.ts'
 import { contentTypeOf } from './object-types.ts'
-import { assertType, nameWithType } from './uploads/uploaded-file.ts'
+import { assertNotBlocked, nameWithType } from './uploads/uploaded-file.ts'
 
-/** Where a copy goes (specification 4.7), as far as it was said. */
+/** Where a copy goes (contract 7.19), as far as it was said. */
 export interface Destination {
   name: string
   prefix?: string
@@ -54,7 +54,7 @@ export function copyTarget(
   const expiresAt = expire === undefined ? sourceEnds : expire && expiryAfter(durationSeconds(expire) ?? 0, now)
   const kept = keyParts(source.key)?.extension ?? ''
   const named = kept === '' ? nameWithType(name) : { name, extension: kept }
-  if (kept === '') assertType(named.extension)
+  if (kept === '') assertNotBlocked(named.extension)
   const target: ObjectName = {
     ownerId: source.ownerId,
     bucket: hidden ? 'private' : 'public',

@@ -7,7 +7,7 @@ const day = 24 * hour
 const longestSeconds = 1825 * day
 export const shortExpirySeconds = 7 * day
 
-/** A duration as it is written (contract 10): `30` and `30d` are days, `168h` hours; an hour to 1825 days. */
+/** A duration as it is written (contract 7.5): `30` and `30d` are days, `168h` hours; an hour to 1825 days. */
 export const durationForm = new RegExp(
   `^(?:${wholeNumbers(1, longestSeconds / day)}d?|${wholeNumbers(1, longestSeconds / hour)}h)$`,
 )

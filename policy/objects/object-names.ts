@@ -22,7 +22,7 @@ export const keyBytes = 1024
 export const idForm = /^(?:(pub|prv)\/)?([0-9]{18})\/([\s\S]+)$/
 const folders = { public: 'pub/', private: 'prv/', legacy: '' } as const
 
-/** `pub/<account>/<key>`, `prv/<account>/<key>` or, of a legacy object, `<account>/<key>` (contract 10). */
+/** `pub/<account>/<key>`, `prv/<account>/<key>` or, of a legacy object, `<account>/<key>` (contract 7.1). */
 export function objectId({ bucket, ownerId, key }: ObjectName): string {
   return `${folders[bucket]}${ownerId}/${key}`
 }
@@ -39,7 +39,7 @@ export function isKey(key: string): boolean {
   return key !== '' && !/[\0\p{Surrogate}]/u.test(key) && Buffer.byteLength(key) <= keyBytes
 }
 
-/** A name, without its extension, that may be asked for (contract 10): no `..`, and not the end of one that expires. */
+/** A name, without its extension, that may be asked for (contract 7.3): no `..`, and not the end of one that expires. */
 export const nameForm = /^(?!.*\.\.)(?!.*-ex\d+$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/
 
 export const isObjectName = (name: string): boolean => nameForm.test(name)
@@ -70,7 +70,7 @@ export interface KeyParts {
   extension: string
 }
 
-/** `[<prefix>/]<name>[_<random>][-ex<unix seconds>][.<extension>]` (contract 10). */
+/** `[<prefix>/]<name>[_<random>][-ex<unix seconds>][.<extension>]` (contract 7.2). */
 export function objectKey({ prefix, name, random, expiresAt, extension }: KeyParts): string {
   return [
     prefix && `${prefix}/`,

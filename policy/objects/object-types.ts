@@ -1,8 +1,7 @@
-/** Programs that are not stored under these endings (contract 10). */
+/** Programs that are not stored under these endings (contract 7.7). */
 const blocked = new Set(['exe', 'msi', 'bat', 'cmd', 'com', 'scr', 'dll'])
 
-export const isBlockedType = (extension: string): boolean =>
-  blocked.has(extension.slice(extension.lastIndexOf('.') + 1))
+export const isBlockedType = (extension: string): boolean => blocked.has(lastPart(extension))
 
 /** Content types with their extensions, the usual one first. Those that a browser would run in our name go out as bytes all the same. */
 const types = {
@@ -79,8 +78,11 @@ const types = {
 
 const byExtension = new Map(Object.entries(types).flatMap(([type, list]) => list.split(' ').map(one => [one, type])))
 
-/** What an object of an extension is served as; bytes, where nobody knows better. */
-export const contentTypeOf = (extension: string): string => byExtension.get(extension) ?? 'application/octet-stream'
+const lastPart = (extension: string): string => extension.slice(extension.lastIndexOf('.') + 1)
+
+/** What an object of an extension is served as; of `tar.<x>` without a type of its own that of its last part; else bytes. */
+export const contentTypeOf = (extension: string): string =>
+  byExtension.get(extension) ?? byExtension.get(lastPart(extension)) ?? 'application/octet-stream'
 
 /** The usual extension of a content type, parameters or not; undefined for one that has none. */
 export function extensionOfType(contentType: string): string | undefined {
@@ -88,13 +90,21 @@ export function extensionOfType(contentType: string): string | undefined {
   return Object.hasOwn(types, type) ? types[type as keyof typeof types].split(' ', 1)[0] : undefined
 }
 
-const ending = /[^/\\.][^/\\]*?\.((?:tar\.)?[A-Za-z0-9]{1,16})$/
+const ending = /[^/\\.][^/\\]*?\.((?:tar\.)?[a-z0-9]{1,16})$/i
+const twoParts = /[^/\\.]\.([a-z0-9]{1,16}\.[a-z0-9]{1,16})$/i
 
 /** The extension of a file name in lower case; empty where it has none, undefined where what stands there cannot be one. */
 export function extensionOf(fileName: string): string | undefined {
   const found = ending.exec(fileName)?.[1]
   if (found) return found.toLowerCase()
   return /[^/\\]\.[^/\\]*$/.test(fileName) ? undefined : ''
+}
+
+/** What lists of file types may call a file by: its extension, the last part of it, and the last two parts of its name (contract 7.28). */
+export function typesOf(fileName: string): string[] {
+  const extension = extensionOf(fileName) ?? ''
+  const two = twoParts.exec(fileName)?.[1]?.toLowerCase()
+  return [...new Set([extension, lastPart(extension), two ?? extension])]
 }
 
 /** A file name without folders and extension, in characters that an object's name takes; empty where none is left. */

@@ -1,6 +1,6 @@
 import { type ObjectName, objectId, objectName } from './object-names.ts'
 
-/** Where everybody can read an object; null for a private one (contract 10). */
+/** Where everybody can read an object; null for a private one (contract 7.22). */
 export function publicUrlOf(publicUrl: string, name: ObjectName): string | null {
   if (name.bucket === 'private') return null
   return `${publicUrl}/${objectId(name).split('/').map(encodeURIComponent).join('/')}`

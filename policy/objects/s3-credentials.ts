@@ -17,7 +17,7 @@ export const s3Region = 'auto'
 /** The key from which pairs derive: signatures are checked with the secret itself, which the API key's hash cannot give. */
 export const s3Secret = (masterKeyHex: string): Buffer => deriveKey(masterKeyHex, 's3-credentials')
 
-/** The name of a key's pair, `BRTH` and 16 characters (contract 10); no secret. Postgres has an index of the same words. */
+/** The name of a key's pair, `BRTH` and 16 characters (contract 7.42); no secret. Postgres has an index of the same words. */
 export function accessKeyId(keyId: string): string {
   return `BRTH${createHash('md5').update(`s3/${keyId}`).digest('hex').slice(0, 16).toUpperCase()}`
 }

@@ -27,6 +27,7 @@ const shared = {
   recommended: '22',
   latest: '24',
   dependencyFiles: ['package.json'],
+  lockFiles: ['package-lock.json', 'npm-shrinkwrap.json', 'pnpm-lock.yaml', 'yarn.lock'],
   dependenciesRequired: false,
   defaultPort: 80,
   image: version => `berth/node:${version}`,

@@ -14,7 +14,7 @@ export const languages = [
 
 export type Language = (typeof languages)[number]
 
-/** What the sources hold when they are about to be installed. `files` are names at the root of the sources. */
+/** What the sources hold when they are about to be installed. `files` are those of `namesForInstall` that lie at their root. */
 export interface Sources {
   files: readonly string[]
   /** The program file, or null when the application has START and RUNTIME only. */
@@ -38,6 +38,8 @@ export interface Runtime {
   latest: string
   /** Names at the root that say what is to be installed; `*.x` is any file of that extension. */
   dependencyFiles: readonly string[]
+  /** Further names at the root that `install` looks for. */
+  lockFiles?: readonly string[]
   /** Whether a program without such a file is refused (MISSING_DEPENDENCIES_FILE). */
   dependenciesRequired: boolean
   /** Port a web application is told in PORT. */

@@ -1,6 +1,7 @@
+import { execFileSync } from 'node:child_process'
 import { EventEmitter, once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdir, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ApplicationFailure } from '@temporalio/common'
@@ -26,6 +27,7 @@ import { ownAddress } from '../../policy/apps/own-address.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { asActivity } from '../kit/hosts/activity-context.ts'
 import { hostSteps } from '../kit/hosts/host-steps.ts'
+import { demandRoot } from '../kit/root.ts'
 import { rows } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 
@@ -337,6 +339,29 @@ test('a commit onto a lost disk is refused and makes none; a push brings every f
   t.true((await log()).startsWith(newDiskLine))
   await pushed.step(({ prepareRelease }) => prepareRelease(pushed.release))
   t.is((await log()).split(newDiskLine).length, 2, 'a second attempt finds the disk of the first')
+})
+
+test('a disk that is full while a release is prepared ends the deploy with its own code, and nothing half written stays', async t => {
+  demandRoot()
+  const mount = join(folder, 'small')
+  await mkdir(mount)
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=256k', 'none', mount])
+  t.teardown(() => execFileSync('umount', [mount]))
+  const volumes = Object.assign(folderVolumes(mount), { ensure: async () => {}, flush: async () => {} })
+  const store = { get: async () => [Buffer.alloc(200_000), Buffer.alloc(200_000)] }
+  const { db, app, step, release } = await scene('deploy', 'h1', { volumes, store: store as never })
+  await mkdir(join(mount, app.id, 'releases'), { recursive: true })
+  await mkdir(join(mount, app.id, 'files'))
+  await db('deployments')
+    .where({ app_id: app.id })
+    .update({ segment_id: await draw(db), filename: 'big.bin' })
+  const error = await t.throwsAsync(
+    step(({ prepareRelease }) => prepareRelease(release)),
+    refused(/no disk space left/),
+  )
+  t.like(error, { type: 'CONTAINER_INSUFFICIENT_DISK_SPACE', nonRetryable: true })
+  t.false(existsSync(releaseFolders(volumes.path(app.id), 2).root))
+  t.is((await statfs(mount)).bavail, (await statfs(mount)).blocks)
 })
 
 type Activities = Parameters<Parameters<Awaited<ReturnType<typeof scene>>['step']>[0]>[0]

@@ -1,6 +1,6 @@
 import test from 'ava'
-import { endpoints } from '../../api/app.ts'
 import type { Endpoint } from '../../api/pipeline/endpoint.ts'
+import { endpoints } from '../../api/v2/endpoints.ts'
 import { revokeKey, revokeSession, setBlocked } from '../../db/accounts/accounts.ts'
 import { issueInvite, leaveWorkspace } from '../../db/accounts/workspace-members.ts'
 import type { AppRow } from '../../db/apps/apps.ts'
@@ -23,7 +23,7 @@ const api = testApi()
  */
 type Row = readonly [who: 'public' | 'session' | Scope, least: (typeof roles)[number] | null, granted: number]
 
-/** Contract 2 to 8. Every operation must be here, or the test fails. */
+/** Contract 2.1, 2.3, 2.4 and 2.5. Every operation must be here, or the test fails. */
 const table: Record<string, Row> = {
   'users.me': ['account:read', null, 200],
   'users.snapshots': ['snapshots:read', null, 200],

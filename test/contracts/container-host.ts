@@ -254,6 +254,8 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     const reading = read(new AbortController().signal)
     await host.stop(wanted.name, 5)
     await reading
+    await t.notThrowsAsync(read(end.signal), 'aborted before it began')
+    await read(new AbortController().signal) // of a container that has ended: resolves, and waits for no next start
     await host.remove(wanted.name)
   })
 

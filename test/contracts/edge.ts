@@ -60,4 +60,30 @@ export function edgeContract(test: TestFn, name: string, make: () => Promise<Edg
     await Promise.all(routes.map(each => edge.setRoute(each)))
     t.deepEqual(await table(edge), routes)
   })
+
+  test.serial(`${name}: of many routes those of some hosts are found`, async t => {
+    const edge = await make()
+    const routes = Array.from({ length: 100 }, (_, index) => route(`n${index}`, 3000 + index))
+    await edge.syncRoutes(routes)
+    const hosts = [...routes.slice(10, 80).map(({ host }) => host), 'none.apps.localhost', 'no name']
+    const found = (await edge.findRoutes(hosts)).sort((one, other) => one.port - other.port)
+    t.deepEqual(found, routes.slice(10, 80))
+    t.deepEqual(await edge.findRoutes([]), [])
+  })
+
+  test.serial(`${name}: a mark stands for this run, until the whole table is replaced`, async t => {
+    const edge = await make()
+    await edge.syncRoutes([])
+    const { run, mark } = await edge.standing()
+    t.is(mark, null)
+    const text = '5b1c6b1e-0000-4000-8000-000000000000/1763900000.123/16385 742'
+    await edge.setMark(run, text)
+    await edge.setRoute(route('a', 1001))
+    await edge.removeRoute('a.apps.localhost')
+    t.deepEqual(await edge.standing(), { run, mark: text })
+    await edge.setMark('f00d-0000', 'of another')
+    t.deepEqual(await edge.standing(), { run, mark: text })
+    await edge.syncRoutes([route('b', 1002)])
+    t.deepEqual(await edge.standing(), { run, mark: null })
+  })
 }

@@ -1,6 +1,6 @@
 import test from 'ava'
-import { endpoints } from '../../api/app.ts'
 import { blobEndpoints } from '../../api/v1/endpoints.ts'
+import { endpoints } from '../../api/v2/endpoints.ts'
 import { openDatabase } from '../../db/database.ts'
 import { inDoubt } from '../../policy/errors.ts'
 import { openApiFor, type TestApi } from '../kit/actors/api.ts'

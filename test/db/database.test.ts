@@ -12,7 +12,7 @@ test('an error names its statement, and never what this was given', async t => {
   t.is(sqlState(error), '42703')
 })
 
-test('what a crash of Postgres empties is counters and places for a while, and no other table', async t => {
+test('what a crash of Postgres empties is counters, places for a while and changes that are read again, and no other table', async t => {
   const { db } = await database
   const { rows } = await db.raw(
     `select relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -20,7 +20,7 @@ test('what a crash of Postgres empties is counters and places for a while, and n
   )
   t.deepEqual(
     rows.map(({ relname }: { relname: string }) => relname),
-    ['blob_leases', 'rate_limits', 'realtime_listeners'],
+    ['app_change_epochs', 'app_changes', 'blob_leases', 'rate_limits', 'realtime_listeners'],
   )
 })
 

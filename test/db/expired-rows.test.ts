@@ -21,7 +21,7 @@ interface Case {
   keptMs: number
 }
 
-/** Rows that are over, and how long they are kept then (contract 6, 13; policy/retention.ts). */
+/** Rows that are over, and how long they are kept then (contract 1.20, 6.9 and 6.24; policy/retention.ts). */
 const cases: Record<string, Case> = {
   sessions: {
     table: 'sessions',

@@ -5,10 +5,11 @@ import { findByKeyHash, findBySession, findUserByEmail } from '../../db/accounts
 import { overdueDowngrades } from '../../db/accounts/downgrades.ts'
 import { takeMails } from '../../db/accounts/mails.ts'
 import { queueEndedNotices, queueEndNotices, stopSuspended } from '../../db/accounts/plan-ends.ts'
+import { changesSince } from '../../db/apps/app-changes.ts'
 import { createApp } from '../../db/apps/app-creation.ts'
 import { listPoints } from '../../db/apps/app-metrics.ts'
 import * as apps from '../../db/apps/apps.ts'
-import type { Db } from '../../db/database.ts'
+import { type Db, openDatabase } from '../../db/database.ts'
 import { listDeployments } from '../../db/deploys/deployment-history.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
 import { listDeliveries, storePush } from '../../db/git/deliveries.ts'
@@ -22,7 +23,7 @@ import { claimNextFor, holdClaim, isCurrent } from '../../db/operations/operatio
 import { operationFacts, operationOfRun } from '../../db/operations/operation-facts.ts'
 import * as operations from '../../db/operations/operations.ts'
 import { listOperations, storyOf } from '../../db/operations/operator.ts'
-import { dueApps } from '../../db/snapshots/automatic-snapshots.ts'
+import { dueApps, postpone, postponeFor } from '../../db/snapshots/automatic-snapshots.ts'
 import { lastRestore } from '../../db/snapshots/restores.ts'
 import { listSnapshots, listSnapshotsOfOwner, queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
@@ -46,7 +47,7 @@ const grows = [
   ...['objects', 'object_parts', 'segments', 'app_metrics', 'audit', 'mails', 'idempotency_keys', 'sessions'],
 ]
 /** Nor these, of which there are thousands, but for rounds that say so. */
-const thousands = ['apps', 'users', 'api_keys']
+const thousands = ['apps', 'app_changes', 'users', 'api_keys']
 
 /** In the planner's unit. What reads all of a million rows costs over 10,000, also through an index. */
 const mostCost = 5000
@@ -56,6 +57,11 @@ const claim = { run: 'run', step: 1 }
 const name = { ownerId, bucket: 'public', key: 'folder7/file7' } as const
 const list = { ownerId, buckets: ['public', 'private'], prefix: '', limit: 1000 } as const
 const found = { delivery: { provider: 'github', event: 'push', deliveryId: 'd', branch: 'main', commit: 'c' } } as const
+
+/** What a round reads that follows another one. */
+async function readAgain(db: Db, hostId: string | null) {
+  await changesSince(db, (await changesSince(db, null, hostId)).mark, hostId)
+}
 
 interface Hot {
   run(db: Db): Promise<unknown>
@@ -97,6 +103,8 @@ const hot: Record<string, Hot | Hot['run']> = {
   'what a step is decided from is read': db => operationFacts(db, idOf('operation', 7)),
   'the operation of a run is looked up': db => operationOfRun(db, { appId, deploymentId: null, run: 'run' }),
   'a lane asks what shall end': db => operations.toEnd(db, appId),
+  'the host watch reads what has changed': db => readAgain(db, 'h1'),
+  'the route keeper reads what has changed': db => readAgain(db, null),
   'the host watch asks whether an application is busy': db => operations.isBusy(db, appId),
   'the host watch asks whether an application was removed': db => operations.wasRemoved(db, appId),
   'the host watch asks whether versions change': db => operations.changesRelease(db, appId),
@@ -133,9 +141,10 @@ const hot: Record<string, Hot | Hot['run']> = {
     },
     readsAll: true, // what each host has reserved
   },
-  'whose daily snapshot is due': {
-    run: db => dueApps(db, { plans, everySeconds: 86_400, retrySeconds: 3600 }),
-    readsAll: true,
+  'whose daily snapshot is due': async db => {
+    const { later } = await dueApps(db, { plans, everySeconds: 86_400, retrySeconds: 3600 })
+    await postpone(db, [...later, { id: appId, was: '2000-01-01', until: '2000-01-02' }])
+    await postponeFor(db, appId, 1)
   },
   'the routes of all': { run: db => apps.servingApps(db), readsAll: true },
   'the applications of a host': { run: db => apps.listAppsOfHost(db, 'h1'), readsAll: true },
@@ -146,8 +155,9 @@ const hot: Record<string, Hot | Hot['run']> = {
 
 test.before('an installation that seems large', async t => {
   t.timeout(180_000)
-  const { db } = await database
-  await fillMany(db, sizes)
+  const { db, url } = await database
+  const filler = openDatabase({ url, pool: 1, statementTimeoutMs: 120_000 })
+  await fillMany(filler, sizes).finally(() => filler.destroy())
   await db('hosts').update({ last_seen_at: db.raw(`now() + interval '1 hour'`) })
   await pretendLarger(db, grows, times)
   await pretendLarger(db, thousands, 4)

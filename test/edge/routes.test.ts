@@ -104,8 +104,14 @@ test.serial('a killed proxy comes back with its routes, and its old workers make
   await proxy.edge.syncRoutes([routeTo('kept', origin.port), routeTo('gone', origin.port)])
   await proxy.edge.removeRoute('gone.apps.localhost')
   await proxy.edge.setRoute(routeTo('late', origin.port))
+  const before = await proxy.edge.standing()
+  await proxy.edge.setMark(before.run, 'complete')
   await proxy.kill('SIGKILL')
   await proxy.start()
+  const after = await proxy.edge.standing()
+  t.not(after.run, before.run)
+  await proxy.edge.setMark(before.run, 'of before')
+  t.deepEqual(await proxy.edge.standing(), { run: after.run, mark: null }, 'it knows what its file knows')
   t.deepEqual((await proxy.edge.listRoutes()).map(route => route.host).sort(), [
     'kept.apps.localhost',
     'late.apps.localhost',

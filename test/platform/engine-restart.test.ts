@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import test, { type ExecutionContext } from 'ava'
+import test from 'ava'
 import { containersLiveOn } from '../../cli/services/docker.ts'
 import { startEntry } from '../kit/platform/entry.ts'
 import { type Deployed, testPlatform } from '../kit/platform/platform.ts'
+import { reachedFrom } from '../kit/platform/reached-from.ts'
 import { nodeProgram, type Program } from '../kit/programs.ts'
 import { demandRoot } from '../kit/root.ts'
-import { relayTo } from '../kit/servers/relay.ts'
 import { secondEngine } from '../kit/servers/second-engine.ts'
 import { zipOf } from '../kit/zips.ts'
 
@@ -22,21 +22,6 @@ const lateProgram = (text: string): Program => {
 }
 const silent = { SUBDOMAIN: null, MEMORY: '256' }
 
-/** Where a host in a network of its own reaches Postgres and Temporal, as its settings say it. */
-async function reachedFrom(address: string, t: ExecutionContext): Promise<Record<string, string>> {
-  const { url, config } = (await started).base
-  const line = async (port: number) => {
-    const relay = await relayTo({ host: '127.0.0.1', port }, undefined, address)
-    t.teardown(() => relay.close())
-    return relay.port
-  }
-  const database = new URL(url)
-  database.port = String(await line(Number(database.port)))
-  database.hostname = address
-  const temporal = await line(Number(config.temporalAddress.split(':')[1]))
-  return { DATABASE_URL: database.href, TEMPORAL_ADDRESS: `${address}:${temporal}` }
-}
-
 test('an engine that ends brings every application back that ran, with and without live-restore, and no other', async t => {
   demandRoot()
   t.timeout(400_000)
@@ -46,7 +31,7 @@ test('an engine that ends brings every application back that ran, with and witho
   await docker.start({ liveRestore: false })
   await docker.engine.ensureImage('berth/node:22')
   platform.clearLater('a')
-  const settings = { ...(await reachedFrom(docker.addresses.machine, t)), DOCKER_HOST: docker.address }
+  const settings = { ...(await reachedFrom(docker.addresses.machine, platform, t)), DOCKER_HOST: docker.address }
   // One address for all, so that a port of one application may be dealt to another one.
   const own = platform.hostSettings('a', {
     ...settings,

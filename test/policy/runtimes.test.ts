@@ -9,7 +9,7 @@ import {
   runtimes,
 } from '../../policy/runtimes.ts'
 
-test('the extension of MAIN names the language, as contract 5 lists them', t => {
+test('the extension of MAIN names the language, as contract 5.13 lists them', t => {
   const table: Record<string, string> = {
     javascript: 'js jsx mjs cjs mjsx cjsx',
     typescript: 'ts tsx mts cts mtsx ctsx',
@@ -74,7 +74,7 @@ test('VERSION is one of the table or refused', t => {
   t.is(offered('typescript', '20'), null)
 })
 
-/** Versions, the newest first; what `recommended` is; the files that name dependencies, with `!` where a program needs one (contract 5). */
+/** Versions, the newest first; what `recommended` is; the files that name dependencies, with `!` where a program needs one (contract 5.14). */
 const rows: Record<Language, [versions: string, recommended: string, files: string]> = {
   javascript: ['24 22 20', '22', 'package.json'],
   typescript: ['24 22', '22', 'package.json'],

@@ -78,9 +78,9 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   const { volumes, notice: quotaNotice } = await openVolumes({ root, quota: config.host.quota })
   let isProtected = false
   let told = false
-  const started = async (container: string, network: string) => {
+  const started = async (container: string, network: string, memoryMb: number) => {
     if (!isProtected) return
-    await limitNameServer(network).catch(error => {
+    await limitNameServer(network, memoryMb).catch(error => {
       const words = 'what containers may ask of the name server is not limited: see docs/decisions/containers.md'
       if (!told) log.warn({ container, error: String(error) }, words)
       told = true

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
-import { type Db, isMine } from '../../db/database.ts'
-import { type DueApp, dueApps } from '../../db/snapshots/automatic-snapshots.ts'
+import { type Db, isMine, transaction } from '../../db/database.ts'
+import { type DueApp, dueApps, postpone, postponeFor } from '../../db/snapshots/automatic-snapshots.ts'
 import { queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { loop } from '../../lib/async/loop.ts'
 import type { Plans } from '../../policy/accounts/plans.ts'
@@ -43,15 +43,16 @@ export async function queueDue({
   everySeconds = automaticSnapshotSeconds,
   retrySeconds = 3600,
 }: AutomaticOptions): Promise<string[]> {
-  const queued = await db.transaction(async trx => {
-    const due = (await isMine(trx, 'automatic-snapshots'))
-      ? await dueApps(trx, { plans, everySeconds, retrySeconds })
-      : []
+  const queued = await transaction(db, async trx => {
     const written: DueApp[] = []
+    if (!(await isMine(trx, 'automatic-snapshots'))) return written
+    const { due, later } = await dueApps(trx, { plans, everySeconds, retrySeconds })
     for (const app of due) {
       const wish = { appId: app.id, ownerId: app.owner_id, actor: automaticActor, origin: 'automatic', plans } as const
       if (await queueSnapshot(trx, wish).catch(unlessBusy)) written.push(app)
+      await postponeFor(trx, app.id, retrySeconds)
     }
+    await postpone(trx, later)
     return written
   })
   for (const { id, owner_id } of queued) {

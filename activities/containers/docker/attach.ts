@@ -18,12 +18,15 @@ export async function readOutput(
   onPiece: (piece: Uint8Array) => Promise<void>,
   signal: AbortSignal,
 ): Promise<void> {
-  const stream = await attached(docker.getContainer(name)).catch(unless(404, 409))
+  const container = docker.getContainer(name)
+  const stream = await attached(container).catch(unless(404, 409))
   if (!stream) return
   const stop = () => stream.destroy()
   signal.addEventListener('abort', stop)
   if (signal.aborted) stop()
   try {
+    // Attached to a container that has ended, the engine waits for its next start: the connection would stay open for ever.
+    if (!(await isRunning(container))) return
     for await (const piece of stream) await onPiece(piece as Buffer)
   } catch (error) {
     if (!signal.aborted) throw new HostUnreachable('The output stream of the container engine broke.', { cause: error })
@@ -31,4 +34,9 @@ export async function readOutput(
     signal.removeEventListener('abort', stop)
     stream.destroy()
   }
+}
+
+async function isRunning(container: Docker.Container): Promise<boolean> {
+  const found = await call(abortSignal => container.inspect({ abortSignal })).catch(unless(404))
+  return found?.State.Running === true
 }

@@ -3,7 +3,8 @@ import type Docker from 'dockerode'
 import { type ContainerEvent, HostUnreachable } from '../port.ts'
 import { call } from './calls.ts'
 
-const actions = ['start', 'die', 'oom', 'destroy'] as const
+/** Each is one change of a container's life. `oom` is not: a program whose children run out of memory in a loop makes them without end. */
+const actions = ['start', 'die', 'destroy'] as const
 
 interface EngineEvent {
   Action: string

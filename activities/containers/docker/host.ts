@@ -13,6 +13,7 @@ import { createRequest } from './options.ts'
 import { containerReadings } from './readings.ts'
 import { runToEnd } from './run.ts'
 import { removeShareGroup } from './shares.ts'
+import { boundRunningSockets, boundSockets } from './sockets.ts'
 import { engineStanding, FreshLines } from './standing.ts'
 import { containerState, listedContainer } from './state.ts'
 
@@ -23,8 +24,8 @@ export interface DockerHostOptions {
   makeRootfs: MakeRootfs
   /** Where the ranges of networks are taken from. */
   networkRange?: string
-  /** Told of every container that was started, with the file of its network; waited for before the start counts as done. */
-  started?: (name: string, network: string) => Promise<void>
+  /** Called with every container that was started, the file of its network and its memory; waited for before the start counts as done. */
+  started?: (name: string, network: string, memoryMb: number) => Promise<void>
   /** How images are pulled. */
   pulls?: typeof imagePulls
 }
@@ -69,8 +70,8 @@ export function dockerHost({
     ensureImage: (image, onProgress) => images.ensure(image, onProgress),
 
     async create(spec) {
-      const driver = spec.share === undefined ? '' : await engine.cgroupDriver()
-      const send = (abortSignal: AbortSignal) => docker.createContainer(createRequest(spec, driver, abortSignal))
+      const cgroups = spec.share === undefined ? { driver: '' } : await engine.cgroups()
+      const send = (abortSignal: AbortSignal) => docker.createContainer(createRequest(spec, cgroups, abortSignal))
       const created = await call(send).catch(unless(409))
       if (created) return created.id
       const present = await inspect(spec.name)
@@ -79,6 +80,7 @@ export function dockerHost({
     },
 
     async start(name) {
+      await willStart(name)
       await call(abortSignal => container(name).start({ abortSignal })).catch(unless(304))
       await hasStarted(name)
     },
@@ -134,15 +136,27 @@ export function dockerHost({
     followLogs: (name, options, onPiece, signal) => followLogs(docker, name, options, onPiece, signal),
     readOutput: (name, onPiece, signal) => readOutput(docker, name, onPiece, signal),
     stats: name => readings.stats(name),
-    runToEnd: (spec, onOutput, signal) => runToEnd(docker, { ...host, hasStarted }, spec, onOutput, signal),
+    runToEnd: (spec, onOutput, signal) => runToEnd(docker, { ...host, willStart, hasStarted }, spec, onOutput, signal),
     watch: (filter, onEvent, signal) => watch(docker, filter, onEvent, signal).finally(engine.forget),
+  }
+
+  const details = (name: string) => call(abortSignal => container(name).inspect({ abortSignal })).catch(unless(404))
+
+  async function willStart(name: string): Promise<void> {
+    // The engine of another machine has its groups there.
+    if (!dockerHost.startsWith('unix:')) return
+    const cgroups = await engine.cgroups()
+    if (cgroups.version !== '1') return
+    const info = await details(name)
+    if (info) boundSockets(cgroups, info)
   }
 
   async function hasStarted(name: string): Promise<void> {
     if (!started) return
-    const info = await call(abortSignal => container(name).inspect({ abortSignal })).catch(unless(404))
+    const info = await details(name)
+    if (info) boundRunningSockets(await engine.cgroups(), info)
     const network = info?.State.Running ? info.NetworkSettings.SandboxKey : ''
-    if (network) await started(name, network)
+    if (info && network) await started(name, network, (info.HostConfig.Memory ?? 0) / 1024 / 1024)
   }
 
   /** Engines differ in how they refuse what is so already, and an answer may be lost: what counts is how the container stands. */

@@ -29,8 +29,14 @@ const hardened = {
   ],
 } as const
 
-/** What an engine with this driver of control groups is asked for. Pure: the test compares the value. */
-export function createOptions(spec: ContainerSpec, cgroupDriver: string): ContainerCreateOptions {
+/** How an engine makes control groups: its driver, and their version (`1` or `2`). */
+export interface Cgroups {
+  driver: string
+  version: string
+}
+
+/** What an engine with such control groups is asked for. Pure: the test compares the value. */
+export function createOptions(spec: ContainerSpec, { driver }: Pick<Cgroups, 'driver'>): ContainerCreateOptions {
   const [program, ...args] = spec.command
   const [uid, gid] = spec.user.split(':')
   const memory = spec.memoryMb * MiB
@@ -58,7 +64,7 @@ export function createOptions(spec: ContainerSpec, cgroupDriver: string): Contai
       // Limits and no weight for disks: where the kernel has no weights, the engine then starts no container at all.
       ...(spec.disk ? diskOptions(spec.disk) : {}),
       CpuShares: cpuSharesFor(spec.memoryMb),
-      ...(spec.share === undefined ? {} : { CgroupParent: shareGroup(cgroupDriver, spec.share) }),
+      ...(spec.share === undefined ? {} : { CgroupParent: shareGroup(driver, spec.share) }),
       PidsLimit: spec.pidsLimit,
       Ulimits: [
         { Name: 'nofile', Soft: openFiles, Hard: openFiles },
@@ -97,9 +103,9 @@ function diskOptions({ mbps, iops, own, host }: DiskLimits): ContainerCreateOpti
 /** Said apart, for the library else repeats every option in the address, where the engine may log the variables' values. */
 export function createRequest(
   spec: ContainerSpec,
-  cgroupDriver: string,
+  cgroups: Pick<Cgroups, 'driver'>,
   abortSignal: AbortSignal,
 ): ContainerCreateOptions {
-  const { name, ...body } = createOptions(spec, cgroupDriver)
+  const { name, ...body } = createOptions(spec, cgroups)
   return { _query: { name }, _body: body, abortSignal } as ContainerCreateOptions
 }

@@ -15,7 +15,8 @@ const drainSeconds = 5
  */
 export async function runToEnd(
   docker: Docker,
-  host: Pick<ContainerHost, 'create' | 'remove' | 'inspect'> & { hasStarted(name: string): Promise<void> },
+  host: Pick<ContainerHost, 'create' | 'remove' | 'inspect'> &
+    Record<'willStart' | 'hasStarted', (name: string) => Promise<void>>,
   spec: ContainerSpec,
   onOutput: OnOutput,
   signal: AbortSignal,
@@ -26,6 +27,7 @@ export async function runToEnd(
   try {
     const container = docker.getContainer(await host.create(spec))
     output = await follow(container, onOutput)
+    await host.willStart(spec.name)
     await call(abortSignal => container.start({ abortSignal }))
     await host.hasStarted(spec.name)
     const exitCode = await end(container, () => host.inspect(spec.name), signal)

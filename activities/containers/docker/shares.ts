@@ -20,7 +20,11 @@ export function shareGroup(driver: string, share: string): string | undefined {
 export function removeShareGroup(share: string): void {
   for (const hierarchy of ['', ...controllers()]) {
     try {
-      rmdirSync(join(root, hierarchy, family, share))
+      const group = join(root, hierarchy, family, share)
+      // Made for a container that never started after all.
+      for (const inner of hierarchy === 'memory' ? readdirSync(group) : [])
+        if (/^[0-9a-f]{64}$/.test(inner)) rmdirSync(join(group, inner))
+      rmdirSync(group)
     } catch {
       // Not there, or in use.
     }

@@ -3,6 +3,7 @@ import { inspect } from 'node:util'
 import type Docker from 'dockerode'
 import type { EngineStanding } from '../port.ts'
 import { call, unless } from './calls.ts'
+import type { Cgroups } from './options.ts'
 
 /** What an engine says of itself costs it much, as it counts all that it has; it is asked again after this. */
 const aboutMs = 60_000
@@ -52,6 +53,9 @@ export function engineStanding(fresh: Docker) {
       about = undefined
     },
 
-    cgroupDriver: async (): Promise<string> => (await info()).CgroupDriver,
+    async cgroups(): Promise<Cgroups> {
+      const { CgroupDriver, CgroupVersion } = await info()
+      return { driver: CgroupDriver, version: CgroupVersion ?? '1' }
+    },
   }
 }

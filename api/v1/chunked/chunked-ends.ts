@@ -22,8 +22,8 @@ const completed = z.object({
   parts: z.int(),
 })
 
-/** Contract 10: the parts become the file. Nothing is copied, so it takes as long for ten gigabytes as for one. */
-export const chunkedComplete = blobEndpoint({
+/** Contract 7.35: the parts become the file. Nothing is copied, so it takes as long for ten gigabytes as for one. */
+export const completeChunkedUpload = blobEndpoint({
   name: 'chunked.complete',
   method: 'PATCH',
   path: '/v1/objects/chunked',
@@ -76,8 +76,8 @@ function largeEnough(parts: readonly UploadPart[], minBytes: number): readonly U
   return parts
 }
 
-/** Specification 4.6: what was sent is dropped. What has ended without a file is no different when it is aborted again. */
-export const chunkedAbort = blobEndpoint({
+/** Contract 7.36: what was sent is dropped. What has ended without a file is no different when it is aborted again. */
+export const abortChunkedUpload = blobEndpoint({
   name: 'chunked.abort',
   method: 'DELETE',
   path: '/v1/objects/chunked',

@@ -26,8 +26,8 @@ const initQuery = uploadQuery.omit({ checksum_sha256: true }).extend({
   mime_type: characters({ most: 255 }).optional(),
 })
 
-/** Contract 10: opens an upload in parts and says what may be sent. */
-export const chunkedInit = blobEndpoint({
+/** Contract 7.31: opens an upload in parts and says what may be sent. */
+export const beginChunkedUpload = blobEndpoint({
   name: 'chunked.init',
   method: 'POST',
   path: '/v1/objects/chunked',

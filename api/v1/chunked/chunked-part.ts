@@ -40,8 +40,8 @@ const outcomes = {
   swept: 'UPLOAD_FAILED',
 } as const
 
-/** Specification 4.6: the body is the part itself. Sent again, a part takes the place of the one before. */
-export const chunkedPart = blobEndpoint({
+/** Contract 7.32: the body is the part itself. Sent again, a part takes the place of the one before. */
+export const uploadPart = blobEndpoint({
   name: 'chunked.part',
   method: 'PUT',
   path: '/v1/objects/chunked',

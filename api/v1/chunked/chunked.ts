@@ -12,8 +12,8 @@ import { ownUpload, ownUploadErrors, uploadField } from './own-upload.ts'
 
 const text = z.string()
 
-/** Specification 2.5: what has arrived, and the lowest part that has not. */
-export const chunkedStatus = blobEndpoint({
+/** Contract 7.33: what has arrived, and the lowest part that has not. */
+export const getChunkedUpload = blobEndpoint({
   name: 'chunked.status',
   method: 'GET',
   path: '/v1/objects/chunked',
@@ -51,8 +51,8 @@ const openItem = z.object({
   last_activity_at: isoTime,
 })
 
-/** Contract 10: oldest first, each with its token, so that whoever lost one can go on or abort. */
-export const chunkedOpen = blobEndpoint({
+/** Contract 7.34: oldest first, each with its token, so that whoever lost one can go on or abort. */
+export const listChunkedUploads = blobEndpoint({
   name: 'chunked.open',
   method: 'GET',
   path: '/v1/objects/chunked/open',

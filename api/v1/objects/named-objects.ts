@@ -2,13 +2,13 @@ import { z } from 'zod'
 import { ApiError } from '../../../policy/errors.ts'
 import { objectCounts, ownCounters } from '../../../policy/limits.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
-import { optional } from '../../pipeline/fields.ts'
+import { judgedByEndpoint, optional } from '../../pipeline/fields.ts'
 import type { Parts } from '../../pipeline/parts.ts'
 
 /** One object or several, in a body: `object` is an id, `objects` ids or one. */
 export const namedObjects = {
-  object: optional(z.string({ error: 'INVALID_OBJECT' })),
-  objects: optional(z.union([z.string(), z.array(z.string())], { error: 'INVALID_OBJECT' })),
+  object: optional(z.string({ error: 'INVALID_OBJECT' })).meta(judgedByEndpoint),
+  objects: optional(z.union([z.string(), z.array(z.string())], { error: 'INVALID_OBJECT' })).meta(judgedByEndpoint),
 }
 
 /** How a body names them, as the API document tells it. What is wrong with one of several is said of that one. */
@@ -37,7 +37,7 @@ export function namedIds({ object, objects = object }: Named, most: number): str
   return ids
 }
 
-/** Counts every object that a request names (specification 8). Throws KEEP_CALM. */
+/** Counts every object that a request names (contract 9.4). Throws KEEP_CALM. */
 export async function countObjects(
   verb: keyof typeof objectCounts,
   objects: number,

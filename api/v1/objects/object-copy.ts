@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { transaction } from '../../../db/database.ts'
-import { copyObject, moveObject } from '../../../db/objects/object-changes.ts'
+import { copyObject as copyRow, moveObject } from '../../../db/objects/object-changes.ts'
 import { findObject } from '../../../db/objects/objects.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { assertPaid } from '../../../policy/objects/blob-options.ts'
@@ -51,8 +51,8 @@ type View = z.input<typeof copiedObject>
 
 const path = '/v1/objects/copy'
 
-/** Specification 4.7. No byte moves: a copy refers to the same ones, and counts; a move changes the name. */
-export const objectsCopy = blobEndpoint({
+/** Contract 7.19. No byte moves: a copy refers to the same ones, and counts; a move changes the name. */
+export const copyObject = blobEndpoint({
   name: 'objects.copy',
   method: 'POST',
   path,
@@ -99,16 +99,14 @@ async function copied(
   if (!source) throw new ApiError('OBJECT_NOT_FOUND')
   assertMayCopy(destination, source, { planName: caller.planName, move })
   const { name: to, expiresAt, contentType } = copyTarget(from, source.expires_at, destination, new Date())
-  // A copy keeps its type (specification 4.7); bytes of which nobody knew one have that of the name they get.
+  // A copy keeps its type (contract 7.20); bytes of which nobody knew one have that of the name they get.
   const isUnknown = source.content_type === contentTypeOf('')
   const options = { overwrite, changes: { expiresAt, contentType: isUnknown ? contentType : undefined } }
   const replacing = overwrite ? await findObject(db, to) : undefined
   const bytes = { size: move ? 0 : source.size, replaced: replacing?.size ?? 0 }
   return charging(parts, caller, bytes, charge =>
     transaction(db, async trx => {
-      const stored = await (move
-        ? moveObject(trx, from, to, options)
-        : copyObject(trx, from, to, { ...options, charge }))
+      const stored = await (move ? moveObject(trx, from, to, options) : copyRow(trx, from, to, { ...options, charge }))
       if (!stored) throw new ApiError('OBJECT_NOT_FOUND')
       const { object, replaced } = stored
       const place = { ...placeView(object, config.urls.public), ...expiryView(object) }

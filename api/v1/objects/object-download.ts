@@ -33,10 +33,10 @@ const query = z.object({
 })
 
 /**
- * Specification 4.6, "Object Download": the public address of a public file, else a link that opens it for a while. Whoever asks
+ * Contract 7.23: the public address of a public file, else a link that opens it for a while. Whoever asks
  * for another name or disposition gets a link in any case.
  */
-export const objectsDownload = blobEndpoint({
+export const downloadObject = blobEndpoint({
   name: 'objects.download',
   method: 'GET',
   path: '/v1/objects/download',

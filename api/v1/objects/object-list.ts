@@ -32,8 +32,8 @@ const query = z.object({
   continuationToken: cursor,
 })
 
-/** Contract 10: by the bytes of names; a page may hold fewer folders and objects than asked for only where the list ends. */
-export const objectsList = blobEndpoint({
+/** Contract 7.14: by the bytes of names; a page may hold fewer folders and objects than asked for only where the list ends. */
+export const listObjects = blobEndpoint({
   name: 'objects.list',
   method: 'GET',
   path: '/v1/objects',

@@ -75,8 +75,8 @@ const changes = {
     .optional(),
 }
 
-/** Specification 4.6: 200 once the body is valid, with one result per object, in its order; 503 where one of them is in doubt. */
-export const objectsUpdate = blobEndpoint({
+/** Contract 7.17: 200 once the body is valid, with one result per object, in its order; 503 where one of them is in doubt. */
+export const updateObjects = blobEndpoint({
   name: 'objects.update',
   method: 'PATCH',
   path: '/v1/objects',

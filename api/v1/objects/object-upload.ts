@@ -27,8 +27,8 @@ const uploadedObject = z.object({
   sha256: z.string(),
   replaced: z.boolean(),
 })
-/** Contract 10. Answers once the bytes are synced and the object's row is committed. */
-export const objectsUpload = blobEndpoint({
+/** Contract 7.11. Answers once the bytes are synced and the object's row is committed. */
+export const uploadObject = blobEndpoint({
   name: 'objects.upload',
   method: 'POST',
   path: '/v1/objects',

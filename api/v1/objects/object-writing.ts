@@ -133,7 +133,7 @@ const objectOf = ({ file, upload, terms }: Arrived): NewObject => ({
   expiresAt: terms.expiresAt,
 })
 
-/** Contract 10: the prefix is left out at the root, for existing clients refuse null. */
+/** Contract 7.12: the prefix is left out at the root, for existing clients refuse null. */
 const uploadView = ({ object, replaced }: Stored, { name }: UploadedFile, { config }: Parts) => ({
   ...placeView(object, config.urls.public),
   name,

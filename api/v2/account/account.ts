@@ -9,8 +9,8 @@ import { endpoint } from '../../pipeline/endpoint.ts'
 
 const change = z.object({ old: z.string(), new: z.string() })
 
-/** Specification 4.1: the one key with full access is replaced; it is shown this once. */
-export const accountKey = endpoint({
+/** Contract 3.3: the one key with full access is replaced; it is shown this once. */
+export const rotateApiKey = endpoint({
   name: 'account.apikey',
   method: 'GET',
   path: '/v2/account/apikey',
@@ -23,7 +23,7 @@ export const accountKey = endpoint({
   },
 })
 
-export const accountLocale = endpoint({
+export const changeLocale = endpoint({
   name: 'account.locale',
   method: 'PATCH',
   path: '/v2/account/locale',
@@ -39,7 +39,7 @@ export const accountLocale = endpoint({
   },
 })
 
-export const accountUsername = endpoint({
+export const changeUsername = endpoint({
   name: 'account.username',
   method: 'PATCH',
   path: '/v2/account/username',

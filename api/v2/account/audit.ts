@@ -14,8 +14,8 @@ const entry = z.object({
   operation: text.nullable(),
 })
 
-/** Contract 13; how far it reaches is the plan's (specification 8). A limited key sees what concerns its resources. */
-export const accountAudit = endpoint({
+/** Contract 3.13; how far it reaches is the plan's (contract 11.1). A limited key sees what concerns its resources. */
+export const listAuditRecord = endpoint({
   name: 'account.audit',
   method: 'GET',
   path: '/v2/account/audit',

@@ -10,8 +10,8 @@ import type { Parts } from '../../pipeline/parts.ts'
 /** A confirmed step is applied within milliseconds; it is certain however long it takes, so its caller is not held for longer. */
 const appliedWithinMs = 10_000
 
-/** Specification 3: without a code one is mailed, with it the next lower plan of the table is taken. */
-export const accountDowngrade = endpoint({
+/** Contract 3.6: without a code one is mailed, with it the next lower plan of the table is taken. */
+export const downgradePlan = endpoint({
   name: 'account.downgrade',
   method: 'POST',
   path: '/v2/account/downgrade',

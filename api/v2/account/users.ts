@@ -5,8 +5,8 @@ import { appSummaryView } from '../../views/app.ts'
 import { userView } from '../../views/user.ts'
 import { profile } from '../schemas.ts'
 
-/** Specification 2.3, contract 3. */
-export const usersMe = endpoint({
+/** Contract 3.1. */
+export const getCurrentUser = endpoint({
   name: 'users.me',
   method: 'GET',
   path: '/v2/users/me',

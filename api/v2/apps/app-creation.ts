@@ -1,5 +1,5 @@
 import type { UserRow } from '../../../db/accounts/accounts.ts'
-import { type CreatedApp, createApp } from '../../../db/apps/app-creation.ts'
+import { type CreatedApp, createApp as insertApp } from '../../../db/apps/app-creation.ts'
 import type { Db } from '../../../db/database.ts'
 import { planOf } from '../../../policy/accounts/plans.ts'
 import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
@@ -18,7 +18,7 @@ import { createdApp } from '../schemas.ts'
 import { archiveConfig } from './archive-config.ts'
 import { wakeLane } from './command.ts'
 
-/** What a configuration file may be refused for (contract 5), whatever the application has beside it. */
+/** What a configuration file may be refused for (contract 5.3), whatever the application has beside it. */
 export const configurationErrors = [
   'MISSING_DISPLAY_NAME',
   'INVALID_DISPLAY_NAME',
@@ -38,8 +38,8 @@ export const configurationErrors = [
 
 const auth = { scope: 'apps:write' } as const
 
-/** Specification 4.2, contract 4. Answers once the application is durable, not when its container runs. */
-export const appsCreate = endpoint({
+/** Contract 4.2. Answers once the application is durable, not when its container runs. */
+export const createApp = endpoint({
   name: 'apps.create',
   method: 'POST',
   path: '/v2/apps',
@@ -101,7 +101,7 @@ async function createFrom(
   if (config.subdomain !== null && isEncodedSubdomain(config.subdomain))
     throw new ApiError('INVALID_SUBDOMAIN', 'SUBDOMAIN may not begin with xn--, which stands for other letters.')
   const created = await accept(parts, async trx => {
-    const made = await createApp(trx, creation(upload, caller, config, parts))
+    const made = await insertApp(trx, creation(upload, caller, config, parts))
     exchange.headers['X-Operation-Id'] = made.operationId
     exchange.resource = made.app.id
     await store?.(trx, viewOf(made, parts))

@@ -3,8 +3,8 @@ import { appView } from '../../views/app.ts'
 import { appInfo } from '../schemas.ts'
 import { runCommand } from './command.ts'
 
-/** Specification 4.2. */
-export const appsInfo = endpoint({
+/** Contract 4.1. */
+export const getApp = endpoint({
   name: 'apps.info',
   method: 'GET',
   path: '/v2/apps/{appId}',
@@ -16,8 +16,8 @@ export const appsInfo = endpoint({
   },
 })
 
-/** Specification 4.2: answers once the application is gone for good. */
-export const appsDelete = endpoint({
+/** Contract 4.5: answers once the application is gone for good. */
+export const deleteApp = endpoint({
   name: 'apps.delete',
   method: 'DELETE',
   path: '/v2/apps/{appId}',

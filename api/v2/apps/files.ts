@@ -26,8 +26,8 @@ const configCodes = [
   'INSUFFICIENT_MEMORY',
 ] as const
 
-/** Contract 4: in the order of the disk where there are many. */
-export const appsFiles = endpoint({
+/** Contract 4.19: in the order of the disk where there are many. */
+export const listFiles = endpoint({
   name: 'apps.files',
   method: 'GET',
   path,
@@ -41,7 +41,7 @@ export const appsFiles = endpoint({
   },
 })
 
-export const appsFilesContent = endpoint({
+export const readFileContent = endpoint({
   name: 'apps.files.content',
   method: 'GET',
   path: `${path}/content`,
@@ -57,7 +57,7 @@ export const appsFilesContent = endpoint({
 })
 
 /** A reader never finds half of a new file. The configuration file is applied by a deployment, which is waited for. */
-export const appsFilesWrite = endpoint({
+export const writeFiles = endpoint({
   name: 'apps.files.write',
   method: 'PUT',
   path,
@@ -88,7 +88,7 @@ export const appsFilesWrite = endpoint({
 })
 
 /** Files, directories and links as they are; nothing is overwritten. */
-export const appsFilesMove = endpoint({
+export const moveFiles = endpoint({
   name: 'apps.files.move',
   method: 'PATCH',
   path,
@@ -107,7 +107,7 @@ export const appsFilesMove = endpoint({
   },
 })
 
-export const appsFilesDelete = endpoint({
+export const deleteFiles = endpoint({
   name: 'apps.files.delete',
   method: 'DELETE',
   path,

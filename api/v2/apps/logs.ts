@@ -3,8 +3,8 @@ import { ApiError } from '../../../policy/errors.ts'
 import { requestCaps } from '../../../policy/request-caps.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 
-/** Contract 4: stdout and stderr joined, the newest 1 MB. */
-export const appsLogs = endpoint({
+/** Contract 4.13: stdout and stderr joined, the newest 1 MB. */
+export const getLogs = endpoint({
   name: 'apps.logs',
   method: 'GET',
   path: '/v2/apps/{appId}/logs',

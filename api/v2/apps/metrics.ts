@@ -5,8 +5,8 @@ import { ApiError } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { isoTime } from '../../pipeline/fields.ts'
 
-/** Contract 4: points of 5 minutes, newest first. */
-export const appsMetrics = endpoint({
+/** Contract 4.14: points of 5 minutes, newest first. */
+export const getMetrics = endpoint({
   name: 'apps.metrics',
   method: 'GET',
   path: '/v2/apps/{appId}/metrics',

@@ -4,7 +4,7 @@ import { runCommand } from './command.ts'
 
 const always = ['CONTAINER_INSUFFICIENT_DISK_SPACE', 'ACTION_FAILED'] as const satisfies readonly ErrorCode[]
 
-/** Why an application could not be started, stopped or restarted; these answers have only status and code (contract 4). */
+/** Why an application could not be started, stopped or restarted; these answers have only status and code (contract 4.8). */
 const refusalCodes = {
   start: ['CONTAINER_ALREADY_STARTED', 'CONTAINER_TEMPORARILY_SUSPENDED', ...always],
   stop: ['CONTAINER_ALREADY_STOPPED', ...always],
@@ -28,6 +28,6 @@ function power(kind: keyof typeof refusalCodes, summary: string) {
   })
 }
 
-export const appsStart = power('start', 'Start an application')
-export const appsStop = power('stop', 'Stop an application')
-export const appsRestart = power('restart', 'Restart an application')
+export const startApp = power('start', 'Start an application')
+export const stopApp = power('stop', 'Stop an application')
+export const restartApp = power('restart', 'Restart an application')

@@ -11,8 +11,8 @@ const system = (data: string): string => frameOf({ event: 'system', data })
 /** A client may open one stream of an application every 5 s, so it should not come back sooner. */
 const streamOptions: EventStreamOptions = { reconnectMs: 6000, heartbeat: system('PING') }
 
-/** Contract 7: output and figures of one application as they happen, for 10 minutes at most. */
-export const appsRealtime = endpoint({
+/** Contract 4.15: output and figures of one application as they happen, for 10 minutes at most. */
+export const streamRealtime = endpoint({
   name: 'apps.realtime',
   method: 'GET',
   path: '/v2/apps/{appId}/realtime',

@@ -12,8 +12,8 @@ import type { Parts } from '../../pipeline/parts.ts'
 import { type Figures, figuresOf, rawStatsView, statsView, totalsView } from '../../views/stats.ts'
 import { appStats, totalStats } from '../schemas.ts'
 
-/** Contract 4: a host that does not answer is shown as unreachable, never as stopped. */
-export const appsStatus = endpoint({
+/** Contract 4.11: a host that does not answer is shown as unreachable, never as stopped. */
+export const getAppStatus = endpoint({
   name: 'apps.status',
   method: 'GET',
   path: '/v2/apps/{appId}/status',
@@ -27,8 +27,8 @@ export const appsStatus = endpoint({
   },
 })
 
-/** Contract 4, "All status": totals over the caller's applications, or those of a workspace. */
-export const appsStatusAll = endpoint({
+/** Contract 4.12: totals over the caller's applications, or those of a workspace. */
+export const listAppStatuses = endpoint({
   name: 'apps.status.all',
   method: 'GET',
   path: '/v2/apps/status',

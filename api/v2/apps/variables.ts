@@ -30,8 +30,8 @@ const refusals = [
 ] as const satisfies readonly ErrorCode[]
 const sizes = ['ENV_CONTENT_TOO_LONG', 'TOO_MANY_ENV_VARS'] as const satisfies readonly ErrorCode[]
 
-/** Contract 4: the answer is the whole map. */
-export const appsEnvs = endpoint({
+/** Contract 4.23: the answer is the whole map. */
+export const listVariables = endpoint({
   name: 'apps.envs',
   method: 'GET',
   path,
@@ -47,7 +47,7 @@ export const appsEnvs = endpoint({
   },
 })
 
-export const appsEnvsMerge = endpoint({
+export const mergeVariables = endpoint({
   name: 'apps.envs.merge',
   method: 'POST',
   path,
@@ -64,7 +64,7 @@ export const appsEnvsMerge = endpoint({
 })
 
 /** An empty object removes all; nothing that was there before has to be readable. */
-export const appsEnvsReplace = endpoint({
+export const replaceVariables = endpoint({
   name: 'apps.envs.replace',
   method: 'PUT',
   path,
@@ -81,7 +81,7 @@ export const appsEnvsReplace = endpoint({
 })
 
 /** Names that are not there are ignored. */
-export const appsEnvsRemove = endpoint({
+export const removeVariables = endpoint({
   name: 'apps.envs.remove',
   method: 'DELETE',
   path,

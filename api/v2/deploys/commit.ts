@@ -9,8 +9,8 @@ import { queueCommit, type StoreAnswer } from './commits.ts'
 
 const auth = { scope: 'apps:deploy', permission: 'commit' } as const
 
-/** Contract 4: a zip is unpacked into `path`, any other file lands there under its name. Answers once the deploy is stored. */
-export const appsCommit = endpoint({
+/** Contract 6.1: a zip is unpacked into `path`, any other file lands there under its name. Answers once the deploy is stored. */
+export const commitApp = endpoint({
   name: 'apps.commit',
   method: 'POST',
   path: '/v2/apps/{appId}/commit',

@@ -4,6 +4,7 @@ import type { Db } from '../../../db/database.ts'
 import { queueDeploy } from '../../../db/deploys/deploys.ts'
 import { type Plan, planOf } from '../../../policy/accounts/plans.ts'
 import type { AppConfigFile } from '../../../policy/apps/app-config.ts'
+import { assertKeepsAddress } from '../../../policy/apps/kept-address.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { accept } from '../../pipeline/acceptance.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
@@ -57,7 +58,7 @@ export async function queueCommit(
 
 /** What the release would refuse is refused now; it judges again, for the plan may be used up meanwhile. */
 async function checkConfig(config: AppConfigFile, { app, caller }: Commit, parts: Parts): Promise<void> {
-  if (config.subdomain !== null && config.subdomain !== app.subdomain) throw new ApiError('CANNOT_SET_SUBDOMAIN')
+  assertKeepsAddress(config, app.subdomain)
   const moreMb = config.memoryMb - app.ram_mb
   if (moreMb <= 0) return
   const plan = caller.user.id === app.owner_id ? caller.plan : await planOfOwner(app, parts)

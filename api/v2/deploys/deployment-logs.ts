@@ -20,8 +20,8 @@ type AppCall = Pick<Call<{ scope: null; permission: 'read' }>, 'app' | 'caller' 
 const shortestPauseMs = 500
 /** What one look reads: a client takes it before the next. */
 
-/** Contract 13: the whole log, or a stream that follows it: frames `logs`, and a last `end` with the state. */
-export const appsDeploymentLogs = endpoint({
+/** Contract 6.5: the whole log, or a stream that follows it: frames `logs`, and a last `end` with the state. */
+export const getDeploymentLog = endpoint({
   name: 'apps.deployments.logs',
   method: 'GET',
   path: '/v2/apps/{appId}/deployments/{deploymentId}/logs',

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { listDeployments } from '../../../db/deploys/deployment-history.ts'
-import { listDeliveries } from '../../../db/git/deliveries.ts'
+import { listDeployments as findDeployments } from '../../../db/deploys/deployment-history.ts'
+import { listDeliveries as findDeliveries } from '../../../db/git/deliveries.ts'
 import { permits } from '../../../policy/accounts/permissions.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { isoTime, pageLimit } from '../../pipeline/fields.ts'
@@ -25,8 +25,8 @@ const deployEvent = z.object({
   waiting_for: text.optional(),
 })
 
-/** Contract 6: one inner array per deploy, newest deploy first, its events oldest first. */
-export const appsDeployments = endpoint({
+/** Contract 6.2: one inner array per deploy, newest deploy first, its events oldest first. */
+export const listDeployments = endpoint({
   name: 'apps.deployments',
   method: 'GET',
   path: '/v2/apps/{appId}/deployments',
@@ -42,12 +42,12 @@ export const appsDeployments = endpoint({
   }),
   response: z.array(z.array(deployEvent)),
   async handle({ app, query }, { db }) {
-    return (await listDeployments(db, app.id, { limit: query.limit, after: query.cursor })).map(deploymentView)
+    return (await findDeployments(db, app.id, { limit: query.limit, after: query.cursor })).map(deploymentView)
   },
 })
 
-/** Contract 6, decision: everyone from manager up sees the link, the webhook's address only admin and owner. */
-export const appsDeploymentsCurrent = endpoint({
+/** Contract 6.4: everyone from manager up sees the link, the webhook's address only admin and owner. */
+export const getCurrentDeployment = endpoint({
   name: 'apps.deployments.current',
   method: 'GET',
   path: '/v2/apps/{appId}/deployments/current',
@@ -67,8 +67,8 @@ export const appsDeploymentsCurrent = endpoint({
   },
 })
 
-/** Contract 13: what git providers delivered, and what they were answered. */
-export const appsDeliveries = endpoint({
+/** Contract 6.12: what git providers delivered, and what they were answered. */
+export const listDeliveries = endpoint({
   name: 'apps.deliveries',
   method: 'GET',
   path: '/v2/apps/{appId}/webhook-deliveries',
@@ -90,6 +90,6 @@ export const appsDeliveries = endpoint({
     }),
   ),
   async handle({ app }, { db }) {
-    return (await listDeliveries(db, app.id)).map(deliveryView)
+    return (await findDeliveries(db, app.id)).map(deliveryView)
   },
 })

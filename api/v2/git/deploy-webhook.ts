@@ -13,8 +13,8 @@ const longestToken = 1024
 /** One line of the basic plane, with something in it. */
 const tokenForm = new RegExp(String.raw`^(?=.*\S)[\u0020-\u007e\u00a0-\ud7ff\ue000-\uffff]{1,${longestToken}}$`, 'u')
 
-/** Specification 4.3, contract 6. The address is the credential of deliveries; set again it stays, removed it is gone for good. */
-export const appsWebhook = endpoint({
+/** Contract 6.6. The address is the credential of deliveries; set again it stays, removed it is gone for good. */
+export const setDeployWebhook = endpoint({
   name: 'apps.webhook',
   method: 'POST',
   path: '/v2/apps/{appId}/deploy/webhook',

@@ -13,8 +13,8 @@ const budget = new BodyBudget(bodyBudgets.gitApp)
 
 const unsigned = verdictReply('refused', 401, 'the signature is missing or wrong')
 
-/** Contract 13: what the git provider tells the platform's app. The signature is the credential. */
-export const gitApp = endpoint({
+/** Contract 6.16: what the git provider tells the platform's app. The signature is the credential. */
+export const receiveGitAppEvent = endpoint({
   name: 'git.app',
   method: 'POST',
   path: '/v2/git/app',

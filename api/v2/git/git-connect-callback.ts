@@ -15,10 +15,10 @@ const patienceMs = 5000
 const text = z.string().max(4096).optional().catch(undefined)
 
 /**
- * Contract 13. An installation's number proves nothing, since anybody can write one into this address: it is offered only after the
+ * Contract 6.15. An installation's number proves nothing, since anybody can write one into this address: it is offered only after the
  * provider has said, by the person's own code, that this person may see it, and bound once the account's session agrees.
  */
-export const gitConnectCallback = endpoint({
+export const completeGitConnection = endpoint({
   name: 'git.connect.callback',
   method: 'GET',
   path: '/git/connect/callback',

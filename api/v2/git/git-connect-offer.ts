@@ -61,7 +61,7 @@ failed(answer)
 if(!sessionStorage.getItem(session))askSession()`
 
 /** The click: binds what was offered to the account of the session, in the browser that set out. */
-export const gitConnectConfirm = endpoint({
+export const confirmGitConnection = endpoint({
   name: 'git.connect.confirm',
   method: 'POST',
   path: '/git/connect/callback',

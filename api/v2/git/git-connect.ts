@@ -14,8 +14,8 @@ import { endpoint } from '../../pipeline/endpoint.ts'
 import type { Parts } from '../../pipeline/parts.ts'
 import { connectCookie } from './git-connect-cookie.ts'
 
-/** Contract 13. A client that holds a session is sent on to the git provider; a person is asked for theirs first. */
-export const gitConnect = endpoint({
+/** Contract 6.15. A client that holds a session is sent on to the git provider; a person is asked for theirs first. */
+export const getGitConnection = endpoint({
   name: 'git.connect',
   method: 'GET',
   path: '/git/connect',
@@ -35,7 +35,7 @@ export const gitConnect = endpoint({
 })
 
 /** The same for the page: a script may set the header that proves the session, a page of another site may not. */
-export const gitConnectBegin = endpoint({
+export const beginGitConnection = endpoint({
   name: 'git.connect.begin',
   method: 'POST',
   path: '/git/connect',

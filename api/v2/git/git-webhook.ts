@@ -12,8 +12,8 @@ import { deliveryErrors, note, plain, queue, receive, refusalText } from './git-
 
 const budget = new BodyBudget(bodyBudgets.webhooks)
 
-/** Contract 6, inbound delivery: 200 is said only after delivery, deployment and operation are committed. */
-export const gitWebhook = endpoint({
+/** Contract 6.7: 200 is said only after delivery, deployment and operation are committed. */
+export const receivePush = endpoint({
   name: 'git.webhook',
   method: 'POST',
   path: '/v2/git/webhook/{webhook}',

@@ -1,5 +1,9 @@
 import { z } from 'zod'
-import { isLinked, linkRepository, unlinkRepository } from '../../../db/git/git-links.ts'
+import {
+  unlinkRepository as deleteRepositoryLink,
+  isLinked,
+  linkRepository as saveRepositoryLink,
+} from '../../../db/git/git-links.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { isWithin } from '../../../policy/stated-bounds.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
@@ -13,8 +17,8 @@ const branch = named
   .refine(text => isWithin(text, 0, longestBranch), 'INVALID_BRANCH_LENGTH')
   .meta({ maxLength: longestBranch })
 
-/** Contract 6. One repository and branch belong to one application platform-wide; of many callers at once one wins. */
-export const appsLink = endpoint({
+/** Contract 6.14. One repository and branch belong to one application platform-wide; of many callers at once one wins. */
+export const linkRepository = endpoint({
   name: 'apps.link',
   method: 'POST',
   path,
@@ -42,7 +46,7 @@ export const appsLink = endpoint({
     if (await isLinked(db, app.id)) throw new ApiError('GIT_ALREADY_CONFIGURED')
     const userId = caller.user.id
     const { installationId, repository } = await linkableRepository(parts, userId, { name, branch })
-    const linking = await linkRepository(db, { appId: app.id, userId, installationId, repository, branch })
+    const linking = await saveRepositoryLink(db, { appId: app.id, userId, installationId, repository, branch })
     sources.drop(app.id)
     if (linking.kind === 'configured') throw new ApiError('GIT_ALREADY_CONFIGURED')
     if (linking.kind === 'gone') throw new ApiError(linking.what === 'app' ? 'APP_NOT_FOUND' : 'GITHUB_NOT_CONNECTED')
@@ -54,7 +58,7 @@ export const appsLink = endpoint({
   },
 })
 
-export const appsUnlink = endpoint({
+export const unlinkRepository = endpoint({
   name: 'apps.unlink',
   method: 'DELETE',
   path,
@@ -62,7 +66,7 @@ export const appsUnlink = endpoint({
   auth,
   errors: ['GIT_NOT_CONFIGURED'],
   async handle({ app }, { db, sources }) {
-    const removed = await unlinkRepository(db, app.id)
+    const removed = await deleteRepositoryLink(db, app.id)
     sources.drop(app.id)
     if (!removed) throw new ApiError('GIT_NOT_CONFIGURED')
     return undefined

@@ -15,7 +15,7 @@ export interface Linkable {
 
 /**
  * The repository, when this account's installation covers it, its person may write to it, and it has the branch. Throws what
- * contract 6 says otherwise; a repository that the account cannot see is like one that does not exist.
+ * contract 6.14 says otherwise; a repository that the account cannot see is like one that does not exist.
  */
 export async function linkableRepository(
   { db, gitProvider }: { db: Db; gitProvider: GitProvider | null },

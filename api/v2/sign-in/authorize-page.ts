@@ -6,7 +6,7 @@ import { widgetFor } from '../../pipeline/captcha.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 
 /** Where a program sends its person: they compare what is displayed, and grant or deny. */
-export const authorizePage = endpoint({
+export const showAuthorizePage = endpoint({
   name: 'authorize.page',
   method: 'GET',
   path: '/authorize',

@@ -17,8 +17,8 @@ const redirect = z
   .refine(given => loopbackRedirect(given) !== null, 'INVALID_REDIRECT_URI')
 const grantedScopes = z.array(z.enum(scopes, { error: 'INVALID_SCOPE' }), { error: 'INVALID_SCOPE' })
 
-/** Contract 3, "Browser sign-in, start": a program without a key opens `{base_url}/authorize?code=<code>` in a browser. */
-export const authorizeBegin = endpoint({
+/** Contract 3.9: a program without a key opens `{base_url}/authorize?code=<code>` in a browser. */
+export const beginAuthorization = endpoint({
   name: 'account.authorize.start',
   method: 'POST',
   path: '/v2/account/authorize/start',
@@ -49,7 +49,7 @@ export const authorizeBegin = endpoint({
 })
 
 /** What the page shows before it asks for consent. */
-export const authorizeShow = endpoint({
+export const getAuthorization = endpoint({
   name: 'account.authorize.show',
   method: 'GET',
   path: '/v2/account/authorize',
@@ -65,7 +65,7 @@ export const authorizeShow = endpoint({
   },
 })
 
-export const authorizeDecide = endpoint({
+export const decideAuthorization = endpoint({
   name: 'account.authorize.decide',
   method: 'POST',
   path: '/v2/account/authorize',
@@ -85,8 +85,8 @@ export const authorizeDecide = endpoint({
   },
 })
 
-/** Contract 3, "Browser sign-in, claim". */
-export const authorizeClaim = endpoint({
+/** Contract 3.12. */
+export const claimAuthorization = endpoint({
   name: 'account.authorize.claim',
   method: 'POST',
   path: '/v2/account/authorize/claim',

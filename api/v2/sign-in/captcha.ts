@@ -7,7 +7,7 @@ import { endpoint } from '../../pipeline/endpoint.ts'
 export const captchaAnswer = z.string({ error: 'INVALID_REQUEST' }).max(8192, 'INVALID_REQUEST')
 
 /** A session that was answered CAPTCHA_REQUIRED goes on from this address, for as long as it lives. */
-export const accountCaptcha = endpoint({
+export const solveCaptcha = endpoint({
   name: 'account.captcha',
   method: 'POST',
   path: '/v2/account/captcha',

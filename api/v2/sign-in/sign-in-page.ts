@@ -6,7 +6,7 @@ import { widgetFor } from '../../pipeline/captcha.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 
 /** Signing in for people: the address, then the code of the mail. The session stays in this tab of the browser. */
-export const signInPage = endpoint({
+export const showSignInPage = endpoint({
   name: 'sign-in.page',
   method: 'GET',
   path: '/signin',

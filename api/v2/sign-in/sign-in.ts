@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { proposeLocale } from '../../../db/accounts/account-settings.ts'
 import { createSession, revokeSession } from '../../../db/accounts/accounts.ts'
 import { passCaptchaOn } from '../../../db/accounts/captchas.ts'
-import { beginSignIn, endSignIn, renewSession } from '../../../db/accounts/sign-ins.ts'
+import { endSignIn, renewSession as extendSession, beginSignIn as saveSignIn } from '../../../db/accounts/sign-ins.ts'
 import { transaction } from '../../../db/database.ts'
 import { localeAccepted } from '../../../policy/accounts/locales.ts'
 import { isMailedCode } from '../../../policy/accounts/mailed-codes.ts'
@@ -19,7 +19,7 @@ import { captchaAnswer } from './captcha.ts'
 const session = z.object({ token: z.string(), expires_at: isoTime })
 
 /** Sends a code to the address, if it is an account's; the answer does not tell whether it is. */
-export const signInBegin = endpoint({
+export const beginSignIn = endpoint({
   name: 'account.sign-in.begin',
   method: 'POST',
   path: '/v2/account/sign-in',
@@ -34,7 +34,7 @@ export const signInBegin = endpoint({
   async handle({ body, exchange: { address } }, parts) {
     const { db, asksCaptcha } = parts
     const solved = asksCaptcha(address) ? await checkedAnswer(parts, body.captcha, address) : undefined
-    const id = await beginSignIn(db, {
+    const id = await saveSignIn(db, {
       email: body.email,
       network: networkOf(address),
       admit: async (trx, signInId) => {
@@ -45,7 +45,7 @@ export const signInBegin = endpoint({
   },
 })
 
-export const signInEnd = endpoint({
+export const completeSignIn = endpoint({
   name: 'account.sign-in.end',
   method: 'POST',
   path: '/v2/account/sign-in/code',
@@ -76,7 +76,7 @@ export const signInEnd = endpoint({
 })
 
 /** A session goes on for another hour, up to 30 days from its beginning. */
-export const sessionRenew = endpoint({
+export const renewSession = endpoint({
   name: 'account.session.renew',
   method: 'POST',
   path: '/v2/account/session',
@@ -85,13 +85,13 @@ export const sessionRenew = endpoint({
   response: session,
   async handle({ caller }, { db, config: { masterKey } }) {
     const { credential_id: id, id: userId } = caller.user
-    const expiresAt = await renewSession(db, id, signInTerms.sessionSeconds)
+    const expiresAt = await extendSession(db, id, signInTerms.sessionSeconds)
     if (!expiresAt) throw new ApiError('ACCESS_DENIED', 'This session has lived as long as one may. Sign in again.')
     return { token: await signSession(masterKey, { id, userId, expiresAt }), expires_at: expiresAt.toISOString() }
   },
 })
 
-export const sessionEnd = endpoint({
+export const endSession = endpoint({
   name: 'account.session.end',
   method: 'DELETE',
   path: '/v2/account/session',

@@ -9,8 +9,8 @@ import type { Parts } from '../../pipeline/parts.ts'
 import { snapshotView } from '../../views/snapshot.ts'
 import { linking, snapshot } from './snapshots.ts'
 
-/** Contract 3: of all own applications, newest first. There are no databases yet. */
-export const usersSnapshots = endpoint({
+/** Contract 3.14: of all own applications, newest first. There are no databases yet. */
+export const listAccountSnapshots = endpoint({
   name: 'users.snapshots',
   method: 'GET',
   path: '/v2/users/snapshots',

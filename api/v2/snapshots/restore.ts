@@ -13,10 +13,10 @@ const orMissing = (code: ErrorCode) => (issue: { input: unknown }) =>
   issue.input === undefined ? 'MISSING_PARAMETERS' : code
 
 /**
- * Contract 6. Variables stay as they are: a secret that was rotated since must not come back (decision 7). An application whose host is
+ * Contract 6.21. Variables stay as they are: a secret that was rotated since must not come back (contract 6.22). An application whose host is
  * gone for good comes to another one this way.
  */
-export const appsRestore = endpoint({
+export const restoreApp = endpoint({
   name: 'apps.snapshots.restore',
   method: 'POST',
   path: '/v2/apps/{appId}/snapshots/restore',
@@ -66,8 +66,8 @@ export const appsRestore = endpoint({
   },
 })
 
-/** Contract 6: of the last restore, until an hour after its end. */
-export const appsRestoreState = endpoint({
+/** Contract 6.23: of the last restore, until an hour after its end. */
+export const getRestoreState = endpoint({
   name: 'apps.snapshots.restore.state',
   method: 'GET',
   path: '/v2/apps/{appId}/snapshots/restore',

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { findHost } from '../../../db/hosts/hosts.ts'
 import { type KeyedRequest, keep } from '../../../db/idempotency.ts'
-import { listSnapshots, queueSnapshot, type SnapshotRow } from '../../../db/snapshots/snapshots.ts'
+import { listSnapshots as findSnapshots, queueSnapshot, type SnapshotRow } from '../../../db/snapshots/snapshots.ts'
 import { linkSecret } from '../../../policy/apps/snapshot-links.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { accept } from '../../pipeline/acceptance.ts'
@@ -16,7 +16,7 @@ import { outcomeOf, wakeLane } from '../apps/command.ts'
 const text = z.string()
 const link = { url: text, key: text }
 
-/** Snapshot of contract 6. */
+/** Contract 6.17. */
 export const snapshot = z.object({
   name: text,
   size: z.int(),
@@ -32,8 +32,8 @@ export const linking = ({ config }: Parts): Linking => ({
   secret: linkSecret(config.masterKey),
 })
 
-/** Contract 6: newest first; what is still being made, or failed, is not among them. */
-export const appsSnapshots = endpoint({
+/** Contract 6.19: newest first; what is still being made, or failed, is not among them. */
+export const listSnapshots = endpoint({
   name: 'apps.snapshots',
   method: 'GET',
   path: '/v2/apps/{appId}/snapshots',
@@ -41,14 +41,14 @@ export const appsSnapshots = endpoint({
   auth: { scope: 'snapshots:read', permission: 'snapshots' },
   response: z.array(snapshot),
   async handle({ app }, parts) {
-    return (await listSnapshots(parts.db, app.id)).map(row => snapshotView(row, linking(parts)))
+    return (await findSnapshots(parts.db, app.id)).map(row => snapshotView(row, linking(parts)))
   },
 })
 
 type SnapshotCall = Pick<Call<{ scope: null; permission: 'snapshots' }>, 'app' | 'caller' | 'exchange'>
 
-/** Contract 6: answers with the link once the archive was read back, or after 90 s that it goes on. */
-export const appsSnapshotsCreate = endpoint({
+/** Contract 6.20: answers with the link once the archive was read back, or after 90 s that it goes on. */
+export const createSnapshot = endpoint({
   name: 'apps.snapshots.create',
   method: 'POST',
   path: '/v2/apps/{appId}/snapshots',

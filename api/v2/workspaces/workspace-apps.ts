@@ -18,8 +18,8 @@ const errors = [
   'RESOURCE_NOT_ALLOWED',
 ] as const
 
-/** Contract 8: from the owner of both. Its members reach the application with their next request. */
-export const workspaceAppsShare = endpoint({
+/** Contract 8.6: from the owner of both. Its members reach the application with their next request. */
+export const shareAppWithWorkspace = endpoint({
   name: 'workspaces.apps.share',
   method: 'POST',
   path: '/v2/workspaces/applications',
@@ -36,7 +36,7 @@ export const workspaceAppsShare = endpoint({
   },
 })
 
-export const workspaceAppsUnshare = endpoint({
+export const unshareAppFromWorkspace = endpoint({
   name: 'workspaces.apps.unshare',
   method: 'DELETE',
   path: '/v2/workspaces/applications',

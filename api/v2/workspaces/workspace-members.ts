@@ -2,11 +2,11 @@ import { z } from 'zod'
 import { findUser } from '../../../db/accounts/accounts.ts'
 import { sharedAppIds } from '../../../db/accounts/workspace-apps.ts'
 import {
-  addMember,
   changeRole,
+  removeMember as deleteMember,
+  leaveWorkspace as deleteMembership,
+  addMember as insertMember,
   issueInvite,
-  leaveWorkspace,
-  removeMember,
 } from '../../../db/accounts/workspace-members.ts'
 import { lockOwnWorkspace, type WorkspaceRow } from '../../../db/accounts/workspaces.ts'
 import type { Db } from '../../../db/database.ts'
@@ -27,8 +27,8 @@ const group = z
   )
 const code = z.string({ error: 'INVALID_CODE' }).regex(/^[a-f0-9]{32}$/, 'INVALID_CODE')
 
-/** Contract 8: whoever wants to join asks for a code, and gives it to an owner. */
-export const membersCode = endpoint({
+/** Contract 8.4: whoever wants to join asks for a code, and gives it to an owner. */
+export const createInviteCode = endpoint({
   name: 'workspaces.members.code',
   method: 'GET',
   path: '/v2/workspaces/members/code',
@@ -42,7 +42,7 @@ export const membersCode = endpoint({
   },
 })
 
-export const membersAdd = endpoint({
+export const addMember = endpoint({
   name: 'workspaces.members.add',
   method: 'POST',
   path: '/v2/workspaces/members',
@@ -65,7 +65,7 @@ export const membersAdd = endpoint({
     const { caller, body, exchange } = call
     await inOneTransaction(call, 'POST /v2/workspaces/members', db, async trx => {
       const workspace = await grantable(trx, caller, body)
-      await addMember(trx, workspace, {
+      await insertMember(trx, workspace, {
         code: body.code,
         role: body.group,
         most: await mostMembers(trx, plans, caller),
@@ -82,7 +82,7 @@ async function mostMembers(trx: Db, plans: Plans, { user }: Caller): Promise<num
   return planOf(plans, owner ?? user, new Date()).plan.workspaceMembers
 }
 
-export const membersChange = endpoint({
+export const changeMember = endpoint({
   name: 'workspaces.members.change',
   method: 'PATCH',
   path: '/v2/workspaces/members',
@@ -123,7 +123,7 @@ async function grantable(
   return workspace
 }
 
-export const membersRemove = endpoint({
+export const removeMember = endpoint({
   name: 'workspaces.members.remove',
   method: 'DELETE',
   path: '/v2/workspaces/members',
@@ -133,13 +133,13 @@ export const membersRemove = endpoint({
   errors: ['INVALID_ID', 'CANNOT_EDIT_OWNER', 'PERMISSION_DENIED', 'WORKSPACE_NOT_FOUND', 'MEMBER_NOT_FOUND'],
   async handle({ caller, body, exchange }, parts) {
     await changeMembers(parts, caller, body.workspaceId, trx =>
-      removeMember(trx, caller.user.id, body.workspaceId, body.memberId),
+      deleteMember(trx, caller.user.id, body.workspaceId, body.memberId),
     )
     exchange.resource = body.workspaceId
   },
 })
 
-export const workspacesLeave = endpoint({
+export const leaveWorkspace = endpoint({
   name: 'workspaces.leave',
   method: 'DELETE',
   path: '/v2/workspaces/leave',
@@ -149,7 +149,7 @@ export const workspacesLeave = endpoint({
   errors: ['INVALID_ID', 'CANNOT_LEAVE_OWNER', 'WORKSPACE_NOT_FOUND'],
   async handle({ caller, body, exchange }, parts) {
     await changeMembers(parts, caller, body.workspaceId, async trx => {
-      exchange.resourceOwner = await leaveWorkspace(trx, caller.user.id, body.workspaceId)
+      exchange.resourceOwner = await deleteMembership(trx, caller.user.id, body.workspaceId)
     })
     exchange.resource = body.workspaceId
   },

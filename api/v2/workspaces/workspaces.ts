@@ -1,5 +1,10 @@
 import { z } from 'zod'
-import { createWorkspace, deleteWorkspace, findWorkspace, listWorkspaces } from '../../../db/accounts/workspaces.ts'
+import {
+  deleteWorkspace as deleteWorkspaceRow,
+  findWorkspace,
+  listWorkspaces as findWorkspacesOf,
+  createWorkspace as insertWorkspace,
+} from '../../../db/accounts/workspaces.ts'
 import { roles } from '../../../policy/accounts/permissions.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { workspaceIdPattern } from '../../../policy/ids.ts'
@@ -31,8 +36,8 @@ const workspace = z.object({
   createdAt: isoTime,
 })
 
-/** Contract 8: those of the caller, and those that the caller has joined. */
-export const workspacesList = endpoint({
+/** Contract 8.1: those of the caller, and those that the caller has joined. */
+export const listWorkspaces = endpoint({
   name: 'workspaces.list',
   method: 'GET',
   path: '/v2/workspaces',
@@ -40,12 +45,12 @@ export const workspacesList = endpoint({
   auth: { scope: 'workspaces:manage' },
   response: z.array(workspace),
   async handle({ caller }, { db, config }) {
-    const found = await listWorkspaces(db, caller.user.id)
+    const found = await findWorkspacesOf(db, caller.user.id)
     return found.map(one => workspaceView(one, caller, config.appsDomain))
   },
 })
 
-export const workspacesFind = endpoint({
+export const getWorkspace = endpoint({
   name: 'workspaces.find',
   method: 'GET',
   path: '/v2/workspaces/{workspaceId}',
@@ -61,7 +66,7 @@ export const workspacesFind = endpoint({
   },
 })
 
-export const workspacesCreate = endpoint({
+export const createWorkspace = endpoint({
   name: 'workspaces.create',
   method: 'POST',
   path: '/v2/workspaces',
@@ -84,7 +89,7 @@ export const workspacesCreate = endpoint({
   async handle(call, { db, plans }) {
     const { caller, body, exchange } = call
     const { id, name } = await inOneTransaction(call, 'POST /v2/workspaces', db, trx =>
-      createWorkspace(trx, plans, caller.user.id, body.name),
+      insertWorkspace(trx, plans, caller.user.id, body.name),
     )
     exchange.resource = id
     return { id, name }
@@ -92,7 +97,7 @@ export const workspacesCreate = endpoint({
 })
 
 /** Only its owner may, and keeps the applications. */
-export const workspacesDelete = endpoint({
+export const deleteWorkspace = endpoint({
   name: 'workspaces.delete',
   method: 'DELETE',
   path: '/v2/workspaces',
@@ -101,7 +106,9 @@ export const workspacesDelete = endpoint({
   body: z.object({ workspaceId }),
   errors: ['INVALID_ID', 'WORKSPACE_NOT_FOUND', 'PERMISSION_DENIED'],
   async handle({ caller, body, exchange }, parts) {
-    await changeMembers(parts, caller, body.workspaceId, trx => deleteWorkspace(trx, caller.user.id, body.workspaceId))
+    await changeMembers(parts, caller, body.workspaceId, trx =>
+      deleteWorkspaceRow(trx, caller.user.id, body.workspaceId),
+    )
     exchange.resource = body.workspaceId
   },
 })

@@ -1,4 +1,4 @@
-/** What a git provider is answered: one line of text, whose first word says what became of the push (contract 6). */
+/** What a git provider is answered: one line of text, whose first word says what became of the push (contract 6.8). */
 export interface WebhookReply {
   status: number
   text: string

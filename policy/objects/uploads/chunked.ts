@@ -4,7 +4,7 @@ import { ApiError } from '../../errors.ts'
 /** What a part of a chunked upload takes, in bytes; the last one may be smaller. */
 export const chunkBytes = { min: 5 * MiB, max: 32 * MiB } as const
 
-/** Parts of one account that may be on their way at the same time, over all its uploads (specification 3). */
+/** Parts of one account that may be on their way at the same time, over all its uploads (contract 9.5). */
 export const partsInFlight = 6
 
 /** A stored part of an open upload. */

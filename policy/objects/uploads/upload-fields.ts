@@ -67,7 +67,7 @@ const metadataText = z
   })
   .meta({ openapi: { type: 'string', contentMediaType: 'application/json', contentSchema: metadataShown } })
 
-/** Contract 10. Other parameters are ignored. */
+/** Contract 7.11. Other parameters are ignored. */
 export const uploadQuery = z.object({
   name: nameField.optional(),
   prefix: prefixField.optional(),
@@ -100,7 +100,7 @@ export const uploadFieldErrors = [
   'INVALID_OBJECT_METADATA',
 ] as const satisfies readonly ErrorCode[]
 
-/** At most 5 texts by name, 512 bytes with their names (specification 2.5). */
+/** At most 5 texts by name, 512 bytes with their names (contract 7.9). */
 function isMetadata(value: unknown): value is Record<string, string> {
   if (!isMetadataChange(value)) return false
   return Object.values(value).every(text => text !== null) && fitsMetadata(value as Record<string, string>)

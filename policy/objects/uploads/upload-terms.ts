@@ -37,7 +37,7 @@ export interface UploadTerms {
 }
 
 /**
- * Decides what an upload will be (contract 10): what a token pins stands, what is left out is filled by the rule of the longest
+ * Decides what an upload will be (contract 7.13): what a token pins stands, what is left out is filled by the rule of the longest
  * prefix, and options that were asked for must be of the plan. Throws PERMISSION_DENIED, PREFIX_REQUIRED, PREFIX_NOT_ALLOWED and
  * UPGRADE_REQUIRED.
  */

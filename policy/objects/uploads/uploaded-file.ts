@@ -1,7 +1,7 @@
 import { asWritten } from '../../../lib/shown-names.ts'
 import { ApiError } from '../../errors.ts'
 import { isObjectName, newRandomPart, type ObjectName, objectKey } from '../object-names.ts'
-import { contentTypeOf, extensionOf, extensionOfType, isBlockedType, nameOfFile } from '../object-types.ts'
+import { contentTypeOf, extensionOf, extensionOfType, isBlockedType, nameOfFile, typesOf } from '../object-types.ts'
 import type { UploadTerms } from './upload-terms.ts'
 
 /** A file as its sender calls it. */
@@ -28,8 +28,10 @@ const nameless = 'blob'
  * INVALID_OBJECT_NAME, INVALID_FILE_TYPE, BLOCKED_FILE_TYPE and FILE_TYPE_NOT_ALLOWED.
  */
 export function uploadedFile(terms: UploadTerms, ownerId: string, file: GivenFile): UploadedFile {
-  const { name, extension } = named(terms.name, file)
-  assertType(extension, terms.extensions)
+  const { name, extension, types } = named(terms.name, file)
+  assertNotBlocked(extension)
+  if (!terms.extensions.every(list => types.some(type => list.includes(type))))
+    throw new ApiError('FILE_TYPE_NOT_ALLOWED')
   const { bucket, prefix, hashed, expiresAt } = terms
   const random = hashed ? newRandomPart() : undefined
   return {
@@ -40,12 +42,20 @@ export function uploadedFile(terms: UploadTerms, ownerId: string, file: GivenFil
   }
 }
 
+interface NamedFile {
+  name: string
+  extension: string
+  /** What a list may call it by. */
+  types: string[]
+}
+
 /** The extension is the file's; of a file without one it is what the name ends in. */
-function named(asked: string | undefined, { fileName, type }: GivenFile): { name: string; extension: string } {
+function named(asked: string | undefined, { fileName, type }: GivenFile): NamedFile {
   const ofFile = fileName === nameless && type ? (extensionOfType(type) ?? '') : extensionOf(fileName)
   if (ofFile === undefined) throw new ApiError('INVALID_FILE_TYPE')
   const name = asked ?? (nameOfFile(fileName) || 'file')
-  return ofFile === '' ? nameWithType(name) : { name, extension: ofFile }
+  if (ofFile === '') return { ...nameWithType(name), types: typesOf(name) }
+  return { name, extension: ofFile, types: fileName === nameless ? typesOf(`${name}.${ofFile}`) : typesOf(fileName) }
 }
 
 /** A name and the extension that it ends in, of a file that has none. Throws INVALID_OBJECT_NAME where what is left may not be a name. */
@@ -56,11 +66,9 @@ export function nameWithType(asked: string): { name: string; extension: string }
   return { name, extension }
 }
 
-/** Throws BLOCKED_FILE_TYPE and FILE_TYPE_NOT_ALLOWED. */
-export function assertType(extension: string, lists: UploadTerms['extensions'] = []): void {
+/** Throws BLOCKED_FILE_TYPE. */
+export function assertNotBlocked(extension: string): void {
   if (isBlockedType(extension)) throw new ApiError('BLOCKED_FILE_TYPE')
-  const last = extension.slice(extension.lastIndexOf('.') + 1)
-  if (!lists.every(list => list.includes(extension) || list.includes(last))) throw new ApiError('FILE_TYPE_NOT_ALLOWED')
 }
 
 /** Without folders and what would not show as it is written; null when nothing is left. */

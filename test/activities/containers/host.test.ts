@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import { dockerHost } from '../../../activities/containers/docker/host.ts'
 import { type ContainerSpec, HostUnreachable, NoSpaceLeft } from '../../../activities/containers/port.ts'
-import { containerHostContract, missingImage, programs } from '../../contracts/container-host.ts'
+import { containerHostContract, missingImage, programs, until } from '../../contracts/container-host.ts'
 import { listening } from '../../kit/actors/api.ts'
 import { FakeContainerHost, type FakeProgram } from '../../kit/fakes/container-host.ts'
 import { ownFolder } from '../../kit/folders.ts'
@@ -151,6 +151,28 @@ test.serial(
     t.deepEqual(JSON.parse(heard[1]!).Env, ['SECRET=geheim'])
   },
 )
+
+test.serial('a program whose children run out of memory in a loop makes no events', async t => {
+  const dies = 'for n in 1 2 3 4 5; do tail /dev/zero; done; true'
+  const container = docker.spec(dies, { memoryMb: 64 })
+  const end = new AbortController()
+  const seen: string[] = []
+  const watching = docker.host.watch(container.labels, event => seen.push(`${event.name} ${event.action}`), end.signal)
+  await docker.host.create(container)
+  await docker.host.start(container.name)
+  await until(async () => (await docker.host.inspect(container.name))?.running === false)
+  t.true((await docker.host.inspect(container.name))!.oom, 'the kernel did end some of them')
+  await docker.host.remove(container.name)
+  await until(async () => seen.includes(`${container.name} destroy`))
+  end.abort()
+  await watching
+  const own = seen.filter(event => event.startsWith(`${container.name} `)).map(event => event.split(' ')[1])
+  // From when on it is told of events is the engine's business.
+  t.deepEqual(
+    own.filter(action => action !== 'start'),
+    ['die', 'destroy'],
+  )
+})
 
 test.serial(
   'a container runs under the runtime that is asked for, and under no other where the engine has not got it',

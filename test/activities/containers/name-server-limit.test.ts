@@ -1,11 +1,13 @@
 import { execFileSync } from 'node:child_process'
 import test from 'ava'
 import { limitNameServer } from '../../../activities/containers/name-server-limit.ts'
-import { networkLimits } from '../../../policy/hosts/network-limits.ts'
+import { namePacketsFor, networkLimits } from '../../../policy/hosts/network-limits.ts'
 import { demandRoot } from '../../kit/root.ts'
 import { engineFact, realDocker } from '../../kit/servers/docker.ts'
 
-const { host, spec, prepare, clean } = realDocker({ started: (_, network) => limitNameServer(network) })
+const { host, spec, prepare, clean } = realDocker({
+  started: (_, network, memoryMb) => limitNameServer(network, memoryMb),
+})
 test.before(prepare)
 test.after.always(() => clean())
 
@@ -40,7 +42,7 @@ print(missing)`
 
 async function run(program: string): Promise<string> {
   let output = ''
-  const change = { image: 'berth/python:3.11', env: { PROGRAM: program }, cpus: 0.5 }
+  const change = { image: 'berth/python:3.11', env: { PROGRAM: program }, cpus: 0.5, memoryMb: 1024 }
   const container = spec('exec python3 -c "$PROGRAM"', change)
   const add = (text: string) => {
     output += text
@@ -62,7 +64,51 @@ test('a program that floods the name server of the engine is refused past its li
   t.is(missing, '0')
 })
 
-test('a container that is started, and started again after a lost answer, has the rule once', async t => {
+/** Asks for its own name over TCP for 5 s, in packets that hold as many questions as they can; prints how many answers came. */
+const streams = `
+import select, socket, struct, time
+name = socket.gethostname().encode()
+question = struct.pack('>HHHHHHB', 1, 256, 1, 0, 0, 0, len(name)) + name + struct.pack('>BHH', 0, 1, 1)
+many = (struct.pack('>H', len(question)) + question) * 2000
+answers, limit = 0, time.monotonic() + 5
+while time.monotonic() < limit:
+  one, heard, left = socket.socket(), b'', b''
+  try:
+    one.settimeout(1)
+    one.connect(('127.0.0.11', 53))
+    one.setblocking(False)
+    while time.monotonic() < limit:
+      reads, writes, _ = select.select([one], [one], [], 0.05)
+      if writes:
+        left = left or many
+        left = left[one.send(left):]
+      if reads:
+        piece = one.recv(1 << 20)
+        if not piece: break
+        heard += piece
+      while len(heard) >= 2 and len(heard) >= 2 + struct.unpack('>H', heard[:2])[0]:
+        heard = heard[2 + struct.unpack('>H', heard[:2])[0]:]
+        answers += 1
+  except OSError: pass
+  one.close()
+print(answers)`
+
+test('over TCP, where a packet holds thousands of questions, bytes are counted', async t => {
+  demandRoot()
+  await host.ensureImage('berth/python:3.11')
+  const { nameStreamBytesPerSecond, nameStreamBytesAtOnce } = networkLimits
+  const questionBytes = 32
+  const answers = await run(streams)
+  t.true(Number(answers) <= (5 * nameStreamBytesPerSecond + nameStreamBytesAtOnce) / questionBytes, `got ${answers}`)
+})
+
+test('small applications share what a large one has, however many they are', t => {
+  t.deepEqual(namePacketsFor(256), { perSecond: 100, atOnce: 500 })
+  t.deepEqual(namePacketsFor(1024), { perSecond: 400, atOnce: 2000 })
+  t.deepEqual(namePacketsFor(32_768), { perSecond: 400, atOnce: 2000 })
+})
+
+test('a container that is started, and started again after a lost answer, has each rule once', async t => {
   demandRoot()
   const container = spec('sleep 60')
   await host.create(container)
@@ -70,9 +116,9 @@ test('a container that is started, and started again after a lost answer, has th
   await host.start(container.name)
   const { NetworkSettings } = await engineFact(`/containers/${container.name}/json`)
   const rules = execFileSync('nsenter', [`--net=${NetworkSettings.SandboxKey}`, 'iptables', '-w', '-S']).toString()
-  t.is(rules.split('\n').filter(rule => rule.startsWith('-A OUTPUT -d 127.0.0.11/32 -m hashlimit')).length, 1, rules)
+  t.is(rules.split('\n').filter(rule => rule.startsWith('-A OUTPUT -d 127.0.0.11/32')).length, 2, rules)
 })
 
 test('a container that has ended has no network to limit any more', async t => {
-  await t.throwsAsync(limitNameServer('/var/run/docker/netns/nobody'))
+  await t.throwsAsync(limitNameServer('/var/run/docker/netns/nobody', 256))
 })

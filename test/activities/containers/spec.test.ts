@@ -42,6 +42,8 @@ const labels = {
   'berth.release': '3',
 }
 
+const cgroups = { driver: 'cgroupfs' }
+
 test('the container of a web application', t => {
   const spec = appContainer(
     release,
@@ -94,7 +96,7 @@ test('application and build run under the runtime of their host', t => {
     buildContainer(release, '/v/source', 'npm ci', walled).runtime,
   ]
   t.deepEqual(runtimes, ['runsc', 'runsc'])
-  t.is(createOptions(appContainer(release, places, {}, walled), 'cgroupfs').HostConfig?.Runtime, 'runsc')
+  t.is(createOptions(appContainer(release, places, {}, walled), cgroups).HostConfig?.Runtime, 'runsc')
 })
 
 test('the build has the same walls, more memory, and none of the application’s variables', t => {
@@ -108,7 +110,7 @@ test('the build has the same walls, more memory, and none of the application’s
     network: 'berth-one-builds',
   })
   t.is(
-    createOptions(spec, 'cgroupfs').HostConfig?.CpuShares,
+    createOptions(spec, cgroups).HostConfig?.CpuShares,
     128,
     'after its own memory: an install step ends after 15 minutes',
   )
@@ -124,7 +126,7 @@ test('the build has the same walls, more memory, and none of the application’s
 
 test('what the engine is asked for carries the whole hardening table', t => {
   const spec = appContainer(release, { files: '/v/files', dependencies: null }, {}, host)
-  const options = createOptions(spec, 'cgroupfs')
+  const options = createOptions(spec, cgroups)
   t.deepEqual(options.HostConfig, {
     CapDrop: ['ALL'],
     SecurityOpt: ['no-new-privileges:true'],
@@ -173,7 +175,7 @@ test('what the engine is asked for carries the whole hardening table', t => {
   })
   t.like(options, { User: '10007:10007', Entrypoint: ['sh'], Cmd: ['-c', 'exec node index.js'], StopTimeout: 10 })
   t.deepEqual(options.Healthcheck, { Test: ['NONE'] })
-  const parent = (driver: string) => createOptions(spec, driver).HostConfig?.CgroupParent
+  const parent = (driver: string) => createOptions(spec, { driver }).HostConfig?.CgroupParent
   t.is(parent('systemd'), 'berth-123456789012345678.slice')
   t.is(parent('none'), undefined)
 })

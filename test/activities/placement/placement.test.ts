@@ -14,6 +14,7 @@ import {
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
+import { PlacementRefused } from '../../../activities/placement/port.ts'
 import { placement } from '../../../activities/placement/process.ts'
 import { type Contents, give, lay, ownFolder, seen } from '../../kit/folders.ts'
 
@@ -58,6 +59,30 @@ test('a first release is one renaming, and may be repeated and taken back', asyn
   await settleFirst()
   await placing.restore(request(1)) // settled is settled
   t.deepEqual(seen(files), there)
+})
+
+test('what a first release is told to have brought comes from its sources, whatever its program has made of them since', async t => {
+  const { files, request, told } = await volumeWith(t, { 'a.txt': 'a', 'inner/b.txt': 'b' })
+  renameSync(join(files, 'inner'), join(files, 'other'))
+  unlinkSync(join(files, 'a.txt'))
+  symlinkSync('/etc', join(files, 'a.txt'))
+  t.deepEqual(await placing.place(request(1)), told)
+})
+
+test('of a first release that an install step has filled without end, some names are told', async t => {
+  const many = Object.fromEntries(Array.from({ length: 400 }, (_, number) => [`d/${number}`, '']))
+  const { told } = await volumeWith(t, { ...many, [`${'x/'.repeat(300)}deep`]: '' })
+  t.true(told.added.length <= 300 && !told.added.some(path => path.endsWith('deep')))
+})
+
+test('a child that grows over its limit is ended, and the release can be placed later', async t => {
+  const { request, bring, files } = await volumeWith(t, { 'a.txt': 'a' })
+  bring(2, { 'a.txt': 'b' })
+  const small = placement({ seconds: 60, memoryBytes: 1 })
+  await t.throwsAsync(small.place(request(2)), { instanceOf: PlacementRefused, message: /too many files/ })
+  await t.throwsAsync(small.restore(request(2)), { name: 'Error', message: /too many files/ })
+  await placing.place(request(2))
+  t.is(readFileSync(join(files, 'a.txt'), 'utf8'), 'b')
 })
 
 test('a push adds, changes and removes what releases brought; the rest is the application’s', async t => {

@@ -72,3 +72,10 @@ test('another version of the runtime installs anew', async t => {
   t.is((await planned(files, config)).install, null)
   t.regex((await planned(files, config, { runtimeVersion: '24' })).install ?? '', /npm/)
 })
+
+test('a pattern of names finds one in a folder of very many', async t => {
+  const many = Object.fromEntries(Array.from({ length: 3000 }, (_, number) => [`${number}.txt`, '']))
+  const dotnet = { language: 'dotnet', runtimeVersion: '8.0', main: 'Program.cs' } as const
+  t.is(await codeOf(planned({ ...many, 'Program.cs': '' }, config, dotnet)), 'MISSING_DEPENDENCIES_FILE')
+  t.is(await codeOf(planned({ ...many, 'Program.cs': '', 'a.csproj': '' }, config, dotnet)), null)
+})

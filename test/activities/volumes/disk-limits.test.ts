@@ -33,7 +33,7 @@ test('a container may ask for 100 MB and 2000 operations a second unless a setti
 
 test('the engine is told of reads on both devices, and of writes on the own one', t => {
   const asked = (disk: Parameters<typeof createOptions>[0]['disk']) =>
-    createOptions(spec('true', { disk }), 'cgroupfs').HostConfig
+    createOptions(spec('true', { disk }), { driver: 'cgroupfs' }).HostConfig
   const own = '/dev/loop7'
   t.like(asked({ mbps: 100, iops: 0, own, host: '/dev/sda' }), {
     BlkioDeviceReadBps: [own, '/dev/sda'].map(Path => ({ Path, Rate: 100 * 1024 * 1024 })),

@@ -58,6 +58,8 @@ test('conditions are answered without a body, and keep the connection usable', a
   const { etag, created_at } = object.row
   const known = await read(object, { 'if-none-match': `"${etag}"` })
   t.deepEqual([known.status, await known.text(), known.headers.get('etag')], [304, '', `"${etag}"`])
+  t.is(known.headers.get('content-length'), null)
+  t.is(known.headers.get('transfer-encoding'), null)
   t.is((await read(object, { 'if-modified-since': created_at.toUTCString() })).status, 304)
   const other = await read(object, { 'if-match': '"another"' })
   t.deepEqual([other.status, other.headers.get('content-type')], [412, 'text/plain; charset=utf-8'])

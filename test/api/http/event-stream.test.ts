@@ -16,7 +16,7 @@ test('a frame holds text as it was, one line each', t => {
 async function opened(t: ExecutionContext, options?: EventStreamOptions) {
   const exchanges: Exchange[] = []
   const server = createServer((request, response) => {
-    exchanges.push(new Exchange(request, response, '127.0.0.1', {}, {}))
+    exchanges.push(new Exchange(request, response, '127.0.0.1'))
   })
   t.teardown(() => {
     server.close()

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
-import { endpoints } from '../../../api/app.ts'
 import type { Endpoint } from '../../../api/pipeline/endpoint.ts'
 import { blobEndpoints } from '../../../api/v1/endpoints.ts'
+import { endpoints } from '../../../api/v2/endpoints.ts'
 
 /** Where codes are thrown, or come from as the outcome of an operation. */
 const folders = ['api', 'db', 'policy', 'activities', 'workflows']

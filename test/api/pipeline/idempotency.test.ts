@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
 import test from 'ava'
-import { endpoints } from '../../../api/app.ts'
 import { openApiDocument } from '../../../api/pipeline/openapi.ts'
 import { blobEndpoints } from '../../../api/v1/endpoints.ts'
+import { endpoints } from '../../../api/v2/endpoints.ts'
 import { issueInvite } from '../../../db/accounts/workspace-members.ts'
 import { transaction } from '../../../db/database.ts'
 import * as segments from '../../../db/objects/segments.ts'
@@ -51,7 +51,7 @@ const file = (path: string, name: string, bytes: Buffer): Request => {
   return { path, body }
 }
 
-/** Every POST that creates something (contract 13). */
+/** Every POST that creates something (contract 1.20). */
 const creations: Record<string, (ana: TestUser) => Promise<Wish>> = {
   async 'apps.create'({ id }) {
     return {

@@ -1,7 +1,7 @@
 import test, { type ExecutionContext } from 'ava'
-import { endpoints } from '../../../api/app.ts'
 import type { Endpoint } from '../../../api/pipeline/endpoint.ts'
 import { blobEndpoints } from '../../../api/v1/endpoints.ts'
+import { endpoints } from '../../../api/v2/endpoints.ts'
 import type { AppRow } from '../../../db/apps/apps.ts'
 import { TtlCache } from '../../../lib/async/ttl-cache.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'

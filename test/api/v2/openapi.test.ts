@@ -1,6 +1,6 @@
 import test from 'ava'
-import { endpoints } from '../../../api/app.ts'
 import { openApiDocument } from '../../../api/pipeline/openapi.ts'
+import { endpoints } from '../../../api/v2/endpoints.ts'
 import { catalogued, type ErrorCode } from '../../../policy/errors.ts'
 import { testApi } from '../../kit/actors/api.ts'
 
@@ -17,6 +17,9 @@ test('the document is 3.1.0 in the 2020-12 dialect, and known by its ETag', asyn
     .get('/v2/openapi.json', { 'if-none-match': answer.headers.get('etag') ?? '' })
   t.is(again.status, 304)
   t.is(again.text, '')
+  for (const name of ['content-length', 'content-type', 'transfer-encoding'])
+    t.is(again.headers.get(name), null, `304 says ${name} of a body that is not sent`)
+  t.is(again.headers.get('etag'), answer.headers.get('etag'))
 })
 
 test('it lists every route that takes an API key, once, and no other', t => {

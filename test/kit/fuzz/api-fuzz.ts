@@ -1,8 +1,8 @@
 import fc from 'fast-check'
-import { endpoints } from '../../../api/app.ts'
 import type { Endpoint } from '../../../api/pipeline/endpoint.ts'
 import { blobApi } from '../../../api/pipeline/openapi.ts'
 import { blobEndpoints } from '../../../api/v1/endpoints.ts'
+import { endpoints } from '../../../api/v2/endpoints.ts'
 import type { Answer, TestApi } from '../actors/api.ts'
 import { type Operation, operationsOf, schemaOfCall, schemaValidator } from './api-operations.ts'
 import { type CallValues, call, makeWorld } from './api-world.ts'
@@ -127,7 +127,7 @@ export async function pastBounds(api: TestApi, seed: number): Promise<{ faults: 
   return { faults, calls }
 }
 
-/** Ids of another form are nobody's (contract 4). */
+/** Ids of another form are nobody's (contract 1.6). */
 const missing = ['apps.status.all404']
 
 const asJson = ({ body }: Pick<Operation, 'body'>) => (body?.mediaType === 'application/json' ? body : undefined)

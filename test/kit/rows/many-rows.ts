@@ -67,6 +67,12 @@ const snapshotRows = [
      from (select *, row_number() over (partition by target_id order by seq desc) as turn from operations where kind = 'snapshot') made`,
   `insert into segments (id, state, refs, size, sha256, drawn_at)
    select segment_id, 'stored', 1, 10000, md5(id) || md5(id), created_at from snapshots where segment_id is not null`,
+  // As rounds of a day have left it: those without a snapshot are looked at a few times a day.
+  `update apps set snapshot_due_at =
+     coalesce(good + interval '1 day', now() + ('x' || left(apps.id, 7))::bit(28)::integer % 21600 * interval '1 second')
+     from (select a.id, max(s.created_at) as good from apps a
+             left join snapshots s on s.target_id = a.id and s.origin = 'automatic' and s.state = 'good' group by a.id) last
+    where last.id = apps.id`,
 ]
 
 const objectRows = [

@@ -119,4 +119,8 @@ export const olderRows: Record<string, string> = {
 
   '018-host-leases': `
     insert into host_leases (host_id, token, holder, held_until) values ('h1', 't', '{}', now());`,
+
+  '040-rounds': `
+    insert into app_change_epochs default values;
+    insert into app_changes (app_id, host_id, subdomain) values ('${shop}', 'h1', 'shop');`,
 }

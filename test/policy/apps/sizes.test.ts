@@ -1,5 +1,5 @@
 import test from 'ava'
-import { cpuSharesFor, cpusFor, diskMbFor, openFilesFor, pidsFor } from '../../../policy/apps/sizes.ts'
+import { cpuSharesFor, cpusFor, diskMbFor, openFilesFor, pidsFor, socketBytesFor } from '../../../policy/apps/sizes.ts'
 import { parseConfig } from '../../../policy/config.ts'
 
 /** Memory in MB: disk in MB with the usual setting, cores, weight, processes, open files. */
@@ -23,4 +23,8 @@ test('an application has 1 GB of disk for each 256 MB of its memory, and cores, 
       memory,
     )
   }
+})
+
+test('where sockets do not count as memory, the kernel holds a quarter of it for them', t => {
+  t.is(socketBytesFor(256), 64 * 1024 * 1024)
 })

@@ -1,6 +1,6 @@
 /**
- * Contract 11 with specification 7: the codes of each wire by their status. Written by hand: nothing here may be read from policy/. A code
- * that stands at two statuses has the other one at the endpoints that contract 11 names.
+ * Contract 10.1: the codes of each wire by their status. Written by hand: nothing here may be read from policy/. A code
+ * that stands at two statuses has the other one at the endpoints that contract 10.2 names.
  */
 export const managementCodes: Record<number, string> = {
   202: 'SNAPSHOT_PROCESSING SNAPSHOT_RESTORE_PROCESSING',
@@ -36,7 +36,8 @@ export const managementCodes: Record<number, string> = {
 }
 
 /** In deployment events and the state of a restore only; no answer has them as its code. */
-export const toldInEvents = `BUILD_FAILED HEALTH_CHECK_FAILED DEPLOY_FAILED DEPLOY_CANCELLED SNAPSHOT_CORRUPT RESTORE_INTERRUPTED`
+export const toldInEvents = `AUTHENTICATION_REQUIRED INVALID_BRANCH CLONE_FAILED REPOSITORY_TOO_LARGE BUILD_FAILED HEALTH_CHECK_FAILED
+    DEPLOY_FAILED DEPLOY_CANCELLED DEPLOY_SUPERSEDED SNAPSHOT_CORRUPT RESTORE_INTERRUPTED`
 
 export const blobCodes: Record<number, string> = {
   400: `INVALID_OBJECT INVALID_BODY TOO_MANY_OBJECTS NOTHING_TO_UPDATE INVALID_OBJECT_PRIVATE INVALID_OBJECT_EXPIRE

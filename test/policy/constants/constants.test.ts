@@ -1,4 +1,5 @@
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import test from 'ava'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { parseConfig } from '../../../policy/config.ts'
@@ -72,9 +73,31 @@ test('every code has the status that was agreed, and none is there that was not'
     )
   const ofProduct = (table: Record<string, readonly [number, string]>): Record<string, number> =>
     Object.fromEntries(Object.entries(table).map(([code, [status]]) => [code, status]))
-  const inEvents = Object.fromEntries(toldInEvents.split(' ').map(code => [code, 400]))
+  const inEvents = Object.fromEntries(toldInEvents.split(/\s+/).map(code => [code, 400]))
   t.deepEqual(ofProduct(managementErrors), { ...byStatus(managementCodes), ...inEvents })
   t.deepEqual(ofProduct(blobErrors), byStatus(blobCodes))
+})
+
+/** How the product writes a code: thrown, refused with, put into a column, or compared with one. */
+const writtenCode = /(?:refusal|refuse|Refused|ApiError)\(\s*'([A-Z][A-Z0-9_]+)'|\bcode\s*[:=]=*\s*'([A-Z][A-Z0-9_]+)'/g
+
+/** Words beside the catalogue: those of success, and of Node. */
+const noRefusals = /^(CONFIRM_CODE_VALIDATED|E[A-Z]+|ERR_[A-Z_]+|HPE_[A-Z_]+)$/
+
+test('every code that is written anywhere stands in a catalogue', t => {
+  const catalogue = new Set([...Object.keys(managementErrors), ...Object.keys(blobErrors)])
+  const sources = ['api', 'db', 'activities', 'workflows', 'workers', 'policy'].flatMap(folder =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter(name => name.endsWith('.ts'))
+      .map(name => readFileSync(join(folder, name), 'utf8')),
+  )
+  const written = sources.flatMap(source => [...source.matchAll(writtenCode)].map(([, code, other]) => code ?? other!))
+  const codes = [...new Set(written)].filter(code => !noRefusals.test(code))
+  t.deepEqual(
+    codes.filter(code => !catalogue.has(code)),
+    [],
+  )
+  for (const code of toldInEvents.split(/\s+/)) t.true(codes.includes(code), `${code} is written nowhere`)
 })
 
 /** What of a value are numbers, as deep as they lie; undefined when there are none. */

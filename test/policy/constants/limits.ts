@@ -1,5 +1,5 @@
 /**
- * Every limit as the specification (8), the contract (1, 3, 4, 6, 8, 10) and our decisions state it: so many in so many seconds, counted
+ * Every limit as contract 9.3 and 9.4 state it: so many in so many seconds, counted
  * for whom, and for how many seconds more everything is refused once it is passed. Written by hand: nothing here may be read from policy/.
  */
 export const limitsAsAgreed: Record<string, string[]> = {

@@ -1,5 +1,5 @@
 /**
- * Every number that a module of policy/ exports, as the specification (S), the contract (C), PROMISES.md or a decision states it. Written by
+ * Every number that a module of policy/ exports, as the contract, PROMISES.md or a decision states it. Written by
  * hand: nothing here may be read from policy/. A module with a number that is not here, and a number here that no module has, fail
  * `constants.test.ts`. Limits, plans, codes and runtimes have tables of their own beside this one.
  */
@@ -16,12 +16,12 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       push: { answerMs: 5000, commitMs: 4000, confirmMs: 4700 },
     },
   },
-  // C 1, F5: 20 keys in 60 s, then 5 minutes. EDGE and API: 100 connections of an address.
+  // Contract 1.16, F5: 20 keys in 60 s, then 5 minutes. EDGE and API: 100 connections of an address.
   'accounts/address-limits.ts': {
     guesserTerms: { keys: 20, withinMs: 60_000, blockMs: 300_000 },
     connectionCaps: { inAll: 2000, perAddress: 100 },
   },
-  // C 5: MEMORY.
+  // Contract 5.6: MEMORY.
   'apps/app-config.ts': { memoryLimits: { lowestMb: 256, lowestWithAddressMb: 512, highestMb: 32_768 } },
   'archives/archive-names.ts': { nameLimits: { segmentBytes: 255, pathBytes: 4096, levels: 128 } },
   // D3: 1 GiB and 20,000 entries.
@@ -36,7 +36,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       ratioAfterBytes: Number.MAX_SAFE_INTEGER,
     },
   },
-  // S 3: deletion rules act 24 h after saving. C 10: sizes and days of a rule.
+  // Contract 7.30: deletion rules act 24 h after saving. Contract 9.5: sizes and days of a rule.
   'objects/blob-rules.ts': {
     ruleRestSeconds: 86_400,
     deletionDays: { least: 1, most: 3650 },
@@ -44,7 +44,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     mostRulesOfAll: 20,
     ruleSizes: { least: 512, most: 10_737_418_240 },
   },
-  // S 3: idle uploads after about 24 h. A61: strays after 7 days.
+  // Contract 7.37: idle uploads after about 24 h. A61: strays after 7 days.
   'objects/blob-upkeep.ts': {
     upkeep: {
       reclaim: { everySeconds: 600 },
@@ -60,7 +60,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     receiptDays: 90,
     idleReceiptDays: 1,
   },
-  // Q2: 25 MB of deliveries of one address, network or account. Q3: 64 MB of JSON of an account. C 6: 25 MB each.
+  // Q2: 25 MB of deliveries of one address, network or account. Q3: 64 MB of JSON of an account. Contract 9.6: 25 MB each.
   'body-budgets.ts': {
     bodyBudgets: {
       json: { bytes: 268_435_456, share: 67_108_864 },
@@ -72,7 +72,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     leastPace: { bytesPerSecond: 8192, overSeconds: 10 },
     unsignedDeliveries: { allow: 20, perSeconds: 60 },
   },
-  // C 4, 6, 8, 10.
+  // Contract 4.14, 6.4, 7.41 and 8.7.
   'cached-answers.ts': {
     cachedSeconds: {
       metrics: 150,
@@ -85,7 +85,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   },
   // I7: within 10 minutes.
   'accounts/captcha.ts': { captchaSeconds: 600 },
-  // S 4.6: parts of 5 to 32 MB, 6 in flight (K3).
+  // Contract 9.5: parts of 5 to 32 MB, 6 in flight (K3).
   'objects/uploads/chunked.ts': { chunkBytes: { min: 5_242_880, max: 33_554_432 }, partsInFlight: 6 },
   // C4: a command has 60 s at a host.
   'apps/command-times.ts': { commandSeconds: { step: 55, route: 8, outcome: 2, least: 5 } },
@@ -102,7 +102,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       bytesPerSecond: 2_097_152,
     },
   },
-  // C 4, W2: 10 MB.
+  // Contract 4.20, W2: 10 MB.
   'apps/file-content.ts': { largestFileBytes: 10_485_760, longestBase64: 13_981_016 },
   'git/git-connection.ts': { connectionSeconds: 600 },
   // P1.
@@ -123,8 +123,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     leaseSeconds: { liveStream: 60, body: 60, storage: 120, snapshot: 120 },
     storageRenewSeconds: 30,
   },
-  // L4, C 4: 5 and 30 live streams. Q5: 10 logs. C 6: 20 deliveries, then one per 15 s. C 12: 100 applications. S 8: 300 a minute of
-  // other addresses. C 10: 60 requests of a token in 60 s, then 5 minutes.
+  // L4, contract 9.5: 5 and 30 live streams, 100 applications. Q5: 10 logs. Contract 9.6: 20 deliveries, then one per 15 s.
+  // Contract 9.2: 300 a minute of other addresses. Contract 9.7: 60 requests of a token in 60 s, then 5 minutes.
   'limits.ts': {
     realtimeConnections: { perUser: 5, perApp: 30 },
     followedLogs: { perUser: 10 },
@@ -135,7 +135,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     outsidePerMinute: 300,
     tokenRequests: { allow: 60, perSeconds: 60, blockSeconds: 300 },
   },
-  // C 10: over 2048 characters is INVALID_CONTINUATION_TOKEN.
+  // Contract 7.15: over 2048 characters is INVALID_CONTINUATION_TOKEN.
   'objects/list-cursors.ts': { cursorLength: 2048 },
   // C21: 12 s until it is known, and 0.5 s more.
   'listening.ts': { listening: { pingEveryMs: 10_000, answerWithinMs: 2000, retryMs: 500 } },
@@ -147,20 +147,21 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   },
   // M3.
   'apps/memory-alerts.ts': { memoryAlertRules: { share: 0.9, samplesInARow: 3, onceInHours: 24 } },
-  // M1, C 4: from 512 MB, 5 minutes, 24 hours, 288 points.
+  // M1, contract 4.14: from 512 MB, 5 minutes, 24 hours, 288 points.
   'apps/metrics.ts': {
     metricRules: { fromMemoryMb: 512, sampleSeconds: 15, pointSeconds: 300, keptHours: 24, mostPoints: 288 },
   },
-  // E30: 400 packets a second after 2,000.
+  // E30: 400 packets a second after 2,000, 100 after 500 with 256 MB; over TCP 8 KB a second after 64 KB.
   'hosts/network-limits.ts': {
     networkLimits: {
       ...{ openConnections: 2000, newPerSecond: 200, newAtOnce: 1000, refusedPorts: [25] },
-      ...{ namePacketsPerSecond: 400, namePacketsAtOnce: 2000 },
+      ...{ namePacketsPerSecond: 400, namePacketsAtOnce: 2000, nameShareMb: 1024 },
+      ...{ nameStreamBytesPerSecond: 8192, nameStreamBytesAtOnce: 65_536 },
     },
   },
-  // S 4.7: below 7 days only some plans.
+  // Contract 7.40: below 7 days only some plans.
   'objects/object-expiry.ts': { shortExpirySeconds: 604_800 },
-  // C 10: 1024 bytes.
+  // Contract 7.2: 1024 bytes.
   'objects/object-names.ts': { keyBytes: 1024 },
   // Y8: 1 MB/s, 2 MB/s of an account.
   'apps/output-pace.ts': {
@@ -171,11 +172,15 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       lineBytes: 100,
     },
   },
+  // Y20: 384 MiB of a child, and no more than 10,000 entries for an event's names.
+  'apps/placing.ts': {
+    placingLimits: { seconds: 600, memoryBytes: 402_653_184, told: 10_000, levels: 100 },
+  },
   'apps/overlay.ts': {
     overlayLimits: { entries: 1_000_000, bytes: 68_719_476_736, depth: 250, seconds: 600, memoryBytes: 402_653_184 },
   },
-  // A7: 30 s. C 1: 95 s and 90 s. C3: 5 s. C5: 10 s. C 7: ping every 15 s, 10 minutes. L5: 1 MB, 20 s. R9: two looks of 15 s.
-  // B6, C 5: once in 60 min, after over 60 s. A13: 0.5 s of the 1 s that a revoked key may live. S10: 20 s. Y3: 2 s. A4: an hour.
+  // A7: 30 s. Contract 1.13: 95 s and 90 s. C3: 5 s. C5: 10 s. Contract 4.15: ping every 15 s, 10 minutes. L5: 1 MB, 20 s. R9: two looks of 15 s.
+  // B6, contract 5.11: once in 60 min, after over 60 s. A13: 0.5 s of the 1 s that a revoked key may live. S10: 20 s. Y3: 2 s. A4: an hour.
   'patience.ts': {
     heldCall: { claimMs: 30_000, holdMs: 95_000, backgroundMs: 90_000 },
     // C2: 503 within 3 s, with connections (2 s) and statements (2.3 s and 0.5 s more) as with a whole admission.
@@ -212,7 +217,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       stuckTasks: 3,
     },
   },
-  // S 4.6, 4.8, 8 and C 4, 10. R1: 64 KiB.
+  // Contract 9.5. R1: 64 KiB.
   'request-caps.ts': {
     requestCaps: {
       fileBytes: 104_857_600,
@@ -233,7 +238,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       tokenUses: { least: 1, most: 100, usual: 1 },
     },
   },
-  // C 6: deliveries 7 days and 100, snapshots 30 days, restores 1 h. C 13, F16: keys 24 h. U8: the newest 20 deployments. U9: 2,000 rows.
+  // Contract 6.9: deliveries 7 days. Contract 6.12: 100. Contract 6.24: snapshots 30 days. Contract 6.23: 1 h. Contract 1.20, F16: keys 24 h.
+  // U8: the newest 20 deployments. U9: 2,000 rows.
   'retention.ts': {
     deploymentsAlwaysKept: 20,
     rowsAtOnce: 2000,
@@ -252,12 +258,13 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       endedDays: 1,
     },
   },
-  // A3: every 1 s. E20: 10 s. P9: 30 s. S7: one a day.
+  // A3: every 1 s. E20: 10 s. P9: 30 s. S7: one a day. U12: 10 minutes. U13: 5 s, 10 s and 60 s.
   'rounds.ts': {
     roundSeconds: {
       relay: 1,
       hostWatch: 5,
       routes: 10,
+      everything: 60,
       firewall: 10,
       disks: 30,
       liveStreams: 20,
@@ -269,19 +276,21 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
     automaticSnapshotSeconds: 86_400,
     failuresInARow: 3,
+    changesKeptMinutes: 10,
+    snapshotLooks: { atOnce: 100, withoutPlanSeconds: 21_600 },
   },
   'seal.ts': { firstKeyId: 1 },
   'accounts/sessions.ts': { sessionSkewSeconds: 60 },
   'objects/share-visits.ts': { visitSeconds: 86_400 },
   // I1: 10 minutes. J1: 15 mails.
   'accounts/sign-in-mails.ts': { signInSeconds: 600, signInMails: { ofOneNetwork: 5, fresh: 5, most: 15 } },
-  // I1: 5 tries. C 3: browser sign-in, downgrade.
+  // I1: 5 tries. Contract 3.6 and 3.9 to 3.12.
   'accounts/sign-in-terms.ts': {
     signInTerms: { attempts: 5, sessionSeconds: 3600, sessionDays: 30 },
     authorizationTerms: { seconds: 600, intervalSeconds: 10, attempts: 5, graceSeconds: 60, keys: 5, keyDays: 90 },
     downgradeTerms: { seconds: 600, attempts: 20 },
   },
-  // S6, C 6: 30 days.
+  // S6, contract 6.18: 30 days.
   'apps/snapshot-links.ts': { linkSeconds: 2_592_000 },
   // A61: 7 days.
   'hosts/strays.ts': { strayTerms: { keptDays: 7, atOnce: 3, shareAtOnce: 0.1 } },
@@ -289,13 +298,13 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'accounts/suspension.ts': { endNotices: [604_800, 86_400] },
   // H11: told from the 3rd attempt on.
   'apps/undo-attempts.ts': { tellUndoFrom: 3 },
-  // C 10: pins of 2 KB.
+  // Contract 7.38: pins of 2 KB.
   'objects/uploads/upload-tokens.ts': { pinsBytes: 2048 },
-  // S 2.3: 24 characters.
+  // Contract 3.5: 24 characters.
   'accounts/usernames.ts': { usernameLength: 24 },
-  // C 4, V1.
+  // Contract 4.24, V1.
   'apps/variables.ts': { variableLimits: { most: 256, nameCharacters: 1024, valueCharacters: 4096 } },
-  // C 6.
+  // Contract 6.8.
   'git/webhooks/replies.ts': {
     malformedReply: { status: 400 },
     unavailableReply: { status: 503 },
@@ -306,10 +315,10 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
 
 /** Defaults of settings that users feel (docs/settings.md), as they are written there. */
 export const settingsAsAgreed: Record<string, string> = {
-  // C 10; O8: 16 uploads.
+  // Contract 7.43; O8: 16 uploads.
   BLOB_CONCURRENT_UPLOADS: '16',
   BLOB_MIN_SIZE: '0',
-  // C 10; K3: 8 open uploads, 205 parts, 10 GiB.
+  // Contract 7.43; K3: 8 open uploads, 205 parts, 10 GiB.
   CHUNKED_MAX_OPEN: '8',
   CHUNKED_MAX_PARTS: '205',
   CHUNKED_MAX_SIZE: '10737418240',
@@ -328,7 +337,7 @@ export const settingsAsAgreed: Record<string, string> = {
   GIT_TIMEOUT_SECONDS: '120',
   EDGE_CONNECTIONS_PER_ADDRESS: '100',
   EDGE_APP_BODY_MB: '512',
-  // C 1: 30 minutes.
+  // Contract 9.1: 30 minutes.
   RATE_LIMIT_BLOCK_SECONDS: '1800',
   RATE_LIMIT_SCALE: '1',
 }

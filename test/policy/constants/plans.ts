@@ -1,5 +1,5 @@
 /**
- * Contract 12, specification 8 and contract 9 (activity history, S3 and AI gateway), column by column. Written by hand: nothing here may
+ * Contract 11.1 with the history, S3 and AI gateway of each tier, column by column. Written by hand: nothing here may
  * be read from policy/.
  *
  * Memory MB, requests per 60 s, blob GB, snapshots per day, load-balancer groups, workspaces, members of each, days of history, S3

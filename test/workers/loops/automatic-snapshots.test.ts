@@ -4,6 +4,7 @@ import type { AppRow } from '../../../db/apps/apps.ts'
 import { transaction } from '../../../db/database.ts'
 import * as segments from '../../../db/objects/segments.ts'
 import { finish } from '../../../db/operations/operations.ts'
+import { dueApps, postpone } from '../../../db/snapshots/automatic-snapshots.ts'
 import { queueRestore } from '../../../db/snapshots/restores.ts'
 import { sweepSnapshots } from '../../../db/snapshots/snapshot-retention.ts'
 import {
@@ -14,6 +15,7 @@ import {
   type SnapshotRow,
 } from '../../../db/snapshots/snapshots.ts'
 import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
+import { snapshotLooks } from '../../../policy/rounds.ts'
 import { queueDue } from '../../../workers/loops/automatic-snapshots.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
@@ -46,6 +48,13 @@ async function round(more: { everySeconds?: number } = {}): Promise<string[]> {
   return queueDue({ db, plans, log, lanes: { wake: async () => {} }, ...more })
 }
 
+/** Time passes: what was is so many seconds longer ago. */
+async function pass(seconds: number): Promise<void> {
+  const { db } = await database
+  await db.raw('update snapshots set created_at = created_at - make_interval(secs => ?)', [seconds])
+  await db.raw('update apps set snapshot_due_at = snapshot_due_at - make_interval(secs => ?)', [seconds])
+}
+
 /** Ends what is being made; `seconds` ago it was asked for. */
 async function made(appId: string, { seconds = 0, state = 'good', digest = appId } = {}): Promise<SnapshotRow> {
   const { db } = await database
@@ -65,11 +74,14 @@ test.serial('one a day: the next one is due when the last is a day old', async t
   const { id } = await app()
   t.deepEqual(await round(), [id])
   t.deepEqual(await round(), [], 'while it is made')
-  await made(id, { seconds: daySeconds - 60 })
-  t.deepEqual(await round(), [])
-  const { db } = await database
-  await db('snapshots').update({ created_at: ago(daySeconds + 1) })
+  await made(id)
+  for (const seconds of [3700, daySeconds - 3700 - 60]) {
+    await pass(seconds)
+    t.deepEqual(await round(), [])
+  }
+  await pass(61)
   t.deepEqual(await round(), [id])
+  const { db } = await database
   const last = await db('snapshots').where({ state: 'making' }).first()
   t.like(last, { origin: 'automatic', name: `${id}_javascript_automatic` })
   t.is((await db('operations').where({ id: last.operation_id }).first()).actor, 'platform')
@@ -134,13 +146,69 @@ test.serial('the first ones are spread over the day by their ids', async t => {
 })
 
 test.serial('what failed is tried again after an hour', async t => {
-  const { db } = await database
   const { id } = await app()
   await round()
-  await made(id, { state: 'failed', seconds: 3000 })
+  await made(id, { state: 'failed' })
   t.deepEqual(await round(), [])
-  await db('snapshots').update({ created_at: ago(3700) })
+  await pass(3500)
+  t.deepEqual(await round(), [])
+  await pass(200)
   t.deepEqual(await round(), [id])
+})
+
+test.serial('a round looks at what is due and at nothing else, and at some of each host at a time', async t => {
+  const { db } = await database
+  const { id } = await app()
+  const free = await Promise.all(Array.from({ length: 3 }, () => app('free')))
+  await round()
+  await made(id)
+  await pass(3601)
+  t.deepEqual(await round(), [], 'its next one is not due, and now that is known')
+  const wish = { plans, everySeconds: daySeconds, retrySeconds: 3600 }
+  t.deepEqual(await dueApps(db, wish), { due: [], later: [] })
+  await pass(daySeconds / 2)
+  const { later } = await dueApps(db, wish)
+  t.deepEqual(later.map(one => one.id).sort(), free.map(one => one.id).sort())
+
+  // More than a round looks at, before one that is due.
+  await db.raw(
+    `insert into apps select (jsonb_populate_record(a, jsonb_build_object(
+         'id', lpad(to_hex(n), 24, '0'), 'subdomain', null, 'uid', 50000 + n, 'host_port', null))).*
+       from apps a, generate_series(1, ?) n where a.id = ?`,
+    [snapshotLooks.atOnce + 5, free[0]!.id],
+  )
+  await db('apps')
+    .whereNot({ id })
+    .update({ snapshot_due_at: ago(2 * daySeconds) })
+  await pass(daySeconds)
+  await rows(db).host('h1', { memoryMb: 65_536 }) // it was seen just now
+  t.is((await dueApps(db, wish)).later.length, snapshotLooks.atOnce)
+  t.deepEqual(await round(), [])
+  t.deepEqual(await round(), [id], 'its turn comes')
+})
+
+test.serial('an account that pays has snapshots from then on', async t => {
+  const { db } = await database
+  const { id, owner_id } = await app('free')
+  t.deepEqual(await round(), [])
+  t.deepEqual(await round(), [])
+  await db('users').where({ id: owner_id }).update({ plan: 'standard-4' })
+  t.deepEqual(await round(), [id])
+})
+
+test.serial('what is moved or held while a round looks is not postponed', async t => {
+  const { db } = await database
+  const [moved, held] = [await app('free'), await app('free')]
+  const { later } = await dueApps(db, { plans, everySeconds: daySeconds, retrySeconds: 3600 })
+  t.is(later.length, 2)
+  const due = ago(10)
+  await db('apps').where({ id: moved.id }).update({ snapshot_due_at: due })
+  const other = await db.transaction()
+  await other('apps').where({ id: held.id }).forUpdate().first('id')
+  await postpone(db, later)
+  await other.rollback()
+  t.deepEqual((await db('apps').where({ id: moved.id }).first()).snapshot_due_at, due)
+  t.true((await db('apps').where({ id: held.id }).first()).snapshot_due_at <= new Date())
 })
 
 test.serial('a restore under way keeps it out', async t => {

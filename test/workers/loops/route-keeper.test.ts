@@ -8,7 +8,8 @@ import { removeApp } from '../../../db/apps/app-creation.ts'
 import * as apps from '../../../db/apps/apps.ts'
 import { beginBoot, isRouted } from '../../../db/hosts/host-boots.ts'
 import * as operations from '../../../db/operations/operations.ts'
-import { keepRoutes, namesAmiss, syncRoute, syncRoutes } from '../../../workers/loops/route-keeper.ts'
+import { keepRoutes } from '../../../workers/loops/route-keeper.ts'
+import { namesAmiss, syncRoute, syncRoutes } from '../../../workers/loops/route-table.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { fakeEdge } from '../../kit/fakes/edge.ts'
 import { rows } from '../../kit/rows/rows.ts'
@@ -38,7 +39,7 @@ test.serial('the table becomes what runs: set, moved, and removed when it ended'
   t.deepEqual(await edge.listRoutes(), [{ host, appId: app.id, address: '127.0.0.1', port: 4000 }])
   t.deepEqual(
     await syncRoutes({ db, edge, appsDomain, machine }),
-    { changed: 0, refused: [] },
+    { changed: 0, refused: [], unsettled: [] },
     'a second look changes nothing',
   )
   await apps.recordStarted(db, app.id, { ...started, hostPort: 4001 })

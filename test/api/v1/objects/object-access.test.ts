@@ -171,6 +171,8 @@ test('browsers may upload from pages of any origin, and do nothing else from the
   t.is(await methods('/v1/objects/chunked'), 'POST, PUT, PATCH, DELETE')
   const preflight = await ask('/v1/objects', 'POST')
   t.is(preflight.status, 204)
+  for (const name of ['content-length', 'content-type', 'transfer-encoding'])
+    t.is(preflight.headers.get(name), null, `204 says ${name} of a body that it never has`)
   t.is(preflight.headers.get('access-control-allow-origin'), '*')
   t.true(preflight.headers.get('access-control-allow-headers')?.toLowerCase().includes('authorization'))
   t.is(preflight.headers.get('access-control-allow-credentials'), null)

@@ -218,7 +218,7 @@ test('the rule of the longest prefix fills what is left out, and holds size and 
     .db('blob_rules')
     .insert([
       { ...rule, prefix: 'a/', private: true, expire: '30d', cache_control: 'immutable' },
-      { ...rule, prefix: 'a/b/', max_size: 512, extensions: ['txt', 'gz'] },
+      { ...rule, prefix: 'a/b/', max_size: 512, extensions: ['txt', 'gz', 'min.js'] },
     ])
   const filled = await sent(api(), ana, { prefix: 'a', name: 'x' })
   t.like(filled, { private: true })
@@ -233,7 +233,8 @@ test('the rule of the longest prefix fills what is left out, and holds size and 
   t.like(large, { status: 413, body: { code: 'FILE_TOO_LARGE' } })
   const type = await sendFile(api(), ana, { prefix: 'a/b' }, { fileName: 'a.png' })
   t.like(type, { status: 400, body: { code: 'FILE_TYPE_NOT_ALLOWED' } })
-  t.is((await sendFile(api(), ana, { prefix: 'a/b' }, { fileName: 'a.tar.gz' })).status, 200)
+  for (const [fileName, status] of Object.entries({ 'a.tar.gz': 200, 'A.TAR.GZ': 200, 'a.min.js': 200, 'a.js': 400 }))
+    t.is((await sendFile(api(), ana, { prefix: 'a/b' }, { fileName })).status, status, fileName)
   t.is((await sendFile(api(), ana, { prefix: 'ab' }, { fileName: 'a.png' })).status, 200)
 })
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { chunkedInit } from '../../../../api/v1/chunked/chunked-init.ts'
+import { beginChunkedUpload } from '../../../../api/v1/chunked/chunked-init.ts'
 import { openApiFor, type TestApi, testApi } from '../../../kit/actors/api.ts'
 import { EventReader } from '../../../kit/actors/event-stream.ts'
 import { ScriptedLive } from '../../../kit/fakes/scripted-live.ts'
@@ -31,7 +31,8 @@ test('a rotated key is dead in every process within a second: its requests, its 
   const upload = () =>
     Promise.all(
       processes.map(
-        async process => (await process.blobAs(token).request(chunkedInit.method, chunkedInit.path)).status,
+        async process =>
+          (await process.blobAs(token).request(beginChunkedUpload.method, beginChunkedUpload.path)).status,
       ),
     )
   t.deepEqual(await upload(), [200, 200])

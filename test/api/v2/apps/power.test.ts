@@ -1,5 +1,5 @@
 import test from 'ava'
-import { appsRestart, appsStart, appsStop } from '../../../../api/v2/apps/power.ts'
+import { restartApp, startApp, stopApp } from '../../../../api/v2/apps/power.ts'
 import { enqueue, find } from '../../../../db/operations/operations.ts'
 import { heldCall } from '../../../../policy/patience.ts'
 import { testApi } from '../../../kit/actors/api.ts'
@@ -58,7 +58,7 @@ test.serial('a refusal has only status and code', async t => {
 test.serial('every code that one of these declares is told as it is', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
-  for (const [kind, { terse }] of Object.entries({ start: appsStart, stop: appsStop, restart: appsRestart })) {
+  for (const [kind, { terse }] of Object.entries({ start: startApp, stop: stopApp, restart: restartApp })) {
     t.true(terse!.length > 2)
     for (const code of terse!) {
       api().lanes.outcome = () => ({ state: 'error', code, message: 'in words' })

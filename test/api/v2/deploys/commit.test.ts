@@ -147,6 +147,23 @@ test.serial('every refusal has its code and leaves nothing', async t => {
   t.is((await commit(ana, app.id, appZip({}, { MEMORY: 1024 }))).status, 200, 'its own memory counts as free')
 })
 
+test.serial(
+  'a configuration without SUBDOMAIN keeps the address, and with it the memory that an address needs',
+  async t => {
+    const ana = await api().makeUser()
+    const app = await api().makeApp(ana, { subdomain: 'stays-here', memoryMb: 512 })
+    for (const file of [appZip({}, { MEMORY: 511 }), appZip({}, { MEMORY: 256 })]) {
+      const refused = await commit(ana, app.id, file)
+      t.deepEqual([refused.status, refused.body.code], [400, 'INVALID_MEMORY'], refused.text)
+      t.regex(refused.body.message, /from 512 to 32768.*stays-here/)
+    }
+    const alone = await commit(ana, app.id, configText({ MEMORY: 256 }), { name: 'berth.app' })
+    t.deepEqual([alone.status, alone.body.code], [400, 'INVALID_MEMORY'])
+    t.is((await uploads(app.id)).length, 0)
+    t.is((await commit(ana, app.id, appZip({}, { MEMORY: 512 }))).status, 200)
+  },
+)
+
 test.serial('a program that needs files which the application has is taken without them', async t => {
   const { ana, app } = await made()
   // Whether they are there is found out at the host, and told by the deployment.

@@ -3,7 +3,7 @@ import { testApi } from '../../../kit/actors/api.ts'
 
 const api = testApi({ scale: 1 })
 
-/** Contract 8: so many, in so many seconds. A refused body counts. */
+/** Contract 9.3: so many, in so many seconds. A refused body counts. */
 const rows = [
   ['POST', '', 1, 10],
   ['GET', `/${'b'.repeat(40)}`, 30, 60],

@@ -78,6 +78,38 @@ test('a file becomes a name, a type and what it was called', t => {
     t.like(fileAs(fileName, type, name), { key, originalName }, fileName)
 })
 
+test('a list of types may name two parts, whatever they are and however they are written', t => {
+  const stored = (fileName: string, list: string[], name?: string, type?: string) => {
+    const rules = [rule('a/', { extensions: list })]
+    const terms = uploadTerms({ prefix: 'a', name, security_hash: false }, { ...ana, rules }, now)
+    try {
+      const { object, contentType } = uploadedFile(terms, ownerId, { fileName, type })
+      return `${object.key.replace(/_[a-z2-7]{16}/, '')} ${contentType}`
+    } catch (error) {
+      return (error as { code: string }).code
+    }
+  }
+  const refused = 'FILE_TYPE_NOT_ALLOWED'
+  const table: [Parameters<typeof stored>, string][] = [
+    [['x.tar.gz', ['tar.gz']], 'a/x.tar.gz application/gzip'],
+    [['X.TAR.GZ', ['tar.gz']], 'a/X.tar.gz application/gzip'],
+    [['x.gz', ['tar.gz']], refused],
+    [['x.tar.gz', ['gz']], 'a/x.tar.gz application/gzip'],
+    [['app.min.js', ['min.js']], 'a/app.min.js text/javascript'],
+    [['app.js', ['min.js']], refused],
+    [['APP.D.TS', ['d.ts', 'js']], 'a/APP.D.ts video/mp2t'],
+    [['pictures.tar.zip', ['tar.zip']], 'a/pictures.tar.zip application/zip'],
+    [['min.js', ['min.js']], refused],
+    [['folder/.min.js', ['min.js']], refused],
+    [['README', ['user.js'], 'x.user.js'], 'a/x.user.js text/javascript'],
+    [['README', ['tar.gz'], 'x.gz'], refused],
+    [['blob', ['min.js'], 'x.min', 'text/javascript'], 'a/x.min.js text/javascript'],
+    [['setup.tar.exe', ['tar.exe', 'exe']], 'BLOCKED_FILE_TYPE'],
+    [['setup.TAR.EXE', ['tar.exe']], 'BLOCKED_FILE_TYPE'],
+  ]
+  for (const [given, end] of table) t.is(stored(...given), end, JSON.stringify(given))
+})
+
 test('folders of a limited key are whole ones', t => {
   t.deepEqual(prefixLimits(['a/b', 'c/', 'c']), ['a/b/', 'c/'])
   for (const wrong of [[''], ['/a'], ['a', '../b']]) t.is(prefixLimits(wrong), undefined, wrong.join())

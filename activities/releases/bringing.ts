@@ -1,0 +1,26 @@
+import * as apps from '../../db/apps/apps.ts'
+import type { Owner } from '../../lib/folders/owner.ts'
+import type { AppHostOptions } from '../app-host-options.ts'
+import { emptySource, type Prepared, type ReleaseFolders, writePrepared } from './files.ts'
+import { planInstall } from './install-plan.ts'
+import type { Release } from './release.ts'
+import { bringSource } from './source.ts'
+
+/** Brings the files of a release into folders of its own and plans its install step; both are synced before the marker says so. */
+export async function bringRelease(
+  host: AppHostOptions,
+  release: Release,
+  folders: ReleaseFolders,
+  owner: Owner | null,
+  signal: AbortSignal,
+): Promise<Prepared> {
+  await emptySource(folders, owner)
+  const configured = await bringSource(host, release, folders, owner, signal)
+  const app = await apps.loadApp(host.db, release.appId)
+  const where = { volume: folders.volume, app, owner, configNames: host.traits.configNames, signal }
+  const prepared = await planInstall({ ...release, ...configured }, where)
+  // Whoever reads the marker after a power cut finds all that it speaks for.
+  await host.volumes.flush(release.appId)
+  await writePrepared(folders, { ...prepared, deploymentId: release.deploymentId })
+  return prepared
+}

@@ -1,0 +1,57 @@
+import { bytesOf, codeOf, textOf } from '../../lib/folders/disk-names.ts'
+import { AppFolder } from '../app-files/folder.ts'
+
+/** Of a folder with more entries, the rest is not searched for names of a pattern. */
+const maxSearched = 100_000
+
+/** How a name fails whose way leads through something else than folders. */
+const unreachable = new Set(['ENOENT', 'ENOTDIR', 'ELOOP'])
+
+/**
+ * Which of these names an open folder has, in their order; for a pattern `*.x` the first match. A folder may have millions of
+ * entries: no more of them is held in memory than the caller asked for.
+ */
+export async function namesAmong(folder: AppFolder, wanted: readonly string[]): Promise<string[]> {
+  const found: string[] = []
+  for (const name of new Set(wanted)) {
+    const match = name.startsWith('*') ? await firstMatch(folder, name.slice(1)) : await standing(folder, name)
+    if (match !== null) found.push(match)
+  }
+  return found
+}
+
+/** The same for a folder that is only named here: a link of that name is refused. */
+export async function namesIn(path: string, wanted: readonly string[]): Promise<string[]> {
+  const folder = await AppFolder.open(path)
+  return namesAmong(folder, wanted).finally(() => folder.close())
+}
+
+/** Whether a path below an open folder is anything but a folder. Links are not followed. */
+export async function hasFile(root: AppFolder, path: string): Promise<boolean> {
+  const names = bytesOf(path).split('/')
+  const name = names.pop()!
+  const opened: AppFolder[] = []
+  try {
+    for (const step of names) opened.push(await (opened.at(-1) ?? root).enter(step))
+    return (await (opened.at(-1) ?? root).stat(name))?.isDirectory() === false
+  } catch (error) {
+    if (unreachable.has(codeOf(error))) return false
+    throw error
+  } finally {
+    for (const folder of opened) await folder.close()
+  }
+}
+
+async function standing(folder: AppFolder, name: string): Promise<string | null> {
+  return (await folder.stat(bytesOf(name))) ? name : null
+}
+
+async function firstMatch(folder: AppFolder, ending: string): Promise<string | null> {
+  let searched = 0
+  for await (const { name } of await folder.entries()) {
+    if (textOf(name).endsWith(ending)) return textOf(name)
+    searched += 1
+    if (searched === maxSearched) return null
+  }
+  return null
+}

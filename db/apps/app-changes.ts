@@ -1,0 +1,73 @@
+import { rowsAtOnce } from '../../policy/retention.ts'
+import { changesKeptMinutes } from '../../policy/rounds.ts'
+import type { Db } from '../database.ts'
+
+/** An application that was created, changed or deleted. */
+export interface ChangedApp {
+  id: string
+  /** Null where it has no address. */
+  subdomain: string | null
+}
+
+export interface Changes {
+  /** Up to where the reader knows everything once it has acted upon these. Opaque. */
+  mark: string
+  /** Null: all of them may have changed. */
+  changed: ChangedApp[] | null
+}
+
+interface ChangeRow {
+  epoch: string | null
+  upto: string
+  fits: boolean
+  app_id: string | null
+  subdomain: string | null
+}
+
+/**
+ * The applications whose rows have changed since `mark`, of one host where `hostId` is given. Null stands for a reader that knows
+ * nothing. A change may be reported more than once, and none is missed: the mark is the oldest transaction that had not ended, so that
+ * one that commits late is read next time. A mark fits until Postgres was started anew or has crashed, until `apps` was emptied or
+ * restored, and for some minutes; then all may have changed.
+ */
+export async function changesSince(db: Db, mark: string | null, hostId: string | null = null): Promise<Changes> {
+  const [epoch = '', number = '0'] = mark?.split(' ') ?? []
+  const listed = `coalesce(s.epoch = :epoch and s.swept < cast(:number as bigint), false) as fits, c.app_id, c.subdomain
+       from standing s
+       left join app_changes c on s.epoch = :epoch and c.number >= cast(:number as bigint) ${hostId === null ? '' : 'and c.host_id = :hostId'}`
+  const { rows }: { rows: ChangeRow[] } = await db.raw(
+    `with standing as (
+       select (select id from app_change_epochs) || '/' || extract(epoch from pg_postmaster_start_time()) || '/'
+                || pg_relation_filenode('apps') as epoch,
+              (select swept from app_change_epochs) as swept,
+              pg_snapshot_xmin(pg_current_snapshot())::text as upto)
+     select s.epoch, s.upto, ${mark === null ? 'false as fits, null as app_id from standing s' : listed}`,
+    { epoch, number, ...(hostId !== null && { hostId }) },
+  )
+  const standing = rows[0]!
+  if (standing.epoch === null) {
+    await db('app_change_epochs').insert({ single: true }).onConflict('single').ignore()
+    return changesSince(db, mark, hostId)
+  }
+  const changed = new Map<string, ChangedApp>()
+  for (const { app_id: id, subdomain } of rows)
+    if (id !== null) changed.set(`${id}/${subdomain}`, { id, subdomain: subdomain || null })
+  return { mark: `${standing.epoch} ${standing.upto}`, changed: standing.fits ? [...changed.values()] : null }
+}
+
+/** Deletes changes that every reader has read by now; resolves to how many. Those that readers of a stuck transaction read again stay. */
+export async function sweepAppChanges(db: Db): Promise<number> {
+  const { rows } = await db.raw(
+    `with gone as (
+       delete from app_changes where (number, app_id, host_id, subdomain) in (
+         select number, app_id, host_id, subdomain from app_changes
+          where at < now() - make_interval(mins => :minutes) and number < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+          order by at limit :rows)
+       returning number),
+     swept as (
+       update app_change_epochs set swept = greatest(swept, (select max(number) from gone)) where exists (select 1 from gone))
+     select number from gone`,
+    { minutes: changesKeptMinutes, rows: rowsAtOnce },
+  )
+  return rows.length
+}

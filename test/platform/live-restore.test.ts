@@ -1,0 +1,91 @@
+import { Agent, type RequestOptions, request } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import { containersLiveOn } from '../../cli/services/docker.ts'
+import { startEntry } from '../kit/platform/entry.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
+import { reachedFrom } from '../kit/platform/reached-from.ts'
+import { nodeProgram } from '../kit/programs.ts'
+import { demandRoot } from '../kit/root.ts'
+import { secondEngine } from '../kit/servers/second-engine.ts'
+
+const started = testPlatform({ hosts: {} })
+const again = { liveRestore: true }
+
+test('an engine with live-restore that ends, or is killed, and starts anew fails no request of clients that go on asking', async t => {
+  demandRoot()
+  t.timeout(240_000)
+  const platform = await started
+  const docker = await secondEngine(t)
+  await docker.start({ liveRestore: true })
+  t.true(await containersLiveOn(docker.address))
+  await docker.engine.ensureImage('berth/node:22')
+  platform.clearLater('a')
+  const own = platform.hostSettings('a', {
+    ...(await reachedFrom(docker.addresses.machine, platform, t)),
+    DOCKER_HOST: docker.address,
+    HOST_ADDRESS: docker.addresses.engine,
+    HEALTH_GATE_SECONDS: '40',
+  })
+  const host = startEntry('host', own, docker.through)
+  t.teardown(() => host.kill('SIGKILL'))
+  await host.ready
+  const { id, domain, operation } = await platform.deploy(await platform.api.makeUser(), nodeProgram('it goes on'))
+  t.is(operation.state, 'success', operation.message ?? undefined)
+  await platform.serves(domain, 'it goes on')
+  const startOf = async () => (await docker.engine.inspect(`berth-${id}-1`))?.startedAt?.getTime()
+  const before = await startOf()
+
+  const refused: { phase: string; way: string; seen: string }[] = []
+  const answered = new Map<string, number>()
+  let [phase, over] = ['at first', false]
+  const agents = Array.from({ length: 4 }, () => new Agent({ keepAlive: true, maxSockets: 1 }))
+  t.teardown(() => {
+    over = true
+    for (const agent of agents) agent.destroy()
+  })
+  const proxy = { host: '127.0.0.1', port: platform.base.proxy.port, headers: { host: domain } }
+  const container = { host: docker.addresses.engine, port: (await platform.row(id))!.host_port! }
+  const clients: [way: string, target: RequestOptions][] = [
+    // The connections of a client that goes on asking stay open, on both sides of the proxy.
+    ...agents.map((agent): [string, RequestOptions] => ['proxy', { ...proxy, agent }]),
+    ['port', { ...container, agent: false }],
+    ['port', { ...container, agent: false }],
+  ]
+  const asking = clients.map(async ([way, target]) => {
+    for (; !over; await sleep(10)) {
+      const asked = phase
+      const seen = await page(target).catch(String)
+      if (seen === '200 it goes on') answered.set(`${way} ${asked}`, (answered.get(`${way} ${asked}`) ?? 0) + 1)
+      else refused.push({ phase: asked, way, seen })
+    }
+  })
+  for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+    phase = `ends by ${signal}`
+    await docker.end(signal)
+    phase = `away after ${signal}`
+    await sleep(2000)
+    phase = `starts after ${signal}`
+    await docker.start(again)
+    phase = `back after ${signal}`
+    // Longer than the host watch, the firewall watch and the route keeper need to look again.
+    await sleep(12_000)
+  }
+  over = true
+  await Promise.all(asking)
+  // The engine writes its firewall rules anew while it starts; what is connected is not touched by that.
+  const unexpected = refused.filter(({ way, phase }) => way === 'proxy' || !phase.startsWith('starts'))
+  t.deepEqual(unexpected.slice(0, 20), [])
+  for (const signal of ['SIGTERM', 'SIGKILL'])
+    for (const at of ['proxy away', 'proxy starts', 'proxy back', 'port away', 'port back'])
+      t.true(answered.get(`${at} after ${signal}`)! > 5, `${at} after ${signal}`)
+  t.is(await startOf(), before, 'it is the same process')
+})
+
+function page(target: RequestOptions): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const sent = request(target, async answer => resolve(`${answer.statusCode} ${await text(answer)}`))
+    sent.on('error', reject).end()
+  })
+}

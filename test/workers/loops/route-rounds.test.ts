@@ -1,0 +1,211 @@
+import test from 'ava'
+import { type Edge, type Route, RouteRefused } from '../../../activities/edge/port.ts'
+import { removeApp } from '../../../db/apps/app-creation.ts'
+import * as apps from '../../../db/apps/apps.ts'
+import { openDatabase } from '../../../db/database.ts'
+import { beginBoot } from '../../../db/hosts/host-boots.ts'
+import * as operations from '../../../db/operations/operations.ts'
+import { roundSeconds } from '../../../policy/rounds.ts'
+import { RouteRounds } from '../../../workers/loops/route-rounds.ts'
+import { fakeEdge } from '../../kit/fakes/edge.ts'
+import { rows } from '../../kit/rows/rows.ts'
+import { testDatabase } from '../../kit/servers/database.ts'
+import { startProxy, type TestProxy } from '../../kit/servers/proxy.ts'
+
+const database = testDatabase()
+const appsDomain = 'apps.test'
+const machine = { bootId: 'b1', owns: () => true }
+const started = { release: 1, containerId: 'c1', startedAt: new Date(), bootId: 'b1' }
+
+let proxy: TestProxy
+test.before(async () => {
+  proxy = await startProxy()
+})
+test.after.always(() => proxy?.stop())
+
+let ports = 4000
+
+async function runningApp() {
+  const { db } = await database
+  const make = rows(db)
+  await make.host('h1')
+  const { app } = await make.app((await make.user()).id)
+  const port = ++ports
+  await apps.recordStarted(db, app.id, { ...started, hostPort: port })
+  return { id: app.id, host: `${app.subdomain}.${appsDomain}`, port }
+}
+
+const portOf = async (edge: Edge, host: string) => (await edge.findRoutes([host]))[0]?.port
+
+/** Rounds that have compared everything once, with a clock of their own. */
+async function rounds(edge: Edge) {
+  const { db } = await database
+  let now = 0
+  const later = (seconds: number) => {
+    now += seconds * 1000
+  }
+  const keeper = new RouteRounds({ db, edge, appsDomain, machine, now: () => now })
+  const first = await keeper.round()
+  return { db, keeper, first, later, round: () => keeper.round() }
+}
+
+/** An operation that may move the route of an application. */
+async function operation(id: string) {
+  const { db } = await database
+  const ownerId = (await apps.loadApp(db, id))!.owner_id
+  const { id: operationId } = await operations.enqueue(db, { targetId: id, kind: 'restart', ownerId, actor: 'test' })
+  await db('operations').where({ id: operationId }).update({ state: 'running' })
+  return operationId
+}
+
+test.serial('a round looks at names whose rows have changed, and at no others', async t => {
+  const [moved, gone, still] = [await runningApp(), await runningApp(), await runningApp()]
+  const { edge } = proxy
+  const { db, first, round } = await rounds(edge)
+  t.true(first.whole)
+  t.like(await round(), { whole: false, changed: 0 })
+  const asked: string[][] = []
+  const find = edge.findRoutes
+  edge.findRoutes = hosts => {
+    asked.push([...hosts])
+    return find(hosts)
+  }
+  t.teardown(() => Object.assign(edge, { findRoutes: find }))
+  await db('apps').where({ id: moved.id }).update({ host_port: 5000 })
+  await removeApp(db, gone.id)
+  t.like(await round(), { whole: false, changed: 2 })
+  t.deepEqual(
+    asked.map(hosts => hosts.sort()),
+    [[moved.host, gone.host].sort()],
+  )
+  edge.findRoutes = find
+  t.is(await portOf(edge, moved.host), 5000)
+  t.is(await portOf(edge, gone.host), undefined)
+  t.is(await portOf(edge, still.host), still.port)
+  t.like(await round(), { whole: false, changed: 0 })
+})
+
+test.serial('a route whose row is committed late is set, whatever was committed and compared meanwhile', async t => {
+  const [early, late] = [await runningApp(), await runningApp()]
+  const { edge } = proxy
+  const { db, round } = await rounds(edge)
+  const slow = openDatabase({ url: (await database).url, pool: 1 })
+  t.teardown(() => slow.destroy())
+  const held = await slow.transaction()
+  await held('apps').where({ id: early.id }).update({ host_port: 5001 })
+  await db('apps').where({ id: late.id }).update({ host_port: 5002 })
+  t.like(await round(), { whole: false, changed: 1 })
+  await held.commit()
+  t.like(await round(), { whole: false, changed: 1 })
+  t.is(await portOf(edge, early.host), 5001)
+})
+
+test.serial(
+  'everything is compared once a minute, and when the proxy was started anew or its mark does not fit',
+  async t => {
+    const one = await runningApp()
+    const { edge } = proxy
+    const { round, later, db } = await rounds(edge)
+    const wrong = (): Promise<void> => edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
+    await wrong()
+    later(roundSeconds.everything - 1)
+    t.like(await round(), { whole: false, changed: 0 })
+    later(1)
+    t.like(await round(), { whole: true, changed: 1 })
+
+    await wrong()
+    await proxy.kill('SIGKILL')
+    await t.throwsAsync(round())
+    await proxy.start()
+    t.like(await round(), { whole: true, changed: 1 })
+    t.like(await round(), { whole: false })
+
+    await wrong()
+    const { run } = await edge.standing()
+    await edge.setMark(run, 'f00d/1/2 3')
+    t.like(await round(), { whole: true, changed: 1 })
+    await db.raw('truncate app_changes, app_change_epochs') // as a crash of Postgres leaves them
+    t.like(await round(), { whole: true })
+    t.like(await round(), { whole: false })
+  },
+)
+
+test.serial('a proxy that is started anew while a round goes on is compared by the next one', async t => {
+  const one = await runningApp()
+  const edge = fakeEdge()
+  let run = 'a'
+  const restarting: Edge = {
+    ...edge,
+    standing: async () => ({ run, mark: run === 'a' ? (await edge.standing()).mark : null }),
+    setMark: async (of, mark) => {
+      if (of === run) await edge.setMark((await edge.standing()).run, mark)
+    },
+    async setRoute(route) {
+      await edge.setRoute(route)
+      run = 'b'
+    },
+  }
+  const { first, round } = await rounds(restarting)
+  t.true(first.whole)
+  t.is(await portOf(edge, one.host), one.port)
+  t.like(await round(), { whole: true })
+})
+
+test.serial('a host in a new boot, or with another address, has all of its routes compared', async t => {
+  const one = await runningApp()
+  const { edge } = proxy
+  const { db, round } = await rounds(edge)
+  await beginBoot(db, 'h1', 'b1')
+  t.like(await round(), { whole: true })
+  t.like(await round(), { whole: false })
+  await db('hosts').where({ id: 'h1' }).update({ address: '127.0.0.9' })
+  await db('apps').where({ id: one.id }).update({ host_address: null })
+  t.like(await round(), { whole: true })
+  t.is((await edge.findRoutes([one.host]))[0]?.address, '127.0.0.9')
+  await rows(db).host('h1')
+  await db('hosts').where({ id: 'h1' }).update({ boot_id: null })
+  t.like(await round(), { whole: true })
+})
+
+test.serial('a name of an operation under way is looked at until it has ended, although no row changes', async t => {
+  const one = await runningApp()
+  const { edge } = proxy
+  const { db, round } = await rounds(edge)
+  const restart = await operation(one.id)
+  await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
+  await db('apps').where({ id: one.id }).update({ container_id: 'c2' })
+  t.like(await round(), { whole: false, changed: 0, unsettled: [one.host] })
+  t.like(await round(), { whole: false, changed: 0, unsettled: [one.host] })
+  await operations.finish(db, restart, { state: 'error' })
+  t.like(await round(), { whole: false, changed: 1, unsettled: [] })
+  t.is(await portOf(edge, one.host), one.port)
+})
+
+test.serial('a route that the proxy refuses is tried again by every round', async t => {
+  const one = await runningApp()
+  const edge = fakeEdge()
+  let refusing = false
+  const choosy: Edge = {
+    ...edge,
+    async setRoute(route: Route) {
+      if (refusing && route.host === one.host) throw new RouteRefused('not this one')
+      await edge.setRoute(route)
+    },
+  }
+  const { db, round } = await rounds(choosy)
+  refusing = true
+  await db('apps').where({ id: one.id }).update({ host_port: 5003 })
+  for (let n = 0; n < 2; n++) t.like(await round(), { whole: false, refused: [{ host: one.host, leads: true }] })
+  refusing = false
+  t.like(await round(), { whole: false, changed: 1, refused: [] })
+  t.is(await portOf(edge, one.host), 5003)
+})
+
+test.serial('a keeper that takes over from another compares everything first', async t => {
+  const one = await runningApp()
+  const { edge } = proxy
+  await rounds(edge)
+  await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
+  const { first } = await rounds(edge)
+  t.like(first, { whole: true, changed: 1 })
+})
