@@ -55,7 +55,7 @@ async function look(installation: Installation, manner: Manner): Promise<Finding
   const { config, inContainers, dataDir, runFolder } = installation
   const machine = [
     { name: 'node', state: process.version },
-    ...(inContainers ? [] : [await nginxFinding(), rootFinding()]),
+    ...(inContainers ? [] : [await nginxFinding(config.edge.nginx), rootFinding()]),
     ...(await engineFinding(installation)),
     diskFinding(dataDir, await freeBytes(dataDir)),
     nameFinding(config),
@@ -82,13 +82,14 @@ async function partFindings(installation: Installation, manner: Manner): Promise
   ]
 }
 
-async function nginxFinding(): Promise<Finding> {
-  const path = findProgram('nginx', process.env.PATH)
+async function nginxFinding(named: string | null): Promise<Finding> {
+  const path = named ?? findProgram('nginx', process.env.PATH)
   if (!path) return { name: 'nginx', state: 'IS MISSING', remedy: `${bySupervisor.start} installs it, or says how` }
-  const said = await runProcess(path, ['-v'], { env: systemEnvironment }).catch(error => ({
-    stderr: String(error.message),
-  }))
-  return { name: 'nginx', state: `${said.stderr.trim().split('\n')[0]} (${path})` }
+  const said = await runProcess(path, ['-v'], { env: systemEnvironment }).catch(() => null)
+  if (said) return { name: 'nginx', state: `${said.stderr.trim().split('\n')[0]} (${path})` }
+  const state = `${path} DOES NOT RUN`
+  if (named) return { name: 'nginx', state, remedy: 'give NGINX the path of one that does, or take the setting out' }
+  return { name: 'nginx', state, remedy: `see why: ${path} -v` }
 }
 
 function rootFinding(): Finding {

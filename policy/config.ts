@@ -93,6 +93,8 @@ export interface GitSettings {
 }
 
 export interface EdgeSettings {
+  /** The nginx binary to run; null = that of the distribution. */
+  nginx: string | null
   bind: string
   port: number
   controlSocket: string
@@ -157,6 +159,7 @@ export function parseConfig(env: Environment, cwd: string): Config {
     allowPlainHttp: oneOf(env, 'ALLOW_PLAIN_HTTP', ['off', 'on']) === 'on',
     appsDomain: env.APPS_DOMAIN ?? `apps.${domain}`,
     edge: {
+      nginx: env.NGINX ? absolute(env.NGINX, cwd) : null,
       bind: env.EDGE_BIND ?? '127.0.0.1',
       port: edgePort,
       controlSocket: env.EDGE_CONTROL_SOCKET ?? `${dataDir}/run/edge/control.sock`,

@@ -88,7 +88,11 @@ async function startStores(installation: Installation, supervisor: Supervisor, s
     await start(await proxyProcess(config, targets, say))
   }
   // First what only the system can give, so that everything missing is named at once.
-  await allOrEveryReason([ensureDocker(dockerOptions(installation), say), nginxBinary(say), ensureGit(say)])
+  await allOrEveryReason([
+    ensureDocker(dockerOptions(installation), say),
+    nginxBinary(say, config.edge.nginx),
+    ensureGit(say),
+  ])
   await Promise.all([objects().then(database), temporal(), proxy()])
   return specs
 }
