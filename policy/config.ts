@@ -138,7 +138,6 @@ export function parseConfig(env: Environment, cwd: string): Config {
     databaseUrl: env.DATABASE_URL ?? 'postgres://berth@127.0.0.1:5432/berth',
     databaseOwnerUrl: env.DATABASE_OWNER_URL || null,
     databasePool: integer(env, 'DATABASE_POOL', 10),
-    temporalAddress: env.TEMPORAL_ADDRESS ?? '127.0.0.1:7233',
     temporalNamespace: env.TEMPORAL_NAMESPACE ?? 'default',
     ...temporalSettings(env),
     queuePrefix: env.QUEUE_PREFIX ?? '',

@@ -136,7 +136,7 @@ function settingsFor(
     BERTH_SEAL_KEYS: env.BERTH_SEAL_KEYS ?? sealKeysText(secrets),
     BERTH_EARLIER_KEY_CHECKS: env.BERTH_EARLIER_KEY_CHECKS ?? (secrets.earlierKeyChecks ?? []).join(','),
     DATABASE_URL: env.DATABASE_URL ?? processUrl(ports.POSTGRES_PORT, secrets.processPassword, 'berth'),
-    TEMPORAL_ADDRESS: env.TEMPORAL_ADDRESS ?? `127.0.0.1:${ports.TEMPORAL_PORT}`,
+    TEMPORAL_ADDRESS: env.TEMPORAL_ADDRESS || `127.0.0.1:${ports.TEMPORAL_PORT}`,
     ...(env.TEMPORAL_ADDRESS ? {} : { TEMPORAL_UI_URL: `http://127.0.0.1:${ports.TEMPORAL_UI_PORT}` }),
     ...Object.fromEntries((Object.keys(ports) as PortName[]).map(name => [name, String(ports[name])])),
     ...(s3rver
