@@ -15,6 +15,7 @@ import {
   diskFinding,
   engineVersionFinding,
   type Finding,
+  findingsView,
   liveRestoreFinding,
   loginFinding,
   mailFinding,
@@ -42,11 +43,12 @@ export function doctorCommand(program: Command): void {
   program
     .command('doctor')
     .description('what is on and off: protections, parts, ports, disk, versions; and what to do about it')
+    .option('--json', 'as one JSON object')
     .addHelpText('after', help)
-    .action(async () => {
+    .action(async ({ json }: { json?: boolean }) => {
       const installation = loadInstallation(process.env)
       const findings = await look(installation, mannerOf(installation))
-      console.log(reportOf(findings))
+      console.log(json ? JSON.stringify(findingsView(findings), null, 2) : reportOf(findings))
       if (findings.some(({ remedy }) => remedy)) process.exitCode = 1
     })
 }
@@ -55,7 +57,7 @@ async function look(installation: Installation, manner: Manner): Promise<Finding
   const { config, inContainers, dataDir, runFolder } = installation
   const machine = [
     { name: 'node', state: process.version },
-    ...(inContainers ? [] : [await nginxFinding(), rootFinding()]),
+    ...(inContainers ? [] : [await nginxFinding(config.edge.nginx), rootFinding()]),
     ...(await engineFinding(installation)),
     diskFinding(dataDir, await freeBytes(dataDir)),
     nameFinding(config),
@@ -82,13 +84,14 @@ async function partFindings(installation: Installation, manner: Manner): Promise
   ]
 }
 
-async function nginxFinding(): Promise<Finding> {
-  const path = findProgram('nginx', process.env.PATH)
+async function nginxFinding(named: string | null): Promise<Finding> {
+  const path = named ?? findProgram('nginx', process.env.PATH)
   if (!path) return { name: 'nginx', state: 'IS MISSING', remedy: `${bySupervisor.start} installs it, or says how` }
-  const said = await runProcess(path, ['-v'], { env: systemEnvironment }).catch(error => ({
-    stderr: String(error.message),
-  }))
-  return { name: 'nginx', state: `${said.stderr.trim().split('\n')[0]} (${path})` }
+  const said = await runProcess(path, ['-v'], { env: systemEnvironment }).catch(() => null)
+  if (said) return { name: 'nginx', state: `${said.stderr.trim().split('\n')[0]} (${path})` }
+  const state = `${path} DOES NOT RUN`
+  if (named) return { name: 'nginx', state, remedy: 'give NGINX the path of one that does, or take the setting out' }
+  return { name: 'nginx', state, remedy: `see why: ${path} -v` }
 }
 
 function rootFinding(): Finding {
@@ -132,13 +135,14 @@ function freeBytes(folder: string): Promise<number | null> {
 }
 
 /** Everything that listens, by the addresses that the others use for it. */
-function addressFindings({ config, inContainers }: Installation, manner: Manner): Promise<Finding[]> {
+function addressFindings({ config, external, inContainers }: Installation, manner: Manner): Promise<Finding[]> {
   const { bind, ports, edge, objectStore, temporalUiUrl } = config
   const own = (address: string, port: number) =>
     `${address === '0.0.0.0' || address === '::' ? '127.0.0.1' : address}:${port}`
-  const wanted: [name: string, addresses: string[], part: string][] = [
-    ['database', [hostAndPort(config.databaseUrl, 5432)], 'postgres'],
-    ['temporal', [config.temporalAddress], 'temporal'],
+  const given = (setting: string, isGiven: boolean) => (isGiven && !inContainers ? setting : undefined)
+  const wanted: [name: string, addresses: string[], part: string, setting?: string][] = [
+    ['database', [hostAndPort(config.databaseUrl, 5432)], 'postgres', given('DATABASE_URL', external.postgres)],
+    ['temporal', [config.temporalAddress], 'temporal', given('TEMPORAL_ADDRESS', external.temporal)],
   ]
   if (objectStore.kind === 's3')
     wanted.push(['object store', [hostAndPort(objectStore.endpoint)], inContainers ? 'objects' : 'object-store'])
@@ -150,10 +154,10 @@ function addressFindings({ config, inContainers }: Installation, manner: Manner)
     wanted.push(['proxy', [own(edge.bind, edge.port)], 'proxy'])
   }
   return Promise.all(
-    wanted.map(async ([name, addresses, part]) => {
+    wanted.map(async ([name, addresses, part, setting]) => {
       const looks = await Promise.all(addresses.map(async address => ((await listens(address)) ? [] : [address])))
       const silent = looks.flat()
-      return addressFinding(name, { addresses, silent, elsewhere: silent.filter(isElsewhere) }, part, manner)
+      return addressFinding(name, { addresses, silent, elsewhere: silent.filter(isElsewhere) }, part, manner, setting)
     }),
   )
 }

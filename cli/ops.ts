@@ -9,6 +9,7 @@ import type { Installation } from './installation/installation.ts'
 import { laneState, wakeLane } from './ops/lane.ts'
 import { operatorName, recordAct } from './ops/operator.ts'
 import { explanation, headline, verdict } from './ops/ops-explanation.ts'
+import { lineView, storyView } from './ops/ops-view.ts'
 import { table } from './ops/ops-words.ts'
 import { receiptCommands } from './ops/receipts.ts'
 import { sayOnStderr } from './terminal/terminal.ts'
@@ -29,7 +30,7 @@ export function opsCommand(program: Command): void {
     .command('ops')
     .description('operations: what every deploy and command waits for, or why it failed')
   ops
-    .command('list')
+    .command('list', { isDefault: true })
     .description('the newest operations')
     .option('--app <id>', 'only of this application')
     .option('--state <state>', states.join(', '))
@@ -38,11 +39,13 @@ export function opsCommand(program: Command): void {
     .action(async ({ app, state, limit, json }: ListOptions) => {
       const filter = { appId: app, state: knownState(state), limit: wholeNumber(limit, '--limit') }
       const lines = await withInstallation((_, db) => listOperations(db, filter))
-      console.log(json ? JSON.stringify(lines) : table(lines, new Date()))
+      console.log(json ? JSON.stringify(lines.map(lineView)) : table(lines, new Date()))
     })
   onOne(ops, 'show', 'one operation in a few lines', async (place, { json }) => {
     const story = await storyIn(place)
-    console.log(json ? JSON.stringify(story) : `${headline(story)}\n  ${verdict(story, new Date())}`)
+    console.log(
+      json ? JSON.stringify(storyView(story, new Date())) : `${headline(story)}\n  ${verdict(story, new Date())}`,
+    )
   })
   onOne(
     ops,
@@ -51,7 +54,8 @@ export function opsCommand(program: Command): void {
     async (place, { json }) => {
       const story = await storyIn(place)
       const lane = await laneState(place.installation.config, story.operation.target_id)
-      console.log(json ? JSON.stringify({ ...story, lane }) : explanation(story, lane, new Date()))
+      const now = new Date()
+      console.log(json ? JSON.stringify(storyView(story, now, lane)) : explanation(story, lane, now))
     },
   )
   onOne(

@@ -30,7 +30,7 @@ export async function prepareEdge(
   config: Config,
   options: EdgeOptions = {},
 ): Promise<{ command: string; args: string[] }> {
-  const nginx = options.nginx ?? 'nginx'
+  const nginx = options.nginx ?? config.edge.nginx ?? 'nginx'
   const folder = join(config.dataDir, 'proxy')
   const owner = process.geteuid?.() === 0 ? await systemUser(options.user ?? 'www-data') : null
   if (Buffer.byteLength(config.edge.controlSocket) > longestSocketPath)

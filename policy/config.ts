@@ -93,6 +93,8 @@ export interface GitSettings {
 }
 
 export interface EdgeSettings {
+  /** The nginx binary to run; null = that of the distribution. */
+  nginx: string | null
   bind: string
   port: number
   controlSocket: string
@@ -136,7 +138,6 @@ export function parseConfig(env: Environment, cwd: string): Config {
     databaseUrl: env.DATABASE_URL ?? 'postgres://berth@127.0.0.1:5432/berth',
     databaseOwnerUrl: env.DATABASE_OWNER_URL || null,
     databasePool: integer(env, 'DATABASE_POOL', 10),
-    temporalAddress: env.TEMPORAL_ADDRESS ?? '127.0.0.1:7233',
     temporalNamespace: env.TEMPORAL_NAMESPACE ?? 'default',
     ...temporalSettings(env),
     queuePrefix: env.QUEUE_PREFIX ?? '',
@@ -157,6 +158,7 @@ export function parseConfig(env: Environment, cwd: string): Config {
     allowPlainHttp: oneOf(env, 'ALLOW_PLAIN_HTTP', ['off', 'on']) === 'on',
     appsDomain: env.APPS_DOMAIN ?? `apps.${domain}`,
     edge: {
+      nginx: env.NGINX ? absolute(env.NGINX, cwd) : null,
       bind: env.EDGE_BIND ?? '127.0.0.1',
       port: edgePort,
       controlSocket: env.EDGE_CONTROL_SOCKET ?? `${dataDir}/run/edge/control.sock`,

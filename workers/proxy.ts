@@ -4,7 +4,7 @@ import { processConfig } from './process-config.ts'
 
 /** The process `proxy` of an installation in containers: writes nginx's files, runs it, and ends when it ends. */
 const config = processConfig(process.env)
-const { command, args } = await prepareEdge(config, { nginx: process.env.NGINX })
+const { command, args } = await prepareEdge(config)
 const nginx = startProcess(command, args, { env: systemEnvironment, stdio: 'inherit' })
 
 nginx.on('error', error => {

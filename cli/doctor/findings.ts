@@ -46,6 +46,12 @@ export function reportOf(findings: readonly Finding[]): string {
   return [...told, '', end].join('\n')
 }
 
+/** The findings for scripts, which rely on exactly these keys. */
+export function findingsView(findings: readonly Finding[]) {
+  const view = findings.map(({ name, state, remedy = null }) => ({ name, state, remedy }))
+  return { ok: view.every(({ remedy }) => remedy === null), findings: view }
+}
+
 const ownProcesses = ['proxy', 'api', 'worker', 'host']
 
 /** Which processes live of those that the supervisor should keep. */
@@ -84,15 +90,22 @@ export function processFinding(
 
 /**
  * Something that listens at each of its addresses, or does not. `part` is the process or container behind it; of those that are
- * silent, `elsewhere` are on other machines, where nothing can be started from here.
+ * silent, `elsewhere` are on other machines, where nothing can be started from here. `setting` names it where Berth has not started it.
  */
 export function addressFinding(
   name: string,
   { addresses, silent, elsewhere }: Record<'addresses' | 'silent' | 'elsewhere', readonly string[]>,
   part: string,
   manner: Manner,
+  setting?: string,
 ): Finding {
   if (silent.length === 0) return { name, state: `answers at ${addresses.join(', ')}` }
+  if (setting)
+    return {
+      name,
+      state: `NOTHING ANSWERS at ${silent.join(', ')}`,
+      remedy: `start it there; the setting ${setting} names it, and Berth does not start it`,
+    }
   const here = silent.some(address => !elsewhere.includes(address))
   const remedy = [
     ...(elsewhere.length > 0 ? [`see to ${elsewhere.join(', ')}`] : []),

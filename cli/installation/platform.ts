@@ -16,7 +16,7 @@ import { ensureGit } from '../services/git.ts'
 import { ownObjectStore } from '../services/object-store.ts'
 import { ensureDatabase, postgresProcess, postgresUrl, setOwnerPassword } from '../services/postgres.ts'
 import { nginxBinary, proxyProcess } from '../services/proxy.ts'
-import { namespaceAnswers, temporalProcess } from '../services/temporal.ts'
+import { externalTemporalAnswers, temporalProcess } from '../services/temporal.ts'
 import type { Say } from '../terminal/terminal.ts'
 import { ensureFirstAccount } from './first-account.ts'
 import { checkout, dataDirOf, type Installation, ownerSetting, ownerUrl } from './installation.ts'
@@ -73,7 +73,7 @@ async function startStores(installation: Installation, supervisor: Supervisor, s
     }
   }
   const temporal = async () => {
-    if (external.temporal) return namespaceAnswers(config, config.temporalNamespace)
+    if (external.temporal) return externalTemporalAnswers(config)
     if (config.temporalTls)
       throw new Error('The TEMPORAL_TLS settings are for a Temporal of your own: give TEMPORAL_ADDRESS too.')
     const folder = join(installation.dataDir, 'temporal')
@@ -88,7 +88,11 @@ async function startStores(installation: Installation, supervisor: Supervisor, s
     await start(await proxyProcess(config, targets, say))
   }
   // First what only the system can give, so that everything missing is named at once.
-  await allOrEveryReason([ensureDocker(dockerOptions(installation), say), nginxBinary(say), ensureGit(say)])
+  await allOrEveryReason([
+    ensureDocker(dockerOptions(installation), say),
+    nginxBinary(say, config.edge.nginx),
+    ensureGit(say),
+  ])
   await Promise.all([objects().then(database), temporal(), proxy()])
   return specs
 }

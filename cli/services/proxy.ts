@@ -6,10 +6,14 @@ import type { SurfaceTargets } from '../../edge/surfaces.ts'
 import type { Config } from '../../policy/config.ts'
 import type { ProcessSpec } from '../../workers/supervisor/supervised-process.ts'
 import type { Say } from '../terminal/terminal.ts'
-import { findProgram, installPackages } from './system-packages.ts'
+import { findProgram, installPackages, MissingPart } from './system-packages.ts'
 
-/** nginx of the distribution with its Lua module, installed when missing; the distribution's own service stays stopped. */
-export async function nginxBinary(say: Say): Promise<string> {
+/**
+ * The nginx that the setting NGINX names, or that of the distribution with its Lua module, installed when missing; the distribution's own
+ * service stays stopped. Throws `MissingPart` for one that is named and cannot serve: nothing is put in its place.
+ */
+export async function nginxBinary(say: Say, named: string | null = null): Promise<string> {
+  if (named) return usable(named)
   const found = findProgram('nginx', process.env.PATH)
   if (found && (await hasLua(found))) return found
   await installPackages(
@@ -22,6 +26,15 @@ export async function nginxBinary(say: Say): Promise<string> {
   return installed
 }
 
+async function usable(named: string): Promise<string> {
+  await findModules(named).catch(error => {
+    throw new MissingPart(
+      `${(error as Error).message}\nThe setting NGINX names ${named}: give the path of an nginx with its Lua module, or take the setting out.`,
+    )
+  })
+  return named
+}
+
 function hasLua(nginx: string): Promise<boolean> {
   return findModules(nginx).then(
     () => true,
@@ -31,8 +44,8 @@ function hasLua(nginx: string): Promise<boolean> {
 
 /** The reverse proxy as one of our processes. */
 export async function proxyProcess(config: Config, targets: SurfaceTargets, say: Say): Promise<ProcessSpec> {
-  const nginx = await nginxBinary(say)
-  const { bind, port, controlSocket } = config.edge
+  const { bind, port, controlSocket, nginx: named } = config.edge
+  const nginx = await nginxBinary(say, named)
   return {
     name: 'proxy',
     command: async () => ({ ...(await prepareEdge(config, { nginx, targets })), env: { PATH: process.env.PATH } }),

@@ -78,11 +78,46 @@ const inTheClear = (temporalAddress: string): TemporalAccess => ({
   temporalApiKey: null,
 })
 
+/** Milliseconds for a connection, and for an answer: of a server on this machine, and of one elsewhere. */
+const answersWithinMs = { here: 1000, elsewhere: 5000 }
+
+/**
+ * Resolves when the Temporal that TEMPORAL_ADDRESS names serves our namespace. Throws an Error that names the address and the setting
+ * that can help.
+ */
+export async function externalTemporalAnswers(
+  config: TemporalAccess & { temporalNamespace: string },
+  withinMs = answersWithinMs.elsewhere,
+): Promise<void> {
+  const at = `Temporal at ${config.temporalAddress}`
+  await namespaceAnswers(config, config.temporalNamespace, withinMs).catch(error => {
+    const { code, message } = error as { code?: number; message: string }
+    if (message.includes('TEMPORAL_')) throw error
+    if (code === status.NOT_FOUND)
+      throw new Error(
+        `${at} has no namespace "${config.temporalNamespace}": create it (temporal operator namespace create --namespace ${config.temporalNamespace}), or name another one in TEMPORAL_NAMESPACE.`,
+      )
+    if (code === status.UNAUTHENTICATED || code === status.PERMISSION_DENIED)
+      throw new Error(`${at} does not let this process in (${message}): give TEMPORAL_API_KEY a key of it.`)
+    throw new Error(
+      `${at} does not answer. The setting TEMPORAL_ADDRESS names it: start it there, or take the setting out, and Berth starts its own.`,
+    )
+  })
+}
+
+/** Of gRPC; the client declares them in a package of its own that is not ours to import. */
+const status = { NOT_FOUND: 5, PERMISSION_DENIED: 7, UNAUTHENTICATED: 16 }
+
 /** Rejects until the server serves this namespace. */
-export async function namespaceAnswers(access: TemporalAccess, namespace: string): Promise<void> {
-  const connection = await connectTemporal(access, 1000)
+export async function namespaceAnswers(
+  access: TemporalAccess,
+  namespace: string,
+  withinMs = answersWithinMs.here,
+): Promise<void> {
+  const connection = await connectTemporal(access, withinMs)
   try {
-    await connection.withDeadline(Date.now() + 1000, () => connection.workflowService.describeNamespace({ namespace }))
+    const deadline = Date.now() + withinMs
+    await connection.withDeadline(deadline, () => connection.workflowService.describeNamespace({ namespace }))
   } finally {
     await connection.close()
   }

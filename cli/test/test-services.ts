@@ -48,7 +48,7 @@ export async function startTestServices(say: Say): Promise<TestServices> {
         startTestPostgres(supervisor, folder, say),
         temporal(),
         engine(),
-        nginxBinary(say),
+        nginxBinary(say, process.env.NGINX || null),
         ensureGit(say),
         browserBinary(say),
       ]),

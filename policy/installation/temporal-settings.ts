@@ -11,6 +11,8 @@ export interface TemporalTls {
 }
 
 export interface TemporalSettings {
+  /** `host:port`. */
+  temporalAddress: string
   /** Null: everything goes in clear text. */
   temporalTls: TemporalTls | null
   temporalApiKey: string | null
@@ -31,5 +33,20 @@ export function temporalSettings(env: Environment): TemporalSettings {
     throw new Error('The setting TEMPORAL_TLS is "off"; TEMPORAL_API_KEY and the other TEMPORAL_TLS settings need it.')
   if (!tls.certificate !== !tls.key)
     throw new Error('The settings TEMPORAL_TLS_CERT and TEMPORAL_TLS_KEY are given together, or neither.')
-  return { temporalTls: wanted === 'on' || given ? tls : null, temporalApiKey }
+  return {
+    temporalAddress: temporalAddress(env.TEMPORAL_ADDRESS),
+    temporalTls: wanted === 'on' || given ? tls : null,
+    temporalApiKey,
+  }
+}
+
+const addressForm = /^(\[[0-9a-f:.]+\]|[^\s/:@?#[\]]+):(\d{1,5})$/i
+
+function temporalAddress(given: string | undefined): string {
+  const address = given || '127.0.0.1:7233'
+  if (!addressForm.test(address) || Number(addressForm.exec(address)![2]) > 65_535)
+    throw new Error(
+      `The setting TEMPORAL_ADDRESS is "${address}"; it must be host:port, such as temporal.internal:7233.`,
+    )
+  return address
 }

@@ -79,6 +79,19 @@ test.serial('the doctor says of the mail server only what its container is told'
   t.regex((await mailLine(without.worker)) ?? '', /^files in .*no SMTP_URL is set/)
 })
 
+test.serial('the doctor answers scripts with one JSON object', async t => {
+  const { stdout } = await inContainer(without.host, 'doctor', '--json')
+  const { ok, findings } = JSON.parse(stdout)
+  t.false(ok, 'nothing listens at the address of Temporal')
+  for (const finding of findings) t.deepEqual(Object.keys(finding), ['name', 'state', 'remedy'])
+  t.like(
+    findings.find(({ name }: { name: string }) => name === 'temporal'),
+    {
+      state: 'NOTHING ANSWERS at 127.0.0.1:9',
+    },
+  )
+})
+
 test.serial('the doctor of a further container host sends nobody to start a second platform', async t => {
   const own = { HOST_ADDRESS: '192.0.2.5', TEMPORAL_ADDRESS: 'temporal.invalid:7233' }
   const away = { DATABASE_URL: 'postgres://berth@database.invalid:5432/berth' }

@@ -3,6 +3,7 @@ import {
   addressFinding,
   diskFinding,
   engineVersionFinding,
+  findingsView,
   liveRestoreFinding,
   mailFinding,
   nameFinding,
@@ -29,6 +30,26 @@ test('the report marks what needs somebody, says what to do beneath, and counts 
       '1 of 2 need you: the lines with "!".',
     ].join('\n'),
   )
+})
+
+test('scripts read the same as one object', t => {
+  const good = { name: 'node', state: 'v24' }
+  const bad = { name: 'temporal', state: 'is away', remedy: 'start it' }
+  t.deepEqual(findingsView([good]), { ok: true, findings: [{ ...good, remedy: null }] })
+  t.deepEqual(findingsView([good, bad]), { ok: false, findings: [{ ...good, remedy: null }, bad] })
+})
+
+test('a part that a setting names is started there, and not by Berth', t => {
+  const addresses = ['temporal.internal:7233']
+  const finding = addressFinding(
+    'temporal',
+    { addresses, silent: addresses, elsewhere: addresses },
+    'temporal',
+    bySupervisor,
+    'TEMPORAL_ADDRESS',
+  )
+  t.is(finding.state, 'NOTHING ANSWERS at temporal.internal:7233')
+  t.is(finding.remedy, 'start it there; the setting TEMPORAL_ADDRESS names it, and Berth does not start it')
 })
 
 test('an engine that takes applications down with it is named, with what to set', t => {

@@ -1,12 +1,17 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
+import { ownSettings } from '../../../cli/installation/installation.ts'
 import { browserBinary, findBrowser } from '../../../cli/services/browser.ts'
 import { answers, ensureDocker } from '../../../cli/services/docker.ts'
+import { nginxBinary, proxyProcess } from '../../../cli/services/proxy.ts'
 import { findProgram, installPackages, isRoot, MissingPart } from '../../../cli/services/system-packages.ts'
 import { temporalArguments } from '../../../cli/services/temporal.ts'
+import { parseConfig } from '../../../policy/config.ts'
+
+const noTargets = { api: [], blob: [], s3: [], files: [], public: [] }
 
 test('Temporal is bound to loopback, keeps its data safely and hands tasks over quickly', t => {
   const text = temporalArguments({ folder: '/data/temporal', port: 7233, uiPort: 8233 }).join(' ')
@@ -78,4 +83,34 @@ test('the browser that tests drive is the one that is named, else the one of the
   const said: string[] = []
   t.is(await browserBinary(text => said.push(text)), findBrowser() ?? '')
   t.deepEqual(said, [], 'nothing is installed where one is')
+})
+
+test('the nginx that NGINX names is the one that is run, or is refused by name; nothing is put in its place', async t => {
+  const folder = mkdtempSync(join(tmpdir(), 'berth-nginx-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  const script = (name: string, text: string) => {
+    writeFileSync(join(folder, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 })
+    return join(folder, name)
+  }
+  const own = script('own', `exec ${findProgram('nginx', process.env.PATH)} "$@"`)
+  const config = parseConfig({ NGINX: 'own' }, folder)
+  t.is(config.edge.nginx, own)
+  t.is(parseConfig({}, '/').edge.nginx, null)
+  t.is(ownSettings({ NGINX: own }).NGINX, own, 'later commands and processes see it')
+  const said: string[] = []
+  const say = (line: string) => void said.push(line)
+  t.is(await nginxBinary(say, own), own)
+  const dataDir = join(folder, 'data')
+  const spec = await proxyProcess(parseConfig({ NGINX: own, BERTH_DATA: dataDir }, '/'), noTargets, say)
+  chmodSync(folder, 0o755)
+  t.is((await spec.command()).command, own)
+  const bare = script('bare', `echo 'configure arguments: --modules-path=${folder}/none' >&2`)
+  for (const [named, reason] of [
+    ['/nowhere/nginx', /\/nowhere\/nginx does not run/],
+    [bare, /ngx_http_lua_module\.so not found/],
+  ] as const) {
+    const error = await t.throwsAsync(nginxBinary(say, named), { instanceOf: MissingPart, message: reason })
+    t.true(error?.message.includes(`The setting NGINX names ${named}: give the path of an nginx with its Lua module`))
+  }
+  t.deepEqual(said, [], 'nothing is installed')
 })

@@ -1,0 +1,88 @@
+import type { OperationLine, OperationStory } from '../../db/operations/operator.ts'
+import { holds, type LaneState, verdict } from './ops-explanation.ts'
+
+// What scripts read, key by key: a new column of a table is nothing to them until it stands here and in docs/json-output.md.
+
+/** An operation as one entry of a list. */
+export function lineView(line: OperationLine) {
+  const { id, kind, state, app_id, app_name, host_id, deployment_id, deployment_state, source, revision, branch } = line
+  const { waiting_for, step, actor, code, message, cancel_requested_at, created_at, started_at, finished_at } = line
+  const of = { id, kind, state, app_id, app_name, host_id, deployment_id, deployment_state, source, revision, branch }
+  const stands = { waiting_for, step, actor, code, message, cancel_requested_at, created_at, started_at, finished_at }
+  return { ...of, ...stands }
+}
+
+/** One operation with everything around it. With `lane` also what holds it. */
+export function storyView(story: OperationStory, now: Date, lane?: LaneState) {
+  const { events, acts, before, retries, lastFailure, hostTries, slotHolders, logTail } = story
+  return {
+    verdict: verdict(story, now),
+    operation: operationView(story.operation),
+    deployment: story.deployment && deploymentView(story.deployment),
+    snapshot: story.snapshot && snapshotView(story.snapshot),
+    app: story.app && {
+      id: story.app.id,
+      name: story.app.name,
+      status: story.app.status,
+      owner_id: story.app.owner_id,
+    },
+    host: story.host && {
+      id: story.host.id,
+      reachable: story.host.reachable,
+      last_seen_at: story.host.last_seen_at,
+      tries: hostTries,
+    },
+    events,
+    acts,
+    before: before.map(lineView),
+    retries: retries.map(lineView),
+    last_failure: lastFailure && lineView(lastFailure),
+    slot_holders: slotHolders.map(({ id, appId }) => ({ id, app_id: appId })),
+    log_tail: logTail,
+    ...(lane && {
+      holds: holds(story, lane, now),
+      lane: { workflow_id: lane.workflowId, status: lane.status, failed_tasks: lane.failedTasks, url: lane.url },
+    }),
+  }
+}
+
+function operationView(operation: OperationStory['operation']) {
+  const { id, kind, state, target_id: app_id, owner_id, actor, step, code, message, retry_of } = operation
+  const { cancel_requested_at, cancel_requested_by, created_at, started_at, finished_at } = operation
+  const asked = { cancel_requested_at, cancel_requested_by }
+  return {
+    id,
+    kind,
+    state,
+    app_id,
+    owner_id,
+    actor,
+    step,
+    code,
+    message,
+    retry_of,
+    ...asked,
+    created_at,
+    started_at,
+    finished_at,
+  }
+}
+
+function deploymentView(deployment: NonNullable<OperationStory['deployment']>) {
+  const { id, state, trigger, source, release, revision, branch, code, message } = deployment
+  const { waiting_for, superseded_by, created_at, finished_at } = deployment
+  const stands = { waiting_for, superseded_by, created_at, finished_at }
+  return { id, state, trigger, source, release, revision, branch, code, message, ...stands }
+}
+
+function snapshotView({
+  id,
+  name,
+  origin,
+  state,
+  size,
+  created_at,
+  finished_at,
+}: NonNullable<OperationStory['snapshot']>) {
+  return { id, name, origin, state, size: size === null ? null : Number(size), created_at, finished_at }
+}
