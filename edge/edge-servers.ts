@@ -49,6 +49,8 @@ export function surfaceServers(options: EdgeConfigOptions): string[] {
     ...block('server', [
       `${listen(settings)};`,
       `server_name ${namesOf(surface, settings).join(' ')};`,
+      // Its lines quote the request with its query, which may be a signature or a token; the access log has the status of each try.
+      'error_log stderr alert;',
       ...logLines(options, 'surface'),
       ...httpsOnly(options),
       'client_max_body_size 0;',

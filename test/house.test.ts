@@ -127,9 +127,15 @@ test('every test is there on every machine: what it wants is demanded in it, so 
 
 test('every wait of a test has a deadline', t => {
   const endless = /^\s*while \(.*\) await (sleep\(|new Promise\()/m
+  const forEver = /^( *)for \(;;\) (?!.*\{$).*\bawait\b|^( *)for \(;;\) \{\n(?:(?!\2\}).*\n)*?.*\bawait\b/m
   t.regex('  while (!done) await sleep(20)', endless)
+  t.regex('  for (;;) {\n    const is = look()\n    if (is) break\n    await sleep(20)\n  }', forEver)
+  t.regex('for (;;) if (await done()) break', forEver)
+  t.notRegex('  for (;;) {\n    if (read()) break\n  }\n  await sleep(20)', forEver)
   t.deepEqual(
-    sources.filter(({ path, text }) => path.startsWith('test/') && endless.test(text)).map(({ path }) => path),
+    sources
+      .filter(({ path, text }) => path.startsWith('test/') && (endless.test(text) || forEver.test(text)))
+      .map(({ path }) => path),
     [],
   )
 })

@@ -58,8 +58,8 @@ function uploadsOf(near: TestApi, { ana, appId, upload }: { ana: TestUser; appId
   return {
     creation: () => as.post('/v2/apps', zip()),
     commit: () => as.post(`/v2/apps/${appId}/commit`, zip()),
-    'private object': object({ private: 'true', filename: 'a' }),
-    'public object': object({ filename: 'b' }),
+    'private object': object({ private: 'true', name: 'a' }),
+    'public object': object({ name: 'b' }),
     part: () => chunkedAs(blob).part(upload, 1, megabytes(6)),
   } satisfies Record<string, () => Promise<Answer>>
 }
@@ -95,9 +95,9 @@ test('a full disk refuses each upload with its code and leaves nothing; all else
   const [app, other] = [await near.makeApp(ana), await near.makeApp(ana)]
   const kept = noise(200_000)
   const [open, hidden, spare] = [
-    await sent(near, ana, { filename: 'open' }, { bytes: kept }),
-    await sent(near, ana, { filename: 'hidden', private: 'true' }, { bytes: kept }),
-    await sent(near, ana, { filename: 'spare' }, { bytes: kept }),
+    await sent(near, ana, { name: 'open' }, { bytes: kept }),
+    await sent(near, ana, { name: 'hidden', private: 'true' }, { bytes: kept }),
+    await sent(near, ana, { name: 'spare' }, { bytes: kept }),
   ]
   const chunked = chunkedAs(blob)
   const upload: string = (await chunked.init()).body.response.upload
@@ -144,7 +144,7 @@ test('a full disk refuses each upload with its code and leaves nothing; all else
     deletion: as.delete(`/v2/apps/${other.id}`),
     variables: as.post(`/v2/apps/${app.id}/envs`, JSON.stringify({ envs: { A: '1' } })),
     webhook: as.post(`/v2/apps/${app.id}/deploy/webhook`, JSON.stringify({ access_token: `ghp_${'a'.repeat(36)}` })),
-    'small object': sendFile(near, ana, { filename: 'small' }, { bytes: noise(16_000) }),
+    'small object': sendFile(near, ana, { name: 'small' }, { bytes: noise(16_000) }),
     copy: blob.post('/v1/objects/copy', JSON.stringify({ source: open.id, destination: { name: 'copy' } })),
     'an upload that begins': chunked.init(),
     'an upload that ends': chunked.abort(idle),

@@ -1,9 +1,9 @@
 import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { testApi } from '../kit/actors/api.ts'
+import { comesTrue } from '../kit/comes-true.ts'
 import { startBerth } from '../kit/command.ts'
 
 const api = testApi()
@@ -12,11 +12,9 @@ test.after.always('remove the folder', () => rmSync(config, { recursive: true, f
 
 /** The page's address as the command tells it. */
 async function codeTold(said: () => string): Promise<string> {
-  for (;;) {
-    const [, code] = /authorize\?code=([0-9a-f]{64})/.exec(said()) ?? []
-    if (code) return code
-    await sleep(50)
-  }
+  const told = /authorize\?code=([0-9a-f]{64})/
+  await comesTrue(() => told.test(said()))
+  return told.exec(said())![1]!
 }
 
 test.serial('login waits for the decision in the browser and keeps the key for this person only', async t => {

@@ -119,11 +119,10 @@ test.serial('a run that is ended says so in its receipt, and the next one goes o
   await store.put(id, Readable.from('x'))
   stuck.add(id)
   const run = await begin('sweep')
-  for (;;) {
+  await comesTrue(async () => {
     const { raw } = await run.describe()
-    if (raw.pendingActivities?.some(({ attempt, lastFailure }) => (attempt ?? 0) > 1 || lastFailure)) break
-    await new Promise(resolve => setTimeout(resolve, 20))
-  }
+    return raw.pendingActivities?.some(({ attempt, lastFailure }) => (attempt ?? 0) > 1 || lastFailure) ?? false
+  })
   await run.cancel()
   await t.throwsAsync(run.result())
   await keepRun(client, 'blob-cancelled', run.workflowId)
@@ -192,11 +191,7 @@ test.serial('a schedule runs what it says', async t => {
   try {
     for (const kind of ['expiry', 'rules'] as const)
       await client.schedule.getHandle(scheduleId(queuePrefix, kind)).trigger()
-    for (;;) {
-      const keys = await db('objects').where({ owner_id: ownerId }).pluck('key')
-      if (keys.length === 1) break
-      await new Promise(resolve => setTimeout(resolve, 50))
-    }
+    await comesTrue(async () => (await db('objects').where({ owner_id: ownerId }).pluck('key')).length === 1)
   } finally {
     await removeSchedules({ client, queuePrefix })
   }

@@ -7,6 +7,7 @@ import { findObject, lockNames, type ObjectRow } from '../../../db/objects/objec
 import { completeUpload, reclaimUpload } from '../../../db/objects/uploads/upload-ends.ts'
 import { newId } from '../../../policy/ids.ts'
 import { objectId } from '../../../policy/objects/object-names.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
 import { put } from '../../kit/objects/objects.ts'
 import { idleUpload, rule } from '../../kit/objects/upkeep.ts'
 import { rows } from '../../kit/rows/rows.ts'
@@ -265,12 +266,11 @@ test.serial('lists show what runs did, and those that found nothing to do only w
 
 /** Resolves once somebody waits for an advisory lock of this database. */
 async function waiting(db: Db): Promise<void> {
-  for (;;) {
+  await comesTrue(async () => {
     const { rows } = await db.raw(
       `select 1 from pg_locks where locktype = 'advisory' and not granted
           and database = (select oid from pg_database where datname = current_database())`,
     )
-    if (rows.length > 0) return
-    await new Promise(resolve => setTimeout(resolve, 10))
-  }
+    return rows.length > 0
+  })
 }

@@ -116,9 +116,7 @@ function kept(start: () => Entry) {
   let ending = false
   let restarts = 0
   const watched = (async () => {
-    for (;;) {
-      await entry.ended
-      if (ending) return
+    for (await entry.ended; !ending; await entry.ended) {
       restarts++
       await sleep(500)
       entry = start()

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '@temporalio/client'
+import { comesTrue } from '../comes-true.ts'
 
 export interface AskedStep {
   queue: string
@@ -39,11 +39,12 @@ export async function strangerAsks(client: Client, steps: AskedStep[]): Promise<
   }))
   await workflowService.respondWorkflowTaskCompleted({ namespace, taskToken: task.taskToken, commands })
   try {
-    for (;;) {
-      const ends = await endsOf(run, steps.length)
-      if (ends) return ends
-      await sleep(100)
-    }
+    let ends: StepEnd[] | undefined
+    await comesTrue(async () => {
+      ends = await endsOf(run, steps.length)
+      return ends !== undefined
+    }, 120)
+    return ends!
   } finally {
     await run.terminate()
   }

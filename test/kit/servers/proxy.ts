@@ -20,6 +20,8 @@ export interface TestProxy {
   kill(signal: NodeJS.Signals): Promise<void>
   /** Parsed lines of the access log, once at least `count` of them are there. */
   accessLog(count: number): Promise<Record<string, unknown>[]>
+  /** What it wrote to its error log. */
+  errors(): string
   stop(): Promise<void>
 }
 
@@ -59,6 +61,7 @@ export async function startProxy(
     port,
     start,
     kill,
+    errors: () => errors,
     accessLog: count => readLog(join(dataDir, 'proxy/access'), count),
     async stop() {
       await kill('SIGTERM')

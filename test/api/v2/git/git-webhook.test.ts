@@ -6,6 +6,7 @@ import { openDatabase } from '../../../../db/database.ts'
 import { tokenFor } from '../../../../db/git/webhooks.ts'
 import { type TestUser, testApi, testKeys } from '../../../kit/actors/api.ts'
 import { deletionUnderWay } from '../../../kit/actors/deletions.ts'
+import { comesTrue } from '../../../kit/comes-true.ts'
 import { cloneUrl, deliver, named, newCommit, webhookOf } from '../../../kit/git/deliveries.ts'
 import { providers } from '../../../kit/git/git-events.ts'
 
@@ -205,16 +206,14 @@ test('a connection that is cut while a push is stored leaves all of it or nothin
   const answering = deliver(api(), hook, sent)
   const admin = openDatabase({ url: db.client.config.connection.connectionString, pool: 1 })
   t.teardown(() => admin.destroy())
-  let cut = 0
-  while (cut === 0) {
+  await comesTrue(async () => {
     const { rows } = await admin.raw(
       `select pg_terminate_backend(pid) from pg_stat_activity
         where wait_event_type = 'Lock' and query like '%apps where id%' and datname = current_database()
           and exists (select 1 from pg_locks l where l.pid = pg_stat_activity.pid and not granted)`,
     )
-    cut = rows.length
-    await sleep(20)
-  }
+    return rows.length > 0
+  })
   t.is((await answering).status, 503)
   await holder.rollback()
   t.is((await deployments(app.id)).length, 0)

@@ -1,0 +1,252 @@
+import { randomBytes } from 'node:crypto'
+import { Writable } from 'node:stream'
+import test from 'ava'
+import { pino } from 'pino'
+import type { SurfaceTargets } from '../../edge/surfaces.ts'
+import { formOf } from '../kit/actors/sent-files.ts'
+import { comesTrue } from '../kit/comes-true.ts'
+import { pushEvent } from '../kit/git/git-events.ts'
+import { startGitServer } from '../kit/git/git-server.ts'
+import { testPlatform } from '../kit/platform/platform.ts'
+import { commandLines, filesWith, historyOf, searchFor, tablesWith } from '../kit/platform/secret-search.ts'
+import { configOf, nodeProgram } from '../kit/programs.ts'
+import { readMail, startMailServer } from '../kit/servers/mail-server.ts'
+import { ask, type Seen } from '../kit/servers/origin.ts'
+import { startProxy } from '../kit/servers/proxy.ts'
+import { zipOf } from '../kit/zips.ts'
+
+const git = await startGitServer()
+const mail = await startMailServer()
+test.after.always('stop the git server and the mail server', () => Promise.all([git.stop(), mail.stop()]))
+const mailPassword = `mail-${randomBytes(12).toString('hex')}`
+let logged = ''
+const sink = new Writable({
+  write(chunk, _encoding, done) {
+    logged += chunk
+    done()
+  },
+})
+const started = testPlatform({
+  log: pino({ level: 'trace' }, sink),
+  settings: {
+    GIT_ALLOWED_HOSTS: git.host,
+    HEALTH_GATE_SECONDS: '4',
+    SMTP_URL: `smtp://berth:${mailPassword}@${mail.host}:${mail.port}`,
+    MAIL_FROM: 'berth@example.org',
+  },
+})
+
+/** What may stand, sealed or hashed, in rows only. */
+const secrets = new Map<string, string>()
+/** What people store: it is in their rows and files, and in nothing that operators read. */
+const contents = new Map<string, string>()
+const plantedIn = (group: Map<string, string>) => (what: string, text?: string) => {
+  const planted = text ?? `canary-${randomBytes(12).toString('hex')}`
+  group.set(group.has(what) ? `${what} ${group.size}` : what, planted)
+  return planted
+}
+const [secret, content] = [plantedIn(secrets), plantedIn(contents)]
+
+interface Sent {
+  as?: string
+  headers?: Record<string, string>
+  body?: RequestInit['body']
+}
+
+test('a secret that comes in by any input is in no log, history, refusal, row or command line', async t => {
+  t.timeout(170_000)
+  const platform = await started
+  const { api, db } = platform
+  const at = (url: string) => [new URL(url).host]
+  const targets: SurfaceTargets = {
+    api: at(api.url),
+    blob: at(api.blobUrl),
+    files: at(api.filesUrl),
+    public: at(api.publicUrl),
+    s3: ['127.0.0.1:1'],
+  }
+  const front = await startProxy({}, () => ({ targets }))
+  t.teardown(() => front.stop())
+
+  const refusals: Seen[] = []
+  const tell = async (
+    surface: keyof SurfaceTargets,
+    request: string,
+    sent: Sent = {},
+    refused?: 'refused',
+  ): Promise<Seen> => {
+    const [method, path] = request.split(' ') as [string, string]
+    const form = new Response(sent.body)
+    const type = form.headers.get('content-type')
+    const headers = {
+      ...(sent.as && { authorization: sent.as }),
+      ...(type && { 'content-type': type }),
+      ...sent.headers,
+    }
+    const body = sent.body === undefined ? undefined : Buffer.from(await form.arrayBuffer())
+    const seen = await ask(front.port, `${surface}.localhost`, { method, path, headers, body })
+    t.is(seen.status >= 400, refused === 'refused', `${request}: ${seen.status} ${seen.body}`)
+    if (refused) refusals.push(seen)
+    return seen
+  }
+  const json = (value: unknown) => JSON.stringify(value)
+  const response = ({ body }: Seen) => JSON.parse(body).response
+
+  // A sign-in: the code goes by mail, the session and the key are answers.
+  const ana = await api.makeUser()
+  const email = 'planted@example.org'
+  await db('users').where({ id: ana.id }).update({ email })
+  await tell('api', 'POST /v2/account/sign-in', { body: json({ email }) })
+  await comesTrue(() => mail.received.length > 0)
+  secret('mail password', mailPassword)
+  t.is(mail.logins[0]?.pass, mailPassword)
+  secret('code', /^ {4}([A-HJ-NP-Z2-9]{8})$/m.exec(readMail(mail.received[0]!).text)![1])
+  const session = secret('session', ana.session)
+  const key = secret('key', ana.key)
+  await tell('api', 'GET /v2/users/me', { as: key })
+  await tell('api', 'GET /v2/account/authorize', { as: session }, 'refused')
+  await tell('api', 'GET /v2/users/me', { as: `${ana.id}-${secret('wrong key')}` }, 'refused')
+  for (const name of ['cookie', 'x-api-key', 'proxy-authorization', 'x-forwarded-for', 'referer'])
+    await tell('api', 'GET /v2/apps/x', { as: key, headers: { [name]: `a=${secret(name)}` } }, 'refused')
+  await tell('api', `GET /v2/users/me?key=${secret('query')}`, { as: `${secret('basic')}` }, 'refused')
+  await tell('api', `POST /v2/account/sign-in/code`, { body: json({ email, code: secret('wrong code') }) }, 'refused')
+
+  // Applications: variables, files, archives, tokens of git providers.
+  const app = await platform.deploy(ana, nodeProgram(content('program')))
+  t.is(app.operation.state, 'success')
+  const path = `/v2/apps/${app.id}`
+  await tell('api', `PUT ${path}/envs`, { as: key, body: json({ envs: { SECRET: secret('variable') } }) })
+  await tell(
+    'api',
+    `PUT ${path}/envs`,
+    { as: key, body: json({ envs: { 'A B': secret('refused variable') } }) },
+    'refused',
+  )
+  await tell('api', `PUT ${path}/envs`, { as: key, body: `{"envs":{"A":"${secret('cut JSON')}` }, 'refused')
+  await tell('api', `POST ${path}/restart`, { as: key })
+  const archive = (files: Record<string, string>) => {
+    const bytes = zipOf({ ...files, 'berth.app': json(configOf(nodeProgram(''))) })
+    return formOf({ bytes, fileName: 'app.zip' })
+  }
+  await tell('api', 'POST /v2/apps', { as: key, body: archive({ 'a.js': content('refused archive') }) }, 'refused')
+  await tell(
+    'api',
+    'POST /v2/apps',
+    { as: key, body: formOf({ bytes: content('no archive'), fileName: 'a.zip' }) },
+    'refused',
+  )
+  await tell('api', `PUT ${path}/files`, {
+    as: key,
+    body: json({ path: `${content('file')}.txt`, content: content('content') }),
+  })
+  await tell(
+    'api',
+    `PUT ${path}/files`,
+    { as: key, body: json({ path: '../x', content: content('refused') }) },
+    'refused',
+  )
+  const signing = secret('signing')
+  const link = (token: string) =>
+    tell('api', `POST ${path}/deploy/webhook`, { as: key, body: json({ access_token: token, secret: signing }) })
+  await tell(
+    'api',
+    `POST ${path}/deploy/webhook`,
+    { as: key, body: json({ access_token: `${secret('refused token')}\u0001` }) },
+    'refused',
+  )
+
+  const repository = await git.repository({ private: true })
+  const { commit } = await repository.push(nodeProgram('pushed').files)
+  const push = async (token: string) => {
+    const hook = new URL(response(await link(token)).webhook).pathname
+    secret('address', hook.split('/').at(-1))
+    const { headers, body } = pushEvent('gitlab', {
+      ...{ cloneUrl: repository.url, ref: 'refs/heads/main', before: 'a'.repeat(40), after: commit },
+      secret: signing,
+    })
+    const seen = await tell('api', `POST ${hook}`, { headers, body })
+    const id = /deployment ([0-9a-f]{32})/.exec(seen.body)?.[1]
+    const row = await db('deployments').where({ id }).first()
+    t.truthy(row, seen.body)
+    return platform.ended(row.operation_id)
+  }
+  t.is((await push(secret('git token', git.token))).state, 'success')
+  t.is((await push(secret('wrong git token'))).state, 'error')
+
+  // Blob storage: names, bytes, passwords, tokens, addresses that hold a right.
+  const object = response(
+    await tell('blob', `POST /v1/objects?private=true&name=${content('object')}`, {
+      as: key,
+      body: formOf({ bytes: content('bytes').repeat(1000) }),
+    }),
+  ).id
+  await tell(
+    'blob',
+    'POST /v1/objects?name=a%20b',
+    { as: key, body: formOf({ bytes: content('refused bytes') }) },
+    'refused',
+  )
+  const upload = response(await tell('blob', 'POST /v1/upload-tokens', { as: key, body: '{}' })).token
+  secret('upload token', upload)
+  await tell('blob', 'POST /v1/objects', { as: upload, body: formOf({ bytes: 'x' }) })
+  await tell('blob', 'POST /v1/objects', { as: upload, body: formOf({ bytes: 'x' }) }, 'refused')
+  secret('pair', response(await tell('blob', 'GET /v1/s3/credentials', { as: key })).secret_access_key)
+  const signed = new URL(
+    response(await tell('blob', `GET /v1/objects/download?object=${object}&redirect=false`, { as: key })).url,
+  )
+  secret('link', signed.pathname + signed.search)
+  await tell('files', `GET ${signed.pathname}${signed.search}`)
+  const share = response(
+    await tell('blob', 'POST /v1/shares', { as: key, body: json({ object, password: secret('password') }) }),
+  )
+  const visit = (password: string, refused?: 'refused') =>
+    tell('files', `POST ${new URL(share.url).pathname}`, { body: new URLSearchParams({ password }) }, refused)
+  await visit(secret('wrong password'), 'refused')
+  await tell(
+    'blob',
+    'POST /v1/shares',
+    { as: key, body: json({ object: 'x', password: secret('refused password') }) },
+    'refused',
+  )
+
+  // The proxy says why an upstream is missing: not what was asked of it.
+  await tell(
+    's3',
+    `GET /a?X-Amz-Signature=${secret('signature')}`,
+    { headers: { authorization: secret('s3') } },
+    'refused',
+  )
+
+  await front.edge.setRoute({ host: 'nobody.example.org', appId: app.id, address: '127.0.0.1', port: 1 })
+  t.is((await ask(front.port, 'nobody.example.org')).status, 502)
+
+  const audit = await tell('api', 'GET /v2/account/audit', { as: key })
+  const told = await historyOf(platform.base.config, app.id)
+  const access = await front.accessLog(30)
+  const places: Record<string, string> = {
+    'the logs of api, worker and host': logged,
+    'a history': told,
+    'the audit record': audit.body,
+    'a refusal': refusals.map(({ body, headers }) => body + json(headers)).join('\n'),
+    'the access log': json(access),
+    'the error log of the proxy': front.errors(),
+    'a command line': commandLines(),
+  }
+  t.true(
+    logged.includes(app.id) && told.includes(app.id) && audit.body.includes(app.id),
+    'there is something to search',
+  )
+  t.true(refusals.length > 15 && access.length > 30)
+  t.regex(front.errors(), /nobody\.example\.org/, 'the log of errors is read')
+  const found = new Set<string>()
+  for (const [name, planted] of [...secrets, ...contents]) {
+    const holds = searchFor([planted])
+    for (const [place, text] of Object.entries(places)) if (holds(text)) found.add(`${name}: ${place}`)
+  }
+  for (const [name, planted] of secrets) {
+    const holds = searchFor([planted])
+    for (const table of await tablesWith(db, holds)) found.add(`${name}: ${table}`)
+    if (filesWith(platform.base.folder, holds).length > 0) found.add(`${name}: a file`)
+  }
+  t.deepEqual([...found], ['object: the audit record'], 'the record names the objects that were changed')
+})
