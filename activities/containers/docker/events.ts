@@ -3,7 +3,7 @@ import type Docker from 'dockerode'
 import { type ContainerEvent, HostUnreachable } from '../port.ts'
 import { call } from './calls.ts'
 
-const actions = ['start', 'die', 'oom', 'destroy'] as const
+const actions = ['start', 'die', 'oom', 'pause', 'destroy'] as const
 
 interface EngineEvent {
   Action: string
@@ -17,12 +17,14 @@ export async function watch(
   filter: Record<string, string>,
   onEvent: (event: ContainerEvent) => void,
   signal: AbortSignal,
+  onOpen: () => void = () => {},
 ): Promise<void> {
   const filters = { type: ['container'], event: [...actions], label: labelFilter(filter) }
   const stream = (await call(() => docker.getEvents({ filters } as Docker.GetEventsOptions))) as Readable
   const stop = () => stream.destroy()
   signal.addEventListener('abort', stop)
   if (signal.aborted) stop()
+  else onOpen()
   try {
     for await (const line of lines(stream)) {
       const event = containerEvent(JSON.parse(line))

@@ -135,7 +135,7 @@ export function dockerHost({
     readOutput: (name, onPiece, signal) => readOutput(docker, name, onPiece, signal),
     stats: name => readings.stats(name),
     runToEnd: (spec, onOutput, signal) => runToEnd(docker, { ...host, hasStarted }, spec, onOutput, signal),
-    watch: (filter, onEvent, signal) => watch(docker, filter, onEvent, signal).finally(engine.forget),
+    watch: (filter, onEvent, signal, onOpen) => watch(docker, filter, onEvent, signal, onOpen).finally(engine.forget),
   }
 
   async function hasStarted(name: string): Promise<void> {
