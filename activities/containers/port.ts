@@ -106,7 +106,7 @@ export interface PresentNetwork {
 }
 
 export interface ContainerEvent {
-  action: 'start' | 'die' | 'destroy'
+  action: 'start' | 'die' | 'pause' | 'destroy'
   name: string
   labels: Record<string, string>
   at: Date
@@ -170,8 +170,16 @@ export interface ContainerHost {
   stats(name: string): Promise<ContainerReading | null>
   /** Runs a container to its end, gives its output as it comes, removes it, also when cancelled. */
   runToEnd(spec: ContainerSpec, onOutput: OnOutput, signal: AbortSignal): Promise<{ exitCode: number; oom: boolean }>
-  /** Calls back for every event of containers with these labels until the signal aborts; rejects when the stream breaks. */
-  watch(filter: Record<string, string>, onEvent: (event: ContainerEvent) => void, signal: AbortSignal): Promise<void>
+  /**
+   * Calls back for every event of containers with these labels until the signal aborts; rejects when the stream breaks. What is listed
+   * after `onOpen` was called and happens later is told.
+   */
+  watch(
+    filter: Record<string, string>,
+    onEvent: (event: ContainerEvent) => void,
+    signal: AbortSignal,
+    onOpen?: () => void,
+  ): Promise<void>
 }
 
 export class HostUnreachable extends Error {

@@ -25,7 +25,7 @@ export async function listApps(db: Db, ownerId: string): Promise<AppRow[]> {
   return db('apps').where({ owner_id: ownerId, accepting: false }).orderBy('created_at')
 }
 
-/** What a host looks at in each of its rounds, of every application: each column more is read ten thousand times a few seconds. */
+/** What a host looks at in its rounds, once a minute of every application: each column more is read ten thousand times. */
 const hostAppColumns = [
   'id',
   'owner_id',
@@ -43,9 +43,10 @@ const hostAppColumns = [
 
 export type HostApp = Pick<AppRow, (typeof hostAppColumns)[number]>
 
-/** The applications of a host, oldest first. */
-export async function listAppsOfHost(db: Db, hostId: string): Promise<HostApp[]> {
-  return db('apps').where({ host_id: hostId }).orderBy('created_at').select(hostAppColumns)
+/** The applications of a host, oldest first, or those with some ids. */
+export async function listAppsOfHost(db: Db, hostId: string, ids?: readonly string[]): Promise<HostApp[]> {
+  const query = db('apps').where({ host_id: hostId }).orderBy('created_at').select(hostAppColumns)
+  return ids ? query.whereIn('id', ids) : query
 }
 
 /** Ids of the applications of a host that have had a release, and with it a disk. */

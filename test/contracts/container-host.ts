@@ -375,14 +375,38 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await host.remove(two.name)
   })
 
+  test(`${name}: a pause is told`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('waits')
+    wanted.labels = { ...wanted.labels, [labels.app]: 'paused' }
+    const events: ContainerEvent[] = []
+    const end = new AbortController()
+    const watching = host.watch({ [labels.app]: 'paused' }, event => events.push(event), end.signal)
+    await running(host, wanted)
+    await until(async () => {
+      await host.pause(wanted.name)
+      await host.unpause(wanted.name)
+      return events.some(event => event.action === 'pause' && event.name === wanted.name)
+    })
+    end.abort()
+    await watching
+    await host.remove(wanted.name)
+    t.pass()
+  })
+
   test(`${name}: events of these labels are told until the signal ends it`, async t => {
     const { host, spec } = subject()
     const wanted = spec('fails')
     wanted.labels = { ...wanted.labels, [labels.app]: 'watched' }
     const events: ContainerEvent[] = []
     const end = new AbortController()
-    const watching = host.watch({ [labels.app]: 'watched' }, event => events.push(event), end.signal)
-    await sleep(200)
+    let opened = () => {}
+    const isOpen = new Promise<void>(open => {
+      opened = open
+    })
+    const watching = host.watch({ [labels.app]: 'watched' }, event => events.push(event), end.signal, opened)
+    await isOpen
+    await host.list({ [labels.app]: 'watched' })
     await running(host, wanted)
     await running(host, { ...spec('fails') })
     await until(async () => events.some(event => event.action === 'die'))

@@ -21,6 +21,7 @@ import { leased, takeHostLease } from './host-lease.ts'
 import { watchMetrics } from './host-metrics.ts'
 import { type HostParts, hostFolder } from './host-parts.ts'
 import { serveHostQueues } from './host-queues.ts'
+import { HostRounds } from './host-rounds.ts'
 import { watchHost } from './host-watch.ts'
 import { OutputReaders } from './output-readers.ts'
 import { serveHost } from './server/host-server.ts'
@@ -76,7 +77,7 @@ export async function startHost(parts: HostParts) {
 
   const acting = AbortSignal.any([ending.signal, lease.lost])
   const strays = strayBook(join(hostFolder(config), 'strays.json'))
-  const readers = new OutputReaders({ engine, log }, acting)
+  const readers = new OutputReaders({ engine, log, ended: appId => rounds.see(appId) }, acting)
   const { bandwidth } = parts
   const { mbitPer256Mb } = config.host
   const bandwidths = new BandwidthKeeper({ db, engine, bandwidth, mbitPer256Mb, hostId, log })
@@ -91,14 +92,15 @@ export async function startHost(parts: HostParts) {
     log,
     held: lease.held,
     returns: new Backoff(bringBackDelay),
-    onContainers(present: readonly ListedContainer[]) {
-      readers.see(present)
-      void bandwidths.see(present)
+    onContainers(present: readonly ListedContainer[], ids?: ReadonlySet<string>) {
+      readers.see(present, ids)
+      void bandwidths.see(present, ids)
     },
   }
+  const rounds = new HostRounds(watched)
   const loops = [
     stayVisible(parts, acting, log),
-    watchHost(watched, acting),
+    watchHost(watched, acting, rounds),
     watchMetrics({ db, engine, hostId, log }, acting),
     watchFirewall({ db, firewall: parts.firewall, hostId, log }, acting),
     watchDisks({ db, volumes, hostId, log }, acting),

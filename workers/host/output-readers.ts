@@ -8,6 +8,8 @@ export interface OutputReadersOptions {
   engine: Pick<ContainerHost, 'readOutput'>
   log: Logger
   pace?: typeof outputPace
+  /** Told of an application whose reader has ended: its program has, or the line broke. */
+  ended?: (appId: string) => void
   /** Resolves after so many milliseconds; ends early with the signal. */
   wait?: (ms: number, signal: AbortSignal) => Promise<unknown>
 }
@@ -19,8 +21,12 @@ export interface OutputReadersOptions {
 export class OutputReaders {
   readonly #options: OutputReadersOptions
   readonly #signal: AbortSignal
-  /** Bytes per second, by the id of the container. */
-  readonly #rates = new Map<string, number>()
+  /** What runs, by the id of the container. */
+  readonly #running = new Map<string, ListedContainer>()
+  /** How many of an account run. */
+  #owned = new Map<string, number>()
+  /** Ids of containers that have a reader. */
+  readonly #read = new Set<string>()
 
   constructor(options: OutputReadersOptions, signal: AbortSignal) {
     this.#options = options
@@ -28,26 +34,26 @@ export class OutputReaders {
     setMaxListeners(0, signal) // each reader listens for it; Node takes more than ten for a leak, and says so in the log
   }
 
-  /** Takes what runs now: what is new gets a reader, and all get the rates that their number asks for. */
-  see(containers: readonly ListedContainer[]): void {
+  /** Takes what runs now of these applications, or of all: what is new gets a reader, and all get the rates that their number asks for. */
+  see(containers: readonly ListedContainer[], ids?: ReadonlySet<string>): void {
+    if (ids?.size === 0) return
     const running = containers.filter(one => one.running && one.labels[labels.role] === 'app')
-    const owned = new Map<string, number>()
-    const ownerOf = (one: ListedContainer) => one.labels[labels.owner] ?? ''
-    for (const one of running) owned.set(ownerOf(one), (owned.get(ownerOf(one)) ?? 0) + 1)
-    for (const container of running) {
-      const isNew = !this.#rates.has(container.id)
-      this.#rates.set(container.id, outputRate(owned.get(ownerOf(container))!, this.#options.pace))
-      if (isNew) void this.#read(container)
-    }
+    for (const [id, one] of this.#running) if (!ids || ids.has(appOf(one))) this.#running.delete(id)
+    for (const container of running) this.#running.set(container.id, container)
+    this.#owned = new Map()
+    for (const one of this.#running.values()) this.#owned.set(ownerOf(one), (this.#owned.get(ownerOf(one)) ?? 0) + 1)
+    for (const container of running) if (!this.#read.has(container.id)) void this.#follow(container)
   }
 
   /** Until the program ends; a line that breaks is replaced when its container is seen next. */
-  async #read({ id, name }: ListedContainer): Promise<void> {
-    const { engine, log, pace = outputPace, wait = pause } = this.#options
+  async #follow(container: ListedContainer): Promise<void> {
+    const { engine, log, ended, pace = outputPace, wait = pause } = this.#options
+    const { id, name } = container
+    this.#read.add(id)
     let spent = 0
     let at = performance.now()
     const take = async (piece: Uint8Array) => {
-      const rate = this.#rates.get(id) ?? pace.bytesPerSecond
+      const rate = outputRate(this.#owned.get(ownerOf(container)) ?? 1, pace)
       const now = performance.now()
       spent = Math.max(0, spent - ((now - at) / 1000) * rate) + outputCost(piece, pace)
       at = now
@@ -59,7 +65,11 @@ export class OutputReaders {
     } catch (error) {
       log.warn({ err: error, container: name }, 'output: nobody reads it for a moment')
     } finally {
-      this.#rates.delete(id)
+      this.#read.delete(id)
+      ended?.(appOf(container))
     }
   }
 }
+
+const ownerOf = (one: ListedContainer): string => one.labels[labels.owner] ?? ''
+const appOf = (one: ListedContainer): string => one.labels[labels.app] ?? ''

@@ -4,7 +4,7 @@ import { type ContainerEvent, HostUnreachable } from '../port.ts'
 import { call } from './calls.ts'
 
 /** Each is one change of a container's life. `oom` is not: a program whose children run out of memory in a loop makes them without end. */
-const actions = ['start', 'die', 'destroy'] as const
+const actions = ['start', 'die', 'pause', 'destroy'] as const
 
 interface EngineEvent {
   Action: string
@@ -18,12 +18,14 @@ export async function watch(
   filter: Record<string, string>,
   onEvent: (event: ContainerEvent) => void,
   signal: AbortSignal,
+  onOpen: () => void = () => {},
 ): Promise<void> {
   const filters = { type: ['container'], event: [...actions], label: labelFilter(filter) }
   const stream = (await call(() => docker.getEvents({ filters } as Docker.GetEventsOptions))) as Readable
   const stop = () => stream.destroy()
   signal.addEventListener('abort', stop)
   if (signal.aborted) stop()
+  else onOpen()
   try {
     for await (const line of lines(stream)) {
       const event = containerEvent(JSON.parse(line))

@@ -137,7 +137,7 @@ export function dockerHost({
     readOutput: (name, onPiece, signal) => readOutput(docker, name, onPiece, signal),
     stats: name => readings.stats(name),
     runToEnd: (spec, onOutput, signal) => runToEnd(docker, { ...host, willStart, hasStarted }, spec, onOutput, signal),
-    watch: (filter, onEvent, signal) => watch(docker, filter, onEvent, signal).finally(engine.forget),
+    watch: (filter, onEvent, signal, onOpen) => watch(docker, filter, onEvent, signal, onOpen).finally(engine.forget),
   }
 
   const details = (name: string) => call(abortSignal => container(name).inspect({ abortSignal })).catch(unless(404))

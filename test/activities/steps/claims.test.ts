@@ -13,7 +13,7 @@ import { enqueue, find, type OperationKind } from '../../../db/operations/operat
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { claimLost } from '../../../policy/apps/claims.ts'
 import { newVersionId } from '../../../policy/ids.ts'
-import { reconcile } from '../../../workers/host/host-watch.ts'
+import { reconcile } from '../../../workers/host/host-comparison.ts'
 import { FakeContainerHost } from '../../kit/fakes/container-host.ts'
 import { inBoot } from '../../kit/hosts/boots.ts'
 import { rows } from '../../kit/rows/rows.ts'

@@ -189,7 +189,9 @@ export class FakeContainerHost implements ContainerHost {
   async pause(name: string) {
     this.#answer()
     const entry = this.containers.get(name)
-    if (entry?.state.status === 'running') entry.state = { ...entry.state, status: 'paused' }
+    if (entry?.state.status !== 'running') return
+    entry.state = { ...entry.state, status: 'paused' }
+    this.#tell('pause', entry.spec)
   }
 
   async unpause(name: string) {
@@ -300,10 +302,16 @@ export class FakeContainerHost implements ContainerHost {
     }
   }
 
-  async watch(filter: Record<string, string>, onEvent: (event: ContainerEvent) => void, signal: AbortSignal) {
+  async watch(
+    filter: Record<string, string>,
+    onEvent: (event: ContainerEvent) => void,
+    signal: AbortSignal,
+    onOpen: () => void = () => {},
+  ) {
     this.#answer()
     const listener = (event: ContainerEvent) => carries(event.labels, filter) && onEvent(event)
     this.#listeners.add(listener)
+    onOpen()
     try {
       for (; !signal.aborted; await this.#news(null, signal)) this.#answer()
     } finally {

@@ -15,7 +15,14 @@ const container = (
   id: string,
   { pid = process.pid, role = 'app', running = true, memoryMb = 512 } = {},
 ): ContainerState => ({
-  ...{ id, name: id, labels: { [labels.role]: role }, status: running ? 'running' : 'exited', running, exitCode: null },
+  ...{
+    id,
+    name: id,
+    labels: { [labels.role]: role, [labels.app]: id },
+    status: running ? 'running' : 'exited',
+    running,
+    exitCode: null,
+  },
   ...{ oom: false, startedAt: new Date(0), finishedAt: null, hostPort: null, hostAddress: null },
   process: { pid, memoryMb },
 })
@@ -46,10 +53,10 @@ async function keeper(hostId: string, limit: Bandwidth['limit']) {
     const options = { db, engine: { inspect }, bandwidth: { limit }, mbitPer256Mb: 50, hostId, log, now: () => clock }
     const keeper = new BandwidthKeeper(options)
     return {
-      see(containers: ContainerState[]) {
+      see(containers: ContainerState[], ids?: ReadonlySet<string>) {
         clock += 5000
         for (const one of containers) known.set(one.name, one)
-        return keeper.see(containers)
+        return keeper.see(containers, ids)
       },
     }
   }
@@ -110,4 +117,28 @@ test('what can never be limited is tried less and less often, at last once a min
   await one.see([container('b')])
   await one.see([container('a')])
   t.deepEqual(tried, [61, 61], 'one that was gone begins anew')
+})
+
+test('what is seen while others are limited comes after them, and some applications say nothing of the others', async t => {
+  let release = () => {}
+  const held = new Promise<void>(go => {
+    release = go
+  })
+  const told: string[] = []
+  let refuses = true
+  const { open } = await keeper('some', async ({ id }) => {
+    told.push(id)
+    if (id === 'a') await held
+    if (refuses && id === 'c') throw new Error('no such device')
+  })
+  const one = open()
+  const first = one.see([container('a'), container('b')])
+  const second = one.see([container('c')], new Set(['c']))
+  release()
+  await Promise.all([first, second])
+  t.deepEqual(told, ['a', 'b', 'c'])
+  refuses = false
+  await one.see([], new Set()) // a round in which nothing has changed
+  await one.see([container('d')], new Set(['d']))
+  t.deepEqual(told, ['a', 'b', 'c', 'c', 'd'], 'what was refused is tried again, what is known is not')
 })

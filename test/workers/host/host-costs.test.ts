@@ -5,8 +5,9 @@ import { labels } from '../../../activities/containers/port.ts'
 import { appTurns } from '../../../activities/steps/app-turns.ts'
 import { recordStarted } from '../../../db/apps/apps.ts'
 import { hostBoot } from '../../../workers/host/host-boot.ts'
+import { reconcile } from '../../../workers/host/host-comparison.ts'
 import { HostMetrics } from '../../../workers/host/host-metrics.ts'
-import { reconcile } from '../../../workers/host/host-watch.ts'
+import { HostRounds } from '../../../workers/host/host-rounds.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { countedEngine } from '../../kit/servers/counted-engine.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
@@ -52,11 +53,16 @@ test('what runs unchanged costs the engine the same, however much of it there is
     turns: appTurns(),
     volumes: { list: async () => [] },
   }
+  const rounds = new HostRounds(watched as never)
+  rounds.follow(true)
   const costs = async () => {
+    await rounds.round() // everything, or what is new
+    await rounds.round()
     await metrics.round(Date.now()) // what is new is looked at once
     await reconcile(watched as never)
     return {
-      watch: await counted.during(() => reconcile(watched as never)),
+      watch: await counted.during(() => rounds.round()),
+      everything: await counted.during(() => reconcile(watched as never)),
       metrics: await counted.during(() => metrics.round(Date.now())),
       sign: await counted.during(() => engine.ping()),
     }
@@ -67,5 +73,9 @@ test('what runs unchanged costs the engine the same, however much of it there is
   for (let n = 0; n < 3; n++) await run()
   t.deepEqual(await costs(), few)
   const list = 'GET /containers/json'
-  t.deepEqual(few, { watch: ['GET /networks/bridge', list], metrics: [list], sign: ['GET /_ping'] })
+  t.deepEqual(few, {
+    ...{ watch: ['GET /networks/bridge'], everything: ['GET /networks/bridge', list] },
+    metrics: [list],
+    sign: ['GET /_ping'],
+  })
 })

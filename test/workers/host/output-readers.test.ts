@@ -87,3 +87,29 @@ test('a host of many applications is not told that they leak', async t => {
   process.off('warning', note)
   t.false(warned.includes('MaxListenersExceededWarning'))
 })
+
+test('a reader that has ended is told, and what is seen of other applications gives it none', async t => {
+  const app = (id: string, owner = 'ana') =>
+    ({
+      ...{ id: `c-${id}`, name: id, running: true },
+      labels: { [labels.role]: 'app', [labels.app]: id, [labels.owner]: owner },
+    }) as never
+  const read: string[] = []
+  const ended: string[] = []
+  const ends = new Map<string, () => void>()
+  const readOutput: ContainerHost['readOutput'] = name => {
+    read.push(name)
+    return new Promise(end => ends.set(name, end))
+  }
+  const options = { engine: { readOutput }, log, ended: (appId: string) => void ended.push(appId) }
+  const readers = new OutputReaders(options, new AbortController().signal)
+  readers.see([app('a'), app('b')])
+  ends.get('a')!()
+  await comesTrue(async () => ended.length > 0)
+  t.deepEqual(ended, ['a'])
+  readers.see([app('c')], new Set(['c']))
+  readers.see([], new Set())
+  t.deepEqual(read, ['a', 'b', 'c'])
+  readers.see([app('a')], new Set(['a']))
+  t.deepEqual(read, ['a', 'b', 'c', 'a'])
+})

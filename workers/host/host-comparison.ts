@@ -1,0 +1,189 @@
+import { type ContainerState, type ListedContainer, labels } from '../../activities/containers/port.ts'
+import { stopGraceSeconds } from '../../activities/containers/spec.ts'
+import type { Boot } from '../../activities/hosts/boot.ts'
+import { wakePaused } from '../../activities/snapshots/app-standstill.ts'
+import * as apps from '../../db/apps/apps.ts'
+import { alertOutOfMemory } from '../../db/apps/memory-alerts.ts'
+import { type Db, transaction } from '../../db/database.ts'
+import * as operations from '../../db/operations/operations.ts'
+import type { Backoff } from '../../lib/backoff.ts'
+import { type Observation, type Verdict, verdict } from '../../policy/hosts/reconciliation.ts'
+import { autorestart } from '../../policy/patience.ts'
+import { failuresInARow } from '../../policy/rounds.ts'
+import { apart } from './apart.ts'
+import { removeLeftovers } from './host-leftovers.ts'
+import { bringBackStrays, type StrayOptions, sweepStrays } from './host-strays.ts'
+
+export interface ComparisonOptions extends StrayOptions {
+  /** Nobody saw the end of a container that was started in another one. */
+  boot: Boot
+  /** Rejects when another process is this host now. */
+  held?(): Promise<void>
+  /** How long applications wait that could not be brought back; left out: for the next round. */
+  returns?: Backoff
+  /** Told in each round what there is of some applications; of all where these are left out. */
+  onContainers?(present: readonly ListedContainer[], ids?: ReadonlySet<string>): void
+}
+
+/**
+ * One comparison of all rows and containers; resolves to the applications that are to be looked at again, as they are not as they should
+ * be yet. Containers are listed first: one without a row then is a stray for certain.
+ */
+export async function reconcile(options: ComparisonOptions): Promise<Set<string>> {
+  const { db, engine, hostId, boot } = options
+  await boot.settle()
+  const present = await engine.list({ [labels.host]: hostId })
+  options.onContainers?.(present)
+  const { rows, aside, unsettled } = await compare(options, present, () => apps.listAppsOfHost(db, hostId))
+  await sweepStrays(options, present, rows, aside)
+  return unsettled
+}
+
+/** More applications than these are found faster in the list of all containers. */
+const maxLists = 20
+
+/**
+ * Compares the rows and containers of some applications of a host whose boot is settled. Strays are left to the comparison of everything:
+ * `strangers` says that there are containers without a row.
+ */
+export async function reconcileSome(
+  options: ComparisonOptions,
+  ids: ReadonlySet<string>,
+): Promise<{ unsettled: Set<string>; strangers: boolean }> {
+  const { db, hostId } = options
+  const present = await containersOf(options, ids)
+  options.onContainers?.(present, ids)
+  if (ids.size === 0) return { unsettled: new Set(), strangers: false }
+  const { rows, unsettled } = await compare(options, present, () => apps.listAppsOfHost(db, hostId, [...ids]))
+  const known = new Set(rows.map(({ id }) => id))
+  return { unsettled, strangers: present.some(container => !known.has(appOf(container))) }
+}
+
+async function containersOf({ engine, hostId }: ComparisonOptions, ids: ReadonlySet<string>) {
+  if (ids.size > maxLists) {
+    const all = await engine.list({ [labels.host]: hostId })
+    return all.filter(container => ids.has(appOf(container)))
+  }
+  const found: ListedContainer[] = []
+  for (const id of ids) found.push(...(await engine.list({ [labels.host]: hostId, [labels.app]: id })))
+  return found
+}
+
+const appOf = (container: ListedContainer): string => container.labels[labels.app] ?? ''
+
+/** `present` was listed before rows are read. */
+async function compare(
+  options: ComparisonOptions,
+  present: ListedContainer[],
+  read: () => Promise<apps.HostApp[]>,
+): Promise<{ rows: apps.HostApp[]; aside: ReadonlySet<string>; unsettled: Set<string> }> {
+  await wakePaused(options, present)
+  const containers = present.filter(container => container.labels[labels.role] !== 'build')
+  const rows = await read()
+  const aside = await bringBackStrays(options, containers, rows)
+  const unsettled = new Set([...aside, ...present.filter(({ status }) => status === 'paused').map(appOf)])
+  // One application that the engine cannot tell of, or not end, keeps none of the others waiting.
+  let failures = 0
+  // A round may go over all of them: nothing in it may search among all the others.
+  const byRelease = new Map(containers.map(one => [`${appOf(one)}/${one.labels[labels.release]}`, one]))
+  for (const app of rows.filter(row => !aside.has(row.id))) {
+    const container = byRelease.get(`${app.id}/${app.release}`)
+    const done = await apart(options.log, app.id, async () => {
+      if (!(await look(options, app, container))) unsettled.add(app.id)
+    })
+    if (!done) unsettled.add(app.id)
+    failures = done ? 0 : failures + 1
+    if (failures === failuresInARow) throw new Error('The engine does not answer for one application after another.')
+  }
+  await removeLeftovers(options, present, rows)
+  return { rows, aside, unsettled }
+}
+
+/** Resolves to whether the application is as it should be: nothing was to do. */
+async function look(
+  options: ComparisonOptions,
+  app: apps.HostApp,
+  container: ListedContainer | undefined,
+): Promise<boolean> {
+  const { db, engine, boot, returns } = options
+  const { id: bootId } = boot
+  const rebooted = app.boot_id !== bootId
+  if (container?.running) returns?.forget(app.id)
+  if (verdict(observe(app, container ?? null), { rebooted, busy: false }) === 'nothing') return true
+  if (await operations.isBusy(db, app.id)) return false
+  // The list may be older than the row: what is acted upon was seen after the row.
+  const fresh = container ? await engine.inspect(container.name) : null
+  const decision = verdict(observe(app, fresh), { rebooted, busy: false })
+  // What an engine takes down as it ends has not ended by itself: the next round brings it back.
+  if (decision === 'record-exit' && (await boot.settle()) !== bootId) return false
+  await act(options, app, fresh, decision)
+  return false
+}
+
+function observe(app: apps.HostApp, container: ListedContainer | null): Observation {
+  return {
+    status: app.status,
+    desired: app.desired_state,
+    hostPort: app.host_port,
+    container: container ? { running: container.running, hostPort: container.hostPort } : null,
+  }
+}
+
+async function act(
+  { db, engine, turns, log, boot, held, returns }: ComparisonOptions,
+  app: apps.HostApp,
+  container: ContainerState | null,
+  decision: Verdict,
+): Promise<void> {
+  if (decision === 'bring-back' && returns?.waits(app.id)) return
+  await held?.()
+  if (decision !== 'nothing') log.info({ appId: app.id, decision }, 'watch')
+  if (decision === 'record-start' && container) {
+    const startedAt = container.startedAt ?? new Date()
+    await apps.recordStarted(db, app.id, {
+      release: app.release,
+      containerId: container.id,
+      hostPort: container.hostPort,
+      hostAddress: container.hostAddress,
+      startedAt,
+      bootId: boot.id,
+    })
+  }
+  if (decision === 'bring-back') {
+    await enqueueStart(db, app)
+    returns?.seen(app.id)
+  }
+  if (decision === 'bring-down' && container)
+    await turns(app.id, async () => {
+      if (await staysStopped(db, app.id)) await engine.stop(container.name, stopGraceSeconds)
+    })
+  if (decision === 'record-exit') {
+    const exit = {
+      code: container?.exitCode ?? null,
+      oom: container?.oom ?? false,
+      at: container?.finishedAt ?? new Date(),
+    }
+    // One commit: an exit that is on record is not looked at again, so its restart would be lost.
+    await transaction(db, async trx => {
+      if (!(await apps.recordExit(trx, app, exit))) return
+      if (exit.oom) await alertOutOfMemory(trx, app)
+      if (restartsItself(app, exit) && (await apps.spendAutorestart(trx, app.id))) await enqueueStart(trx, app)
+    })
+  }
+}
+
+/** Asked last, in the application's turn, so that a start which came meanwhile is not taken back. */
+async function staysStopped(db: Db, appId: string): Promise<boolean> {
+  if (await operations.isBusy(db, appId)) return false
+  return (await apps.loadApp(db, appId))?.desired_state === 'stopped'
+}
+
+/** AUTORESTART (contract 5): after an exit status other than 0, when the program ran over 60 s. */
+function restartsItself(app: apps.HostApp, exit: apps.Exit): boolean {
+  const ranMs = app.started_at ? exit.at.getTime() - app.started_at.getTime() : 0
+  return app.autorestart && exit.code !== 0 && ranMs > autorestart.ranSeconds * 1000
+}
+
+async function enqueueStart(db: Db, app: apps.HostApp): Promise<void> {
+  await operations.enqueue(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: 'host-watch' })
+}
