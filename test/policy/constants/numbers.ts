@@ -332,6 +332,8 @@ export const settingsAsAgreed: Record<string, string> = {
   GIT_MAX_MB: '100',
   GIT_TIMEOUT_SECONDS: '120',
   EDGE_CONNECTIONS_PER_ADDRESS: '100',
+  // Q20.
+  EDGE_CONNECTIONS_PER_APP: '1000',
   EDGE_APP_BODY_MB: '512',
   // C 1: 30 minutes.
   RATE_LIMIT_BLOCK_SECONDS: '1800',
