@@ -47,6 +47,7 @@ function luaLines({ scripts, folder, settings }: EdgeConfigOptions): string[] {
     // About 100,000 routes; a full dictionary refuses new ones and never drops old ones.
     'lua_shared_dict routes 32m;',
     'lua_shared_dict routes_meta 64k;',
+    'lua_shared_dict connections 16m;',
     ...block('init_by_lua_block', [
       "require 'resty.core'",
       `require('routes').load(${quoted(settings.routesFile)})`,
@@ -54,6 +55,7 @@ function luaLines({ scripts, folder, settings }: EdgeConfigOptions): string[] {
     ]),
     ...block('init_worker_by_lua_block', [
       "require('lifeline')()",
+      "require('connections').begin()",
       `require('access_log').watch(${quoted(`${folder}/access`)}, ${settings.logHours}, ${logBytes})`,
     ]),
   ]

@@ -27,8 +27,12 @@ export function applicationServer(options: EdgeConfigOptions): string[] {
       `client_max_body_size ${settings.appBodyMb}m;`,
       `error_page ${ownRefusals} 404 405 413 429 502 503 504 @page;`,
       ...malformed("require('pages').application()"),
+      "log_by_lua_block { require('router').leave() }",
       ...block('location /', [
-        "access_by_lua_block { require('router').admit() }",
+        // Here and not for the server: what leads to a page of ours sets those of the server anew.
+        "set $entered '';",
+        "set $app_full '';",
+        `access_by_lua_block { require('router').admit(${Math.max(1, settings.connectionsPerApp)}) }`,
         'proxy_read_timeout 120s;',
         'proxy_pass http://applications;',
       ]),

@@ -106,6 +106,8 @@ export interface EdgeSettings {
   workers: number
   /** Requests that one client address may have open at once, before `rateLimitScale`. */
   connectionsPerAddress: number
+  /** Requests that one application may have open at the proxy. */
+  connectionsPerApp: number
   /** Proxies before ours whose X-Forwarded-For and -Proto are believed (addresses or networks). */
   trustedProxies: string[]
   /** Largest request body that is passed to an application. */
@@ -167,6 +169,7 @@ export function parseConfig(env: Environment, cwd: string): Config {
       names: surfaceNames(env),
       workers: integer(env, 'EDGE_WORKERS', 0),
       connectionsPerAddress: integer(env, 'EDGE_CONNECTIONS_PER_ADDRESS', 100),
+      connectionsPerApp: integer(env, 'EDGE_CONNECTIONS_PER_APP', 1000),
       trustedProxies: list(env.EDGE_TRUSTED_PROXIES),
       appBodyMb: integer(env, 'EDGE_APP_BODY_MB', 512),
       logHours: integer(env, 'EDGE_LOG_HOURS', 192),

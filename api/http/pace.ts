@@ -1,15 +1,16 @@
 import type { IncomingMessage } from 'node:http'
 import { leastPace } from '../../policy/body-budgets.ts'
 
-/** Calls `slow` when too little came in; returns how to stop watching. */
+/** Calls `slow` when too little came in of a body that is not complete; returns how to stop watching. */
 export function keepPace(
-  { socket }: Pick<IncomingMessage, 'socket'>,
+  request: Pick<IncomingMessage, 'socket' | 'complete'>,
   slow: () => void,
   { bytesPerSecond, overSeconds }: { bytesPerSecond: number; overSeconds: number } = leastPace,
 ): () => void {
+  const { socket } = request
   let seen = socket.bytesRead
   const timer = setInterval(() => {
-    if (socket.bytesRead - seen < bytesPerSecond * overSeconds) slow()
+    if (!request.complete && socket.bytesRead - seen < bytesPerSecond * overSeconds) slow()
     seen = socket.bytesRead
   }, overSeconds * 1000)
   return () => clearInterval(timer)

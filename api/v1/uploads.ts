@@ -12,7 +12,9 @@ import { inviteBody } from '../http/body.ts'
 import type { Exchange } from '../http/call.ts'
 import { keepPace } from '../http/pace.ts'
 import type { Parts } from '../pipeline/parts.ts'
+import { boundForm, type FormBounds } from './form-bounds.ts'
 import { factsOf, smallBody } from './small-bodies.ts'
+import { type Cancelling, StoreTooSlow, withinStoreTime } from './store-deadline.ts'
 
 /** A body that has arrived and is nobody's yet. */
 export interface Arrived extends StoredBody {
@@ -70,6 +72,7 @@ export async function receiveFile(exchange: Exchange, parts: Parts, reception: R
   let body: Readable | undefined
   let upload: Promise<Upload> | undefined
   let stopWatch = () => {}
+  let bounds: FormBounds | undefined
   try {
     await new Promise<void>((resolve, reject) => {
       const fail = (code: ErrorCode) => reject(new ApiError(code))
@@ -84,6 +87,7 @@ export async function receiveFile(exchange: Exchange, parts: Parts, reception: R
           return reject(refusal)
         }
         body = file
+        bounds?.file(file)
         upload = storeUpload(file, name, parts, reception, cancel)
         upload.catch(reject)
       })
@@ -92,8 +96,11 @@ export async function receiveFile(exchange: Exchange, parts: Parts, reception: R
         fail(!request.complete ? 'UPLOAD_ABORTED' : isCut(error) ? cut : 'INVALID_FILE')
       })
       form.on('finish', resolve)
+      for (const limit of ['partsLimit', 'filesLimit', 'fieldsLimit'] as const)
+        form.on(limit, () => fail('INVALID_FILE'))
       request.on('close', lost).on('error', lost)
       stopWatch = keepPace(request, () => fail('UPLOAD_ABORTED'))
+      bounds = boundForm(request, { tooMuch: () => fail('FILE_TOO_LARGE'), tooLong: () => fail('UPLOAD_ABORTED') })
       request.pipe(form)
     })
     if (!upload)
@@ -108,6 +115,7 @@ export async function receiveFile(exchange: Exchange, parts: Parts, reception: R
     throw error
   } finally {
     stopWatch()
+    bounds?.end()
   }
 }
 
@@ -164,8 +172,6 @@ export interface BodyRules {
 /** A slow body says that it is still coming, well before the sweep would take it for forgotten. */
 const sayAliveMs = 10 * 60_000
 
-export type Cancelling = Pick<AbortController, 'signal'>
-
 /** An AbortController that is made for whoever asks: it costs more than the rest of a small upload, which never does. */
 class Cancel implements Cancelling {
   #controller: AbortController | undefined
@@ -202,15 +208,19 @@ export async function storeBody(
     const id = await parts.segmentIds.take()
     segmentId = id
     alive = setInterval(() => segments.stillDrawn(parts.db, id).catch(() => {}), sayAliveMs)
-    return { segmentId, ...(await parts.store.put(segmentId, body, { maxBytes, signal: cancel.signal })) }
+    const storing = parts.store.put(id, body, { maxBytes, signal: cancel.signal })
+    return { segmentId, ...(await withinStoreTime(storing, body, cancel)) }
   } catch (error) {
     body.resume()
-    if (segmentId) await discard(parts, { segmentId })
+    const late = error instanceof StoreTooSlow
+    // A store that does not answer would not do so here either.
+    const discarded = segmentId && discard(parts, { segmentId })
+    if (!late) await discarded
     if (error instanceof ApiError) throw error
     if ((error as Error).name === 'BodyTooLarge') throw new ApiError(tooLarge)
     const { aborted } = cancel.signal
-    if (!aborted) parts.log.error({ err: error, segmentId }, 'an upload could not be stored')
-    throw new ApiError(aborted ? 'UPLOAD_ABORTED' : unstored)
+    if (!aborted || late) parts.log.error({ err: error, segmentId }, 'an upload could not be stored')
+    throw new ApiError(aborted && !late ? 'UPLOAD_ABORTED' : unstored)
   } finally {
     clearInterval(alive)
   }

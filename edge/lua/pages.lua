@@ -12,6 +12,7 @@ local PAGES = {
   [503] = { 'The application is not reachable', 'The application at %s exists, but cannot take requests right now. Try again in a moment.' },
   [504] = { 'The application takes too long', 'The application at %s accepted the request, but did not answer in time.' },
 }
+local FULL = { 'The application has too many visitors', 'The application at %s has as many requests open as this platform passes on to it. Try again in a moment.' }
 local HTTPS_ONLY = { 'This address takes https only', 'Others can read on the way what is sent by plain http, so nothing was passed on. Use https://%s instead.' }
 local FRAME = [[<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>%s</title>
@@ -77,7 +78,7 @@ end
 -- For a host of applications: a small page in plain words.
 function M.application()
   uncached()
-  local page = ngx.var.in_the_clear == '1' and HTTPS_ONLY or PAGES[ngx.status] or DEFAULT
+  local page = ngx.var.in_the_clear == '1' and HTTPS_ONLY or ngx.var.app_full == '1' and FULL or PAGES[ngx.status] or DEFAULT
   local host = (ngx.var.host or ''):gsub('[^%w.-]', '')
   local text = page[2]:format(host)
   ngx.header['Content-Type'] = 'text/html; charset=utf-8'

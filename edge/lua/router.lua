@@ -4,6 +4,7 @@ local base = require 'resty.core.base'
 require 'resty.core.request'
 local ffi = require 'ffi'
 local access_log = require 'access_log'
+local connections = require 'connections'
 local routes = require 'routes'
 
 local find, gsub, lower = string.find, string.gsub, string.lower
@@ -66,8 +67,8 @@ function M.admit_surface()
   if access_log.full then ngx.var.log_stopped = '1' end
 end
 
--- Access phase of an application's host.
-function M.admit()
+-- Access phase of an application's host, which may have `most` requests open.
+function M.admit(most)
   local raw = M.strict()
   local var = ngx.var
   local app, _, port = routes.find(var.host)
@@ -75,7 +76,18 @@ function M.admit()
   var.app_id = app
   if port == '0' then return ngx.exit(503) end
   if access_log.full then var.log_stopped = '1' end
+  if not connections.enter(app, most) then
+    var.app_full = '1'
+    return ngx.exit(503)
+  end
+  var.entered = app
   drop_odd_headers(raw)
+end
+
+-- Log phase of the same: every request comes by, however it ended. A page of ours may have answered it: such a detour keeps variables.
+function M.leave()
+  local app = ngx.var.entered
+  if app and app ~= '' then connections.leave(app) end
 end
 
 -- Upstream phase. The table is read anew on each try, so that a request whose container was just replaced meets the new one.

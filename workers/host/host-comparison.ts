@@ -178,7 +178,7 @@ async function staysStopped(db: Db, appId: string): Promise<boolean> {
   return (await apps.loadApp(db, appId))?.desired_state === 'stopped'
 }
 
-/** AUTORESTART (contract 5): after an exit status other than 0, when the program ran over 60 s. */
+/** AUTORESTART (contract 5.11): after an exit status other than 0, when the program ran over 60 s. */
 function restartsItself(app: apps.HostApp, exit: apps.Exit): boolean {
   const ranMs = app.started_at ? exit.at.getTime() - app.started_at.getTime() : 0
   return app.autorestart && exit.code !== 0 && ranMs > autorestart.ranSeconds * 1000

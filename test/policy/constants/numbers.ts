@@ -60,7 +60,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     receiptDays: 90,
     idleReceiptDays: 1,
   },
-  // Q2: 25 MB of deliveries of one address, network or account. Q3: 64 MB of JSON of an account. Contract 9.6: 25 MB each.
+  // Q2: 25 MB of deliveries of one address, network or account. Q3: 64 MB of JSON of an account. Contract 9.6: 25 MB each. Q21: 1 MB and 30 s beside a file. Q22: 60 s.
   'body-budgets.ts': {
     bodyBudgets: {
       json: { bytes: 268_435_456, share: 67_108_864 },
@@ -69,6 +69,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
     freeBodyBytes: 1_048_576,
     largestDelivery: 26_214_400,
+    besideFile: { bytes: 1_048_576, seconds: 30 },
+    storeSeconds: { afterBody: 60, afterCancel: 5 },
     leastPace: { bytesPerSecond: 8192, overSeconds: 10 },
     unsignedDeliveries: { allow: 20, perSeconds: 60 },
   },
@@ -336,6 +338,8 @@ export const settingsAsAgreed: Record<string, string> = {
   GIT_MAX_MB: '100',
   GIT_TIMEOUT_SECONDS: '120',
   EDGE_CONNECTIONS_PER_ADDRESS: '100',
+  // Q20.
+  EDGE_CONNECTIONS_PER_APP: '1000',
   EDGE_APP_BODY_MB: '512',
   // Contract 9.1: 30 minutes.
   RATE_LIMIT_BLOCK_SECONDS: '1800',

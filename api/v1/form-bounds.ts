@@ -1,0 +1,48 @@
+import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
+import { besideFile } from '../../policy/body-budgets.ts'
+
+/** Of the file that a form is sent for. */
+export type FormFile = Readable & { bytesRead?: number }
+
+export interface FormBounds {
+  /** The file begins: what comes until its end is not counted. */
+  file(file: FormFile): void
+  end(): void
+}
+
+/**
+ * Watches what a form holds beside its file: text before the first part and after the last, headers, fields, other files. Calls `tooMuch`
+ * past so many bytes, and `tooLong` when it goes on for so many seconds before or after the file: a client may send these for ever, at
+ * whatever pace.
+ */
+export function boundForm(
+  request: IncomingMessage,
+  { tooMuch, tooLong }: { tooMuch: () => void; tooLong: () => void },
+  { bytes, seconds }: { bytes: number; seconds: number } = besideFile,
+): FormBounds {
+  let arrived = 0
+  let body: FormFile | undefined
+  let timer = setTimeout(tooLong, seconds * 1000)
+  const count = (piece: Buffer) => {
+    arrived += piece.length
+    if (arrived - (body?.bytesRead ?? 0) > bytes + pieceBytes) tooMuch()
+  }
+  request.on('data', count)
+  return {
+    file(file) {
+      body = file
+      clearTimeout(timer)
+      file.once('end', () => {
+        timer = setTimeout(tooLong, seconds * 1000)
+      })
+    },
+    end() {
+      clearTimeout(timer)
+      request.off('data', count)
+    },
+  }
+}
+
+/** What has arrived and the parser has not counted yet. */
+const pieceBytes = 128 * 1024
