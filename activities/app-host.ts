@@ -183,7 +183,7 @@ export function appHostActivities(host: AppHostOptions) {
       const release = (await begin('startApp', asked)).serving()
       const state = await engine.inspect(appContainerName(release))
       if (mustStand && state?.running && firstAttempt())
-        throw refusal('CONTAINER_ALREADY_STARTED', 'The application runs already.')
+        throw refusal('CONTAINER_ALREADY_STARTED', 'The application is already running.')
       return run('startApp', release, commandImageSeconds)
     },
 
@@ -196,7 +196,7 @@ export function appHostActivities(host: AppHostOptions) {
         return { name, state }
       })
       if (mustRun && !state?.running && firstAttempt())
-        throw refusal('CONTAINER_ALREADY_STOPPED', 'The application is stopped already.')
+        throw refusal('CONTAINER_ALREADY_STOPPED', 'The application is already stopped.')
       return exitOf(await engine.inspect(name))
     },
 

@@ -19,7 +19,7 @@ export function auditCommand(program: Command): void {
     .option('--limit <n>', 'at most this many', '50')
     .option('--json', 'as a JSON array')
     .action(async ({ user, limit, json }: AuditOptions) => {
-      if (!/^[1-9]\d{0,4}$/.test(limit)) throw new Error('--limit takes a whole number from 1 to 99999.')
+      if (!/^[1-9]\d{0,4}$/.test(limit)) throw new Error('--limit must be a whole number from 1 to 99999.')
       const rows = await withInstallation(async (_, db) =>
         user
           ? listAudit(db, await userId(db, user), { days: kept.auditDays, limit: Number(limit) })

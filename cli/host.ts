@@ -27,7 +27,7 @@ export function hostCommand(program: Command): void {
     .option('--memory <mb>', 'memory it offers; all of the machine when left out')
     .action(async ({ name, docker, data, memory }: HostOptions) => {
       if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(name))
-        throw new Error('--name takes small letters, digits and dashes, 32 at most.')
+        throw new Error('--name must be at most 32 lower-case letters, digits and dashes.')
       const settings = sharedSettings()
       const dataDir = resolve(data ?? join(settings.BERTH_DATA ?? 'data', 'hosts', name))
       mkdirSync(join(dataDir, 'run'), { recursive: true, mode: 0o711 })

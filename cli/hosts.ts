@@ -48,7 +48,7 @@ export function hostsCommand(program: Command): void {
             await recordAct(trx, { action: `hosts.${verb}`, accountId: null, resource: name })
           }),
         )
-        console.log(draining ? `Nothing new is placed on ${name}.` : `${name} takes applications again.`)
+        console.log(draining ? `Nothing new is placed on ${name}.` : `${name} accepts applications again.`)
       })
   }
   forgetCommand(hosts)

@@ -34,7 +34,7 @@ export function keysCommand(program: Command): void {
       const limits = limitsOf(options)
       const name = options.name?.trim()
       if (name !== undefined && !isShownName(name))
-        throw new Error('--name takes one line with something to see, which reads as it is written.')
+        throw new Error('--name must be one line of visible characters in their written order.')
       const made = await withInstallation(({ config }, db) =>
         transaction(db, async trx => {
           const accountId = await userId(trx, user)
@@ -81,12 +81,13 @@ function limitsOf(options: Pick<CreateOptions, 'scopes' | 'resources' | 'prefixe
   const granted = scopeList(options.scopes)
   const resources = options.resources === undefined ? null : split(options.resources)
   if (resources && (resources.length === 0 || !resources.every(id => resourceIdPattern.exec(id)?.[1] === id)))
-    throw new Error('--resources takes ids of applications and databases: 24 or 32 characters from 0 to f.')
+    throw new Error('--resources must be ids of applications and databases: 24 or 32 characters from 0 to f.')
   if (resources && granted?.some(scope => scope.startsWith('blob:')))
     throw new Error('Blob scopes cannot be combined with --resources.')
   const folders = options.prefixes === undefined ? null : split(options.prefixes)
   const prefixes = folders && prefixLimits(folders)
-  if (prefixes === undefined || prefixes?.length === 0) throw new Error('--prefixes takes folders such as images/2030.')
+  if (prefixes === undefined || prefixes?.length === 0)
+    throw new Error('--prefixes must be folders such as images/2030.')
   return { scopes: granted, resources, prefixes }
 }
 

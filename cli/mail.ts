@@ -21,7 +21,7 @@ export function mailCommand(program: Command): void {
     .option('--limit <n>', 'at most this many', '50')
     .option('--json', 'as a JSON array')
     .action(async ({ sent = false, limit, json }: ListOptions) => {
-      if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit takes a whole number from 1.')
+      if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit must be a whole number from 1.')
       const lines = await withInstallation((_, db) => listMails(db, { sent, limit: Number(limit) }))
       console.log(json ? JSON.stringify(lines) : mailTable(lines, new Date()))
     })

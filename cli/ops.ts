@@ -183,11 +183,11 @@ function cancelWords({ id, state, code }: OperationRow): string {
 
 function knownState(text: string | undefined): OperationState | undefined {
   const known = states.find(state => state === text)
-  if (text !== undefined && !known) throw new Error(`--state takes one of: ${states.join(', ')}`)
+  if (text !== undefined && !known) throw new Error(`--state must be one of: ${states.join(', ')}`)
   return known
 }
 
 function wholeNumber(text: string, option: string): number {
-  if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error(`${option} takes a whole number from 1.`)
+  if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error(`${option} must be a whole number from 1.`)
   return Number(text)
 }

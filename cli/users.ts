@@ -53,7 +53,7 @@ export function usersCommand(program: Command): void {
     .option('--limit <n>', 'at most this many', '100')
     .option('--json', 'as a JSON array')
     .action(async ({ limit, json }: { limit: string; json?: boolean }) => {
-      if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit takes a whole number from 1 to 999999.')
+      if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit must be a whole number from 1 to 999999.')
       const rows = await withInstallation((_, db) => listUsers(db, Number(limit)))
       console.log(json ? JSON.stringify(rows) : table(rows))
     })
@@ -65,7 +65,7 @@ export function usersCommand(program: Command): void {
     .option('--until <date>', 'the day or moment it ends, for example 2030-01-31; never when left out')
     .action(async (who: string, { plan, until }: { plan: string; until?: string }) => {
       const end = until === undefined ? null : new Date(until)
-      if (end && Number.isNaN(end.getTime())) throw new Error(`--until takes a date like 2030-01-31, not "${until}".`)
+      if (end && Number.isNaN(end.getTime())) throw new Error(`--until must be a date like 2030-01-31, not "${until}".`)
       await withInstallation(async (installation, db) => {
         mustBePlan(installation, plan)
         await actOn(db, who, 'users.set-plan', (trx, id) => setPlan(trx, id, plan, end))
@@ -113,9 +113,9 @@ async function createAccount(
   const { masterKey } = installation.config
   mustBePlan(installation, plan)
   if (!z.email().max(254).safeParse(email).success)
-    throw new Error(`--email takes an address that mail can go to, not "${email}".`)
+    throw new Error(`--email must be an address that can receive mail, not "${email}".`)
   const called = username(name)
-  if (called === null) throw new Error('--name takes 1 to 24 letters and digits, with single spaces between words.')
+  if (called === null) throw new Error('--name must be 1 to 24 letters and digits, with single spaces between words.')
   const chosen = locale === undefined ? undefined : localeOf(locale)
   return transaction(db, async trx => {
     const user = await createUser(trx, { email, name: called, plan, locale: chosen }).catch(error => {

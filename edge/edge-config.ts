@@ -98,7 +98,7 @@ function trustLines(options: EdgeConfigOptions): string[] {
   const trusted = options.settings.trustedProxies
   for (const network of trusted)
     if (!/^[0-9a-fA-F.:]+(\/\d+)?$/.test(network))
-      throw new Error(`EDGE_TRUSTED_PROXIES holds "${network}"; it takes addresses and networks.`)
+      throw new Error(`EDGE_TRUSTED_PROXIES holds "${network}"; it must hold addresses and networks.`)
   return [
     ...trusted.map(network => `set_real_ip_from ${network};`),
     ...(trusted.length ? ['real_ip_header X-Forwarded-For;', 'real_ip_recursive on;'] : []),

@@ -6,7 +6,7 @@ export type Environment = Record<string, string | undefined>
 export function webAddress(env: Environment, name: string): string {
   const text = required(env, name)
   if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol))
-    throw new Error(`The setting ${name} is "${text}"; it takes an http or https address.`)
+    throw new Error(`The setting ${name} is "${text}"; it must be an http or https address.`)
   return text.replace(/\/+$/, '')
 }
 
@@ -25,13 +25,13 @@ export function number(env: Environment, name: string, fallback: number): number
   if (text === undefined || text === '') return fallback
   const value = Number(text)
   if (!Number.isFinite(value) || value < 0)
-    throw new Error(`The setting ${name} is "${text}"; it takes a number from 0.`)
+    throw new Error(`The setting ${name} is "${text}"; it must be a number from 0.`)
   return value
 }
 
 export function integer(env: Environment, name: string, fallback: number): number {
   const value = number(env, name, fallback)
-  if (!Number.isInteger(value)) throw new Error(`The setting ${name} is "${env[name]}"; it takes a whole number.`)
+  if (!Number.isInteger(value)) throw new Error(`The setting ${name} is "${env[name]}"; it must be a whole number.`)
   return value
 }
 
@@ -39,7 +39,7 @@ export function oneOf<const T extends string>(env: Environment, name: string, va
   const text = env[name]
   if (text === undefined || text === '') return values[0]
   const value = values.find(v => v === text)
-  if (!value) throw new Error(`The setting ${name} is "${text}"; it takes one of: ${values.join(', ')}.`)
+  if (!value) throw new Error(`The setting ${name} is "${text}"; it must be one of: ${values.join(', ')}.`)
   return value
 }
 

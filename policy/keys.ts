@@ -2,7 +2,7 @@ import { hkdfSync } from 'node:crypto'
 
 /** Throws for a root secret that is not 32 bytes in hex; commands need none, so that settings without one are read. */
 export function demandMasterKey({ masterKey }: { masterKey: string }): void {
-  if (!/^[0-9a-f]{64}$/.test(masterKey)) throw new Error('The setting BERTH_MASTER_KEY takes 32 bytes in hex.')
+  if (!/^[0-9a-f]{64}$/.test(masterKey)) throw new Error('The setting BERTH_MASTER_KEY must be 32 bytes in hex.')
 }
 
 /** A 32-byte key for one purpose, derived from the installation's root secret (hex), so that no purpose can use another's. */

@@ -52,6 +52,6 @@ export function retentionSettings(env: Environment): Retention {
 function days(env: Environment, name: string, usual: number): number {
   const value = integer(env, name, usual)
   if (value < 1 || value > 36_500)
-    throw new Error(`The setting ${name} is "${env[name]}"; it takes a whole number of days from 1 to 36500.`)
+    throw new Error(`The setting ${name} is "${env[name]}"; it must be a whole number of days from 1 to 36500.`)
   return value
 }

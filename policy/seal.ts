@@ -23,7 +23,7 @@ export function sealKeys(masterKeyHex: string, further = ''): SealKeys {
     const [, id, hex] = form.exec(pair.trim()) ?? []
     if (!id || !hex || Number(id) > mostKeyId || keys.has(Number(id)))
       throw new Error(
-        `The setting BERTH_SEAL_KEYS takes pairs such as 2:<64 hex>, each number from 2 to ${mostKeyId} once.`,
+        `The setting BERTH_SEAL_KEYS must be pairs such as 2:<64 hex>, each number from 2 to ${mostKeyId} once.`,
       )
     keys.set(Number(id), Buffer.from(hex, 'hex'))
   }

@@ -112,7 +112,7 @@ class ArchiveProcess implements Archives {
       if (error instanceof ChildEnded && job.kind === 'unpack')
         await this.#carryOut(new ArchiveChild(null), { ...job, kind: 'clear', archive: null })
       throw error instanceof ChildEnded && error.cause === 'memory'
-        ? new ArchiveRefused('INVALID_FILE', 'The archive takes too much memory to read.')
+        ? new ArchiveRefused('INVALID_FILE', 'Reading the archive requires too much memory.')
         : error
     }
   }

@@ -33,7 +33,7 @@ export class SnapshotChild {
       signal,
       onWord: word => onWish?.((word as SnapshotWish).kind),
     })
-    const large = () => new Error('The snapshot takes too much memory.')
+    const large = () => new Error('The snapshot requires too much memory.')
     this.done = this.#child.run(job, { memoryBytes, large }).then(reply => this.#settle(reply, onPeak))
     this.done.catch(() => {}) // reported to who awaits it
   }

@@ -21,7 +21,7 @@ function reply({ bytes, form }: BodyJob): BodyReply {
     const { bytes: numbers, values } = measureBody(bytes)
     if (form.file && numbers > largestFileBytes) throw fileTooLarge()
     if (values + (form.file ? 0 : numbers) > mostValues)
-      throw new ApiError('INVALID_JSON_BODY', `A body of over 1 MB takes at most ${mostValues} values.`)
+      throw new ApiError('INVALID_JSON_BODY', `A body of over 1 MB must have at most ${mostValues} values.`)
     return { value: parseBody(bytes, form) }
   } catch (error) {
     if (error instanceof ApiError) return { refused: { code: error.code, message: error.message } }

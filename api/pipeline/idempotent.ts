@@ -28,7 +28,7 @@ export function idempotencyKeyOf({ request }: Exchange): string | undefined {
   const key = request.headers['idempotency-key']
   if (key === undefined) return undefined
   if (typeof key !== 'string' || !/^[\x20-\x7e]{1,255}$/.test(key))
-    throw new ApiError('INVALID_PARAMETERS', 'Idempotency-Key takes 1 to 255 printable characters.')
+    throw new ApiError('INVALID_PARAMETERS', 'Idempotency-Key must be 1 to 255 printable characters.')
   return key
 }
 

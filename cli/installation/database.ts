@@ -9,7 +9,7 @@ export async function withInstallation<T>(work: (installation: Installation, db:
   try {
     return await work(installation, db)
   } catch (error) {
-    if (isUnavailable(error)) throw new NotRunning(`The database does not answer. ${whatToDo(installation)}`)
+    if (isUnavailable(error)) throw new NotRunning(`The database does not respond. ${whatToDo(installation)}`)
     throw error
   } finally {
     await db.destroy()

@@ -36,7 +36,7 @@ export function forgetCommand(hosts: Command): void {
     .action((name: string, { yes, json, wait }: ForgetOptions) =>
       withInstallation(async (_, db) => {
         const seconds = Number(wait)
-        if (!/^\d{1,5}$/.test(wait)) throw new Error('--wait takes whole seconds.')
+        if (!/^\d{1,5}$/.test(wait)) throw new Error('--wait must be a whole number of seconds.')
         const host = await known(db, name)
         const losses = await lossesOf(db, name)
         if (host.forgotten_at === null) {

@@ -29,7 +29,7 @@ export function receiptCommands(ops: Command): void {
     .option('--limit <n>', 'at most this many', '20')
     .option('--json', 'as a JSON array')
     .action(async ({ kind, all = false, limit, json }: ListOptions) => {
-      if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit takes a whole number from 1.')
+      if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit must be a whole number from 1.')
       const filter = { kind: knownKind(kind), idle: all, limit: Number(limit) }
       const rows = await withInstallation((_, db) => listReceipts(db, filter))
       console.log(json ? JSON.stringify(rows) : receiptTable(rows, new Date()))
@@ -41,7 +41,7 @@ export function receiptCommands(ops: Command): void {
     .option('--limit <n>', 'at most this many lines', '1000')
     .option('--json', 'as one JSON object')
     .action(async (start: string, { limit, json }: { limit: string; json?: boolean }) => {
-      if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit takes a whole number from 1.')
+      if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit must be a whole number from 1.')
       const { receipt, lines } = await withInstallation(async (_, db) => {
         const [receipt, ...others] = await findReceipts(db, start)
         if (!receipt) throw new Error(`There is no receipt "${start}". See: berth ops receipts`)
@@ -87,6 +87,6 @@ export function receiptStory(receipt: ReceiptRow, lines: readonly ReceiptLineRow
 
 function knownKind(text: string | undefined): Upkeep | undefined {
   const known = upkeepKinds.find(kind => kind === text)
-  if (text !== undefined && !known) throw new Error(`--kind takes one of: ${upkeepKinds.join(', ')}`)
+  if (text !== undefined && !known) throw new Error(`--kind must be one of: ${upkeepKinds.join(', ')}`)
   return known
 }

@@ -25,7 +25,7 @@ local MALFORMED = 'The request is malformed.'
 local HEADERS = 'The headers are too large: 16 KB in all, 8 KB for one.'
 local TOO_MANY = 'Too many connections from this address at once.'
 local AWAY = 'The platform is not answering right now. Try again in a moment.'
-local UNEXPECTED = 'Something unexpected happened. The request id helps to find it.'
+local UNEXPECTED = 'An unexpected error occurred. Report the request id to find its cause.'
 local LATE = 'The platform did not answer in time.'
 local HTTPS_ONLY_TEXT = 'This platform takes https only: others can read on the way what is sent by plain http. Make credentials that were sent anew.'
 

@@ -5,6 +5,6 @@ export function countryCodes(setting: string, entries: readonly string[]): strin
   const codes = entries.map(entry => entry.toUpperCase())
   const wrong = codes.find(code => !form.test(code))
   if (wrong !== undefined)
-    throw new Error(`The setting ${setting} takes two-letter country codes such as BR; "${wrong}" is none.`)
+    throw new Error(`The setting ${setting} must be two-letter country codes such as BR; "${wrong}" is none.`)
   return codes
 }

@@ -21,7 +21,7 @@ export function checkKey(masterKey: string): Buffer {
 /** Of root secrets that were rotated out, 32 bytes in hex each. Throws an Error that names the setting and shows nothing of it. */
 export function earlierKeyChecks(texts: readonly string[]): Buffer[] {
   if (texts.some(text => !/^[0-9a-f]{64}$/.test(text)))
-    throw new Error('The setting BERTH_EARLIER_KEY_CHECKS takes 32 bytes in hex, several with commas between.')
+    throw new Error('The setting BERTH_EARLIER_KEY_CHECKS must be 32 bytes in hex, separated by commas.')
   return texts.map(text => Buffer.from(text, 'hex'))
 }
 

@@ -137,7 +137,9 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 
 function planOfRow(name: string, row: unknown): Plan {
   if (!nameForm.test(name))
-    throw new Error(`Plan ${JSON.stringify(name)}: a name begins with a letter and takes up to 40 of a-z, 0-9 and "-".`)
+    throw new Error(
+      `Plan ${JSON.stringify(name)}: a name must begin with a letter and be up to 40 of a-z, 0-9 and "-".`,
+    )
   if (!isObject(row)) throw new Error(`Plan "${name}" is not an object of figures.`)
   const unknown = Object.keys(row).find(key => !(figures as readonly string[]).includes(key))
   if (unknown !== undefined)
@@ -147,7 +149,7 @@ function planOfRow(name: string, row: unknown): Plan {
   for (const figure of figures) {
     const value = plan[figure]
     if (!Number.isInteger(value) || (value as number) < 0 || (value as number) > highest)
-      throw new Error(`Plan "${name}": ${figure} takes a whole number from 0 to ${highest}.`)
+      throw new Error(`Plan "${name}": ${figure} must be a whole number from 0 to ${highest}.`)
   }
   return plan as unknown as Plan
 }

@@ -60,7 +60,7 @@ export function parseAppConfig(text: string, files: ProgramFiles, choose: Versio
   if (length(displayName) > 32 || unclean(displayName) || !isShownName(displayName))
     refuse(
       'INVALID_DISPLAY_NAME',
-      'DISPLAY_NAME takes 1 to 32 printable characters, none of which turns the direction of the text.',
+      'DISPLAY_NAME must be 1 to 32 printable characters, none of which changes the direction of text.',
     )
   const main = mainOf(lines, files)
   const memoryMb = memoryOf(lines)
@@ -101,7 +101,7 @@ function mainOf(lines: ConfigLines, files: ProgramFiles): string | null {
   }
   const main = lines.MAIN.replace(/^(\.\/)+/, '')
   const folders = main.split('/').slice(0, -1)
-  if (length(lines.MAIN) > 32) refuse('INVALID_MAIN', 'MAIN takes at most 32 characters.')
+  if (length(lines.MAIN) > 32) refuse('INVALID_MAIN', 'MAIN must be at most 32 characters.')
   if (
     unclean(main) ||
     folders.some(folder => folder.startsWith('.') || folder === 'node_modules' || folder === '__pycache__')
@@ -119,7 +119,7 @@ function memoryOf(lines: ConfigLines): number {
   const lowest = lines.SUBDOMAIN === undefined ? memoryLimits.lowestMb : memoryLimits.lowestWithAddressMb
   const memoryMb = /^\d{1,6}$/.test(text) ? Number(text) : Number.NaN
   if (!(memoryMb >= lowest && memoryMb <= memoryLimits.highestMb))
-    refuse('INVALID_MEMORY', `MEMORY takes whole MB from ${lowest} to ${memoryLimits.highestMb}.`)
+    refuse('INVALID_MEMORY', `MEMORY must be a whole number of MB from ${lowest} to ${memoryLimits.highestMb}.`)
   return memoryMb
 }
 
@@ -127,7 +127,7 @@ function memoryOf(lines: ConfigLines): number {
 function versionOf(lines: ConfigLines, choose: VersionChoice): string {
   const version = required(lines, 'VERSION', 'MISSING_VERSION', 'VERSION is missing.').toLowerCase()
   if (!/^(recommended|latest|\d+(\.\d+){0,2})$/.test(version))
-    refuse('INVALID_VERSION', 'VERSION takes recommended, latest or a number such as 22.')
+    refuse('INVALID_VERSION', 'VERSION must be recommended, latest or a number such as 22.')
   const language = lines.RUNTIME === undefined ? languageOfMain(lines.MAIN ?? '') : languageOfRuntime(lines.RUNTIME)
   if (language !== null && choose(language, version) === null) refuseVersion(language, version)
   return version
@@ -136,14 +136,14 @@ function versionOf(lines: ConfigLines, choose: VersionChoice): string {
 function descriptionOf(lines: ConfigLines): string | null {
   const description = optional(lines, 'DESCRIPTION', 280, 'INVALID_DESCRIPTION')
   if (description !== null && !readsAsWritten(description.replaceAll('\t', ' ')))
-    refuse('INVALID_DESCRIPTION', 'DESCRIPTION takes one line, without characters that turn its direction.')
+    refuse('INVALID_DESCRIPTION', 'DESCRIPTION must be one line, without characters that change the direction of text.')
   return description
 }
 
 function subdomainOf(lines: ConfigLines): string | null {
   if (lines.SUBDOMAIN === undefined) return null
   if (!/^(?!-)[A-Za-z0-9-]{1,63}(?<!-)$/.test(lines.SUBDOMAIN))
-    refuse('INVALID_SUBDOMAIN', 'SUBDOMAIN takes letters, digits and inner hyphens, at most 63.')
+    refuse('INVALID_SUBDOMAIN', 'SUBDOMAIN must be at most 63 letters, digits and inner hyphens.')
   const subdomain = lines.SUBDOMAIN.toLowerCase()
   if (isReservedSubdomain(subdomain)) refuse('SUBDOMAIN_TAKEN', `The subdomain ${subdomain} is reserved.`)
   return subdomain
@@ -151,7 +151,7 @@ function subdomainOf(lines: ConfigLines): string | null {
 
 function autorestartOf(lines: ConfigLines): boolean {
   const word = lines.AUTORESTART?.toLowerCase() ?? 'false'
-  if (word !== 'true' && word !== 'false') refuse('INVALID_AUTORESTART', 'AUTORESTART takes true or false.')
+  if (word !== 'true' && word !== 'false') refuse('INVALID_AUTORESTART', 'AUTORESTART must be true or false.')
   return word === 'true'
 }
 
@@ -163,7 +163,10 @@ function languageOf(lines: ConfigLines): Language {
 
 function refuseVersion(language: Language, version: string): never {
   const { title, versions } = runtimes[language]
-  return refuse('INVALID_VERSION', `${title} ${version} is not offered here; VERSION takes ${versions.join(', ')}.`)
+  return refuse(
+    'INVALID_VERSION',
+    `${title} ${version} is not offered here; VERSION must be one of ${versions.join(', ')}.`,
+  )
 }
 
 function required(lines: ConfigLines, key: ConfigKey, missing: ErrorCode, message: string): string {
@@ -173,7 +176,8 @@ function required(lines: ConfigLines, key: ConfigKey, missing: ErrorCode, messag
 function optional(lines: ConfigLines, key: ConfigKey, longest: number, invalid: ErrorCode): string | null {
   const text = lines[key]
   if (text === undefined) return null
-  if (length(text) > longest || unclean(text)) refuse(invalid, `${key} takes at most ${longest} printable characters.`)
+  if (length(text) > longest || unclean(text))
+    refuse(invalid, `${key} must be at most ${longest} printable characters.`)
   return text
 }
 

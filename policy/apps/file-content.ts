@@ -5,7 +5,8 @@ import { ApiError } from '../errors.ts'
 export const largestFileBytes = 10 * MiB
 
 /** What is said of a larger one; the table's sentence speaks of uploads. */
-export const fileTooLarge = () => new ApiError('FILE_TOO_LARGE', 'A file that is read or written takes at most 10 MB.')
+export const fileTooLarge = () =>
+  new ApiError('FILE_TOO_LARGE', 'A file that is read or written must be at most 10 MB.')
 
 /**
  * The bytes that a body brings in `content`, or its alias `buffer`: a text, one of base64, a list of bytes, or a Buffer as

@@ -14,6 +14,6 @@ export function assertKeepsAddress(
   if (address !== null && memoryMb < lowestWithAddressMb)
     throw new ApiError(
       'INVALID_MEMORY',
-      `MEMORY takes whole MB from ${lowestWithAddressMb} to ${highestMb}: the application keeps its address ${address}.`,
+      `MEMORY must be a whole number of MB from ${lowestWithAddressMb} to ${highestMb}: the application keeps its address ${address}.`,
     )
 }

@@ -23,7 +23,7 @@ function smtpServer(text: string): NonNullable<MailSettings['smtp']> {
   const url = URL.canParse(text) ? new URL(text) : null
   const port = defaultPorts[url?.protocol ?? '']
   if (!url?.hostname || !port)
-    throw new Error('The setting SMTP_URL takes smtp://user:password@host:port, or smtps:// for TLS from the start.')
+    throw new Error('The setting SMTP_URL must be smtp://user:password@host:port, or smtps:// for TLS from the start.')
   const { hostname, username, password } = url
   return {
     host: hostname.replace(/^\[|\]$/g, ''),
@@ -37,7 +37,7 @@ function sender(text: string): MailSettings['from'] {
   const [, name = '', bracketed, bare] =
     /^(?:([^<>\p{Cc}]*)<([^\s<>@,;]+@[^\s<>@,;]+)>|([^\s<>@,;]+@[^\s<>@,;]+))$/u.exec(text.trim()) ?? []
   const address = bracketed ?? bare
-  if (!address) throw new Error(`The setting MAIL_FROM is "${text}"; it takes an address, or: Name <address>.`)
+  if (!address) throw new Error(`The setting MAIL_FROM is "${text}"; it must be an address, or: Name <address>.`)
   return { name: name.trim(), address }
 }
 

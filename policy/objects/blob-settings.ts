@@ -49,6 +49,6 @@ export function blobSettings(env: Environment): BlobSettings {
 function within(env: Environment, name: string, usual: number, least: number, most: number): number {
   const value = integer(env, name, usual)
   if (value < least || value > most)
-    throw new Error(`The setting ${name} is "${env[name]}"; it takes a whole number from ${least} to ${most}.`)
+    throw new Error(`The setting ${name} is "${env[name]}"; it must be a whole number from ${least} to ${most}.`)
   return value
 }

@@ -16,7 +16,7 @@ export const refusalText: PageText<Texts> = {
     calm: 'Too many tries. Wait a few minutes.',
     captcha: 'Solve the captcha first. If you see none, load this page again.',
     captchaAway: 'The captcha could not be checked. Try again later.',
-    unknown: 'The database did not say whether this was done. Look before you try again.',
+    unknown: 'The database did not confirm whether this was done. Check before you try again.',
   },
   'es-ES': {
     away: 'La plataforma no responde. Inténtalo de nuevo en un momento.',

@@ -30,7 +30,7 @@ export const signInText: PageText<Texts> = {
     again: 'Ask for another code',
     entered: 'You are signed in, in this tab, until {time}.',
     wrongAddress: 'This is not an e-mail address.',
-    wrongCode: 'The code is wrong, was used, or is too old.',
+    wrongCode: 'The code is wrong, already used, or expired.',
   },
   'es-ES': {
     title: 'Iniciar sesión',

@@ -38,7 +38,7 @@ test.serial('a wrong code is told, the right one still works, and another one ca
   await submit(visitor, 'address', email)
   await visitor.reads('a code is on its way')
   await submit(visitor, 'code', 'AAAAAAAA')
-  await visitor.reads('The code is wrong, was used, or is too old.')
+  await visitor.reads('The code is wrong, already used, or expired.')
   t.is(await sessionOf(visitor.page), '')
   const first = await mailbox().codeFor(email)
   await visitor.page.locator('#again').click()

@@ -121,7 +121,7 @@ test.serial(
     const ana = await api().makeUser()
     const visitor = await browser().visit(await startExample(t, ana))
     await choose(visitor, await fileOf(t, 'drawing.svg', Buffer.from('<svg/>')))
-    await visitor.reads('allows other file types here')
+    await visitor.reads('does not allow this file type')
     t.deepEqual(await objectsOf(ana), [])
     await choose(visitor, await fileOf(t, 'note.txt', Buffer.from('a note')))
     await visitor.reads('Done: ')

@@ -208,5 +208,5 @@ test.serial('receipts are listed and told', async t => {
   t.regex(story, /why: expired at /)
   t.regex(story, /body [0-9a-f]{32}: waits for the sweep/)
   t.regex((await berth('ops', 'receipt', 'ffff')).stderr, /There is no receipt/)
-  t.regex((await berth('ops', 'receipts', '--kind', 'x')).stderr, /--kind takes one of: reclaim, expiry/)
+  t.regex((await berth('ops', 'receipts', '--kind', 'x')).stderr, /--kind must be one of: reclaim, expiry/)
 })

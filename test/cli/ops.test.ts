@@ -345,7 +345,7 @@ test.serial('the commands: a list, an explanation, a retry and a cancel that wai
   t.is(again.code, 1)
   t.regex(again.stderr, /ended already/)
   t.regex((await ops('show', 'ffffffffffff')).stderr, /no operation or deployment "ffffffffffff"/)
-  t.regex((await ops('list', '--state', 'odd')).stderr, /--state takes one of/)
+  t.regex((await ops('list', '--state', 'odd')).stderr, /--state must be one of/)
   const story = JSON.parse((await ops('explain', retried.operation, '--json')).stdout)
   t.like(story.lane, { status: 'unknown' })
   t.is(story.operation.retry_of, deploy.operationId)

@@ -35,7 +35,7 @@ test('what is printed as JSON is a plans file, and an operator’s file is what 
   t.is(wrong.code, 1)
   t.is(
     wrong.stderr.trim(),
-    `The setting PLANS_FILE names ${PLANS_FILE}. Plan "harbour": memoryMb takes a whole number from 0 to 2147483647.`,
+    `The setting PLANS_FILE names ${PLANS_FILE}. Plan "harbour": memoryMb must be a whole number from 0 to 2147483647.`,
   )
 })
 
@@ -55,13 +55,13 @@ test('a file that is no table is refused with its name, and with what is wrong',
     ['{}', /no plan "free"/],
     ['{"free":null}', /Plan "free" is not an object/],
     ['{"free":[]}', /Plan "free" is not an object/],
-    [{ free: {} }, /Plan "free": memoryMb takes a whole number/],
+    [{ free: {} }, /Plan "free": memoryMb must be a whole number/],
     [{ free: { ...free, memoryMb: '1' } }, /"free": memoryMb/],
     [{ free: { ...free, requestsPerMinute: 1.5 } }, /"free": requestsPerMinute/],
     [{ free: { ...free, blobGb: 1e12 } }, /"free": blobGb/],
     [{ free: { ...free, workspaces: -1 } }, /"free": workspaces/],
     [{ free: { ...free, memoryMB: 1 } }, /no figure "memoryMB"\. Figures: memoryMb, /],
-    [{ free, 'Gold\n': free }, /Plan "Gold\\n": a name begins with a letter/],
+    [{ free, 'Gold\n': free }, /Plan "Gold\\n": a name must begin with a letter/],
     [{ free, 1: free }, /Plan "1"/],
     [`{"__proto__":${JSON.stringify(free)},"free":${JSON.stringify(free)}}`, /Plan "__proto__"/],
   ] as const) {

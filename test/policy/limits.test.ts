@@ -69,6 +69,6 @@ test("an operator's table is read whole or refused by name", t => {
   t.throws(() => parsePlans('[]'), { message: /not a JSON object/ })
   t.throws(() => parsePlans(JSON.stringify({ big: row })), { message: /"free"/ })
   t.throws(() => parsePlans(JSON.stringify({ free: { ...row, blobGb: -1 } })), {
-    message: /"free": blobGb takes a whole number/,
+    message: /"free": blobGb must be a whole number/,
   })
 })

@@ -27,5 +27,5 @@ test.serial('the set-up of an installation migrates, prepares Temporal and ends,
 })
 
 test.serial('it refuses a master key of another form before it touches anything', async t => {
-  await t.throwsAsync(run('secret'), { message: /BERTH_MASTER_KEY takes 32 bytes in hex/ })
+  await t.throwsAsync(run('secret'), { message: /BERTH_MASTER_KEY must be 32 bytes in hex/ })
 })

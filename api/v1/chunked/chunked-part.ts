@@ -77,7 +77,7 @@ export const uploadPart = blobEndpoint({
       throw new ApiError('INVALID_CONTENT_TYPE', 'A part is sent as it is: application/octet-stream, no form.')
     const upload = await ownUpload(query.upload, caller, parts)
     if (query.part > upload.max_parts)
-      throw new ApiError('INVALID_CHUNK_PART', `This upload takes parts 1 to ${upload.max_parts}.`)
+      throw new ApiError('INVALID_CHUNK_PART', `part must be from 1 to ${upload.max_parts} for this upload.`)
     if (isEmpty(exchange)) throw new ApiError('EMPTY_CHUNK')
     const room = await ownRoom(upload, call, parts)
     const lease = await takeBlobLease(parts.db, `part/${caller.user.id}`, partsInFlight)

@@ -11,7 +11,7 @@ export const objectField = z
   .string({ error: 'INVALID_OBJECT' })
   .regex(idForm, 'INVALID_OBJECT')
   .refine(id => objectName(id) !== undefined, 'INVALID_OBJECT')
-  .meta({ description: `What follows the account takes at most ${keyBytes} bytes.`, 'x-maxBytes': keyBytes })
+  .meta({ description: `The part after the account must be at most ${keyBytes} bytes.`, 'x-maxBytes': keyBytes })
 
 /** Codes that `ownObject` throws. */
 export const ownObjectErrors = ['INVALID_OBJECT', 'OBJECT_NOT_FOUND', 'PREFIX_NOT_ALLOWED'] as const

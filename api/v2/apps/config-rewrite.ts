@@ -31,7 +31,7 @@ export async function rewriteConfig(rewrite: ConfigRewrite, parts: Parts): Promi
   const who = { user: { id: caller.user.id, plan: caller.plan }, appId: app.id, scale: parts.config.rateLimitScale }
   await parts.limiter.admit(ownCounters(limit, limits[limit], who))
   if (content.length > longestConfigBytes)
-    throw new ApiError('FILE_TOO_LARGE', `The configuration file takes at most ${longestConfigBytes} bytes.`)
+    throw new ApiError('FILE_TOO_LARGE', `The configuration file must be at most ${longestConfigBytes} bytes.`)
   const upload = await storeUpload(
     Readable.from(Buffer.from(content)),
     name,

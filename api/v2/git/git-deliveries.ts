@@ -132,6 +132,6 @@ export function refusalText(error: ApiError): Reply {
 const refusals: Partial<Record<ApiError['code'], string>> = {
   PAYLOAD_TOO_LARGE: 'the body is over 25 MB',
   INVALID_CONTENT_TYPE: 'a content-encoded body is not accepted',
-  INVALID_PARAMETERS: 'branch takes at most 256 characters, restart takes true or false',
+  INVALID_PARAMETERS: 'branch must be at most 256 characters, restart must be true or false',
   INVALID_JSON_BODY: 'the body did not arrive whole',
 }

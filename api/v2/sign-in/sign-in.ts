@@ -69,7 +69,7 @@ export const completeSignIn = endpoint({
       await passCaptchaOn(trx, { signInId: id, sessionId: made.id, address: exchange.address })
       return { ...made, userId }
     })
-    if (!begun) throw new ApiError('INVALID_GRANT', 'The code is wrong, was used, or is too old. Ask for a new one.')
+    if (!begun) throw new ApiError('INVALID_GRANT', 'The code is wrong, already used, or expired. Ask for a new one.')
     exchange.actor = begun.userId
     return { token: begun.token, expires_at: begun.expiresAt.toISOString() }
   },

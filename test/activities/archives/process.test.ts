@@ -301,7 +301,7 @@ test('a child that takes too much memory is ended, and the archive refused', asy
   t.like(await bench.inspect(heavy(60), narrow), {
     ok: false,
     code: 'INVALID_FILE',
-    message: 'The archive takes too much memory to read.',
+    message: 'Reading the archive requires too much memory.',
   })
   const { error, paths } = await bench.unpack(heavy(60), narrow)
   t.true(error instanceof ArchiveRefused)

@@ -139,7 +139,7 @@ test('a store that does not answer is a refusal that says when to come again', a
     await symlink(path, path) // Opening it fails, whoever asks.
     const answer = await read(object)
     t.deepEqual([answer.status, answer.headers.get('retry-after')], [503, '5'])
-    t.is(await answer.text(), 'The storage does not answer. Try again in a moment.\n')
+    t.is(await answer.text(), 'The storage does not respond. Try again in a moment.\n')
   }
 })
 

@@ -98,17 +98,17 @@ test.serial('what is refused changes nothing and is not on record', async t => {
   ]
   for (const [command, words] of [
     [account(user.email.toUpperCase()), /There is an account with the address/],
-    [account('nobody'), /--email takes an address/],
-    [account('a@example.org', 'Ana  <b>'), /--name takes 1 to 24 letters/],
+    [account('nobody'), /--email must be an address/],
+    [account('a@example.org', 'Ana  <b>'), /--name must be 1 to 24 letters/],
     [account('a@example.org', 'Ana', 'gold'), /There is no plan "gold"\. Plans: free, hobby-1/],
     [[...account('a@example.org'), '--locale', 'xx-XX'], /There is no language "xx-XX"\. Languages: pt-BR, en-US/],
     [['users', 'set-locale', user.id, 'tlh'], /There is no language "tlh"/],
     [['users', 'block', 'nobody@example.org'], /There is no account "nobody@example.org"/],
-    [['users', 'set-plan', user.id, '--plan', 'pro-12', '--until', 'soon'], /--until takes a date/],
+    [['users', 'set-plan', user.id, '--plan', 'pro-12', '--until', 'soon'], /--until must be a date/],
     [['keys', 'create', '--user', user.id, '--scopes', 'apps:all'], /Unknown scope: apps:all/],
-    [['keys', 'create', '--user', user.id, '--resources', 'shop'], /--resources takes ids/],
-    [['keys', 'create', '--user', user.id, '--prefixes', '../x'], /--prefixes takes folders/],
-    [['keys', 'create', '--user', user.id, '--name', 'a\u202eb'], /--name takes one line/],
+    [['keys', 'create', '--user', user.id, '--resources', 'shop'], /--resources must be ids/],
+    [['keys', 'create', '--user', user.id, '--prefixes', '../x'], /--prefixes must be folders/],
+    [['keys', 'create', '--user', user.id, '--name', 'a\u202eb'], /--name must be one line/],
     [['keys', 'revoke', 'f'.repeat(32)], /There is no live key/],
     [['hosts', 'drain', 'h9'], /There is no host "h9"/],
   ] as const) {

@@ -94,7 +94,7 @@ test('rotated, started anew, sealed anew, the old key dropped: everything is sti
   const away = { ...env, DATABASE_URL: 'postgres://127.0.0.1:9/none' }
   await openInstallation(away, openDataPlace(away))
   const unrecorded = await operatorCommand(away, 'secrets', 'rotate')
-  t.regex(unrecorded.stderr, /database does not answer/)
+  t.regex(unrecorded.stderr, /database does not respond/)
   t.deepEqual(Object.keys(openSecrets(env.BERTH_DATA).sealKeys ?? {}), ['3'], 'what cannot be recorded is not done')
 })
 

@@ -50,7 +50,7 @@ test('missing, foreign and malformed ids are byte-identical', async t => {
     t.is(answer.status, 404, id)
     texts.add(answer.text)
   }
-  t.deepEqual([...texts], ['{"status":"error","code":"APP_NOT_FOUND","message":"There is no such application."}'])
+  t.deepEqual([...texts], ['{"status":"error","code":"APP_NOT_FOUND","message":"The application does not exist."}'])
 })
 
 test('deleting waits until the application is gone', async t => {

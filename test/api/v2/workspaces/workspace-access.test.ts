@@ -134,7 +134,7 @@ test('who is not a member is told the same bytes as of an application that is no
   const questions = async (id: string) => {
     asked.length = 0
     const caller = { user: { id: eve.id }, scopes: null, resources: null } as Caller
-    await t.throwsAsync(accessApp(db, caller, id, 'read'), { message: 'There is no such application.' })
+    await t.throwsAsync(accessApp(db, caller, id, 'read'), { message: 'The application does not exist.' })
     return [...asked]
   }
   const all: string[][] = []

@@ -127,7 +127,7 @@ test('a copy keeps what was not said, and its source is never its destination', 
     expiresAt: ends,
     contentType: undefined,
   })
-  t.throws(() => copyTarget(source, ends, { name: 'b', prefix: 'a' }, now), { message: /source itself/ })
+  t.throws(() => copyTarget(source, ends, { name: 'b', prefix: 'a' }, now), { message: /same as the source/ })
   t.is(copyTarget(source, ends, { name: 'b', prefix: 'a', expire: null }, now).name.key, 'a/b.png')
 })
 
@@ -141,6 +141,6 @@ test('settings of blob storage name what they take', t => {
     s.split('='),
   ))
     t.throws(() => blobSettings({ [name as string]: value }), {
-      message: new RegExp(`${name} .* takes a whole number`),
+      message: new RegExp(`${name} .* must be a whole number`),
     })
 })
