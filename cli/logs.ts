@@ -2,7 +2,7 @@ import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
-import { dataDirOf } from './installation/installation.ts'
+import { ownDataDir } from './installation/installation.ts'
 
 const tailBytes = 16 * 1024
 const pollMs = 200
@@ -14,7 +14,7 @@ export function logsCommand(program: Command): void {
     .argument('[part]', 'postgres, temporal, proxy, api, worker, host, supervisor, ...')
     .option('-f, --follow', 'go on as lines come, until Ctrl-C')
     .action(async (part: string | undefined, { follow }: { follow?: boolean }) => {
-      const folder = join(dataDirOf(process.env), 'logs')
+      const folder = join(ownDataDir(process.env), 'logs')
       const parts = existsSync(folder)
         ? readdirSync(folder)
             .filter(name => name.endsWith('.log'))
