@@ -3,7 +3,7 @@ import { removeFirewall } from '../activities/firewall/iptables.ts'
 import { endRecorded } from '../workers/supervisor/process-record.ts'
 import { endLeftovers } from '../workers/supervisor/supervisor.ts'
 import { runningSupervisor } from '../workers/supervisor/supervisor-lock.ts'
-import { dataDirOf, loadInstallation } from './installation/installation.ts'
+import { loadInstallation, ownDataDir } from './installation/installation.ts'
 import { type Forgotten, forgetApps, stopApps, unmountVolumes } from './services/apps.ts'
 import { confirm } from './terminal/confirm.ts'
 
@@ -35,9 +35,9 @@ export function downCommand(program: Command): void {
     .addHelpText('after', help)
     .action(async ({ apps, forget, yes, json }: DownOptions) => {
       if (forget && !apps) throw new Error('--forget goes with --apps: berth down --apps --forget')
-      if (forget) await confirm(`Take away every container and network of ${dataDirOf(process.env)}?`, yes)
+      if (forget) await confirm(`Take away every container and network of ${ownDataDir(process.env)}?`, yes)
       const say = (line: string) => void (json || console.log(line))
-      const runFolder = `${dataDirOf(process.env)}/run`
+      const runFolder = `${ownDataDir(process.env)}/run`
       const supervisor = runningSupervisor(runFolder)
       if (supervisor) await endRecorded(supervisor)
       const left = await endLeftovers(runFolder)

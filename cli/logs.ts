@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { KiB } from '../lib/bytes.ts'
-import { dataDirOf } from './installation/installation.ts'
+import { ownDataDir } from './installation/installation.ts'
 
 const tailBytes = 16 * KiB
 const pollMs = 200
@@ -15,7 +15,7 @@ export function logsCommand(program: Command): void {
     .argument('[part]', 'postgres, temporal, proxy, api, worker, host, supervisor, ...')
     .option('-f, --follow', 'go on as lines come, until Ctrl-C')
     .action(async (part: string | undefined, { follow }: { follow?: boolean }) => {
-      const folder = join(dataDirOf(process.env), 'logs')
+      const folder = join(ownDataDir(process.env), 'logs')
       const parts = existsSync(folder)
         ? readdirSync(folder)
             .filter(name => name.endsWith('.log'))

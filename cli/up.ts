@@ -1,3 +1,4 @@
+import { constants } from 'node:os'
 import type { Command } from 'commander'
 import { refusePlainHttp } from '../policy/installation/plain-http.ts'
 import { plansOf } from '../workers/plans.ts'
@@ -8,6 +9,7 @@ import { upDetached } from './installation/detached.ts'
 import { deployExample } from './installation/example.ts'
 import { type DataPlace, type Installation, openDataPlace, openInstallation } from './installation/installation.ts'
 import { dockerOptions, startPlatform } from './installation/platform.ts'
+import { phaseOf, startPhase } from './installation/start-phase.ts'
 import { startReport } from './installation/start-report.ts'
 import { summary } from './installation/summary.ts'
 import { reviveDocker } from './services/docker.ts'
@@ -26,26 +28,46 @@ export function upCommand(program: Command): void {
       const place = openDataPlace(process.env)
       await (detach ? upDetached(place, adopt) : upInForeground(place, adopt)).catch(async error => {
         if (!(error instanceof AlreadyRunning)) throw error
+        const phase = phaseOf(place.runFolder)
+        if (phase !== null) throw new Error(startedAlready(error.record.pid, phase))
         console.error(error.message)
         console.log(await withInstallation((installation, db) => summary(installation, db, null)))
       })
     })
 }
 
-/** Runs the platform until a signal. Progress goes to stderr, and to the person who started it detached. */
+const startedAlready = (pid: number, phase: string): string =>
+  `Berth is being started by process ${pid} already, which says: ${phase}\nWait until it is up, and see: berth info`
+
+/**
+ * Runs the platform until a signal. Progress goes to stderr, and to the person who started it detached. A signal before everything is up
+ * ends the start, with the exit code that shells give it.
+ */
 async function upInForeground(place: DataPlace, adopts?: boolean): Promise<void> {
   const release = await lockSupervisor(place.runFolder)
-  const { say, done } = startReport(process)
+  const phase = startPhase(place.runFolder)
+  phase.is('Starting')
+  const { say, done } = startReport(process, phase)
   const supervisor = new Supervisor({ ...place, say })
-  const ended = stopOnSignal(supervisor, say)
+  const signal = stopOnSignal(supervisor, say)
   try {
-    const text = await Promise.race([start({ ...place, adopts }, supervisor, say), ended.then(() => null)])
-    if (text === null) return
+    // What a signal has ended fails in words of its own: they are not the reason.
+    const started = start({ ...place, adopts }, supervisor, say).catch(async error => {
+      if (signal.code() === null) throw error
+      await signal.ended
+      return null
+    })
+    const text = await Promise.race([started, signal.ended.then(() => null)])
+    if (text === null) {
+      process.exitCode = signal.code() ?? 1
+      return
+    }
     done(text)
-    await ended
+    await signal.ended
     say('Stopped. Applications keep running; stop them too with: berth down --apps')
   } finally {
     await supervisor.stop()
+    phase.over()
     release()
   }
 }
@@ -79,19 +101,27 @@ async function firstApplication(installation: Installation, say: Say): Promise<s
   }
 }
 
-/** The first signal stops everything in order, the second kills. Resolves when all has stopped. */
-function stopOnSignal(supervisor: Supervisor, say: Say): Promise<void> {
-  return new Promise((resolve, reject) => {
-    let asked = false
-    const onSignal = () => {
-      if (asked) {
+interface Stop {
+  /** Resolves when all has stopped. */
+  ended: Promise<void>
+  /** The exit code of the signal that came; null before one. */
+  code(): number | null
+}
+
+/** The first signal stops everything in order, the second kills. */
+function stopOnSignal(supervisor: Supervisor, say: Say): Stop {
+  let code: number | null = null
+  const ended = new Promise<void>((resolve, reject) => {
+    const onSignal = (name: NodeJS.Signals) => {
+      if (code !== null) {
         supervisor.kill()
-        process.exit(130)
+        process.exit(code)
       }
-      asked = true
+      code = 128 + constants.signals[name]
       say('Stopping ...')
       supervisor.stop().then(resolve, reject)
     }
     for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, onSignal)
   })
+  return { ended, code: () => code }
 }

@@ -1,7 +1,8 @@
 // Compiles the product into dist/: TypeScript, the files beside it (SQL, Lua, recipes), and the workflow bundle, which every
 // worker would otherwise build again at its start (3 s).
-import { spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import {
   cpSync,
   existsSync,
@@ -32,17 +33,29 @@ export function sourceHash(root) {
   return hash.digest('hex')
 }
 
-/** Builds beside the old dist/ and swaps at the end, so that an interrupted build leaves nothing half done. */
-export async function build(root) {
+/**
+ * Builds beside the old dist/ and swaps at the end, so that an interrupted build leaves nothing half done. `underWay` gets, for as long
+ * as it goes on, what ends it at once.
+ */
+export async function build(root, underWay = new Set()) {
   const hash = sourceHash(root)
   const next = join(root, `.dist-${process.pid}`)
-  rmSync(next, { recursive: true, force: true })
+  removeLeftovers(root)
+  let compiler
+  const end = () => {
+    compiler?.kill('SIGKILL')
+    rmSync(next, { recursive: true, force: true })
+  }
+  underWay.add(end)
   try {
     const tsc = join(root, 'node_modules/typescript/bin/tsc')
-    const { status } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.build.json', '--outDir', next], {
+    // Its own group: Ctrl-C is for us, who end it.
+    compiler = spawn(process.execPath, [tsc, '-p', 'tsconfig.build.json', '--outDir', next], {
       cwd: root,
       stdio: ['ignore', 2, 2],
+      detached: true,
     })
+    const [status] = await once(compiler, 'exit')
     if (status !== 0) throw new Error('The sources do not compile; the messages stand above.')
     for (const file of productFolders.flatMap(folder => filesBelow(root, folder))) {
       if (file.endsWith('.ts')) continue
@@ -53,7 +66,17 @@ export async function build(root) {
     writeFileSync(join(next, '.source-hash'), hash)
     swap(join(root, 'dist'), next)
   } finally {
+    underWay.delete(end)
     rmSync(next, { recursive: true, force: true })
+  }
+}
+
+/** Builds that were killed in the middle. */
+function removeLeftovers(root) {
+  for (const name of readdirSync(root)) {
+    const pid = /^\.dist-(\d+)$|^dist-old-(\d+)$/.exec(name)?.slice(1).find(Boolean)
+    if (pid && (pid === String(process.pid) || !existsSync(`/proc/${pid}`)))
+      rmSync(join(root, name), { recursive: true, force: true })
   }
 }
 

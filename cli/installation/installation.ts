@@ -5,6 +5,7 @@ import { type Config, type Environment, parseConfig } from '../../policy/config.
 import { valuesInPlace } from '../../policy/installation/outside-secrets.ts'
 import { postgresUrl, processUrl } from '../services/postgres.ts'
 import { dataFolder, makeDataFolder } from './data-folder.ts'
+import { making, mustBeOwn } from './folder-owner.ts'
 import { choosePorts, type PortName, type Ports, portDefaults } from './ports.ts'
 import { openSecrets, type Secrets, sealKeysText, secretsForStart } from './secrets.ts'
 
@@ -40,6 +41,13 @@ export function dataDirOf(env: Environment): string {
   return dataFolder(env.BERTH_DATA, checkout)
 }
 
+/** The same for commands that read or change what lies in it. Throws an Error when it is another user's. */
+export function ownDataDir(env: Environment): string {
+  const folder = dataDirOf(env)
+  mustBeOwn(folder)
+  return folder
+}
+
 export interface DataPlace {
   dataDir: string
   runFolder: string
@@ -47,12 +55,15 @@ export interface DataPlace {
   note: string | null
 }
 
-/** Makes the data folder and what every command expects in it. */
+/** Makes the data folder and what every command expects in it. Throws an Error that says what to do where this user may not. */
 export function openDataPlace(env: Environment): DataPlace {
-  const { folder: dataDir, note } = makeDataFolder(dataDirOf(env), checkout)
-  const place = { dataDir, runFolder: join(dataDir, 'run'), logFolder: join(dataDir, 'logs'), note }
-  for (const folder of [place.runFolder, place.logFolder]) mkdirSync(folder, { recursive: true, mode: 0o755 })
-  return place
+  const wanted = ownDataDir(env)
+  return making(wanted, () => {
+    const { folder: dataDir, note } = makeDataFolder(wanted, checkout)
+    const place = { dataDir, runFolder: join(dataDir, 'run'), logFolder: join(dataDir, 'logs'), note }
+    for (const folder of [place.runFolder, place.logFolder]) mkdirSync(folder, { recursive: true, mode: 0o755 })
+    return place
+  })
 }
 
 /** Makes secrets where missing, chooses ports, and fixes every setting for this start. */

@@ -71,8 +71,11 @@ async function installNow({ what, packages, keepStopped }: SystemPart, say: Say)
   }
 }
 
+/** Another program that installs, such as a second start, is waited for: seconds. */
+const waitForDpkg = ['-o', 'DPkg::Lock::Timeout=300']
+
 function runApt(aptGet: string, packages: string[]): Promise<number> {
-  return run(aptGet, ['install', '-y', '-q', '--no-install-recommends', ...packages])
+  return run(aptGet, ['install', '-y', '-q', '--no-install-recommends', ...waitForDpkg, ...packages])
 }
 
 /** Output goes to stderr: it is the progress. */
@@ -86,8 +89,14 @@ function run(command: string, args: string[]): Promise<number> {
         DEBIAN_FRONTEND: 'noninteractive',
       },
     })
+    // It would go on beside the next start, and hold dpkg's lock against it.
+    const end = () => void child.kill('SIGINT')
+    process.once('exit', end)
     child.once('error', reject)
-    child.once('exit', code => resolve(code ?? 1))
+    child.once('exit', code => {
+      process.off('exit', end)
+      resolve(code ?? 1)
+    })
   })
 }
 

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { networkVariables, ownVariables, runProcess, startProcess, systemEnvironment } from '../../lib/child-process.ts'
@@ -22,14 +22,26 @@ export async function temporalBinary(say: Say): Promise<string> {
     if (candidate && existsSync(candidate) && (await runs(candidate))) return candidate
   }
   mkdirSync(join(cacheFolder(), 'bin'), { recursive: true })
-  const folder = mkdtempSync(join(cacheFolder(), 'temporal-'))
+  removeUnfinished(cacheFolder())
+  const folder = mkdtempSync(join(cacheFolder(), `temporal-${process.pid}-`))
+  const remove = () => rmSync(folder, { recursive: true, force: true })
+  process.once('exit', remove)
   try {
     say('The Temporal server is not on this machine yet; it is fetched once and kept in the cache.')
     const made = (await downloaded(folder, say)) ?? (await built(folder, say))
     renameSync(made, cached)
     return cached
   } finally {
-    rmSync(folder, { recursive: true, force: true })
+    process.off('exit', remove)
+    remove()
+  }
+}
+
+/** Removes what starts that were killed have left of theirs in a cache. */
+export function removeUnfinished(folder: string): void {
+  for (const name of readdirSync(folder)) {
+    const pid = /^temporal-(\d+)-/.exec(name)?.[1]
+    if (pid && !existsSync(`/proc/${pid}`)) rmSync(join(folder, name), { recursive: true, force: true })
   }
 }
 

@@ -1,0 +1,42 @@
+import { readFileSync, statSync } from 'node:fs'
+
+/** Of `stat`, what says whose a folder is; undefined where there is none. */
+function ownerOf(folder: string): number | undefined {
+  try {
+    return statSync(folder).uid
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Throws an Error that names both users when a data folder is another user's: its secrets, records and logs are closed to everybody
+ * else, and what would follow are words of the system in the middle of a start. Root may enter every folder.
+ */
+export function mustBeOwn(folder: string, me = process.getuid?.() ?? 0, owner = ownerOf(folder)): void {
+  if (me === 0 || owner === undefined || owner === me) return
+  const other = userOf(owner)
+  throw new Error(
+    `The data folder ${folder} belongs to ${other}, and this command runs as ${userOf(me)}. Run it as ${other}, or name a folder of your own with BERTH_DATA.`,
+  )
+}
+
+function userOf(uid: number): string {
+  const row = readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .find(line => line.split(':')[2] === String(uid))
+  return row?.split(':', 1)[0] ?? `the user with the id ${uid}`
+}
+
+/** Does what makes a folder; a place that is closed to this user is said in words. */
+export function making<T>(folder: string, make: () => T): T {
+  try {
+    return make()
+  } catch (error) {
+    if (!['EACCES', 'EPERM', 'EROFS'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    throw new Error(
+      `The data folder ${folder} cannot be made: ${userOf(process.geteuid?.() ?? 0)} may not write there. Name a folder of your own with BERTH_DATA.`,
+      { cause: error },
+    )
+  }
+}

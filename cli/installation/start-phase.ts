@@ -1,0 +1,28 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** What a start is doing, for whoever starts a second one meanwhile. */
+export interface StartPhase {
+  is(line: string): void
+  over(): void
+}
+
+const fileOf = (runFolder: string): string => join(runFolder, 'start-phase')
+
+/** Of the start that holds the supervisor's lock. */
+export function startPhase(runFolder: string): StartPhase {
+  const path = fileOf(runFolder)
+  return {
+    is: line => writeFileSync(path, line.trim(), { mode: 0o600 }),
+    over: () => rmSync(path, { force: true }),
+  }
+}
+
+/** What the running start said last; null when it is up. */
+export function phaseOf(runFolder: string): string | null {
+  try {
+    return readFileSync(fileOf(runFolder), 'utf8')
+  } catch {
+    return null
+  }
+}
