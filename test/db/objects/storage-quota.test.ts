@@ -64,6 +64,31 @@ test('what is leased and not written yet counts, and a refusal gives it back', a
   t.deepEqual(await usageOf(db, ownerId), { objects: 2, bytes: 100 })
 })
 
+test('bytes of a write that may have been stored all the same are not given to the next one', async t => {
+  const { ownerId, quotas } = await account()
+  const slice = 64 * 1024 ** 2
+  /** The lease that a write of so many bytes takes from. */
+  const leaseOf = async (bytes: number, end?: Error) => {
+    let leaseId = ''
+    await quotas[0]!
+      .charging({ ownerId, bytes, limit: 5 * gigabyte }, async charge => {
+        leaseId = charge.leaseId
+        if (end) throw end
+      })
+      .catch(error => t.is(error, end))
+    return leaseId
+  }
+  const first = await leaseOf(1000, new ApiError('UPLOAD_FAILED'))
+  t.is(await leaseOf(slice + 1000, new Error('the answer is lost')), first, 'a refusal has given them back')
+  t.not(await leaseOf(slice + 1000), first)
+})
+
+test('a write that needs more than the slice of its process is let in up to the limit', async t => {
+  const { ownerId, quotas } = await account()
+  await quotas[0]!.charging({ ownerId, bytes: 10, limit: 2 * gigabyte }, async () => {})
+  await t.notThrowsAsync(quotas[0]!.charging({ ownerId, bytes: 2 * gigabyte, limit: 2 * gigabyte }, async () => {}))
+})
+
 test('a process that was killed gives its leases back by time', async t => {
   const { db, ownerId, quotas, store } = await account(2)
   let end: () => void = () => {}
