@@ -38,7 +38,7 @@ export async function changesSince(db: Db, mark: string | null, hostId: string |
   const { rows }: { rows: ChangeRow[] } = await db.raw(
     `with standing as (
        select (select id from app_change_epochs) || '/' || extract(epoch from pg_postmaster_start_time()) || '/'
-                || pg_relation_filenode('apps') as epoch,
+                || (select oid from pg_database where datname = current_database()) || '.' || pg_relation_filenode('apps') as epoch,
               (select swept from app_change_epochs) as swept,
               pg_snapshot_xmin(pg_current_snapshot())::text as upto)
      select s.epoch, s.upto, ${mark === null ? 'false as fits, null as app_id from standing s' : listed}`,
