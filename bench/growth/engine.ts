@@ -19,6 +19,12 @@ const began = new Date(Date.now() - 2 * 86_400_000).toISOString()
 
 process.once('message', ({ hostId, running }: { hostId: string; running: Running[] }) => {
   const containers = new Map(running.map(one => [one.containerId, describe(one, hostId)]))
+  const byApp = new Map([...containers.values()].map(one => [one.listed.Labels[labels.app], [one]]))
+  const listed = (url: URL) => {
+    const { label = [] }: { label?: string[] } = JSON.parse(url.searchParams.get('filters') ?? '{}')
+    const app = label.find(one => one.startsWith(`${labels.app}=`))?.slice(labels.app.length + 1)
+    return app === undefined ? [...containers.values()] : (byApp.get(app) ?? [])
+  }
   const byName = new Map([...containers.values()].map(one => [one.inspected.Name.slice(1), one]))
   const answers = (url: URL): unknown => {
     const [kind, id, verb] = url.pathname.split('/').slice(1)
@@ -28,7 +34,7 @@ process.once('message', ({ hostId, running }: { hostId: string; running: Running
     if (url.pathname === '/_ping') return 'OK'
     if (url.pathname === '/networks/bridge') return { Name: 'bridge', Created: began }
     if (kind === 'networks') return []
-    if (url.pathname === '/containers/json') return [...containers.values()].map(({ listed }) => listed)
+    if (url.pathname === '/containers/json') return listed(url).map(one => one.listed)
     const one = containers.get(id ?? '') ?? byName.get(id ?? '')
     if (kind === 'containers' && verb === 'json') return one?.inspected
     if (kind === 'containers' && verb === 'stats') return stats()

@@ -13,8 +13,10 @@ import { newAppId } from '../../policy/ids.ts'
 import { retentionSettings } from '../../policy/retention.ts'
 import { accountOf } from '../../test/kit/rows/many-rows.ts'
 import { reconcile } from '../../workers/host/host-comparison.ts'
+import { HostRounds } from '../../workers/host/host-rounds.ts'
 import { planEndsOnce } from '../../workers/loops/plan-ends.ts'
 import { LaneRelay } from '../../workers/loops/relay.ts'
+import { RouteRounds } from '../../workers/loops/route-rounds.ts'
 import { syncRoutes } from '../../workers/loops/route-table.ts'
 import { sendAtPace } from '../kit/deliveries.ts'
 import { zipOf } from '../kit/zip.ts'
@@ -112,34 +114,85 @@ const relayRound: Step = {
   after: endWaiting,
 }
 
+/** What a host and its rounds are made of, in this process. */
+function watched({ db, engineUrl, folder }: Installation) {
+  const makeRootfs = () => Promise.reject(new Error('No image is made.'))
+  const boot = { id: bootId, settle: async () => bootId }
+  const engine = dockerHost({ dockerHost: engineUrl, makeRootfs })
+  const volumes = folderVolumes(volumesOf(folder))
+  return { db, engine, volumes, hostId, turns: appTurns(), boot, log }
+}
+
+/** Something that goes on from round to round, for each installation. */
+function keptFor<T>(make: (at: Installation) => Promise<T>): (at: Installation) => Promise<T> {
+  const kept = new Map<Installation, Promise<T>>()
+  return at => {
+    const one = kept.get(at) ?? make(at)
+    kept.set(at, one)
+    return one
+  }
+}
+
+const changedApps = 3
+
+/** Rows that a round looks at change, in nothing that there is to do about. */
+async function touch({ db, apps }: Installation): Promise<void> {
+  await db('apps')
+    .whereIn('id', apps.slice(0, changedApps))
+    .update({ started_at: db.raw(`started_at + interval '1 second'`) })
+}
+
+const hostRounds = keptFor(async at => {
+  const rounds = new HostRounds({ ...watched(at), everythingSeconds: 86_400 })
+  rounds.follow(true)
+  await rounds.round()
+  return rounds
+})
+
 const hostWatch: Step = {
-  name: 'host watch, a round',
-  heavy: true,
-  async prepare({ db, engineUrl, folder }) {
-    const engine = dockerHost({
-      dockerHost: engineUrl,
-      makeRootfs: () => Promise.reject(new Error('No image is made.')),
-    })
-    const volumes = folderVolumes(volumesOf(folder))
-    return () =>
-      reconcile({
-        db,
-        engine,
-        volumes,
-        hostId,
-        turns: appTurns(),
-        boot: { id: bootId, settle: async () => bootId },
-        log,
-      })
+  name: 'host watch round',
+  async prepare(at) {
+    const rounds = await hostRounds(at)
+    await touch(at)
+    for (const id of at.apps.slice(changedApps, 2 * changedApps)) rounds.see(id) // events of the engine
+    return async () => {
+      if (await rounds.round()) throw new Error('Everything was compared.')
+    }
   },
 }
 
-const routes: Step = {
-  name: 'routes, a comparison',
+const fullHostWatch: Step = {
+  name: 'full host watch',
   heavy: true,
-  async prepare({ db, proxy }) {
+  prepare: async at => () => reconcile(watched(at)),
+}
+
+const tablesOf = ({ db, proxy }: Installation) => ({ db, edge: proxy.edge, appsDomain, machine: thisMachine() })
+
+const routeRounds = keptFor(async at => {
+  const rounds = new RouteRounds({ ...tablesOf(at), everythingSeconds: 86_400 })
+  await rounds.round()
+  return rounds
+})
+
+const routes: Step = {
+  name: 'routes round',
+  async prepare(at) {
+    const rounds = await routeRounds(at)
+    await touch(at)
     return async () => {
-      const { refused } = await syncRoutes({ db, edge: proxy.edge, appsDomain, machine: thisMachine() })
+      const { whole, refused } = await rounds.round()
+      if (whole || refused.length > 0) throw new Error('Everything was compared, or the proxy refused a route.')
+    }
+  },
+}
+
+const fullRoutes: Step = {
+  name: 'full routes round',
+  heavy: true,
+  async prepare(at) {
+    return async () => {
+      const { refused } = await syncRoutes(tablesOf(at))
       if (refused.length > 0) throw new Error(`The proxy refused ${refused.length} routes.`)
     }
   },
@@ -170,8 +223,7 @@ const planEnds: Step = {
 }
 
 const snapshotsDue: Step = {
-  name: 'daily snapshots, a look',
-  heavy: true,
+  name: 'daily snapshots',
   prepare:
     async ({ db }) =>
     () =>
@@ -189,6 +241,8 @@ export const steps: readonly Step[] = [
   planEnds,
   snapshotsDue,
   hostWatch,
+  fullHostWatch,
   routes,
+  fullRoutes,
   housekeeping,
 ]

@@ -18,6 +18,7 @@ export interface Changes {
 
 interface ChangeRow {
   epoch: string | null
+  is_foreign: boolean
   upto: string
   fits: boolean
   app_id: string | null
@@ -38,14 +39,18 @@ export async function changesSince(db: Db, mark: string | null, hostId: string |
   const { rows }: { rows: ChangeRow[] } = await db.raw(
     `with standing as (
        select (select id from app_change_epochs) || '/' || extract(epoch from pg_postmaster_start_time()) || '/'
-                || pg_relation_filenode('apps') as epoch,
+                || (select oid from pg_database where datname = current_database()) || '.' || pg_relation_filenode('apps') as epoch,
               (select swept from app_change_epochs) as swept,
+              -- Of another server, whose backup was restored: this one has dealt no such number yet.
+              coalesce(greatest((select swept from app_change_epochs), (select max(number) from app_changes))
+                >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint, false) as is_foreign,
               pg_snapshot_xmin(pg_current_snapshot())::text as upto)
-     select s.epoch, s.upto, ${mark === null ? 'false as fits, null as app_id from standing s' : listed}`,
+     select s.epoch, s.is_foreign, s.upto, ${mark === null ? 'false as fits, null as app_id from standing s' : listed}`,
     { epoch, number, ...(hostId !== null && { hostId }) },
   )
   const standing = rows[0]!
-  if (standing.epoch === null) {
+  if (standing.epoch === null || standing.is_foreign) {
+    if (standing.is_foreign) await forgetForeign(db)
     await db('app_change_epochs').insert({ single: true }).onConflict('single').ignore()
     return changesSince(db, mark, hostId)
   }
@@ -53,6 +58,15 @@ export async function changesSince(db: Db, mark: string | null, hostId: string |
   for (const { app_id: id, subdomain } of rows)
     if (id !== null) changed.set(`${id}/${subdomain}`, { id, subdomain: subdomain || null })
   return { mark: `${standing.epoch} ${standing.upto}`, changed: standing.fits ? [...changed.values()] : null }
+}
+
+/** No mark fits after this. */
+async function forgetForeign(db: Db): Promise<void> {
+  await db.raw(
+    `with foreign_changes as (
+       delete from app_changes where number >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint)
+     delete from app_change_epochs`,
+  )
 }
 
 /** Deletes changes that every reader has read by now; resolves to how many. Those that readers of a stuck transaction read again stay. */

@@ -122,7 +122,7 @@ test.serial(
     const [host] = await begin(url, 'host')
     await host!.ready
     const twice = async () => host!.output().split('so it is taken for the wrong one and nothing is touched').length > 2
-    await platform.until(twice, 60, 'it has looked around twice')
+    await platform.until(twice, 90, 'it has looked around twice, once a minute')
     await end()
     t.deepEqual(await remains(), there)
     t.deepEqual(await running(), runs)

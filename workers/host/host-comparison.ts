@@ -81,7 +81,13 @@ async function compare(
   const containers = present.filter(container => container.labels[labels.role] !== 'build')
   const rows = await read()
   const aside = await bringBackStrays(options, containers, rows)
-  const unsettled = new Set([...aside, ...present.filter(({ status }) => status === 'paused').map(appOf)])
+  const releases = new Map(rows.map(({ id, release }) => [id, String(release)]))
+  // Neither one that stands still nor a build nor a version that does not serve stays for ever.
+  const passes = (one: ListedContainer) =>
+    one.status === 'paused' ||
+    one.labels[labels.role] === 'build' ||
+    one.labels[labels.release] !== releases.get(appOf(one))
+  const unsettled = new Set([...aside, ...present.filter(one => releases.has(appOf(one)) && passes(one)).map(appOf)])
   // One application that the engine cannot tell of, or not end, keeps none of the others waiting.
   let failures = 0
   // A round may go over all of them: nothing in it may search among all the others.

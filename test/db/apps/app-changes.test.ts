@@ -163,3 +163,20 @@ test.serial('changes that a transaction without end keeps unread are not swept',
   await held.commit()
   t.deepEqual(await read(), [...ids].sort())
 })
+
+test.serial(
+  'what a backup of another server has brought along, with numbers that are yet to come, fits no mark and goes',
+  async t => {
+    const { db, hostId, ids } = await someApps(1)
+    const read = reader(db, hostId)
+    await read()
+    await db('app_changes').insert({ number: 10 ** 15, app_id: ids[0]!, host_id: hostId })
+    t.is(await read(), null)
+    t.deepEqual(await read(), [])
+    await db('app_change_epochs').update({ swept: 10 ** 15 })
+    t.is(await read(), null)
+    await touch(db, ids[0]!)
+    t.deepEqual(await read(), [ids[0]!])
+    t.deepEqual(await read(), [])
+  },
+)

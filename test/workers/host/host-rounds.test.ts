@@ -4,6 +4,7 @@ import { type ContainerState, labels } from '../../../activities/containers/port
 import { appTurns } from '../../../activities/steps/app-turns.ts'
 import * as apps from '../../../db/apps/apps.ts'
 import { openDatabase } from '../../../db/database.ts'
+import { open as openDeployment } from '../../../db/deploys/deployments.ts'
 import * as operations from '../../../db/operations/operations.ts'
 import { roundSeconds } from '../../../policy/rounds.ts'
 import { HostRounds } from '../../../workers/host/host-rounds.ts'
@@ -127,6 +128,31 @@ test.serial('what is not as it should be is looked at in every round until it is
   await db('operations').where({ id }).update({ state: 'error' })
   t.false((await round()).whole)
   t.deepEqual([await statusOf(busy), await statusOf(mute)], ['exited', 'exited'])
+})
+
+test.serial('a build, and a version that does not serve, are looked at until they are gone', async t => {
+  const { db, ids, engine, put, round, rounds, ownerId } = await hostOf(2)
+  const [building, deployed] = ids as [string, string]
+  const { id } = await operations.enqueue(db, { targetId: building, kind: 'deploy', ownerId, actor: ownerId })
+  await openDeployment(db, {
+    ...{ appId: building, operationId: id, release: 2, revision: '', segmentId: null, source: 'upload' },
+  })
+  const own = (appId: string, role: string) => {
+    const { labels: of } = engine.containers.get(`berth-${appId}-1`)!.state
+    return { ...of, [labels.release]: '2', [labels.role]: role }
+  }
+  put(building, { id: 'build', name: `berth-${building}-2-build`, labels: own(building, 'build') })
+  put(deployed, { id: 'next', name: `berth-${deployed}-2`, labels: own(deployed, 'app') })
+  await db('apps').where({ id: deployed }).update({ release: 2, container_id: 'next', started_at: new Date() })
+  rounds.see(building)
+  for (let n = 0; n < 2; n++) t.deepEqual((await round()).listed.sort(), [building, deployed].sort())
+  await db('operations').where({ id }).update({ state: 'cancelled' })
+  await db.raw(`update apps set started_at = now() - interval '2 minutes' where id = ?`, [deployed])
+  await round()
+  t.false(engine.containers.has(`berth-${building}-2-build`))
+  t.false(engine.containers.has(`berth-${deployed}-1`))
+  await round()
+  t.deepEqual((await round()).listed, [])
 })
 
 test.serial('a round that fails forgets nothing of what it was told', async t => {
