@@ -22,8 +22,16 @@ export const wholeBodyBytes = 64 * kilobyte
 export const accountCaps = {
   /** Links that neither ended nor were revoked (specification 8). */
   shares: 1000,
+  /** Archives and files of applications that are being received, over all processes. */
+  appUploads: 16,
   /** Megabytes of its plan that have to be free for a new application (specification 8). */
   leastFreeMemoryMb: 256,
+} as const
+
+/** What an application may have at once, whatever its plan. */
+export const appCaps = {
+  /** Deploys that wait for those before them; the one that is worked on does not count. */
+  waitingDeploys: 20,
 } as const
 
 /** Least, most and usual of what callers choose about links and upload tokens; times in seconds (specification 4.6, contract 10). */
