@@ -21,8 +21,16 @@ export const wholeBodyBytes = 64 * KiB
 export const accountCaps = {
   /** Links that neither ended nor were revoked (contract 9.5). */
   shares: 1000,
+  /** Archives and files of applications that are being received, over all processes (contract 9.5). */
+  appUploads: 16,
   /** Megabytes of its plan that have to be free for a new application (contract 4.2). */
   leastFreeMemoryMb: 256,
+} as const
+
+/** What an application may have at once, whatever its plan. */
+export const appCaps = {
+  /** Deploys that wait for those before them; the one that is worked on does not count (contract 9.5). */
+  waitingDeploys: 20,
 } as const
 
 /** Least, most and usual of what callers choose about links and upload tokens; times in seconds (contract 9.5). */

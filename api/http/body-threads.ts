@@ -18,20 +18,23 @@ const memoryMb = 512
 
 /**
  * `parseBody` in a thread of its own, so that a large body holds nobody else up: two at once, one of an account, and accounts in turn.
- * The bytes are given away.
+ * The bytes are given away. Rejects with INVALID_JSON_BODY when its client is gone before its turn came.
  */
 export async function parseAside(
   bytes: Uint8Array<ArrayBuffer>,
   form: BodyForm,
   account: string,
+  gone: AbortSignal = new AbortController().signal,
 ): Promise<Record<string, unknown>> {
-  const leave = await turns.enter(account)
+  const leave = await turns.enterUntil(account, gone).catch(() => {
+    throw new ApiError('INVALID_JSON_BODY', 'Its client is gone.')
+  })
   try {
     const told = await run({ bytes, form })
     if ('value' in told) return told.value
     throw new ApiError(told.refused.code, told.refused.message)
   } finally {
-    leave?.()
+    leave()
   }
 }
 

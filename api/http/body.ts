@@ -65,6 +65,8 @@ export function readBody(request: IncomingMessage, maxBytes: number, large?: Lar
       chunks.length = 0
     }
     request.on('data', take).on('end', whole).on('close', torn)
+    // Nothing tells of an end that came before.
+    if (request.destroyed) torn()
   })
 }
 

@@ -35,7 +35,7 @@ export async function takeBody(endpoint: Endpoint, exchange: Exchange, userId: s
   try {
     inviteBody(request, response)
     const bytes = await readBody(request, maxBodyBytes, mayBeLarge ? { charge } : undefined)
-    return accept(body, await parsed(bytes, endpoint, account))
+    return accept(body, await parsed(bytes, endpoint, account, exchange))
   } catch (error) {
     charge.end()
     throw error
@@ -46,9 +46,10 @@ async function parsed(
   bytes: Buffer<ArrayBuffer>,
   { namesAreData: anyName, holdsFile: file }: Endpoint,
   account: string,
+  exchange: Exchange,
 ): Promise<Record<string, unknown>> {
   const form = { anyName, file }
-  return bytes.length > ordinaryBodyBytes ? parseAside(bytes, form, account) : parseBody(bytes, form)
+  return bytes.length > ordinaryBodyBytes ? parseAside(bytes, form, account, exchange.gone) : parseBody(bytes, form)
 }
 
 /**

@@ -1,5 +1,7 @@
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
+import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
+import { appCaps } from '../../policy/request-caps.ts'
 import type { Db } from '../database.ts'
 import * as segments from '../objects/segments.ts'
 import { statement } from '../statement.ts'
@@ -40,7 +42,7 @@ export interface QueuedDeploy {
 /**
  * Writes a deploy down: operation, deployment and its first event, and ends the ones it supersedes (queued, of the same
  * application and branch). To be called inside the transaction of whatever asked for it; undefined when the application is
- * gone or being deleted, or the archive was swept.
+ * gone or being deleted, or the archive was swept. Throws KEEP_CALM when too many wait already.
  */
 export async function queueDeploy(trx: Db, request: DeployRequest): Promise<QueuedDeploy | undefined> {
   const { appId, archive } = request
@@ -49,6 +51,9 @@ export async function queueDeploy(trx: Db, request: DeployRequest): Promise<Queu
     return undefined
   return queueLocked(trx, request)
 }
+
+/** When the caller of a deploy that found no room is to come again, in seconds: about as long as a short deploy takes. */
+const fullRetrySeconds = 15
 
 /** `queueDeploy` for a caller that holds the application's row (`lockForDeploy`) and stores no archive. */
 export async function queueLocked(trx: Db, request: DeployRequest): Promise<QueuedDeploy> {
@@ -70,7 +75,10 @@ export async function queueLocked(trx: Db, request: DeployRequest): Promise<Queu
     request.restart ?? true,
     request.config ? JSON.stringify(request.config) : null,
   ])
-  const { position } = written!
+  const { position, waiting } = written!
+  // Counted under the application's row: none comes in between. What this one supersedes makes room for it.
+  if (waiting >= appCaps.waitingDeploys)
+    throw new ApiError('KEEP_CALM', `${waiting} deploys of this application wait already.`, fullRetrySeconds)
   const superseded = request.accepting ? [] : await settleDeploy(trx, operationId)
   return { deploymentId, operationId, position, superseded }
 }
@@ -97,7 +105,7 @@ const lock = statement<never>(
 )
 
 /** One statement: a round trip each would be what a git provider waits for. */
-const write = statement<{ position: number }>(
+const write = statement<{ position: number; waiting: number }>(
   'deploys.write',
   `with app as (
      update apps set next_release = next_release + 1 where id = $3 returning next_release - 1 as release
@@ -110,10 +118,11 @@ const write = statement<{ position: number }>(
    ), event as (
      insert into deployment_events (deployment_id, state) select $1, 'pending' from app
    )
-   select (count(*) + 1)::int as position
+   select (count(*) filter (where o.state <> 'accepting') + 1)::int as position,
+          (count(*) filter (where o.state <> 'running' and o.kind = 'deploy'))::int as waiting
      from operations o left join deployments d on d.operation_id = o.id
-    where o.target_id = $3 and o.target_type = 'app' and o.state in ('queued', 'running') and o.kind in ('create', 'deploy', 'restore')
-      and not (o.state = 'queued' and o.kind = 'deploy' and d.branch is not distinct from $11 and $11 is not null)`,
+    where o.target_id = $3 and o.target_type = 'app' and o.state in ('accepting', 'queued', 'running') and o.kind in ('create', 'deploy', 'restore')
+      and not (o.state <> 'running' and o.kind = 'deploy' and d.branch is not distinct from $11 and $11 is not null)`,
 )
 
 const settle = statement<{ superseded: string[] }>(

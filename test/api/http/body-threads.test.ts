@@ -3,12 +3,19 @@ import test from 'ava'
 import type { BodyForm } from '../../../api/http/body.ts'
 import { measureBody } from '../../../api/http/body-measure.ts'
 import { parseAside } from '../../../api/http/body-threads.ts'
+import type { ApiError } from '../../../policy/errors.ts'
 import { parsingThreads } from '../../kit/parsing-threads.ts'
 
 const bytesOf = (text: string) => new Uint8Array(Buffer.from(text))
 let accounts = 0
 const parsed = (bytes: Uint8Array<ArrayBuffer>, form: BodyForm = {}) => parseAside(bytes, form, `account-${++accounts}`)
 const aside = (body: unknown, form: BodyForm = {}) => parsed(bytesOf(JSON.stringify(body)), form)
+
+test('a body whose client is gone leaves the queue of its account, and holds nothing', async t => {
+  const gone = AbortSignal.abort()
+  const refused = await t.throwsAsync(parseAside(new TextEncoder().encode('{}'), {}, 'eve', gone))
+  t.is((refused as ApiError).code, 'INVALID_JSON_BODY')
+})
 
 test('an object comes back as it would be here, field names of its sender included', async t => {
   const body = { text: 'x'.repeat(2_000_000), list: [1, null, { a: true }], '': 'empty' }

@@ -1,6 +1,7 @@
 import { EventEmitter, once } from 'node:events'
 import { createServer } from 'node:http'
 import { connect } from 'node:net'
+import { PassThrough } from 'node:stream'
 import test from 'ava'
 import { z } from 'zod'
 import { readBody } from '../../../api/http/body.ts'
@@ -82,6 +83,15 @@ test.serial('a body of over 1 MB is parsed aside, those of one account one at a 
     [200, 200, 200, 200],
   )
   t.deepEqual(threads(), { begun: 3, most: 1 })
+})
+
+test('the body of a client that is gone already is given up at once', async t => {
+  const request = Object.assign(new PassThrough(), { socket: { bytesRead: 0 } })
+  request.destroy()
+  await once(request, 'close')
+  const charge = new BodyBudget(bodyBudgets.json).charge(['ana'])
+  const reading = readBody(request as never, 1000, { charge }).catch(error => error.code)
+  t.is(await Promise.race([reading, new Promise(done => setImmediate(done, 'waits'))]), 'INVALID_JSON_BODY')
 })
 
 test('a budget has an end, and a share for each; what is given back can be had again', t => {

@@ -230,7 +230,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       objectsDeleted: 100,
     },
     wholeBodyBytes: 65_536,
-    accountCaps: { shares: 1000, leastFreeMemoryMb: 256 },
+    accountCaps: { shares: 1000, appUploads: 16, leastFreeMemoryMb: 256 },
+    appCaps: { waitingDeploys: 20 },
     linkTerms: {
       downloadSeconds: { least: 60, most: 86_400, usual: 3600 },
       shareSeconds: { least: 60, most: 2_592_000, usual: 86_400 },

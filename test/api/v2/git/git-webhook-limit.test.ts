@@ -1,4 +1,6 @@
 import test from 'ava'
+import { transaction } from '../../../../db/database.ts'
+import { queueDeploy } from '../../../../db/deploys/deploys.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 import { deliver, newCommit, webhookOf } from '../../../kit/git/deliveries.ts'
 
@@ -38,6 +40,31 @@ test.serial('burst 20, then one per 15 s and webhook; repeated deliveries of a s
 
   const second = await webhookOf(api(), ana, (await api().makeApp(ana)).id)
   t.is((await deliver(api(), second)).status, 200, 'another webhook has its own measure')
+})
+
+test.serial('a push that finds 20 deploys waiting is 429, and stored when its provider delivers it again', async t => {
+  const ana = await api().makeUser()
+  const app = await api().makeApp(ana)
+  const hook = await webhookOf(api(), ana, app.id)
+  api().lanes.asleep = true
+  t.teardown(() => {
+    api().lanes.asleep = false
+  })
+  const waiting = {
+    appId: app.id,
+    ownerId: ana.id,
+    actor: ana.id,
+    trigger: 'upload',
+    revision: 'a'.repeat(40),
+  } as const
+  for (let n = 1; n <= 20; n++) await transaction(api().db, trx => queueDeploy(trx, waiting))
+  const push = { deliveryId: 'again', commit: newCommit() }
+  const refused = await deliver(api(), hook, push)
+  t.like(refused, { status: 429, body: { status: 'error', code: 'KEEP_CALM' } })
+  t.true(Number(refused.headers.get('retry-after')) >= 1)
+  const ended = { state: 'cancelled', code: 'DEPLOY_CANCELLED', finished_at: new Date() }
+  await api().db('operations').where({ target_id: app.id, state: 'queued' }).update(ended)
+  t.is((await deliver(api(), hook, push)).status, 200)
 })
 
 test.serial('no budget of an account or address counts deliveries', async t => {

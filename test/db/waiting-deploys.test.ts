@@ -1,0 +1,53 @@
+import test from 'ava'
+import { transaction } from '../../db/database.ts'
+import { type DeployRequest, queueDeploy } from '../../db/deploys/deploys.ts'
+import { ApiError } from '../../policy/errors.ts'
+import { rows } from '../kit/rows/rows.ts'
+import { testDatabase } from '../kit/servers/database.ts'
+
+const database = testDatabase()
+
+test.before('a host that answers however long this takes', async () => {
+  const { db } = await database
+  await rows(db).host('h1', { memoryMb: 1_000_000 })
+  await db('hosts').update({ last_seen_at: '2100-01-01' })
+})
+
+async function scene() {
+  const { db } = await database
+  const make = rows(db)
+  const user = await make.user()
+  const { app } = await make.app(user.id)
+  const deploy = (change: Partial<DeployRequest> = {}) =>
+    transaction(db, trx =>
+      queueDeploy(trx, {
+        ...{ appId: app.id, ownerId: user.id, actor: user.id, trigger: 'upload', revision: 'a'.repeat(40) },
+        ...change,
+      }),
+    ).then(
+      queued => (queued ? 'stored' : 'gone'),
+      error => (error instanceof ApiError ? error.code : String(error)),
+    )
+  const stored = async () => Number((await db('deployments').where({ app_id: app.id }).count('* as n'))[0]!.n)
+  return { db, app, deploy, stored }
+}
+
+test('of 40 deploys of one application at once 20 wait, and the others are told to come again', async t => {
+  const { deploy, stored, db, app } = await scene()
+  const before = await stored()
+  const told = await Promise.all(Array.from({ length: 40 }, (_, n) => deploy({ accepting: n % 2 === 0 })))
+  t.is(told.filter(one => one === 'stored').length, 20)
+  t.is(told.filter(one => one === 'KEEP_CALM').length, 20)
+  t.is((await stored()) - before, 20)
+  const [first] = await db('operations').where({ target_id: app.id, kind: 'deploy' }).orderBy('seq').select('id')
+  await db('operations').where({ id: first.id }).update({ state: 'running' })
+  t.deepEqual([await deploy(), await deploy()], ['stored', 'KEEP_CALM'], 'the one that is worked on does not count')
+  t.is(await (await scene()).deploy(), 'stored')
+})
+
+test('a push takes the place of the one that waits of its branch, also where there is no room for another', async t => {
+  const { deploy } = await scene()
+  for (let n = 1; n <= 20; n++) t.is(await deploy({ trigger: 'webhook', branch: `branch-${n}` }), 'stored')
+  t.is(await deploy({ trigger: 'webhook', branch: 'branch-21' }), 'KEEP_CALM')
+  t.is(await deploy({ trigger: 'webhook', branch: 'branch-7' }), 'stored')
+})
