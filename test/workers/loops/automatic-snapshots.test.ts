@@ -13,8 +13,9 @@ import {
   queueSnapshot,
   type SnapshotRow,
 } from '../../../db/snapshots/snapshots.ts'
+import { Backoff } from '../../../lib/backoff.ts'
 import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
-import { queueDue } from '../../../workers/loops/automatic-snapshots.ts'
+import { type AutomaticOptions, queueDue } from '../../../workers/loops/automatic-snapshots.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -41,9 +42,9 @@ async function app(plan = 'standard-4', hostId = 'h1'): Promise<AppRow> {
   return row
 }
 
-async function round(more: { everySeconds?: number } = {}): Promise<string[]> {
+async function round(more: Partial<AutomaticOptions> = {}, failing?: Backoff): Promise<string[]> {
   const { db } = await database
-  return queueDue({ db, plans, log, lanes: { wake: async () => {} }, ...more })
+  return queueDue({ db, plans, log, lanes: { wake: async () => {} }, ...more }, failing)
 }
 
 /** Ends what is being made; `seconds` ago it was asked for. */
@@ -141,6 +142,64 @@ test.serial('what failed is tried again after an hour', async t => {
   t.deepEqual(await round(), [])
   await db('snapshots').update({ created_at: ago(3700) })
   t.deepEqual(await round(), [id])
+})
+
+test.serial(
+  'a snapshot that cannot be made holds up the others of its host for an hour, and its own next day not at all',
+  async t => {
+    const { db } = await database
+    const [a, b] = [await app(), await app()]
+    const [stuck] = await round()
+    const other = stuck === a.id ? b.id : a.id
+    const { operation_id: id } = await db('snapshots').where({ target_id: stuck! }).first()
+    const running = { state: 'running', started_at: new Date(), step: 'waiting for its host' }
+    await db('operations').where({ id }).update(running)
+    const begun = (seconds: number) =>
+      db('snapshots')
+        .where({ operation_id: id })
+        .update({ created_at: ago(seconds) })
+    await begun(3500)
+    t.deepEqual(await round(), [])
+    await begun(3700)
+    t.deepEqual(await round(), [other])
+    await made(other)
+    await begun(daySeconds - 60)
+    t.deepEqual(await round(), [])
+    await begun(daySeconds + 60)
+    const woken: string[] = []
+    t.deepEqual(await round({ lanes: { wake: async appId => void woken.push(appId) } }), [])
+    t.deepEqual(woken, [stuck!])
+    t.like(await db('operations').where({ id }).first(), { state: 'running', cancel_requested_by: 'platform' })
+    // The end that its lane records.
+    await markFailed(db, id)
+    await finish(db, id, { state: 'cancelled' })
+    t.deepEqual(await round(), [stuck!])
+    const { operation_id: queued } = await db('snapshots').where({ target_id: stuck!, state: 'making' }).first()
+    await db('snapshots')
+      .where({ operation_id: queued })
+      .update({ created_at: ago(daySeconds + 60) })
+    t.deepEqual(await round(), [], 'ended in this round')
+    t.is((await findByOperation(db, queued))?.state, 'failed')
+    t.deepEqual(await round(), [stuck!])
+  },
+)
+
+test.serial('one that cannot be queued holds up no other', async t => {
+  const { db } = await database
+  const [a, b] = [await app(), await app()]
+  await rows(db).host('h2')
+  const c = await app('standard-4', 'h2')
+  // Waits longest, and its row is refused.
+  await db('apps').whereIn('id', [b.id, c.id]).update({ created_at: new Date() })
+  await db.raw(`alter table snapshots add constraint refused check (target_id <> '${a.id}')`)
+  t.teardown(() => db.raw('alter table snapshots drop constraint refused'))
+  let now = 0
+  const failing = new Backoff({ firstSeconds: 60, maxSeconds: 3600, now: () => now })
+  t.deepEqual(await round({}, failing), [c.id])
+  t.deepEqual(await round({}, failing), [b.id])
+  now = 60_000
+  await made(b.id)
+  t.deepEqual(await round({}, failing), [])
 })
 
 test.serial('a restore under way keeps it out', async t => {
