@@ -31,7 +31,7 @@ export type AppHostActivities = ReturnType<typeof appHostActivities>
 /** What a container host does for one application. Every effect is named by ids, so that doing it twice is doing it once. */
 export function appHostActivities(host: AppHostOptions) {
   const { db, engine, volumes, placement } = host
-  const { mine, begin, beginAfter, turn, lateTurn } = stepTurns(host)
+  const { mine, begin, beginAfter, beginLate, turn, lateTurn } = stepTurns(host)
   const foldersOf = (release: Release) => releaseFolders(volumes.path(release.appId), release.number)
   const { ownerUid, placeOf } = releasePlaces(host)
   const attempts = releaseAttempts()
@@ -97,6 +97,7 @@ export function appHostActivities(host: AppHostOptions) {
 
     /** Removes what a release that never served has left at its host. */
     async discardRelease(asked: StepOf): Promise<void> {
+      await beginLate('discardRelease', asked)
       // An attempt that nobody waits for any more would go on writing into what is thrown away.
       await attempts(asked, cancellationSignal(), () =>
         lateTurn('discardRelease', asked, async step => {

@@ -70,12 +70,16 @@ export function releasePreparation(host: AppHostOptions, { begin, attempts }: Pr
 
   return {
     /** Brings the files of a release beside the ones that serve, and says whether something has to be installed. */
-    prepareRelease: (asked: StepOf): Promise<{ needsInstall: boolean }> =>
-      attempts(asked, cancellationSignal(), signal => prepare(asked, signal)),
+    async prepareRelease(asked: StepOf): Promise<{ needsInstall: boolean }> {
+      await begin('prepareRelease', asked) // before it ends another attempt, and again in its turn
+      return attempts(asked, cancellationSignal(), signal => prepare(asked, signal))
+    },
 
     /** Runs the install step in a limited build container; its output is the deployment's log. */
-    installDependencies: (asked: StepOf): Promise<void> =>
-      attempts(asked, cancellationSignal(), signal => install(asked, signal)),
+    async installDependencies(asked: StepOf): Promise<void> {
+      await begin('installDependencies', asked)
+      await attempts(asked, cancellationSignal(), signal => install(asked, signal))
+    },
 
     /** The release that serves goes on, and takes what a later one has installed from its next start on. */
     async lendDependencies(asked: StepOf, askedServing: Pick<Release, 'number'>): Promise<void> {

@@ -60,7 +60,7 @@ export async function reconcile(options: WatchOptions): Promise<void> {
   await boot.settle()
   const present = await engine.list({ [labels.host]: hostId })
   options.onContainers?.(present)
-  await wakePaused(options, present)
+  await wakePaused(options, present, (appId, act) => apart(options.log, appId, act))
   const containers = present.filter(container => container.labels[labels.role] !== 'build')
   const rows = await apps.listAppsOfHost(db, hostId)
   const aside = await bringBackStrays(options, containers, rows)
