@@ -1,7 +1,6 @@
 import { activityInfo, cancellationSignal } from '@temporalio/activity'
 import * as apps from '../db/apps/apps.ts'
 import * as deployments from '../db/deploys/deployments.ts'
-import { takeSlot } from '../db/operations/build-slots.ts'
 import { KiB } from '../lib/bytes.ts'
 import { commandImageSeconds } from '../policy/hosts/host-places.ts'
 import type { AppHostOptions } from './app-host-options.ts'
@@ -17,12 +16,12 @@ import {
 } from './containers/spec.ts'
 import { removeTenant } from './containers/tenant.ts'
 import { hosted, refusal } from './failures.ts'
-import { bringRelease } from './releases/bringing.ts'
-import { ensureDiskFor, withinDisk } from './releases/disk.ts'
-import { dependenciesOf, isPreparedFor, lendDependencies, readPrepared, releaseFolders } from './releases/files.ts'
+import { releaseAttempts } from './releases/attempts.ts'
+import { withinDisk } from './releases/disk.ts'
+import { dependenciesOf, releaseFolders } from './releases/files.ts'
 import { exitOf, passGate, takenDown, type Unhealthy } from './releases/health-gate.ts'
-import { installRelease } from './releases/install.ts'
 import { releasePlaces } from './releases/places.ts'
+import { releasePreparation } from './releases/preparation.ts'
 import type { ContainerExit, Release, StartedContainer, StepOf } from './releases/release.ts'
 import { startContainer } from './releases/start.ts'
 import { puttingBack } from './steps/going-back.ts'
@@ -34,14 +33,11 @@ export type AppHostActivities = ReturnType<typeof appHostActivities>
 /** What a container host does for one application. Every effect is named by ids, so that doing it twice is doing it once. */
 export function appHostActivities(host: AppHostOptions) {
   const { db, engine, volumes, placement } = host
-  const { mine, begin, beginAfter, turn, lateTurn } = stepTurns(host)
+  const { mine, begin, beginAfter, beginLate, turn, lateTurn } = stepTurns(host)
   const foldersOf = (release: Release) => releaseFolders(volumes.path(release.appId), release.number)
-  const { ownerUid, ownerOf, placeOf } = releasePlaces(host)
-
-  /** One of the host's build slots is this release's now. */
-  async function building(release: Release): Promise<void> {
-    if (release.deploymentId) await takeSlot(db, release.deploymentId)
-  }
+  const { ownerUid, placeOf } = releasePlaces(host)
+  const attempts = releaseAttempts()
+  const preparation = releasePreparation(host, { begin, attempts })
 
   async function reached(release: Release, step: deployments.DeploymentStep): Promise<void> {
     if (release.deploymentId) await deployments.record(db, release.deploymentId, step)
@@ -73,40 +69,7 @@ export function appHostActivities(host: AppHostOptions) {
   }
 
   return hosted({
-    /** Brings the files of a release beside the ones that serve, and says whether something has to be installed. */
-    async prepareRelease(asked: StepOf): Promise<{ needsInstall: boolean }> {
-      const step = await begin('prepareRelease', asked)
-      const release = step.brought()
-      const folders = foldersOf(release)
-      if (release.source?.kind === 'git') await building(release)
-      await reached(release, {
-        state: 'clone',
-        ...(release.source?.kind === 'git' && { branch: release.source.branch }),
-      })
-      await ensureDiskFor(host, step.kind, release, ownerUid(release))
-      const done = await readPrepared(folders)
-      if (done && (await isPreparedFor(folders, done, release.deploymentId)))
-        return { needsInstall: done.install !== null }
-      // What has its name and was not prepared for it is of a time that the database has forgotten.
-      for (const name of [appContainerName, buildContainerName]) await engine.remove(name(release))
-      const prepared = await withinDisk(
-        () => bringRelease(host, release, folders, ownerOf(release), cancellationSignal()),
-        folders,
-      )
-      return { needsInstall: prepared.install !== null }
-    },
-
-    /** Runs the install step in a limited build container; its output is the deployment's log. */
-    async installDependencies(asked: StepOf): Promise<void> {
-      const release = (await begin('installDependencies', asked)).brought()
-      const folders = foldersOf(release)
-      const prepared = await readPrepared(folders)
-      if (!prepared?.install) return
-      await building(release)
-      const { install } = prepared
-      await withinDisk(() => installRelease(host, release, folders, install, cancellationSignal()), null)
-      await volumes.flush(release.appId)
-    },
+    ...preparation,
 
     /** Puts the files of a release where the application finds them, with a journal that `restoreFiles` goes back by. */
     async placeFiles(asked: StepOf): Promise<void> {
@@ -134,19 +97,16 @@ export function appHostActivities(host: AppHostOptions) {
       await lateTurn('settleFiles', asked, step => placement.settle(placeOf(step.brought())))
     },
 
-    /** The release that serves goes on, and takes what a later one has installed from its next start on. */
-    async lendDependencies(asked: StepOf, askedServing: Pick<Release, 'number'>): Promise<void> {
-      const step = await begin('lendDependencies', asked)
-      const serving = step.serving(askedServing.number)
-      await lendDependencies(volumes.path(step.appId), serving.number, step.brought().number)
-    },
-
     /** Removes what a release that never served has left at its host. */
     async discardRelease(asked: StepOf): Promise<void> {
-      await lateTurn('discardRelease', asked, async step => {
-        await engine.remove(buildContainerName(step.spent()))
-        if (!step.gone) await placement.discard(placeOf(step.brought()))
-      })
+      await beginLate('discardRelease', asked)
+      // An attempt that nobody waits for any more would go on writing into what is thrown away.
+      await attempts(asked, cancellationSignal(), () =>
+        lateTurn('discardRelease', asked, async step => {
+          await engine.remove(buildContainerName(step.spent()))
+          if (!step.gone) await placement.discard(placeOf(step.brought()))
+        }),
+      )
     },
 
     async startRelease(asked: StepOf): Promise<StartedContainer> {

@@ -6,6 +6,7 @@ import { announce, expireQueued } from './operations/operations.ts'
 import { unplace } from './snapshots/restores.ts'
 import { removeSnapshots } from './snapshots/snapshots.ts'
 import { statement } from './statement.ts'
+import { isUnavailable } from './unavailable.ts'
 
 /** Whether an operation is stored, as far as can be seen now; confirmed or not. */
 export async function isStored(db: Db, operationId: string): Promise<boolean> {
@@ -64,22 +65,43 @@ export async function undo(db: Db, operationId: string): Promise<boolean> {
 
 /**
  * Undoes what was stored over `seconds` ago and never confirmed, and ends what nobody took in time: who waited for it was told so.
- * One process does it at a time. Resolves to how many were undone.
+ * One process does it at a time. Resolves to how many were undone. One that cannot be ended or undone is given to `failed` and comes
+ * again; rejects only while Postgres does not answer.
  */
-export async function undoForgotten(db: Db, seconds: number): Promise<number> {
+export async function undoForgotten(
+  db: Db,
+  seconds: number,
+  failed: (operationId: string, error: unknown) => void = () => {},
+  except: readonly string[] = [],
+): Promise<number> {
   const { late, forgotten }: Record<'late' | 'forgotten', string[]> = await db.transaction(async trx => {
     if (!(await isMine(trx, 'acceptance'))) return { late: [], forgotten: [] }
     const late = trx('operations').where({ state: 'queued' }).whereRaw('claim_before < now()')
     const forgotten = trx('operations')
       .where({ state: 'accepting' })
+      .whereRaw('id <> all(?::text[])', [[...except]])
       .whereRaw('created_at < now() - make_interval(secs => ?)', [seconds])
       .orderBy('created_at')
       .limit(500)
     return { late: await late.pluck('id'), forgotten: await forgotten.pluck('id') }
   })
-  for (const id of late) if (await expireQueued(db, id)) await announce(db, id)
   let undone = 0
-  for (const id of forgotten) if (await undo(db, id)) undone++
+  const attempt = async (id: string, work: () => Promise<void>) => {
+    try {
+      await work()
+    } catch (error) {
+      if (isUnavailable(error)) throw error
+      failed(id, error)
+    }
+  }
+  for (const id of late)
+    await attempt(id, async () => {
+      if (await expireQueued(db, id)) await announce(db, id)
+    })
+  for (const id of forgotten)
+    await attempt(id, async () => {
+      if (await undo(db, id)) undone++
+    })
   return undone
 }
 

@@ -8,7 +8,13 @@ import { sweepPoints } from './apps/app-metrics.ts'
 import { sweepLeases } from './apps/realtime-listeners.ts'
 import { sweepAudit } from './audit.ts'
 import { type Db, isMine } from './database.ts'
-import { sweepArchives, sweepDeploymentLogs, sweepDeployments, sweepOperations } from './deploys/history-retention.ts'
+import {
+  sweepArchives,
+  sweepDeletedArchives,
+  sweepDeploymentLogs,
+  sweepDeployments,
+  sweepOperations,
+} from './deploys/history-retention.ts'
 import { OldDeployments } from './deploys/old-deployments.ts'
 import { sweepDeliveries } from './git/deliveries.ts'
 import { sweepIdempotency } from './idempotency.ts'
@@ -32,6 +38,7 @@ export interface Chore {
  */
 export function chores({ historyDays, deploymentLogDays, archiveDays }: Retention): Chore[] {
   const withArchive = new OldDeployments(archiveDays, { only: 'segment_id is not null' })
+  const deletedArchive = new OldDeployments(0, { only: 'segment_id is not null' })
   const withLog = new OldDeployments(deploymentLogDays)
   const old = new OldDeployments(historyDays)
   return [
@@ -55,6 +62,7 @@ export function chores({ historyDays, deploymentLogDays, archiveDays }: Retentio
     { name: 'idempotency keys', sweep: sweepIdempotency },
     { name: 'webhook deliveries', sweep: sweepDeliveries },
     { name: 'archives', sweep: db => sweepArchives(db, withArchive) },
+    { name: 'archives of deleted applications', sweep: db => sweepDeletedArchives(db, deletedArchive) },
     { name: 'deployment logs', sweep: db => sweepDeploymentLogs(db, withLog) },
     { name: 'deployments', sweep: db => sweepDeployments(db, old) },
     { name: 'operations', sweep: db => sweepOperations(db, historyDays) },

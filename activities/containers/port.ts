@@ -143,9 +143,9 @@ export interface ContainerHost {
   ensureImage(image: string, onProgress?: (line: string) => void): Promise<void>
   /** Creates, or adopts the container of this name; resolves to its id. */
   create(spec: ContainerSpec): Promise<string>
-  /** Already running is success. Rejects with `NoSpaceLeft` when the host's disk is full, as all that writes there does. */
+  /** Already running is success; what is paused goes on. Rejects with `NoSpaceLeft` when the host's disk is full, as all that writes there does. */
   start(name: string): Promise<void>
-  /** Term, then kill after the grace; stopped or missing already is success. */
+  /** Term, then kill after the grace, also of what is paused; stopped or missing already is success. */
   stop(name: string, graceSeconds: number): Promise<void>
   /** Freezes every process of the container; paused already, stopped or missing is success. */
   pause(name: string): Promise<void>

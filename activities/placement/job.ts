@@ -19,6 +19,8 @@ export const recordNames = {
   plan: 'plan.json',
   /** One line before each change. */
   journal: 'journal',
+  /** One line before each folder of the application that is opened, until it is closed again. */
+  opened: 'opened',
   /** What was there before, by number of the journal's line. */
   replaced: 'replaced',
   /** The whole tree that was there before, where the sources took its place as a whole. */

@@ -14,6 +14,7 @@ import {
   toldNames,
   writeManifest,
 } from './manifest.ts'
+import { type Openings, withOpenings } from './openings.ts'
 import { type Places, removeEmpty, setAside, sourceOf } from './places.ts'
 import type { PlacedFiles, PlaceRequest } from './port.ts'
 import { takeBackUnfinished } from './unfinished.ts'
@@ -23,19 +24,25 @@ const attempts = 20
 
 /** Places a release; goes on where a killed attempt ended. Resolves to what changed, the same for every call. */
 export async function place(places: Places, request: PlaceRequest): Promise<PlacedFiles> {
+  const { releases, files } = places
+  const manifest = await withOpenings(places, openings => placeOpened(places, request, openings))
+  // It says that all is done, also that what was opened is closed.
+  if (!readManifest(releases, files, request.release)) writeManifest(releases, request.release, manifest)
+  return manifest.placed
+}
+
+async function placeOpened(places: Places, request: PlaceRequest, openings: Openings): Promise<Manifest> {
   const { files, releases, release } = places
   const done = readManifest(releases, files, request.release)
-  if (done) return done.placed
+  if (done) return done
   await takeBackUnfinished(places, request)
   const before = manifestBefore(releases, files, request.release)
   const plan = below(bytesOf(request.path), planOf(release, request.path))
-  const placing = new Placing(places, before, request)
+  const placing = new Placing(places, before, request, openings)
   await placing.makeFolders(plan)
   await placing.putFiles(plan)
   if (request.whole) await placing.takeOld(plan)
-  const manifest = { ...placing.standing(plan), placed: placing.changed() }
-  writeManifest(releases, request.release, manifest)
-  return manifest.placed
+  return { ...placing.standing(plan), placed: placing.changed() }
 }
 
 /** The sources as they will lie in the application's folder, with the folders that lead there. */
@@ -57,6 +64,7 @@ class Placing {
     readonly places: Places,
     readonly before: Manifest,
     readonly request: PlaceRequest,
+    readonly openings: Openings,
   ) {
     this.#journal = new Journal(places.release)
     this.#sourceOf = sourceOf(request)
@@ -89,8 +97,10 @@ class Placing {
     })
     const taken = old.map(([path]) => ['take', path] as const)
     await this.#journal.carryOut(taken, (change, number) => this.#insist(change, number, this.#take))
-    const inner = [...this.before.folders].filter(([path]) => gone(path) && files.stat(path)?.isDirectory()).reverse()
-    const changes = inner.map(([path, mode]) => ['remove', path, mode] as const)
+    const changes = [...this.before.folders.keys()].reverse().flatMap(path => {
+      const stats = gone(path) ? files.stat(path) : null
+      return stats?.isDirectory() ? [['remove', path, this.openings.modeBefore(path, stats)] as const] : []
+    })
     await this.#journal.carryOut(changes, ([, path]) => removeEmpty(files, path))
   }
 
@@ -160,23 +170,21 @@ class Placing {
         return
       } catch (error) {
         if (attempt === attempts || !mayHeal.has(codeOf(error))) throw error
-        this.#clearWay(change[1], codeOf(error) === 'EACCES')
+        this.#clearWay(change[1])
         number = this.#journal.intend([change])
       }
     }
   }
 
-  /** Makes sure that the folders above a path are folders, and can be written to where they were locked. */
-  #clearWay(path: string, locked: boolean): void {
+  /** Makes sure that the folders above a path are folders. */
+  #clearWay(path: string): void {
     const { files } = this.places
     files.forget()
-    if (locked) files.unlock()
     const names = path.split('/').slice(0, -1)
     for (const [index] of names.entries()) {
       const folder = names.slice(0, index + 1).join('/')
       if (!files.stat(folder)?.isDirectory())
         this.#makeFolder(['folder', folder, 0o755], this.#journal.intend([['folder', folder, 0o755]]))
-      if (locked) files.unlock(folder)
     }
   }
 }

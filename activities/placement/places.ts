@@ -25,6 +25,7 @@ export function setAside({ files, release }: Places, path: string, number: numbe
   const aside = release.at(replacedAs(number))
   try {
     if (linked && tryLink(files.at(path), aside)) return
+    openToMove(files, path)
     renameSync(files.at(path), aside)
     files.forget()
   } catch (error) {
@@ -43,8 +44,19 @@ function tryLink(from: Buffer, to: Buffer): boolean {
   }
 }
 
-/** Renames what `from` names below the folder of kept versions, where its owner finds it, under a name that is free. */
-export function keep({ files, release }: Places, number: number, path: string, from: () => Buffer): void {
+/** Moving a folder changes what is in it; its owner may have closed it to itself. Anything else needs nothing. */
+function openToMove(tree: Tree, path: string): void {
+  if (tree.stat(path)?.isDirectory()) tree.unlock(path)
+}
+
+/** Renames what a tree has under a name below the folder of kept versions, where its owner finds it, under a name that is free. */
+export function keep(
+  { files, release }: Places,
+  number: number,
+  path: string,
+  [tree, name]: readonly [Tree, string],
+): void {
+  openToMove(tree, name)
   const names = [keptFolder, String(number), ...path.split('/')]
   try {
     for (const [index] of names.slice(0, -1).entries()) {
@@ -53,11 +65,11 @@ export function keep({ files, release }: Places, number: number, path: string, f
     }
     let place = names.join('/')
     for (let copy = 2; files.stat(place); copy++) place = `${names.join('/')}.${copy}`
-    renameSync(from(), files.at(place))
+    renameSync(tree.at(name), files.at(place))
   } catch (error) {
     // The application has put something else where kept versions lie: its own loss, and no reason to stay half done.
     if (!['ENOTDIR', 'ELOOP', 'EINVAL', 'ENAMETOOLONG', 'EACCES'].includes(codeOf(error))) throw error
-    renameSync(from(), release.at(`${recordNames.replaced}/kept-${process.hrtime.bigint()}`))
+    renameSync(tree.at(name), release.at(`${recordNames.replaced}/kept-${process.hrtime.bigint()}`))
   } finally {
     files.forget()
   }

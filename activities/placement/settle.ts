@@ -4,6 +4,7 @@ import type { Tree } from '../../lib/folders/tree.ts'
 import { recordNames } from './job.ts'
 import { Journal } from './journal.ts'
 import { isAsBrought, type Manifest, manifestBefore, readManifest, releaseNumbers } from './manifest.ts'
+import { withOpenings } from './openings.ts'
 import { keep, type Places, replacedAs } from './places.ts'
 import type { PlaceRequest } from './port.ts'
 import { restore } from './undo.ts'
@@ -12,7 +13,11 @@ import { restore } from './undo.ts'
  * Ends a placing for good: what the application wrote and the release replaced is kept where its owner finds it, the rest of
  * the old is thrown away. Resolves to the numbers of old releases whose folders are empty now.
  */
-export async function settle(places: Places, { release: number }: PlaceRequest): Promise<number[]> {
+export function settle(places: Places, request: PlaceRequest): Promise<number[]> {
+  return withOpenings(places, () => settleOpened(places, request))
+}
+
+async function settleOpened(places: Places, { release: number }: PlaceRequest): Promise<number[]> {
   const { files, releases, release } = places
   if (!readManifest(releases, files, number)) return []
   const before = manifestBefore(releases, files, number)
@@ -63,8 +68,7 @@ export async function keepWritten(places: Places, number: number, before: Manife
     // What was only linked aside lies where it was.
     if (!stats || seen.has(stats.ino) || files.stat(path)?.ino === stats.ino) continue
     seen.add(stats.ino)
-    if (!isAllBrought(release, replacedAs(line), path, before))
-      keep(places, number, path, () => release.at(replacedAs(line)))
+    if (!isAllBrought(release, replacedAs(line), path, before)) keep(places, number, path, [release, replacedAs(line)])
     if (line % 256 === 0) await breath()
   }
 }

@@ -60,8 +60,10 @@ function move([from, name]: Place, [to, newName]: Place): void {
   } catch (error) {
     // Moving a folder writes to it; its owner may have closed it to itself.
     if (codeOf(error) !== 'EACCES') throw error
+    const mode = from.stat(name)!.mode & 0o7777
     from.unlock(name)
     from.forget()
     renameSync(from.at(name), to.at(newName))
+    to.setMode(newName, mode)
   }
 }

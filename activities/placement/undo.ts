@@ -3,6 +3,7 @@ import { setImmediate as breath } from 'node:timers/promises'
 import { recordNames } from './job.ts'
 import { type Change, Journal } from './journal.ts'
 import { isAsBrought, planOf, type Sources } from './manifest.ts'
+import { withOpenings } from './openings.ts'
 import { keep, type Places, removeEmpty, replacedAs, sourceOf } from './places.ts'
 import type { PlaceRequest } from './port.ts'
 
@@ -12,7 +13,11 @@ export interface UndoTerms {
 }
 
 /** Takes a release back; goes on where a killed attempt ended. Without a journal there is nothing to take back. */
-export async function restore(places: Places, request: PlaceRequest, terms: UndoTerms = {}): Promise<void> {
+export function restore(places: Places, request: PlaceRequest, terms: UndoTerms = {}): Promise<void> {
+  return withOpenings(places, () => restoreOpened(places, request, terms))
+}
+
+async function restoreOpened(places: Places, request: PlaceRequest, terms: UndoTerms): Promise<void> {
   const { release } = places
   if (!release.stat(recordNames.journal)) return
   if (release.stat(recordNames.manifest)) unlinkSync(release.at(recordNames.manifest))
@@ -106,5 +111,5 @@ class Undoing {
 
 /** Moves the application's own version of something out of the way, to where its owner finds it. */
 function keepVersion(places: Places, release: number, path: string): void {
-  keep(places, release, path, () => places.files.at(path))
+  keep(places, release, path, [places.files, path])
 }

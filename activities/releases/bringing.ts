@@ -21,6 +21,7 @@ export async function bringRelease(
   const prepared = await planInstall({ ...release, ...configured }, where)
   // Whoever reads the marker after a power cut finds all that it speaks for.
   await host.volumes.flush(release.appId)
+  signal.throwIfAborted()
   await writePrepared(folders, { ...prepared, deploymentId: release.deploymentId })
   return prepared
 }

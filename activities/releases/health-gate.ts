@@ -43,16 +43,23 @@ export async function passGate(engine: ContainerHost, gate: GateOptions): Promis
   const begun = Date.now()
   const waited = () => (Date.now() - begun) / 1000
   let inspectedAt = 0
+  let aliveSince = begun
+  const alive = () => (Date.now() - aliveSince) / 1000 >= aliveSeconds
   for (;;) {
     gate.signal.throwIfAborted()
     if (gate.target && (await answers(gate.target, AbortSignal.any([gate.signal, AbortSignal.timeout(probeMs)]))))
       return null
-    if (Date.now() - inspectedAt >= inspectMs || (!gate.target && waited() >= aliveSeconds)) {
+    if (Date.now() - inspectedAt >= inspectMs || (!gate.target && alive())) {
       inspectedAt = Date.now()
       const state = await engine.inspect(gate.container)
       if (!state) return { reason: 'The container of the program was removed.', exit: exitOf(null), gone: true }
       if (!state.running) return { reason: endedReason(state), exit: exitOf(state) }
-      if (!gate.target && waited() >= aliveSeconds) return null
+      if (state.status === 'paused') {
+        // What stands still shows nothing of the program. The engine was asked by somebody else, as no snapshot is taken of it yet.
+        await engine.unpause(gate.container)
+        aliveSince = Date.now()
+      }
+      if (!gate.target && alive()) return null
     }
     if (gate.target && waited() >= gate.timeoutSeconds) {
       const reason = `The program did not answer on port $PORT within ${gate.timeoutSeconds} s. It has to listen on 0.0.0.0.`

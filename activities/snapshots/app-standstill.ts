@@ -47,11 +47,20 @@ export function standstill(host: StandstillHost, appId: string): Standstill {
   }
 }
 
-/** Wakes what nobody lets stand still any more: the process that had it paused has died. */
-export async function wakePaused(host: StandstillHost, present: readonly ListedContainer[]): Promise<void> {
-  const paused = present.filter(({ status }) => status === 'paused').map(container => container.labels[labels.app])
-  for (const appId of new Set(paused))
-    if (appId && !host.turns.busy(appId)) await host.turns(appId, () => wake(host, appId))
+/**
+ * Wakes what nobody lets stand still any more: the process that had it paused has died, or somebody has paused it by hand, a build too.
+ * `each` does it for one application, apart from the others.
+ */
+export async function wakePaused(
+  host: StandstillHost,
+  present: readonly ListedContainer[],
+  each: (appId: string, act: () => Promise<void>) => Promise<unknown> = (_, act) => act(),
+): Promise<void> {
+  const paused = present.filter(({ status }) => status === 'paused')
+  const builds = paused.filter(container => container.labels[labels.role] === 'build')
+  for (const { name, labels: of } of builds) await each(of[labels.app] ?? '', () => host.engine.unpause(name))
+  for (const appId of new Set(paused.map(container => container.labels[labels.app])))
+    if (appId && !host.turns.busy(appId)) await each(appId, () => host.turns(appId, () => wake(host, appId)))
 }
 
 async function wake(host: StandstillHost, appId: string): Promise<void> {

@@ -106,6 +106,9 @@ export function stepTurns(options: StepTurnsOptions) {
     /** `begin`, for a step that may also come when its operation has ended. */
     beginAfter: (name: StepName, asked: StepOf): Promise<Step> => looked(name, asked, 'after'),
 
+    /** `begin`, for a step that may also have been given up. */
+    beginLate: (name: StepName, asked: StepOf): Promise<Step> => looked(name, asked, 'late'),
+
     /** Does the work of a step of an operation that goes on in its application's turn. */
     turn<T>(name: StepName, asked: StepOf, work: (step: Step) => Promise<T>): Promise<T> {
       return turns(asked.appId, async () => work(await looked(name, asked, 'now')))

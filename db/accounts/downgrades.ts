@@ -97,16 +97,29 @@ export async function findDowngrade(db: Db, id: string): Promise<DowngradeRow | 
   return db('downgrades').where({ id }).first()
 }
 
-/** Accounts whose open step is due for some seconds, and nobody does it. */
-export async function overdueDowngrades(db: Db, seconds: number): Promise<string[]> {
+export interface OverdueDowngrade {
+  userId: string
+  /** Since when it is due. */
+  seconds: number
+}
+
+/** Accounts whose open step is due for some seconds, and nobody does it, but none of these; 500 at most. */
+export async function overdueDowngrades(
+  db: Db,
+  seconds: number,
+  except: readonly string[] = [],
+): Promise<OverdueDowngrade[]> {
   const { rows } = await db.raw(
-    `select user_id from downgrades
-      where state = 'confirmed' and confirmed_at < now() - make_interval(secs => :seconds)
-         or state = 'pending' and expires_at < now() - make_interval(secs => :seconds)
+    `select user_id as "userId",
+            extract(epoch from now() - case state when 'confirmed' then confirmed_at else expires_at end)::float8 as seconds
+       from downgrades
+      where (state = 'confirmed' and confirmed_at < now() - make_interval(secs => :seconds)
+             or state = 'pending' and expires_at < now() - make_interval(secs => :seconds))
+        and user_id <> all(:except::text[])
       limit 500`,
-    { seconds },
+    { seconds, except },
   )
-  return rows.map((row: { user_id: string }) => row.user_id)
+  return rows
 }
 
 export function sweepDowngrades(db: Db): Promise<number> {

@@ -7,6 +7,7 @@ import { accountCaps } from '../../policy/request-caps.ts'
 import type { UserRow } from '../accounts/accounts.ts'
 import { type Db, sqlState, transaction } from '../database.ts'
 import * as deployments from '../deploys/deployments.ts'
+import { releaseArchives } from '../deploys/history-retention.ts'
 import * as hosts from '../hosts/hosts.ts'
 import * as segments from '../objects/segments.ts'
 import * as operations from '../operations/operations.ts'
@@ -117,21 +118,15 @@ function rowOf({ config, ownerId, accepting = false }: AppCreation, hostId: stri
 
 /**
  * Removes the row of an application and its references; what other processes wait for is told. Its good snapshots stay their time, with
- * the account. Missing is success.
+ * the account. The same few statements, whatever its history is. Missing is success.
  */
 export async function removeApp(db: Db, appId: string): Promise<void> {
   await transaction(db, async trx => {
     const gone = await trx('apps').where({ id: appId }).delete()
     if (!gone) return
-    const held: { segment_id: string }[] = await trx('deployments')
-      .where({ app_id: appId })
-      .whereNotNull('segment_id')
-      .select('segment_id')
-    for (const { segment_id } of held) await segments.release(trx, segment_id)
-    await trx('deployments').where({ app_id: appId }).update({ segment_id: null })
+    await releaseArchives(trx, appId)
     await endUnfinished(trx, appId)
-    await operations.endQueued(trx, appId)
-    await deployments.endUnbegun(trx, appId)
+    await deployments.endUnbegun(trx, await operations.endQueued(trx, appId))
     await announce(trx, appId)
   })
 }

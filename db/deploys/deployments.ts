@@ -73,7 +73,22 @@ export interface DeploymentStep {
 }
 
 /** Writes a state and its event once, and announces it, in one statement; an ended deployment never changes again. */
-export async function record(db: Db, id: string, step: DeploymentStep): Promise<void> {
+export function record(db: Db, id: string, step: DeploymentStep): Promise<void> {
+  return recordWhere(db, 'id = :of', id, step)
+}
+
+/** Ends the deployments of these operations, which waited for an application that is missing, in one statement. */
+export function endUnbegun(db: Db, operationIds: readonly string[]): Promise<void> {
+  const step = { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' } as const
+  return recordWhere(db, 'operation_id = any(:of::text[])', operationIds, step)
+}
+
+async function recordWhere(
+  db: Db,
+  condition: string,
+  of: string | readonly string[],
+  step: DeploymentStep,
+): Promise<void> {
   const { state, code, message, supersededBy, files, branch } = step
   const details = storableJson({ branch, files, code, message, superseded_by: supersededBy })
   await db.raw(
@@ -81,13 +96,13 @@ export async function record(db: Db, id: string, step: DeploymentStep): Promise<
        update deployments
           set state = :state, code = :code, message = :message, superseded_by = :supersededBy,
               waiting_for = null, finished_at = case when :state in ('success', 'error') then now() end
-        where id = :id and state not in ('success', 'error') returning id),
+        where ${condition} and state not in ('success', 'error') returning id),
      noted as (
        insert into deployment_events (deployment_id, state, details)
        select id, :state, :details::jsonb from changed on conflict (deployment_id, state) do nothing)
      select pg_notify('deployments', id) from changed`,
     {
-      id,
+      of: of as string,
       state,
       code: code ?? null,
       message: message === undefined ? null : storable(message),
@@ -95,17 +110,6 @@ export async function record(db: Db, id: string, step: DeploymentStep): Promise<
       details,
     },
   )
-}
-
-/** Ends the deployments that waited for an application which is gone; one that had begun is ended by its lane. */
-export async function endUnbegun(db: Db, appId: string): Promise<void> {
-  const waiting: { id: string }[] = await db('deployments')
-    .join('operations', 'operations.id', 'deployments.operation_id')
-    .where({ 'deployments.app_id': appId, 'operations.state': 'cancelled' })
-    .whereNotIn('deployments.state', ['success', 'error'])
-    .select('deployments.id')
-  for (const { id } of waiting)
-    await record(db, id, { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' })
 }
 
 /** The configuration file that a fetched commit brought, for the step that adopts it. */

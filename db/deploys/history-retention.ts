@@ -55,26 +55,58 @@ export function sweepOperations(db: Db, days: number): Promise<number> {
 }
 
 /**
+ * Gives back some archives of an application that is deleted, in the transaction of its deletion. `sweepDeletedArchives` takes what is
+ * left, so that an application with any number of them is deleted in a few statements.
+ */
+export async function releaseArchives(trx: Db, appId: string): Promise<void> {
+  const { rows } = await trx.raw(
+    `select id, segment_id from deployments where app_id = ? and segment_id is not null limit ${archivesAtOnce} for update`,
+    [appId],
+  )
+  await giveBack(trx, rows)
+}
+
+/** Gives back archives of applications that are deleted. Resolves to how many. */
+export function sweepDeletedArchives(db: Db, archives: OldDeployments): Promise<number> {
+  return transaction(db, trx =>
+    archives.look(trx, archivesAtOnce, async (among, values) => {
+      const { rows } = await trx.raw(
+        `select d.id, d.segment_id from deployments d
+          where d.segment_id is not null and ${among('d')} and not exists (select from apps a where a.id = d.app_id)
+          order by d.created_at limit :archivesAtOnce for update of d skip locked`,
+        { ...values, archivesAtOnce },
+      )
+      return giveBack(trx, rows)
+    }),
+  )
+}
+
+async function giveBack(trx: Db, rows: { id: string; segment_id: string }[]): Promise<number> {
+  if (rows.length === 0) return 0
+  const ids = rows.map(({ id }) => id)
+  await releaseAll(
+    trx,
+    rows.map(({ segment_id }) => segment_id),
+  )
+  await trx('deployments').whereIn('id', ids).update({ segment_id: null })
+  return rows.length
+}
+
+/**
  * Gives back archives of deployments that are old enough, but for an application's newest, which an operator may have deployed again.
  * Resolves to how many.
  */
 export function sweepArchives(db: Db, old: OldDeployments): Promise<number> {
   return transaction(db, trx =>
     old.look(trx, archivesAtOnce, async (among, values) => {
-      const { rows }: { rows: { id: string; segment_id: string }[] } = await trx.raw(
+      const { rows } = await trx.raw(
         `select d.id, d.segment_id from deployments d join operations o on o.id = d.operation_id
           where d.segment_id is not null and ${among('d')} and ${ended}
             and d.release < (select max(n.release) from deployments n where n.app_id = d.app_id)
           order by d.created_at limit :archivesAtOnce for update of d skip locked`,
         { ...values, archivesAtOnce },
       )
-      const ids = rows.map(({ id }) => id)
-      await releaseAll(
-        trx,
-        rows.map(({ segment_id }) => segment_id),
-      )
-      await trx('deployments').whereIn('id', ids).update({ segment_id: null })
-      return rows.length
+      return giveBack(trx, rows)
     }),
   )
 }

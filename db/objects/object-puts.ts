@@ -35,8 +35,11 @@ const insertNew = statement<Placed>(
        metadata jsonb, expires_at timestamptz, segment_id text, body_sha256 text, md5 text, crc32 bigint, bytes_at integer,
        lease_id text, leased bigint, subject text, place integer, holder text, actor text, account_id text, action text,
        resource text, result text, operation_id text)),
+   leased as materialized (
+     select id from quota_leases
+      where id in (select lease_id from asked) and expires_at > clock_timestamp() for key share),
    named as materialized (
-     select a.* from asked a where ${isFree('a')}),
+     select a.* from asked a where ${isFree('a')} and (a.leased = 0 or a.lease_id in (select id from leased))),
    drawn as materialized (
      select id from segments
       where id in (select segment_id from named where bytes_at is null) and state in ('drawn', 'stored')
@@ -71,7 +74,7 @@ const insertNew = statement<Placed>(
    select generation, created_at from placed`,
 )
 
-/** Writes those whose names are new and free at this moment; undefined for the others, of which nothing is written. */
+/** Writes those whose names are new and free, and whose leases hold, at this moment; undefined for the others, of which nothing is written. */
 const insertTogether = gathered<Put, ObjectRow | undefined>(
   async (db, _, puts) => {
     const bodies: Buffer[] = []
@@ -119,7 +122,7 @@ async function storedAfter(db: Db, error: unknown, rows: readonly { generation: 
 
 /**
  * Makes a body an object: where the name is new, as it mostly is, in one statement and one commit with what else the account stores at
- * that moment. Throws OBJECT_ALREADY_EXISTS, STORAGE_QUOTA_EXCEEDED, and UPLOAD_FAILED when the sweep took the body.
+ * that moment. Throws OBJECT_ALREADY_EXISTS, STORAGE_QUOTA_EXCEEDED, `LeaseLost`, and UPLOAD_FAILED when the sweep took the body.
  */
 export async function putObject(
   db: Db,

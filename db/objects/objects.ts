@@ -45,6 +45,13 @@ export interface Charge {
   bytes: number
 }
 
+/** A write whose lease ran out, or was given to others, before it committed. Nothing of it is written; it may be tried with a new lease. */
+export class LeaseLost extends ApiError {
+  constructor() {
+    super('UPLOAD_FAILED')
+  }
+}
+
 export interface Stored {
   object: ObjectRow
   /** Whether there was an object of this name, which is gone now. */
@@ -92,7 +99,7 @@ const before = statement<{ generation: string; size: number; live: boolean }>(
 
 /**
  * Writes an object of stored bodies inside a transaction, which holds the name from then on. Each stretch takes a reference of its own to
- * its segment. Throws OBJECT_ALREADY_EXISTS, STORAGE_QUOTA_EXCEEDED, and UPLOAD_FAILED when the sweep took a body.
+ * its segment. Throws OBJECT_ALREADY_EXISTS, STORAGE_QUOTA_EXCEEDED, `LeaseLost`, and UPLOAD_FAILED when the sweep took a body.
  */
 export async function storeObject(
   trx: Db,
@@ -117,10 +124,14 @@ export async function storeObject(
 
 const addDelta = statement<unknown>(
   'usage.add',
-  'insert into usage_deltas (owner_id, objects, bytes, lease_id, leased) values ($1, $2, $3, $4, $5)',
+  // The lease stays until the commit: whoever leases what has run out deletes it first, and waits.
+  `with held as materialized (
+     select id from quota_leases where id = $4 and expires_at > clock_timestamp() for key share)
+   insert into usage_deltas (owner_id, objects, bytes, lease_id, leased)
+   select $1, $2::integer, $3::bigint, $4, $5::bigint where $5::bigint = 0 or exists (select from held) returning 1`,
 )
 
-/** Writes down what an account's usage changes by, and what of a lease that settles. */
+/** Writes down what an account's usage changes by, and what of a lease that settles. Throws `LeaseLost`. */
 export async function settle(
   trx: Db,
   ownerId: string,
@@ -128,5 +139,6 @@ export async function settle(
   charge?: Charge,
 ): Promise<void> {
   if (objects === 0 && bytes === 0 && !charge) return
-  await addDelta(trx, [ownerId, objects, bytes, charge?.leaseId ?? null, charge?.bytes ?? 0])
+  const added = await addDelta(trx, [ownerId, objects, bytes, charge?.leaseId ?? null, charge?.bytes ?? 0])
+  if (added.length === 0) throw new LeaseLost()
 }

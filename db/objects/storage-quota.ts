@@ -5,7 +5,7 @@ import { newId } from '../../policy/ids.ts'
 import { leaseSeconds, storageRenewSeconds } from '../../policy/leases.ts'
 import { type Db, transaction } from '../database.ts'
 import { foldUsage, takenBytes } from './blob-usage.ts'
-import type { Charge } from './objects.ts'
+import { type Charge, LeaseLost } from './objects.ts'
 
 /** Leased at once where there is plenty, so that small uploads of one account need no shared row. */
 const sliceBytes = 64 * MiB
@@ -51,19 +51,38 @@ export class StorageQuota {
     this.#db = db
   }
 
-  /** Does a write with what it may add reserved, and given back when it is refused. Throws STORAGE_QUOTA_EXCEEDED before it begins. */
+  /**
+   * Does a write with what it may add reserved, and given back when it is refused. One whose lease ran out before its commit, as the
+   * process stood still, is done once more with a new lease. Throws STORAGE_QUOTA_EXCEEDED before it begins.
+   */
   async charging<T>(wanted: Wanted, write: (charge: Charge) => Promise<T>): Promise<T> {
+    try {
+      return await this.#charging(wanted, write)
+    } catch (error) {
+      if (!(error instanceof LeaseLost)) throw error
+      return this.#charging(wanted, write)
+    }
+  }
+
+  async #charging<T>(wanted: Wanted, write: (charge: Charge) => Promise<T>): Promise<T> {
     const lease = await this.#reserve(wanted)
     try {
       return await write({ leaseId: lease.id, bytes: wanted.bytes })
     } catch (error) {
       // After any other failure it may have been committed all the same: the bytes stay leased until the lease is over.
-      if (error instanceof ApiError) lease.free += wanted.bytes
+      if (error instanceof LeaseLost) this.#drop(lease)
+      else if (error instanceof ApiError) lease.free += wanted.bytes
       throw error
     } finally {
       lease.writes--
       if (lease.writes === 0 && this.#open.get(lease.ownerId) !== lease) await this.#end(lease).catch(() => {})
     }
+  }
+
+  /** Others may have been given what it stands for. */
+  #drop(lease: Lease): void {
+    lease.free = 0
+    if (this.#open.get(lease.ownerId) === lease) this.#open.delete(lease.ownerId)
   }
 
   /** Gives back what nobody uses; writes that are under way keep theirs. */

@@ -176,17 +176,22 @@ export async function finish(trx: Db, id: string, outcome: Outcome): Promise<voi
   await announce(trx, id)
 }
 
-/** Ends everything that still waits for a target that is gone: a deletion got its wish, the others have lost their target. */
-export async function endQueued(db: Db, targetId: string): Promise<void> {
+/**
+ * Ends everything that still waits for a target that is missing: a deletion got its wish, the others have lost their target. One
+ * statement, however many wait. Resolves to their ids.
+ */
+export async function endQueued(db: Db, targetId: string): Promise<string[]> {
   const { rows } = await db.raw(
-    `update operations
-        set state = case when kind = 'delete' then 'success' else 'cancelled' end,
-            code = case when kind = 'delete' then null else 'APP_NOT_FOUND' end,
-            finished_at = now()
-      where target_type = 'app' and target_id = ? and state in ('accepting', 'queued') returning id`,
+    `with ended as (
+       update operations
+          set state = case when kind = 'delete' then 'success' else 'cancelled' end,
+              code = case when kind = 'delete' then null else 'APP_NOT_FOUND' end,
+              finished_at = now()
+        where target_type = 'app' and target_id = ? and state in ('accepting', 'queued') returning id)
+     select id, pg_notify('operations', id) from ended`,
     [targetId],
   )
-  for (const row of rows) await announce(db, row.id)
+  return rows.map((row: { id: string }) => row.id)
 }
 
 /** Tells every process that an operation, or what is waited for like one, has ended. */

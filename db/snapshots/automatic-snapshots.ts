@@ -9,6 +9,8 @@ export interface DueWish {
   everySeconds: number
   /** After a failed one so long, and of a new application not before. */
   retrySeconds: number
+  /** Applications that are left out. */
+  except?: readonly string[]
 }
 
 export interface DueApp {
@@ -33,7 +35,7 @@ interface Judged extends DueApp {
 
 /**
  * Applications whose automatic snapshot is due, one of each host at most, and none of a host that makes one or is silent: the one
- * that waits longest first. Each has its own time of day, by its id, so that they do not all come at once. Looks at those whose
+ * that waits longest first. A snapshot that cannot be created holds up the others of its host for `retrySeconds` only. Each has its own time of day, by its id, so that they do not all come at once. Looks at those whose
  * `snapshot_due_at` has come, some of each host, and resolves also to those of them that are to be looked at later.
  */
 export async function dueApps(
@@ -73,7 +75,8 @@ export async function dueApps(
            select ('x' || left(a.id, 7))::bit(28)::int % :everySeconds as seconds) slot
         where h.forgotten_at is null and h.last_seen_at > now() - interval '${unreachableAfterSeconds} seconds'
           and not exists (select 1 from snapshots s join apps b on b.id = s.target_id
-                           where s.state = 'making' and s.origin = 'automatic' and b.host_id = h.id)) judged
+                           where s.state = 'making' and s.origin = 'automatic' and b.host_id = h.id
+                              and s.created_at > now() - make_interval(secs => :retrySeconds))) judged
       order by host_id, good nulls first, created_at`,
     { paid: paidPlans(plans), everySeconds, retrySeconds, ...snapshotLooks },
   )
@@ -103,4 +106,24 @@ export async function postpone(db: Db, later: readonly Postponed[]): Promise<voi
 /** An application had its turn just now: it is looked at again after so many seconds. */
 export async function postponeFor(db: Db, id: string, seconds: number): Promise<void> {
   await db.raw('update apps set snapshot_due_at = now() + make_interval(secs => ?) where id = ?', [seconds, id])
+}
+
+export interface StuckSnapshot {
+  operation_id: string
+  app_id: string
+  owner_id: string
+}
+
+/** Automatic snapshots that are still not made when the next one would be due, and whose end nobody has asked for. */
+export async function stuckSnapshots(db: Db, everySeconds: number): Promise<StuckSnapshot[]> {
+  const { rows } = await db.raw(
+    `select s.operation_id, s.target_id as app_id, s.owner_id
+       from snapshots s join operations o on o.id = s.operation_id
+      where s.state = 'making' and s.origin = 'automatic' and s.target_type = 'app'
+        and s.created_at < now() - make_interval(secs => :everySeconds)
+        and o.state in ('queued', 'running') and o.cancel_requested_at is null
+      order by s.created_at limit 100`,
+    { everySeconds },
+  )
+  return rows
 }

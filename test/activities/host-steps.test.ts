@@ -12,7 +12,7 @@ import { appContainerName } from '../../activities/containers/spec.ts'
 import { recordActivities } from '../../activities/records.ts'
 import { decide, decideServing } from '../../activities/releases/decision.ts'
 import { newDiskLine } from '../../activities/releases/disk.ts'
-import { readPrepared, releaseFolders, writePrepared } from '../../activities/releases/files.ts'
+import { type ReleaseFolders, readPrepared, releaseFolders, writePrepared } from '../../activities/releases/files.ts'
 import type { LaneOperation, Release } from '../../activities/releases/release.ts'
 import { appTurns } from '../../activities/steps/app-turns.ts'
 import { folderVolumes } from '../../activities/volumes/folder.ts'
@@ -184,18 +184,22 @@ test.serial(
 )
 
 test.serial('what a release brings, places and takes back is flushed to its disk before anything says so', async t => {
-  const { db, step, release, calls } = await scene('deploy', 'h1', {
+  const { db, step, release, before, calls } = await scene('deploy', 'h1', {
     store: { open: async () => ({ close: async () => {} }) } as never,
     archives: { unpack: async () => {} } as never,
     volumes: {
       path: (appId: string) => `${folder}/${appId}`,
       ensure: async () => {},
       async flush() {
-        calls.push(`flushed ${(await readPrepared(folders)) ? 'after' : 'before'} the marker`)
+        const marker = (await readPrepared(lending ? served : folders)) !== null
+        calls.push(`flushed ${marker ? 'after' : 'before'} the marker`)
       },
     } as never,
   })
-  const folders = releaseFolders(`${folder}/${release.appId}`, release.number)
+  const [folders, served] = [release, before].map(({ number }) =>
+    releaseFolders(`${folder}/${release.appId}`, number),
+  ) as [ReleaseFolders, ReleaseFolders]
+  let lending = false
   await mkdir(`${folder}/${release.appId}/releases`, { recursive: true })
   await db('deployments')
     .where({ id: release.deploymentId })
@@ -207,7 +211,71 @@ test.serial('what a release brings, places and takes back is flushed to its disk
   t.deepEqual(calls.slice(-2), ['placement.place', 'flushed after the marker'])
   await step(({ restoreFiles }) => restoreFiles(release))
   t.deepEqual(calls.slice(-2), ['placement.restore', 'flushed after the marker'])
+  await mkdir(folders.dependencies)
+  await writePrepared(folders, { install: 'npm ci', dependenciesOf: null, deploymentId: release.deploymentId })
+  await mkdir(served.root)
+  lending = true
+  calls.length = 0
+  await step(({ lendDependencies }) => lendDependencies(release, before))
+  t.is((await readPrepared(served))?.dependenciesOf, release.number)
+  t.deepEqual(
+    calls,
+    ['flushed after the marker'],
+    'what serves names them from its next start on, also after a power cut',
+  )
 })
+
+for (const late of ['prepareRelease', 'installDependencies'] as const)
+  test(`an attempt at ${late} that was given up and goes on writes nothing along with the next one, nor into what is discarded`, async t => {
+    const { db, activities, release, calls, engine, ...made } = await scene('deploy', 'h1', {
+      store: { open: async () => ({ close: async () => {} }) } as never,
+      archives: {
+        unpack: () => at('prepareRelease'),
+      } as never,
+    })
+    const held: (() => void)[] = []
+    let holding = true
+    let most = 0
+    let now = 0
+    const at = async (name: string) => {
+      if (name !== late) return
+      most = Math.max(most, ++now)
+      if (holding) await new Promise<void>(resolve => held.push(resolve))
+      now--
+    }
+    engine.runToEnd = async (_, __, signal) => {
+      await at('installDependencies')
+      signal.throwIfAborted()
+      return { exitCode: 0, oom: false }
+    }
+    await db('deployments')
+      .where({ id: release.deploymentId })
+      .update({ segment_id: await draw(db) })
+    await mkdir(`${folder}/${release.appId}/releases`, { recursive: true })
+    const attempt = (number: number, name: 'prepareRelease' | 'installDependencies' | 'discardRelease') =>
+      asActivity({ run: 'lane', step: 5 }, () => activities[name](release) as Promise<unknown>, undefined, number)
+    const folders = releaseFolders(`${folder}/${release.appId}`, release.number)
+    if (late === 'installDependencies') {
+      await mkdir(folders.source, { recursive: true })
+      await writePrepared(folders, { install: 'npm ci', dependenciesOf: null, deploymentId: release.deploymentId })
+    }
+    const first = attempt(1, late)
+    await comesTrue(() => held.length === 1)
+    const second = attempt(2, late)
+    const third = attempt(3, 'discardRelease')
+    for (const given of [first, second]) given.catch(() => {})
+    calls.length = 0
+    await made.step(({ removeContainer }) => removeContainer(release)) // others go on
+    t.deepEqual([calls, held.length], [['engine.remove'], 1])
+    holding = false
+    held[0]!()
+    await t.throwsAsync(first, { message: /later attempt/ })
+    await t.throwsAsync(second, { message: /later attempt/ })
+    await third
+    t.is(most, 1)
+    if (late === 'prepareRelease') t.is(await readPrepared(folders), null)
+    await t.notThrowsAsync(attempt(4, late))
+  })
 
 test('an application of another host, another release, and a step that its operation does not have are refused', async t => {
   const { calls, step, release, before } = await scene('deploy')

@@ -105,6 +105,22 @@ export function containerHostContract(test: SerialFn, name: string, subject: () 
     await host.stop(wanted.name, 10)
   })
 
+  test(`${name}: what somebody has paused is started, stopped and removed as what runs`, async t => {
+    const { host, spec } = subject()
+    const wanted = spec('waits')
+    await running(host, wanted)
+    await host.pause(wanted.name)
+    await host.start(wanted.name)
+    t.like(await host.inspect(wanted.name), { status: 'running', running: true })
+    await host.pause(wanted.name)
+    await host.stop(wanted.name, 1)
+    t.like(await host.inspect(wanted.name), { status: 'exited', running: false })
+    await host.start(wanted.name)
+    await host.pause(wanted.name)
+    await host.remove(wanted.name)
+    t.is(await host.inspect(wanted.name), null)
+  })
+
   test(`${name}: what is paused stands still until it goes on, and once is enough`, async t => {
     const { host, spec } = subject()
     const wanted = spec('waits')

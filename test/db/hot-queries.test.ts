@@ -6,7 +6,7 @@ import { overdueDowngrades } from '../../db/accounts/downgrades.ts'
 import { takeMails } from '../../db/accounts/mails.ts'
 import { queueEndedNotices, queueEndNotices, stopSuspended } from '../../db/accounts/plan-ends.ts'
 import { changesSince } from '../../db/apps/app-changes.ts'
-import { createApp } from '../../db/apps/app-creation.ts'
+import { createApp, removeApp } from '../../db/apps/app-creation.ts'
 import { listPoints } from '../../db/apps/app-metrics.ts'
 import * as apps from '../../db/apps/apps.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
@@ -23,7 +23,7 @@ import { claimNextFor, holdClaim, isCurrent } from '../../db/operations/operatio
 import { operationFacts, operationOfRun } from '../../db/operations/operation-facts.ts'
 import * as operations from '../../db/operations/operations.ts'
 import { listOperations, storyOf } from '../../db/operations/operator.ts'
-import { dueApps, postpone, postponeFor } from '../../db/snapshots/automatic-snapshots.ts'
+import { dueApps, postpone, postponeFor, stuckSnapshots } from '../../db/snapshots/automatic-snapshots.ts'
 import { lastRestore } from '../../db/snapshots/restores.ts'
 import { listSnapshots, listSnapshotsOfOwner, queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
@@ -133,6 +133,7 @@ const hot: Record<string, Hot | Hot['run']> = {
   'expired objects are ended': db => endExpired(db, 'f'.repeat(32)),
   'idle uploads are given up': db => reclaimIdle(db, 'f'.repeat(32), 3600),
   'bodies that may be swept': db => segments.sweepable(db, usualPatience),
+  'an application is removed': db => removeApp(db, idOf('app', 9)),
   'an application is created': {
     async run(db) {
       const segmentId = await segments.draw(db)
@@ -146,6 +147,7 @@ const hot: Record<string, Hot | Hot['run']> = {
     await postpone(db, [...later, { id: appId, was: '2000-01-01', until: '2000-01-02' }])
     await postponeFor(db, appId, 1)
   },
+  'which daily snapshots are stuck': db => stuckSnapshots(db, 86_400),
   'the routes of all': { run: db => apps.servingApps(db), readsAll: true },
   'the applications of a host': { run: db => apps.listAppsOfHost(db, 'h1'), readsAll: true },
   ...Object.fromEntries(

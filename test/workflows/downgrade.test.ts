@@ -2,7 +2,8 @@ import test from 'ava'
 import { pino } from 'pino'
 import { beginDowngrade, confirmDowngrade, findDowngrade } from '../../db/accounts/downgrades.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
-import { healDowngrades, temporalDowngrades } from '../../workers/temporal/downgrades.ts'
+import { DowngradeRelay } from '../../workers/loops/downgrade-relay.ts'
+import { temporalDowngrades } from '../../workers/temporal/downgrades.ts'
 import { downgradeId } from '../../workflows/ids.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { keepRun } from '../kit/platform/histories.ts'
@@ -71,7 +72,7 @@ test('the history holds the account, and nothing that confirms', async t => {
 })
 
 test('a lost wake-up is healed from the rows, also when Temporal has lost the run', async t => {
-  const { db } = await kit
+  const { db, client } = await kit
   const lost = await begun()
   await lost.downgrades.wake(lost.user.id)
   await lost.run.terminate('as a lost Temporal does')
@@ -82,7 +83,7 @@ test('a lost wake-up is healed from the rows, also when Temporal has lost the ru
     .where({ state: 'confirmed' })
     .update({ confirmed_at: new Date(Date.now() - 10_000) })
   // The relay of the worker does it as well.
-  await healDowngrades({ db, downgrades: lost.downgrades, log: pino({ level: 'silent' }) })
+  await new DowngradeRelay({ db, client, downgrades: lost.downgrades, log: pino({ level: 'silent' }) }).round()
   for (const step of [lost, never, over])
     await comesTrue(async () => !['pending', 'confirmed'].includes((await step.row()).state))
   t.deepEqual([await lost.plan(), await never.plan(), await over.plan()], ['standard-4', 'standard-4', 'standard-6'])

@@ -77,7 +77,7 @@ async function compare(
   present: ListedContainer[],
   read: () => Promise<apps.HostApp[]>,
 ): Promise<{ rows: apps.HostApp[]; aside: ReadonlySet<string>; unsettled: Set<string> }> {
-  await wakePaused(options, present)
+  await wakePaused(options, present, (appId, act) => apart(options.log, appId, act))
   const containers = present.filter(container => container.labels[labels.role] !== 'build')
   const rows = await read()
   const aside = await bringBackStrays(options, containers, rows)

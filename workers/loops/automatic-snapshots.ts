@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { type Db, isMine, transaction } from '../../db/database.ts'
-import { type DueApp, dueApps, postpone, postponeFor } from '../../db/snapshots/automatic-snapshots.ts'
+import { ActRefused, cancelOperation } from '../../db/operations/operator-acts.ts'
+import { dueApps, postpone, postponeFor, stuckSnapshots } from '../../db/snapshots/automatic-snapshots.ts'
 import { queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { loop } from '../../lib/async/loop.ts'
 import type { Plans } from '../../policy/accounts/plans.ts'
@@ -35,31 +36,49 @@ export async function takeAutomaticSnapshots(options: AutomaticOptions, signal: 
 }
 
 /** One round; resolves to the applications whose snapshot was queued. */
-export async function queueDue({
-  db,
-  lanes,
-  plans,
-  log,
-  everySeconds = automaticSnapshotSeconds,
-  retrySeconds = 3600,
-}: AutomaticOptions): Promise<string[]> {
-  const queued = await transaction(db, async trx => {
-    const written: DueApp[] = []
-    if (!(await isMine(trx, 'automatic-snapshots'))) return written
-    const { due, later } = await dueApps(trx, { plans, everySeconds, retrySeconds })
-    for (const app of due) {
-      const wish = { appId: app.id, ownerId: app.owner_id, actor: automaticActor, origin: 'automatic', plans } as const
-      if (await queueSnapshot(trx, wish).catch(unlessBusy)) written.push(app)
-      await postponeFor(trx, app.id, retrySeconds)
-    }
-    await postpone(trx, later)
-    return written
+export async function queueDue(options: AutomaticOptions): Promise<string[]> {
+  const { db, lanes, plans, log, everySeconds = automaticSnapshotSeconds, retrySeconds = 3600 } = options
+  const { due, stuck } = await transaction(db, async trx => {
+    if (!(await isMine(trx, 'automatic-snapshots'))) return { due: [], stuck: [] }
+    const found = await dueApps(trx, { plans, everySeconds, retrySeconds })
+    const late = await stuckSnapshots(trx, everySeconds)
+    await postpone(trx, found.later)
+    return { due: found.due, stuck: late }
   })
-  for (const { id, owner_id } of queued) {
+  const queued: string[] = []
+  const wake = (appId: string, ownerId: string) =>
     // The relay wakes who is not reached now.
-    await lanes.wake(id, owner_id).catch(err => log.warn({ err, appId: id }, 'automatic snapshots: not woken'))
+    lanes.wake(appId, ownerId).catch(err => log.warn({ err, appId }, 'automatic snapshots: not woken'))
+  for (const { operation_id: operationId, app_id: appId, owner_id: ownerId } of stuck) {
+    const given = await giveUp(db, operationId).catch(err =>
+      log.warn({ err, appId }, 'automatic snapshots: not given up'),
+    )
+    if (given === 'asked') await wake(appId, ownerId)
   }
-  return queued.map(({ id }) => id)
+  // Each in a transaction of its own: another process that comes between finds the one that is being created.
+  for (const { id: appId, owner_id: ownerId } of due) {
+    const request = { appId, ownerId, actor: automaticActor, origin: 'automatic', plans } as const
+    try {
+      const isQueued = await transaction(db, trx => queueSnapshot(trx, request)).catch(unlessBusy)
+      await postponeFor(db, appId, retrySeconds)
+      if (!isQueued) continue
+    } catch (err) {
+      log.warn({ err, appId }, 'automatic snapshots: not queued')
+      await postponeFor(db, appId, retrySeconds) // the others of its host do not wait for it
+      continue
+    }
+    queued.push(appId)
+    await wake(appId, ownerId)
+  }
+  return queued
+}
+
+/** What could not be made in its day, as its host is away or its application is being put back, makes room for the next day's. */
+async function giveUp(db: Db, operationId: string): Promise<'ended' | 'asked' | null> {
+  return transaction(db, trx => cancelOperation(trx, { operationId, actor: automaticActor })).catch(error => {
+    if (error instanceof ActRefused) return null
+    throw error
+  })
 }
 
 /** It was deleted, restored or copied by hand in the meantime: its turn comes again. */

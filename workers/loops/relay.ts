@@ -10,8 +10,8 @@ import { relay } from '../../policy/installation/relay.ts'
 import { failuresInARow, roundSeconds } from '../../policy/rounds.ts'
 import type { Downgrades, Lanes } from '../../workflows/client.ts'
 import { laneId } from '../../workflows/ids.ts'
-import { healDowngrades } from '../temporal/downgrades.ts'
 import { laneRun } from '../temporal/lanes.ts'
+import { DowngradeRelay } from './downgrade-relay.ts'
 import { settleForgotten } from './forgotten-hosts.ts'
 
 export interface RelayOptions {
@@ -33,12 +33,18 @@ export async function runRelay(
 ): Promise<void> {
   const { db, log } = options
   const lanes = new LaneRelay(options)
+  const steps = new DowngradeRelay({ ...options, downgrades })
+  const unfinished = new Backoff(relay.backoff)
   const again = (error: unknown) => log.warn({ err: error }, 'relay: will try again')
+  const failed = (operationId: string, err: unknown) => {
+    unfinished.seen(operationId)
+    log.warn({ err, operationId }, 'relay: what nobody confirmed or took could not be ended, will try again')
+  }
   const round = async () => {
-    await undoForgotten(db, acceptance.forgottenSeconds).catch(again)
+    await undoForgotten(db, acceptance.forgottenSeconds, failed, unfinished.waiting()).catch(again)
     await settleForgotten(options).catch(again)
     await lanes.round().catch(again)
-    await healDowngrades({ db, downgrades, log })
+    await steps.round().catch(again)
   }
   await loop(round, { signal, everyMs: everySeconds * 1000, onError: again })
 }

@@ -1,7 +1,4 @@
 import type { Client } from '@temporalio/client'
-import type { Logger } from 'pino'
-import { overdueDowngrades } from '../../db/accounts/downgrades.ts'
-import type { Db } from '../../db/database.ts'
 import { searchAttributes } from '../../workflows/attributes.ts'
 import type { Downgrades } from '../../workflows/client.ts'
 import type { downgrade } from '../../workflows/downgrade.ts'
@@ -27,25 +24,4 @@ export function temporalDowngrades(
       )
     },
   }
-}
-
-/** A step may be due this long before its wake-up counts as lost. */
-const overdueSeconds = 2
-
-/** One round; resolves to how many were woken. Waking one that runs already does no harm, so any process may. */
-export async function healDowngrades({
-  db,
-  downgrades,
-  log,
-}: {
-  db: Db
-  downgrades: Downgrades
-  log: Logger
-}): Promise<number> {
-  const overdue = await overdueDowngrades(db, overdueSeconds)
-  for (const userId of overdue) {
-    await downgrades.wake(userId)
-    log.info({ userId }, 'relay: downgrade woken')
-  }
-  return overdue.length
 }

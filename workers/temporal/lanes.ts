@@ -3,6 +3,7 @@ import type { appLane, LaneInput } from '../../workflows/app-lane.ts'
 import { searchAttributes } from '../../workflows/attributes.ts'
 import type { Lanes } from '../../workflows/client.ts'
 import { laneId, platformQueue } from '../../workflows/ids.ts'
+import { type WorkflowRun, workflowRun } from './workflow-runs.ts'
 
 export interface LanesOptions {
   queuePrefix: string
@@ -37,24 +38,7 @@ export function temporalLanes(
   }
 }
 
-export interface LaneRun {
-  runId: string
-  /** RUNNING, COMPLETED, ... */
-  status: string
-  /** How often its workflow task was tried in vain. A lane that nobody works on has not failed. */
-  failedTasks: number
-}
-
 /** How the lane of an application stands; undefined when this Temporal never knew it. */
-export async function laneRun(client: Client, appId: string): Promise<LaneRun | undefined> {
-  try {
-    const { runId, status, raw } = await client.withDeadline(Date.now() + 3000, () =>
-      client.workflow.getHandle(laneId(appId)).describe(),
-    )
-    const attempt = raw.pendingWorkflowTask?.attempt ?? 1
-    return { runId, status: status.name, failedTasks: attempt - 1 }
-  } catch (error) {
-    if ((error as Error).name === 'WorkflowNotFoundError') return undefined
-    throw error
-  }
+export function laneRun(client: Client, appId: string): Promise<WorkflowRun | undefined> {
+  return workflowRun(client, laneId(appId))
 }

@@ -81,13 +81,14 @@ export function dockerHost({
 
     async start(name) {
       await willStart(name)
-      await call(abortSignal => container(name).start({ abortSignal })).catch(unless(304))
+      const send = (abortSignal: AbortSignal) => container(name).start({ abortSignal })
+      await goingOn(name, () => call(send)).catch(unless(304))
       await hasStarted(name)
     },
 
     async stop(name, graceSeconds) {
       const send = (abortSignal: AbortSignal) => container(name).stop({ t: graceSeconds, abortSignal } as object)
-      await call(send, graceSeconds + stopMarginSeconds).catch(async error => {
+      await goingOn(name, () => call(send, graceSeconds + stopMarginSeconds)).catch(async error => {
         if (status(error) === 304 || status(error) === 404) return
         if (!(error instanceof HostUnreachable)) throw error
         // The order may have arrived although its answer did not: what counts is how the container stands.
@@ -109,7 +110,7 @@ export function dockerHost({
     async remove(name) {
       readings.forget(name)
       const send = (abortSignal: AbortSignal) => container(name).remove({ force: true, v: true, abortSignal } as object)
-      await call(send).catch(error => (status(error) === 409 ? gone(name) : unless(404)(error)))
+      await goingOn(name, () => call(send)).catch(error => (status(error) === 409 ? gone(name) : unless(404)(error)))
     },
 
     inspect,
@@ -157,6 +158,18 @@ export function dockerHost({
     if (info) boundRunningSockets(await engine.cgroups(), info)
     const network = info?.State.Running ? info.NetworkSettings.SandboxKey : ''
     if (info && network) await started(name, network, (info.HostConfig.Memory ?? 0) / 1024 / 1024)
+  }
+
+  /** Engines refuse some verbs for a container that somebody has paused: it goes on then, and is asked again. */
+  async function goingOn<T>(name: string, ask: () => Promise<T>): Promise<T> {
+    try {
+      return await ask()
+    } catch (error) {
+      const refused = [304, 409, 500].includes(status(error) ?? 0)
+      if (!refused || (await inspect(name))?.status !== 'paused') throw error
+      await host.unpause(name)
+      return ask()
+    }
   }
 
   /** Engines differ in how they refuse what is so already, and an answer may be lost: what counts is how the container stands. */

@@ -1,5 +1,5 @@
 import { confirmPush } from '../../../db/acceptance.ts'
-import { type Db, isUnavailable } from '../../../db/database.ts'
+import type { Db } from '../../../db/database.ts'
 import { type DeliverySource, noteDelivery, seenDeployment, storePush } from '../../../db/git/deliveries.ts'
 import { acceptance } from '../../../policy/acceptance.ts'
 import { freeBodyBytes, largestDelivery } from '../../../policy/body-budgets.ts'
@@ -93,8 +93,14 @@ export async function queue(
     answerBy: begun + acceptance.push.confirmMs,
     confirm: (db: Db, operationId: string) => confirmPush(db, source.appId, operationId),
   }
+  /** Whatever this attempt came to: a delivery that is a deployment already, by another attempt, is told so while there is time. */
+  const unlessSeen = async (): Promise<WebhookReply> => {
+    const seen = within(seenDeployment(parts.db, source, delivery.deliveryId), begun + acceptance.push.answerMs)
+    const deploymentId = await seen.catch(() => undefined)
+    return deploymentId ? duplicateReply(deploymentId) : unavailableReply
+  }
   const leave = await parts.pushTurns.enter(source, terms.commitBy)
-  if (!leave) return unavailableReply
+  if (!leave) return unlessSeen()
   try {
     const stored = await accept(parts, trx => storePush(trx, push), terms).finally(leave)
     if (stored.kind === 'full') throw tooMany(stored.waitSeconds)
@@ -105,11 +111,7 @@ export async function queue(
   } catch (err) {
     if (err instanceof ApiError && err.code === 'KEEP_CALM') throw err
     parts.log.error({ err, app: source.appId }, 'a push could not be stored')
-    if (!isUnavailable(err)) return unavailableReply
-    // Another attempt got through: there is time left to ask for the truth.
-    const seen = within(seenDeployment(parts.db, source, delivery.deliveryId), begun + acceptance.push.answerMs)
-    const deploymentId = await seen.catch(() => undefined)
-    return deploymentId ? duplicateReply(deploymentId) : unavailableReply
+    return unlessSeen()
   }
 }
 

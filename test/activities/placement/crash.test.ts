@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import { placeFirst } from '../../../activities/placement/first.ts'
@@ -22,6 +22,10 @@ const first: Contents = {
   'link-to-file': { link: 'changed.txt' },
   'file-to-link': 'file',
   'link-to-folder': { link: 'gone' },
+  'closed/changed.txt': 'one',
+  'closed/gone.txt': 'old',
+  'closed/inner/gone.txt': 'old',
+  'closed-to-file/a': 'a',
   __proto__x: 'one',
   7: 'seven',
 }
@@ -37,8 +41,14 @@ const second: Contents = {
   'conflict.txt': 'two',
   'new/empty': null,
   'new/n.txt': '',
+  'closed/changed.txt': 'two',
+  'closed/new.txt': 'new',
+  'closed-to-file': 'file',
   __proto__x: 'two',
 }
+
+/** What the application has closed to itself since, outer ones last. */
+const closed = ['closed/inner', 'closed', 'closed-to-file', '']
 
 const third: Contents = { 'same.txt': 'same', 'changed.txt': 'one', 'folder-to-file/a': 'a', 'third.txt': 'three' }
 
@@ -63,6 +73,7 @@ async function scene(volume: string, whole: boolean, brought: readonly [Contents
   await open(1, places => settle(places, request(1)))
   lay(join(volume, 'files'), written)
   lay(join(volume, 'releases/2/source'), brought[1])
+  for (const name of closed) if (existsSync(join(volume, 'files', name))) chmodSync(join(volume, 'files', name), 0o555)
   return {
     place: () => open(2, places => place(places, request(2))),
     restore: () => open(2, places => restore(places, request(2))),
@@ -75,7 +86,10 @@ async function scene(volume: string, whole: boolean, brought: readonly [Contents
     /** What begins its way back. */
     unmark: () => rmSync(join(volume, 'releases/2/manifest.json')),
     settle: () => open(2, places => settle(places, request(2))),
-    files: () => seen(join(volume, 'files')),
+    files: (): Record<string, string> => ({
+      '': (statSync(join(volume, 'files')).mode & 0o777).toString(8),
+      ...seen(join(volume, 'files')),
+    }),
     source: () => seen(join(volume, 'releases/2/source')),
     journalled: () => existsSync(join(volume, 'releases/2/journal')),
   }

@@ -1,5 +1,6 @@
 import { fork } from 'node:child_process'
 import {
+  chmodSync,
   chownSync,
   existsSync,
   lstatSync,
@@ -153,6 +154,54 @@ test('a file that both changed is the push’s, and the application’s version 
     '.replaced/2/notes': 'folder 755',
     '.replaced/2/notes/today': 'file 644 by the application',
   })
+})
+
+test('what an application has closed to itself is opened for a release and its way back, and closed again', async t => {
+  const { files, request, bring, settleFirst } = await volumeWith(t, {
+    'closed/a.txt': 'one',
+    'closed/gone.txt': 'one',
+    'sealed/inner/b.txt': 'one',
+    'blind/c.txt': 'one',
+    'becomes-a-file/x': 'one',
+  })
+  await settleFirst()
+  const close = () => {
+    for (const [name, mode] of Object.entries(modes))
+      if (statSync(join(files, name)).isDirectory()) chmodSync(join(files, name), mode)
+  }
+  const modes = {
+    blind: 0o600,
+    'becomes-a-file': 0o555,
+    'sealed/inner': 0o000,
+    sealed: 0o111,
+    closed: 0o555,
+    '.': 0o555,
+  }
+  close()
+  const [before, mode] = [seen(files), statSync(files).mode]
+  const second = { 'closed/a.txt': 'two', 'sealed/inner/b.txt': 'two', 'blind/c.txt': 'two', 'becomes-a-file': 'two' }
+  bring(2, second)
+  for (let turn = 0; turn < 2; turn++) {
+    const told = await placing.place(request(2))
+    t.deepEqual(told.removed, ['closed/gone.txt'])
+    t.like(seen(files), {
+      closed: 'folder 555',
+      'closed/a.txt': 'file 644 two',
+      sealed: 'folder 111',
+      'sealed/inner': 'folder 0',
+      'sealed/inner/b.txt': 'file 644 two',
+      blind: 'folder 600',
+      'becomes-a-file': 'file 644 two',
+    })
+    t.is(statSync(files).mode, mode)
+    // The new version closes what the release has brought, before it fails its gate.
+    close()
+    if (turn === 0) await placing.restore(request(2))
+    if (turn === 0) t.deepEqual(seen(files), before)
+    t.is(statSync(files).mode, mode)
+  }
+  await placing.settle(request(2))
+  t.is(seen(files)['sealed/inner'], 'folder 0')
 })
 
 test('an upload goes where it is sent, changes nothing else, and the next push knows of it', async t => {

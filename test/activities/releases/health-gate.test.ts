@@ -62,3 +62,20 @@ test('a gate that is cancelled ends at once, also in the middle of a probe', asy
   cancel.abort(new Error('no longer wanted'))
   await t.throwsAsync(gate, { message: 'no longer wanted' })
 })
+
+test('a program without a port that somebody has paused goes on, and is not let through before it has stayed up', async t => {
+  const host = new FakeContainerHost()
+  host.put({ ...(await engine.inspect('c'))!, name: 'p' })
+  await host.pause('p')
+  const looks: string[] = []
+  const inspect = host.inspect.bind(host)
+  host.inspect = async name => {
+    const state = await inspect(name)
+    looks.push(state?.status ?? 'missing')
+    return state
+  }
+  const gate = { container: 'p', target: null, timeoutSeconds: 60, signal: new AbortController().signal }
+  t.is(await passGate(host, gate), null)
+  t.deepEqual([looks[0], looks.at(-1)], ['paused', 'running'])
+  t.is(looks.filter(status => status === 'paused').length, 1)
+})

@@ -2,7 +2,10 @@ import test from 'ava'
 import { removeApp } from '../../../db/apps/app-creation.ts'
 import { listApps, usedMemoryMb } from '../../../db/apps/apps.ts'
 import * as hosts from '../../../db/hosts/hosts.ts'
+import { chores, tidyRows } from '../../../db/housekeeping.ts'
 import { ApiError } from '../../../policy/errors.ts'
+import { retentionSettings } from '../../../policy/retention.ts'
+import { statementsOf } from '../../kit/rows/plans-of.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -76,6 +79,46 @@ test.serial('an application that goes away gives memory, name and archive back, 
   t.is(await usedMemoryMb(db, user.id), 0)
   t.deepEqual(await db('segments').where('refs', '<', 0), [])
   await t.notThrowsAsync(make.app(user.id, { subdomain: 'again' }))
+})
+
+test.serial('an application with a long history is removed by the same few statements as one with none', async t => {
+  const { db } = await database
+  const make = rows(db)
+  await make.host('long', { memoryMb: 100_000 })
+  const user = await make.user()
+  const removal = async (deploys: number) => {
+    const { app } = await make.app(user.id)
+    await db.raw(
+      `with drawn as (
+         insert into segments (id, state, refs, size, sha256)
+         select md5(:app::text || n::text), 'stored', 1, 1, 'x' from generate_series(1, :deploys::integer) n returning id),
+       asked as (
+         insert into operations (id, target_id, kind, owner_id, actor, state)
+         select id, :app, 'deploy', :owner, :owner, 'queued' from drawn returning id)
+       insert into deployments (id, app_id, operation_id, release, source, revision, segment_id)
+       select drawn.id, :app, asked.id, 2, 'upload', 'x', drawn.id from drawn join asked on asked.id = drawn.id`,
+      { app: app.id, deploys, owner: user.id },
+    )
+    const sent = await statementsOf(() => removeApp(db, app.id))
+    const deployed = db('deployments').where({ app_id: app.id })
+    t.deepEqual(await deployed.clone().whereNot({ code: 'APP_NOT_FOUND' }).whereNot({ state: 'error' }), [])
+    const events = await db('deployment_events')
+      .whereIn('deployment_id', deployed.clone().select('id'))
+      .where({ state: 'error' })
+    t.is(events.length, deploys + 1)
+    t.deepEqual(await db('operations').where({ target_id: app.id, state: 'queued' }), [])
+    return { count: sent.length, held: () => deployed.clone().whereNotNull('segment_id').pluck('segment_id') }
+  }
+  const [few, many] = [await removal(3), await removal(450)]
+  t.is(many.count, few.count)
+  t.true(few.count < 12, `${few.count} statements`)
+  t.deepEqual(await few.held(), [])
+  // What one transaction leaves, the housekeeping takes.
+  const left = await many.held()
+  t.true(left.length > 0)
+  await tidyRows(db, chores(retentionSettings({})), (name, error) => t.fail(`${name}: ${error}`))
+  t.deepEqual(await many.held(), [])
+  t.deepEqual(await db('segments').whereIn('id', left).whereNot({ refs: 0 }), [])
 })
 
 test.serial('every application has a user of its own, from 10001 on', async t => {

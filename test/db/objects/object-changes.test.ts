@@ -67,6 +67,12 @@ test('a move can say when the object ends; a copy of what has ended is none', as
 
 test('a copy is a second object of the same bytes and counts', async t => {
   const { db, ownerId, name, stored, refs, change } = await account()
+  await db('quota_leases').insert({
+    id: 'x',
+    owner_id: ownerId,
+    bytes: 9,
+    expires_at: db.raw(`now() + interval '1 hour'`),
+  })
   const charge = { leaseId: 'x', bytes: 5 }
   const copied = await change(trx => copyObject(trx, name('a'), name('b'), { changes: { cacheControl: null }, charge }))
   t.like(copied?.object, { size: 5, etag: stored.object.etag, cache_control: null, original_name: 'a.txt' })

@@ -1,10 +1,12 @@
 import test from 'ava'
 import { transaction } from '../../../db/database.ts'
 import { foldUsage, recountUsage, sumOfObjects, takenBytes, usageOf } from '../../../db/objects/blob-usage.ts'
-import { removeObject } from '../../../db/objects/objects.ts'
+import { removeObject, storeObject } from '../../../db/objects/objects.ts'
+import * as segments from '../../../db/objects/segments.ts'
 import { StorageQuota } from '../../../db/objects/storage-quota.ts'
 import { ApiError } from '../../../policy/errors.ts'
-import { put } from '../../kit/objects/objects.ts'
+import { comesTrue } from '../../kit/comes-true.ts'
+import { drawnPart, put } from '../../kit/objects/objects.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -113,6 +115,60 @@ test('a process that was killed gives its leases back by time', async t => {
   t.is((await usageOf(db, ownerId)).bytes, 30)
 })
 
+test('a write whose lease ran out before its commit stores nothing with it: it leases anew, or is refused', async t => {
+  const { db, ownerId, quotas, name, store } = await account(2)
+  await store('old', 'x', 100)
+  const runOut = () =>
+    db('quota_leases')
+      .where({ owner_id: ownerId })
+      .update({ expires_at: db.raw(`now() - interval '1 s'`) })
+  for (const overwrite of [false, true]) {
+    let writes = 0
+    const late = (limit: number, between: () => Promise<unknown>) =>
+      quotas[0]!.charging({ ownerId, bytes: 40, limit }, async charge => {
+        if (++writes === 1) await runOut()
+        if (writes === 1) await between()
+        return put(db, name(overwrite ? 'old' : 'late'), 'x'.repeat(40), { charge, overwrite })
+      })
+    // While it stood still another process has taken the room that it had leased.
+    const full = (await usageOf(db, ownerId)).bytes + 40
+    await t.throwsAsync(
+      late(full, () => store(`taken ${overwrite}`, 'x', full, quotas[1])),
+      refusal,
+    )
+    t.is((await usageOf(db, ownerId)).bytes, full - 39)
+    writes = 0
+    await late(200, async () => {})
+    t.is(writes, 2)
+  }
+  t.deepEqual(await usageOf(db, ownerId), await sumOfObjects(db, ownerId))
+})
+
+test('whoever leases what has run out waits for the write that commits with it', async t => {
+  const { db, ownerId, quotas, name, store } = await account(2)
+  let second: Promise<unknown> = Promise.resolve()
+  await quotas[0]!.charging({ ownerId, bytes: 60, limit: 100 }, charge =>
+    transaction(db, async trx => {
+      const part = await drawnPart(db, 'x'.repeat(60))
+      const object = { ...name('first'), contentType: 'text/plain', etag: 'e' }
+      await segments.attach(db, part.segmentId, part.body)
+      await storeObject(trx, object, [part], { charge })
+      await db('quota_leases')
+        .where({ owner_id: ownerId })
+        .update({ expires_at: db.raw(`now() - interval '1 s'`) })
+      second = store('second', 'x'.repeat(60), 100, quotas[1])
+      second.catch(() => {})
+      await comesTrue(async () => {
+        const { rows } = await db.raw(
+          `select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%quota_leases%'`,
+        )
+        return rows.length > 0
+      })
+    }),
+  )
+  await t.throwsAsync(second, refusal)
+})
+
 test('an overwrite settles the difference, and a removal gives back', async t => {
   const { db, ownerId, name, store, quotas } = await account()
   await store('a', 'x'.repeat(40), 100)
@@ -127,6 +183,12 @@ test('an overwrite settles the difference, and a removal gives back', async t =>
 
 test('an object that is larger than what was reserved for it is not stored', async t => {
   const { db, ownerId, name } = await account()
+  await db('quota_leases').insert({
+    id: 'x',
+    owner_id: ownerId,
+    bytes: 9,
+    expires_at: db.raw(`now() + interval '1 hour'`),
+  })
   const charge = { leaseId: 'x', bytes: 3 }
   await t.throwsAsync(put(db, name('a'), 'four', { charge }), refusal)
   await put(db, name('a'), '12345')

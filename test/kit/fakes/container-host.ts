@@ -152,6 +152,7 @@ export class FakeContainerHost implements ContainerHost {
 
   async start(name: string) {
     const entry = this.#entry(name)
+    if (entry.state.status === 'paused') await this.unpause(name)
     if (entry.state.running) return
     const program = this.#program(entry.spec)
     if (program.crowded) throw new NoSpaceLeft('The host has no disk space left.')

@@ -386,6 +386,25 @@ test('what a process that died has left paused is woken, and what stands still f
   t.deepEqual(woken, [paused.name])
 })
 
+test('what somebody has paused by hand is woken, a build too; one that the engine does not wake holds up no other', async t => {
+  const { db, app, hostId } = await running()
+  const refused = container({ id: 'f'.repeat(24) }, { id: 'c2', status: 'paused' })
+  const build = container(app, { id: 'c3', name: 'a-build', status: 'paused' })
+  build.labels = { ...build.labels, [labels.role]: 'build' }
+  const paused = container(app, { status: 'paused' })
+  const engine = engineWith(hostId, [refused, build, paused])
+  const unpause = engine.unpause.bind(engine)
+  engine.unpause = async name => {
+    if (name === refused.name) throw new Error('the freezer is stuck')
+    await unpause(name)
+  }
+  const volumes = { list: async () => [] } as never
+  await reconcile({ db, turns: appTurns(), hostId, boot: inBoot('boot-1'), log, engine, volumes })
+  const statusOf = async ({ name }: ContainerState) => (await engine.inspect(name))?.status
+  t.is(await statusOf(paused), 'running')
+  t.not(await statusOf(build), 'paused')
+})
+
 test('an application that cannot be brought back is tried again after a delay that doubles, up to an hour', async t => {
   const { db, app, look, later, row } = await running()
   const starts = async () => (await db('operations').where({ target_id: app.id, kind: 'start' })).length

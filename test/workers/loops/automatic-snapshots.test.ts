@@ -16,7 +16,7 @@ import {
 } from '../../../db/snapshots/snapshots.ts'
 import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
 import { snapshotLooks } from '../../../policy/rounds.ts'
-import { queueDue } from '../../../workers/loops/automatic-snapshots.ts'
+import { type AutomaticOptions, queueDue } from '../../../workers/loops/automatic-snapshots.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -43,7 +43,7 @@ async function app(plan = 'standard-4', hostId = 'h1'): Promise<AppRow> {
   return row
 }
 
-async function round(more: { everySeconds?: number } = {}): Promise<string[]> {
+async function round(more: Partial<AutomaticOptions> = {}): Promise<string[]> {
   const { db } = await database
   return queueDue({ db, plans, log, lanes: { wake: async () => {} }, ...more })
 }
@@ -209,6 +209,60 @@ test.serial('what is moved or held while a round looks is not postponed', async 
   await other.rollback()
   t.deepEqual((await db('apps').where({ id: moved.id }).first()).snapshot_due_at, due)
   t.true((await db('apps').where({ id: held.id }).first()).snapshot_due_at <= new Date())
+})
+
+test.serial(
+  'a snapshot that cannot be made holds up the others of its host for an hour, and its own next day not at all',
+  async t => {
+    const { db } = await database
+    const [a, b] = [await app(), await app()]
+    const [stuck] = await round()
+    const other = stuck === a.id ? b.id : a.id
+    const { operation_id: id } = await db('snapshots').where({ target_id: stuck! }).first()
+    const running = { state: 'running', started_at: new Date(), step: 'waiting for its host' }
+    await db('operations').where({ id }).update(running)
+    await pass(3500)
+    t.deepEqual(await round(), [])
+    await pass(200)
+    t.deepEqual(await round(), [other])
+    await made(other)
+    await pass(daySeconds - 3760)
+    t.deepEqual(await round(), [])
+    await pass(120)
+    const woken: string[] = []
+    t.deepEqual(await round({ lanes: { wake: async appId => void woken.push(appId) } }), [])
+    t.deepEqual(woken, [stuck!])
+    t.like(await db('operations').where({ id }).first(), { state: 'running', cancel_requested_by: 'platform' })
+    // The end that its lane records.
+    await markFailed(db, id)
+    await finish(db, id, { state: 'cancelled' })
+    t.deepEqual(await round(), [stuck!])
+    const { operation_id: queued } = await db('snapshots').where({ target_id: stuck!, state: 'making' }).first()
+    await db('snapshots')
+      .where({ operation_id: queued })
+      .update({ created_at: ago(daySeconds + 60) })
+    await db('apps')
+      .where({ id: stuck! })
+      .update({ snapshot_due_at: ago(60) })
+    t.deepEqual(await round(), [], 'ended in this round')
+    t.is((await findByOperation(db, queued))?.state, 'failed')
+    t.deepEqual(await round(), [stuck!])
+  },
+)
+
+test.serial('one that cannot be queued holds up no other', async t => {
+  const { db } = await database
+  const [a, b] = [await app(), await app()]
+  await rows(db).host('h2')
+  const c = await app('standard-4', 'h2')
+  // Waits longest, and its row is refused.
+  await db('apps').whereIn('id', [b.id, c.id]).update({ created_at: new Date() })
+  await db.raw(`alter table snapshots add constraint refused check (target_id <> '${a.id}')`)
+  t.teardown(() => db.raw('alter table snapshots drop constraint refused'))
+  t.deepEqual(await round(), [c.id])
+  t.deepEqual(await round(), [b.id])
+  await made(b.id)
+  t.deepEqual(await round(), [])
 })
 
 test.serial('a restore under way keeps it out', async t => {

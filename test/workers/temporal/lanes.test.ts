@@ -4,8 +4,9 @@ import { pino } from 'pino'
 import type { Release } from '../../../activities/releases/release.ts'
 import * as apps from '../../../db/apps/apps.ts'
 import * as operations from '../../../db/operations/operations.ts'
+import { DowngradeRelay } from '../../../workers/loops/downgrade-relay.ts'
 import { LaneRelay } from '../../../workers/loops/relay.ts'
-import { healDowngrades, temporalDowngrades } from '../../../workers/temporal/downgrades.ts'
+import { temporalDowngrades } from '../../../workers/temporal/downgrades.ts'
 import { temporalLanes } from '../../../workers/temporal/lanes.ts'
 import { CommandScript } from '../../contracts/command-script.ts'
 import { downgradesContract, lostDowngradesContract } from '../../contracts/downgrades.ts'
@@ -138,7 +139,7 @@ const inProcess = () => {
     async relay() {
       lose(false)
       await new LaneRelay({ db, client: {} as never, lanes, log }).round()
-      await healDowngrades({ db, downgrades, log })
+      await new DowngradeRelay({ db, client: {} as never, downgrades, log }).round()
     },
   }
 }
