@@ -9,6 +9,8 @@ export interface Target {
   apiKey: string
   /** The proxy's address when names do not resolve to it by themselves; null = ask the application's own name. */
   edgeUrl: string | null
+  /** It runs on this machine, from the same data folder. */
+  isHere?: true
 }
 
 export interface UploadedApp {
@@ -49,15 +51,34 @@ export async function uploadArchive(
   return { app, operationId: response.headers.get('x-operation-id') }
 }
 
-/** What the application does now (`running`, `starting`, `exited`, ...); null when it is gone. Throws when the API cannot be asked. */
-export async function appStatus(target: Target, appId: string): Promise<string | null> {
+/** What a deployment has passed, oldest first; `code` and `message` with `error`. */
+export interface DeployEvent {
+  deployment_id: string
+  state: 'pending' | 'clone' | 'commit' | 'restarting' | 'success' | 'error'
+  code?: string
+  message?: string
+  /** While it waits. */
+  position?: number
+  waiting_for?: string
+}
+
+/** The events of an application's newest deployment; null when the application is gone. Throws when the API cannot be asked. */
+export async function newestDeployment(target: Target, appId: string): Promise<DeployEvent[] | null> {
   try {
-    const status = (await answerOf(await call(target, `/v2/apps/${appId}/status`))) as { status: string }
-    return status.status
+    const [newest = []] = (await answerOf(
+      await call(target, `/v2/apps/${appId}/deployments?limit=1`),
+    )) as DeployEvent[][]
+    return newest
   } catch (error) {
     if (error instanceof Refused && error.code === 'APP_NOT_FOUND') return null
     throw error
   }
+}
+
+/** What installing and starting a deployment has said. */
+export async function deploymentLog(target: Target, appId: string, deploymentId: string): Promise<string> {
+  const path = `/v2/apps/${appId}/deployments/${deploymentId}/logs`
+  return ((await answerOf(await call(target, path))) as { logs: string }).logs
 }
 
 /** What the application has written, newest 1 MB at most. */

@@ -1,34 +1,73 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { appStatus, askApp, type Target, type UploadedApp } from './client.ts'
+import type { Say } from '../terminal/terminal.ts'
+import { askApp, type DeployEvent, newestDeployment, type Target, type UploadedApp } from './client.ts'
 
 const everyMs = 100
-const statusEveryMs = 1000
-/** An application without an address counts as up once it has run this long. */
-const steadyMs = 3000
-/** An application may answer like the proxy's own pages; after running this long its answer is believed. */
+/** The API is asked this often, half of what the smallest plan may ask in a minute. */
+const eventsEveryMs = 2000
+/** An application may answer like the proxy's own pages; this long after it serves its answer is believed. */
 const believedMs = 10_000
 
 export class DeployFailed extends Error {
   override name = 'DeployFailed'
+  constructor(
+    message: string,
+    /** Of the deployment; null where it was given up waiting. */
+    readonly code: string | null = null,
+    readonly deploymentId: string | null = null,
+  ) {
+    super(message)
+  }
 }
 
-/** Resolves when the application answers over the proxy (or runs steadily without an address); throws `DeployFailed`. */
-export async function followApp(target: Target, app: UploadedApp, seconds: number): Promise<void> {
-  let runningSince: number | null = null
-  let askStatusAt = 0
+const words: Record<DeployEvent['state'], string> = {
+  pending: 'waiting for its turn',
+  clone: 'unpacked; installing what it needs',
+  commit: 'placing the files',
+  restarting: 'starting; waiting until it answers',
+  success: 'it serves',
+  error: 'it failed',
+}
+
+/**
+ * Follows the newest deployment of an application, a line for each of its steps, until it serves and, with an address, answers over the
+ * proxy. Resolves to the id of the deployment; throws `DeployFailed` with the code that it ended with.
+ */
+export async function followApp(
+  target: Target,
+  app: UploadedApp,
+  seconds: number,
+  say: Say = () => {},
+): Promise<string | null> {
+  let told = 0
+  let askAt = 0
+  let id: string | null = null
+  let servesSince: number | null = null
   for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline; await sleep(everyMs)) {
-    if (Date.now() >= askStatusAt) {
-      const status = await appStatus(target, app.id).catch(() => 'unknown') // a restarting API is asked again
-      if (status === null) throw new DeployFailed('The application was taken back, because it could not be brought up.')
-      if (status === 'exited') throw new DeployFailed('The program ended right after its start.')
-      runningSince = status === 'running' ? (runningSince ?? Date.now()) : null
-      askStatusAt = Date.now() + statusEveryMs
+    if (servesSince === null && Date.now() >= askAt) {
+      askAt = Date.now() + eventsEveryMs
+      const events = await newestDeployment(target, app.id).catch(() => []) // a restarting API is asked again
+      if (events === null)
+        throw new DeployFailed('The application was taken back, because it could not be brought up.', null, id)
+      for (const event of events.slice(told)) say(`  ${line(event)}`)
+      told = Math.max(told, events.length)
+      const last = events.at(-1)
+      id = last?.deployment_id ?? id
+      if (last?.state === 'error')
+        throw new DeployFailed([last.code, last.message].filter(Boolean).join(': '), last.code ?? null, id)
+      if (last?.state === 'success') servesSince = Date.now()
     }
-    const ranMs = runningSince === null ? 0 : Date.now() - runningSince
     if (app.domain) {
       const answer = await askApp(target, app.domain).catch(() => null)
-      if (answer && (!answer.ofProxy || ranMs > believedMs)) return
-    } else if (ranMs > steadyMs) return
+      if (answer && !answer.ofProxy) return id
+      if (answer && servesSince !== null && Date.now() - servesSince > believedMs) return id
+    } else if (servesSince !== null) return id
   }
-  throw new DeployFailed(`It did not answer within ${seconds} s.`)
+  throw new DeployFailed(`It did not answer within ${seconds} s.`, null, id)
+}
+
+function line({ state, position, waiting_for }: DeployEvent): string {
+  const why =
+    state === 'pending' && (waiting_for ?? (position && position > 1 ? `number ${position} in the queue` : ''))
+  return why ? `${words[state]}: ${why}` : words[state]
 }

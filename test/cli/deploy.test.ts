@@ -1,0 +1,92 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import test, { type ExecutionContext } from 'ava'
+import { deploy, deployView } from '../../cli/deploy.ts'
+import { appendLog, record } from '../../db/deploys/deployments.ts'
+import { type TestUser, testApi } from '../kit/actors/api.ts'
+import { operatorCommand } from '../kit/actors/operator-command.ts'
+import { comesTrue } from '../kit/comes-true.ts'
+import { ownFolder } from '../kit/folders.ts'
+import { appZip } from '../kit/zips.ts'
+
+const api = testApi()
+const keys = [
+  ...readFileSync('docs/json-output.md', 'utf8')
+    .split('`berth deploy --json`')[1]!
+    .matchAll(/^`.*`$/gm),
+][0]![0].match(/\w+/g)!
+
+function archive(t: ExecutionContext): string {
+  const path = join(ownFolder(t), 'app.zip')
+  writeFileSync(path, appZip({}))
+  return path
+}
+
+/** The deployment that somebody's upload has made. */
+async function deploymentOf(ana: TestUser): Promise<{ id: string; app_id: string }> {
+  const mine = api().db('apps').where({ owner_id: ana.id }).select('id')
+  const find = () => api().db('deployments').whereIn('app_id', mine.clone()).first('id', 'app_id')
+  await comesTrue(async () => Boolean(await find()))
+  return find()
+}
+
+async function pass(id: string, ...states: ('clone' | 'commit' | 'restarting' | 'success')[]): Promise<void> {
+  for (const state of states) await record(api().db, id, { state })
+}
+
+test.serial('a deploy is followed step by step, and ends when it serves', async t => {
+  const ana = await api().makeUser()
+  const said: string[] = []
+  const target = { baseUrl: api().url, apiKey: ana.key, edgeUrl: null }
+  const done = deploy(target, archive(t), 60, line => void said.push(line))
+  const { id, app_id } = await deploymentOf(ana)
+  await pass(id, 'clone', 'commit', 'restarting', 'success')
+  const deployed = await done
+  t.like(deployed, { app: { id: app_id }, deploymentId: id })
+  t.is(said[0], `Uploaded as ${app_id}; bringing it up`)
+  t.deepEqual(
+    said.slice(1).filter(line => !/done in/.test(line)),
+    [
+      '  waiting for its turn',
+      '  unpacked; installing what it needs',
+      '  placing the files',
+      '  starting; waiting until it answers',
+      '  it serves',
+    ],
+  )
+  t.deepEqual(Object.keys(deployView(deployed, null)), keys)
+})
+
+for (const json of [false, true])
+  test.serial(
+    `one that fails says why, with the end of its log, and ends with 1${json ? ', in JSON too' : ''}`,
+    async t => {
+      const ana = await api().makeUser()
+      const args = ['deploy', archive(t), '--url', api().url, '--key', ana.key, ...(json ? ['--json'] : [])]
+      const running = operatorCommand({}, ...args)
+      const { id } = await deploymentOf(ana)
+      await pass(id, 'clone')
+      await appendLog(api().db, id, 'npm error missing script: build\n')
+      await record(api().db, id, { state: 'error', code: 'BUILD_FAILED', message: 'npm ended with exit code 1' })
+      const { code, stdout, stderr } = await running
+      t.is(code, 1)
+      t.regex(stderr, /\n {2}unpacked; installing what it needs\n {2}it failed\n/)
+      if (json) {
+        const answer = JSON.parse(stdout)
+        t.deepEqual(Object.keys(answer), keys)
+        t.like(answer, { ok: false, deployment_id: id, code: 'BUILD_FAILED' })
+        t.regex(answer.message, /^BUILD_FAILED: npm ended with exit code 1\nnpm error missing script: build/)
+      } else {
+        t.regex(stderr, /BUILD_FAILED: npm ended with exit code 1\nnpm error missing script: build\n/)
+        t.is(stdout, '')
+      }
+    },
+  )
+
+test.serial('a refusal is told in JSON too', async t => {
+  const ana = await api().makeUser({ plan: 'free' })
+  const args = ['deploy', archive(t), '--url', api().url, '--key', ana.key, '--json']
+  const { code, stdout } = await operatorCommand({}, ...args)
+  t.is(code, 1)
+  t.like(JSON.parse(stdout), { ok: false, app_id: null, deployment_id: null, code: 'FEW_MEMORY' })
+})
