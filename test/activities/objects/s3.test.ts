@@ -143,3 +143,40 @@ test.serial(
       }
   },
 )
+
+test.serial(
+  'a put that is given up while the endpoint is silent ends then, takes its body back, and leaves no file open',
+  async t => {
+    const methods: string[] = []
+    const given = new AbortController()
+    const server = createServer(async (request, response) => {
+      methods.push(request.method!)
+      for await (const _ of request);
+      if (request.method === 'PUT') return given.abort(new Error('given up'))
+      return response.writeHead(204).end()
+    }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const silent = await openObjectStore({ ...s3.config, endpoint }, { temporaryFolder: temporary })
+    const put = silent.put(newId(), bodyOf(noise(200_000)), { signal: given.signal }).then(
+      () => 'kept',
+      () => 'refused',
+    )
+    t.is(await Promise.race([put, sleep(10_000, 'hangs', { ref: false })]), 'refused')
+    t.deepEqual(methods, ['HEAD', 'PUT', 'DELETE'])
+    t.deepEqual(await openSpools(), [])
+    server.close()
+  },
+)
+
+test('an endpoint that gives other bytes of a body than those that were asked for is not believed', async t => {
+  const server = createServer((request, response) => {
+    if (request.method === 'HEAD') return response.writeHead(200).end()
+    return response.writeHead(200, { 'content-length': 10 }).end('0123456789')
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const whole = await openObjectStore({ ...s3.config, endpoint }, { temporaryFolder: temporary })
+  await t.throwsAsync(whole.read(newId(), 4, 3), { message: /answered from byte 0 in place of 4/ })
+  server.close()
+})

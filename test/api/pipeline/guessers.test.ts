@@ -2,6 +2,7 @@ import test from 'ava'
 import { revokeKey } from '../../../db/accounts/accounts.ts'
 import { newApiKey } from '../../../policy/accounts/credentials.ts'
 import { masterKey, openApiFor, type TestApi } from '../../kit/actors/api.ts'
+import { chunkedAs } from '../../kit/actors/chunked.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
 const undo: (() => Promise<unknown>)[] = []
@@ -53,6 +54,19 @@ test('20 keys of no account from one /64 are one guesser; a forged address makes
     t.is(await ask(api, dead.key, '2001:db8:0:1::1'), 200)
     t.is(await ask(api, dead.key, '198.51.100.1'), 200)
   }
+})
+
+test('an address that insists on a dead upload token is refused without a look-up, and others are not', async t => {
+  const ana = await one.makeUser()
+  const { token } = (await one.blobAs(ana).post('/v1/upload-tokens', '{"max_uses":5}')).body.response
+  const from = (address: string) => chunkedAs(one.blobAs(token)).init({}, { 'x-forwarded-for': address })
+  const change = (expiresAt: string) =>
+    one.db('upload_tokens').where({ owner_id: ana.id }).update({ expires_at: expiresAt })
+  await change('2000-01-01')
+  for (let n = 0; n < 10; n++) t.is((await from('203.0.113.30')).status, 401)
+  await change('2100-01-01')
+  t.is((await from('203.0.113.30')).status, 401)
+  t.is((await from('203.0.113.31')).status, 200)
 })
 
 test('a flood of one key waits for itself, also when its requests are one look-up', async t => {

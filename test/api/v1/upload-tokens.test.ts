@@ -186,6 +186,17 @@ test('a token dies with what minted it, and with its time', async t => {
   t.like(await chunkedAs(blobAs(used)).init(), { status: 401, body: { code: 'ACCESS_DENIED' } })
 })
 
+test('a token whose key or session has come to its end is dead', async t => {
+  const { makeUser, makeKey, db, blobAs } = api()
+  const ana = await makeUser()
+  const key = await makeKey(ana, {})
+  const tokens = [await tokenOf(key.key), await tokenOf(ana.session)]
+  await db('api_keys').where({ id: key.id }).update({ expires_at: db.fn.now() })
+  await db('sessions').where({ id: ana.sessionId }).update({ expires_at: db.fn.now() })
+  for (const token of tokens)
+    t.like(await chunkedAs(blobAs(token)).init(), { status: 401, body: { code: 'ACCESS_DENIED' } })
+})
+
 test('the same Idempotency-Key mints one token, whose text the database does not hold', async t => {
   const ana = await api().makeUser()
   const key = { 'idempotency-key': 'once' }

@@ -121,6 +121,16 @@ test.serial('an application with a long history is removed by the same few state
   t.deepEqual(await db('segments').whereIn('id', left).whereNot({ refs: 0 }), [])
 })
 
+test.serial('what waited for an application that goes away has ended, with its reason', async t => {
+  const { db } = await database
+  const make = rows(db)
+  const { app, operationId, deploymentId } = await make.app((await make.user()).id)
+  await removeApp(db, app.id)
+  t.like(await db('operations').where({ id: operationId }).first(), { state: 'cancelled', code: 'APP_NOT_FOUND' })
+  const deployment = await db('deployments').where({ id: deploymentId }).first()
+  t.like(deployment, { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' })
+})
+
 test.serial('every application has a user of its own, from 10001 on', async t => {
   const { db } = await database
   const make = rows(db)

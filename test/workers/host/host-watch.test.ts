@@ -127,6 +127,31 @@ test('AUTORESTART starts it again, once an hour and never after exit code 0', as
   t.deepEqual(await finishes.queued(), [])
 })
 
+test('a host that is another process by now records nothing and ends nothing of what it sees', async t => {
+  const { db, app, hostId, queued, row } = await running({ autorestart: true })
+  const ended: string[] = []
+  const common = {
+    turns: appTurns(),
+    db,
+    hostId,
+    boot: inBoot('boot-1'),
+    log,
+    volumes: { list: async () => [] } as never,
+  }
+  const lost = async () => Promise.reject(new Error('another process is this host now'))
+  const look = (one: ContainerState, held?: () => Promise<void>) =>
+    reconcile({ ...common, held, engine: engineWith(hostId, [one], ended) })
+  await look(container(app, { ...crashed, exitCode: 1 }), lost)
+  t.like(await row(), { status: 'running', exit_code: null })
+  t.deepEqual(await queued(), [])
+  await apps.recordDesired(db, app.id, 'stopped')
+  await apps.recordStopped(db, app.id, { code: 0, oom: false, at: new Date() })
+  await look(container(app), lost)
+  t.deepEqual(ended, [])
+  await look(container(app))
+  t.deepEqual(ended, [`stop berth-${app.id}-1`])
+})
+
 test('an exit that the engine brought about as it ended is not the program’s', async t => {
   const { db, app, hostId, queued, row } = await running({ autorestart: true })
   const ended = container(app, { ...crashed, exitCode: 137 })

@@ -133,6 +133,21 @@ test.serial('a body that is used and let go between the look and its turn has it
   t.is(await sweep({ db, store }), 1)
 })
 
+test.serial('a body that its store says is deleted, and still has, is not told as removed', async t => {
+  const { db } = await database
+  const store = await filesystemStore(folder)
+  const lying = { delete: async () => {}, head: (id: string) => store.head(id) } as unknown as ObjectStore
+  const id = await segments.draw(db)
+  await store.put(id, Readable.from('archive'))
+  await db('segments').where({ id }).update({ drawn_at: '2000-01-01' })
+  await t.throwsAsync(sweep({ db, store: lying }), {
+    message: `The store says that ${id} is deleted, and still has it.`,
+  })
+  t.is((await db('segments').where({ id }).first()).state, 'dying')
+  t.is(await sweep({ db, store }), 1)
+  t.is(await store.head(id), null)
+})
+
 test.serial('a segment that is being swept can no longer be attached', async t => {
   const { db } = await database
   const id = await segments.draw(db)
