@@ -5,6 +5,7 @@ import { appCaps } from '../../policy/request-caps.ts'
 import type { Db } from '../database.ts'
 import * as segments from '../objects/segments.ts'
 import { statement } from '../statement.ts'
+import { releaseOlderArchives } from './history-retention.ts'
 
 export interface DeployRequest {
   appId: string
@@ -49,7 +50,9 @@ export async function queueDeploy(trx: Db, request: DeployRequest): Promise<Queu
   if ((await lock(trx, [appId])).length === 0) return undefined
   if (archive && !(await segments.attach(trx, archive.segmentId, { size: archive.bytes, sha256: archive.sha256 })))
     return undefined
-  return queueLocked(trx, request)
+  const queued = await queueLocked(trx, request)
+  if (archive) await releaseOlderArchives(trx, appId)
+  return queued
 }
 
 /** When the caller of a deploy that found no room is to come again, in seconds: about as long as a short deploy takes. */
