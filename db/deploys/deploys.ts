@@ -5,6 +5,7 @@ import { appCaps } from '../../policy/request-caps.ts'
 import type { Db } from '../database.ts'
 import * as segments from '../objects/segments.ts'
 import { statement } from '../statement.ts'
+import { releaseOlderArchives } from './history-retention.ts'
 
 export interface DeployRequest {
   appId: string
@@ -49,7 +50,9 @@ export async function queueDeploy(trx: Db, request: DeployRequest): Promise<Queu
   if ((await lock(trx, [appId])).length === 0) return undefined
   if (archive && !(await segments.attach(trx, archive.segmentId, { size: archive.bytes, sha256: archive.sha256 })))
     return undefined
-  return queueLocked(trx, request)
+  const queued = await queueLocked(trx, request)
+  if (archive) await releaseOlderArchives(trx, appId)
+  return queued
 }
 
 /** When the caller of a deploy that found no room is to come again, in seconds: about as long as a short deploy takes. */
@@ -104,7 +107,10 @@ const lock = statement<never>(
   `select 1 from apps where id = $1 and desired_state <> 'deleted' for update`,
 )
 
-/** One statement: a round trip each would be what a git provider waits for. */
+/**
+ * One statement: a round trip each would be what a git provider waits for. It looks at the same table twice: what waits and what is
+ * accepted have an index each, however long the history is.
+ */
 const write = statement<{ position: number; waiting: number }>(
   'deploys.write',
   `with app as (
@@ -120,8 +126,11 @@ const write = statement<{ position: number; waiting: number }>(
    )
    select (count(*) filter (where o.state <> 'accepting') + 1)::int as position,
           (count(*) filter (where o.state <> 'running' and o.kind = 'deploy'))::int as waiting
-     from operations o left join deployments d on d.operation_id = o.id
-    where o.target_id = $3 and o.target_type = 'app' and o.state in ('accepting', 'queued', 'running') and o.kind in ('create', 'deploy', 'restore')
+     from (select id, kind, state from operations where target_id = $3 and target_type = 'app' and state in ('queued', 'running')
+           union all
+           select id, kind, state from operations where target_id = $3 and target_type = 'app' and state = 'accepting') o
+     left join deployments d on d.operation_id = o.id
+    where o.kind in ('create', 'deploy', 'restore')
       and not (o.state <> 'running' and o.kind = 'deploy' and d.branch is not distinct from $11 and $11 is not null)`,
 )
 

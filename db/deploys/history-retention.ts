@@ -2,6 +2,7 @@ import { deploymentsAlwaysKept } from '../../policy/retention.ts'
 import { type Db, transaction } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
 import { releaseAll } from '../objects/segments.ts'
+import { statement } from '../statement.ts'
 import type { OldDeployments } from './old-deployments.ts'
 
 const archivesAtOnce = 200
@@ -52,6 +53,27 @@ export function sweepOperations(db: Db, days: number): Promise<number> {
            and not exists (select from snapshots s where s.operation_id = old.id)`,
     values: { days },
   })
+}
+
+const pastNewest = statement<{ id: string; segment_id: string }>(
+  'deploys.past-newest',
+  `select d.id, d.segment_id from apps a join deployments d on d.app_id = a.id join operations o on o.id = d.operation_id
+    where a.id = $1 and d.release < a.next_release - $2::integer and d.release >= a.next_release - 3 * $2::integer
+      and d.segment_id is not null and ${ended}
+      for update of d skip locked`,
+)
+
+/**
+ * Gives back archives of an application, whose row the caller holds, that are no longer among those of its newest deployments, whatever
+ * their age: uploads in a row would fill the store long before the first of them is old. It looks at a few: each new one calls this.
+ */
+export async function releaseOlderArchives(trx: Db, appId: string): Promise<void> {
+  const rows = await pastNewest(trx, [appId, deploymentsAlwaysKept])
+  await releaseAll(
+    trx,
+    rows.map(({ segment_id }) => segment_id),
+  )
+  for (const { id } of rows) await trx('deployments').where({ id }).update({ segment_id: null })
 }
 
 /**

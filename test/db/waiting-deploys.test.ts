@@ -1,6 +1,7 @@
 import test from 'ava'
 import { transaction } from '../../db/database.ts'
 import { type DeployRequest, queueDeploy } from '../../db/deploys/deploys.ts'
+import { draw } from '../../db/objects/segments.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { rows } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
@@ -50,4 +51,34 @@ test('a push takes the place of the one that waits of its branch, also where the
   for (let n = 1; n <= 20; n++) t.is(await deploy({ trigger: 'webhook', branch: `branch-${n}` }), 'stored')
   t.is(await deploy({ trigger: 'webhook', branch: 'branch-21' }), 'KEEP_CALM')
   t.is(await deploy({ trigger: 'webhook', branch: 'branch-7' }), 'stored')
+})
+
+test('of the archives of an application those of its newest 20 deployments are kept, and what still waits has its own', async t => {
+  const { db, app, deploy } = await scene()
+  const arrive = async () => {
+    const archive = { segmentId: await draw(db), bytes: 1, sha256: 'a'.repeat(64) }
+    t.is(await deploy({ archive }), 'stored')
+  }
+  const waits = async () => {
+    await arrive()
+    return db('deployments').where({ app_id: app.id }).orderBy('release', 'desc').first()
+  }
+  const waiting = await waits()
+  for (let n = 1; n <= 30; n++) {
+    await arrive()
+    await db('operations')
+      .where({ target_id: app.id, state: 'queued' })
+      .whereNot({ id: waiting.operation_id })
+      .update({ state: 'success', finished_at: new Date() })
+  }
+  const newest = await db('deployments').where({ app_id: app.id }).orderBy('release', 'desc')
+  const stored = newest.filter(row => row.segment_id !== null && row.id !== waiting.id)
+  t.deepEqual(
+    stored.map(row => row.id),
+    newest.slice(0, 20).map(row => row.id),
+  )
+  t.truthy((await db('deployments').where({ id: waiting.id }).first()).segment_id)
+  await db('operations').where({ id: waiting.operation_id }).update({ state: 'success', finished_at: new Date() })
+  await arrive()
+  t.is((await db('deployments').where({ id: waiting.id }).first()).segment_id, null)
 })

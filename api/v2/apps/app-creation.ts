@@ -12,8 +12,9 @@ import type { Caller } from '../../pipeline/authenticate.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { idempotencyErrors, idempotencyKeyOf, idempotent, keyedBy } from '../../pipeline/idempotent.ts'
 import type { Parts } from '../../pipeline/parts.ts'
-import { discard, isArchive, oneFile, receiveFile, type Upload, uploadErrors } from '../../v1/uploads.ts'
+import { discard, isArchive, oneFile, type Upload, uploadErrors } from '../../v1/uploads.ts'
 import { createdView } from '../../views/app.ts'
+import { receiveAppFile } from '../deploys/app-upload.ts'
 import { createdApp } from '../schemas.ts'
 import { archiveConfig } from './archive-config.ts'
 import { wakeLane } from './command.ts'
@@ -67,7 +68,7 @@ export const createApp = endpoint({
     if (caller.resources !== null)
       throw new ApiError('RESOURCE_NOT_ALLOWED', 'A key that is limited to certain applications creates no others.')
     const key = idempotencyKeyOf(exchange)
-    const upload = await receiveFile(exchange, parts, {
+    const upload = await receiveAppFile({ caller, exchange }, parts, {
       accepts: isArchive,
       unstored: 'FAILED_UPLOAD_DATA',
       empty: 'EMPTY_RESPONSE',

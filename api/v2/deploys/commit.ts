@@ -3,8 +3,9 @@ import { appFile, commitPath } from '../../../policy/apps/app-paths.ts'
 import { assertNotLost, assertStillLetIn } from '../../pipeline/access.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
 import { idempotencyErrors, idempotencyKeyOf, idempotent, keyedBy } from '../../pipeline/idempotent.ts'
-import { discard, isArchive, oneFile, receiveFile, uploadErrors } from '../../v1/uploads.ts'
+import { discard, isArchive, oneFile, uploadErrors } from '../../v1/uploads.ts'
 import { configurationErrors } from '../apps/app-creation.ts'
+import { receiveAppFile } from './app-upload.ts'
 import { queueCommit, type StoreAnswer } from './commits.ts'
 
 const auth = { scope: 'apps:deploy', permission: 'commit' } as const
@@ -36,7 +37,7 @@ export const commitApp = endpoint({
     const key = idempotencyKeyOf(exchange)
     const { path: folder } = query
     const accepts = (name: string) => isArchive(name) || appFile(folder, name) !== null
-    const upload = await receiveFile(exchange, parts, { accepts, unstored: 'STORAGE_UPLOAD_FAILED' })
+    const upload = await receiveAppFile({ caller, exchange }, parts, { accepts, unstored: 'STORAGE_UPLOAD_FAILED' })
     try {
       await assertStillLetIn({ auth }, exchange, parts)
       const commit = (store?: StoreAnswer) =>
