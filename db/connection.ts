@@ -45,6 +45,38 @@ export interface Unanswered {
   servedBy?: ServerProcess
 }
 
+/** What each new connection must find for its pool to use it. */
+export interface Belonging {
+  /** Id of the installation. */
+  id: string
+  /** The newest state that a connection of this pool has found; an older one is a backup that was restored meanwhile. */
+  epoch: number
+  /** Told once, with the reason in words. */
+  onOther(why: string): void
+}
+
+/** The rule of a pool for its new connections; null = none yet. */
+export interface PoolRule {
+  belonging: Belonging | null
+}
+
+/** `settings` is there once a process has confirmed its installation. */
+export const belongingNow = `select (select value->>'id' from settings where name = 'installation') as id,
+  coalesce((select (value->>'n')::float8 from settings where name = 'epoch'), 0) as epoch`
+
+/** Why a pool uses no connection to this database; null when it may. Remembers how new its state is. */
+export function refusalOf(
+  belonging: Belonging,
+  found: { id: string | null; epoch: number } | undefined,
+): string | null {
+  const other = 'The database behind this address was replaced while this process ran'
+  if (!found || found.id !== belonging.id)
+    return `${other}: it belongs to installation ${found?.id ?? 'none'}, and not to ${belonging.id}.`
+  if (found.epoch < belonging.epoch) return `${other}: its state is older than what this process has seen.`
+  belonging.epoch = found.epoch
+  return null
+}
+
 type Answered = (error: unknown, result: unknown) => void
 
 /** When a server last left a connection of this pool without an answer, by `performance.now()`. */
@@ -69,7 +101,7 @@ export function endIfSilent(connection: Connection, error: unknown): void {
 }
 
 /** Settings of a pool that never hands out a connection which was left without an answer, whoever asked. */
-export function answeringPool() {
+export function answeringPool(rule: PoolRule = { belonging: null }) {
   const silence: Silence = { since: Number.NEGATIVE_INFINITY }
   return {
     afterCreate(connection: Connection, done: (error?: unknown) => void) {
@@ -93,6 +125,19 @@ export function answeringPool() {
       }
       const served: Answered = (error, result) => {
         connection.servedBy = (result as { rows: ServerProcess[] } | undefined)?.rows[0]
+        const { belonging } = rule
+        if (error || !belonging) return opened(error)
+        query.call(connection, belongingNow, (failed: unknown, answer: unknown) => {
+          // Without the table it is not the database that this process has begun with.
+          const missing = (failed as { code?: unknown } | null)?.code === '42P01'
+          if (failed && !missing) return opened(failed)
+          const row = (answer as { rows: { id: string | null; epoch: number }[] } | undefined)?.rows[0]
+          const why = refusalOf(belonging, row)
+          if (why) belonging.onOther(why)
+          opened(why ? new Error(why) : undefined)
+        })
+      }
+      const opened = (error: unknown) => {
         if (error) connection.end(() => {})
         done(error)
       }

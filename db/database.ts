@@ -4,7 +4,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import knexFactory, { type Knex } from 'knex'
 import { databasePatience } from '../policy/patience.ts'
 import { CommitInDoubt, isCommitted, nameOf } from './commits-in-doubt.ts'
-import { answeringPool, type TransactionName } from './connection.ts'
+import { answeringPool, belongingNow, type PoolRule, type TransactionName } from './connection.ts'
 import { isUnavailable, sqlState } from './unavailable.ts'
 
 const { connectionMs, statementMs, answerMs } = databasePatience
@@ -31,7 +31,8 @@ export function openDatabase({
   statementTimeoutMs = statementMs,
   applicationName = 'berth',
 }: DatabaseOptions): Db {
-  return knexFactory({
+  const rule: PoolRule = { belonging: null }
+  const db = knexFactory({
     client: 'pg',
     compileSqlOnError: false, // an error is logged, and what a statement was given may be secret
     log: silent, // it writes plain text beside the process's own log, of errors that are thrown as well
@@ -50,10 +51,24 @@ export function openDatabase({
       acquireTimeoutMillis: connectionMs,
       createTimeoutMillis: connectionMs,
       propagateCreateError: false,
-      ...answeringPool(),
+      ...answeringPool(rule),
     },
     migrations: { migrationSource },
   })
+  rules.set(db, rule)
+  return db
+}
+
+const rules = new WeakMap<Db, PoolRule>()
+
+/**
+ * From now on a pool uses no new connection that leads to another installation, or to an older state of this one, as when a backup was
+ * restored behind its address; `onOther` is told why. Connections that are open lead where they did.
+ */
+export async function keepToDatabase(db: Db, onOther: (why: string) => void): Promise<void> {
+  const rule = rules.get(db)
+  const { rows } = await db.raw(belongingNow)
+  if (rule) rule.belonging = { ...rows[0], onOther }
 }
 
 const migrationFolder = fileURLToPath(new URL('./migrations', import.meta.url))

@@ -30,6 +30,17 @@ export async function claimInstallation(db: Db, id: string): Promise<Installatio
   return (await readInstallation(db)) as InstallationRow
 }
 
+/**
+ * Counts the state of the database on: by this number processes find that a backup was restored behind their backs, if they have seen a
+ * newer one.
+ */
+export async function advanceEpoch(db: Db): Promise<void> {
+  await db.raw(
+    `insert into settings as s (name, value) values ('epoch', '{"n": 1}')
+     on conflict (name) do update set value = jsonb_build_object('n', (s.value->>'n')::bigint + 1)`,
+  )
+}
+
 /** Runs `bind` while nobody else looks at the store's mark; then the store has it. */
 export async function bindStore(db: Db, bind: (row: InstallationRow) => Promise<void>): Promise<void> {
   await transaction(db, async trx => {

@@ -1,7 +1,8 @@
 import type { Logger } from 'pino'
 import { confirmFolder, confirmStore } from '../activities/installation/installation.ts'
 import type { ObjectStore } from '../activities/objects/port.ts'
-import { type Db, isUnavailable } from '../db/database.ts'
+import { type Db, isUnavailable, keepToDatabase } from '../db/database.ts'
+import { advanceEpoch } from '../db/installation.ts'
 import { pause } from '../lib/async/loop.ts'
 import { Backoff } from '../lib/backoff.ts'
 import type { Config } from '../policy/config.ts'
@@ -85,6 +86,12 @@ class Comparison {
       asked = 'the object store'
       await confirmStore(db, store)
       this.#tellBack(asked)
+      asked = 'the database'
+      await advanceEpoch(db)
+      await keepToDatabase(db, why => {
+        log.fatal(`${why} This process ends, and compares again when it is started.`)
+        process.exit(1)
+      })
       return true
     } catch (error) {
       if (error instanceof WrongInstallation) {

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { Db } from '../../db/database.ts'
 import { chores, tidyRows } from '../../db/housekeeping.ts'
+import { advanceEpoch } from '../../db/installation.ts'
 import { loop } from '../../lib/async/loop.ts'
 import type { Retention } from '../../policy/retention.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
@@ -15,11 +16,12 @@ export interface SweepOptions {
   everySeconds?: number
 }
 
-/** Removes rows that are over, and renews what an old key has sealed, until the signal aborts. */
+/** Removes rows that are over, counts the state of the database on, and renews what an old key has sealed, until the signal aborts. */
 export async function runSweep(options: SweepOptions, signal: AbortSignal): Promise<void> {
   const { db, log, retention, everySeconds = roundSeconds.sweep } = options
   const all = chores(retention)
   const round = async () => {
+    await advanceEpoch(db).catch(error => log.warn({ err: error }, 'epoch: will try again'))
     await tidyRows(db, all, (chore, error) => log.warn({ err: error, chore }, 'sweep: will try again'))
     await resealOnce(options, signal)
   }

@@ -1,0 +1,80 @@
+import { randomUUID } from 'node:crypto'
+import test, { type ExecutionContext } from 'ava'
+import { keepToDatabase, openDatabase } from '../../db/database.ts'
+import { advanceEpoch, claimInstallation } from '../../db/installation.ts'
+import { comesTrue } from '../kit/comes-true.ts'
+import { testDatabase } from '../kit/servers/database.ts'
+
+/** A process's pool of one connection, which keeps to what it has found, and what may become of the database behind its address. */
+async function scene(t: ExecutionContext, database: ReturnType<typeof testDatabase>) {
+  const { db, url } = await database
+  await claimInstallation(db, 'a'.repeat(24))
+  await advanceEpoch(db)
+  await advanceEpoch(db)
+  const applicationName = `process-${randomUUID()}`
+  const pool = openDatabase({ url, pool: 1, applicationName })
+  t.teardown(() => pool.destroy())
+  const told: string[] = []
+  const pidOf = async () => (await pool.raw('select pg_backend_pid() as pid')).rows[0].pid as number
+  await keepToDatabase(pool, why => told.push(why))
+  return {
+    db,
+    told,
+    write: () => pool('settings').insert({ name: 'written', value: '1' }),
+    written: () => db('settings').where({ name: 'written' }).delete(),
+    /** What opens a new connection: a restore ends those that are there. */
+    restore: async (changes: () => Promise<unknown>) => {
+      const before = await pidOf()
+      await changes()
+      await db.raw(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = ?`, [
+        applicationName,
+      ])
+      // The next one is another one, or none.
+      await comesTrue(() =>
+        pidOf().then(
+          pid => pid !== before,
+          () => told.length > 0,
+        ),
+      )
+    },
+    row: (name: string, value: object) => () =>
+      db('settings')
+        .where({ name })
+        .update({ value: JSON.stringify(value) }),
+  }
+}
+
+const [replaced, older, emptied, going] = [testDatabase(), testDatabase(), testDatabase(), testDatabase()]
+
+test('a connection that comes to another installation’s database writes nothing into it', async t => {
+  const { write, written, restore, row, told } = await scene(t, replaced)
+  await write()
+  t.is(await written(), 1)
+  await restore(row('installation', { id: 'b'.repeat(24), store: false }))
+  await t.throwsAsync(write)
+  t.is(await written(), 0)
+  t.regex(told[0] ?? '', /was replaced while this process ran: it belongs to installation b+, and not to a+\./)
+})
+
+test('a connection that comes to an older state of its database writes nothing into it', async t => {
+  const { write, written, restore, row, told } = await scene(t, older)
+  await restore(row('epoch', { n: 1 }))
+  await t.throwsAsync(write)
+  t.is(await written(), 0)
+  t.regex(told[0] ?? '', /older than what this process has seen/)
+})
+
+test('a connection that comes to a database without tables is not used', async t => {
+  const { db, write, restore, told } = await scene(t, emptied)
+  await restore(() => db.raw('alter table settings rename to forgotten'))
+  await t.throwsAsync(write)
+  t.regex(told[0] ?? '', /belongs to installation none/)
+})
+
+test('a new connection to the same database, whose state has gone on, is used', async t => {
+  const { db, write, written, restore, told } = await scene(t, going)
+  await restore(() => advanceEpoch(db))
+  await write()
+  t.is(await written(), 1)
+  t.deepEqual(told, [])
+})
