@@ -1,4 +1,4 @@
-import { open, readFile, stat } from 'node:fs/promises'
+import { open, readdir, readFile, stat } from 'node:fs/promises'
 import { outcomeOf, startProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { type Bandwidth, type LinkedContainer, type OpenedBandwidth, tokenBucket } from './port.ts'
 
@@ -15,22 +15,41 @@ export function tcBandwidth(): Bandwidth {
       // Held open before it is looked at, so that the number of a process that has ended leads to nobody else's network.
       const network = await open(`/proc/${pid}/ns/net`)
       try {
-        if (!(await readFile(`/proc/${pid}/cgroup`, 'utf8')).includes(id))
-          throw new Error(
-            `process ${pid} is not in container ${id}: the host process does not see the engine's processes`,
-          )
+        await demandIn(id, pid)
         if ((await network.stat()).ino === (await stat('/proc/self/ns/net')).ino)
           throw new Error('the container has no network of its own')
         const within = ['nsenter', '--net=/proc/self/fd/3']
         const [link] = JSON.parse(await run([...within, 'ip', '-json', 'link', 'show', 'dev', inside], network.fd))
         if (!Number.isInteger(link?.link_index)) throw new Error('the kernel does not tell the other end of its link')
         await run([...within, 'tc', ...tokenBucket(inside, mbit)], network.fd)
+        // The number is one of the network that the other end lies in: here it may be a card of the machine, or another's link.
+        await demandOtherEnd(link)
         await run(['tc', ...tokenBucket(`if${link.link_index}`, mbit)])
+        await demandOtherEnd(link)
+        await demandIn(id, pid)
       } finally {
         await network.close()
       }
     },
   }
+}
+
+async function demandIn(id: string, pid: number): Promise<void> {
+  if (!(await readFile(`/proc/${pid}/cgroup`, 'utf8')).includes(id))
+    throw new Error(`process ${pid} is not in container ${id}: the host process does not see the engine's processes`)
+}
+
+const devices = '/sys/class/net'
+
+/** Rejects unless the device of that number in this network is the other end of a container's link. */
+async function demandOtherEnd({ ifindex, link_index }: { ifindex: number; link_index: number }): Promise<void> {
+  for (const name of await readdir(devices)) {
+    const number = (file: string) => readFile(`${devices}/${name}/${file}`, 'utf8').then(Number, () => null)
+    // What is the end of no link names itself.
+    if ((await number('ifindex')) === link_index && link_index !== ifindex && (await number('iflink')) === ifindex)
+      return
+  }
+  throw new Error(`the device ${link_index} of this machine is not the other end of the container's link`)
 }
 
 /** The limits of this host where it runs as root and the kernel has them, and the setting (Mbit/s per 256 MB) lets it. */

@@ -1,5 +1,5 @@
-import { execFile } from 'node:child_process'
-import { readFile } from 'node:fs/promises'
+import { execFile, spawn } from 'node:child_process'
+import { readFile, readlink } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { promisify } from 'node:util'
 import test from 'ava'
@@ -110,4 +110,27 @@ test.serial('a process that is not of the container is left alone, as is the net
   await t.throwsAsync(tcBandwidth().limit(own), { message: /not in container/ })
   const id = (await readFile('/proc/self/cgroup', 'utf8')).trim().slice(-1)
   await t.throwsAsync(tcBandwidth().limit({ ...own, id }), { message: /no network of its own/ })
+})
+
+test.serial('a link whose other end lies elsewhere leaves the device of that number here alone', async t => {
+  demandRoot()
+  // Two networks that are linked with each other, and here a device that has the number of one of the ends.
+  const inNetworkOfItsOwn = () => {
+    const child = spawn('unshare', ['--net', 'sleep', '60'])
+    t.teardown(() => child.kill('SIGKILL'))
+    return child.pid!
+  }
+  const [one, other] = [inNetworkOfItsOwn(), inNetworkOfItsOwn()]
+  const network = (pid: number | 'self') => readlink(`/proc/${pid}/ns/net`)
+  await comesTrue(
+    async () => (await network(one)) !== (await network('self')) && (await network(other)) !== (await network('self')),
+  )
+  const index = 900_000 + (process.pid % 90_000)
+  const end = ['type', 'veth', 'peer', 'name', 'outer', 'index', String(index), 'netns', String(other)] as const
+  await run('nsenter', `--net=/proc/${one}/ns/net`, 'ip', 'link', 'add', 'eth0', ...end)
+  await run('ip', 'link', 'add', `bw${index}`, 'index', String(index), 'type', 'veth', 'peer', 'name', `bp${index}`)
+  t.teardown(() => run('ip', 'link', 'del', `bw${index}`))
+  const id = (await readFile(`/proc/${one}/cgroup`, 'utf8')).trim().slice(-1)
+  await t.throwsAsync(tcBandwidth().limit({ id, pid: one, mbit: 1 }), { message: /not the other end/ })
+  t.notRegex(await run('tc', 'qdisc', 'show', 'dev', `bw${index}`), /tbf/)
 })
