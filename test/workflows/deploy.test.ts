@@ -30,6 +30,9 @@ test('a web application: the old version is retired only after the new one serve
     [portOf(app.id, 2)],
   )
   t.deepEqual((await steps(app, 7)).slice(4), ['stopApp 1', 'removeContainer 1', 'settleFiles 2'])
+  const { events } = await client.workflow.getHandle(laneId(app.id)).fetchHistory()
+  const waits = (events ?? []).map(event => Number(event.timerStartedEventAttributes?.startToFireTimeout?.seconds))
+  t.true(waits.includes(5), 'requests that the old version has been given have 5 s to be answered')
   await keepHistory(client, 'deploy-web', app.id)
 })
 

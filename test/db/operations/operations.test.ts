@@ -1,4 +1,5 @@
 import test from 'ava'
+import { claimNextFor, holdClaim, isCurrent } from '../../../db/operations/operation-claims.ts'
 import { claimNext, enqueue, finish, type OperationKind } from '../../../db/operations/operations.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
@@ -23,4 +24,25 @@ test('of many operations that wait one is claimed at a time: the oldest, and a d
     await finish(db, id, { state: 'success' })
   }
   t.is(await claimNext(db, app.id), undefined)
+})
+
+test('a step is given up once a later one of its run has written, another run has the operation, or it has ended', async t => {
+  const { db } = await database
+  const make = rows(db)
+  await make.host('h1')
+  const { app, operationId } = await make.app((await make.user()).id)
+  const run = (name: string) => (step: number) => ({ run: name, step })
+  const [first, second] = [run('first'), run('second')]
+  const current = (claim: { run: string; step: number }) => isCurrent(db, operationId, claim)
+  t.is((await claimNextFor(db, app.id, first(1), []))?.id, operationId)
+  t.deepEqual([await current(first(1)), await current(first(4)), await current(second(4))], [true, true, false])
+  t.is(await holdClaim(db, operationId, first(5)), 'held')
+  t.deepEqual([await current(first(4)), await current(first(5))], [false, true])
+  await holdClaim(db, operationId, first(3))
+  t.false(await current(first(4)), 'a late step takes nothing back')
+  await claimNextFor(db, app.id, second(2), [])
+  t.deepEqual([await current(first(9)), await current(second(2))], [false, true])
+  t.is(await holdClaim(db, operationId, first(9)), 'lost')
+  await finish(db, operationId, { state: 'success' })
+  t.false(await current(second(2)))
 })

@@ -382,6 +382,39 @@ test('a host is looked at after every event, and waiting for the next leaves not
   t.true(looks >= 15)
 })
 
+test('a start that comes while the watch waits to stop a program is not taken back', async t => {
+  const { db, app, hostId } = await running()
+  await apps.recordDesired(db, app.id, 'stopped')
+  await apps.recordStopped(db, app.id, { code: 0, oom: false, at: new Date() })
+  const ended: string[] = []
+  const engine = engineWith(hostId, [container(app)], ended)
+  let asked = 0
+  const own = appTurns()
+  const turns = Object.assign(
+    <T>(id: string, work: () => Promise<T>) => {
+      asked++
+      return own(id, work)
+    },
+    { busy: own.busy },
+  )
+  const look = () =>
+    reconcile({ db, turns, hostId, boot: inBoot('boot-1'), log, engine, volumes: { list: async () => [] } as never })
+  let over = () => {}
+  const held = own(
+    app.id,
+    () =>
+      new Promise<void>(end => {
+        over = end
+      }),
+  )
+  const looking = look()
+  await comesTrue(() => asked > 0)
+  await apps.recordDesired(db, app.id, 'running')
+  over()
+  await Promise.all([held, looking])
+  t.deepEqual(ended, [])
+})
+
 test('what a process that died has left paused is woken, and what stands still for a snapshot is not', async t => {
   const { db, app, hostId } = await running()
   const woken: string[] = []

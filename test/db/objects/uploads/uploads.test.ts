@@ -179,28 +179,32 @@ test('only what is still idle under its lock is given up, with its parts', async
   t.truthy(await findUpload(db, resumed, ownerId))
 })
 
-test('of parts of two uploads that come at the same moment only those have room that the account has room for', async t => {
-  const { db } = await database
-  const ownerId = await newOwner(db)
-  const uploads = [await open(db, ownerId), await open(db, ownerId)]
-  const store = async (trx: Db, uploadId: string) => {
-    const body = { size: chunkBytes.min, sha256: 'a'.repeat(64), md5: newId(), crc32: 1 }
-    return storePart(trx, { uploadId, part: 1, segmentId: await draw(trx), body, limit: chunkBytes.min * 1.5 })
-  }
-  const first = await db.transaction()
-  t.is(await store(first, uploads[0]!), 'stored')
-  const second = transaction(db, trx => store(trx, uploads[1]!))
-  const waits = async () => {
-    const { rows } = await db.raw(
-      `select 1 from pg_locks where locktype = 'advisory' and not granted
+// Alone: it looks at who waits in this database.
+test.serial(
+  'of parts of two uploads that come at the same moment only those have room that the account has room for',
+  async t => {
+    const { db } = await database
+    const ownerId = await newOwner(db)
+    const uploads = [await open(db, ownerId), await open(db, ownerId)]
+    const store = async (trx: Db, uploadId: string) => {
+      const body = { size: chunkBytes.min, sha256: 'a'.repeat(64), md5: newId(), crc32: 1 }
+      return storePart(trx, { uploadId, part: 1, segmentId: await draw(trx), body, limit: chunkBytes.min * 1.5 })
+    }
+    const first = await db.transaction()
+    t.is(await store(first, uploads[0]!), 'stored')
+    const second = transaction(db, trx => store(trx, uploads[1]!))
+    const waits = async () => {
+      const { rows } = await db.raw(
+        `select 1 from pg_locks where locktype = 'advisory' and not granted
           and database = (select oid from pg_database where datname = current_database())`,
-    )
-    return rows.length > 0
-  }
-  await Promise.race([second, comesTrue(waits)])
-  await first.commit()
-  t.is(await second, 'no room')
-})
+      )
+      return rows.length > 0
+    }
+    await Promise.race([second, comesTrue(waits)])
+    await first.commit()
+    t.is(await second, 'no room')
+  },
+)
 
 test('complete, abort, reclaim and a late part at once: one end, and every body is the object’s or nobody’s', async t => {
   const { db } = await database
