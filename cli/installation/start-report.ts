@@ -14,16 +14,18 @@ type Process = Pick<NodeJS.Process, 'connected' | 'send'> & {
 export function startReport(process: Process, phase?: StartPhase): { say: Say; done(summary: string): void } {
   // The line may be gone by the time all is up, and the log is a log then all the same.
   const isDetached = Boolean(process.connected)
+  let isUp = false
   const send = (word: object) => {
     if (process.connected) process.send?.(word)
   }
   return {
     say(line) {
       process.stderr.write(`${line}\n`)
-      phase?.is(line)
+      if (!isUp) phase?.is(line)
       send({ say: line })
     },
     done(summary) {
+      isUp = true
       phase?.over()
       if (isDetached) send({ summary })
       else process.stdout.write(`${summary}\n`)

@@ -36,6 +36,8 @@ test('a second start says what the first does, and ends with 1', async t => {
   }
   done('it is up')
   t.is(phaseOf(join(folder, 'run')), null, 'from here on a second start shows the summary')
+  say('proxy has ended; starting it again')
+  t.is(phaseOf(join(folder, 'run')), null, 'whatever is reported later')
 })
 
 test('what a killed start has left in the cache goes with the next one, what is being made stays', t => {
