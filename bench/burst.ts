@@ -10,7 +10,7 @@ import { startPlatform } from './kit/platform.ts'
 import { quantile, verdict } from './kit/sides.ts'
 
 /**
- * Two bursts on a whole platform. First 20 archives of 1 MB at once, of two accounts, until each application answers, with a request of a
+ * Two bursts on a whole platform. First 20 concurrent archives of 1 MB, of two accounts, until each application answers, with a request of a
  * third account every 20 ms; goals: 60 s, and a p99 of 300 ms. Then 200 creations while Temporal is away, and the time from its return
  * until each has started; goals: every creation is answered 200, and 30 s.
  */

@@ -50,7 +50,7 @@ export async function deploy(target: Target, source: string, seconds: number, sa
     const deploymentId = await step(say, `deploying ${app.name}`, () => followApp(target, app, seconds, say)).catch(
       async error => {
         if (!(error instanceof DeployFailed)) throw error
-        throw await explained(error, target, app.id, operationId)
+        throw await withLogs(error, target, app.id, operationId)
       },
     )
     return { app, deploymentId }
@@ -59,12 +59,12 @@ export async function deploy(target: Target, source: string, seconds: number, sa
   }
 }
 
-/** An application that could not be created is gone by now, and its log with it: where it can, the database tells then. */
+/** An application that could not be created is deleted by now, and its log with it: on its own machine the database still has that. */
 const logOf = (target: Target, appId: string, deploymentId: string | null): Promise<string> =>
   deploymentId ? deploymentLog(target, appId, deploymentId).catch(() => '') : Promise.resolve('')
 
-/** A failure with the last lines of the deployment's log, and of what the program said. */
-async function explained(
+/** A failure with the last lines of the deployment's log, and of what the program printed. */
+async function withLogs(
   { message, code, deploymentId }: DeployFailed,
   target: Target,
   appId: string,
@@ -105,7 +105,7 @@ export function deployCommand(program: Command): void {
     .option('--key <key>', "API key; when left out that of berth login, or of this machine's first account")
     .option('--url <url>', 'API of another platform')
     .option('--wait <seconds>', 'how long to follow', '600')
-    .option('--json', 'what came of it as one JSON object; progress goes to stderr')
+    .option('--json', 'print the outcome as one JSON object; progress goes to stderr')
     .action(async (source: string, { key, url, wait, json }: DeployOptions) => {
       const target = url
         ? remoteTarget(url, key)

@@ -51,7 +51,7 @@ async function upInForeground(place: DataPlace, adopts?: boolean): Promise<void>
   const supervisor = new Supervisor({ ...place, say })
   const signal = stopOnSignal(supervisor, say)
   try {
-    // What a signal has ended fails in words of its own: they are not the reason.
+    // What a signal has ended fails with an error of its own, which is not the reason.
     const started = start({ ...place, adopts }, supervisor, say).catch(async error => {
       if (signal.code() === null) throw error
       await signal.ended

@@ -31,7 +31,7 @@ export async function isCommitted(
   by = performance.now() + acceptance.lookMs,
 ): Promise<boolean> {
   const isKnown = (status: string | null) => status === 'committed' || status === 'aborted'
-  return (await answered(() => statusOf(db, xid, timeline), isKnown, cause, by)) === 'committed'
+  return (await askUntil(isKnown, () => statusOf(db, xid, timeline), cause, by)) === 'committed'
 }
 
 /**
@@ -45,13 +45,13 @@ export async function hasEnded(
   by = performance.now() + acceptance.lookMs,
 ): Promise<void> {
   const end = () => endIdle(db, `pid = ? and backend_start = ?::timestamptz`, [pid, startedAt])
-  await answered(end, left => left === 0, cause, by)
+  await askUntil(left => left === 0, end, cause, by)
 }
 
 /** Asks until the answer is final; throws CommitInDoubt when it is not by then. */
-async function answered<T>(
-  question: () => Promise<T>,
+async function askUntil<T>(
   isFinal: (answer: T) => boolean,
+  question: () => Promise<T>,
   cause: unknown,
   by: number,
 ): Promise<T> {

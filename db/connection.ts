@@ -51,7 +51,7 @@ export interface Belonging {
   id: string
   /** The newest state that a connection of this pool has found; an older one is a backup that was restored meanwhile. */
   epoch: number
-  /** Told once, with the reason in words. */
+  /** Called once, with the reason as a sentence. */
   onOther(why: string): void
 }
 
@@ -128,7 +128,7 @@ export function answeringPool(rule: PoolRule = { belonging: null }) {
         const { belonging } = rule
         if (error || !belonging) return opened(error)
         query.call(connection, belongingNow, (failed: unknown, answer: unknown) => {
-          // Without the table it is not the database that this process has begun with.
+          // Without the table it is not the database that this process has started with.
           const missing = (failed as { code?: unknown } | null)?.code === '42P01'
           if (failed && !missing) return opened(failed)
           const row = (answer as { rows: { id: string | null; epoch: number }[] } | undefined)?.rows[0]

@@ -63,7 +63,7 @@ const rules = new WeakMap<Db, PoolRule>()
 
 /**
  * From now on a pool uses no new connection that leads to another installation, or to an older state of this one, as when a backup was
- * restored behind its address; `onOther` is told why. Connections that are open lead where they did.
+ * restored behind its address; `onOther` receives the reason. Open connections lead where they did.
  */
 export async function keepToDatabase(db: Db, onOther: (why: string) => void): Promise<void> {
   const rule = rules.get(db)

@@ -31,8 +31,7 @@ export async function claimInstallation(db: Db, id: string): Promise<Installatio
 }
 
 /**
- * Counts the state of the database on: by this number processes find that a backup was restored behind their backs, if they have seen a
- * newer one.
+ * Advances the epoch of the database. A process that has seen a newer one finds by it that a backup was restored while it ran.
  */
 export async function advanceEpoch(db: Db): Promise<void> {
   await db.raw(

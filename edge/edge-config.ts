@@ -66,7 +66,7 @@ function connectionLines({ folder, settings, limitScale }: EdgeConfigOptions): s
   return [
     ...temporary.map(name => `${name}_temp_path ${quoted(`${folder}/temporary/${name}`)};`),
     'server_tokens off;',
-    // Which server stands here, and of which version, is nobody's business.
+    // Which server this is, and of which version, is not disclosed.
     "header_filter_by_lua_block { ngx.header['Server'] = nil }",
     'default_type application/octet-stream;',
     'tcp_nodelay on;',

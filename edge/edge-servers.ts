@@ -29,7 +29,7 @@ export function applicationServer(options: EdgeConfigOptions): string[] {
       ...malformed("require('pages').application()"),
       "log_by_lua_block { require('router').leave() }",
       ...block('location /', [
-        // Here and not for the server: what leads to a page of ours sets those of the server anew.
+        // Here and not for the server: a redirect to one of our pages sets those of the server anew.
         "set $entered '';",
         "set $app_full '';",
         `access_by_lua_block { require('router').admit(${Math.max(1, settings.connectionsPerApp)}) }`,

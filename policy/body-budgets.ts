@@ -25,8 +25,8 @@ export const bodyBudgets = {
 /** Slower than this is a client that holds a connection, not one that sends. */
 export const leastPace = { bytesPerSecond: 8 * KiB, overSeconds: 10 } as const
 
-/** What a form may hold beside the file that it is sent for: bytes in all, and how long it may take before and after the file. */
-export const besideFile = { bytes: MiB, seconds: 30 } as const
+/** What a form may hold in addition to its file: bytes in all, and how long it may take before and after the file. */
+export const formExtra = { bytes: MiB, seconds: 30 } as const
 
 /** How long the object store may take once a body has arrived whole, and once its upload was given up, in seconds. */
 export const storeSeconds = { afterBody: 60, afterCancel: 5 } as const

@@ -92,7 +92,7 @@ export const limits = {
   'apps.restart': power,
 } as const satisfies Record<string, readonly Limit[]>
 
-/** Objects that one request may name, counted one by one beside the request itself (contract 9.4). */
+/** Objects that one request may name, counted one by one in addition to the request itself (contract 9.4). */
 export const objectCounts = {
   update: [{ allow: 50, perSeconds: 10, by: 'user' }],
   delete: [{ allow: 1000, perSeconds: 10, by: 'user' }],
@@ -168,7 +168,7 @@ export interface Counted {
   budgetBlockSeconds: number
 }
 
-/** Requests per minute that an address outside the platform has, whoever calls from it (contract 9.2). */
+/** Requests per minute that an address outside the platform may send, whichever accounts use it (contract 9.2). */
 export const outsidePerMinute = 300
 
 /**

@@ -4,7 +4,7 @@ import { KiB, MiB } from '../lib/bytes.ts'
 export const requestCaps = {
   /** Bytes of one uploaded file (contract 9.5). */
   fileBytes: 100 * MiB,
-  /** Bytes of the newest output that is told (contract 4.13). */
+  /** Bytes of the newest output that is returned (contract 4.13). */
   logBytes: MiB,
   /** Characters of a folder of an application. */
   folderCharacters: 256,

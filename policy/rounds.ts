@@ -1,4 +1,4 @@
-/** How often each loop of ours looks again by itself, in seconds; most of them are also told of changes. */
+/** How often each loop of ours looks again by itself, in seconds; most of them are also notified of changes. */
 export const roundSeconds = {
   /** Lost wake-ups are made good. */
   relay: 1,
@@ -34,7 +34,7 @@ export const automaticSnapshotSeconds = 86_400
 export const changesKeptMinutes = 10
 
 /**
- * Of how many applications of a host a round looks whether their automatic snapshot is due; one whose account has no paid plan is
- * looked at again after so many seconds, or when that changes.
+ * How many applications of each host a round checks for an automatic snapshot that is due, and after how many seconds it checks one
+ * again whose account has no paid plan, unless the plan changes before.
  */
 export const snapshotLooks = { atOnce: 100, withoutPlanSeconds: 21_600 }

@@ -34,8 +34,8 @@ export function sourceHash(root) {
 }
 
 /**
- * Builds beside the old dist/ and swaps at the end, so that an interrupted build leaves nothing half done. `underWay` gets, for as long
- * as it goes on, what ends it at once.
+ * Builds next to the old dist/ and swaps at the end, so that an interrupted build leaves nothing half done. While it runs, `underWay`
+ * holds the function that ends it immediately.
  */
 export async function build(root, underWay = new Set()) {
   const hash = sourceHash(root)

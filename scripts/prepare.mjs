@@ -124,7 +124,7 @@ function run(command, args, alive, held) {
 
 /**
  * One preparation of a checkout at a time; resolves to the file whose lock the kernel holds for us and for what we start, and frees
- * with the last of these. Whoever waits is told for whom.
+ * with the last of these. A process that waits prints for which one.
  */
 async function lock() {
   const file = openSync(lockPath, 'a+', 0o600)
@@ -151,7 +151,7 @@ function lockedNow(file) {
   return status === 0
 }
 
-/** Tells those who wait what is done here. */
+/** Shows processes that wait what is done here. */
 function write(held, doing) {
   ftruncateSync(held)
   writeSync(held, `process ${process.pid}, ${doing}`)

@@ -2,7 +2,7 @@ import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { bytesOf, codeOf } from '../../lib/folders/disk-names.ts'
+import { bytesOf, codeOf, diskFull } from '../../lib/folders/disk-names.ts'
 import { fileTooLarge, largestFileBytes } from '../../policy/apps/file-content.ts'
 import { isSecretFile } from '../../policy/apps/secret-files.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
@@ -89,8 +89,7 @@ export function missing(error: unknown): never {
 export function failing(code: ErrorCode): (error: unknown) => never {
   return error => {
     if (error instanceof ApiError) throw error
-    if (['ENOSPC', 'EDQUOT'].includes(codeOf(error)))
-      throw new ApiError(code, 'The application has no disk space left.')
+    if (diskFull.has(codeOf(error))) throw new ApiError(code, 'The application has no disk space left.')
     throw codeOf(error) === '' ? error : new ApiError(code)
   }
 }

@@ -23,7 +23,7 @@ export interface InspectOptions {
 export interface UnpackOptions {
   /** Whose archive it is: one of an account is unpacked at a time. */
   account?: string
-  /** An archive that Berth itself made: links inside the tree are kept, and caps do not apply (contract 5.17). */
+  /** An archive that Berth itself created: links inside the tree are retained, and caps do not apply (contract 5.17). */
   own?: boolean
 }
 

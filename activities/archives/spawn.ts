@@ -44,7 +44,7 @@ export class ArchiveChild {
       nodeArguments: smallYoungGeneration,
       descriptor: archive ?? 'ignore',
       onWord: word => isReady(word as ArchiveReady),
-      // Nobody here sends SIGKILL without saying why: it was the kernel, for the group's limit.
+      // Nothing here sends SIGKILL without a reason: it was the kernel, for the group's limit.
       cutOff: how => new ChildEnded(how === 'SIGKILL' ? 'memory' : 'crash', `it ended by ${how}`),
     })
     const { done, process } = this.#child

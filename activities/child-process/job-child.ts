@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { ChildProcess, StdioOptions } from '../../lib/child-process.ts'
+import { diskFull } from '../../lib/folders/disk-names.ts'
 import { NoSpaceLeft } from '../containers/port.ts'
 import { giveWayLater, startChild } from './child-program.ts'
 import { watchResident } from './memory.ts'
@@ -33,7 +34,7 @@ export interface JobLimits {
   large?: () => Error
 }
 
-/** The child process of one folder of activities/, for one job. It holds nothing of ours: empty environment, only the descriptor given. */
+/** The child process of one folder of activities/, for one job. It inherits only the descriptor that it is given, and an empty environment. */
 export class JobChild<Job extends object, Reply extends JobReply> {
   readonly process: ChildProcess
   /** Its reply, once it has ended; rejects with why there is none. */
@@ -50,7 +51,7 @@ export class JobChild<Job extends object, Reply extends JobReply> {
     const cancel = () => this.end(signal?.reason)
     signal?.addEventListener('abort', cancel, { once: true })
     this.done = this.#reply(options).finally(() => signal?.removeEventListener('abort', cancel))
-    this.done.catch(() => {}) // reported to who awaits it
+    this.done.catch(() => {}) // reported to the caller that awaits it
   }
 
   /** Gives it its job, once in its life. */
@@ -80,7 +81,7 @@ export class JobChild<Job extends object, Reply extends JobReply> {
     return (this.process.stdio[4] as Readable | undefined) ?? null
   }
 
-  /** Ends it, for this reason: the first one is the outcome. After its end this is nothing. */
+  /** Ends it, for this reason: the first one is the outcome. After its end this has no effect. */
   end(why?: unknown): void {
     this.#why ??= why
     this.process.kill('SIGKILL')
@@ -110,8 +111,8 @@ function isReply<Reply extends JobReply>(message: unknown): message is Reply {
   return replies.includes((message as { kind?: string }).kind ?? '')
 }
 
-/** What a child failed of, as an error of its code. A full disk is NoSpaceLeft, in the given sentence. */
+/** The failure that a child replied, as an error with its code. A full disk is NoSpaceLeft, with the given sentence. */
 export function failureOf({ code, message }: { code: string | null; message: string }, noSpace: string): Error {
-  if (code === 'ENOSPC' || code === 'EDQUOT') return new NoSpaceLeft(noSpace)
+  if (diskFull.has(code ?? '')) return new NoSpaceLeft(noSpace)
   return Object.assign(new Error(message), { code })
 }

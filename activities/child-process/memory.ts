@@ -29,7 +29,7 @@ export function watchResident(pid: number, bytes: number, onOver: () => void): (
   return () => clearInterval(timer)
 }
 
-/** A memory group of one process, or null where this process may not make one (contract 5.18). */
+/** A memory group of one process, or null where this process may not create one (contract 5.18). */
 export class MemoryGroup {
   readonly #folder: string
   readonly #limitFile: string

@@ -1,3 +1,4 @@
+import { KiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { namePacketsFor, networkLimits } from '../../policy/hosts/network-limits.ts'
 
@@ -5,16 +6,16 @@ import { namePacketsFor, networkLimits } from '../../policy/hosts/network-limits
 const nameServer = '127.0.0.11'
 
 /**
- * Bounds what a container may ask of the engine's name server, by rules in the container's own network: its program has no
- * capability to take them away. `network` is the file of that network as the engine tells it; another machine's engine tells one that is
- * not here. Rejects when a rule cannot be made, also because the container has ended already.
+ * Bounds what a container sends to the engine's name server, by rules in the container's own network: its program has no
+ * capability to remove them. `network` is the file of that network as the engine reports it; another machine's engine reports one that
+ * does not exist here. Rejects when a rule cannot be added, also because the container has ended already.
  */
 export async function limitNameServer(network: string, memoryMb: number): Promise<void> {
   const { nameStreamBytesPerSecond: perSecond, nameStreamBytesAtOnce: atOnce } = networkLimits
   const packets = namePacketsFor(memoryMb)
   // Every port: the engine's own rules have replaced 53 with the one that it listens on by then.
   await ensureRule(network, `-m hashlimit ${above('names', `${packets.perSecond}/sec`, packets.atOnce)}`)
-  const stream = above('names-stream', `${perSecond / 1024}kb/s`, `${atOnce / 1024}kb`)
+  const stream = above('names-stream', `${perSecond / KiB}kb/s`, `${atOnce / KiB}kb`)
   await ensureRule(network, `-p tcp -m hashlimit ${stream}`)
 }
 

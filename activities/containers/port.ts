@@ -78,6 +78,9 @@ export type ListedContainer = Pick<
   'id' | 'name' | 'labels' | 'status' | 'running' | 'hostPort' | 'hostAddress'
 >
 
+/** The id of the application that a container belongs to; empty for one without that label. */
+export const appOf = ({ labels: of }: Pick<ListedContainer, 'labels'>): string => of[labels.app] ?? ''
+
 /** One reading. CPU in percent of one core, memory and network in bytes. */
 export interface ContainerStats {
   cpuPercent: number
@@ -171,8 +174,8 @@ export interface ContainerHost {
   /** Runs a container to its end, gives its output as it comes, removes it, also when cancelled. */
   runToEnd(spec: ContainerSpec, onOutput: OnOutput, signal: AbortSignal): Promise<{ exitCode: number; oom: boolean }>
   /**
-   * Calls back for every event of containers with these labels until the signal aborts; rejects when the stream breaks. What is listed
-   * after `onOpen` was called and happens later is told.
+   * Calls back for every event of containers with these labels until the signal aborts; rejects when the stream breaks. Every
+   * change after a list that is read once `onOpen` was called has its event.
    */
   watch(
     filter: Record<string, string>,

@@ -85,7 +85,7 @@ function send(socketPath: string, method: string, body = '', path = '/routes'): 
         const status = answer.statusCode ?? 0
         if (status >= 200 && status < 300) resolve(text)
         else if (status === refused) reject(new RouteRefused(`the proxy refused it: ${text.slice(0, 300)}`))
-        else reject(new Unanswered(`The proxy did not change its routes (${status}): ${text.slice(0, 300)}`, status))
+        else reject(new Unanswered(`The proxy failed a request (${status}): ${text.slice(0, 300)}`, status))
       })
     })
     call.setTimeout(deadlineMs, () => call.destroy(new Error(`The proxy did not answer within ${deadlineMs} ms`)))

@@ -31,7 +31,7 @@ export function isHostName(host: string): boolean {
 export interface EdgeStanding {
   /** Another one after each start of the proxy. */
   run: string
-  /** Up to where its table is complete; null: nobody has said so since it was started. */
+  /** Up to where its table is complete; null when no mark was set since it was started. */
   mark: string | null
 }
 
@@ -48,7 +48,7 @@ export interface Edge {
   findRoutes(hosts: readonly string[]): Promise<Route[]>
   standing(): Promise<EdgeStanding>
   /**
-   * Says up to where the table is complete: letters, digits, `.`, `/`, `:`, `-` and spaces. Forgotten when the proxy starts anew or the
+   * Records up to where the table is complete: letters, digits, `.`, `/`, `:`, `-` and spaces. Forgotten when the proxy starts anew or the
    * whole table is replaced; of another run than the present one it is success and changes nothing.
    */
   setMark(run: string, mark: string): Promise<void>

@@ -32,7 +32,7 @@ export interface ImportOptions {
 }
 
 /** Files that are imported concurrently. */
-const lanes = 4
+const width = 4
 
 /**
  * Brings files in as legacy objects under their old ids, `<user id>/<path>`, as old as the files. Whoever breaks off and begins again
@@ -41,7 +41,7 @@ const lanes = 4
 export async function importLegacy(options: ImportOptions): Promise<ImportState> {
   const so: ImportState = { imported: 0, already: 0, bytes: 0, skipped: [] }
   const files = filesBelow(options.folder, '', so)
-  await eachConcurrently(files, lanes, async path => {
+  await eachConcurrently(files, width, async path => {
     await importOne(options, path, so).catch(error => {
       const why = unreadable(error)
       if (!why) throw error

@@ -9,6 +9,7 @@ import {
   PutObjectCommand,
   S3Client,
 } from '@aws-sdk/client-s3'
+import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { KiB } from '../../lib/bytes.ts'
 import type { ObjectStoreConfig } from '../../policy/config.ts'
 import { exactly } from './exact.ts'
@@ -128,8 +129,7 @@ class S3Store implements ObjectStore {
 
   async #send(key: { Bucket: string; Key: string }, spooled: Spooled, signal?: AbortSignal): Promise<void> {
     const { file, size, md5, sha256 } = spooled
-    const deadline = AbortSignal.timeout(callMs + Math.ceil(size / KiB))
-    const abortSignal = signal ? AbortSignal.any([signal, deadline]) : deadline
+    const abortSignal = deadlineSignal(callMs + Math.ceil(size / KiB), ...(signal ? [signal] : []))
     for (let attempt = 1; ; attempt++) {
       const Body =
         size === 0 ? Buffer.alloc(0) : file.createReadStream({ start: 0, autoClose: false, highWaterMark: 256 * KiB })

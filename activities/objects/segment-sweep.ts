@@ -10,8 +10,8 @@ const reasons = {
   dying: 'its removal was begun before',
 } as const
 
-/** Bodies that are removed concurrently: most of the time is the store's. */
-const lanes = 4
+/** Segments that are removed concurrently: most of the time is the store's. */
+const width = 4
 
 interface Sweep {
   db: Db
@@ -31,7 +31,7 @@ export async function sweepSegments(
   const bodies = await segments.sweepable(parts.db, patience)
   const failures: unknown[] = []
   let removed = 0
-  await eachConcurrently(bodies, lanes, async body => {
+  await eachConcurrently(bodies, width, async body => {
     try {
       if (await removeBody(parts, receiptId, body, patience)) removed++
     } catch (error) {

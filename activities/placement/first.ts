@@ -16,7 +16,7 @@ import type { PlacedFiles, PlaceRequest } from './port.ts'
 export async function placeFirst(request: PlaceRequest): Promise<PlacedFiles | null> {
   const { source, files } = releaseFolders(request.volume, request.release)
   const marker = markerOf(request)
-  if (!(await exists(source))) return (await exists(marker)) ? toldBefore(marker) : null
+  if (!(await exists(source))) return (await exists(marker)) ? recordedBefore(marker) : null
   const fresh = request.path === '' && (await holdsNothing(request.volume))
   if (!fresh || (await exists(recordOf(request, recordNames.journal))) || (await isLater(request))) return null
   // Written before the program can change a file: what the file system's clock calls older came with the release.
@@ -51,10 +51,10 @@ async function isLater({ volume, release }: PlaceRequest): Promise<boolean> {
   return false
 }
 
-/** The first names in the sources, before a program sees them; everything is new. An install step may have made millions. */
+/** The first names in the sources, before a program sees them; everything is new. An install step may have created millions. */
 async function namesOf(source: string): Promise<string[]> {
   const names: string[] = []
-  let left = placingLimits.told
+  let left = placingLimits.searched
   const enter = async (here: AppFolder, below: string, levels: number): Promise<void> => {
     try {
       for await (const entry of await here.entries()) {
@@ -73,7 +73,7 @@ async function namesOf(source: string): Promise<string[]> {
 }
 
 /** Empty for a marker of an older version, or one that a power cut has torn. */
-async function toldBefore(marker: string): Promise<PlacedFiles> {
+async function recordedBefore(marker: string): Promise<PlacedFiles> {
   const added = await readFile(marker, 'utf8')
     .then(JSON.parse)
     .catch(() => [])

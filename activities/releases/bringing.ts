@@ -19,7 +19,7 @@ export async function bringRelease(
   const app = await apps.loadApp(host.db, release.appId)
   const where = { volume: folders.volume, app, owner, configNames: host.traits.configNames, signal }
   const prepared = await planInstall({ ...release, ...configured }, where)
-  // Whoever reads the marker after a power cut finds all that it speaks for.
+  // A marker that is read after a power cut proves that all of this is on the disk.
   await host.volumes.flush(release.appId)
   signal.throwIfAborted()
   await writePrepared(folders, { ...prepared, deploymentId: release.deploymentId })

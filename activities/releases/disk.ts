@@ -1,6 +1,6 @@
 import { appendLog } from '../../db/deploys/deployments.ts'
 import type { OperationKind } from '../../db/operations/operations.ts'
-import { codeOf } from '../../lib/folders/disk-names.ts'
+import { codeOf, diskFull } from '../../lib/folders/disk-names.ts'
 import { removeWhole } from '../app-files/trash.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { NoSpaceLeft } from '../containers/port.ts'
@@ -36,13 +36,13 @@ export async function ensureDiskFor(
 
 /**
  * Runs work that writes into a volume: a full disk is its owner's to change, so that rejects with NoSpaceLeft and is not tried again. Any
- * rejection for lack of space takes along what was half written of a release that is not prepared yet.
+ * rejection for lack of space also removes what was half written of a release that is not prepared yet.
  */
 export async function withinDisk<T>(work: () => Promise<T>, unprepared: ReleaseFolders | null): Promise<T> {
   try {
     return await work()
   } catch (error) {
-    const full = codeOf(error) === 'ENOSPC' || codeOf(error) === 'EDQUOT'
+    const full = diskFull.has(codeOf(error))
     if (!full && !(error instanceof NoSpaceLeft)) throw error
     // What cannot be removed now goes with the release, or before its next attempt.
     if (unprepared) await removeWhole(unprepared.volume, unprepared.root).catch(() => {})

@@ -1,5 +1,6 @@
 import { request } from 'node:http'
 import { pause } from '../../lib/async/loop.ts'
+import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { gateProbeMs } from '../../policy/patience.ts'
 import type { ContainerHost, ContainerState } from '../containers/port.ts'
 import type { ContainerExit } from './release.ts'
@@ -47,15 +48,14 @@ export async function passGate(engine: ContainerHost, gate: GateOptions): Promis
   const alive = () => (Date.now() - aliveSince) / 1000 >= aliveSeconds
   for (;;) {
     gate.signal.throwIfAborted()
-    if (gate.target && (await answers(gate.target, AbortSignal.any([gate.signal, AbortSignal.timeout(probeMs)]))))
-      return null
+    if (gate.target && (await answers(gate.target, deadlineSignal(probeMs, gate.signal)))) return null
     if (Date.now() - inspectedAt >= inspectMs || (!gate.target && alive())) {
       inspectedAt = Date.now()
       const state = await engine.inspect(gate.container)
       if (!state) return { reason: 'The container of the program was removed.', exit: exitOf(null), gone: true }
       if (!state.running) return { reason: endedReason(state), exit: exitOf(state) }
       if (state.status === 'paused') {
-        // What stands still shows nothing of the program. The engine was asked by somebody else, as no snapshot is taken of it yet.
+        // A paused program shows nothing of itself. Somebody else has paused it: no snapshot is taken of it yet.
         await engine.unpause(gate.container)
         aliveSince = Date.now()
       }

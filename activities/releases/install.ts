@@ -1,4 +1,5 @@
 import * as deployments from '../../db/deploys/deployments.ts'
+import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { installSeconds } from '../../policy/hosts/host-places.ts'
 import { runtimes } from '../../policy/runtimes.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
@@ -49,11 +50,11 @@ async function withinTime<T>(
   signal: AbortSignal,
   work: (until: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const late = AbortSignal.timeout(seconds * 1000)
+  const until = deadlineSignal(seconds * 1000, signal)
   try {
-    return await work(AbortSignal.any([signal, late]))
+    return await work(until)
   } catch (error) {
-    if (signal.aborted || error !== late.reason) throw error
+    if (signal.aborted || error !== until.reason) throw error
     throw refusal('BUILD_FAILED', `Installing the dependencies took longer than ${seconds} s.`)
   }
 }

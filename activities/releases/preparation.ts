@@ -16,13 +16,13 @@ export interface PreparationOptions extends Pick<ReturnType<typeof stepTurns>, '
   attempts: ReleaseAttempts
 }
 
-/** The steps of a host that bring a release and install what it needs, beside the version that serves. */
+/** The steps of a host that bring a release and install what it needs, alongside the version that serves. */
 export function releasePreparation(host: AppHostOptions, { begin, attempts }: PreparationOptions) {
   const { db, engine, volumes } = host
   const { ownerUid, ownerOf } = releasePlaces(host)
   const foldersOf = (release: Release) => releaseFolders(volumes.path(release.appId), release.number)
 
-  /** One of the host's build slots is this release's now. */
+  /** Takes one of the host's build slots for this release. */
   async function building(release: Release): Promise<void> {
     if (release.deploymentId) await takeSlot(db, release.deploymentId)
   }
@@ -59,9 +59,9 @@ export function releasePreparation(host: AppHostOptions, { begin, attempts }: Pr
   }
 
   return {
-    /** Brings the files of a release beside the ones that serve, and says whether something has to be installed. */
+    /** Brings the files of a release alongside the ones that serve; resolves to whether something has to be installed. */
     async prepareRelease(asked: StepOf): Promise<{ needsInstall: boolean }> {
-      await begin('prepareRelease', asked) // before it ends another attempt, and again in its turn
+      await begin('prepareRelease', asked) // before it ends another attempt, and again when it runs
       return attempts(asked, cancellationSignal(), signal => prepare(asked, signal))
     },
 

@@ -1,11 +1,8 @@
-import { bytesOf, codeOf, textOf } from '../../lib/folders/disk-names.ts'
+import { bytesOf, codeOf, textOf, unreachable } from '../../lib/folders/disk-names.ts'
 import { AppFolder } from '../app-files/folder.ts'
 
 /** Of a folder with more entries, the rest is not searched for names of a pattern. */
 const maxSearched = 100_000
-
-/** How a name fails whose way leads through something else than folders. */
-const unreachable = new Set(['ENOENT', 'ENOTDIR', 'ELOOP'])
 
 /**
  * Which of these names an open folder has, in their order; for a pattern `*.x` the first match. A folder may have millions of

@@ -1,4 +1,4 @@
-import { type ContainerHost, type ContainerState, type ListedContainer, labels } from '../containers/port.ts'
+import { appOf, type ContainerHost, type ContainerState, type ListedContainer, labels } from '../containers/port.ts'
 import type { AppTurns } from '../steps/app-turns.ts'
 
 /** A program that can be made to stand still, as a snapshot's last look at its files needs it. */
@@ -48,8 +48,8 @@ export function standstill(host: StandstillHost, appId: string): Standstill {
 }
 
 /**
- * Wakes what nobody lets stand still any more: the process that had it paused has died, or somebody has paused it by hand, a build too.
- * `each` does it for one application, apart from the others.
+ * Unpauses what no snapshot holds: the process that paused it has died, or somebody has paused it by hand, a build too. `each` runs
+ * the work for one application, so that its failure holds up no other.
  */
 export async function wakePaused(
   host: StandstillHost,
@@ -58,8 +58,8 @@ export async function wakePaused(
 ): Promise<void> {
   const paused = present.filter(({ status }) => status === 'paused')
   const builds = paused.filter(container => container.labels[labels.role] === 'build')
-  for (const { name, labels: of } of builds) await each(of[labels.app] ?? '', () => host.engine.unpause(name))
-  for (const appId of new Set(paused.map(container => container.labels[labels.app])))
+  for (const build of builds) await each(appOf(build), () => host.engine.unpause(build.name))
+  for (const appId of new Set(paused.map(appOf)))
     if (appId && !host.turns.busy(appId)) await each(appId, () => host.turns(appId, () => wake(host, appId)))
 }
 

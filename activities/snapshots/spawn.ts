@@ -35,7 +35,7 @@ export class SnapshotChild {
     })
     const large = () => new Error('The snapshot requires too much memory.')
     this.done = this.#child.run(job, { memoryBytes, large }).then(reply => this.#settle(reply, onPeak))
-    this.done.catch(() => {}) // reported to who awaits it
+    this.done.catch(() => {}) // reported to the caller that awaits it
   }
 
   /** What it writes. */

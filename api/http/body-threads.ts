@@ -17,8 +17,8 @@ const turns = new FairSlots({ atOnce: 2, perSubject: 1 })
 const memoryMb = 512
 
 /**
- * `parseBody` in a thread of its own, so that a large body holds nobody else up: two at once, one of an account, and accounts in turn.
- * The bytes are given away. Rejects with INVALID_JSON_BODY when its client is gone before its turn came.
+ * `parseBody` in a thread of its own, so that a large body holds up no other account: two run concurrently, one of an account, and accounts
+ * alternate. The bytes are transferred. Rejects with INVALID_JSON_BODY when its client disconnects while it waits.
  */
 export async function parseAside(
   bytes: Uint8Array<ArrayBuffer>,

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { MiB } from '../../lib/bytes.ts'
+import { isStorable } from '../../lib/storable-text.ts'
 import { fileContent } from '../../policy/apps/file-content.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { BodyCharge } from './body-budget.ts'
@@ -22,7 +23,7 @@ export function admitBody(request: IncomingMessage, maxBytes: number): void {
 /** Also one of several expectations, as Node reads it. */
 const waitsForInvitation = /(?:^|\W)100-continue(?:$|\W)/i
 
-/** The client asked whether to send its body (`Expect: 100-continue`): from here on we want it. HTTP 1.0 knows no such answer. */
+/** Answers a client that waits before it sends its body (`Expect: 100-continue`). HTTP 1.0 has no such answer. */
 export function inviteBody({ headers, httpVersion }: IncomingMessage, response: ServerResponse): void {
   const waits = httpVersion === '1.1' && waitsForInvitation.test(headers.expect ?? '')
   if (waits && !response.headersSent) response.writeContinue()
@@ -65,7 +66,7 @@ export function readBody(request: IncomingMessage, maxBytes: number, large?: Lar
       chunks.length = 0
     }
     request.on('data', take).on('end', whole).on('close', torn)
-    // Nothing tells of an end that came before.
+    // An end that came before emits no event any more.
     if (request.destroyed) torn()
   })
 }
@@ -123,5 +124,3 @@ export function unstorableAt(value: unknown, path: readonly string[] = []): read
   }
   return undefined
 }
-
-const isStorable = (text: string): boolean => !/\0|\p{Surrogate}/u.test(text)

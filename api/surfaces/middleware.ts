@@ -35,7 +35,7 @@ export function accessLog(log: Log): Middleware {
 }
 
 /**
- * Makes the exchange of the request, with the address of the client behind our own proxies, and sends the reply. It writes to Node's
+ * Creates the exchange of the request, with the address of the client behind our own proxies, and sends the reply. It writes to Node's
  * response itself, in place of Koa: what Koa would derive from a body is known already, and this is the hot path.
  */
 export function exchanges(trustedProxies: readonly string[]): Middleware {

@@ -1,25 +1,26 @@
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
-import { besideFile } from '../../policy/body-budgets.ts'
+import { KiB } from '../../lib/bytes.ts'
+import { formExtra } from '../../policy/body-budgets.ts'
 
 /** Of the file that a form is sent for. */
 export type FormFile = Readable & { bytesRead?: number }
 
 export interface FormBounds {
-  /** The file begins: what comes until its end is not counted. */
+  /** The file starts: what comes until its end is not counted. */
   file(file: FormFile): void
   end(): void
 }
 
 /**
- * Watches what a form holds beside its file: text before the first part and after the last, headers, fields, other files. Calls `tooMuch`
- * past so many bytes, and `tooLong` when it goes on for so many seconds before or after the file: a client may send these for ever, at
- * whatever pace.
+ * Bounds what a form holds in addition to its file: text before the first part and after the last, headers, fields, other files. Calls
+ * `tooMuch` past `bytes`, and `tooLong` when it lasts more than `seconds` before or after the file: a client could send these for ever, at
+ * any pace.
  */
 export function boundForm(
   request: IncomingMessage,
   { tooMuch, tooLong }: { tooMuch: () => void; tooLong: () => void },
-  { bytes, seconds }: { bytes: number; seconds: number } = besideFile,
+  { bytes, seconds }: { bytes: number; seconds: number } = formExtra,
 ): FormBounds {
   let arrived = 0
   let body: FormFile | undefined
@@ -45,4 +46,4 @@ export function boundForm(
 }
 
 /** What has arrived and the parser has not counted yet. */
-const pieceBytes = 128 * 1024
+const pieceBytes = 128 * KiB

@@ -158,7 +158,7 @@ function assertPlan(asked: Omit<z.output<typeof rule>, 'prefix'>, planName: stri
   if (delete_after_days && delete_after_days < usualDeletionDays) assertOption(planName, 'short-deletion')
 }
 
-/** The rule at fault stands beside the code (contract 7.29). */
+/** The answer has the rule at fault alongside the code (contract 7.29). */
 function refusal(error: ApiError): Reply {
   const reply = failure(error, { wire: 'blob' })
   if (!(error instanceof RuleRefused)) return reply

@@ -11,7 +11,7 @@ export type Cancelling = Pick<AbortController, 'signal'> & Partial<Pick<AbortCon
 
 /**
  * What `storing` comes to. Rejects with StoreTooSlow when the store takes too long after the body has arrived whole, or goes on after
- * its upload was given up: whatever it waits for, the caller's place and memory are free then.
+ * its upload was given up: whatever it waits for, the caller's slot and memory are free then.
  */
 export function withinStoreTime<T>(
   storing: Promise<T>,

@@ -35,7 +35,7 @@ export const oneFile = {
   tooLarge: 'FILE_TOO_LARGE',
 } as const
 
-/** Codes that `receiveFile` throws, beside the one that it is given. */
+/** Codes that `receiveFile` throws, in addition to the one that it is given. */
 export const uploadErrors = [
   'INVALID_FILE',
   'INVALID_FILENAME',

@@ -62,7 +62,7 @@ export interface DeployEvent {
   waiting_for?: string
 }
 
-/** The events of an application's newest deployment; null when the application is gone. Throws when the API cannot be asked. */
+/** The events of an application's newest deployment; null when the application is missing. Throws when the API does not answer. */
 export async function newestDeployment(target: Target, appId: string): Promise<DeployEvent[] | null> {
   try {
     const [newest = []] = (await answerOf(
@@ -75,7 +75,7 @@ export async function newestDeployment(target: Target, appId: string): Promise<D
   }
 }
 
-/** What installing and starting a deployment has said. */
+/** What installing and starting a deployment has printed. */
 export async function deploymentLog(target: Target, appId: string, deploymentId: string): Promise<string> {
   const path = `/v2/apps/${appId}/deployments/${deploymentId}/logs`
   return ((await answerOf(await call(target, path))) as { logs: string }).logs

@@ -3,7 +3,7 @@ import type { Say } from '../terminal/terminal.ts'
 import { askApp, type DeployEvent, newestDeployment, type Target, type UploadedApp } from './client.ts'
 
 const everyMs = 100
-/** The API is asked this often, half of what the smallest plan may ask in a minute. */
+/** How often the API is queried: half of what the smallest plan may send in a minute. */
 const eventsEveryMs = 2000
 /** An application may answer like the proxy's own pages; this long after it serves its answer is believed. */
 const believedMs = 10_000
@@ -22,7 +22,7 @@ export class DeployFailed extends Error {
 
 const words: Record<DeployEvent['state'], string> = {
   pending: 'waiting for its turn',
-  clone: 'unpacked; installing what it needs',
+  clone: 'unpacking and installing what it needs',
   commit: 'placing the files',
   restarting: 'starting; waiting until it answers',
   success: 'it serves',
@@ -39,18 +39,18 @@ export async function followApp(
   seconds: number,
   say: Say = () => {},
 ): Promise<string | null> {
-  let told = 0
+  let shown = 0
   let askAt = 0
   let id: string | null = null
   let servesSince: number | null = null
   for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline; await sleep(everyMs)) {
     if (servesSince === null && Date.now() >= askAt) {
       askAt = Date.now() + eventsEveryMs
-      const events = await newestDeployment(target, app.id).catch(() => []) // a restarting API is asked again
+      const events = await newestDeployment(target, app.id).catch(() => []) // an API that restarts answers later
       if (events === null)
         throw new DeployFailed('The application was taken back, because it could not be brought up.', null, id)
-      for (const event of events.slice(told)) say(`  ${line(event)}`)
-      told = Math.max(told, events.length)
+      for (const event of events.slice(shown)) say(`  ${line(event)}`)
+      shown = Math.max(shown, events.length)
       const last = events.at(-1)
       id = last?.deployment_id ?? id
       if (last?.state === 'error')

@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 
-/** Of `stat`, what says whose a folder is; undefined where there is none. */
+/** The id of the user that a folder belongs to; undefined when it is missing. */
 function ownerOf(folder: string): number | undefined {
   try {
     return statSync(folder).uid
@@ -10,8 +10,8 @@ function ownerOf(folder: string): number | undefined {
 }
 
 /**
- * Throws an Error that names both users when a data folder is another user's: its secrets, records and logs are closed to everybody
- * else, and what would follow are words of the system in the middle of a start. Root may enter every folder.
+ * Throws an Error that names both users when a data folder is another user's: no one else can read its secrets, records and logs, and a
+ * start would fail halfway with an error of the system. Root may enter every folder.
  */
 export function mustBeOwn(folder: string, me = process.getuid?.() ?? 0, owner = ownerOf(folder)): void {
   if (me === 0 || owner === undefined || owner === me) return
@@ -28,10 +28,10 @@ function userOf(uid: number): string {
   return row?.split(':', 1)[0] ?? `the user with the id ${uid}`
 }
 
-/** Does what makes a folder; a place that is closed to this user is said in words. */
-export function making<T>(folder: string, make: () => T): T {
+/** Runs work that creates a folder. Throws an Error that says what to do where this user may not write. */
+export function createInside<T>(folder: string, create: () => T): T {
   try {
-    return make()
+    return create()
   } catch (error) {
     if (!['EACCES', 'EPERM', 'EROFS'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
     throw new Error(

@@ -5,7 +5,7 @@ import { type Config, type Environment, parseConfig } from '../../policy/config.
 import { valuesInPlace } from '../../policy/installation/outside-secrets.ts'
 import { postgresUrl, processUrl } from '../services/postgres.ts'
 import { dataFolder, makeDataFolder } from './data-folder.ts'
-import { making, mustBeOwn } from './folder-owner.ts'
+import { createInside, mustBeOwn } from './folder-owner.ts'
 import { choosePorts, type PortName, type Ports, portDefaults } from './ports.ts'
 import { openSecrets, type Secrets, sealKeysText, secretsForStart } from './secrets.ts'
 
@@ -58,7 +58,7 @@ export interface DataPlace {
 /** Makes the data folder and what every command expects in it. Throws an Error that says what to do where this user may not. */
 export function openDataPlace(env: Environment): DataPlace {
   const wanted = ownDataDir(env)
-  return making(wanted, () => {
+  return createInside(wanted, () => {
     const { folder: dataDir, note } = makeDataFolder(wanted, checkout)
     const place = { dataDir, runFolder: join(dataDir, 'run'), logFolder: join(dataDir, 'logs'), note }
     for (const folder of [place.runFolder, place.logFolder]) mkdirSync(folder, { recursive: true, mode: 0o755 })

@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** What a start is doing, for whoever starts a second one meanwhile. */
+/** What a start is doing, for a second start that finds it under way. */
 export interface StartPhase {
   is(line: string): void
   over(): void
@@ -18,7 +18,7 @@ export function startPhase(runFolder: string): StartPhase {
   }
 }
 
-/** What the running start said last; null when it is up. */
+/** What the running start has reported last; null when it is up. */
 export function phaseOf(runFolder: string): string | null {
   try {
     return readFileSync(fileOf(runFolder), 'utf8')

@@ -1,7 +1,7 @@
 import type { OperationLine, OperationStory } from '../../db/operations/operator.ts'
 import { holds, type LaneState, verdict } from './ops-explanation.ts'
 
-// What scripts read, key by key: a new column of a table is nothing to them until it stands here and in docs/json-output.md.
+// What scripts read, key by key: a new column of a table is printed only once it stands here and in docs/json-output.md.
 
 /** An operation as one entry of a list. */
 export function lineView(line: OperationLine) {

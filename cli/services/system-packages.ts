@@ -89,7 +89,7 @@ function run(command: string, args: string[]): Promise<number> {
         DEBIAN_FRONTEND: 'noninteractive',
       },
     })
-    // It would go on beside the next start, and hold dpkg's lock against it.
+    // It would go on alongside the next start, and hold dpkg's lock against it.
     const end = () => void child.kill('SIGINT')
     process.once('exit', end)
     child.once('error', reject)

@@ -37,7 +37,7 @@ export async function temporalBinary(say: Say): Promise<string> {
   }
 }
 
-/** Removes what starts that were killed have left of theirs in a cache. */
+/** Removes what starts that were killed have left in a cache. */
 export function removeUnfinished(folder: string): void {
   for (const name of readdirSync(folder)) {
     const pid = /^temporal-(\d+)-/.exec(name)?.[1]

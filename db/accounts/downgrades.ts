@@ -99,11 +99,11 @@ export async function findDowngrade(db: Db, id: string): Promise<DowngradeRow | 
 
 export interface OverdueDowngrade {
   userId: string
-  /** Since when it is due. */
+  /** For how long it has been due. */
   seconds: number
 }
 
-/** Accounts whose open step is due for some seconds, and nobody does it, but none of these; 500 at most. */
+/** Accounts whose open step has been due for `seconds` and was not taken, except for these; up to 500. */
 export async function overdueDowngrades(
   db: Db,
   seconds: number,

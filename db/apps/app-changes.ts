@@ -41,7 +41,7 @@ export async function changesSince(db: Db, mark: string | null, hostId: string |
        select (select id from app_change_epochs) || '/' || extract(epoch from pg_postmaster_start_time()) || '/'
                 || (select oid from pg_database where datname = current_database()) || '.' || pg_relation_filenode('apps') as epoch,
               (select swept from app_change_epochs) as swept,
-              -- Of another server, whose backup was restored: this one has dealt no such number yet.
+              -- Of another server, whose backup was restored: this one has not given out such a number yet.
               coalesce(greatest((select swept from app_change_epochs), (select max(number) from app_changes))
                 >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint, false) as is_foreign,
               pg_snapshot_xmin(pg_current_snapshot())::text as upto)

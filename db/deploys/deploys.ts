@@ -42,8 +42,8 @@ export interface QueuedDeploy {
 
 /**
  * Writes a deploy down: operation, deployment and its first event, and ends the ones it supersedes (queued, of the same
- * application and branch). To be called inside the transaction of whatever asked for it; undefined when the application is
- * gone or being deleted, or the archive was swept. Throws KEEP_CALM when too many wait already.
+ * application and branch). To be called inside the transaction of what requested it; undefined when the application is
+ * missing or being deleted, or the archive was swept. Throws KEEP_CALM when too many wait already.
  */
 export async function queueDeploy(trx: Db, request: DeployRequest): Promise<QueuedDeploy | undefined> {
   const { appId, archive } = request
@@ -55,7 +55,7 @@ export async function queueDeploy(trx: Db, request: DeployRequest): Promise<Queu
   return queued
 }
 
-/** When the caller of a deploy that found no room is to come again, in seconds: about as long as a short deploy takes. */
+/** When a deploy that found no room may be tried again, in seconds: about as long as a short deploy takes. */
 const fullRetrySeconds = 15
 
 /** `queueDeploy` for a caller that holds the application's row (`lockForDeploy`) and stores no archive. */

@@ -68,12 +68,7 @@ const pastNewest = statement<{ id: string; segment_id: string }>(
  * their age: uploads in a row would fill the store long before the first of them is old. It looks at a few: each new one calls this.
  */
 export async function releaseOlderArchives(trx: Db, appId: string): Promise<void> {
-  const rows = await pastNewest(trx, [appId, deploymentsAlwaysKept])
-  await releaseAll(
-    trx,
-    rows.map(({ segment_id }) => segment_id),
-  )
-  for (const { id } of rows) await trx('deployments').where({ id }).update({ segment_id: null })
+  await giveBack(trx, await pastNewest(trx, [appId, deploymentsAlwaysKept]))
 }
 
 /**

@@ -50,12 +50,12 @@ export async function unroutedBoots(db: Db): Promise<Boot[]> {
   return db('hosts').whereNotNull('boot_id').whereRaw('boot_id is distinct from routed_boot_id').select('id', 'boot_id')
 }
 
-/** A text that is another one once the address or the boot of any host is, and with it routes of all of its applications. */
-export async function hostsStanding(db: Db): Promise<string> {
+/** A digest of the address and the boot of every host: when it changes, so may the routes of all applications of a host. */
+export async function hostsDigest(db: Db): Promise<string> {
   const { rows } = await db.raw(
-    `select md5(coalesce(string_agg(concat_ws(' ', id, address, boot_id), ',' order by id), '')) as standing from hosts`,
+    `select md5(coalesce(string_agg(concat_ws(' ', id, address, boot_id), ',' order by id), '')) as digest from hosts`,
   )
-  return rows[0].standing
+  return rows[0].digest
 }
 
 /** The proxy's table was made equal to the rows after these boots had begun. */

@@ -124,7 +124,7 @@ export async function storeObject(
 
 const addDelta = statement<unknown>(
   'usage.add',
-  // The lease stays until the commit: whoever leases what has run out deletes it first, and waits.
+  // The lease stays until the commit: a process that leases what has run out deletes it first, and waits.
   `with held as materialized (
      select id from quota_leases where id = $4 and expires_at > clock_timestamp() for key share)
    insert into usage_deltas (owner_id, objects, bytes, lease_id, leased)

@@ -52,8 +52,8 @@ export class StorageQuota {
   }
 
   /**
-   * Does a write with what it may add reserved, and given back when it is refused. One whose lease ran out before its commit, as the
-   * process stood still, is done once more with a new lease. Throws STORAGE_QUOTA_EXCEEDED before it begins.
+   * Does a write with what it may add reserved, and given back when it is refused. One whose lease ran out before its commit,
+   * because the process was suspended, is tried once more with a new lease. Throws STORAGE_QUOTA_EXCEEDED before it starts.
    */
   async charging<T>(wanted: Wanted, write: (charge: Charge) => Promise<T>): Promise<T> {
     try {
@@ -79,7 +79,7 @@ export class StorageQuota {
     }
   }
 
-  /** Others may have been given what it stands for. */
+  /** What it stands for may have been leased to other processes. */
   #drop(lease: Lease): void {
     lease.free = 0
     if (this.#open.get(lease.ownerId) === lease) this.#open.delete(lease.ownerId)

@@ -177,7 +177,7 @@ export async function finish(trx: Db, id: string, outcome: Outcome): Promise<voi
 }
 
 /**
- * Ends everything that still waits for a target that is missing: a deletion got its wish, the others have lost their target. One
+ * Ends everything that still waits for a target that is missing: a deletion has succeeded, everything else lost its target. One
  * statement, however many wait. Resolves to their ids.
  */
 export async function endQueued(db: Db, targetId: string): Promise<string[]> {

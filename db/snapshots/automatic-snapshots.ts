@@ -9,8 +9,6 @@ export interface DueWish {
   everySeconds: number
   /** After a failed one so long, and of a new application not before. */
   retrySeconds: number
-  /** Applications that are left out. */
-  except?: readonly string[]
 }
 
 export interface DueApp {
@@ -21,7 +19,7 @@ export interface DueApp {
 /** An application that no round has to look at before a later moment. */
 export interface Postponed {
   id: string
-  /** What its row said, and what it is to say, as texts with every digit. */
+  /** The moment in its row, and the one to write there, as texts with every digit. */
   was: string
   until: string
 }
@@ -35,8 +33,9 @@ interface Judged extends DueApp {
 
 /**
  * Applications whose automatic snapshot is due, one of each host at most, and none of a host that makes one or is silent: the one
- * that waits longest first. A snapshot that cannot be created holds up the others of its host for `retrySeconds` only. Each has its own time of day, by its id, so that they do not all come at once. Looks at those whose
- * `snapshot_due_at` has come, some of each host, and resolves also to those of them that are to be looked at later.
+ * that waits longest first. A snapshot that cannot be created holds up the others of its host for `retrySeconds` only. Each has its own
+ * time of day, by its id, so that they do not all come at the same time. Looks at those whose `snapshot_due_at` has come, some of each
+ * host, and resolves also to those of them that are to be looked at later.
  */
 export async function dueApps(
   db: Db,
@@ -70,7 +69,7 @@ export async function dueApps(
                   (select s.created_at from snapshots s
                     where s.target_type = 'app' and s.target_id = a.id and s.origin = 'automatic'
                     order by s.created_at desc limit 1) as tried
-            offset 0) last -- so that each is asked for once
+            offset 0) last -- so that each is read once
          cross join lateral (
            select ('x' || left(a.id, 7))::bit(28)::int % :everySeconds as seconds) slot
         where h.forgotten_at is null and h.last_seen_at > now() - interval '${unreachableAfterSeconds} seconds'
@@ -114,7 +113,7 @@ export interface StuckSnapshot {
   owner_id: string
 }
 
-/** Automatic snapshots that are still not made when the next one would be due, and whose end nobody has asked for. */
+/** Automatic snapshots that are still not made when the next one would be due, and whose end was not requested. */
 export async function stuckSnapshots(db: Db, everySeconds: number): Promise<StuckSnapshot[]> {
   const { rows } = await db.raw(
     `select s.operation_id, s.target_id as app_id, s.owner_id

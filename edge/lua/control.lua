@@ -1,5 +1,5 @@
 -- The control locations on the unix socket. `/routes`: GET lists the routes, of the hosts in `?hosts=a,b` where it is given, PUT makes the
--- table equal to the body, POST applies one line. `/mark`: GET tells this run of the proxy and up to where its table is complete, PUT says so.
+-- table equal to the body, POST applies one line. `/mark`: GET returns this run of the proxy and up to where its table is complete, PUT sets that.
 local routes = require 'routes'
 
 local M = {}

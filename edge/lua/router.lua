@@ -84,7 +84,7 @@ function M.admit(most)
   drop_odd_headers(raw)
 end
 
--- Log phase of the same: every request comes by, however it ended. A page of ours may have answered it: such a detour keeps variables.
+-- Log phase of the same: every request passes here, however it ended. A redirect to one of our pages retains variables.
 function M.leave()
   local app = ngx.var.entered
   if app and app ~= '' then connections.leave(app) end

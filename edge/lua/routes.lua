@@ -153,7 +153,7 @@ function M.replace(text)
   end)
 end
 
--- The file may be behind the dictionary: who asks comes regularly, so it is tried again.
+-- The file may be behind the dictionary: callers come regularly, so writing it is tried again.
 local function catch_up()
   if meta:get('other_boot') then exclusively(rewrite) end
 end
@@ -185,7 +185,7 @@ function M.standing()
   return '{"run":"' .. meta:get('run') .. '","mark":' .. (mark and '"' .. mark .. '"' or 'null') .. '}'
 end
 
--- Keeps a mark for this run. One for another run is success and changes nothing: it knows less than who wrote it had seen.
+-- Stores the mark of this run. One of another run is success and changes nothing: its writer has seen a table that this run may not have.
 function M.mark(text)
   local run, mark = text:match('^([%x-]+) ([%w./: -]+)$')
   if not run then return nil, 'malformed mark: ' .. text:sub(1, 200) end

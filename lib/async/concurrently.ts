@@ -5,10 +5,10 @@ export async function eachConcurrently<T>(
   work: (item: T) => Promise<unknown>,
 ): Promise<void> {
   const left = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]()
-  const lane = async (): Promise<void> => {
+  const runner = async (): Promise<void> => {
     for (let next = await left.next(); !next.done; next = await left.next()) await work(next.value)
   }
-  await Promise.all(Array.from({ length: width }, lane))
+  await Promise.all(Array.from({ length: width }, runner))
 }
 
 /** As `eachConcurrently`; resolves to the results in the order of their items. */

@@ -1,4 +1,4 @@
-/** The outcome of a work; rejects with what `late` returns once `ms` milliseconds have passed. The work goes on unheard then. */
+/** The outcome of a work; rejects with what `late` returns once `ms` milliseconds have passed. The work continues, and its outcome is ignored. */
 export function withTimeout<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
   if (ms === Number.POSITIVE_INFINITY) return work
   return new Promise((resolve, reject) => {
@@ -7,12 +7,28 @@ export function withTimeout<T>(work: Promise<T>, ms: number, late: () => Error):
   })
 }
 
-/** The outcome of a work; rejects with the signal's reason once it aborts. The work goes on unheard then. */
+/** The outcome of a work; rejects with the signal's reason once it aborts. The work continues, and its outcome is ignored. */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason)
-    if (signal.aborted) return abort()
+    if (signal.aborted) {
+      work.catch(() => {})
+      return abort()
+    }
     signal.addEventListener('abort', abort, { once: true })
     work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
   })
+}
+
+/**
+ * A signal that aborts with one of these signals, or with a TimeoutError after `ms` milliseconds. In place of `AbortSignal.any` with
+ * `AbortSignal.timeout`: the joined signal holds the timeout weakly, and never aborts once that was collected as garbage.
+ */
+export function deadlineSignal(ms: number, ...signals: AbortSignal[]): AbortSignal {
+  const deadline = new AbortController()
+  const end = () => deadline.abort(new DOMException(`Not done within ${ms} ms.`, 'TimeoutError'))
+  const timer = setTimeout(end, ms).unref()
+  const joined = AbortSignal.any([...signals, deadline.signal])
+  joined.addEventListener('abort', () => clearTimeout(timer), { once: true })
+  return joined
 }

@@ -1,6 +1,6 @@
 /**
- * Answers that are given again for `seconds`, and worked out once for all who ask concurrently. Beyond `maxEntries` the oldest is
- * dropped. Of one process.
+ * Caches answers in this process for `seconds`; concurrent callers share one computation. Beyond `maxEntries` the oldest answer is
+ * dropped.
  */
 export class TtlCache<T> {
   readonly #answers = new Map<string, { until: number; answer: Promise<T> }>()
@@ -12,13 +12,13 @@ export class TtlCache<T> {
     this.#maxEntries = maxEntries
   }
 
-  /** The answer of this key; `ask` works it out when there is none, and what it throws is not stored. */
+  /** The answer of this key; `ask` computes it when there is none, and what it throws is not cached. */
   of(key: string, ask: () => Promise<T>): Promise<T> {
     const now = performance.now()
     const known = this.#answers.get(key)
     if (known && known.until > now) return known.answer
     const entry = { until: now + this.#seconds * 1000, answer: ask() }
-    this.#answers.delete(key) // a key that is asked anew is the youngest
+    this.#answers.delete(key) // a key that is computed anew is the youngest
     this.#answers.set(key, entry)
     entry.answer.catch(() => {
       if (this.#answers.get(key) === entry) this.#answers.delete(key)

@@ -13,6 +13,9 @@ export const unreachable: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'E
 /** Codes of something that was there a moment ago, and is missing or something else by now. */
 export const vanished: ReadonlySet<string> = new Set([...unreachable, 'ENXIO', 'EINVAL'])
 
+/** Codes of a disk or quota that is full. */
+export const diskFull: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT'])
+
 /** A file that cannot be opened while its program holds a lease on it (F_SETLEASE), in words; any other error as it is. */
 export function toldLeased(error: unknown, path: string): unknown {
   if (codeOf(error) !== 'EAGAIN') return error

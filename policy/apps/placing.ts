@@ -1,13 +1,13 @@
 import { MiB } from '../../lib/bytes.ts'
 
 /**
- * What a child that places files may take at most: seconds, and resident bytes. `told` entries of a first release are looked at for
+ * What a child that places files may take at most: seconds, and resident bytes. `searched` entries of a first release are looked at for
  * the names of its event, `levels` folders deep.
  */
 export const placingLimits = {
   seconds: 600,
   memoryBytes: 384 * MiB,
-  told: 10_000,
+  searched: 10_000,
   levels: 100,
 }
 

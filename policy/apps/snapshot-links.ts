@@ -9,7 +9,7 @@ export interface LinkedSnapshot {
   version: string
 }
 
-/** A link is valid for so long after its snapshot was asked for, in seconds: as long as the snapshot is kept (contract 6.18). */
+/** A link is valid for so long after its snapshot was requested, in seconds: as long as the snapshot is stored (contract 6.18). */
 export const linkSeconds = 30 * 86_400
 
 export const linkSecret = (masterKeyHex: string): Buffer => deriveKey(masterKeyHex, 'snapshot-links')

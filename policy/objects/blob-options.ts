@@ -1,7 +1,7 @@
 import { tierOf } from '../accounts/plans.ts'
 import { ApiError } from '../errors.ts'
 
-/** Options of blob storage that only some plans have (contract 7.40), with what is said to the others. */
+/** Options of blob storage that only some plans have (contract 7.40), with the message for everyone else. */
 const options = {
   metadata: [['pro', 'enterprise'], 'Metadata needs a Pro or Enterprise plan.'],
   'share-password': [['pro', 'enterprise'], 'A password needs a Pro or Enterprise plan.'],

@@ -5,7 +5,7 @@ import { keyParts, newRandomPart, type ObjectName, objectKey } from './object-na
 import { contentTypeOf } from './object-types.ts'
 import { assertNotBlocked, nameWithType } from './uploads/uploaded-file.ts'
 
-/** Where a copy goes (contract 7.19), as far as it was said. */
+/** Where a copy goes (contract 7.19), as far as the caller named it. */
 export interface Destination {
   name: string
   prefix?: string

@@ -22,7 +22,7 @@ const active = /^(text\/(html|xml|xsl)|application\/(xml|xhtml\+xml)|[^;]+\+xml)
 
 /**
  * The headers that belong to the object itself, whoever reads it. Documents that could run scripts arrive as bytes to be saved,
- * unless inline was asked for: then the browser shows them, and runs nothing (contract 7.8).
+ * unless inline was requested: then the browser shows them, and runs nothing (contract 7.8).
  */
 export function objectHeaders(object: Shown, look: Look = {}): Record<string, string> {
   const isActive = active.test(object.content_type)
@@ -37,7 +37,7 @@ export function objectHeaders(object: Shown, look: Look = {}): Record<string, st
   }
 }
 
-/** Seconds until a CDN asks again, so that a file which was made private is gone from it (contract 7.21). */
+/** Seconds until a CDN asks again, so that it drops a file which was made private (contract 7.21). */
 const cdnSeconds = 60
 
 /**

@@ -39,7 +39,7 @@ export function isKey(key: string): boolean {
   return key !== '' && !/[\0\p{Surrogate}]/u.test(key) && Buffer.byteLength(key) <= keyBytes
 }
 
-/** A name, without its extension, that may be asked for (contract 7.3): no `..`, and not the end of one that expires. */
+/** A name, without its extension, that a caller may choose (contract 7.3): no `..`, and not the end of one that expires. */
 export const nameForm = /^(?!.*\.\.)(?!.*-ex\d+$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/
 
 export const isObjectName = (name: string): boolean => nameForm.test(name)

@@ -4,7 +4,7 @@ import { durationSeconds, expiryAfter, shortExpirySeconds } from './object-expir
 import { isKey, keyParts, type ObjectName, objectKey } from './object-names.ts'
 import { fitsMetadata, metadataForm } from './uploads/upload-fields.ts'
 
-/** What is asked to change of an object (contract 7.18). What is left out stays; null takes away. */
+/** Requested changes of an object (contract 7.18). What is left out stays; null removes. */
 export interface ObjectUpdate {
   private?: boolean
   expire?: string | null

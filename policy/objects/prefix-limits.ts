@@ -1,7 +1,7 @@
 import { ApiError } from '../errors.ts'
 import { objectPrefix } from './object-names.ts'
 
-// A credential may be limited to names that begin with certain folders (contract 7.39). They are kept with the slash at their end.
+// A credential may be limited to names that begin with certain folders (contract 7.39). They are stored with the slash at their end.
 
 /** Folders as a credential keeps them, each once; undefined when one of them is no folder. */
 export function prefixLimits(texts: readonly string[]): string[] | undefined {

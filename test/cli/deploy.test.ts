@@ -48,7 +48,7 @@ test.serial('a deploy is followed step by step, and ends when it serves', async 
     said.slice(1).filter(line => !/done in/.test(line)),
     [
       '  waiting for its turn',
-      '  unpacked; installing what it needs',
+      '  unpacking and installing what it needs',
       '  placing the files',
       '  starting; waiting until it answers',
       '  it serves',
@@ -70,7 +70,7 @@ for (const json of [false, true])
       await record(api().db, id, { state: 'error', code: 'BUILD_FAILED', message: 'npm ended with exit code 1' })
       const { code, stdout, stderr } = await running
       t.is(code, 1)
-      t.regex(stderr, /\n {2}unpacked; installing what it needs\n {2}it failed\n/)
+      t.regex(stderr, /\n {2}unpacking and installing what it needs\n {2}it failed\n/)
       if (json) {
         const answer = JSON.parse(stdout)
         t.deepEqual(Object.keys(answer), keys)

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { Bandwidth } from '../../activities/bandwidth/port.ts'
-import { type ContainerHost, type ListedContainer, labels } from '../../activities/containers/port.ts'
+import { appOf, type ContainerHost, type ListedContainer, labels } from '../../activities/containers/port.ts'
 import type { Db } from '../../db/database.ts'
 import { recordProtection } from '../../db/hosts/hosts.ts'
 import { Backoff } from '../../lib/backoff.ts'
@@ -117,5 +117,3 @@ export class BandwidthKeeper {
     this.#written = state
   }
 }
-
-const appOf = (one: ListedContainer): string => one.labels[labels.app] ?? ''

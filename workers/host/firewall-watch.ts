@@ -22,7 +22,7 @@ export async function watchFirewall(options: FirewallWatchOptions, signal: Abort
   if (!firewall) return
   const report = reporter(options)
   const everyMs = everySeconds * 1000
-  const onError = (error: unknown) => options.log.warn({ err: error }, 'firewall: not written down')
+  const onError = (error: unknown) => options.log.warn({ err: error }, 'firewall: its state was not recorded')
   await pause(everyMs, signal)
   await loop(() => lookOnce(firewall, options.log).then(report), { signal, everyMs, onError })
 }

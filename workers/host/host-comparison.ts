@@ -1,4 +1,4 @@
-import { type ContainerState, type ListedContainer, labels } from '../../activities/containers/port.ts'
+import { appOf, type ContainerState, type ListedContainer, labels } from '../../activities/containers/port.ts'
 import { stopGraceSeconds } from '../../activities/containers/spec.ts'
 import type { Boot } from '../../activities/hosts/boot.ts'
 import { wakePaused } from '../../activities/snapshots/app-standstill.ts'
@@ -21,7 +21,7 @@ export interface ComparisonOptions extends StrayOptions {
   held?(): Promise<void>
   /** How long applications wait that could not be brought back; left out: for the next round. */
   returns?: Backoff
-  /** Told in each round what there is of some applications; of all where these are left out. */
+  /** Receives in each round the containers of some applications; of all where `ids` is left out. */
   onContainers?(present: readonly ListedContainer[], ids?: ReadonlySet<string>): void
 }
 
@@ -69,8 +69,6 @@ async function containersOf({ engine, hostId }: ComparisonOptions, ids: Readonly
   return found
 }
 
-const appOf = (container: ListedContainer): string => container.labels[labels.app] ?? ''
-
 /** `present` was listed before rows are read. */
 async function compare(
   options: ComparisonOptions,
@@ -82,13 +80,13 @@ async function compare(
   const rows = await read()
   const aside = await bringBackStrays(options, containers, rows)
   const releases = new Map(rows.map(({ id, release }) => [id, String(release)]))
-  // Neither one that stands still nor a build nor a version that does not serve stays for ever.
-  const passes = (one: ListedContainer) =>
+  // A paused container, a build and a version that does not serve are looked at in each round until they have gone.
+  const transient = (one: ListedContainer) =>
     one.status === 'paused' ||
     one.labels[labels.role] === 'build' ||
     one.labels[labels.release] !== releases.get(appOf(one))
-  const unsettled = new Set([...aside, ...present.filter(one => releases.has(appOf(one)) && passes(one)).map(appOf)])
-  // One application that the engine cannot tell of, or not end, keeps none of the others waiting.
+  const unsettled = new Set([...aside, ...present.filter(one => releases.has(appOf(one)) && transient(one)).map(appOf)])
+  // One application that the engine cannot inspect, or not end, holds up none of the others.
   let failures = 0
   // A round may go over all of them: nothing in it may search among all the others.
   const byRelease = new Map(containers.map(one => [`${appOf(one)}/${one.labels[labels.release]}`, one]))
@@ -178,7 +176,7 @@ async function act(
   }
 }
 
-/** Asked last, in the application's turn, so that a start which came meanwhile is not taken back. */
+/** Checked last, under the application's lock, so that a start which came meanwhile is not undone. */
 async function staysStopped(db: Db, appId: string): Promise<boolean> {
   if (await operations.isBusy(db, appId)) return false
   return (await apps.loadApp(db, appId))?.desired_state === 'stopped'

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { type ContainerHost, type ListedContainer, labels } from '../../activities/containers/port.ts'
+import { appOf, type ContainerHost, type ListedContainer, labels } from '../../activities/containers/port.ts'
 import type { AppTurns } from '../../activities/steps/app-turns.ts'
 import * as apps from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
@@ -27,7 +27,7 @@ export async function removeLeftovers(
 ): Promise<void> {
   const byId = new Map(rows.map(row => [row.id, row]))
   for (const container of present) {
-    const app = byId.get(container.labels[labels.app] ?? '')
+    const app = byId.get(appOf(container))
     if (!app) continue
     if (container.labels[labels.role] === 'build')
       await apart(options.log, app.id, () => removeBuild(options, container))

@@ -10,9 +10,9 @@ export interface RoundsOptions extends ComparisonOptions {
 }
 
 /**
- * Rounds of the host watch. One looks at applications of which the engine has told something or whose rows have changed since the
- * last one, and at those that were not as they should be. Everything is compared first, then once a minute, in a new boot of the host, when
- * the database is another one or was away for long, and as long as nobody follows the engine's events.
+ * Rounds of the host watch. One looks at applications with an event of the engine or a changed row since the last one, and at those
+ * that were not as they should be. Everything is compared first, then once a minute, in a new boot of the host, when the database is
+ * another one or was away for long, and as long as the engine's events are not followed.
  */
 export class HostRounds {
   readonly #options: RoundsOptions
@@ -38,7 +38,7 @@ export class HostRounds {
     this.#comparedAt = Number.NEGATIVE_INFINITY
   }
 
-  /** Events of the engine are followed from now on, or no more. What happened in between is told by nobody. */
+  /** Events of the engine are followed from now on, or no more. What happened in between has no event. */
   follow(follows: boolean): void {
     this.#follows = follows
     this.seeAll()
@@ -53,7 +53,7 @@ export class HostRounds {
     for (const { id } of changed ?? []) this.#pending.add(id)
     const some = changed && this.#follows && bootId === this.#bootId && !this.#isTime(began)
     const ids = this.#pending
-    this.#pending = new Set() // what is told of while the round goes on is the next one's
+    this.#pending = new Set() // an event during the round belongs to the next one
     try {
       for (const id of some ? await this.#some(ids) : await this.#everything(began)) this.#pending.add(id)
     } catch (error) {
@@ -76,7 +76,7 @@ export class HostRounds {
   }
 
   async #everything(began: number): Promise<Set<string>> {
-    this.#comparedAt = began // somebody may ask for the next one while this one goes on
+    this.#comparedAt = began // the next one may be requested while this one goes on
     try {
       return await reconcile(this.#options)
     } catch (error) {

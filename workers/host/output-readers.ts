@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import type { Logger } from 'pino'
-import { type ContainerHost, type ListedContainer, labels } from '../../activities/containers/port.ts'
+import { appOf, type ContainerHost, type ListedContainer, labels } from '../../activities/containers/port.ts'
 import { pause } from '../../lib/async/loop.ts'
 import { outputCost, outputPace, outputRate } from '../../policy/apps/output-pace.ts'
 
@@ -8,7 +8,7 @@ export interface OutputReadersOptions {
   engine: Pick<ContainerHost, 'readOutput'>
   log: Logger
   pace?: typeof outputPace
-  /** Told of an application whose reader has ended: its program has, or the line broke. */
+  /** Called with an application whose reader has ended: its program has, or the connection broke. */
   ended?: (appId: string) => void
   /** Resolves after so many milliseconds; ends early with the signal. */
   wait?: (ms: number, signal: AbortSignal) => Promise<unknown>
@@ -34,7 +34,7 @@ export class OutputReaders {
     setMaxListeners(0, signal) // each reader listens for it; Node takes more than ten for a leak, and says so in the log
   }
 
-  /** Takes what runs now of these applications, or of all: what is new gets a reader, and all get the rates that their number asks for. */
+  /** Takes what runs now of these applications, or of all: what is new gets a reader, and all get the rates that their number allows. */
   see(containers: readonly ListedContainer[], ids?: ReadonlySet<string>): void {
     if (ids?.size === 0) return
     const running = containers.filter(one => one.running && one.labels[labels.role] === 'app')
@@ -72,4 +72,3 @@ export class OutputReaders {
 }
 
 const ownerOf = (one: ListedContainer): string => one.labels[labels.owner] ?? ''
-const appOf = (one: ListedContainer): string => one.labels[labels.app] ?? ''

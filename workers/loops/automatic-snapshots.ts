@@ -73,7 +73,7 @@ export async function queueDue(options: AutomaticOptions): Promise<string[]> {
   return queued
 }
 
-/** What could not be made in its day, as its host is away or its application is being put back, makes room for the next day's. */
+/** Ends a snapshot that its day was not enough for, as its host is away or its application is being restored: the next one takes its slot. */
 async function giveUp(db: Db, operationId: string): Promise<'ended' | 'asked' | null> {
   return transaction(db, trx => cancelOperation(trx, { operationId, actor: automaticActor })).catch(error => {
     if (error instanceof ActRefused) return null

@@ -21,7 +21,7 @@ export interface DowngradeRelayOptions {
 
 /**
  * Wakes steps to a lower plan that are due, as `LaneRelay` wakes lanes: one that cannot be woken holds up no other, and one whose
- * workflow task fails is begun anew. Waking one that runs already does no harm, so any process may.
+ * workflow task fails is started anew. Waking one that runs already does no harm, so any process may.
  */
 export class DowngradeRelay {
   readonly #backoff = new Backoff(relay.backoff)

@@ -4,6 +4,7 @@ import * as mails from '../../db/accounts/mails.ts'
 import type { Db } from '../../db/database.ts'
 import { Notifications } from '../../db/notifications.ts'
 import { Bell, loop } from '../../lib/async/loop.ts'
+import { deadlineSignal } from '../../lib/async/timeout.ts'
 import { type MailTries, mailDeadlineMs, mailTries } from '../../policy/mail/delivery.ts'
 import type { MailSettings } from '../../policy/mail/settings.ts'
 import { type MailFields, mailLocaleOf } from '../../policy/mail/template.ts'
@@ -61,7 +62,7 @@ async function sendOne(options: MailSenderOptions, mail: mails.QueuedMail, signa
     const written = writeMail(template, fields, mail.locale)
     if (!written) throw new Error(`This version does not know the template ${template}.`)
     const language = mailLocaleOf(mail.locale)
-    const deadline = AbortSignal.any([signal, AbortSignal.timeout(deadlineMs)])
+    const deadline = deadlineSignal(deadlineMs, signal)
     await mailer.send({ id, from, to: mail.email, ...written, language, date: mail.created_at }, deadline)
   } catch (error) {
     if (signal.aborted) return mails.giveBack(db, id)

@@ -39,7 +39,7 @@ export async function keepRoutes(options: RouteKeeperOptions, signal: AbortSigna
 
 const retryMs = 1000
 
-/** Tells of a refusal when it is new, and of its end. */
+/** Logs a refusal when it is new, and its end. */
 function refusals(log: Logger): (refused: readonly Refusal[]) => void {
   let told = new Map<string, string>()
   return refused => {

@@ -1,5 +1,5 @@
 import { changesSince } from '../../db/apps/app-changes.ts'
-import { hostsOf, hostsStanding, recordRouted, unroutedBoots } from '../../db/hosts/host-boots.ts'
+import { hostsDigest, hostsOf, recordRouted, unroutedBoots } from '../../db/hosts/host-boots.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import { hostOf, type Round, syncRoutes, type Tables } from './route-table.ts'
 
@@ -14,8 +14,8 @@ const maxNames = 200
 
 /**
  * Rounds of the keeper of routes. The proxy holds the mark up to which its table is complete, so that a round reads only what has
- * changed since, whoever made the last one. Everything is compared first, then once a minute, and whenever the mark does not fit: the
- * proxy was started anew, or the database is another one. A host that moved or began a boot concerns all of its applications.
+ * changed since, whichever worker made the last one. Everything is compared first, then once a minute, and whenever the mark does not fit: the
+ * proxy was started anew, or the database is another one. A host that moved or started a boot concerns all of its applications.
  */
 export class RouteRounds {
   readonly #options: RouteRoundsOptions
@@ -34,7 +34,7 @@ export class RouteRounds {
     const { db, edge } = this.#options
     const began = this.#now()
     const boots = await unroutedBoots(db)
-    const hosts = await hostsStanding(db)
+    const hosts = await hostsDigest(db)
     const { run, mark } = await edge.standing()
     const { mark: upto, changed } = await changesSince(db, mark)
     const names = changed && this.#names(changed)
@@ -66,7 +66,7 @@ export class RouteRounds {
     const misleading = refused.filter(({ leads }) => leads).map(({ appId }) => appId)
     const waiting = await hostsOf(db, misleading)
     if (!waiting) return
-    const told = boots.filter(({ id }) => !waiting.has(id))
-    await recordRouted(db, told)
+    const routed = boots.filter(({ id }) => !waiting.has(id))
+    await recordRouted(db, routed)
   }
 }

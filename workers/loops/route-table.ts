@@ -30,7 +30,7 @@ export interface Round {
   unsettled: string[]
 }
 
-/** Brings the route of one application in step. One that is gone altogether is left to its deletion and to the full comparison. */
+/** Brings the route of one application up to date. One without a row is left to its deletion and to the full comparison. */
 export async function syncRoute(tables: Tables, appId: string): Promise<void> {
   const { db, edge } = tables
   const app = await apps.loadApp(db, appId)
@@ -121,7 +121,7 @@ async function setCurrent(tables: Tables, route: Route): Promise<void> {
 export const hostOf = (subdomain: string, { appsDomain }: Pick<Tables, 'appsDomain'>): string =>
   `${subdomain}.${appsDomain}`
 
-/** Names outside of the domain of applications, which a setting may have changed, are nobody's. */
+/** Names outside of the domain of applications, which a setting may have changed, belong to no application. */
 function subdomainsOf(hosts: readonly string[], { appsDomain }: Tables): string[] {
   const end = `.${appsDomain}`
   return hosts.filter(host => host.endsWith(end)).map(host => host.slice(0, -end.length))

@@ -3,7 +3,7 @@ import type Docker from 'dockerode'
 import { type ContainerEvent, HostUnreachable } from '../port.ts'
 import { call } from './calls.ts'
 
-/** Each is one change of a container's life. `oom` is not: a program whose children run out of memory in a loop makes them without end. */
+/** Each is one change of a container's life. `oom` is not: a program whose children run out of memory in a loop causes them without end. */
 const actions = ['start', 'die', 'pause', 'destroy'] as const
 
 interface EngineEvent {

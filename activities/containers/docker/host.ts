@@ -1,4 +1,5 @@
 import Docker from 'dockerode'
+import { MiB } from '../../../lib/bytes.ts'
 import type { imagePulls } from '../../../policy/hosts/host-places.ts'
 import { applicationRange } from '../../../policy/hosts/networks.ts'
 import { newest, OutputFrames } from '../output.ts'
@@ -13,7 +14,7 @@ import { createRequest } from './options.ts'
 import { containerReadings } from './readings.ts'
 import { runToEnd } from './run.ts'
 import { removeShareGroup } from './shares.ts'
-import { boundRunningSockets, boundSockets } from './sockets.ts'
+import { limitRunningSocketMemory, limitSocketMemory } from './socket-memory.ts'
 import { engineStanding, FreshLines } from './standing.ts'
 import { containerState, listedContainer } from './state.ts'
 
@@ -149,18 +150,18 @@ export function dockerHost({
     const cgroups = await engine.cgroups()
     if (cgroups.version !== '1') return
     const info = await details(name)
-    if (info) boundSockets(cgroups, info)
+    if (info) limitSocketMemory(cgroups, info)
   }
 
   async function hasStarted(name: string): Promise<void> {
     if (!started) return
     const info = await details(name)
-    if (info) boundRunningSockets(await engine.cgroups(), info)
+    if (info) limitRunningSocketMemory(await engine.cgroups(), info)
     const network = info?.State.Running ? info.NetworkSettings.SandboxKey : ''
-    if (info && network) await started(name, network, (info.HostConfig.Memory ?? 0) / 1024 / 1024)
+    if (info && network) await started(name, network, (info.HostConfig.Memory ?? 0) / MiB)
   }
 
-  /** Engines refuse some verbs for a container that somebody has paused: it goes on then, and is asked again. */
+  /** Engines refuse some verbs for a paused container: it is unpaused then, and the verb is tried again. */
   async function goingOn<T>(name: string, ask: () => Promise<T>): Promise<T> {
     try {
       return await ask()

@@ -29,13 +29,13 @@ const hardened = {
   ],
 } as const
 
-/** How an engine makes control groups: its driver, and their version (`1` or `2`). */
+/** How an engine creates control groups: its driver, and their version (`1` or `2`). */
 export interface Cgroups {
   driver: string
   version: string
 }
 
-/** What an engine with such control groups is asked for. Pure: the test compares the value. */
+/** The request to an engine with such control groups. Pure: the test compares the value. */
 export function createOptions(spec: ContainerSpec, { driver }: Pick<Cgroups, 'driver'>): ContainerCreateOptions {
   const [program, ...args] = spec.command
   const [uid, gid] = spec.user.split(':')

@@ -21,7 +21,7 @@ export function removeShareGroup(share: string): void {
   for (const hierarchy of ['', ...controllers()]) {
     try {
       const group = join(root, hierarchy, family, share)
-      // Made for a container that never started after all.
+      // Created for a container that never started.
       for (const inner of hierarchy === 'memory' ? readdirSync(group) : [])
         if (/^[0-9a-f]{64}$/.test(inner)) rmdirSync(join(group, inner))
       rmdirSync(group)

@@ -51,7 +51,7 @@ const openItem = z.object({
   last_activity_at: isoTime,
 })
 
-/** Contract 7.34: oldest first, each with its token, so that whoever lost one can go on or abort. */
+/** Contract 7.34: oldest first, each with its token, so that a client that lost one can continue or abort. */
 export const listChunkedUploads = blobEndpoint({
   name: 'chunked.open',
   method: 'GET',

@@ -33,7 +33,7 @@ const query = z.object({
 })
 
 /**
- * Contract 7.23: the public address of a public file, else a link that opens it for a while. Whoever asks
+ * Contract 7.23: the public address of a public file, else a link that opens it for a while. A request
  * for another name or disposition gets a link in any case.
  */
 export const downloadObject = blobEndpoint({

@@ -32,7 +32,7 @@ const query = z.object({
   continuationToken: cursor,
 })
 
-/** Contract 7.14: by the bytes of names; a page may hold fewer folders and objects than asked for only where the list ends. */
+/** Contract 7.14: by the bytes of names; a page may hold fewer folders and objects than requested only where the list ends. */
 export const listObjects = blobEndpoint({
   name: 'objects.list',
   method: 'GET',

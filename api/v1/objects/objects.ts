@@ -51,7 +51,7 @@ const deletion = z.object({
 })
 type Deletion = z.input<typeof deletion>
 
-/** Contract 7.16: one object is gone or OBJECT_NOT_FOUND; of several it is told which are. Final at once, bytes are swept later. */
+/** Contract 7.16: one object is deleted or OBJECT_NOT_FOUND; of several the answer lists which were. Final; segments are swept later. */
 export const deleteObjects = blobEndpoint({
   name: 'objects.delete',
   method: 'DELETE',

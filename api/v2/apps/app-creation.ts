@@ -19,7 +19,7 @@ import { createdApp } from '../schemas.ts'
 import { archiveConfig } from './archive-config.ts'
 import { wakeLane } from './command.ts'
 
-/** What a configuration file may be refused for (contract 5.3), whatever the application has beside it. */
+/** What a configuration file may be refused for (contract 5.3), whatever else the application holds. */
 export const configurationErrors = [
   'MISSING_DISPLAY_NAME',
   'INVALID_DISPLAY_NAME',

@@ -3,6 +3,7 @@ import { isUnavailable } from '../../../db/database.ts'
 import { deploymentState, type LogPiece, logAfter } from '../../../db/deploys/deployment-history.ts'
 import { takeBlobLease } from '../../../db/objects/blob-leases.ts'
 import { pause } from '../../../lib/async/loop.ts'
+import { deadlineSignal } from '../../../lib/async/timeout.ts'
 import { deploymentLogs } from '../../../policy/apps/deployment-logs.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { followedLogs, wholeLogs } from '../../../policy/limits.ts'
@@ -55,7 +56,7 @@ const allTaken = 'Too many logs are being read by other accounts. Try again in a
 
 /** The log as it is now, in pieces: a slow reader costs one of them and what its connection holds. */
 async function whole({ caller, exchange }: AppCall, id: string, { db, logTurns }: Parts): Promise<never> {
-  const patience = AbortSignal.any([exchange.gone, AbortSignal.timeout(wholeLogs.waitSeconds * 1000)])
+  const patience = deadlineSignal(wholeLogs.waitSeconds * 1000, exchange.gone)
   const leave = await logTurns.enterUntil(caller.user.id, patience).catch(() => {
     throw new ApiError('KEEP_CALM', logTurns.isFull(caller.user.id) ? ownLimit : allTaken)
   })
@@ -92,7 +93,7 @@ async function follow(call: AppCall, id: string, { db, access, deploymentNews, l
   const stream = new EventStream(exchange)
   const ended = new AbortController()
   const unwatch = access.watch(call, 'read', () => ended.abort())
-  const over = AbortSignal.any([exchange.gone, ended.signal, AbortSignal.timeout(leases.longestMs)])
+  const over = deadlineSignal(leases.longestMs, exchange.gone, ended.signal)
   let seq = lastSeen(exchange)
   const next = () => logAfter(db, id, seq, deploymentLogs.sentBytes)
   while (!over.aborted) {

@@ -13,7 +13,7 @@ const budget = new BodyBudget(bodyBudgets.gitApp)
 
 const unsigned = verdictReply('refused', 401, 'the signature is missing or wrong')
 
-/** Contract 6.16: what the git provider tells the platform's app. The signature is the credential. */
+/** Contract 6.16: events that the git provider sends to the platform's app. The signature is the credential. */
 export const receiveGitAppEvent = endpoint({
   name: 'git.app',
   method: 'POST',

@@ -93,7 +93,7 @@ export async function queue(
     answerBy: begun + acceptance.push.confirmMs,
     confirm: (db: Db, operationId: string) => confirmPush(db, source.appId, operationId),
   }
-  /** Whatever this attempt came to: a delivery that is a deployment already, by another attempt, is told so while there is time. */
+  /** Whatever became of this attempt: a delivery that another attempt has stored already is answered so while there is time. */
   const unlessSeen = async (): Promise<WebhookReply> => {
     const seen = within(seenDeployment(parts.db, source, delivery.deliveryId), begun + acceptance.push.answerMs)
     const deploymentId = await seen.catch(() => undefined)

@@ -12,7 +12,7 @@ import { deliveryErrors, note, plain, queue, receive, refusalText } from './git-
 
 const budget = new BodyBudget(bodyBudgets.webhooks)
 
-/** Contract 6.7: 200 is said only after delivery, deployment and operation are committed. */
+/** Contract 6.7: 200 is sent only after delivery, deployment and operation are committed. */
 export const receivePush = endpoint({
   name: 'git.webhook',
   method: 'POST',

@@ -17,7 +17,7 @@ const branch = named
   .refine(text => isWithin(text, 0, longestBranch), 'INVALID_BRANCH_LENGTH')
   .meta({ maxLength: longestBranch })
 
-/** Contract 6.14. One repository and branch belong to one application platform-wide; of many callers at once one wins. */
+/** Contract 6.14. One repository and branch belong to one application platform-wide; of many concurrent callers one wins. */
 export const linkRepository = endpoint({
   name: 'apps.link',
   method: 'POST',

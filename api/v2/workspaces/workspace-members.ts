@@ -27,7 +27,7 @@ const group = z
   )
 const code = z.string({ error: 'INVALID_CODE' }).regex(/^[a-f0-9]{32}$/, 'INVALID_CODE')
 
-/** Contract 8.4: whoever wants to join asks for a code, and gives it to an owner. */
+/** Contract 8.4: an account that wants to join requests a code, and gives it to an owner. */
 export const createInviteCode = endpoint({
   name: 'workspaces.members.code',
   method: 'GET',

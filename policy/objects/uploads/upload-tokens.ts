@@ -3,7 +3,7 @@ import { checkLength, endsWithCheck, hexCheck } from '../../accounts/credential-
 import { alphabet62 } from '../../ids.ts'
 import { deriveKey } from '../../keys.ts'
 
-/** Told from API keys and session tokens by its beginning (contract 7.38). */
+/** Distinguishes it from API keys and session tokens (contract 7.38). */
 const form = /^bup_[0-9A-Za-z]{64}$/
 
 export const isUploadToken = (credential: string): boolean => form.test(credential)

@@ -1,5 +1,7 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import test from 'ava'
-import { unlessAborted, withTimeout } from '../../../lib/async/timeout.ts'
+import { deadlineSignal, unlessAborted, withTimeout } from '../../../lib/async/timeout.ts'
 
 const never = new Promise<string>(() => {})
 const late = () => new Error('late')
@@ -19,4 +21,30 @@ test('a signal ends the wait for a work with its reason', async t => {
   over.abort(new Error('cancelled'))
   await t.throwsAsync(waiting, { message: 'cancelled' })
   await t.throwsAsync(unlessAborted(Promise.resolve('done'), over.signal), { message: 'cancelled' })
+})
+
+test('a deadline ends what it is joined with, also when garbage was collected meanwhile', async t => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const other = new AbortController()
+  // Only its listener knows the signal, as that of a request does.
+  const ended = new Promise(resolve => {
+    const signal = deadlineSignal(300, other.signal)
+    signal.addEventListener('abort', () => resolve((signal.reason as DOMException).name), { once: true })
+  })
+  const patience = setTimeout(() => other.abort(new DOMException('never', 'NeverError')), 20_000)
+  for (let round = 0; round < 5; round++) {
+    await new Promise(resolve => setTimeout(resolve, 20))
+    collect()
+  }
+  t.is(await ended, 'TimeoutError')
+  clearTimeout(patience)
+})
+
+test('a deadline ends with the signals that it is joined with', t => {
+  const [one, other] = [new AbortController(), new AbortController()]
+  const signal = deadlineSignal(3_600_000, one.signal, other.signal)
+  t.false(signal.aborted)
+  other.abort(new Error('cancelled'))
+  t.is(signal.reason.message, 'cancelled')
 })

@@ -69,7 +69,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
     freeBodyBytes: 1_048_576,
     largestDelivery: 26_214_400,
-    besideFile: { bytes: 1_048_576, seconds: 30 },
+    formExtra: { bytes: 1_048_576, seconds: 30 },
     storeSeconds: { afterBody: 60, afterCancel: 5 },
     leastPace: { bytesPerSecond: 8192, overSeconds: 10 },
     unsignedDeliveries: { allow: 20, perSeconds: 60 },
@@ -176,7 +176,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   },
   // Y20: 384 MiB of a child, and no more than 10,000 entries for an event's names.
   'apps/placing.ts': {
-    placingLimits: { seconds: 600, memoryBytes: 402_653_184, told: 10_000, levels: 100 },
+    placingLimits: { seconds: 600, memoryBytes: 402_653_184, searched: 10_000, levels: 100 },
   },
   'apps/overlay.ts': {
     overlayLimits: { entries: 1_000_000, bytes: 68_719_476_736, depth: 250, seconds: 600, memoryBytes: 402_653_184 },
