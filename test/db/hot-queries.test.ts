@@ -35,7 +35,7 @@ import { plansOf, pretendLarger, statementsOf } from '../kit/rows/plans-of.ts'
 import { configFile } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 
-const database = testDatabase()
+const database = testDatabase({ ownServer: true })
 
 /** Filled with so many, and told to be fifty times as many: a million operations and a million objects. */
 const sizes = { apps: 2500, operations: 20_000, objects: 20_000 }

@@ -7,7 +7,7 @@ import { changesKeptMinutes } from '../../../policy/rounds.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
-const database = testDatabase()
+const database = testDatabase({ ownServer: true })
 
 /** Some applications on a host of their own. */
 async function someApps(count: number) {

@@ -18,22 +18,24 @@ export interface TestDatabase {
 
 /**
  * Call it once at the top level of a test file: a migrated database of its own, cloned from the template of the test run and
- * dropped after the file. A file that is run alone, without `./berth test`, starts a throw-away cluster for itself.
+ * dropped after the file. A file that is run alone, without `./berth test`, starts a throw-away cluster for itself, and so does one that
+ * needs an `ownServer`: numbers of transactions, and which of them are open, are of the whole server.
  */
-export function testDatabase(): Promise<TestDatabase> {
+export function testDatabase({ ownServer = false } = {}): Promise<TestDatabase> {
   const undo: (() => Promise<unknown>)[] = []
   test.after.always('drop the test database', async () => {
     for (const step of undo.reverse()) await step()
   })
-  const database = cloneTemplate(undo)
+  const database = cloneTemplate(undo, ownServer)
   test.before('clone the test database', async () => {
     await database
   })
   return database
 }
 
-async function cloneTemplate(undo: (() => Promise<unknown>)[]): Promise<TestDatabase> {
-  const adminUrl = process.env.TEST_DATABASE_URL ?? (await startOwnCluster(undo))
+async function cloneTemplate(undo: (() => Promise<unknown>)[], ownServer: boolean): Promise<TestDatabase> {
+  const shared = ownServer ? undefined : process.env.TEST_DATABASE_URL
+  const adminUrl = shared ?? (await startOwnCluster(undo))
   const admin = openDatabase({ url: adminUrl, pool: 1, statementTimeoutMs: 60_000 })
   const name = `test_${randomBytes(8).toString('hex')}`
   await admin.raw('create database ?? template ??', [name, templateDatabase])

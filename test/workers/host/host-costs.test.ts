@@ -13,7 +13,7 @@ import { countedEngine } from '../../kit/servers/counted-engine.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 import { realDocker } from '../../kit/servers/docker.ts'
 
-const database = testDatabase()
+const database = testDatabase({ ownServer: true })
 const docker = realDocker()
 const log = pino({ level: 'silent' })
 test.before(() => docker.prepare())

@@ -14,7 +14,7 @@ import { FakeContainerHost } from '../../kit/fakes/container-host.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
-const database = testDatabase()
+const database = testDatabase({ ownServer: true })
 const log = pino({ level: 'silent' })
 
 /** Of which applications containers were listed: `all`, or an id. */

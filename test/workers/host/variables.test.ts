@@ -31,5 +31,5 @@ test('a start is given the set as it is; one that cannot be decrypted ends it fo
   t.regex(failure?.message ?? '', /SPOILT/)
   // It cannot be mended where there are no variables any more.
   t.deepEqual(await variables({ appId, language: 'static' }), { version: 1, values: {} })
-  await t.throwsAsync(variables({ appId: 'f'.repeat(24), language: 'python' }), { message: /no such application/ })
+  await t.throwsAsync(variables({ appId: 'f'.repeat(24), language: 'python' }), { message: /does not exist/ })
 })

@@ -12,7 +12,7 @@ import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 import { startProxy, type TestProxy } from '../../kit/servers/proxy.ts'
 
-const database = testDatabase()
+const database = testDatabase({ ownServer: true })
 const appsDomain = 'apps.test'
 const machine = { bootId: 'b1', owns: () => true }
 const started = { release: 1, containerId: 'c1', startedAt: new Date(), bootId: 'b1' }
