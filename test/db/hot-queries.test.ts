@@ -181,3 +181,7 @@ for (const [what, query] of Object.entries(hot)) {
     }
   })
 }
+
+test('none of them is left out', t => {
+  t.is(Object.keys(hot).length, 83)
+})
