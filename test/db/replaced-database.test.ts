@@ -47,7 +47,7 @@ async function scene(t: ExecutionContext, database: ReturnType<typeof testDataba
 }
 
 const [replaced, older, emptied, going] = [testDatabase(), testDatabase(), testDatabase(), testDatabase()]
-const [concurrent, both] = [testDatabase(), testDatabase()]
+const [concurrent, both, used] = [testDatabase(), testDatabase(), testDatabase()]
 
 /** A pool's connections, each opened by hand; `held` keeps back what the server answered about the database. */
 async function opener(t: ExecutionContext, database: ReturnType<typeof testDatabase>) {
@@ -131,4 +131,23 @@ test('a database that was replaced is reported once, however many connections fi
   await db('settings').where({ name: 'epoch' }).update({ value: '{"n":0}' })
   for (const refused of await Promise.all([open(), open()])) t.regex(String(refused), /older than/)
   t.is(told.length, 1)
+})
+
+test('a pool that is always in use finds an older state of its database once its connection was used for long enough', async t => {
+  const { db, url } = await used
+  await claimInstallation(db, 'a'.repeat(24))
+  await advanceEpoch(db)
+  await advanceEpoch(db)
+  const pool = openDatabase({ url, pool: 1, lifeMs: 1000 })
+  t.teardown(() => pool.destroy())
+  const told: string[] = []
+  await keepToDatabase(pool, why => told.push(why))
+  await db('settings').where({ name: 'epoch' }).update({ value: '{"n":1}' })
+  await comesTrue(() =>
+    pool.raw('select').then(
+      () => false,
+      () => told.length > 0,
+    ),
+  )
+  t.regex(told[0] ?? '', /older than what this process has seen/)
 })
