@@ -109,6 +109,7 @@ const hot: Record<string, Hot | Hot['run']> = {
   'a lane asks what shall end': db => operations.toEnd(db, appId),
   'the host watch reads what has changed': db => readAgain(db, 'h1'),
   'the route keeper reads what has changed': db => readAgain(db, null),
+  'the route keeper asks which applications switch': operations.switchingSubdomains,
   'the host watch asks whether an application is busy': db => operations.isBusy(db, appId),
   'the host watch asks whether an application was removed': db => operations.wasRemoved(db, appId),
   'the host watch asks whether versions change': db => operations.changesRelease(db, appId),
