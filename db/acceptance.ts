@@ -76,7 +76,12 @@ export async function undoForgotten(
 ): Promise<number> {
   const { late, forgotten }: Record<'late' | 'forgotten', string[]> = await db.transaction(async trx => {
     if (!(await isMine(trx, 'acceptance'))) return { late: [], forgotten: [] }
-    const late = trx('operations').where({ state: 'queued' }).whereRaw('claim_before < now()')
+    const late = trx('operations')
+      .where({ state: 'queued' })
+      .whereRaw('id <> all(?::text[])', [[...except]])
+      .whereRaw('claim_before < now()')
+      .orderBy('claim_before')
+      .limit(500)
     const forgotten = trx('operations')
       .where({ state: 'accepting' })
       .whereRaw('id <> all(?::text[])', [[...except]])

@@ -53,6 +53,8 @@ export interface Belonging {
   epoch: number
   /** Called once, with the reason as a sentence. */
   onOther(why: string): void
+  /** Whether it was called. */
+  left?: boolean
 }
 
 /** The rule of a pool for its new connections; null = none yet. */
@@ -64,16 +66,20 @@ export interface PoolRule {
 export const belongingNow = `select (select value->>'id' from settings where name = 'installation') as id,
   coalesce((select (value->>'n')::float8 from settings where name = 'epoch'), 0) as epoch`
 
-/** Why a pool uses no connection to this database; null when it may. Remembers how new its state is. */
-export function refusalOf(
+/**
+ * Why a pool uses no connection to this database; null when it may. Remembers how new its state is. `seen` is the epoch that was known
+ * when the question was sent: what another connection learned since may be newer than this answer.
+ */
+function refusalOf(
   belonging: Belonging,
+  seen: number,
   found: { id: string | null; epoch: number } | undefined,
 ): string | null {
   const other = 'The database behind this address was replaced while this process ran'
   if (!found || found.id !== belonging.id)
     return `${other}: it belongs to installation ${found?.id ?? 'none'}, and not to ${belonging.id}.`
-  if (found.epoch < belonging.epoch) return `${other}: its state is older than what this process has seen.`
-  belonging.epoch = found.epoch
+  if (found.epoch < seen) return `${other}: its state is older than what this process has seen.`
+  belonging.epoch = Math.max(belonging.epoch, found.epoch)
   return null
 }
 
@@ -127,13 +133,17 @@ export function answeringPool(rule: PoolRule = { belonging: null }) {
         connection.servedBy = (result as { rows: ServerProcess[] } | undefined)?.rows[0]
         const { belonging } = rule
         if (error || !belonging) return opened(error)
+        const seen = belonging.epoch
         query.call(connection, belongingNow, (failed: unknown, answer: unknown) => {
           // Without the table it is not the database that this process has started with.
           const missing = (failed as { code?: unknown } | null)?.code === '42P01'
           if (failed && !missing) return opened(failed)
           const row = (answer as { rows: { id: string | null; epoch: number }[] } | undefined)?.rows[0]
-          const why = refusalOf(belonging, row)
-          if (why) belonging.onOther(why)
+          const why = refusalOf(belonging, seen, row)
+          if (why && !belonging.left) {
+            belonging.left = true
+            belonging.onOther(why)
+          }
           opened(why ? new Error(why) : undefined)
         })
       }

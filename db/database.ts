@@ -7,7 +7,7 @@ import { CommitInDoubt, isCommitted, nameOf } from './commits-in-doubt.ts'
 import { answeringPool, belongingNow, type PoolRule, type TransactionName } from './connection.ts'
 import { isUnavailable, sqlState } from './unavailable.ts'
 
-const { connectionMs, statementMs, answerMs } = databasePatience
+const { connectionMs, statementMs, answerMs, connectionLifeMs } = databasePatience
 
 export { isUnavailable, sqlState }
 
@@ -20,6 +20,8 @@ export interface DatabaseOptions {
   statementTimeoutMs?: number
   /** Seen by operators in pg_stat_activity. */
   applicationName?: string
+  /** How long a connection is used, in milliseconds; tests use it for less. */
+  lifeMs?: number
 }
 
 const silent = { warn() {}, error() {}, deprecate() {}, debug() {} }
@@ -30,6 +32,7 @@ export function openDatabase({
   pool,
   statementTimeoutMs = statementMs,
   applicationName = 'berth',
+  lifeMs = connectionLifeMs,
 }: DatabaseOptions): Db {
   const rule: PoolRule = { belonging: null }
   const db = knexFactory({
@@ -51,6 +54,8 @@ export function openDatabase({
       acquireTimeoutMillis: connectionMs,
       createTimeoutMillis: connectionMs,
       propagateCreateError: false,
+      // What the process knows of its database's state is never older: it ends soon after another one is there, whatever stays open.
+      maxConnectionLifetimeMillis: lifeMs,
       ...answeringPool(rule),
     },
     migrations: { migrationSource },
@@ -63,7 +68,7 @@ const rules = new WeakMap<Db, PoolRule>()
 
 /**
  * From now on a pool uses no new connection that leads to another installation, or to an older state of this one, as when a backup was
- * restored behind its address; `onOther` receives the reason. Open connections lead where they did.
+ * restored behind its address; `onOther` receives the reason. Open connections lead where they did, and are used for a minute at most.
  */
 export async function keepToDatabase(db: Db, onOther: (why: string) => void): Promise<void> {
   const rule = rules.get(db)

@@ -22,6 +22,8 @@ export const databasePatience = {
   requestStatementMs: 2300,
   /** A server that was stopped cancels nothing: nobody waits for longer after that. */
   answerMs: 500,
+  /** A connection is used for so long; the next one finds what the database belongs to. */
+  connectionLifeMs: 60_000,
   /** What a request asks before it is acted upon, in all: who calls, about what, and whether limits let it. */
   admissionMs: 2800,
 } as const

@@ -8,9 +8,11 @@ import { VolumeLost } from '../volumes/port.ts'
 import type { ReleaseFolders } from './files.ts'
 import type { Release } from './release.ts'
 
-/** Line of a deployment's log. */
-export const newDiskLine =
-  'The disk of the application was not at its host any more. This deployment goes onto a new one: what the program itself had written is not there.'
+/** Line of the log of a deployment that brings every file. */
+export const newDiskLine = (source: 'git' | 'snapshot'): string =>
+  `The disk of the application was not at its host any more. This deployment goes onto a new one: ${
+    source === 'git' ? 'what the program itself had written' : 'what the program has written since the snapshot'
+  } is not there.`
 
 /**
  * The disk that a release is prepared on. Only a creation makes one. On a lost disk a commit of some files would leave the
@@ -27,9 +29,9 @@ export async function ensureDiskFor(
   try {
     await volumes.ensure(appId, diskMb, uid, 'before')
   } catch (error) {
-    const bringsAll = source?.kind === 'git' || source?.kind === 'snapshot'
-    if (!(error instanceof VolumeLost) || !bringsAll) throw error
-    if (deploymentId) await appendLog(db, deploymentId, `${newDiskLine}\n`)
+    const all = source?.kind === 'git' || source?.kind === 'snapshot' ? source.kind : null
+    if (!(error instanceof VolumeLost) || !all) throw error
+    if (deploymentId) await appendLog(db, deploymentId, `${newDiskLine(all)}\n`)
     await volumes.ensure(appId, diskMb, uid)
   }
 }

@@ -55,17 +55,21 @@ export function sweepOperations(db: Db, days: number): Promise<number> {
   })
 }
 
+/** Numbers of releases are no measure: uploads that were refused or undone have used some up. */
 const pastNewest = statement<{ id: string; segment_id: string }>(
   'deploys.past-newest',
-  `select d.id, d.segment_id from apps a join deployments d on d.app_id = a.id join operations o on o.id = d.operation_id
-    where a.id = $1 and d.release < a.next_release - $2::integer and d.release >= a.next_release - 3 * $2::integer
-      and d.segment_id is not null and ${ended}
-      for update of d skip locked`,
+  `select d.id, d.segment_id from deployments d join operations o on o.id = d.operation_id
+    where d.app_id = $1 and d.segment_id is not null and ${ended}
+      and d.release < (select n.release from deployments n join operations m on m.id = n.operation_id
+                        where n.app_id = $1 and m.state <> 'accepting'
+                        order by n.release desc offset $2::integer - 1 limit 1)
+    order by d.release limit ${2 * deploymentsAlwaysKept} for update of d skip locked`,
 )
 
 /**
  * Gives back archives of an application, whose row the caller holds, that are no longer among those of its newest deployments, whatever
- * their age: uploads in a row would fill the store long before the first of them is old. It looks at a few: each new one calls this.
+ * their age: uploads in a row would fill the store long before the first of them is old. One that is not confirmed yet does not count,
+ * as it may be undone. It looks at a few: each new one calls this.
  */
 export async function releaseOlderArchives(trx: Db, appId: string): Promise<void> {
   await giveBack(trx, await pastNewest(trx, [appId, deploymentsAlwaysKept]))

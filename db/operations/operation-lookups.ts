@@ -20,6 +20,19 @@ export async function isSwitching(db: Db, targetId: string): Promise<boolean> {
   return Boolean(row)
 }
 
+/** Subdomains of the applications for which `isSwitching` holds. */
+export function switchingSubdomains(db: Db): Promise<string[]> {
+  return db('operations')
+    .join('apps', 'apps.id', 'operations.target_id')
+    .where({ 'operations.target_type': 'app', 'operations.state': 'running' })
+    .where(where =>
+      where.whereNotIn('operations.kind', besides.flat()).orWhere('operations.step', 'like', `${changingVersions}%`),
+    )
+    .whereNotNull('apps.subdomain')
+    .distinct()
+    .pluck('apps.subdomain')
+}
+
 /** Whether an application that is not there was removed on purpose: by its deletion, or because its creation failed. */
 export async function wasRemoved(db: Db, appId: string): Promise<boolean> {
   const row = await db('operations')

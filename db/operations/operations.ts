@@ -13,7 +13,15 @@ export {
   type OperationState,
   stuckGoingBack,
 } from './operation-kinds.ts'
-export { changesRelease, failedCreation, isBusy, isSwitching, isUnderWay, wasRemoved } from './operation-lookups.ts'
+export {
+  changesRelease,
+  failedCreation,
+  isBusy,
+  isSwitching,
+  isUnderWay,
+  switchingSubdomains,
+  wasRemoved,
+} from './operation-lookups.ts'
 
 export interface NewOperation {
   targetId: string

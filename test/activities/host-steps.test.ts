@@ -11,7 +11,7 @@ import { labels } from '../../activities/containers/port.ts'
 import { appContainerName } from '../../activities/containers/spec.ts'
 import { recordActivities } from '../../activities/records.ts'
 import { decide, decideServing } from '../../activities/releases/decision.ts'
-import { newDiskLine } from '../../activities/releases/disk.ts'
+import { ensureDiskFor, newDiskLine } from '../../activities/releases/disk.ts'
 import { type ReleaseFolders, readPrepared, releaseFolders, writePrepared } from '../../activities/releases/files.ts'
 import type { LaneOperation, Release } from '../../activities/releases/release.ts'
 import { appTurns } from '../../activities/steps/app-turns.ts'
@@ -404,9 +404,19 @@ test('a commit onto a lost disk is refused and makes none; a push brings every f
   await pushed.step(({ prepareRelease }) => prepareRelease(pushed.release))
   t.deepEqual(await volumes.list(), [pushed.app.id])
   const log = () => readLog(pushed.db, pushed.release.deploymentId!)
-  t.true((await log()).startsWith(newDiskLine))
+  t.true((await log()).startsWith(newDiskLine('git')))
   await pushed.step(({ prepareRelease }) => prepareRelease(pushed.release))
-  t.is((await log()).split(newDiskLine).length, 2, 'a second attempt finds the disk of the first')
+  t.is((await log()).split(newDiskLine('git')).length, 2, 'a second attempt finds the disk of the first')
+})
+
+test('a restore onto a lost disk says what is not there: what was written since the snapshot', async t => {
+  const volumes = folderVolumes(join(folder, 'lost-before-restore'))
+  const { db, app, release } = await scene('deploy', 'h1', { volumes })
+  const restored = { ...release, source: { kind: 'snapshot', segmentId: null } as const }
+  await ensureDiskFor({ db, volumes }, 'restore', restored, 1000)
+  t.deepEqual(await volumes.list(), [app.id])
+  const log = await readLog(db, release.deploymentId!)
+  t.true(log.endsWith('what the program has written since the snapshot is not there.\n'), log)
 })
 
 test('a disk that is full while a release is prepared ends the deploy with its own code, and nothing half written stays', async t => {

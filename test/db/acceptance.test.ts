@@ -49,23 +49,30 @@ test.serial('one that cannot be undone, or ended in time, holds up no other', as
   const { db, app, ownerId } = await made()
   const wish = (more: object) =>
     enqueue(db, { targetId: app.id, kind: 'stop', ownerId, actor: ownerId, ...more }).then(({ id }) => id)
-  const [stays, late] = [await wish({ claimWithinMs: -1000 }), await wish({ claimWithinMs: -1000 })]
+  const [stayed, stays, late] = [
+    await wish({ claimWithinMs: -1000 }),
+    await wish({ claimWithinMs: -2000 }),
+    await wish({ claimWithinMs: -500 }),
+  ]
   const [kept, free] = [await wish({ accepting: true }), await wish({ accepting: true })]
   const old = { created_at: db.raw(`now() - interval '61 seconds'`) }
   await db('operations').whereIn('id', [kept, free]).update(old)
   await db.raw(`
     create function refused() returns trigger language plpgsql as $$ begin raise 'refused'; end $$;
     create trigger refused before update or delete on operations for each row
-      when (old.id in ('${stays}', '${kept}')) execute function refused()`)
+      when (old.id in ('${stays}', '${stayed}', '${kept}')) execute function refused()`)
   t.teardown(() => db.raw('drop trigger refused on operations; drop function refused()'))
   const failed: string[] = []
   t.is(await undoForgotten(db, 60, id => failed.push(id)), 1)
-  t.deepEqual(failed.toSorted(), [stays, kept].toSorted())
+  t.deepEqual(failed, [stays, stayed, kept], 'the oldest first')
   t.is((await db('operations').where({ id: late }).first()).state, 'expired')
   t.false(await confirm(db, free))
   failed.length = 0
   await undoForgotten(db, 60, id => failed.push(id), [kept])
-  t.deepEqual(failed, [stays], 'what is left out waits')
+  t.deepEqual(failed, [stays, stayed], 'what is left out waits')
+  failed.length = 0
+  await undoForgotten(db, 60, id => failed.push(id), [kept, stays])
+  t.deepEqual(failed, [stayed])
 })
 
 test.serial('a creation is seen once it is confirmed; undone, its memory, name and archive are free', async t => {

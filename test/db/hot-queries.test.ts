@@ -87,6 +87,10 @@ const hot: Record<string, Hot | Hot['run']> = {
   'the last restore is looked up': db => lastRestore(db, appId),
   'a deploy is queued': db =>
     queueDeploy(db, { appId, ownerId, actor: ownerId, trigger: 'app', revision: 'f'.repeat(40), branch: 'main' }),
+  'an upload is queued': async db => {
+    const archive = { segmentId: await segments.draw(db), bytes: 10, sha256: 'a'.repeat(64) }
+    await queueDeploy(db, { appId, ownerId, actor: ownerId, trigger: 'upload', revision: 'f'.repeat(40), archive })
+  },
   'a push is stored': db =>
     storePush(db, {
       ...{ webhookId: null, appId, ownerId, limitScale: 1, restart: true },
@@ -105,6 +109,7 @@ const hot: Record<string, Hot | Hot['run']> = {
   'a lane asks what shall end': db => operations.toEnd(db, appId),
   'the host watch reads what has changed': db => readAgain(db, 'h1'),
   'the route keeper reads what has changed': db => readAgain(db, null),
+  'the route keeper asks which applications switch': operations.switchingSubdomains,
   'the host watch asks whether an application is busy': db => operations.isBusy(db, appId),
   'the host watch asks whether an application was removed': db => operations.wasRemoved(db, appId),
   'the host watch asks whether versions change': db => operations.changesRelease(db, appId),

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import test, { type ExecutionContext } from 'ava'
+import pg from 'pg'
+import { answeringPool, belongingNow, type Connection } from '../../db/connection.ts'
 import { keepToDatabase, openDatabase } from '../../db/database.ts'
 import { advanceEpoch, claimInstallation } from '../../db/installation.ts'
 import { comesTrue } from '../kit/comes-true.ts'
@@ -45,6 +47,32 @@ async function scene(t: ExecutionContext, database: ReturnType<typeof testDataba
 }
 
 const [replaced, older, emptied, going] = [testDatabase(), testDatabase(), testDatabase(), testDatabase()]
+const [concurrent, both, used] = [testDatabase(), testDatabase(), testDatabase()]
+
+/** A pool's connections, each opened by hand; `held` keeps back what the server answered about the database. */
+async function opener(t: ExecutionContext, database: ReturnType<typeof testDatabase>) {
+  const { db, url } = await database
+  await claimInstallation(db, 'a'.repeat(24))
+  await advanceEpoch(db)
+  const told: string[] = []
+  const { rows } = await db.raw(belongingNow)
+  const pool = answeringPool({ belonging: { ...rows[0], onOther: (why: string) => told.push(why) } })
+  const open = async (held?: { until: Promise<unknown>; arrived(): void }) => {
+    const client = new pg.Client(url)
+    await client.connect()
+    t.teardown(() => client.end())
+    const query = client.query.bind(client) as (...given: unknown[]) => unknown
+    const slowly = (text: unknown, then: (...given: unknown[]) => void) =>
+      query(text, async (...given: unknown[]) => {
+        if (text === belongingNow) held?.arrived()
+        if (text === belongingNow) await held?.until
+        then(...given)
+      })
+    const connection = Object.assign(client, { query: slowly }) as unknown as Connection
+    return new Promise<unknown>(done => pool.afterCreate(connection, done))
+  }
+  return { db, told, open }
+}
 
 test('a connection that comes to another installation’s database writes nothing into it', async t => {
   const { write, written, restore, row, told } = await scene(t, replaced)
@@ -77,4 +105,49 @@ test('a new connection to the same database, whose state has gone on, is used', 
   await write()
   t.is(await written(), 1)
   t.deepEqual(told, [])
+})
+
+test('of two connections that are opened concurrently the older answer may be the later one', async t => {
+  const { db, told, open } = await opener(t, concurrent)
+  let answer = () => {}
+  const until = new Promise<void>(done => {
+    answer = done
+  })
+  let slow: Promise<unknown> | undefined
+  await new Promise<void>(arrived => {
+    slow = open({ until, arrived })
+  })
+  await advanceEpoch(db)
+  t.is(await open(), undefined)
+  answer()
+  t.is(await slow, undefined)
+  t.deepEqual(told, [])
+  await db('settings').where({ name: 'epoch' }).update({ value: '{"n":1}' })
+  t.regex(String(await open()), /older than what this process has seen/, 'the newest of both is remembered')
+})
+
+test('a database that was replaced is reported once, however many connections find it', async t => {
+  const { db, told, open } = await opener(t, both)
+  await db('settings').where({ name: 'epoch' }).update({ value: '{"n":0}' })
+  for (const refused of await Promise.all([open(), open()])) t.regex(String(refused), /older than/)
+  t.is(told.length, 1)
+})
+
+test('a pool that is always in use finds an older state of its database once its connection was used for long enough', async t => {
+  const { db, url } = await used
+  await claimInstallation(db, 'a'.repeat(24))
+  await advanceEpoch(db)
+  await advanceEpoch(db)
+  const pool = openDatabase({ url, pool: 1, lifeMs: 1000 })
+  t.teardown(() => pool.destroy())
+  const told: string[] = []
+  await keepToDatabase(pool, why => told.push(why))
+  await db('settings').where({ name: 'epoch' }).update({ value: '{"n":1}' })
+  await comesTrue(() =>
+    pool.raw('select').then(
+      () => false,
+      () => told.length > 0,
+    ),
+  )
+  t.regex(told[0] ?? '', /older than what this process has seen/)
 })

@@ -1,4 +1,5 @@
 import test from 'ava'
+import { undo } from '../../db/acceptance.ts'
 import { transaction } from '../../db/database.ts'
 import { type DeployRequest, queueDeploy } from '../../db/deploys/deploys.ts'
 import { draw } from '../../db/objects/segments.ts'
@@ -81,4 +82,26 @@ test('of the archives of an application those of its newest 20 deployments are k
   await db('operations').where({ id: waiting.operation_id }).update({ state: 'success', finished_at: new Date() })
   await arrive()
   t.is((await db('deployments').where({ id: waiting.id }).first()).segment_id, null)
+})
+
+test('uploads that are undone leave the archives of the newest 20 deployments', async t => {
+  const { db, app, deploy } = await scene()
+  const arrive = async (accepting: boolean) => {
+    const archive = { segmentId: await draw(db), bytes: 1, sha256: 'a'.repeat(64) }
+    t.is(await deploy({ archive, accepting }), 'stored')
+  }
+  const ofApp = () => db('operations').where({ target_id: app.id })
+  for (let n = 1; n <= 20; n++) {
+    await arrive(false)
+    await ofApp().where({ state: 'queued' }).update({ state: 'success', finished_at: new Date() })
+  }
+  const held = () =>
+    db('deployments').where({ app_id: app.id }).whereNotNull('segment_id').orderBy('release').pluck('id')
+  const newest = (await held()).slice(-20)
+  for (let n = 1; n <= 20; n++) {
+    await arrive(true)
+    if (n % 5) continue
+    for (const id of await ofApp().where({ state: 'accepting' }).pluck('id')) t.true(await undo(db, id))
+  }
+  t.deepEqual((await held()).slice(-20), newest)
 })

@@ -21,6 +21,8 @@ export interface ComparisonOptions extends StrayOptions {
   held?(): Promise<void>
   /** How long applications wait that could not be brought back; left out: for the next round. */
   returns?: Backoff
+  /** Applications that failed when they were looked at last: that they fail again says nothing of the others. */
+  failing?: Set<string>
   /** Receives in each round the containers of some applications; of all where `ids` is left out. */
   onContainers?(present: readonly ListedContainer[], ids?: ReadonlySet<string>): void
 }
@@ -92,11 +94,16 @@ async function compare(
   const byRelease = new Map(containers.map(one => [`${appOf(one)}/${one.labels[labels.release]}`, one]))
   for (const app of rows.filter(row => !aside.has(row.id))) {
     const container = byRelease.get(`${app.id}/${app.release}`)
+    const again = options.failing?.has(app.id) ?? false
     const done = await apart(options.log, app.id, async () => {
       if (!(await look(options, app, container))) unsettled.add(app.id)
     })
-    if (!done) unsettled.add(app.id)
-    failures = done ? 0 : failures + 1
+    if (done) options.failing?.delete(app.id)
+    else {
+      unsettled.add(app.id)
+      options.failing?.add(app.id)
+    }
+    failures = done ? 0 : failures + (again ? 0 : 1)
     if (failures === failuresInARow) throw new Error('The engine does not answer for one application after another.')
   }
   await removeLeftovers(options, present, rows)

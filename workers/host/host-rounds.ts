@@ -24,7 +24,7 @@ export class HostRounds {
   #comparedAt = Number.NEGATIVE_INFINITY
 
   constructor(options: RoundsOptions) {
-    this.#options = options
+    this.#options = { failing: new Set(), ...options }
     this.#now = options.monotonic ?? (() => performance.now())
   }
 

@@ -1,5 +1,6 @@
 import { changesSince } from '../../db/apps/app-changes.ts'
 import { hostsDigest, hostsOf, recordRouted, unroutedBoots } from '../../db/hosts/host-boots.ts'
+import { switchingSubdomains } from '../../db/operations/operations.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import { hostOf, type Round, syncRoutes, type Tables } from './route-table.ts'
 
@@ -15,12 +16,15 @@ const maxNames = 200
 /**
  * Rounds of the keeper of routes. The proxy holds the mark up to which its table is complete, so that a round reads only what has
  * changed since, whichever worker made the last one. Everything is compared first, then once a minute, and whenever the mark does not fit: the
- * proxy was started anew, or the database is another one. A host that moved or started a boot concerns all of its applications.
+ * proxy was started anew, or the database is another one. A route that an operation switched and could not put back has no changed row: names of
+ * operations that switch are looked at as long as they do, and once more. A host that moved or started a boot concerns all of its applications.
  */
 export class RouteRounds {
   readonly #options: RouteRoundsOptions
   readonly #now: () => number
   #unsettled: readonly string[] = []
+  /** Names of operations that the last complete round, or one since, has seen switching. */
+  #switched: readonly string[] = []
   #hosts: string | null = null
   #comparedAt = Number.NEGATIVE_INFINITY
 
@@ -35,6 +39,9 @@ export class RouteRounds {
     const began = this.#now()
     const boots = await unroutedBoots(db)
     const hosts = await hostsDigest(db)
+    const switching = await this.#switchingNames()
+    // Kept by a round that fails: a proxy that hangs is why a route was not put back.
+    this.#switched = [...new Set([...this.#switched, ...switching])]
     const { run, mark } = await edge.standing()
     const { mark: upto, changed } = await changesSince(db, mark)
     const names = changed && this.#names(changed)
@@ -42,6 +49,7 @@ export class RouteRounds {
     const some = fits && names && names.length <= maxNames ? names : undefined
     const round = await syncRoutes(this.#options, some)
     this.#unsettled = round.unsettled
+    this.#switched = switching
     if (!some) {
       await this.#tellHosts(boots, round)
       this.#hosts = hosts
@@ -55,9 +63,13 @@ export class RouteRounds {
     return now - this.#comparedAt >= (this.#options.everythingSeconds ?? roundSeconds.everything) * 1000
   }
 
+  async #switchingNames(): Promise<string[]> {
+    return (await switchingSubdomains(this.#options.db)).map(subdomain => hostOf(subdomain, this.#options))
+  }
+
   #names(changed: readonly { subdomain: string | null }[]): string[] {
     const hosts = changed.flatMap(({ subdomain }) => (subdomain === null ? [] : hostOf(subdomain, this.#options)))
-    return [...new Set([...hosts, ...this.#unsettled])]
+    return [...new Set([...hosts, ...this.#switched, ...this.#unsettled])]
   }
 
   /** Hosts wait in a new boot, and wait on while a route to them could be neither set nor held: it may lead to a port of before. */

@@ -191,6 +191,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       statementMs: 5000,
       requestStatementMs: 2300,
       answerMs: 500,
+      connectionLifeMs: 60_000, // A62
       admissionMs: 2800,
     },
     unreachableAfterSeconds: 5,

@@ -130,6 +130,26 @@ test.serial('what is not as it should be is looked at in every round until it is
   t.deepEqual([await statusOf(busy), await statusOf(mute)], ['exited', 'exited'])
 })
 
+test.serial('applications that fail in every round keep the rounds from none that comes after them', async t => {
+  const { ids, end, engine, round, rounds, statusOf } = await hostOf(4)
+  const [newest, ...mute] = [...ids].reverse() as [string, ...string[]]
+  for (const one of ids) {
+    end(one)
+    rounds.see(one)
+  }
+  const inspect = engine.inspect.bind(engine)
+  engine.inspect = async name => {
+    if (mute.some(id => name.includes(id))) throw new Error('the engine does not answer')
+    return inspect(name)
+  }
+  await t.throwsAsync(round(), { message: /one application after another/ })
+  t.false((await round()).whole)
+  t.is(await statusOf(newest), 'exited')
+  engine.inspect = inspect
+  await round()
+  for (const one of mute) t.is(await statusOf(one), 'exited')
+})
+
 test.serial('a build, and a version that does not serve, are looked at until they are gone', async t => {
   const { db, ids, engine, put, round, rounds, ownerId } = await hostOf(2)
   const [building, deployed] = ids as [string, string]

@@ -181,6 +181,45 @@ test.serial('a name of an operation under way is looked at until it has ended, a
   t.is(await portOf(edge, one.host), one.port)
 })
 
+test.serial(
+  'a route that an operation switched and could not put back is found by the round after its end',
+  async t => {
+    const one = await runningApp()
+    const { edge } = proxy
+    const { db, round } = await rounds(edge)
+    const restart = await operation(one.id)
+    t.like(await round(), { whole: false, changed: 0, unsettled: [] })
+    await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
+    await operations.finish(db, restart, { state: 'error' })
+    t.like(await round(), { whole: false, changed: 1, unsettled: [] })
+    t.is(await portOf(edge, one.host), one.port)
+
+    const again = await operation(one.id)
+    await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
+    for (let n = 0; n < 2; n++) t.like(await round(), { whole: false, changed: 0, unsettled: [one.host] })
+    await operations.finish(db, again, { state: 'error' })
+    t.like(await round(), { whole: false, changed: 1, unsettled: [] })
+  },
+)
+
+test.serial('a route that was not put back while the proxy hung is found as soon as it answers', async t => {
+  const one = await runningApp()
+  const { edge } = proxy
+  const { db, round } = await rounds(edge)
+  const { standing } = edge
+  t.teardown(() => Object.assign(edge, { standing }))
+  const restart = await operation(one.id)
+  await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
+  edge.standing = async () => Promise.reject(new Error('no answer'))
+  await t.throwsAsync(round())
+  await operations.finish(db, restart, { state: 'error' })
+  await t.throwsAsync(round())
+  edge.standing = standing
+  t.like(await round(), { whole: false, changed: 1 })
+  t.is(await portOf(edge, one.host), one.port)
+  t.like(await round(), { whole: false, changed: 0 })
+})
+
 test.serial('a route that the proxy refuses is tried again by every round', async t => {
   const one = await runningApp()
   const edge = fakeEdge()
