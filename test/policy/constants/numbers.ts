@@ -248,6 +248,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     rowsAtOnce: 2000,
     kept: {
       auditDays: 90,
+      auditResourceCharacters: 1100,
       deliveryDays: 7,
       refusedDeliveries: 100,
       idempotencyHours: 24,
