@@ -310,6 +310,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'apps/variables.ts': { variableLimits: { most: 256, nameCharacters: 1024, valueCharacters: 4096 } },
   // Contract 6.8.
   'git/webhooks/replies.ts': {
+    fullReply: { status: 429 },
     malformedReply: { status: 400 },
     unavailableReply: { status: 503 },
     unknownReply: { status: 404 },
