@@ -140,6 +140,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   // Contract 7.15: over 2048 characters is INVALID_CONTINUATION_TOKEN.
   'objects/list-cursors.ts': { cursorLength: 2048 },
   // C21: 12 s until it is known, and 0.5 s more.
+  // Q20: 12,288 connections of a worker, 3 of 8 for requests of applications.
+  'proxy-connections.ts': { proxyConnections: { ofWorker: 12_288, applicationShare: 0.375 } },
   'listening.ts': { listening: { pingEveryMs: 10_000, answerWithinMs: 2000, retryMs: 500 } },
   // M5: 25 times in about 3 days.
   'mail/delivery.ts': {
