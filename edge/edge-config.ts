@@ -19,7 +19,7 @@ export function edgeConfig(options: EdgeConfigOptions): string {
     // Streams and sockets that are still open end here when the proxy is stopped.
     'worker_shutdown_timeout 8s;',
     'env TZ=UTC;',
-    ...block('events', ['worker_connections 4096;']),
+    ...block('events', [`worker_connections ${options.workerConnections};`]),
     ...block('http', httpLines(options)),
   ]
   return `${lines.join('\n')}\n`

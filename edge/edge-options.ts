@@ -15,6 +15,8 @@ export interface EdgeConfigOptions {
   targets: SurfaceTargets
   /** Whether other machines that are no trusted proxy may speak plain http although TLS ends before this proxy. */
   allowPlainHttp: boolean
+  /** Connections of each worker. */
+  workerConnections: number
   /** Multiplies the connections per address. */
   limitScale: number
 }

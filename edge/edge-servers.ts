@@ -1,4 +1,5 @@
 import type { EdgeSettings } from '../policy/config.ts'
+import { applicationRoom } from '../policy/proxy-connections.ts'
 import { type EdgeConfigOptions, takesHttpsOnly } from './edge-options.ts'
 import { block, malformedPath, quoted } from './nginx-text.ts'
 import type { Surface } from './surfaces.ts'
@@ -11,7 +12,8 @@ const keepAlive = ['keepalive_timeout 4s;', 'keepalive_requests 10000;']
 
 /** The default server: every host name that is not the platform's own belongs to an application or to nobody. */
 export function applicationServer(options: EdgeConfigOptions): string[] {
-  const { settings } = options
+  const { settings, workerConnections } = options
+  const room = applicationRoom(workerConnections)
   return [
     ...block('upstream applications', [
       'server 0.0.0.1;',
@@ -32,7 +34,7 @@ export function applicationServer(options: EdgeConfigOptions): string[] {
         // Here and not for the server: a redirect to one of our pages sets those of the server anew.
         "set $entered '';",
         "set $app_full '';",
-        `access_by_lua_block { require('router').admit(${Math.max(1, settings.connectionsPerApp)}) }`,
+        `access_by_lua_block { require('router').admit(${Math.max(1, settings.connectionsPerApp)}, ${room}) }`,
         'proxy_read_timeout 120s;',
         'proxy_pass http://applications;',
       ]),

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Owner } from '../lib/folders/owner.ts'
 import type { Config } from '../policy/config.ts'
+import { proxyConnections } from '../policy/proxy-connections.ts'
 import { edgeConfig } from './edge-config.ts'
 import { findModules } from './nginx-binary.ts'
 import { type SurfaceTargets, surfaceTargets } from './surfaces.ts'
@@ -15,6 +16,8 @@ export interface EdgeOptions {
   targets?: SurfaceTargets
   /** System user of nginx's workers when Berth runs as root. */
   user?: string
+  /** Connections of each worker; what policy/ says when left out. */
+  workerConnections?: number
 }
 
 // A unix socket's address holds 108 bytes with its closing zero.
@@ -43,6 +46,7 @@ export async function prepareEdge(
     user: owner?.name ?? null,
     targets: options.targets ?? surfaceTargets(config.bind, [config.ports]),
     allowPlainHttp: config.allowPlainHttp,
+    workerConnections: options.workerConnections ?? proxyConnections.ofWorker,
     limitScale: config.rateLimitScale,
   })
   await makeFolders(config, folder, owner)

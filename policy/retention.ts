@@ -19,6 +19,8 @@ export const rowsAtOnce = 2000
 export const kept = {
   /** Entries of the audit record; operators may look back this far, whatever the plan shows its account. */
   auditDays: 90,
+  /** Of what an entry is about: the longest id that an object can have is shorter. */
+  auditResourceCharacters: 1100,
   /** Deliveries, whose ids are known again for as long (contract 6.9); of those that deployed nothing so many of each source. */
   deliveryDays: 7,
   refusedDeliveries: 100,

@@ -20,7 +20,7 @@ export interface JobChildOptions {
   descriptor?: number | 'pipe' | 'ignore'
   /** Ends the child; its reason is the outcome. */
   signal?: AbortSignal
-  /** Receives what is no reply. */
+  /** Receives every object that is no reply. */
   onWord?: (word: unknown) => void
   /** Why there is no reply, when nobody here ended the child; `how` is a signal, an exit code, or why it did not start. */
   cutOff?: (how: string) => Error
@@ -98,6 +98,8 @@ export class JobChild<Job extends object, Reply extends JobReply> {
       }
       this.process.once('error', error => end(error.message, error))
       this.process.on('message', message => {
+        // A child may have been taken over by what it reads: what it says may be anything.
+        if (typeof message !== 'object' || message === null) return
         if (isReply<Reply>(message)) reply = message
         else onWord?.(message)
       })
@@ -107,7 +109,7 @@ export class JobChild<Job extends object, Reply extends JobReply> {
   }
 }
 
-function isReply<Reply extends JobReply>(message: unknown): message is Reply {
+function isReply<Reply extends JobReply>(message: object): message is Reply {
   return replies.includes((message as { kind?: string }).kind ?? '')
 }
 

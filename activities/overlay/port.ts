@@ -9,6 +9,8 @@ export interface OverlayRequest {
   /** Directory below build/ that the sources are laid into; '' = the root. */
   path: string
   owner: Owner | null
+  /** Whose share of the host's children it takes; the volume's own where it is left out. */
+  account?: string
 }
 
 /** What the child is told, once in its life. */

@@ -25,6 +25,8 @@ export interface PlaceRequest {
    */
   swap?: boolean
   owner: Owner | null
+  /** Whose share of the host's children it takes; the volume's own where it is left out. */
+  account?: string
 }
 
 /**

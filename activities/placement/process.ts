@@ -6,10 +6,20 @@ import { failureOf, JobChild } from '../child-process/job-child.ts'
 import { placeFirst, restoreFirst } from './first.ts'
 import type { PlacementJob, PlacementReply } from './job.ts'
 import { type Placement, PlacementRefused, type PlaceRequest } from './port.ts'
+import { placingTurns } from './turns.ts'
 
-/** Placing by a child process with the application's own rights, one for each request; killed beyond its limits. */
+/**
+ * Placing by a child process with the application's own rights, one for each request; killed beyond its limits, which begin once it has
+ * a place. Rejects where it had none within as many seconds.
+ */
 export function placement(limits: Pick<PlacingLimits, 'seconds' | 'memoryBytes'> = placingLimits): Placement {
-  async function run(act: PlacementJob['act'], asked: PlaceRequest) {
+  async function run(act: PlacementJob['act'], request: PlaceRequest) {
+    const leave = await placingTurns.enter(request.account ?? request.volume, limits.seconds * 1000)
+    if (!leave) throw new Error('Too many files of other applications are being placed on this host.')
+    return runChild(act, request).finally(leave)
+  }
+
+  async function runChild(act: PlacementJob['act'], asked: PlaceRequest) {
     const request = { ...asked, path: folderPath(asked.path) }
     const child = new JobChild<PlacementJob, PlacementReply>('placement', { what: 'Placing the files' })
     const reply = await child.run({ act, request }, { ...limits, large: () => overMemory(act) })

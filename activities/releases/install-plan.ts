@@ -44,7 +44,8 @@ export async function planInstall(
     const before = await readPrepared(releaseFolders(volume, serving))
     return { install: null, dependenciesOf: before?.dependenciesOf ?? serving }
   }
-  await layReleaseOver({ volume, release: release.number, path: release.path, owner }, signal)
+  const { number, path, ownerId: account } = release
+  await layReleaseOver({ volume, release: number, path, owner, account }, signal)
   const files = await namesIn(folders.build, wanted)
   return { install: runtime.install({ files, main: release.main }), dependenciesOf: null }
 }

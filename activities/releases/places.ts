@@ -15,6 +15,7 @@ export function releasePlaces(host: Pick<AppHostOptions, 'volumes' | 'sharedUid'
     whole: release.source?.kind === 'git' || release.source?.kind === 'snapshot',
     swap: release.source?.kind === 'snapshot',
     owner: ownerOf(release),
+    account: release.ownerId,
   })
   return { ownerUid, ownerOf, placeOf }
 }

@@ -1,4 +1,5 @@
 import { type AuditEntry, record } from '../../db/audit.ts'
+import { kept } from '../../policy/retention.ts'
 import type { Exchange } from '../http/call.ts'
 import type { Admission, Endpoint } from './endpoint.ts'
 import type { Parts } from './parts.ts'
@@ -28,7 +29,7 @@ export function entryOf(action: string, { caller, app }: Admission, exchange: Ex
     accountId: app?.owner_id ?? exchange.resourceOwner ?? actor,
     actor,
     action,
-    resource: app?.id ?? exchange.resource ?? null,
+    resource: app?.id ?? exchange.resource?.slice(0, kept.auditResourceCharacters) ?? null,
     result,
     operationId: exchange.headers['X-Operation-Id'] ?? null,
   }

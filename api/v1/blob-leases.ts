@@ -12,12 +12,18 @@ export interface Place {
 /** Does `work` while a place is kept, which is given back before the answer. */
 export async function inPlace<T>({ db }: Parts, lease: BlobLease, work: (place: Place) => Promise<T>): Promise<T> {
   const place = { lease, over: false }
-  const renewal = setInterval(() => renewBlobLease(db, lease).catch(() => {}), (leaseSeconds.body / 3) * 1000)
+  let renewing: Promise<void> | undefined
+  const renew = () => {
+    renewing = renewBlobLease(db, lease).catch(() => {})
+  }
+  const renewal = setInterval(renew, (leaseSeconds.body / 3) * 1000)
   try {
     return await work(place)
   } finally {
     clearInterval(renewal)
+    // A renewal that arrives after the end would bring the place back, also that of work that has given it back itself.
+    await renewing
     // What the database does not hear of ends by itself.
-    if (!place.over) await endBlobLease(db, lease).catch(() => {})
+    if (!place.over || renewing) await endBlobLease(db, lease).catch(() => {})
   }
 }

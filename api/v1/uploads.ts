@@ -213,9 +213,8 @@ export async function storeBody(
   } catch (error) {
     body.resume()
     const late = error instanceof StoreTooSlow
-    // A store that does not answer would not do so here either.
-    const discarded = segmentId && discard(parts, { segmentId })
-    if (!late) await discarded
+    // A put that is given up may still publish its body: the drawn id stays until the sweep removes it with what came of it.
+    if (segmentId && !late) await discard(parts, { segmentId })
     if (error instanceof ApiError) throw error
     if ((error as Error).name === 'BodyTooLarge') throw new ApiError(tooLarge)
     const { aborted } = cancel.signal

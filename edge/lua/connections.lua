@@ -2,6 +2,7 @@
 -- Each worker counts its own and shows them to the others; what a worker that died has shown goes when another takes its number.
 local shown = ngx.shared.connections
 local own = {}
+local total = 0
 
 local M = {}
 
@@ -25,14 +26,18 @@ local function open(app)
   return count
 end
 
--- True when the application had room for one more request, which is to be left then.
-function M.enter(app, most)
-  if open(app) >= most then return false end
+-- True when there was room for one more request of the application, which is to be left then. Otherwise false, and whether it is the
+-- application that is full: many of them together may not take the connections of this worker from the platform's own surfaces either.
+function M.enter(app, most, room)
+  if open(app) >= most then return false, true end
+  if total >= room then return false, false end
+  total = total + 1
   show(app, (own[app] or 0) + 1)
   return true
 end
 
 function M.leave(app)
+  total = total - 1
   show(app, (own[app] or 1) - 1)
 end
 

@@ -67,8 +67,8 @@ function M.admit_surface()
   if access_log.full then ngx.var.log_stopped = '1' end
 end
 
--- Access phase of an application's host, which may have `most` requests open.
-function M.admit(most)
+-- Access phase of an application's host, which may have `most` requests open; all of them together `room` in this worker.
+function M.admit(most, room)
   local raw = M.strict()
   local var = ngx.var
   local app, _, port = routes.find(var.host)
@@ -76,8 +76,9 @@ function M.admit(most)
   var.app_id = app
   if port == '0' then return ngx.exit(503) end
   if access_log.full then var.log_stopped = '1' end
-  if not connections.enter(app, most) then
-    var.app_full = '1'
+  local entered, full = connections.enter(app, most, room)
+  if not entered then
+    if full then var.app_full = '1' end
     return ngx.exit(503)
   end
   var.entered = app

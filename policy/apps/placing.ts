@@ -11,4 +11,10 @@ export const placingLimits = {
   levels: 100,
 }
 
+/**
+ * Children that place or copy files, of one host process: so many at the same time, and so many of one account. The memory of all
+ * of them together is bounded by it.
+ */
+export const placingPlaces = { atOnce: 4, perSubject: 1 }
+
 export type PlacingLimits = typeof placingLimits

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { request, type ServerResponse } from 'node:http'
 import { connect } from 'node:net'
 import test, { type ExecutionContext } from 'ava'
+import { applicationRoom } from '../../policy/proxy-connections.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { ask, named, startOrigin } from '../kit/servers/origin.ts'
 import { startProxy } from '../kit/servers/proxy.ts'
@@ -80,4 +81,39 @@ test('visitors who leave, and requests that end on a page of ours, take nothing 
     }
   }
   t.pass()
+})
+
+test('when all applications together have what a worker has for them, the platform itself still answers', async t => {
+  const held: ServerResponse[] = []
+  const busy = await startOrigin((_, answer) => void held.push(answer))
+  const platform = await named('platform')
+  const all = [`127.0.0.1:${platform.port}`]
+  const targets = { api: all, blob: all, s3: all, files: all, public: all }
+  const settings = { EDGE_WORKERS: '1', EDGE_CONNECTIONS_PER_ADDRESS: '1000' }
+  const workerConnections = 128
+  const proxy = await startProxy(settings, () => ({ targets, workerConnections }))
+  t.teardown(async () => {
+    await proxy.stop()
+    await Promise.all([busy.stop(), platform.stop()])
+  })
+  const apps = ['a', 'b', 'c', 'd']
+  for (const name of apps)
+    await proxy.edge.setRoute({ host: `${name}.localhost`, appId: name, address: '127.0.0.1', port: busy.port })
+  const room = applicationRoom(workerConnections)
+  for (let round = 1; round <= 2; round++) {
+    let refused = 0
+    const asked = Array.from({ length: room + 6 }, async (_, n) => {
+      const answer = await ask(proxy.port, `${apps[n % apps.length]}.localhost`)
+      if (answer.status === 503) refused++
+      return answer
+    })
+    await comesTrue(() => held.length + refused === room + 6)
+    t.is(refused, 6)
+    for (const surface of ['api', 'blob', 's3'])
+      t.is((await ask(proxy.port, `${surface}.localhost`)).body, 'platform', surface)
+    for (const answer of held.splice(0)) answer.end('done')
+    for (const answer of await Promise.all(asked))
+      if (answer.status === 503) t.is(answer.headers['retry-after'], '2')
+      else t.is(answer.body, 'done')
+  }
 })

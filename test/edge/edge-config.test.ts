@@ -26,6 +26,7 @@ function options(env: Record<string, string> = {}, more: Partial<EdgeConfigOptio
     user: null,
     targets: surfaceTargets(config.bind, [config.ports]),
     allowPlainHttp: config.allowPlainHttp,
+    workerConnections: 12_288,
     limitScale: 1,
     ...more,
   }

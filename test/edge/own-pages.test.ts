@@ -123,7 +123,13 @@ test('every status that nginx may answer by itself has a page of ours, at every 
   const config = parseConfig({ BERTH_DATA: '/data' }, '/')
   const targets = surfaceTargets(config.bind, [config.ports])
   const options = { folder: '/data/proxy', scripts: '/scripts', modules: '/modules', user: null, targets }
-  const text = edgeConfig({ settings: config.edge, ...options, allowPlainHttp: false, limitScale: 1 })
+  const text = edgeConfig({
+    settings: config.edge,
+    ...options,
+    allowPlainHttp: false,
+    workerConnections: 1024,
+    limitScale: 1,
+  })
   const servers = text.split(/^ {2}server \{/m).filter(server => server.includes('server_name '))
   t.is(servers.length, 6)
   // The statuses for which nginx 1.22 has a page (ngx_http_error_pages), but for redirects, which nothing here makes.

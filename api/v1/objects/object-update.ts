@@ -4,7 +4,7 @@ import { type Db, transaction } from '../../../db/database.ts'
 import { changeObject, moveObject } from '../../../db/objects/object-changes.ts'
 import { findObject, lockNames, type ObjectRow } from '../../../db/objects/objects.ts'
 import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
-import type { ObjectName } from '../../../policy/objects/object-names.ts'
+import { type ObjectName, objectName } from '../../../policy/objects/object-names.ts'
 import {
   assertMayUpdate,
   metadataChangeShown,
@@ -106,7 +106,8 @@ export const updateObjects = blobEndpoint({
     const ids = namedIds({ object, objects }, requestCaps.objectsUpdated)
     if (Object.values(update).every(value => value === undefined)) throw new ApiError('NOTHING_TO_UPDATE')
     await countObjects('update', ids.length, caller, parts)
-    if (ids.length === 1) exchange.resource = ids[0]
+    // Of an id that no object can have, which may be as long as the body, the record keeps nothing.
+    if (ids.length === 1 && objectName(ids[0]!)) exchange.resource = ids[0]
     const results: Result[] = []
     for (const id of ids) results.push(await resultOf(id, update, caller, parts))
     return { results }

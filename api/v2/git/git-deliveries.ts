@@ -7,6 +7,7 @@ import { ApiError } from '../../../policy/errors.ts'
 import type { ReadDelivery } from '../../../policy/git/webhooks/deliveries.ts'
 import {
   duplicateReply,
+  fullReply,
   unavailableReply,
   unknownReply,
   unsignedVerdict,
@@ -99,21 +100,33 @@ export async function queue(
     const deploymentId = await seen.catch(() => undefined)
     return deploymentId ? duplicateReply(deploymentId) : unavailableReply
   }
+  /** What its transaction has counted is rolled back with it: without this, such deliveries would cost nothing and be seen nowhere. */
+  const refused = async (err: unknown): Promise<never> => {
+    if (isTooMany(err))
+      await within(noteDelivery(parts.db, source, delivery, fullReply), begun + acceptance.push.answerMs).catch(err =>
+        parts.log.warn({ err, app: source.appId }, 'a delivery that found too many deploys waiting was not kept'),
+      )
+    throw err
+  }
   const leave = await parts.pushTurns.enter(source, terms.commitBy)
   if (!leave) return unlessSeen()
   try {
-    const stored = await accept(parts, trx => storePush(trx, push), terms).finally(leave)
+    const stored = await accept(parts, trx => storePush(trx, push), terms)
+      .finally(leave)
+      .catch(refused)
     if (stored.kind === 'full') throw tooMany(stored.waitSeconds)
     if (stored.kind === 'gone') return unknownReply
     if (stored.kind === 'unsigned') return note(source, { ...delivery, verdict: unsignedVerdict }, parts)
     wakeLane(parts, { id: source.appId, owner_id: source.ownerId })
     return stored.kind === 'duplicate' ? duplicateReply(stored.deploymentId) : stored.reply
   } catch (err) {
-    if (err instanceof ApiError && err.code === 'KEEP_CALM') throw err
+    if (isTooMany(err)) throw err
     parts.log.error({ err, app: source.appId }, 'a push could not be stored')
     return unlessSeen()
   }
 }
+
+const isTooMany = (err: unknown): boolean => err instanceof ApiError && err.code === 'KEEP_CALM'
 
 const tooMany = (seconds = 15): ApiError => new ApiError('KEEP_CALM', undefined, seconds)
 

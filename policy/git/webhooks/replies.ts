@@ -43,6 +43,9 @@ export const duplicateReply = (deploymentId: string): WebhookReply => ({
 export const malformedReply = verdictReply('refused', 400, 'the address is malformed')
 export const unknownReply = verdictReply('refused', 404, 'there is no such webhook')
 
+/** As a delivery is listed that came while as many deploys as may wait did; its sender reads KEEP_CALM. */
+export const fullReply = verdictReply('refused', 429, 'too many deploys of this application wait already')
+
 export const unavailableReply: WebhookReply = {
   status: 503,
   text: 'unavailable: the push could not be stored; nothing was deployed. Redeliver it or push again',

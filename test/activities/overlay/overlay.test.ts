@@ -6,6 +6,8 @@ import test, { type ExecutionContext } from 'ava'
 import { withCode } from '../../../activities/failures.ts'
 import { OverlayRefused } from '../../../activities/overlay/port.ts'
 import { layReleaseOver } from '../../../activities/overlay/process.ts'
+import { placement } from '../../../activities/placement/process.ts'
+import { placingTurns } from '../../../activities/placement/turns.ts'
 import { type OverlayLimits, overlayLimits } from '../../../policy/apps/overlay.ts'
 import { type Contents, give, lay, ownFolder, seen } from '../../kit/folders.ts'
 
@@ -148,4 +150,33 @@ test('only root gives files to somebody else: a folder of another user is not wr
   const { volume, over } = volumeWith(t, { a: 'a' }, {})
   if (uid !== null) fs.chownSync(join(volume, 'releases/2'), uid + 1, uid + 1)
   await (uid === null ? t.notThrowsAsync(over()) : t.throwsAsync(over(), { message: /does not belong to user/ }))
+})
+
+test('copying and placing of one account wait for each other, and those of others go ahead', async t => {
+  const ended: string[] = []
+  const start = (name: string, account: string) => {
+    const { volume } = volumeWith(t, { a: 'a' }, { b: 'b' })
+    const request = { volume, release: 2, path: '', owner, account }
+    const work = name === 'placed' ? placement().place({ ...request, whole: false }) : layReleaseOver(request, never)
+    return Promise.resolve(work).then(() => void ended.push(name))
+  }
+  const leave = await placingTurns.enter('ana')
+  const waiting = [start('copied', 'ana'), start('placed', 'ana')]
+  const others = ['first of bob', 'second', 'third']
+  for (const name of others) await start(name, 'bob')
+  t.deepEqual(ended, others)
+  leave?.()
+  await Promise.all(waiting)
+  t.deepEqual(ended, [...others, 'copied', 'placed'])
+})
+
+test('who waits for a place to copy in is cancelled all the same', async t => {
+  const { volume } = volumeWith(t, { a: 'a' }, {})
+  const leave = await placingTurns.enter('eve')
+  t.teardown(() => leave?.())
+  const wish = new AbortController()
+  const copying = layReleaseOver({ volume, release: 2, path: '', owner, account: 'eve' }, wish.signal)
+  const reason = new Error('cancelled')
+  wish.abort(reason)
+  t.is(await t.throwsAsync(copying), reason)
 })

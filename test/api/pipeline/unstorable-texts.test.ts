@@ -3,7 +3,9 @@ import { testApi } from '../../kit/actors/api.ts'
 import { sent } from '../../kit/actors/sent-files.ts'
 import { webhookOf } from '../../kit/git/deliveries.ts'
 
-const api = testApi()
+const lost: unknown[] = []
+const keep = (...line: unknown[]) => void lost.push(line)
+const api = testApi({ parts: () => ({ log: { info() {}, warn() {}, error: keep } }) })
 
 /** What neither Postgres nor any file name keeps as it is. */
 const texts = ['a\0b', '\0', 'a\ud800b', '\udc00']
@@ -150,4 +152,21 @@ test('a push may hold what it likes: it is stored or refused, and never a 500', 
       )
     }
   }
+})
+
+test('of an id that no object can have the audit record keeps nothing, and no entry is lost', async t => {
+  const ana = await api().makeUser()
+  const bad = [...texts, 'x'.repeat(500_000)].map(key => `pub/${ana.id}/${key}`)
+  for (const object of bad) {
+    const updated = await api()
+      .blobAs(ana)
+      .request('PATCH', '/v1/objects', { body: JSON.stringify({ object, disposition: 'inline' }) })
+    t.is(updated.status, 200, updated.text)
+  }
+  const kept = await api().db('audit').where({ actor: ana.id, action: 'objects.update' }).pluck('resource')
+  t.deepEqual(
+    kept.map(resource => resource?.length),
+    bad.map(() => undefined),
+  )
+  t.deepEqual(lost, [])
 })

@@ -140,6 +140,8 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   // Contract 7.15: over 2048 characters is INVALID_CONTINUATION_TOKEN.
   'objects/list-cursors.ts': { cursorLength: 2048 },
   // C21: 12 s until it is known, and 0.5 s more.
+  // Q20: 12,288 connections of a worker, 3 of 8 for requests of applications.
+  'proxy-connections.ts': { proxyConnections: { ofWorker: 12_288, applicationShare: 0.375 } },
   'listening.ts': { listening: { pingEveryMs: 10_000, answerWithinMs: 2000, retryMs: 500 } },
   // M5: 25 times in about 3 days.
   'mail/delivery.ts': {
@@ -174,9 +176,10 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       lineBytes: 100,
     },
   },
-  // Y20: 384 MiB of a child, and no more than 10,000 entries for an event's names.
+  // Y20: 384 MiB of a child, 4 of them, 1 of an account, and no more than 10,000 entries for an event's names.
   'apps/placing.ts': {
     placingLimits: { seconds: 600, memoryBytes: 402_653_184, searched: 10_000, levels: 100 },
+    placingPlaces: { atOnce: 4, perSubject: 1 },
   },
   'apps/overlay.ts': {
     overlayLimits: { entries: 1_000_000, bytes: 68_719_476_736, depth: 250, seconds: 600, memoryBytes: 402_653_184 },
@@ -249,6 +252,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     rowsAtOnce: 2000,
     kept: {
       auditDays: 90,
+      auditResourceCharacters: 1100,
       deliveryDays: 7,
       refusedDeliveries: 100,
       idempotencyHours: 24,
@@ -310,6 +314,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'apps/variables.ts': { variableLimits: { most: 256, nameCharacters: 1024, valueCharacters: 4096 } },
   // Contract 6.8.
   'git/webhooks/replies.ts': {
+    fullReply: { status: 429 },
     malformedReply: { status: 400 },
     unavailableReply: { status: 503 },
     unknownReply: { status: 404 },

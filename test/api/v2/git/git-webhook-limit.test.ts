@@ -62,6 +62,12 @@ test.serial('a push that finds 20 deploys waiting is 429, and stored when its pr
   const refused = await deliver(api(), hook, push)
   t.like(refused, { status: 429, body: { status: 'error', code: 'KEEP_CALM' } })
   t.true(Number(refused.headers.get('retry-after')) >= 1)
+  const deliveries = async () => (await api().as(ana).get(`/v2/apps/${app.id}/webhook-deliveries`)).body.response
+  t.like(await deliveries(), [{ verdict: 'refused', reply: { status: 429 }, deployment_id: null }])
+  await Promise.all(Array.from({ length: 30 }, () => deliver(api(), hook)))
+  t.is((await deliveries()).length, 20, 'and counted: past the burst nothing is listed')
+  const hourAgo = api().db.raw(`window_ends_at - interval '1 hour'`)
+  await api().db('rate_limits').whereLike('key', 'git.webhook/%').update({ window_ends_at: hourAgo })
   const ended = { state: 'cancelled', code: 'DEPLOY_CANCELLED', finished_at: new Date() }
   await api().db('operations').where({ target_id: app.id, state: 'queued' }).update(ended)
   t.is((await deliver(api(), hook, push)).status, 200)

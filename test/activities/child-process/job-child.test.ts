@@ -1,0 +1,13 @@
+import test from 'ava'
+import { JobChild } from '../../../activities/child-process/job-child.ts'
+
+test('whatever a child says that is no object is ignored: it must not throw in its parent', async t => {
+  const words: unknown[] = []
+  const child = new JobChild('placement', { what: 'Nothing', onWord: word => words.push(word) })
+  t.teardown(() => child.end())
+  for (const said of [null, undefined, 'done', 1, true, { kind: 'ready' }])
+    t.notThrows(() => child.process.emit('message', said as never, undefined))
+  t.deepEqual(words, [{ kind: 'ready' }])
+  child.end(new Error('enough'))
+  await t.throwsAsync(child.done, { message: 'enough' })
+})
