@@ -15,6 +15,6 @@ export const placingLimits = {
  * Children that place or copy files, of one host process: so many at the same time, and so many of one account. The memory of all
  * of them together is bounded by it.
  */
-export const placingPlaces = { atOnce: 4, perSubject: 1 }
+export const placingPlaces = { atOnce: 4, perSubject: 2 }
 
 export type PlacingLimits = typeof placingLimits

@@ -160,6 +160,8 @@ test('copying and placing of one account wait for each other, and those of other
     const work = name === 'placed' ? placement().place({ ...request, whole: false }) : layReleaseOver(request, never)
     return Promise.resolve(work).then(() => void ended.push(name))
   }
+  const held = await placingTurns.enter('ana')
+  t.teardown(() => held?.())
   const leave = await placingTurns.enter('ana')
   const waiting = [start('copied', 'ana'), start('placed', 'ana')]
   const others = ['first of bob', 'second', 'third']
@@ -172,8 +174,10 @@ test('copying and placing of one account wait for each other, and those of other
 
 test('who waits for a place to copy in is cancelled all the same', async t => {
   const { volume } = volumeWith(t, { a: 'a' }, {})
-  const leave = await placingTurns.enter('eve')
-  t.teardown(() => leave?.())
+  for (let place = 0; place < 2; place++) {
+    const leave = await placingTurns.enter('eve')
+    t.teardown(() => leave?.())
+  }
   const wish = new AbortController()
   const copying = layReleaseOver({ volume, release: 2, path: '', owner, account: 'eve' }, wish.signal)
   const reason = new Error('cancelled')
