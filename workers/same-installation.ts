@@ -3,8 +3,8 @@ import { confirmFolder, confirmStore } from '../activities/installation/installa
 import type { ObjectStore } from '../activities/objects/port.ts'
 import { type Db, isUnavailable, keepToDatabase } from '../db/database.ts'
 import { advanceEpoch } from '../db/installation.ts'
+import { Backoff } from '../lib/async/backoff.ts'
 import { pause } from '../lib/async/loop.ts'
-import { Backoff } from '../lib/backoff.ts'
 import type { Config } from '../policy/config.ts'
 import { databaseName, WrongInstallation } from '../policy/installation/installation.ts'
 

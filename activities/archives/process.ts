@@ -1,6 +1,6 @@
 import type { FileHandle } from 'node:fs/promises'
+import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { MiB } from '../../lib/bytes.ts'
-import { FairSlots } from '../../lib/fair-slots.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
 import { archivePlaces } from '../../policy/archives/archive-rules.ts'
 import { ApiError } from '../../policy/errors.ts'

@@ -192,7 +192,3 @@ export class HostUnreachable extends Error {
 export class ImageUnavailable extends Error {
   override name = 'ImageUnavailable'
 }
-
-export class NoSpaceLeft extends Error {
-  override name = 'NoSpaceLeft'
-}

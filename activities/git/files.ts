@@ -1,6 +1,6 @@
 import { statfs } from 'node:fs/promises'
+import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { GitTree, type TreeEntry } from '../../policy/archives/git-tree.ts'
-import { NoSpaceLeft } from '../containers/port.ts'
 import { failureOf } from './commit.ts'
 import { FetchRefused } from './port.ts'
 import { folderDescriptor, type GitScope, runGit } from './process.ts'

@@ -1,4 +1,4 @@
-import { FairSlots } from '../../lib/fair-slots.ts'
+import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { placingPlaces } from '../../policy/apps/placing.ts'
 
 /** Of this process: each child that places or copies an application's files has a place of these, by its account. */

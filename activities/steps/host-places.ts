@@ -1,6 +1,6 @@
 import { cancellationSignal, heartbeat } from '@temporalio/activity'
 import { CancelledFailure } from '@temporalio/common'
-import type { FairSlots } from '../../lib/fair-slots.ts'
+import type { FairSlots } from '../../lib/async/fair-slots.ts'
 import { beatMs } from '../failures.ts'
 import type { Release } from '../releases/release.ts'
 

@@ -1,8 +1,8 @@
 import { chmod, chown, lstat, mkdir, readdir, rename, stat, statfs } from 'node:fs/promises'
 import { KiB, MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
+import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { removeVolume } from '../app-files/trash.ts'
-import { NoSpaceLeft } from '../containers/port.ts'
 import { VolumeLost, type Volumes } from './port.ts'
 
 /** Free space in MB that a host keeps whatever is asked of it. */

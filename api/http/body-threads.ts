@@ -1,6 +1,6 @@
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import { FairSlots } from '../../lib/fair-slots.ts'
+import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { BodyForm } from './body.ts'
 import type { BodyJob, BodyReply } from './body-thread.ts'

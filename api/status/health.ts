@@ -1,7 +1,7 @@
 import type { ObjectStore } from '../../activities/objects/port.ts'
 import { type Db, isUnavailable } from '../../db/database.ts'
 import { listHosts } from '../../db/hosts/hosts.ts'
-import { sharedTurns } from '../../lib/shared-turns.ts'
+import { sharedTurns } from '../../lib/async/shared-turns.ts'
 import type { ApiLatency, Check, Found } from './service-status.ts'
 
 export interface Probed {

@@ -1,5 +1,5 @@
 import { randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto'
-import { FairSlots } from '../../lib/fair-slots.ts'
+import { FairSlots } from '../../lib/async/fair-slots.ts'
 import { ApiError } from '../../policy/errors.ts'
 
 const costBits = 15

@@ -1,10 +1,11 @@
 import { ApplicationFailure } from '@temporalio/common'
 import test from 'ava'
 import { ArchiveRefused } from '../../activities/archives/port.ts'
-import { HostUnreachable, ImageUnavailable, NoSpaceLeft } from '../../activities/containers/port.ts'
+import { HostUnreachable, ImageUnavailable } from '../../activities/containers/port.ts'
 import { withCode } from '../../activities/failures.ts'
 import { BodyNotFound } from '../../activities/objects/port.ts'
 import { SnapshotCorrupt, SnapshotRefused } from '../../activities/snapshots/port.ts'
+import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 
 /** Errors of outside systems: the code that an operation ends with, and whether another try could mend it. */
 const rows: [error: Error, code: string, again: boolean][] = [

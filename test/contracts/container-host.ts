@@ -11,8 +11,8 @@ import {
   HostUnreachable,
   ImageUnavailable,
   labels,
-  NoSpaceLeft,
 } from '../../activities/containers/port.ts'
+import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { ownFolder } from '../kit/folders.ts'
 
 /** Programs of the contract. A fake knows them by their text. */

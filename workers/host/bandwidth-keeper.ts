@@ -3,7 +3,7 @@ import type { Bandwidth } from '../../activities/bandwidth/port.ts'
 import { appOf, type ContainerHost, type ListedContainer, labels } from '../../activities/containers/port.ts'
 import type { Db } from '../../db/database.ts'
 import { recordProtection } from '../../db/hosts/hosts.ts'
-import { Backoff } from '../../lib/backoff.ts'
+import { Backoff } from '../../lib/async/backoff.ts'
 import { startTicks } from '../../lib/process-stat.ts'
 import { bandwidthMbit } from '../../policy/apps/sizes.ts'
 

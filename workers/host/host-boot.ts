@@ -3,7 +3,7 @@ import type { ContainerHost } from '../../activities/containers/port.ts'
 import type { Boot } from '../../activities/hosts/boot.ts'
 import type { Db } from '../../db/database.ts'
 import { beginBoot, knownBoot, recordEngine } from '../../db/hosts/host-boots.ts'
-import { sharedTurns } from '../../lib/shared-turns.ts'
+import { sharedTurns } from '../../lib/async/shared-turns.ts'
 import { bootIdOf, type KnownBoot, type KnownEngine } from '../../policy/hosts/host-boot.ts'
 
 export interface HostBootOptions {

@@ -1,5 +1,6 @@
 import { withTimeout } from '../../../lib/async/timeout.ts'
-import { HostUnreachable, NoSpaceLeft } from '../port.ts'
+import { NoSpaceLeft } from '../../../lib/folders/no-space-left.ts'
+import { HostUnreachable } from '../port.ts'
 
 /** Seconds after which an engine that does not answer counts as unreachable. */
 export const engineSeconds = 10

@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs'
 import type Docker from 'dockerode'
-import { FairSlots } from '../../../lib/fair-slots.ts'
+import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { imagePulls } from '../../../policy/hosts/host-places.ts'
 import { runtimes } from '../../../policy/runtimes.ts'
 import { HostUnreachable, ImageUnavailable } from '../port.ts'

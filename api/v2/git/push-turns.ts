@@ -1,4 +1,4 @@
-import { FairSlots } from '../../../lib/fair-slots.ts'
+import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { pushPlaces } from '../../../policy/git/push-places.ts'
 
 /** Whose push it is. */

@@ -17,11 +17,11 @@ import {
 import { tmpdir } from 'node:os'
 import { promisify } from 'node:util'
 import test from 'ava'
-import { NoSpaceLeft } from '../../../activities/containers/port.ts'
 import { openVolumes } from '../../../activities/volumes/choice.ts'
 import { folderVolumes } from '../../../activities/volumes/folder.ts'
 import { loopVolumes } from '../../../activities/volumes/loop.ts'
 import { VolumeLost } from '../../../activities/volumes/port.ts'
+import { NoSpaceLeft } from '../../../lib/folders/no-space-left.ts'
 import { volumesContract } from '../../contracts/volumes.ts'
 
 const run = promisify(execFile)

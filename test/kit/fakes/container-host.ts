@@ -14,11 +14,11 @@ import {
   HostUnreachable,
   ImageUnavailable,
   type NetworkSpec,
-  NoSpaceLeft,
   type OnOutput,
   type OnPiece,
 } from '../../../activities/containers/port.ts'
 import { nanosecondsNow } from '../../../activities/containers/stamps.ts'
+import { NoSpaceLeft } from '../../../lib/folders/no-space-left.ts'
 
 /** What a program does, by the last word of its command. One without a row prints nothing and runs until it is stopped. */
 export interface FakeProgram {

@@ -1,7 +1,7 @@
 import { labels } from '../../../activities/containers/port.ts'
 import { shownState } from '../../../activities/live/live-feed.ts'
+import { FairSlots } from '../../../lib/async/fair-slots.ts'
 import { MiB } from '../../../lib/bytes.ts'
-import { FairSlots } from '../../../lib/fair-slots.ts'
 import { logPlaces } from '../../../policy/hosts/host-places.ts'
 import { type HostRoute, newestContainer } from './host-route.ts'
 

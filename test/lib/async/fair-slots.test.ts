@@ -1,5 +1,5 @@
 import test from 'ava'
-import { FairSlots } from '../../lib/fair-slots.ts'
+import { FairSlots } from '../../../lib/async/fair-slots.ts'
 
 /** Everybody who asks, in the order in which they are let in. */
 function queue(slots: FairSlots) {

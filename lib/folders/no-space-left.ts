@@ -1,0 +1,4 @@
+/** A disk or a quota is full. */
+export class NoSpaceLeft extends Error {
+  override name = 'NoSpaceLeft'
+}
