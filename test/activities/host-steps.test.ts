@@ -4,6 +4,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdir, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { ApplicationFailure } from '@temporalio/common'
 import test from 'ava'
 import type { AppHostOptions } from '../../activities/app-host-options.ts'
@@ -226,56 +227,60 @@ test.serial('what a release brings, places and takes back is flushed to its disk
 })
 
 for (const late of ['prepareRelease', 'installDependencies'] as const)
-  test(`an attempt at ${late} that was given up and goes on writes nothing along with the next one, nor into what is discarded`, async t => {
-    const { db, activities, release, calls, engine, ...made } = await scene('deploy', 'h1', {
-      store: { open: async () => ({ close: async () => {} }) } as never,
-      archives: {
-        unpack: () => at('prepareRelease'),
-      } as never,
-    })
-    const held: (() => void)[] = []
-    let holding = true
-    let most = 0
-    let now = 0
-    const at = async (name: string) => {
-      if (name !== late) return
-      most = Math.max(most, ++now)
-      if (holding) await new Promise<void>(resolve => held.push(resolve))
-      now--
-    }
-    engine.runToEnd = async (_, __, signal) => {
-      await at('installDependencies')
-      signal.throwIfAborted()
-      return { exitCode: 0, oom: false }
-    }
-    await db('deployments')
-      .where({ id: release.deploymentId })
-      .update({ segment_id: await draw(db) })
-    await mkdir(`${folder}/${release.appId}/releases`, { recursive: true })
-    const attempt = (number: number, name: 'prepareRelease' | 'installDependencies' | 'discardRelease') =>
-      asActivity({ run: 'lane', step: 5 }, () => activities[name](release) as Promise<unknown>, undefined, number)
-    const folders = releaseFolders(`${folder}/${release.appId}`, release.number)
-    if (late === 'installDependencies') {
-      await mkdir(folders.source, { recursive: true })
-      await writePrepared(folders, { install: 'npm ci', dependenciesOf: null, deploymentId: release.deploymentId })
-    }
-    const first = attempt(1, late)
-    await comesTrue(() => held.length === 1)
-    const second = attempt(2, late)
-    const third = attempt(3, 'discardRelease')
-    for (const given of [first, second]) given.catch(() => {})
-    calls.length = 0
-    await made.step(({ removeContainer }) => removeContainer(release)) // others go on
-    t.deepEqual([calls, held.length], [['engine.remove'], 1])
-    holding = false
-    held[0]!()
-    await t.throwsAsync(first, { message: /later attempt/ })
-    await t.throwsAsync(second, { message: /later attempt/ })
-    await third
-    t.is(most, 1)
-    if (late === 'prepareRelease') t.is(await readPrepared(folders), null)
-    await t.notThrowsAsync(attempt(4, late))
-  })
+  test.serial(
+    `an attempt at ${late} that was given up and goes on writes nothing along with the next one, nor into what is discarded`,
+    async t => {
+      const { db, activities, release, calls, engine, ...made } = await scene('deploy', 'h1', {
+        store: { open: async () => ({ close: async () => {} }) } as never,
+        archives: {
+          unpack: () => at('prepareRelease'),
+        } as never,
+      })
+      const held: (() => void)[] = []
+      let holding = true
+      let most = 0
+      let now = 0
+      const at = async (name: string) => {
+        if (name !== late) return
+        most = Math.max(most, ++now)
+        if (holding) await new Promise<void>(resolve => held.push(resolve))
+        now--
+      }
+      engine.runToEnd = async (_, __, signal) => {
+        await at('installDependencies')
+        signal.throwIfAborted()
+        return { exitCode: 0, oom: false }
+      }
+      await db('deployments')
+        .where({ id: release.deploymentId })
+        .update({ segment_id: await draw(db) })
+      await mkdir(`${folder}/${release.appId}/releases`, { recursive: true })
+      const attempt = (number: number, name: 'prepareRelease' | 'installDependencies' | 'discardRelease') =>
+        asActivity({ run: 'lane', step: 5 }, () => activities[name](release) as Promise<unknown>, undefined, number)
+      const folders = releaseFolders(`${folder}/${release.appId}`, release.number)
+      if (late === 'installDependencies') {
+        await mkdir(folders.source, { recursive: true })
+        await writePrepared(folders, { install: 'npm ci', dependenciesOf: null, deploymentId: release.deploymentId })
+      }
+      const first = attempt(1, late)
+      await comesTrue(() => held.length === 1)
+      const second = attempt(2, late)
+      await sleep(1000) // it has looked at its operation, and waits for the first one
+      const third = attempt(3, 'discardRelease')
+      for (const given of [first, second]) given.catch(() => {})
+      calls.length = 0
+      await made.step(({ removeContainer }) => removeContainer(release)) // others go on
+      t.deepEqual([calls, held.length], [['engine.remove'], 1])
+      holding = false
+      held[0]!()
+      await t.throwsAsync(first, { message: /later attempt/ })
+      await t.throwsAsync(second, { message: /later attempt/ })
+      await third
+      t.is(most, 1)
+      if (late === 'prepareRelease') t.is(await readPrepared(folders), null)
+      await t.notThrowsAsync(attempt(4, late))
+    },
+  )
 
 test('an application of another host, another release, and a step that its operation does not have are refused', async t => {
   const { calls, step, release, before } = await scene('deploy')

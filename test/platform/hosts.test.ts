@@ -188,6 +188,7 @@ test.serial('a host that is gone for good is forgotten: what its owners can do, 
     await trx('apps').where({ id: kept.id }).forUpdate().first()
     t.is(await killed(forgotten), 'SIGKILL')
   })
+  await platform.until(async () => (await state()) !== 'running', 60, 'the worker ends what waited')
   const told = await whole()
   t.is(told.code, 0, told.stderr)
   t.like(JSON.parse(told.stdout), { host: b, restorable: 1, operations: 0, settled: true })

@@ -7,12 +7,13 @@ import { Backoff } from '../../lib/async/backoff.ts'
 import { loop } from '../../lib/async/loop.ts'
 import { acceptance } from '../../policy/acceptance.ts'
 import { relay } from '../../policy/installation/relay.ts'
-import { failuresInARow, roundSeconds } from '../../policy/rounds.ts'
+import { roundSeconds } from '../../policy/rounds.ts'
 import type { Downgrades, Lanes } from '../../workflows/client.ts'
 import { laneId } from '../../workflows/ids.ts'
 import { laneRun } from '../temporal/lanes.ts'
 import { DowngradeRelay } from './downgrade-relay.ts'
 import { settleForgotten } from './forgotten-hosts.ts'
+import { endStuckRun, wakeEach } from './waking.ts'
 
 export interface RelayOptions {
   db: Db
@@ -68,33 +69,21 @@ export class LaneRelay {
         ? operations.waitingTargets(trx, { queuedSeconds, runningSeconds, except: this.backoff.waiting() })
         : [],
     )
-    this.backoff.forgetOthers(waiting.map(({ target_id }) => target_id))
-    let woken = 0
-    let failures = 0
-    for (const target of waiting) {
-      this.backoff.seen(target.target_id)
-      try {
-        if (await this.heal(target)) woken++
-        failures = 0
-      } catch (error) {
-        log.warn({ err: error, appId: target.target_id }, 'relay: the lane could not be woken, will try again')
-        // Then it is Temporal that is away, and not one lane that cannot be woken.
-        if (++failures === failuresInARow) break
-      }
-    }
-    return woken
+    return wakeEach(waiting, {
+      backoff: this.backoff,
+      idOf: ({ target_id }) => target_id,
+      wake: target => this.heal(target),
+      onError: (appId, err) => log.warn({ err, appId }, 'relay: the lane could not be woken, will try again'),
+    })
   }
 
   private async heal({ target_id: appId, owner_id: ownerId, running, seconds }: operations.Waiting): Promise<boolean> {
     const { client, lanes, log } = this.options
     // What has just been queued is woken without a look: most wake-ups were lost, and few lanes are stuck.
     const lane = running || seconds > relay.stuckSeconds ? await laneRun(client, appId) : undefined
-    const stuck = lane?.status === 'RUNNING' && lane.failedTasks >= relay.stuckTasks
-    if (stuck) {
-      // All that it knows is in Postgres. Its claims become those of the next run.
-      await client.workflow.getHandle(laneId(appId), lane.runId).terminate('Its workflow task fails; begun anew.')
-      log.error({ appId, runId: lane.runId, failedTasks: lane.failedTasks }, 'relay: a stuck lane is begun anew')
-    } else if (running && lane?.status === 'RUNNING') return false
+    if (await endStuckRun(client, laneId(appId), lane))
+      log.error({ appId, runId: lane?.runId, failedTasks: lane?.failedTasks }, 'relay: a stuck lane is begun anew')
+    else if (running && lane?.status === 'RUNNING') return false
     await lanes.wake(appId, ownerId)
     log.info({ appId }, 'relay: lane woken')
     return true
