@@ -59,12 +59,10 @@ export async function queueDue(options: AutomaticOptions): Promise<string[]> {
   for (const { id: appId, owner_id: ownerId } of due) {
     const request = { appId, ownerId, actor: automaticActor, origin: 'automatic', plans } as const
     try {
-      const isQueued = await transaction(db, trx => queueSnapshot(trx, request)).catch(unlessBusy)
-      await postponeFor(db, appId, retrySeconds)
-      if (!isQueued) continue
+      await postponeFor(db, appId, retrySeconds) // first: where it cannot be queued, the others of its host do not wait for it
+      if (!(await transaction(db, trx => queueSnapshot(trx, request)).catch(unlessBusy))) continue
     } catch (err) {
       log.warn({ err, appId }, 'automatic snapshots: not queued')
-      await postponeFor(db, appId, retrySeconds) // the others of its host do not wait for it
       continue
     }
     queued.push(appId)
