@@ -12,17 +12,17 @@ import { recordAct } from './ops/operator.ts'
 export function adoptCommand(program: Command): void {
   program
     .command('adopt')
-    .description('make this data folder and object store belong to this database, when they were moved on purpose')
-    .option('--yes', 'do it; without, only what belongs to what is said')
+    .description('make this data folder and object store belong to this database, after moving them on purpose')
+    .option('--yes', 'do it; without this option only the present state is shown')
     .action(async ({ yes }: { yes?: boolean }) => {
       await withInstallation(async (installation, db) => {
-        if (yes) console.log(`Everything belongs to installation ${await adopt(installation, db)} now.`)
+        if (yes) console.log(`Everything now belongs to installation ${await adopt(installation, db)}.`)
         else console.log(await belongings(installation, db))
       })
     })
 }
 
-/** Does it, with an entry in the audit record. Resolves to the installation's id. */
+/** Marks folder and store as the database's, with an entry in the audit record. Resolves to the installation's id. */
 export async function adopt({ config, dataDir }: Pick<Installation, 'config' | 'dataDir'>, db: Db): Promise<string> {
   const store = withCrashPoints('store', await openObjectStore(config.objectStore))
   const id = await adoptParts(withCrashPoints('db', db), dataDir, store)
@@ -40,6 +40,6 @@ async function belongings({ config, dataDir }: Installation, db: Db): Promise<st
     `installation of the database ${databaseName(config.databaseUrl)}: ${ids[0]}`,
     `installation of the data folder ${dataDir}: ${ids[1]}`,
     `installation of the object store: ${ids[2]}`,
-    isOne ? 'They belong together: nothing needs to be done.' : 'To make all of them the database’s: berth adopt --yes',
+    isOne ? 'They belong together: nothing needs to be done.' : 'To make folder and store belong to the database: berth adopt --yes',
   ].join('\n')
 }

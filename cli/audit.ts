@@ -14,9 +14,9 @@ interface AuditOptions {
 export function auditCommand(program: Command): void {
   program
     .command('audit')
-    .description(`who asked for what, newest first; kept for ${kept.auditDays} days`)
-    .option('--user <user>', 'id or e-mail address; everybody when left out')
-    .option('--limit <n>', 'at most this many', '50')
+    .description(`who requested what, newest first; retained for ${kept.auditDays} days`)
+    .option('--user <user>', 'id or e-mail address; default: every account')
+    .option('--limit <n>', 'maximum number of entries', '50')
     .option('--json', 'as a JSON array')
     .action(async ({ user, limit, json }: AuditOptions) => {
       if (!/^[1-9]\d{0,4}$/.test(limit)) throw new Error('--limit must be a whole number from 1 to 99999.')
@@ -30,7 +30,7 @@ export function auditCommand(program: Command): void {
 }
 
 function table(rows: readonly AuditRow[]): string {
-  if (rows.length === 0) return 'Nothing was asked for.'
+  if (rows.length === 0) return 'No entries.'
   const lines = rows.map(row => [
     row.at.toISOString().slice(0, 19),
     row.actor,

@@ -10,60 +10,60 @@ import { sayOnStderr } from './terminal/terminal.ts'
 import { userId } from './users.ts'
 
 export function blobCommand(program: Command): void {
-  const blob = program.command('blob').description('blob storage: what is stored, and what comes from elsewhere')
+  const blob = program.command('blob').description('blob storage: verify what is stored, import files')
   blob
     .command('import')
     .description(
-      'bring files in as legacy objects under their old ids, <user id>/<path>; goes on where it was broken off',
+      'import files as legacy objects under their old ids, <user id>/<path>; continues an interrupted import',
     )
-    .argument('<folder>', 'what lies below it keeps its path')
+    .argument('<folder>', 'files below it keep their relative paths')
     .requiredOption('--user <user>', 'id or e-mail address')
-    .option('--json', 'the end as one JSON object')
+    .option('--json', 'print the result as one JSON object')
     .action(async (folder: string, { user, json }: { user: string; json?: boolean }) => {
-      const say = now('files')
+      const report = progressOf('files')
       const source = await folderAt(folder)
       const done = await withInstallation(async ({ config }, db) => {
         const ownerId = await userId(db, user)
         await recordAct(db, { action: 'blob.import', accountId: ownerId })
         const store = await openObjectStore(config.objectStore)
-        const progress = (so: { imported: number; already: number; bytes: number }) =>
-          say(so.imported + so.already, so.bytes)
+        const progress = ({ imported, already, bytes }: { imported: number; already: number; bytes: number }) =>
+          report(imported + already, bytes)
         return importLegacy({ db, store, folder: source, ownerId, progress })
       })
       if (json) console.log(JSON.stringify(done))
       else {
         for (const { path, why } of done.skipped) sayOnStderr(`skipped ${JSON.stringify(path)}: ${why}`)
-        console.log(`${done.imported} imported, ${done.already} there already, ${done.skipped.length} skipped.`)
+        console.log(`${done.imported} imported, ${done.already} already present, ${done.skipped.length} skipped.`)
       }
       if (done.skipped.length > 0) process.exitCode = 1
     })
   blob
     .command('verify')
-    .description('read every stored body again, and tell those that are not as they were stored')
-    .option('--sizes', 'compare sizes only, without reading')
+    .description('read every stored segment and report those that differ from what was stored')
+    .option('--sizes', 'compare sizes only, without reading contents')
     .option('--json', 'as one JSON object')
     .action(async ({ sizes = false, json }: { sizes?: boolean; json?: boolean }) => {
-      const say = now('bodies')
-      const found = await withInstallation(async ({ config }, db) => {
+      const report = progressOf('segments')
+      const verification = await withInstallation(async ({ config }, db) => {
         const store = await openObjectStore(config.objectStore)
-        return verifyBodies(db, store, { read: !sizes, progress: so => say(so.bodies, so.bytes) })
+        return verifyBodies(db, store, { read: !sizes, progress: ({ bodies, bytes }) => report(bodies, bytes) })
       })
-      console.log(json ? JSON.stringify(found) : verdict(found))
-      if (found.damaged.length > 0) process.exitCode = 1
+      console.log(json ? JSON.stringify(verification) : verdict(verification))
+      if (verification.damaged.length > 0) process.exitCode = 1
     })
 }
 
-/** Throws an Error when there is none: before anything is asked or written down. */
+/** Throws an Error when there is none, before anything is read or recorded. */
 async function folderAt(path: string): Promise<string> {
-  const found = await stat(path).catch(() => null)
-  if (!found?.isDirectory()) throw new Error(`There is no folder ${path}.`)
+  const stats = await stat(path).catch(() => null)
+  if (!stats?.isDirectory()) throw new Error(`There is no folder ${path}.`)
   return resolve(path)
 }
 
 const everyMs = 2000
 
-/** A line of progress now and then. */
-function now(what: string): (count: number, bytes: number) => void {
+/** Reports progress in one line every 2 s. */
+function progressOf(what: string): (count: number, bytes: number) => void {
   let last = Date.now()
   return (count, bytes) => {
     if (Date.now() - last < everyMs) return
@@ -76,10 +76,10 @@ export const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(2)}
 
 /** `berth blob verify` for people. */
 export function verdict({ bodies, bytes, damaged }: Verification): string {
-  const looked = `${bodies} bodies, ${gigabytes(bytes)}`
-  if (damaged.length === 0) return `${looked}: all as they were stored.`
-  return [`${looked}: ${damaged.length} are NOT as they were stored.`, ...damaged.map(told)].join('\n')
+  const total = `${bodies} segments, ${gigabytes(bytes)}`
+  if (damaged.length === 0) return `${total}: all intact.`
+  return [`${total}: ${damaged.length} DAMAGED.`, ...damaged.map(damageLine)].join('\n')
 }
 
-const told = ({ id, what, objects }: Damage) =>
+const damageLine = ({ id, what, objects }: Damage) =>
   `${id}  ${what}  ${objects.length > 0 ? objects.join(', ') : 'no object: an archive or a snapshot'}`

@@ -29,24 +29,24 @@ export function localTarget({ config, secrets }: Installation): Target {
   return { baseUrl: config.urls.base, apiKey: secrets.apiKey ?? '', edgeUrl: config.urls.edge, isHere: true }
 }
 
-/** An application that was deployed, and by which deployment. */
+/** A deployed application, and the deployment that did it. */
 export interface Deployed {
   app: UploadedApp
   deploymentId: string | null
 }
 
-/** Zips when it is a folder, uploads, and follows until it answers, a line for each step. Throws `Refused` or `DeployFailed`. */
+/** Zips a folder, uploads the zip, and follows the deployment until the application answers, with a line for each step. Throws `Refused` or `DeployFailed`. */
 export async function deploy(target: Target, source: string, seconds: number, say: Say): Promise<Deployed> {
   const folder = await mkdtemp(join(tmpdir(), 'berth-deploy-'))
   try {
     const path = resolve(source)
-    const found = await stat(path).catch(() => {
+    const stats = await stat(path).catch(() => {
       throw new Error(`There is no file or folder ${path}.`)
     })
-    const archive = found.isDirectory() ? join(folder, `${basename(path)}.zip`) : path
+    const archive = stats.isDirectory() ? join(folder, `${basename(path)}.zip`) : path
     if (archive !== path) say(`Zipped ${await archiveFolder(path, archive)} files of ${basename(path)}`)
     const { app, operationId } = await uploadArchive(target, archive)
-    say(`Uploaded as ${app.id}; bringing it up`)
+    say(`Uploaded as ${app.id}; starting it`)
     const deploymentId = await step(say, `deploying ${app.name}`, () => followApp(target, app, seconds, say)).catch(
       async error => {
         if (!(error instanceof DeployFailed)) throw error
@@ -59,35 +59,35 @@ export async function deploy(target: Target, source: string, seconds: number, sa
   }
 }
 
-/** An application that could not be created is deleted by now, and its log with it: on its own machine the database still has that. */
+/** An application that could not be created has been deleted with its log, which the database of its own machine still has. */
 const logOf = (target: Target, appId: string, deploymentId: string | null): Promise<string> =>
   deploymentId ? deploymentLog(target, appId, deploymentId).catch(() => '') : Promise.resolve('')
 
-/** A failure with the last lines of the deployment's log, and of what the program printed. */
+/** The failure with the last lines of the deployment's log and of the program's output. */
 async function withLogs(
   { message, code, deploymentId }: DeployFailed,
   target: Target,
   appId: string,
   operationId: string | null,
 ): Promise<DeployFailed> {
-  const here = target.isHere && operationId ? await deploymentEnd(operationId) : null
-  const log = here?.log ?? (await logOf(target, appId, deploymentId))
-  const reason = code ? '' : [here?.code, here?.message].filter(Boolean).join(': ')
-  const said = [log, await appLogs(target, appId).catch(() => '')].map(tail)
-  const lines = [message, ...new Set(said), reason].filter(Boolean)
-  return new DeployFailed(lines.join('\n'), code ?? here?.code ?? null, deploymentId ?? here?.id ?? null)
+  const outcome = target.isHere && operationId ? await deploymentEnd(operationId) : null
+  const log = outcome?.log ?? (await logOf(target, appId, deploymentId))
+  const reason = code ? '' : [outcome?.code, outcome?.message].filter(Boolean).join(': ')
+  const outputs = [log, await appLogs(target, appId).catch(() => '')].map(tail)
+  const lines = [message, ...new Set(outputs), reason].filter(Boolean)
+  return new DeployFailed(lines.join('\n'), code ?? outcome?.code ?? null, deploymentId ?? outcome?.id ?? null)
 }
 
-/** How a deployment to the platform on this machine ended, with its log; null where that cannot be known. */
+/** How a deployment on this machine ended, with its log; null if that cannot be read. */
 async function deploymentEnd(operationId: string) {
   return withInstallation(async (_, db) => {
-    const deployment = await ended(db, operationId)
+    const deployment = await finishedDeployment(db, operationId)
     return deployment ? { ...deployment, log: await readLog(db, deployment.id) } : null
   }).catch(() => null)
 }
 
-/** The engine shows the end of a program a moment before its deployment is recorded as failed. */
-async function ended(db: Db, operationId: string): Promise<DeploymentRow | undefined> {
+/** Waits for the record: the engine reports the end of a program a moment before its deployment is recorded as failed. */
+async function finishedDeployment(db: Db, operationId: string): Promise<DeploymentRow | undefined> {
   for (let waited = 0; ; waited += recordEveryMs) {
     const deployment = await findByOperation(db, operationId)
     if (deployment?.finished_at || waited >= recordMs) return deployment
@@ -100,11 +100,11 @@ const tail = (text: string): string => text.trim().split('\n').slice(-tailLines)
 export function deployCommand(program: Command): void {
   program
     .command('deploy')
-    .description('upload a folder or zip with a berth.app and follow it until it answers')
+    .description('upload a folder or zip with a berth.app, and follow it until it answers')
     .argument('<folder-or-zip>')
-    .option('--key <key>', "API key; when left out that of berth login, or of this machine's first account")
+    .option('--key <key>', "API key; default: that of berth login, or of this machine's first account")
     .option('--url <url>', 'API of another platform')
-    .option('--wait <seconds>', 'how long to follow', '600')
+    .option('--wait <seconds>', 'maximum time to follow the deployment', '600')
     .option('--json', 'print the outcome as one JSON object; progress goes to stderr')
     .action(async (source: string, { key, url, wait, json }: DeployOptions) => {
       const target = url
@@ -118,7 +118,7 @@ export function deployCommand(program: Command): void {
     })
 }
 
-/** What scripts read: exactly these keys, as docs/json-output.md has them. */
+/** What scripts read: exactly these keys, which docs/json-output.md lists. */
 export function deployView({ app, deploymentId }: Deployed, address: string | null) {
   return {
     ok: true,
@@ -131,7 +131,7 @@ export function deployView({ app, deploymentId }: Deployed, address: string | nu
   }
 }
 
-/** The same of one that failed, or was refused; ends with 1. */
+/** The same for a deploy that failed or was refused; exits with 1. */
 function failedInJson(error: unknown): never {
   if (!(error instanceof DeployFailed || error instanceof Refused)) throw error
   const { code, message } = error
@@ -142,11 +142,11 @@ function failedInJson(error: unknown): never {
 
 function remoteTarget(url: string, key: string | undefined): Target {
   const apiKey = key ?? loginFor(url)?.apiKey
-  if (!apiKey) throw new Error(`There is no key for ${url}: give one with --key, or run berth login --url ${url}`)
+  if (!apiKey) throw new Error(`There is no key for ${url}. Give one with --key, or run: berth login --url ${url}`)
   return { baseUrl: url, apiKey, edgeUrl: null }
 }
 
-/** The proxy's port as it stands behind a name in an address. */
+/** The proxy's port as a suffix for a name in an address. */
 export function portOf({ edgeUrl }: Target): string {
   const port = edgeUrl ? new URL(edgeUrl).port : ''
   return port ? `:${port}` : ''

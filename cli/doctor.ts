@@ -7,7 +7,7 @@ import { findHost } from '../db/hosts/hosts.ts'
 import { currentRole } from '../db/process-role.ts'
 import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 import { mailWay } from '../policy/mail/settings.ts'
-import { standsStill } from '../workers/supervisor/process-record.ts'
+import { isFrozen } from '../workers/supervisor/process-record.ts'
 import { livingProcesses } from '../workers/supervisor/supervisor.ts'
 import { runningSupervisor } from '../workers/supervisor/supervisor-lock.ts'
 import {
@@ -29,31 +29,31 @@ import { routeFinding } from './doctor/route-state.ts'
 import { clientWire, databaseWire, temporalWire } from './doctor/wires.ts'
 import { withInstallation } from './installation/database.ts'
 import { type Installation, loadInstallation } from './installation/installation.ts'
-import { storedBodies } from './ops/stored-bodies.ts'
-import { askedElsewhere } from './secrets/outside-verdicts.ts'
+import { storedSegments } from './ops/stored-segments.ts'
+import { systemContainer } from './secrets/outside-verdicts.ts'
 import { containersLiveOn, engineVersion } from './services/docker.ts'
 import { accepts } from './services/proxy.ts'
 import { findProgram, isRoot } from './services/system-packages.ts'
 
 const help = `
-Each line says how one part stands; "!" marks what needs somebody, and the line beneath says what to do. The exit code is 1 then.
-In an installation with Docker Compose run it in the container that sees most:  docker compose exec host node dist/cli/main.js doctor`
+Each line shows the state of one part. A "!" marks what needs attention, the line below says what to do, and the exit code is 1.
+With Docker Compose, run it in the container with the most access:  docker compose exec host node dist/cli/main.js doctor`
 
 export function doctorCommand(program: Command): void {
   program
     .command('doctor')
-    .description('what is on and off: protections, parts, ports, disk, versions; and what to do about it')
+    .description('check protections, parts, ports, disk and versions, and say what to do')
     .option('--json', 'as one JSON object')
     .addHelpText('after', help)
     .action(async ({ json }: { json?: boolean }) => {
       const installation = loadInstallation(process.env)
-      const findings = await look(installation, mannerOf(installation))
+      const findings = await examine(installation, mannerOf(installation))
       console.log(json ? JSON.stringify(findingsView(findings), null, 2) : reportOf(findings))
       if (findings.some(({ remedy }) => remedy)) process.exitCode = 1
     })
 }
 
-async function look(installation: Installation, manner: Manner): Promise<Finding[]> {
+async function examine(installation: Installation, manner: Manner): Promise<Finding[]> {
   const { config, inContainers, dataDir, runFolder } = installation
   const machine = [
     { name: 'node', state: process.version },
@@ -67,13 +67,13 @@ async function look(installation: Installation, manner: Manner): Promise<Finding
   ]
   if (inContainers) return [...machine, ...(await partFindings(installation, manner))]
   const supervisor = runningSupervisor(runFolder)
-  const isKept = supervisor !== null
+  const isSupervised = supervisor !== null
   const living = livingProcesses(runFolder)
-  const stopped = [...(supervisor ? [supervisor] : []), ...living].filter(standsStill)
+  const stopped = [...(supervisor ? [supervisor] : []), ...living].filter(isFrozen)
   const names = living.map(({ name }) => name).sort()
-  const processes = processFinding(names, installation.external, isKept, stopped)
-  // While all of it is stopped each part would say the same.
-  return [...machine, processes, ...(isKept ? await partFindings(installation, manner) : [])]
+  const processes = processFinding(names, installation.external, isSupervised, stopped)
+  // While Berth is stopped every part would report the same.
+  return [...machine, processes, ...(isSupervised ? await partFindings(installation, manner) : [])]
 }
 
 async function partFindings(installation: Installation, manner: Manner): Promise<Finding[]> {
@@ -86,20 +86,20 @@ async function partFindings(installation: Installation, manner: Manner): Promise
 
 async function nginxFinding(named: string | null): Promise<Finding> {
   const path = named ?? findProgram('nginx', process.env.PATH)
-  if (!path) return { name: 'nginx', state: 'IS MISSING', remedy: `${bySupervisor.start} installs it, or says how` }
-  const said = await runProcess(path, ['-v'], { env: systemEnvironment }).catch(() => null)
-  if (said) return { name: 'nginx', state: `${said.stderr.trim().split('\n')[0]} (${path})` }
+  if (!path) return { name: 'nginx', state: 'IS MISSING', remedy: `${bySupervisor.start} installs it, or says how to` }
+  const version = await runProcess(path, ['-v'], { env: systemEnvironment }).catch(() => null)
+  if (version) return { name: 'nginx', state: `${version.stderr.trim().split('\n')[0]} (${path})` }
   const state = `${path} DOES NOT RUN`
-  if (named) return { name: 'nginx', state, remedy: 'give NGINX the path of one that does, or take the setting out' }
+  if (named) return { name: 'nginx', state, remedy: 'set NGINX to the path of a working nginx, or remove the setting' }
   return { name: 'nginx', state, remedy: `see why: ${path} -v` }
 }
 
 function rootFinding(): Finding {
   if (isRoot()) return { name: 'running as', state: 'root' }
-  return { name: 'running as', state: 'an ordinary user: this command sees what that user sees' }
+  return { name: 'running as', state: 'an ordinary user: this command sees only what that user may see' }
 }
 
-/** In containers only the host's has the socket. */
+/** Of the containers only the host's has the socket. */
 async function engineFinding({ config, inContainers }: Installation): Promise<Finding[]> {
   const address = config.host.dockerHost
   const version = await engineVersion(address)
@@ -110,7 +110,7 @@ async function engineFinding({ config, inContainers }: Installation): Promise<Fi
       {
         name,
         state: `DOES NOT ANSWER at ${address}`,
-        remedy: 'start it: sudo systemctl start docker; or let this user in: sudo usermod -aG docker $USER',
+        remedy: 'start it: sudo systemctl start docker; or give this user access: sudo usermod -aG docker $USER',
       },
     ]
   return [
@@ -134,19 +134,19 @@ function freeBytes(folder: string): Promise<number | null> {
   )
 }
 
-/** Everything that listens, by the addresses that the others use for it. */
+/** Every part that listens, at the addresses that the other parts use for it. */
 function addressFindings({ config, external, inContainers }: Installation, manner: Manner): Promise<Finding[]> {
   const { bind, ports, edge, objectStore, temporalUiUrl } = config
   const own = (address: string, port: number) =>
     `${address === '0.0.0.0' || address === '::' ? '127.0.0.1' : address}:${port}`
-  const given = (setting: string, isGiven: boolean) => (isGiven && !inContainers ? setting : undefined)
+  const settingIf = (setting: string, isGiven: boolean) => (isGiven && !inContainers ? setting : undefined)
   const wanted: [name: string, addresses: string[], part: string, setting?: string][] = [
-    ['database', [hostAndPort(config.databaseUrl, 5432)], 'postgres', given('DATABASE_URL', external.postgres)],
-    ['temporal', [config.temporalAddress], 'temporal', given('TEMPORAL_ADDRESS', external.temporal)],
+    ['database', [hostAndPort(config.databaseUrl, 5432)], 'postgres', settingIf('DATABASE_URL', external.postgres)],
+    ['temporal', [config.temporalAddress], 'temporal', settingIf('TEMPORAL_ADDRESS', external.temporal)],
   ]
   if (objectStore.kind === 's3')
     wanted.push(['object store', [hostAndPort(objectStore.endpoint)], inContainers ? 'objects' : 'object-store'])
-  // It has neither API nor proxy.
+  // A further host has neither API nor proxy.
   if (!isFurtherHost({ config })) {
     if (temporalUiUrl)
       wanted.push(['temporal ui', [hostAndPort(temporalUiUrl)], inContainers ? 'temporal-ui' : 'temporal'])
@@ -155,8 +155,8 @@ function addressFindings({ config, external, inContainers }: Installation, manne
   }
   return Promise.all(
     wanted.map(async ([name, addresses, part, setting]) => {
-      const looks = await Promise.all(addresses.map(async address => ((await listens(address)) ? [] : [address])))
-      const silent = looks.flat()
+      const probes = await Promise.all(addresses.map(async address => ((await listens(address)) ? [] : [address])))
+      const silent = probes.flat()
       return addressFinding(name, { addresses, silent, elsewhere: silent.filter(isElsewhere) }, part, manner, setting)
     }),
   )
@@ -175,40 +175,40 @@ function listens(address: string): Promise<boolean> {
   )
 }
 
-/** Whether names lead to their applications; nothing where the proxy or the database is away, which has a line of its own. */
+/** Whether names lead to their applications; nothing while the proxy or the database is down, which has its own line. */
 function routeFindings({ config }: Installation, manner: Manner): Promise<Finding[]> {
   return withInstallation(async (_, db) => [await routeFinding(db, manner, config)]).catch(() => [])
 }
 
-/** What the database knows. One line when it does not answer, since all of it would say the same. */
+/** Findings from the database; a single one when it does not answer, since all would report the same. */
 function storedFindings(installation: Installation, manner: Manner): Promise<Finding[]> {
   const { config } = installation
-  const asked = askedElsewhere('mail', installation)
-  const way = asked === null ? mailWay(config.mail) : `by which server: ${asked}`
+  const container = systemContainer('mail', installation)
+  const way = container === null ? mailWay(config.mail) : `server unknown here: ${container}`
   const read = async (db: Db) => [
     loginFinding(await currentRole(db)),
     mailFinding(way, await countMails(db)),
-    await bodiesFinding(db, config.objectStore),
+    await segmentsFinding(db, config.objectStore),
     ...protectionFindings(await findHost(db, config.host.id), manner),
   ]
   const at = hostAndPort(config.databaseUrl, 5432)
   return withInstallation((_, db) => read(db)).catch(error => [
     {
-      name: 'what is stored',
-      state: `login, mail, bodies and protections are unknown: ${(error as Error).message}`,
-      remedy: `first see to the database: ${isElsewhere(at) ? at : manner.logs('postgres')}`,
+      name: 'stored state',
+      state: `login, mail, segments and protections are unknown: ${(error as Error).message}`,
+      remedy: `check the database first: ${isElsewhere(at) ? at : manner.logs('postgres')}`,
     },
   ])
 }
 
-/** Whether rows and bodies of the object store fit. */
-async function bodiesFinding(db: Db, store: Installation['config']['objectStore']): Promise<Finding> {
-  const name = 'stored bodies'
-  const state = await storedBodies(db, store).catch(error => `UNKNOWN: ${(error as Error).message}`)
-  if (/UNKNOWN/.test(state)) return { name, state, remedy: 'see to the object store' }
+/** Whether the rows and the segments of the object store match. */
+async function segmentsFinding(db: Db, store: Installation['config']['objectStore']): Promise<Finding> {
+  const name = 'stored segments'
+  const state = await storedSegments(db, store).catch(error => `UNKNOWN: ${(error as Error).message}`)
+  if (/UNKNOWN/.test(state)) return { name, state, remedy: 'check the object store' }
   if (/MISSING/.test(state))
-    return { name, state, remedy: 'berth blob verify names them; bring them back from a backup' }
-  if (/NOTHING REFERS/.test(state))
-    return { name, state, remedy: 'berth blob verify names them; nothing removes them by itself' }
+    return { name, state, remedy: 'berth blob verify lists them; restore them from a backup' }
+  if (/UNREFERENCED/.test(state))
+    return { name, state, remedy: 'berth blob verify lists them; they are not removed automatically' }
   return { name, state }
 }

@@ -16,32 +16,32 @@ interface DownOptions {
 
 const help = `
 Examples:
-  berth down                        the platform ends, applications go on
-  berth down --apps                 applications end too; the next start brings them back
-  berth down --apps --forget --yes  the engine and the firewall keep nothing of this installation, others keep theirs
-Files, rows and secrets stay in the data folder in every case.`
+  berth down                        stops the platform; applications keep running
+  berth down --apps                 stops applications too; the next start brings them back
+  berth down --apps --forget --yes  removes everything of this installation, and nothing of others, from the engine and the firewall
+Files, rows and secrets always stay in the data folder.`
 
 export function downCommand(program: Command): void {
   program
     .command('down')
-    .description('stop the platform; applications and data stay')
+    .description('stop the platform; applications keep running, data stays')
     .option(
       '--apps',
-      'stop the applications of this machine too, and take the firewall rules away; the next start brings both back',
+      'also stop the applications of this machine and remove the firewall rules; the next start restores both',
     )
-    .option('--forget', "with --apps: take this installation's containers and networks out of the engine")
-    .option('--yes', 'with --forget: do not ask')
+    .option('--forget', "with --apps: remove this installation's containers and networks from the engine")
+    .option('--yes', 'with --forget: do not ask for confirmation')
     .option('--json', 'as one JSON object')
     .addHelpText('after', help)
     .action(async ({ apps, forget, yes, json }: DownOptions) => {
-      if (forget && !apps) throw new Error('--forget goes with --apps: berth down --apps --forget')
-      if (forget) await confirm(`Take away every container and network of ${ownDataDir(process.env)}?`, yes)
+      if (forget && !apps) throw new Error('--forget needs --apps: berth down --apps --forget')
+      if (forget) await confirm(`Remove every container and network of ${ownDataDir(process.env)}?`, yes)
       const say = (line: string) => void (json || console.log(line))
       const runFolder = `${ownDataDir(process.env)}/run`
       const supervisor = runningSupervisor(runFolder)
       if (supervisor) await endRecorded(supervisor)
-      const left = await endLeftovers(runFolder)
-      const wasRunning = Boolean(supervisor || left.length)
+      const leftovers = await endLeftovers(runFolder)
+      const wasRunning = Boolean(supervisor || leftovers.length)
       say(wasRunning ? 'Berth is stopped.' : 'Berth was not running.')
       const ended = apps ? await endApps(Boolean(forget)) : {}
       for (const line of Object.entries<number | string[]>({ ...ended }).map(words)) say(line)
@@ -49,7 +49,7 @@ export function downCommand(program: Command): void {
     })
 }
 
-/** The applications of this machine, their rules and mounts. */
+/** Ends the applications of this machine, with their firewall rules and mounts. */
 async function endApps(forget: boolean): Promise<{ stopped: number } | Forgotten> {
   const { config } = loadInstallation(process.env)
   const { dockerHost, id } = config.host
@@ -61,5 +61,5 @@ async function endApps(forget: boolean): Promise<{ stopped: number } | Forgotten
 
 function words([what, which]: [string, number | string[]]): string {
   if (typeof which === 'number') return `Stopped ${which} application container${which === 1 ? '' : 's'}.`
-  return `Took away ${which.length} ${which.length === 1 ? what.slice(0, -1) : what}${which.length ? `: ${which.join(', ')}` : ''}.`
+  return `Removed ${which.length} ${which.length === 1 ? what.slice(0, -1) : what}${which.length ? `: ${which.join(', ')}` : ''}.`
 }

@@ -14,20 +14,20 @@ interface HostOptions {
   memory?: string
 }
 
-/** Settings that the installation has and a further host shares. On another machine they come from the environment. */
+/** Settings that a further host shares with the installation. On another machine they come from the environment. */
 const shared = ['DATABASE_URL', 'TEMPORAL_ADDRESS', 'BERTH_MASTER_KEY']
 
 export function hostCommand(program: Command): void {
   program
     .command('host')
-    .description('join a further container host, in the foreground')
+    .description('add a container host, in the foreground')
     .requiredOption('--name <name>', 'its name in the cluster')
     .option('--docker <address>', 'its container engine, for example unix:///run/docker-2.sock')
-    .option('--data <folder>', "its data folder; below the platform's when left out")
-    .option('--memory <mb>', 'memory it offers; all of the machine when left out')
+    .option('--data <folder>', "its data folder; default: below the platform's")
+    .option('--memory <mb>', 'memory it offers; default: all of the machine')
     .action(async ({ name, docker, data, memory }: HostOptions) => {
       if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(name))
-        throw new Error('--name must be at most 32 lower-case letters, digits and dashes.')
+        throw new Error('--name must be at most 32 lower-case letters, digits and dashes, and begin with a letter or digit.')
       const settings = sharedSettings()
       const dataDir = resolve(data ?? join(settings.BERTH_DATA ?? 'data', 'hosts', name))
       mkdirSync(join(dataDir, 'run'), { recursive: true, mode: 0o711 })
@@ -43,7 +43,7 @@ export function hostCommand(program: Command): void {
     })
 }
 
-/** What a host shares with the platform: one on this machine reads its settings, one elsewhere is told everything. */
+/** What a host shares with the platform: one on this machine reads its settings, one elsewhere gets all of them from its environment. */
 function sharedSettings(): Record<string, string> {
   if (shared.every(name => process.env[name])) return {}
   const { settings, config } = loadInstallation(process.env)
@@ -67,7 +67,7 @@ async function runHost(dataDir: string, settings: Record<string, string>): Promi
   try {
     await endLeftovers(runFolder)
     await supervisor.start(ourProcess('host', 'host', [], settings))
-    sayOnStderr(`The host ${settings.HOST_NAME} has joined; Ctrl-C makes it leave. Its log: ${dataDir}/logs/host.log`)
+    sayOnStderr(`The host ${settings.HOST_NAME} has joined; press Ctrl-C to make it leave. Its log: ${dataDir}/logs/host.log`)
     await stopped
   } finally {
     await supervisor.stop()

@@ -6,7 +6,7 @@ import { forgetCommand } from './ops/host-forgetting.ts'
 import { recordAct } from './ops/operator.ts'
 import { columns } from './terminal/terminal.ts'
 
-/** One host as operators see it. Sizes in MB. */
+/** A host as operators see it. Sizes in MB. */
 interface HostLine {
   name: string
   state: 'open' | 'draining' | 'silent' | 'forgotten'
@@ -24,15 +24,15 @@ export function hostsCommand(program: Command): void {
   const hosts = program.command('hosts').description('the container hosts')
   hosts
     .command('list')
-    .description('every host: whether it answers, what is placed on it, how it is protected')
+    .description('every host: state, what is placed on it, protections')
     .option('--json', 'as a JSON array')
     .action(async ({ json }: { json?: boolean }) => {
       const lines = await withInstallation(({ config }, db) => hostLines(db, config.host.diskMbPer256Mb))
       console.log(json ? JSON.stringify(lines) : table(lines))
     })
   for (const [verb, draining, words] of [
-    ['drain', true, 'place nothing new on a host; what is there runs on'],
-    ['undrain', false, 'let a drained host have applications again'],
+    ['drain', true, 'place nothing new on a host; its applications keep running'],
+    ['undrain', false, 'place applications on a drained host again'],
   ] as const) {
     hosts
       .command(verb)
@@ -48,13 +48,13 @@ export function hostsCommand(program: Command): void {
             await recordAct(trx, { action: `hosts.${verb}`, accountId: null, resource: name })
           }),
         )
-        console.log(draining ? `Nothing new is placed on ${name}.` : `${name} accepts applications again.`)
+        console.log(draining ? `Nothing new will be placed on ${name}.` : `${name} accepts applications again.`)
       })
   }
   forgetCommand(hosts)
 }
 
-/** A host that left on purpose was last seen never. Disk is reserved by memory: so many MB for each 256 MB. */
+/** A host that left on purpose has no `last_seen_at`. Disk is reserved by memory: `diskMbPer256Mb` for each 256 MB. */
 export async function hostLines(db: Db, diskMbPer256Mb: number): Promise<HostLine[]> {
   const reserved = await reservations(db)
   return (await listHosts(db)).map(host => ({
@@ -86,7 +86,7 @@ function table(lines: HostLine[]): string {
     `${line.reserved_mb}/${line.memory_mb} MB`,
     `${line.reserved_disk_mb}/${line.disk_mb} MB`,
     Object.entries(line.protections)
-      .map(([what, how]) => `${what}: ${how}`)
+      .map(([protection, state]) => `${protection}: ${state}`)
       .join('; '),
   ])
   return columns([head, ...rows], '')

@@ -9,7 +9,7 @@ import { columns } from './terminal/terminal.ts'
 
 export const sessionSeconds = 86_400
 
-/** Everything a script needs to talk to this platform. Scripts rely on exactly these keys, and that each of them works as it is. */
+/** Everything a script needs to use this platform. Scripts rely on exactly these keys, and on each value being usable as it is. */
 export async function platformInfo(installation: Installation, db: Db) {
   const { config, secrets, dataDir } = installation
   const { userId } = secrets
@@ -32,7 +32,7 @@ export async function platformInfo(installation: Installation, db: Db) {
   }
 }
 
-/** Who holds it may do whatever the first account may, so the record says who made it. */
+/** A session has all rights of the first account, so the audit record names who created it. */
 function mintSession(db: Db, masterKey: string, userId: string) {
   return transaction(db, async trx => {
     const session = await createSession(trx, masterKey, { userId, lifeSeconds: sessionSeconds })
@@ -43,7 +43,7 @@ function mintSession(db: Db, masterKey: string, userId: string) {
 
 type Info = Awaited<ReturnType<typeof platformInfo>>
 
-/** What a person is shown, a line each. Terminals are watched and recorded, so the password of the database stands there only when it is asked for. */
+/** The text for people, a line for each value. Terminals are watched and recorded, so the password of the database is shown on request only. */
 export function infoText(info: Info, { showSecrets = false } = {}): string {
   const shown = showSecrets ? info : { ...info, database_url: withoutPassword(info.database_url) }
   return columns(
@@ -66,8 +66,8 @@ export function infoCommand(program: Command): void {
   program
     .command('info')
     .description('addresses and credentials of the running platform')
-    .option('--json', 'as one JSON object, for scripts: with the password of the database')
-    .option('--show-secrets', 'the password of the database too')
+    .option('--json', 'as one JSON object, for scripts; includes the password of the database')
+    .option('--show-secrets', 'also show the password of the database')
     .action(async ({ json, showSecrets }: { json?: boolean; showSecrets?: boolean }) => {
       const info = await withInstallation(platformInfo)
       console.log(json ? JSON.stringify(info, null, 2) : infoText(info, { showSecrets }))

@@ -16,49 +16,49 @@ import { endsWithMaster, type Rotation, rotations, withNewMaster, withNewPasswor
 import { confirm } from './terminal/confirm.ts'
 import { columns } from './terminal/terminal.ts'
 
-/** One key as operators see it. */
+/** A key as operators see it. */
 interface KeyLine {
   key: number
-  /** Texts in the database that it has sealed. */
+  /** Values in the database that it has sealed. */
   values: number
   state: 'seals' | 'reads' | 'from the next start on' | 'MISSING'
 }
 
 const help = `
-A rotation: berth secrets rotate, berth down, berth up, and once status shows no values of the old key: berth secrets drop <key>.
+To rotate: berth secrets rotate, berth down, berth up, and once status shows no values of the old key: berth secrets drop <key>.
 Hosts on other machines need the same BERTH_SEAL_KEYS before the platform starts again. Key ${firstKeyId} derives from the root secret and stays.
-After somebody may have read the environment of a process: all of this, and then berth secrets rotate --master --database, berth down, berth up.
-What outside systems give out (object store, mail, git provider, captcha): make it anew there, then berth secrets rotate --store, and so on.
-DATABASE_URL of a database of your own is changed there and in the environment: docs/installation.md.`
+If the environment of a process may have leaked: do all of this, then berth secrets rotate --master --database, berth down, berth up.
+Secrets of outside systems (object store, mail, git provider, captcha): create new ones there, then berth secrets rotate --store, and so on.
+For a database of your own, change the password there and in DATABASE_URL: docs/installation.md.`
 
 export function secretsCommand(program: Command): void {
   const secrets = program
     .command('secrets')
-    .description('keys that tokens and variables are encrypted with')
+    .description('the keys that encrypt tokens and variables, and other secrets')
     .addHelpText('after', help)
   secrets
     .command('rotate')
-    .description('add a new key; it encrypts from the next start on, and what there is then follows within minutes')
-    .option('--master', 'the root secret in its place; API keys and what is stored go on, sessions and links end')
-    .option('--database', 'the passwords of the embedded Postgres in its place')
-    .option('--store', "in its place: the object store's pair, given out anew there")
-    .option('--mail', 'in its place: SMTP_URL with new credentials')
-    .option('--git', "in its place: the git provider's key and secrets")
-    .option('--captcha', "in its place: the captcha provider's secret")
-    .option('--from <file>', 'with these four: lines NAME=value, - for standard input; otherwise you are asked')
-    .option('--yes', 'with --master: do not ask')
+    .description('add a new key; it is used from the next start on, and existing values are re-encrypted within minutes of it')
+    .option('--master', 'rotate the root secret instead; API keys and stored data stay valid, sessions and links end')
+    .option('--database', 'rotate the passwords of the embedded Postgres instead')
+    .option('--store', "replace the object store's key pair instead")
+    .option('--mail', 'replace SMTP_URL instead')
+    .option('--git', "replace the git provider's key and secrets instead")
+    .option('--captcha', "replace the captcha provider's secret instead")
+    .option('--from <file>', 'with the last four: read lines NAME=value, - for standard input; default: prompt')
+    .option('--yes', 'with --master: do not ask for confirmation')
     .option('--json', 'as one JSON object')
     .action(async ({ master, database, yes, json, from, ...chosen }: RotateOptions) => {
       const [system, ...more] = outsideSystems.filter(name => chosen[name])
       if (system) {
         if (more.length > 0 || master || database)
-          throw new Error('One at a time: --store, --mail, --git or --captcha.')
-        demandPlace(system)
+          throw new Error('Rotate one at a time: --store, --mail, --git or --captcha.')
+        requireAccess(system)
         const done = await rotateOutside(system, await newValues(system, from))
         console.log(json ? JSON.stringify(done) : outsideWords(done))
         return
       }
-      if (from !== undefined) throw new Error('--from goes with --store, --mail, --git or --captcha.')
+      if (from !== undefined) throw new Error('--from needs --store, --mail, --git or --captcha.')
       const { dataDir } = installationWithKeys()
       if (master || database) {
         if (master) await confirm(`Rotate the root secret? ${endsWithMaster}`, yes)
@@ -67,23 +67,23 @@ export function secretsCommand(program: Command): void {
         return
       }
       const { key, secrets } = withNewKey(openSecrets(dataDir))
-      await withInstallation((_, db) => keep(db, dataDir, secrets, { action: 'secrets.rotate', key }))
+      await withInstallation((_, db) => saveWithRecord(db, dataDir, secrets, { action: 'secrets.rotate', key }))
       console.log(
         json
           ? JSON.stringify({ key })
-          : `Key ${key} is in ${join(dataDir, 'secrets.json')}: back it up. It is used from the next start on: berth down, berth up.`,
+          : `Key ${key} was added to ${join(dataDir, 'secrets.json')}: back that file up. The key is used from the next start on: berth down, berth up.`,
       )
     })
   secrets
     .command('check')
     .description(
-      'ask the object store, mail server, git provider and captcha whether they take the secrets that are used',
+      'check that the object store, mail server, git provider and captcha provider accept the present secrets',
     )
     .option('--json', 'as a JSON array')
     .action(async ({ json }: { json?: boolean }) => {
       const verdicts = await withInstallation(checkAll)
-      console.log(json ? JSON.stringify(verdicts) : verdictLines(verdicts) || 'No outside system is set up.')
-      if (!verdicts.every(accepted)) throw new Error('Not every secret is accepted.')
+      console.log(json ? JSON.stringify(verdicts) : verdictLines(verdicts) || 'No outside system is configured.')
+      if (!verdicts.every(accepted)) throw new Error('Not every secret was accepted.')
     })
   secrets
     .command('status')
@@ -95,7 +95,7 @@ export function secretsCommand(program: Command): void {
     })
   secrets
     .command('drop')
-    .description('remove an old key that nothing in the database needs; backups from before its rotation still do')
+    .description('remove an old key that the database no longer needs; backups from before its rotation still need it')
     .argument('<key>', 'its number')
     .option('--json', 'as one JSON object')
     .action(async (text: string, { json }: { json?: boolean }) => {
@@ -103,10 +103,10 @@ export function secretsCommand(program: Command): void {
       const key = await withInstallation(async (installation, db) => {
         const key = droppable(keyLines(installation, await countSealed(db)), text)
         const { [key]: _, ...sealKeys } = installation.secrets.sealKeys ?? {}
-        await keep(db, dataDir, { ...installation.secrets, sealKeys }, { action: 'secrets.drop', key })
+        await saveWithRecord(db, dataDir, { ...installation.secrets, sealKeys }, { action: 'secrets.drop', key })
         return key
       })
-      console.log(json ? JSON.stringify({ dropped: key }) : `Key ${key} is dropped.`)
+      console.log(json ? JSON.stringify({ dropped: key }) : `Key ${key} was removed.`)
     })
 }
 
@@ -118,19 +118,19 @@ interface RotateOptions extends Partial<Record<OutsideSystem, boolean>> {
   json?: boolean
 }
 
-/** One writing for all that is asked for: killed before it, nothing has happened; after it, the next start does the rest. */
+/** Saves all requested changes at once: killed before that, nothing has happened; after it, the next start does the rest. */
 async function rotateRoot({ master, database }: RotateOptions): Promise<Rotation[]> {
   const { config, dataDir, external } = installationWithKeys()
   const rotated = rotations.filter(name => (name === 'master' ? master : database))
   if (master && process.env.BERTH_MASTER_KEY)
-    throw new Error('The root secret of this installation stands in its environment, as BERTH_MASTER_KEY.')
+    throw new Error('The root secret of this installation is set in its environment: change BERTH_MASTER_KEY there.')
   if (database && external.postgres)
-    throw new Error('This database is not ours: change its passwords there, then DATABASE_URL, and start anew.')
+    throw new Error('Berth does not manage this database: change its passwords there, then DATABASE_URL, and restart.')
   await withInstallation((_, db) =>
     transaction(db, async trx => {
       const current = openSecrets(dataDir)
-      const passed = database ? withNewPasswords(current) : current
-      const secrets = master ? withNewMaster(passed, await countSealed(trx), config.sealKeys.current) : passed
+      const next = database ? withNewPasswords(current) : current
+      const secrets = master ? withNewMaster(next, await countSealed(trx), config.sealKeys.current) : next
       await recordAct(trx, { action: 'secrets.rotate', accountId: null, resource: rotated.join(', ') })
       saveSecrets(dataDir, secrets)
     }),
@@ -140,7 +140,7 @@ async function rotateRoot({ master, database }: RotateOptions): Promise<Rotation
 
 function rotatedWords(rotated: readonly Rotation[], dataDir: string): string {
   return [
-    `Rotated: ${rotated.join(', ')}. It is in ${join(dataDir, 'secrets.json')}: back it up. It is used from the next start on: berth down, berth up.`,
+    `Rotated: ${rotated.join(', ')}. Saved to ${join(dataDir, 'secrets.json')}: back that file up. Used from the next start on: berth down, berth up.`,
     ...(rotated.includes('master') ? [endsWithMaster, 'Hosts on other machines need the new root secret too.'] : []),
   ].join('\n')
 }
@@ -150,12 +150,12 @@ function installationWithKeys(): Installation {
   const installation = loadInstallation(process.env)
   if (process.env.BERTH_SEAL_KEYS || !existsSync(join(installation.runFolder, 'settings.json')))
     throw new Error(
-      'The keys of this installation stand in its environment. Change BERTH_SEAL_KEYS there, for every process: 2:<64 hex>,3:<64 hex>',
+      'The keys of this installation are set in its environment. Change BERTH_SEAL_KEYS there, for every process: 2:<64 hex>,3:<64 hex>',
     )
   return installation
 }
 
-/** The secrets with one more key, and its number, which none had before: the highest one is never dropped. Throws an Error past the last number. */
+/** The secrets with one more key, and its number, which was never used before: the highest key is never dropped. Throws an Error past the last number. */
 export function withNewKey(before: Secrets): { key: number; secrets: Secrets } {
   const key = sealKeys(before.masterKey, sealKeysText(before)).current + 1
   const secrets = { ...before, sealKeys: { ...before.sealKeys, [key]: randomBytes(32).toString('hex') } }
@@ -163,8 +163,8 @@ export function withNewKey(before: Secrets): { key: number; secrets: Secrets } {
   return { key, secrets }
 }
 
-/** Writes the keys down, with the act in the audit record: what cannot be recorded is not done. */
-async function keep(db: Db, dataDir: string, secrets: Secrets, { action, key }: KeyAct): Promise<void> {
+/** Saves the keys in one transaction with the entry in the audit record: what cannot be recorded is not done. */
+async function saveWithRecord(db: Db, dataDir: string, secrets: Secrets, { action, key }: KeyAct): Promise<void> {
   await transaction(db, async trx => {
     await recordAct(trx, { action, accountId: null, resource: `key ${key}` })
     saveSecrets(dataDir, secrets)
@@ -176,27 +176,27 @@ interface KeyAct {
   key: number
 }
 
-/** Keys that the last start knew, that came since, and that values name although nobody has them. */
+/** Keys of the last start, keys added since, and missing keys that values refer to. */
 export function keyLines({ config, secrets }: Installation, counts: ReadonlyMap<number, number>): KeyLine[] {
   const { current, keys } = config.sealKeys
-  const waiting = Object.keys(secrets.sealKeys ?? {}).map(Number)
-  const known = (key: number): KeyLine['state'] => {
+  const added = Object.keys(secrets.sealKeys ?? {}).map(Number)
+  const stateOf = (key: number): KeyLine['state'] => {
     if (key === current) return 'seals'
     if (keys.has(key)) return 'reads'
-    return waiting.includes(key) ? 'from the next start on' : 'MISSING'
+    return added.includes(key) ? 'from the next start on' : 'MISSING'
   }
-  return [...new Set([...keys.keys(), ...waiting, ...counts.keys()])]
+  return [...new Set([...keys.keys(), ...added, ...counts.keys()])]
     .sort((a, b) => a - b)
-    .map(key => ({ key, values: counts.get(key) ?? 0, state: known(key) }))
+    .map(key => ({ key, values: counts.get(key) ?? 0, state: stateOf(key) }))
 }
 
-/** The number of a key that may go. Throws an Error that says why another may not. */
+/** The number of a key that may be removed. Throws an Error with the reason if it may not. */
 export function droppable(lines: readonly KeyLine[], text: string): number {
   const line = lines.find(({ key }) => String(key) === text)
   if (!line) throw new Error(`There is no key ${text}. See: berth secrets status`)
   if (line.key === firstKeyId) throw new Error('Key 1 derives from the root secret and cannot be dropped.')
-  if (line.state !== 'reads') throw new Error(`Key ${text} is in use, or about to be: ${line.state}.`)
-  if (line.values > 0) throw new Error(`Key ${text} is needed: ${line.values} values are encrypted with it.`)
+  if (line.state !== 'reads') throw new Error(`Key ${text} is in use, or will be: ${line.state}.`)
+  if (line.values > 0) throw new Error(`Key ${text} is still needed: it encrypts ${line.values} values.`)
   return line.key
 }
 

@@ -23,19 +23,19 @@ export function keysCommand(program: Command): void {
   const keys = program.command('keys').description('API keys')
   keys
     .command('create')
-    .description('issue a key; it is shown this once')
+    .description('create a key; it is shown only once')
     .requiredOption('--user <user>', 'id or e-mail address')
-    .option('--scopes <list>', 'comma-separated; full access when left out')
-    .option('--resources <ids>', 'comma-separated ids of applications and databases; all when left out')
-    .option('--prefixes <list>', 'comma-separated folders of objects; all when left out')
-    .option('--name <name>', 'to know it by', 'default')
+    .option('--scopes <list>', 'comma-separated; default: full access')
+    .option('--resources <ids>', 'comma-separated ids of applications and databases; default: all')
+    .option('--prefixes <list>', 'comma-separated folders of objects; default: all')
+    .option('--name <name>', 'a name for the key', 'default')
     .option('--json', 'as one JSON object')
     .action(async ({ user, json, ...options }: CreateOptions) => {
       const limits = limitsOf(options)
       const name = options.name?.trim()
       if (name !== undefined && !isShownName(name))
         throw new Error('--name must be one line of visible characters in their written order.')
-      const made = await withInstallation(({ config }, db) =>
+      const created = await withInstallation(({ config }, db) =>
         transaction(db, async trx => {
           const accountId = await userId(trx, user)
           const { id, key } = await createKey(trx, config.masterKey, {
@@ -47,11 +47,11 @@ export function keysCommand(program: Command): void {
           return { key_id: id, api_key: key }
         }),
       )
-      console.log(json ? JSON.stringify(made) : made.api_key)
+      console.log(json ? JSON.stringify(created) : created.api_key)
     })
   keys
     .command('list')
-    .description('the keys of an account; their texts are not stored')
+    .description('the keys of an account, without the keys themselves, which are not stored')
     .requiredOption('--user <user>', 'id or e-mail address')
     .option('--json', 'as a JSON array')
     .action(async ({ user, json }: { user: string; json?: boolean }) => {
@@ -62,13 +62,13 @@ export function keysCommand(program: Command): void {
     })
   keys
     .command('revoke')
-    .description('end a key; every process refuses it within a second')
+    .description('revoke a key; every process refuses it within a second')
     .argument('<key-id>', 'as shown by keys list')
     .action(async (id: string) => {
       await withInstallation((_, db) =>
         transaction(db, async trx => {
           const accountId = await revokeKey(trx, id)
-          if (accountId === undefined) throw new Error(`There is no live key ${id}.`)
+          if (accountId === undefined) throw new Error(`There is no active key ${id}.`)
           await recordAct(trx, { action: 'keys.revoke', accountId, resource: id })
         }),
       )
@@ -76,7 +76,7 @@ export function keysCommand(program: Command): void {
     })
 }
 
-/** What a key is limited to. Throws an Error that names the option at fault. */
+/** The limits of a key. Throws an Error that names an invalid option. */
 function limitsOf(options: Pick<CreateOptions, 'scopes' | 'resources' | 'prefixes'>) {
   const granted = scopeList(options.scopes)
   const resources = options.resources === undefined ? null : split(options.resources)
@@ -87,7 +87,7 @@ function limitsOf(options: Pick<CreateOptions, 'scopes' | 'resources' | 'prefixe
   const folders = options.prefixes === undefined ? null : split(options.prefixes)
   const prefixes = folders && prefixLimits(folders)
   if (prefixes === undefined || prefixes?.length === 0)
-    throw new Error('--prefixes must be folders such as images/2030.')
+    throw new Error('--prefixes must be folders, such as images/2030.')
   return { scopes: granted, resources, prefixes }
 }
 
@@ -101,11 +101,11 @@ function rightsOf({ scopes, resources, prefixes, expires_at }: KeyRow): string {
 
 function scopeList(text: string | undefined): Scope[] | null {
   if (text === undefined) return null
-  const named = split(text)
-  const unknown = named.filter(name => !isScope(name))
-  if (unknown.length || named.length === 0)
+  const names = split(text)
+  const unknown = names.filter(name => !isScope(name))
+  if (unknown.length || names.length === 0)
     throw new Error(`Unknown scope: ${unknown.join(', ') || '(none)'}. Scopes: ${scopes.join(', ')}`)
-  return named.filter(isScope)
+  return names.filter(isScope)
 }
 
 function split(text: string): string[] {

@@ -6,14 +6,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
 import type { Scope } from '../policy/accounts/scopes.ts'
 import { post, Refused } from './client/client.ts'
-import { keepLogin, type Login, loginFor } from './client/logins.ts'
+import { type Login, loginFor, saveLogin } from './client/logins.ts'
 import { withInstallation } from './installation/database.ts'
 import { sayOnStderr } from './terminal/terminal.ts'
 
-/** What the commands of this program need. */
+/** The scopes that the commands of this program need. */
 const scopes: readonly Scope[] = ['account:read', 'apps:read', 'apps:write', 'apps:deploy', 'apps:control']
 
-interface Begun {
+interface Authorization {
   code: string
   display: string
   expires_in: number
@@ -34,13 +34,13 @@ interface LoginOptions {
 export function loginCommand(program: Command): void {
   program
     .command('login')
-    .description('ask in a browser for a key of 90 days, which deploy --url then uses')
-    .option('--url <url>', 'API of the platform; the one on this machine when left out')
+    .description('request a key for 90 days in a browser; deploy --url then uses it')
+    .option('--url <url>', 'API of the platform; default: the one on this machine')
     .option('--json', 'as one JSON object')
     .action(async ({ url, json }: LoginOptions) => {
       const baseUrl = url ?? (await withInstallation(async ({ config }) => config.urls.base))
-      const login = await askInBrowser(baseUrl)
-      keepLogin(baseUrl, login)
+      const login = await signInWithBrowser(baseUrl)
+      saveLogin(baseUrl, login)
       console.log(
         json
           ? JSON.stringify({ url: baseUrl, email: login.email, expires_at: login.expiresAt })
@@ -49,47 +49,47 @@ export function loginCommand(program: Command): void {
     })
   program
     .command('logout')
-    .description('forget the key that login was granted')
-    .option('--url <url>', 'API of the platform; the one on this machine when left out')
+    .description('remove the key of berth login from this machine')
+    .option('--url <url>', 'API of the platform; default: the one on this machine')
     .action(async ({ url }: LoginOptions) => {
       const baseUrl = url ?? (await withInstallation(async ({ config }) => config.urls.base))
       if (!loginFor(baseUrl)) throw new Error(`There is no login for ${baseUrl}.`)
-      keepLogin(baseUrl, null)
-      console.log(`The key for ${baseUrl} is forgotten here. It ends for good with: berth keys revoke`)
+      saveLogin(baseUrl, null)
+      console.log(`The key for ${baseUrl} was removed from this machine. To revoke it: berth keys revoke`)
     })
 }
 
 /** Browser sign-in with a secret that only this process knows (RFC 7636, RFC 8252). */
-async function askInBrowser(baseUrl: string): Promise<Login> {
+async function signInWithBrowser(baseUrl: string): Promise<Login> {
   const verifier = randomBytes(32).toString('base64url')
   const challenge = createHash('sha256').update(verifier).digest('base64url')
-  const back = await listen()
+  const callback = await listen()
   try {
-    const redirect_uri = `http://127.0.0.1:${(back.server.address() as AddressInfo).port}/`
+    const redirect_uri = `http://127.0.0.1:${(callback.server.address() as AddressInfo).port}/`
     const client_id = `berth on ${hostname()}`.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, 64)
-    const asked = { client_id, redirect_uri, scopes, challenge, challenge_method: 'S256' }
-    const begun = (await post(baseUrl, '/v2/account/authorize/start', asked)) as Begun
-    sayOnStderr(`Open this page in a browser, and compare the signs ${begun.display}:`)
-    sayOnStderr(`  ${baseUrl}/authorize?code=${begun.code}`)
+    const input = { client_id, redirect_uri, scopes, challenge, challenge_method: 'S256' }
+    const authorization = (await post(baseUrl, '/v2/account/authorize/start', input)) as Authorization
+    sayOnStderr(`Open this page in a browser and check that it shows ${authorization.display}:`)
+    sayOnStderr(`  ${baseUrl}/authorize?code=${authorization.code}`)
     const claim = () =>
-      post(baseUrl, '/v2/account/authorize/claim', { code: begun.code, verifier, redirect_uri }) as Promise<Granted>
-    return await granted(claim, back.returned, begun)
+      post(baseUrl, '/v2/account/authorize/claim', { code: authorization.code, verifier, redirect_uri }) as Promise<Granted>
+    return await grantedLogin(claim, callback.returned, authorization)
   } finally {
-    back.server.close()
-    back.server.closeAllConnections()
+    callback.server.close()
+    callback.server.closeAllConnections()
   }
 }
 
-/** Asks when the browser has come back, and every interval: it may run on another machine. */
-async function granted(
+/** Claims the key when the browser returns, and at every interval: the browser may run on another machine. */
+async function grantedLogin(
   claim: () => Promise<Granted>,
   returned: Promise<'granted' | 'denied'>,
-  { expires_in, interval }: Begun,
+  { expires_in, interval }: Authorization,
 ): Promise<Login> {
   const deadline = Date.now() + expires_in * 1000
   let decided: 'granted' | 'denied' | undefined
-  void returned.then(how => {
-    decided = how
+  void returned.then(decision => {
+    decided = decision
   })
   while (Date.now() < deadline) {
     await Promise.race([returned, sleep(interval * 1000, undefined, { ref: true })])
@@ -101,20 +101,20 @@ async function granted(
       if (!(error instanceof Refused && error.code === 'AUTHORIZATION_PENDING')) throw error
     }
   }
-  throw new Error('Nobody decided within 10 minutes. Run berth login again.')
+  throw new Error('The request was not decided within 10 minutes. Run berth login again.')
 }
 
 async function listen(): Promise<{ server: Server; returned: Promise<'granted' | 'denied'> }> {
-  let come: (how: 'granted' | 'denied') => void = () => {}
+  let onReturn: (decision: 'granted' | 'denied') => void = () => {}
   const returned = new Promise<'granted' | 'denied'>(resolve => {
-    come = resolve
+    onReturn = resolve
   })
   const server = createServer((request, response) => {
     const { searchParams } = new URL(request.url ?? '/', 'http://127.0.0.1')
-    const how = searchParams.has('code') ? 'granted' : searchParams.has('error') ? 'denied' : undefined
-    response.writeHead(how ? 200 : 404, { 'Content-Type': 'text/plain; charset=utf-8', Connection: 'close' })
-    response.end(how ? `${how === 'granted' ? 'Granted' : 'Denied'}. You can close this page.\n` : 'Not found\n')
-    if (how) come(how)
+    const decision = searchParams.has('code') ? 'granted' : searchParams.has('error') ? 'denied' : undefined
+    response.writeHead(decision ? 200 : 404, { 'Content-Type': 'text/plain; charset=utf-8', Connection: 'close' })
+    response.end(decision ? `${decision === 'granted' ? 'Granted' : 'Denied'}. You can close this page.\n` : 'Not found\n')
+    if (decision) onReturn(decision)
   })
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve))
   return { server, returned }

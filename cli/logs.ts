@@ -11,9 +11,9 @@ const pollMs = 200
 export function logsCommand(program: Command): void {
   program
     .command('logs')
-    .description('the newest log lines of one part, or of all')
+    .description('the newest log lines of one part, or of all parts')
     .argument('[part]', 'postgres, temporal, proxy, api, worker, host, supervisor, ...')
-    .option('-f, --follow', 'go on as lines come, until Ctrl-C')
+    .option('-f, --follow', 'print new lines as they arrive, until Ctrl-C')
     .action(async (part: string | undefined, { follow }: { follow?: boolean }) => {
       const folder = join(ownDataDir(process.env), 'logs')
       const parts = existsSync(folder)
@@ -33,7 +33,7 @@ export function logsCommand(program: Command): void {
     })
 }
 
-/** Where the last lines begin, in bytes. */
+/** Offset in bytes where the last lines begin. */
 function tailOf(folder: string, name: string): number {
   const from = sizeOf(folder, name) - tailBytes
   if (from <= 0) return 0
@@ -59,7 +59,7 @@ function sizeOf(folder: string, name: string): number {
 function read(path: string, from: number, length: number): Buffer {
   const file = openSync(path, 'r')
   const buffer = Buffer.alloc(length)
-  const got = readSync(file, buffer, 0, length, from)
+  const bytesRead = readSync(file, buffer, 0, length, from)
   closeSync(file)
-  return buffer.subarray(0, got)
+  return buffer.subarray(0, bytesRead)
 }

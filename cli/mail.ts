@@ -16,9 +16,9 @@ export function mailCommand(program: Command): void {
   const mail = program.command('mail').description('mail to owners of applications')
   mail
     .command('list')
-    .description('what waits and what failed, with the reason')
-    .option('--sent', 'also what was sent, of the last month')
-    .option('--limit <n>', 'at most this many', '50')
+    .description('mail that waits or has failed, with the reason')
+    .option('--sent', 'also mail that was sent in the last month')
+    .option('--limit <n>', 'maximum number of entries', '50')
     .option('--json', 'as a JSON array')
     .action(async ({ sent = false, limit, json }: ListOptions) => {
       if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit must be a whole number from 1.')
@@ -27,8 +27,8 @@ export function mailCommand(program: Command): void {
     })
   mail
     .command('retry')
-    .description('try mail that waits or has failed again at once')
-    .argument('<id>', 'its first characters do')
+    .description('immediately retry mail that waits or has failed')
+    .argument('<id>', 'the id, or its first characters')
     .action(async (start: string) => {
       const ids = await withInstallation((_, db) =>
         transaction(db, async trx => {
@@ -39,7 +39,7 @@ export function mailCommand(program: Command): void {
       )
       if (ids.length === 0)
         throw new Error(`No mail that starts with "${start}" waits or has failed. See: berth mail list`)
-      console.log(`${ids.map(id => id.slice(0, 8)).join(', ')}: tried again now. See: berth mail list --sent`)
+      console.log(`${ids.map(id => id.slice(0, 8)).join(', ')}: queued again. See: berth mail list --sent`)
     })
 }
 

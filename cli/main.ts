@@ -11,7 +11,7 @@ const program = new Command('berth')
   .description('Berth: a zip becomes a running application. Start with: berth up')
   .version(version)
   .showHelpAfterError()
-  .addHelpText('after', '\nData lies in the folder that BERTH_DATA names, else in data/ of the checkout.')
+  .addHelpText('after', '\nData is in the folder that BERTH_DATA names, otherwise in data/ of the checkout.')
 
 const [given = ''] = process.argv.slice(2)
 const wanted = Object.hasOwn(verbs, given) ? [verbs[given]!] : [...new Set(Object.values(verbs))]
@@ -23,7 +23,7 @@ program.parseAsync().then(
   error => {
     const message = error instanceof Error ? error.message : String(error)
     console.error(process.env.BERTH_DEBUG ? error : message)
-    if (process.connected) process.send?.({ say: message }) // to the person who started us in the background
+    if (process.connected) process.send?.({ say: message }) // to the command that started this process in the background
     process.exit(1)
   },
 )

@@ -28,20 +28,20 @@ interface ListOptions {
 export function opsCommand(program: Command): void {
   const ops = program
     .command('ops')
-    .description('operations: what every deploy and command waits for, or why it failed')
+    .description('operations: why a deploy or command waits or failed; retry and cancel')
   ops
     .command('list', { isDefault: true })
     .description('the newest operations')
-    .option('--app <id>', 'only of this application')
+    .option('--app <id>', 'only those of this application')
     .option('--state <state>', states.join(', '))
-    .option('--limit <n>', 'at most this many', '20')
+    .option('--limit <n>', 'maximum number of entries', '20')
     .option('--json', 'as a JSON array')
     .action(async ({ app, state, limit, json }: ListOptions) => {
-      const filter = { appId: app, state: knownState(state), limit: wholeNumber(limit, '--limit') }
+      const filter = { appId: app, state: stateFrom(state), limit: wholeNumber(limit, '--limit') }
       const lines = await withInstallation((_, db) => listOperations(db, filter))
       console.log(json ? JSON.stringify(lines.map(lineView)) : table(lines, new Date()))
     })
-  onOne(ops, 'show', 'one operation in a few lines', async (place, { json }) => {
+  onOne(ops, 'show', 'the state of one operation in a few lines', async (place, { json }) => {
     const story = await storyIn(place)
     console.log(
       json ? JSON.stringify(storyView(story, new Date())) : `${headline(story)}\n  ${verdict(story, new Date())}`,
@@ -50,7 +50,7 @@ export function opsCommand(program: Command): void {
   onOne(
     ops,
     'explain',
-    'what it waits for or why it failed, what comes next, and what it said last',
+    'why an operation waits or failed, what comes next, and the last lines of its log',
     async (place, { json }) => {
       const story = await storyIn(place)
       const lane = await laneState(place.installation.config, story.operation.target_id)
@@ -61,27 +61,27 @@ export function opsCommand(program: Command): void {
   onOne(
     ops,
     'retry',
-    'queue what failed again: the same commit, or the same archive',
+    'queue a failed operation again, with the same commit or archive',
     async (place, { json, force }) => {
-      const asked = { operationId: place.id, actor: operatorName(), force: Boolean(force) }
-      const made = await transaction(place.db, async trx => {
-        const queued = await retryOperation(trx, asked)
+      const request = { operationId: place.id, actor: operatorName(), force: Boolean(force) }
+      const retry = await transaction(place.db, async trx => {
+        const queued = await retryOperation(trx, request)
         await recordOn(trx, 'ops.retry', queued.operationId)
         return queued
       })
-      const operation = await find(place.db, made.operationId)
+      const operation = await find(place.db, retry.operationId)
       if (operation) await wakeLane(place.installation.config, operation.target_id, operation.owner_id)
       console.log(
         json
-          ? JSON.stringify({ operation: made.operationId })
-          : `Queued as operation ${made.operationId}, number ${made.position} in its queue. Follow it: berth ops explain ${made.operationId.slice(0, 8)}`,
+          ? JSON.stringify({ operation: retry.operationId })
+          : `Queued as operation ${retry.operationId}, number ${retry.position} in its queue. Follow it with: berth ops explain ${retry.operationId.slice(0, 8)}`,
       )
     },
-  ).option('--force', 'also when something newer was deployed since')
+  ).option('--force', 'also if something newer was deployed since')
   onOne(
     ops,
     'cancel',
-    'end a deploy, restore or snapshot, and wait until its end is confirmed',
+    'cancel a deploy, restore or snapshot, and wait until that is confirmed',
     async (place, { json, wait }) => {
       const seconds = wholeNumber(wait ?? '', '--wait')
       const end = await cancel(place, { operationId: place.id, actor: operatorName() }, seconds)
@@ -90,18 +90,18 @@ export function opsCommand(program: Command): void {
       else console.log(cancelWords(end))
       if (end.state !== 'cancelled') process.exitCode = 1
     },
-  ).option('--wait <seconds>', 'how long to wait for the end', '120')
+  ).option('--wait <seconds>', 'maximum time to wait for confirmation', '120')
   onOne(
     ops,
     'clear',
-    'take off the mark that its failed undo has left on its application, after you have looked after it',
+    'remove the mark that a failed rollback left on the application, once you have repaired it by hand',
     async (place, { json }) => {
-      const asked = { operationId: place.id, actor: operatorName() }
+      const request = { operationId: place.id, actor: operatorName() }
       await transaction(place.db, async trx => {
-        await clearAfterUndo(trx, asked)
+        await clearAfterUndo(trx, request)
         await recordOn(trx, 'ops.clear', place.id)
       })
-      console.log(json ? JSON.stringify({ operation: place.id }) : 'Its application is not marked any more.')
+      console.log(json ? JSON.stringify({ operation: place.id }) : 'Its application is no longer marked.')
     },
   )
   receiptCommands(ops)
@@ -110,7 +110,7 @@ export function opsCommand(program: Command): void {
 interface Place {
   installation: Installation
   db: Db
-  /** Of the operation that the person named. */
+  /** Id of the operation that the operator named. */
   id: string
 }
 
@@ -129,62 +129,62 @@ function onOne(
   return ops
     .command(verb)
     .description(words)
-    .argument('<id>', 'of the operation or its deployment; its first characters do')
+    .argument('<id>', 'id of the operation or its deployment, or its first characters')
     .option('--json', 'as one JSON object')
     .action((start: string, options: OneOptions) =>
-      withInstallation(async (installation, db) => work({ installation, db, id: await named(db, start) }, options)),
+      withInstallation(async (installation, db) => work({ installation, db, id: await operationIdFrom(db, start) }, options)),
     )
 }
 
-/** The one operation that a person means. Throws an Error that names the candidates. */
-export async function named(db: Db, start: string): Promise<string> {
+/** The only operation whose id begins like this. Throws an Error that names the candidates if there are several. */
+export async function operationIdFrom(db: Db, start: string): Promise<string> {
   const [id, ...others] = await resolveOperation(db, start)
   if (!id) throw new Error(`There is no operation or deployment "${start}". See: berth ops list`)
-  if (others.length > 0) throw new Error(`"${start}" can mean several operations: ${[id, ...others].join(', ')}`)
+  if (others.length > 0) throw new Error(`"${start}" matches several operations: ${[id, ...others].join(', ')}`)
   return id
 }
 
 async function storyIn({ db, id }: Place): Promise<OperationStory> {
   const story = await storyOf(db, id, logLines)
-  if (!story) throw new Error(`The operation ${id} is gone.`)
+  if (!story) throw new Error(`The operation ${id} was deleted.`)
   return story
 }
 
-/** Resolves to the operation as it ended, or as it stands when the time is over. */
-async function cancel({ installation, db }: Place, asked: Asked, seconds: number): Promise<OperationRow> {
+/** Resolves to the operation once it has ended, or as it is when the time is over. */
+async function cancel({ installation, db }: Place, request: Asked, seconds: number): Promise<OperationRow> {
   const done = await transaction(db, async trx => {
-    const state = await cancelOperation(trx, asked)
-    await recordOn(trx, 'ops.cancel', asked.operationId)
+    const state = await cancelOperation(trx, request)
+    await recordOn(trx, 'ops.cancel', request.operationId)
     return state
   })
-  const operation = (await find(db, asked.operationId)) as OperationRow
+  const operation = (await find(db, request.operationId)) as OperationRow
   if (done === 'ended') return operation
   const woken = await wakeLane(installation.config, operation.target_id, operation.owner_id)
-  if (!woken) sayOnStderr('Temporal does not answer; the request is written down and is heard when it is back.')
+  if (!woken) sayOnStderr('Temporal does not answer. The request is saved and takes effect when Temporal is back.')
   for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline; await sleep(pollMs)) {
-    const now = await find(db, asked.operationId)
+    const now = await find(db, request.operationId)
     if (now && !['queued', 'running'].includes(now.state)) return now
   }
-  return (await find(db, asked.operationId)) as OperationRow
+  return (await find(db, request.operationId)) as OperationRow
 }
 
-/** The owner of an application sees what an operator has done to it. */
+/** Records the act with the owner's account: owners see what operators do to their applications. */
 async function recordOn(trx: Db, action: string, operationId: string): Promise<void> {
   const { owner_id: accountId, target_id: resource } = (await find(trx, operationId)) as OperationRow
   await recordAct(trx, { action, accountId, resource, operationId })
 }
 
 function cancelWords({ id, state, code }: OperationRow): string {
-  if (state === 'cancelled') return `${id} is cancelled; its end is confirmed.`
+  if (state === 'cancelled') return `${id} was cancelled, and its end is confirmed.`
   if (state === 'running')
-    return `${id} is asked to end, and has not confirmed it yet. See: berth ops explain ${id.slice(0, 8)}`
+    return `Cancelling ${id} was requested and is not confirmed yet. See: berth ops explain ${id.slice(0, 8)}`
   return `${id} ended before it could be cancelled: ${state}${code ? `, ${code}` : ''}.`
 }
 
-function knownState(text: string | undefined): OperationState | undefined {
-  const known = states.find(state => state === text)
-  if (text !== undefined && !known) throw new Error(`--state must be one of: ${states.join(', ')}`)
-  return known
+function stateFrom(text: string | undefined): OperationState | undefined {
+  const match = states.find(state => state === text)
+  if (text !== undefined && !match) throw new Error(`--state must be one of: ${states.join(', ')}`)
+  return match
 }
 
 function wholeNumber(text: string, option: string): number {

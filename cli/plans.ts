@@ -7,8 +7,8 @@ import { columns } from './terminal/terminal.ts'
 export function plansCommand(program: Command): void {
   program
     .command('plans')
-    .description('what each plan grants, in the order of the downgrade')
-    .option('--json', 'in the form that the setting PLANS_FILE takes')
+    .description('what each plan grants, in the order of downgrades')
+    .option('--json', 'in the format of the setting PLANS_FILE')
     .action(({ json }: { json?: boolean }) => {
       const plans = plansOf(loadInstallation(process.env).config)
       console.log(json ? JSON.stringify(Object.fromEntries(plans), null, 2) : plansTable(plans))

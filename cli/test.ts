@@ -11,7 +11,7 @@ import { slowestFiles } from './test/durations.ts'
 import { countedFiles, filesOfSecondLook, unstableFiles } from './test/second-look.ts'
 import { startTestServices, type TestServices } from './test/test-services.ts'
 
-/** What `npm run check` runs, one by one, so that each is counted. */
+/** The parts of `npm run check`, so that each is counted. */
 const checks = [
   { name: 'format and lint', program: 'biome', args: ['ci', '.'] },
   { name: 'types', program: 'tsc', args: ['--noEmit', '-p', 'tsconfig.json'] },
@@ -20,10 +20,10 @@ const checks = [
 export function testCommand(program: Command): void {
   program
     .command('test')
-    .description('run every check and test, with all that they need; ends with "N passed, N failed"')
-    .argument('[files...]', 'test files; everything when left out')
-    .option('--long', 'the soak and chaos runs instead')
-    .option('--allow-unstable', 'a file that fails in the whole run and passes alone counts as passed; it is named')
+    .description('run every check and test, with the services that they need; ends with "N passed, N failed"')
+    .argument('[files...]', 'test files; default: all')
+    .option('--long', 'run the long soak and chaos tests instead')
+    .option('--allow-unstable', 'count a file that fails in the whole run and passes alone as passed, and name it')
     .action(async (files: string[], { long, allowUnstable = false }: { long?: boolean; allowUnstable?: boolean }) => {
       const total: TestCount = { passed: 0, failed: 0 }
       if (!long && files.length === 0) for (const check of checks) add(total, await runCheck(check))
@@ -61,8 +61,8 @@ async function runCheck({ name, program, args }: (typeof checks)[number]): Promi
 }
 
 /**
- * The whole suite, then once more and alone each file that failed or that a cut run never reached: many tests wait for real
- * programs, and the suite keeps both cores of a small machine busy, so it tells where to search.
+ * Runs the whole suite, then each file again, alone, that failed or that an aborted run never reached: many tests wait for real programs,
+ * and the suite keeps both cores of a small machine busy, so a second run shows where to look.
  */
 async function runWhole(services: TestServices, allowUnstable: boolean): Promise<TestCount> {
   const files = testFiles()
@@ -70,16 +70,16 @@ async function runWhole(services: TestServices, allowUnstable: boolean): Promise
   const slowest = slowestFiles(services.durations)
   const second = new Map<string, TestCount>()
   for (const file of filesOfSecondLook(files, first)) {
-    console.log(`\nOnce more, alone: ${file}`)
+    console.log(`\nAgain, alone: ${file}`)
     second.set(file, sumOf((await runTests(services, [file])).values()))
   }
   for (const file of unstableFiles(first, second))
-    console.log(`\nUnstable: ${file} failed beside others and passed alone`)
+    console.log(`\nUnstable: ${file} failed in the whole run and passed alone`)
   console.log(`\nSlowest files:\n${slowest.join('\n')}`)
   return sumOf(countedFiles(first, second, allowUnstable).values())
 }
 
-/** What ava.config.js runs, relative to the checkout. */
+/** The files that ava.config.js runs, relative to the checkout. */
 function testFiles(): string[] {
   return readdirSync(join(checkout, 'test'), { recursive: true, encoding: 'utf8' })
     .filter(path => path.endsWith('.test.ts') && !path.startsWith('long/'))
@@ -87,15 +87,15 @@ function testFiles(): string[] {
     .sort()
 }
 
-/** The ava that runs now; it leads a group of its own, with every test process and what those have started. */
+/** The present run of ava, which leads a process group with every test process and its children. */
 let running: ChildProcess | undefined
 
-/** Ends the test processes of an interrupted run, which would go on against services that stop. */
+/** Ends the test processes of an interrupted run, which would otherwise continue while their services stop. */
 function endRunning(): void {
   if (running?.pid !== undefined && running.exitCode === null) process.kill(-running.pid, 'SIGKILL')
 }
 
-/** Runs ava in its own group, so that an interrupted run takes its test processes with it; `files` are those of a whole run. */
+/** Runs ava in its own process group, so that an interrupted run ends all its processes; `files` are those of a whole run. */
 async function runTests(
   { env }: TestServices,
   args: string[],
@@ -116,8 +116,8 @@ async function runTests(
   const code = child.exitCode ?? (await new Promise<number | null>(resolve => child.once('exit', resolve)))
   const counts = reader.byFile()
   // A run that fails without a failed test (a file that crashed) must not look like a success.
-  const cut = files.some(file => !counts.has(file))
-  const unexplained = code !== 0 && sumOf(counts.values()).failed === 0 && !cut
+  const isIncomplete = files.some(file => !counts.has(file))
+  const unexplained = code !== 0 && sumOf(counts.values()).failed === 0 && !isIncomplete
   return unexplained ? new Map([...counts, ['', { passed: counts.get('')?.passed ?? 0, failed: 1 }]]) : counts
 }
 

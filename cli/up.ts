@@ -22,26 +22,26 @@ export function upCommand(program: Command): void {
   program
     .command('up')
     .description('start the platform, and install what is missing')
-    .option('-d, --detach', 'leave it running in the background')
-    .option('--adopt', 'make the data folder and object store belong to the database, when they were moved on purpose')
+    .option('-d, --detach', 'run in the background')
+    .option('--adopt', 'make the data folder and object store belong to the database, after moving them on purpose')
     .action(async ({ detach, adopt }: { detach?: boolean; adopt?: boolean }) => {
       const place = openDataPlace(process.env)
       await (detach ? upDetached(place, adopt) : upInForeground(place, adopt)).catch(async error => {
         if (!(error instanceof AlreadyRunning)) throw error
         const phase = phaseOf(place.runFolder)
-        if (phase !== null) throw new Error(startedAlready(error.record.pid, phase))
+        if (phase !== null) throw new Error(alreadyStarting(error.record.pid, phase))
         console.error(error.message)
         console.log(await withInstallation((installation, db) => summary(installation, db, null)))
       })
     })
 }
 
-const startedAlready = (pid: number, phase: string): string =>
-  `Berth is being started by process ${pid} already, which says: ${phase}\nWait until it is up, and see: berth info`
+const alreadyStarting = (pid: number, phase: string): string =>
+  `Process ${pid} is already starting Berth: ${phase}\nWait until it is up, then see: berth info`
 
 /**
- * Runs the platform until a signal. Progress goes to stderr, and to the person who started it detached. A signal before everything is up
- * ends the start, with the exit code that shells give it.
+ * Runs the platform until a signal. Progress goes to stderr, and to the command that started it in the background. A signal before
+ * everything is up ends the start, with the exit code that shells use for it.
  */
 async function upInForeground(place: DataPlace, adopts?: boolean): Promise<void> {
   const release = await lockSupervisor(place.runFolder)
@@ -51,7 +51,7 @@ async function upInForeground(place: DataPlace, adopts?: boolean): Promise<void>
   const supervisor = new Supervisor({ ...place, say })
   const signal = stopOnSignal(supervisor, say)
   try {
-    // What a signal has ended fails with an error of its own, which is not the reason.
+    // After a signal, errors of the start are consequences of it.
     const started = start({ ...place, adopts }, supervisor, say).catch(async error => {
       if (signal.code() === null) throw error
       await signal.ended
@@ -64,7 +64,7 @@ async function upInForeground(place: DataPlace, adopts?: boolean): Promise<void>
     }
     done(text)
     await signal.ended
-    say('Stopped. Applications keep running; stop them too with: berth down --apps')
+    say('Stopped. Applications keep running; to stop them too: berth down --apps')
   } finally {
     await supervisor.stop()
     phase.over()
@@ -77,10 +77,10 @@ async function start(
   supervisor: Supervisor,
   say: Say,
 ): Promise<string> {
-  const left = await endLeftovers(place.runFolder)
-  if (left.length) say(`Ended what an earlier start left behind: ${left.join(', ')}`)
+  const leftovers = await endLeftovers(place.runFolder)
+  if (leftovers.length) say(`Ended processes of an earlier start: ${leftovers.join(', ')}`)
   const installation = { ...(await openInstallation(process.env, place)), adopts }
-  // What the processes would refuse is told before anything starts.
+  // Settings that the processes would refuse are reported before anything starts.
   plansOf(installation.config)
   refusePlainHttp(installation.config)
   say(`Starting Berth with its data in ${installation.dataDir}`)
@@ -90,21 +90,21 @@ async function start(
   return withInstallation((running, db) => summary({ ...running, notes: installation.notes }, db, exampleUrl))
 }
 
-/** The example is a gift: when it does not come up, the platform stays, and says why. */
+/** The example is optional: if it fails, the platform stays up and reports why. */
 async function firstApplication(installation: Installation, say: Say): Promise<string | null> {
   try {
     await ensureImages(firstImages(), installation.config.host.dockerHost, say)
     return await deployExample(installation, say)
   } catch (error) {
-    say(`The example did not come up: ${(error as Error).message}`)
+    say(`The example did not start: ${(error as Error).message}`)
     return null
   }
 }
 
 interface Stop {
-  /** Resolves when all has stopped. */
+  /** Resolves when everything has stopped. */
   ended: Promise<void>
-  /** The exit code of the signal that came; null before one. */
+  /** The exit code for the received signal; null before one. */
   code(): number | null
 }
 

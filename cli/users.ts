@@ -37,20 +37,20 @@ export function usersCommand(program: Command): void {
   const users = program.command('users').description('accounts')
   users
     .command('create')
-    .description('make an account with a full-access key and a session')
+    .description('create an account with a full-access key and a session')
     .requiredOption('--email <address>')
     .requiredOption('--name <name>')
-    .requiredOption('--plan <plan>', 'as berth plans lists them')
-    .option('--locale <locale>', `${localeList}; that of the first sign-in when left out`)
+    .requiredOption('--plan <plan>', 'one of those that berth plans lists')
+    .option('--locale <locale>', `${localeList}; default: that of the first sign-in`)
     .option('--json', 'as one JSON object')
     .action(async ({ json, ...input }: CreateOptions) => {
-      const made = await withInstallation((installation, db) => createAccount(installation, db, input))
-      console.log(json ? JSON.stringify(made) : columns(Object.entries(made), ''))
+      const created = await withInstallation((installation, db) => createAccount(installation, db, input))
+      console.log(json ? JSON.stringify(created) : columns(Object.entries(created), ''))
     })
   users
     .command('list')
-    .description('accounts, the youngest first')
-    .option('--limit <n>', 'at most this many', '100')
+    .description('accounts, newest first')
+    .option('--limit <n>', 'maximum number of entries', '100')
     .option('--json', 'as a JSON array')
     .action(async ({ limit, json }: { limit: string; json?: boolean }) => {
       if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit must be a whole number from 1 to 999999.')
@@ -62,15 +62,15 @@ export function usersCommand(program: Command): void {
     .description('change the plan of an account')
     .argument('<user>', 'id or e-mail address')
     .requiredOption('--plan <plan>')
-    .option('--until <date>', 'the day or moment it ends, for example 2030-01-31; never when left out')
+    .option('--until <date>', 'date or time when it ends, for example 2030-01-31; default: never')
     .action(async (who: string, { plan, until }: { plan: string; until?: string }) => {
       const end = until === undefined ? null : new Date(until)
-      if (end && Number.isNaN(end.getTime())) throw new Error(`--until must be a date like 2030-01-31, not "${until}".`)
+      if (end && Number.isNaN(end.getTime())) throw new Error(`--until must be a date such as 2030-01-31, not "${until}".`)
       await withInstallation(async (installation, db) => {
-        mustBePlan(installation, plan)
+        assertPlan(installation, plan)
         await actOn(db, who, 'users.set-plan', (trx, id) => setPlan(trx, id, plan, end))
       })
-      console.log(`${who} has the plan ${plan}${end ? ` until ${end.toISOString()}` : ''}.`)
+      console.log(`${who} now has the plan ${plan}${end ? ` until ${end.toISOString()}` : ''}.`)
     })
   users
     .command('set-locale')
@@ -82,11 +82,11 @@ export function usersCommand(program: Command): void {
       await withInstallation((_, db) =>
         actOn(db, who, 'users.set-locale', (trx, id) => changeSetting(trx, id, 'locale', chosen)),
       )
-      console.log(`${who} has the language ${chosen}.`)
+      console.log(`${who} now has the language ${chosen}.`)
     })
   for (const [verb, blocked, words] of [
     ['block', true, 'refuse every credential of an account'],
-    ['unblock', false, 'let a blocked account in again'],
+    ['unblock', false, 'accept the credentials of a blocked account again'],
   ] as const) {
     users
       .command(verb)
@@ -94,12 +94,12 @@ export function usersCommand(program: Command): void {
       .argument('<user>', 'id or e-mail address')
       .action(async (who: string) => {
         await withInstallation((_, db) => actOn(db, who, `users.${verb}`, (trx, id) => setBlocked(trx, id, blocked)))
-        console.log(`${who} is ${blocked ? 'blocked' : 'not blocked any more'}.`)
+        console.log(`${who} is ${blocked ? 'now blocked' : 'no longer blocked'}.`)
       })
   }
 }
 
-/** Throws an Error for a language that mail is not written in. */
+/** Throws an Error for a language without mail texts. */
 function localeOf(text: string): string {
   if (!isLocale(text)) throw new Error(`There is no language "${text}". Languages: ${localeList}`)
   return text
@@ -111,7 +111,7 @@ async function createAccount(
   { email, name, plan, locale }: Omit<CreateOptions, 'json'>,
 ) {
   const { masterKey } = installation.config
-  mustBePlan(installation, plan)
+  assertPlan(installation, plan)
   if (!z.email().max(254).safeParse(email).success)
     throw new Error(`--email must be an address that can receive mail, not "${email}".`)
   const called = username(name)
@@ -119,7 +119,7 @@ async function createAccount(
   const chosen = locale === undefined ? undefined : localeOf(locale)
   return transaction(db, async trx => {
     const user = await createUser(trx, { email, name: called, plan, locale: chosen }).catch(error => {
-      throw sqlState(error) === '23505' ? new Error(`There is an account with the address ${email} already.`) : error
+      throw sqlState(error) === '23505' ? new Error(`There is already an account with the address ${email}.`) : error
     })
     const { key, id } = await createKey(trx, masterKey, { userId: user.id })
     const { token } = await createSession(trx, masterKey, { userId: user.id, lifeSeconds: sessionSeconds })
@@ -128,7 +128,7 @@ async function createAccount(
   })
 }
 
-/** Does something to an account that a person named, and writes it down, in one transaction. */
+/** Changes the account that an operator named, and records that, in one transaction. */
 async function actOn(
   db: Db,
   who: string,
@@ -142,12 +142,12 @@ async function actOn(
   })
 }
 
-function mustBePlan({ config }: Installation, plan: string): void {
+function assertPlan({ config }: Installation, plan: string): void {
   const plans = plansOf(config)
   if (!plans.has(plan)) throw new Error(`There is no plan "${plan}". Plans: ${[...plans.keys()].join(', ')}`)
 }
 
-/** The id of the account that a person named by id or address. Throws an Error when there is none. */
+/** The id of an account named by id or address. Throws an Error when there is none. */
 export async function userId(db: Db, who: string): Promise<string> {
   const user = who.includes('@') ? await findUserByEmail(db, who) : await findUser(db, who)
   if (!user) throw new Error(`There is no account "${who}".`)

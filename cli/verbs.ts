@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 
 const login = async () => (await import('./login.ts')).loginCommand
 
-/** The module of each verb, loaded when it is the one that was given: all of them together take a second of a processor. */
+/** The module of each verb, loaded only for the given one: all of them together take a second of processor time. */
 export const verbs: Record<string, () => Promise<(program: Command) => void>> = {
   up: async () => (await import('./up.ts')).upCommand,
   down: async () => (await import('./down.ts')).downCommand,

@@ -1,5 +1,5 @@
-// Compiles the product into dist/: TypeScript, the files beside it (SQL, Lua, recipes), and the workflow bundle, which every
-// worker would otherwise build again at its start (3 s).
+// Compiles the product into dist/: TypeScript, other files (SQL, Lua, recipes), and the workflow bundle, which every worker would
+// otherwise build at its start (3 s).
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -21,7 +21,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 const productFolders = ['lib', 'policy', 'db', 'activities', 'workflows', 'api', 'workers', 'cli', 'edge', 'runtimes']
 const buildFiles = ['package-lock.json', 'tsconfig.json', 'tsconfig.build.json', 'scripts/build.mjs']
 
-/** Changes whenever a build would come out differently. */
+/** Changes whenever a build would have another result. */
 export function sourceHash(root) {
   const hash = createHash('sha256')
   const files = [...buildFiles, ...productFolders.flatMap(folder => filesBelow(root, folder))]
@@ -34,10 +34,10 @@ export function sourceHash(root) {
 }
 
 /**
- * Builds next to the old dist/ and swaps at the end, so that an interrupted build leaves nothing half done. While it runs, `underWay`
- * holds the function that ends it immediately.
+ * Builds next to the old dist/ and swaps at the end, so that an interrupted build leaves nothing half done. While it runs, `inProgress`
+ * holds a function that ends it immediately.
  */
-export async function build(root, underWay = new Set()) {
+export async function build(root, inProgress = new Set()) {
   const hash = sourceHash(root)
   const next = join(root, `.dist-${process.pid}`)
   removeLeftovers(root)
@@ -46,17 +46,17 @@ export async function build(root, underWay = new Set()) {
     compiler?.kill('SIGKILL')
     rmSync(next, { recursive: true, force: true })
   }
-  underWay.add(end)
+  inProgress.add(end)
   try {
     const tsc = join(root, 'node_modules/typescript/bin/tsc')
-    // Its own group: Ctrl-C is for us, who end it.
+    // A process group of its own: Ctrl-C reaches only us, and we end it.
     compiler = spawn(process.execPath, [tsc, '-p', 'tsconfig.build.json', '--outDir', next], {
       cwd: root,
       stdio: ['ignore', 2, 2],
       detached: true,
     })
     const [status] = await once(compiler, 'exit')
-    if (status !== 0) throw new Error('The sources do not compile; the messages stand above.')
+    if (status !== 0) throw new Error('The sources do not compile; see the messages above.')
     for (const file of productFolders.flatMap(folder => filesBelow(root, folder))) {
       if (file.endsWith('.ts')) continue
       mkdirSync(dirname(join(next, file)), { recursive: true })
@@ -66,12 +66,12 @@ export async function build(root, underWay = new Set()) {
     writeFileSync(join(next, '.source-hash'), hash)
     swap(join(root, 'dist'), next)
   } finally {
-    underWay.delete(end)
+    inProgress.delete(end)
     rmSync(next, { recursive: true, force: true })
   }
 }
 
-/** Builds that were killed in the middle. */
+/** Removes what killed builds have left. */
 function removeLeftovers(root) {
   for (const name of readdirSync(root)) {
     const pid = /^\.dist-(\d+)$|^dist-old-(\d+)$/.exec(name)?.slice(1).find(Boolean)

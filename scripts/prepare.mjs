@@ -1,4 +1,4 @@
-// Makes a checkout runnable: packages once per lock file, compiled sources once per change. Everything it says goes to stderr,
+// Prepares a checkout: packages once per lock file, compiled sources once per change. All its output goes to stderr,
 // so that `berth info --json` stays clean.
 import { spawn, spawnSync } from 'node:child_process'
 import { closeSync, existsSync, ftruncateSync, openSync, readFileSync, statSync, writeSync } from 'node:fs'
@@ -10,24 +10,24 @@ import { build, sourceHash } from './build.mjs'
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const lockPath = join(root, '.prepare.lock')
 const verb = process.argv[2]
-/** By the signal that ends us, with the exit code that shells give it. */
+/** Exit codes by the signal that ends us, as shells use them. */
 const endings = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 }
-/** A sign of life comes this often. */
-const aliveMs = 15_000
+/** How often progress is printed. */
+const progressMs = 15_000
 const seconds = since => `${Math.round((Date.now() - since) / 1000)} s`
-/** What is under way and ends with us. */
-const underWay = new Set()
+/** Functions that end the work in progress, which must not outlive us. */
+const inProgress = new Set()
 
 if (!ready()) {
   for (const [name, code] of Object.entries(endings)) process.on(name, () => stop(code))
   try {
-    mustBeOurs()
-    const held = await lock()
+    assertOwner()
+    const lockFile = await lock()
     try {
-      if (!packagesInstalled()) await installPackages(held)
-      if (!compiled()) await compile(held)
+      if (!packagesInstalled()) await installPackages(lockFile)
+      if (!compiled()) await compile(lockFile)
     } finally {
-      closeSync(held)
+      closeSync(lockFile)
     }
   } catch (error) {
     say(error instanceof Error ? error.message : String(error))
@@ -35,19 +35,19 @@ if (!ready()) {
   }
 }
 
-/** Ends what runs for us, as a whole, and leaves nothing half made: the next start begins anew what was not done. */
+/** Ends our children with their process groups, and leaves nothing half done: the next start repeats unfinished work. */
 function stop(code) {
-  for (const end of underWay) end()
-  say('Stopped; the next start goes on from here.')
+  for (const end of inProgress) end()
+  say('Stopped. The next start continues from here.')
   process.exit(code)
 }
 
-/** Files of another user would end in the words of the system, somewhere in the middle. */
-function mustBeOurs() {
+/** Without this check, files of another user would cause a system error halfway. */
+function assertOwner() {
   const { uid } = statSync(root)
   if (process.getuid() === 0 || uid === process.getuid()) return
   throw new Error(
-    `The checkout ${root} belongs to ${userName(uid)}, and has to be made ready first: run ./berth once as that user, or clone it anew as ${userName(process.getuid())}.`,
+    `The checkout ${root} belongs to ${userName(uid)}, and is not prepared yet: run ./berth once as that user, or make another clone as ${userName(process.getuid())}.`,
   )
 }
 
@@ -62,7 +62,7 @@ function ready() {
   return packagesInstalled() && compiled()
 }
 
-/** npm notes at the end what it installed; the files are looked for too, since two installs that met leave a note without them. */
+/** npm records at the end what it installed; the files are checked too, since two concurrent installs leave a record without them. */
 function packagesInstalled() {
   const wanted = readJson(join(root, 'package-lock.json'))?.packages ?? {}
   const present = readJson(join(root, 'node_modules/.package-lock.json'))?.packages
@@ -73,17 +73,17 @@ function packagesInstalled() {
   })
 }
 
-async function installPackages(held) {
-  write(held, 'installing packages')
-  say('Installing packages from the lock file (once; this can take some minutes) ...')
+async function installPackages(lockFile) {
+  write(lockFile, 'installing packages')
+  say('Installing packages from the lock file (once; this can take a few minutes) ...')
   const npm = join(dirname(process.execPath), 'npm')
   const args = ['ci', '--no-audit', '--no-fund', '--no-update-notifier', '--loglevel=error']
   for (let attempt = 1; ; attempt++) {
-    const code = await run(existsSync(npm) ? npm : 'npm', args, 'still installing packages', held)
+    const code = await run(existsSync(npm) ? npm : 'npm', args, 'still installing packages', lockFile)
     if (code === 0 && packagesInstalled()) break
     if (attempt === 3)
-      throw new Error('npm ci failed three times; its messages stand above. Run the same command again to continue.')
-    say(`npm ci ended with ${code}; trying again ...`)
+      throw new Error('npm ci failed three times; see its messages above. Run the same command again to continue.')
+    say(`npm ci exited with ${code}; trying again ...`)
   }
   say('Packages are installed.')
 }
@@ -92,69 +92,69 @@ function compiled() {
   return readText(join(root, 'dist/.source-hash')) === sourceHash(root)
 }
 
-async function compile(held) {
-  write(held, 'compiling')
+async function compile(lockFile) {
+  write(lockFile, 'compiling')
   say('Compiling ...')
   try {
-    await build(root, underWay)
+    await build(root, inProgress)
   } catch (error) {
-    // The test run reports type errors itself, beside everything else that it finds.
+    // A test run reports type errors itself, along with its other results.
     if (verb !== 'test' || !existsSync(join(root, 'dist/cli/main.js'))) throw error
-    say(`${error.message} Going on with the last build, so that the tests can say more.`)
+    say(`${error.message} Continuing with the last build, so that the tests can report more.`)
   }
 }
 
-/** Runs a command, its output on stderr, with a sign of life every 15 s. Resolves to the exit code. */
-function run(command, args, alive, held) {
+/** Runs a command with its output on stderr, and prints progress every 15 s. Resolves to the exit code. */
+function run(command, args, progress, lockFile) {
   return new Promise((resolve, reject) => {
     const started = Date.now()
-    const timer = setInterval(() => say(`  ... ${alive} (${seconds(started)})`), aliveMs)
-    // Its own group, ended with us as a whole. It holds the lock too: an npm that outlives us would meet the one of the next attempt.
-    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 2, 2, held], detached: true })
+    const timer = setInterval(() => say(`  ... ${progress} (${seconds(started)})`), progressMs)
+    // A process group of its own, which we end as a whole. It inherits the lock: an npm that outlives us would run alongside that of the next attempt.
+    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 2, 2, lockFile], detached: true })
     const end = () => process.kill(-child.pid, 'SIGKILL')
-    underWay.add(end)
+    inProgress.add(end)
     child.on('error', reject)
     child.on('close', code => {
       clearInterval(timer)
-      underWay.delete(end)
+      inProgress.delete(end)
       resolve(code ?? 1)
     })
   })
 }
 
 /**
- * One preparation of a checkout at a time; resolves to the file whose lock the kernel holds for us and for what we start, and frees
- * with the last of these. A process that waits prints for which one.
+ * Permits one preparation of a checkout at a time. Resolves to the locked file; the kernel releases the lock when we and our children
+ * have ended. A waiting process prints which one it waits for.
  */
 async function lock() {
   const file = openSync(lockPath, 'a+', 0o600)
   const started = Date.now()
-  for (let told = 0; !lockedNow(file); await sleep(200)) {
-    if (told > 0 && Date.now() - told < aliveMs) continue
-    const holder = readText(lockPath)?.trim() || 'it has just begun'
+  for (let reportedAt = 0; !tryLock(file); await sleep(200)) {
+    if (reportedAt > 0 && Date.now() - reportedAt < progressMs) continue
+    const holder = readText(lockPath)?.trim() || 'just started'
     say(
-      told === 0
-        ? `Another ./berth makes this checkout ready (${holder}); waiting for it ...`
+      reportedAt === 0
+        ? `Another ./berth is preparing this checkout (${holder}); waiting for it ...`
         : `  ... still waiting (${holder}; ${seconds(started)})`,
     )
-    told = Date.now()
+    reportedAt = Date.now()
   }
   return file
 }
 
-function lockedNow(file) {
+function tryLock(file) {
   const { status, error } = spawnSync('flock', ['--exclusive', '--nonblock', '3'], {
     stdio: ['ignore', 'ignore', 2, file],
   })
   if (error) throw new Error('Berth needs the program flock (package util-linux).')
-  if (status > 1) throw new Error(`${lockPath} cannot be locked: flock ended with ${status}.`)
+  if (status > 1) throw new Error(`${lockPath} cannot be locked: flock exited with ${status}.`)
   return status === 0
 }
 
-/** Shows processes that wait what is done here. */
-function write(held, doing) {
-  ftruncateSync(held)
-  writeSync(held, `process ${process.pid}, ${doing}`)
+/** Tells waiting processes what is being done. */
+function write(lockFile, activity) {
+  ftruncateSync(lockFile)
+  writeSync(lockFile, `process ${process.pid}, ${activity}`)
 }
 
 function readText(path) {

@@ -1,5 +1,5 @@
-// Records real runs of every path into test/histories: `node scripts/record-histories.mjs <generation>`. A new generation stands beside the
-// old ones, which have to stay replayable as long as somebody may run their code. Name it in test/workflows/replay.test.ts.
+// Records real runs of every path into test/histories: `node scripts/record-histories.mjs <generation>`. A new generation is added to the
+// old ones, which must stay replayable as long as their code may run anywhere. List it in test/workflows/replay.test.ts.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 const checkout = fileURLToPath(new URL('..', import.meta.url))
 const generation = process.argv[2]
 if (!/^\d+$/.test(generation ?? '')) {
-  console.error('Say the number of the generation: node scripts/record-histories.mjs 3')
+  console.error('Give the number of the generation: node scripts/record-histories.mjs 3')
   process.exit(2)
 }
 const folder = mkdtempSync(`${checkout}test/histories/recording-`)

@@ -5,10 +5,10 @@ import { pipeline } from 'node:stream/promises'
 import ignore, { type Ignore } from 'ignore'
 import { ZipFile } from 'yazl'
 
-/** Left out always: the server drops them anyway, and sending them only takes time. */
+/** Always left out: the server drops them anyway, and sending them only takes time. */
 const alwaysIgnored = ['node_modules/', '.git/', '.venv/', '__pycache__/']
 
-/** Zips a folder into `target`, leaving out what its `.berthignore` (gitignore rules) says. Resolves to the number of files. */
+/** Zips a folder into `target`, without the paths that its `.berthignore` (gitignore rules) names. Resolves to the number of files. */
 export async function archiveFolder(folder: string, target: string): Promise<number> {
   const rules = ignore().add(alwaysIgnored)
   rules.add(await readFile(join(folder, '.berthignore'), 'utf8').catch(() => ''))
@@ -37,7 +37,7 @@ async function* filesBelow(root: string, folder: string, rules: Ignore): AsyncGe
 
 async function isFile(path: string): Promise<boolean> {
   return stat(path).then(
-    found => found.isFile(),
+    stats => stats.isFile(),
     () => false,
   )
 }

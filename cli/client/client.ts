@@ -3,11 +3,11 @@ import { request } from 'node:http'
 import { basename } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** A platform as its client sees it. */
+/** A platform as a client sees it. */
 export interface Target {
   baseUrl: string
   apiKey: string
-  /** The proxy's address when names do not resolve to it by themselves; null = ask the application's own name. */
+  /** The proxy's address where application names do not resolve to it; null = use the application's own name. */
   edgeUrl: string | null
   /** It runs on this machine, from the same data folder. */
   isHere?: true
@@ -19,7 +19,7 @@ export interface UploadedApp {
   domain?: string
 }
 
-/** The API said no; the message is fit for a person. */
+/** The API refused a request; the message can be shown to the user. */
 export class Refused extends Error {
   override name = 'Refused'
   constructor(
@@ -30,10 +30,10 @@ export class Refused extends Error {
   }
 }
 
-/** Uploads of one account are limited to one per 3 s: the command waits this long, at most, for its turn. */
-const longestTurnSeconds = 10
+/** Uploads of one account are limited to one per 3 s: the maximum that the command waits before it tries again. */
+const maxRetryAfterSeconds = 10
 
-/** Sends a zip to `POST /v2/apps`, a second time when it came too soon after the last. Throws `Refused` with the API's code. */
+/** Sends a zip to `POST /v2/apps`, and once more if it came too soon after the previous upload. Throws `Refused` with the API's code. */
 export async function uploadArchive(
   target: Target,
   path: string,
@@ -43,7 +43,7 @@ export async function uploadArchive(
   const send = () => call(target, '/v2/apps', { method: 'POST', body: form })
   let response = await send()
   const waitSeconds = Number(response.headers.get('retry-after') ?? 0)
-  if (response.status === 429 && waitSeconds <= longestTurnSeconds) {
+  if (response.status === 429 && waitSeconds <= maxRetryAfterSeconds) {
     await sleep(waitSeconds * 1000)
     response = await send()
   }
@@ -51,18 +51,18 @@ export async function uploadArchive(
   return { app, operationId: response.headers.get('x-operation-id') }
 }
 
-/** What a deployment has passed, oldest first; `code` and `message` with `error`. */
+/** An event of a deployment; `code` and `message` only with `error`. */
 export interface DeployEvent {
   deployment_id: string
   state: 'pending' | 'clone' | 'commit' | 'restarting' | 'success' | 'error'
   code?: string
   message?: string
-  /** While it waits. */
+  /** Only while it waits. */
   position?: number
   waiting_for?: string
 }
 
-/** The events of an application's newest deployment; null when the application is missing. Throws when the API does not answer. */
+/** The events of an application's newest deployment, oldest first; null when the application is missing. Throws when the API does not answer. */
 export async function newestDeployment(target: Target, appId: string): Promise<DeployEvent[] | null> {
   try {
     const [newest = []] = (await answerOf(
@@ -75,13 +75,13 @@ export async function newestDeployment(target: Target, appId: string): Promise<D
   }
 }
 
-/** What installing and starting a deployment has printed. */
+/** The output of installing and starting a deployment. */
 export async function deploymentLog(target: Target, appId: string, deploymentId: string): Promise<string> {
   const path = `/v2/apps/${appId}/deployments/${deploymentId}/logs`
   return ((await answerOf(await call(target, path))) as { logs: string }).logs
 }
 
-/** What the application has written, newest 1 MB at most. */
+/** The application's output, the newest 1 MB at most. */
 export async function appLogs(target: Target, appId: string): Promise<string> {
   return ((await answerOf(await call(target, `/v2/apps/${appId}/logs`))) as { logs: string }).logs
 }
@@ -94,14 +94,14 @@ export async function listApps(target: Target): Promise<{ id: string; domain: st
   return me.applications
 }
 
-/** A call without credential: JSON there, the value under `response` back. Throws `Refused` with the API's code. */
+/** Posts JSON without credentials; resolves to the value under `response`. Throws `Refused` with the API's code. */
 export async function post(baseUrl: string, path: string, body: object): Promise<unknown> {
   return answerOf(await call({ baseUrl, apiKey: null }, path, { method: 'POST', body: JSON.stringify(body) }))
 }
 
-type Called = Pick<Target, 'baseUrl'> & { apiKey: string | null }
+type CallTarget = Pick<Target, 'baseUrl'> & { apiKey: string | null }
 
-function call({ baseUrl, apiKey }: Called, path: string, init: RequestInit = {}): Promise<Response> {
+function call({ baseUrl, apiKey }: CallTarget, path: string, init: RequestInit = {}): Promise<Response> {
   const headers: Record<string, string> = apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }
   return fetch(new URL(path, baseUrl), { ...init, headers, signal: AbortSignal.timeout(120_000) }).catch(error => {
     throw new Error(`${baseUrl} does not answer (${error.cause?.message ?? error.message}).`)
@@ -119,22 +119,22 @@ async function answerOf(response: Response): Promise<unknown> {
   throw new Refused(code, body?.message ? `${code}: ${body.message}` : code)
 }
 
-/** One GET through the proxy under the application's name. Resolves to the status, and whether the answer is a page of the proxy itself. */
-export function askApp({ edgeUrl }: Target, domain: string): Promise<{ status: number; ofProxy: boolean }> {
+/** Sends one GET through the proxy under the application's name. Resolves to the status, and to whether the proxy itself answered. */
+export function requestApp({ edgeUrl }: Target, domain: string): Promise<{ status: number; ofProxy: boolean }> {
   const url = new URL(edgeUrl ?? `http://${domain}`)
   return new Promise((resolve, reject) => {
-    const asked = request(
+    const appRequest = request(
       { host: url.hostname, port: url.port || 80, path: '/', headers: { host: domain }, timeout: 10_000 },
       answer => {
         answer.resume()
         const status = answer.statusCode ?? 0
-        // The proxy's pages are the ones that must never be stored: no such application, or one that does not answer.
+        // Only the proxy's own pages (no such application, or one that does not answer) say no-store.
         const ofProxy = [404, 502, 503, 504].includes(status) && answer.headers['cache-control'] === 'no-store'
         resolve({ status, ofProxy })
       },
     )
-    asked.once('timeout', () => asked.destroy(new Error('no answer within 10 s')))
-    asked.once('error', reject)
-    asked.end()
+    appRequest.once('timeout', () => appRequest.destroy(new Error('no answer within 10 s')))
+    appRequest.once('error', reject)
+    appRequest.end()
   })
 }

@@ -1,18 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Say } from '../terminal/terminal.ts'
-import { askApp, type DeployEvent, newestDeployment, type Target, type UploadedApp } from './client.ts'
+import { type DeployEvent, newestDeployment, type Target, type UploadedApp } from './client.ts'
 
 const everyMs = 100
-/** How often the API is queried: half of what the smallest plan may send in a minute. */
+/** How often the API is queried: at half the rate that the smallest plan allows. */
 const eventsEveryMs = 2000
-/** An application may answer like the proxy's own pages; this long after it serves its answer is believed. */
-const believedMs = 10_000
+/** An application may answer like a page of the proxy: such an answer counts as the application's once it has served this long. */
+const acceptAnyAnswerMs = 10_000
 
 export class DeployFailed extends Error {
   override name = 'DeployFailed'
   constructor(
     message: string,
-    /** Of the deployment; null where it was given up waiting. */
+    /** Code of the deployment; null if the wait ended first. */
     readonly code: string | null = null,
     readonly deploymentId: string | null = null,
   ) {
@@ -21,17 +21,17 @@ export class DeployFailed extends Error {
 }
 
 const words: Record<DeployEvent['state'], string> = {
-  pending: 'waiting for its turn',
-  clone: 'unpacking and installing what it needs',
+  pending: 'waiting in the queue',
+  clone: 'unpacking, and installing dependencies',
   commit: 'placing the files',
-  restarting: 'starting; waiting until it answers',
-  success: 'it serves',
-  error: 'it failed',
+  restarting: 'starting, waiting for an answer',
+  success: 'serving',
+  error: 'failed',
 }
 
 /**
- * Follows the newest deployment of an application, a line for each of its steps, until it serves and, with an address, answers over the
- * proxy. Resolves to the id of the deployment; throws `DeployFailed` with the code that it ended with.
+ * Follows the newest deployment of an application, with a line for each step, until it serves and, if it has an address, answers through
+ * the proxy. Resolves to the deployment's id; throws `DeployFailed` with the code that it ended with.
  */
 export async function followApp(
   target: Target,
@@ -40,15 +40,15 @@ export async function followApp(
   say: Say = () => {},
 ): Promise<string | null> {
   let shown = 0
-  let askAt = 0
+  let nextQueryAt = 0
   let id: string | null = null
   let servesSince: number | null = null
   for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline; await sleep(everyMs)) {
-    if (servesSince === null && Date.now() >= askAt) {
-      askAt = Date.now() + eventsEveryMs
-      const events = await newestDeployment(target, app.id).catch(() => []) // an API that restarts answers later
+    if (servesSince === null && Date.now() >= nextQueryAt) {
+      nextQueryAt = Date.now() + eventsEveryMs
+      const events = await newestDeployment(target, app.id).catch(() => []) // an API that is restarting answers later
       if (events === null)
-        throw new DeployFailed('The application was taken back, because it could not be brought up.', null, id)
+        throw new DeployFailed('The application could not be started and was removed again.', null, id)
       for (const event of events.slice(shown)) say(`  ${line(event)}`)
       shown = Math.max(shown, events.length)
       const last = events.at(-1)
@@ -58,12 +58,12 @@ export async function followApp(
       if (last?.state === 'success') servesSince = Date.now()
     }
     if (app.domain) {
-      const answer = await askApp(target, app.domain).catch(() => null)
+      const answer = await requestApp(target, app.domain).catch(() => null)
       if (answer && !answer.ofProxy) return id
-      if (answer && servesSince !== null && Date.now() - servesSince > believedMs) return id
+      if (answer && servesSince !== null && Date.now() - servesSince > acceptAnyAnswerMs) return id
     } else if (servesSince !== null) return id
   }
-  throw new DeployFailed(`It did not answer within ${seconds} s.`, null, id)
+  throw new DeployFailed(`The application did not answer within ${seconds} s.`, null, id)
 }
 
 function line({ state, position, waiting_for }: DeployEvent): string {

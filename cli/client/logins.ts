@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from '
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 
-/** A key that `berth login` was granted by a platform. */
+/** A key that a platform granted to `berth login`. */
 export interface Login {
   apiKey: string
   email: string
@@ -18,17 +18,17 @@ function read(): Logins {
   return existsSync(file()) ? (JSON.parse(readFileSync(file(), 'utf8')) as Logins) : {}
 }
 
-/** A platform is known by the address of its API, whether it is written with a slash at its end or not. */
+/** A platform is identified by the address of its API, with or without a trailing slash. */
 const nameOf = (url: string): string => url.replace(/\/+$/, '')
 
-/** The key for a platform; undefined when there is none, or its time is over. */
+/** The key for a platform; undefined when there is none, or it has expired. */
 export function loginFor(url: string): Login | undefined {
   const login = read()[nameOf(url)]
   return login && Date.parse(login.expiresAt) > Date.now() ? login : undefined
 }
 
-/** Keeps a login, or forgets it (null), in a file that only this person can read. */
-export function keepLogin(url: string, login: Login | null): void {
+/** Stores a login, or removes it (null), in a file that only this user can read. */
+export function saveLogin(url: string, login: Login | null): void {
   const { [nameOf(url)]: _, ...others } = read()
   const logins: Logins = login ? { ...others, [nameOf(url)]: login } : others
   mkdirSync(dirname(file()), { recursive: true, mode: 0o700 })

@@ -4,46 +4,46 @@ import { settingsWithinSite } from '../../policy/installation/registrable-domain
 import { columns } from '../terminal/terminal.ts'
 import { bySupervisor, type Manner } from './manner.ts'
 
-/** One thing that the doctor has looked at. */
+/** One result of the doctor. */
 export interface Finding {
   name: string
-  /** How it stands, in words. */
+  /** Its state, in words. */
   state: string
-  /** What to do about it; left out when it is well. */
+  /** What to do about it; left out when all is well. */
   remedy?: string | undefined
 }
 
-/** Docker asks for 28: before, other machines of the same network reach ports that containers publish on loopback. */
+/** Docker recommends 28: before it, machines of the same network reach ports that containers publish on loopback. */
 const safeEngine = 28
-/** From here on its filter denies io_uring; in some builds before 23 also AF_VSOCK passed. */
+/** From this version on the engine's filter denies io_uring; some builds before 23 also permit AF_VSOCK. */
 const filteringEngine = 25
 
-/** The engine by its version. `ioUring` is the kernel's `io_uring_disabled`; null where it has none. */
+/** Judges the engine by its version. `ioUring` is the kernel's `io_uring_disabled`; null where it has none. */
 export function engineVersionFinding(version: string, address: string, ioUring: string | null): Finding {
   const finding = { name: 'docker engine', state: `${version} answers at ${address}` }
   const major = Number.parseInt(version, 10)
   if (major >= safeEngine) return finding
   const open = major < filteringEngine && (ioUring === null || ioUring === '0')
   const until = open
-    ? '; until then deny programs io_uring, which its filter lets through: sysctl -w kernel.io_uring_disabled=1 (kernel 6.6 and newer)'
+    ? '; until then deny programs io_uring, which its filter permits: sysctl -w kernel.io_uring_disabled=1 (kernel 6.6 and newer)'
     : ''
   return {
     ...finding,
-    remedy: `update it to 28 or newer: before, machines of the same network reach ports on loopback${until}`,
+    remedy: `update it to 28 or newer: in older versions, machines of the same network reach ports on loopback${until}`,
   }
 }
 
-/** The findings in lines, what to do beneath each, and how many need somebody at the end. */
+/** The findings in lines, each with what to do below it, and the number that need attention at the end. */
 export function reportOf(findings: readonly Finding[]): string {
   const lines = columns(
     findings.map(({ name, state, remedy }) => [remedy ? '!' : ' ', name, state]),
     '',
   ).split('\n')
   const indent = ' '.repeat(Math.max(...findings.map(({ name }) => name.length)) + 5)
-  const told = findings.flatMap(({ remedy }, n) => (remedy ? [lines[n]!, `${indent}-> ${remedy}`] : [lines[n]!]))
+  const report = findings.flatMap(({ remedy }, n) => (remedy ? [lines[n]!, `${indent}-> ${remedy}`] : [lines[n]!]))
   const open = findings.filter(({ remedy }) => remedy).length
-  const end = open === 0 ? 'Nothing needs to be done.' : `${open} of ${findings.length} need you: the lines with "!".`
-  return [...told, '', end].join('\n')
+  const end = open === 0 ? 'Nothing needs to be done.' : `${open} of ${findings.length} need attention: the lines with "!".`
+  return [...report, '', end].join('\n')
 }
 
 /** The findings for scripts, which rely on exactly these keys. */
@@ -54,7 +54,7 @@ export function findingsView(findings: readonly Finding[]) {
 
 const ownProcesses = ['proxy', 'api', 'worker', 'host']
 
-/** Which processes live of those that the supervisor should keep. */
+/** Which of the supervised processes are running. */
 export function processFinding(
   living: readonly string[],
   external: { postgres: boolean; temporal: boolean },
@@ -77,20 +77,20 @@ export function processFinding(
   if (stopped.length > 0)
     return {
       name: 'processes',
-      state: `${stopped.map(({ name, pid }) => `${name} (${pid})`).join(', ')} STOPPED by a signal: nothing of it goes on`,
-      remedy: `let it go on: kill -CONT ${stopped.map(({ pid }) => pid).join(' ')}`,
+      state: `${stopped.map(({ name, pid }) => `${name} (${pid})`).join(', ')} STOPPED by a signal`,
+      remedy: `continue: kill -CONT ${stopped.map(({ pid }) => pid).join(' ')}`,
     }
   if (missing.length === 0) return { name: 'processes', state }
   return {
     name: 'processes',
     state: `${state}; ${missing.join(', ')} ${missing.length === 1 ? 'does' : 'do'} not`,
-    remedy: `wait some seconds, it is started again; if it stays away: ${missing.map(bySupervisor.logs).join(', ')}`,
+    remedy: `wait some seconds for the restart; if it stays down: ${missing.map(bySupervisor.logs).join(', ')}`,
   }
 }
 
 /**
- * Something that listens at each of its addresses, or does not. `part` is the process or container behind it; of those that are
- * silent, `elsewhere` are on other machines, where nothing can be started from here. `setting` names it where Berth has not started it.
+ * Whether a part listens at all its addresses. `part` is the process or container behind it; of the silent addresses, `elsewhere` are
+ * on other machines, where nothing can be started from here. `setting` is the one that names a part that Berth does not start.
  */
 export function addressFinding(
   name: string,
@@ -104,11 +104,11 @@ export function addressFinding(
     return {
       name,
       state: `NOTHING ANSWERS at ${silent.join(', ')}`,
-      remedy: `start it there; the setting ${setting} names it, and Berth does not start it`,
+      remedy: `start it there: it is set with ${setting}, so Berth does not start it`,
     }
   const here = silent.some(address => !elsewhere.includes(address))
   const remedy = [
-    ...(elsewhere.length > 0 ? [`see to ${elsewhere.join(', ')}`] : []),
+    ...(elsewhere.length > 0 ? [`check ${elsewhere.join(', ')}`] : []),
     ...(here ? [`${manner.start}; if that does not help: ${manner.logs(part)}`] : []),
   ].join('; ')
   return { name, state: `NOTHING ANSWERS at ${silent.join(', ')}`, remedy }
@@ -116,67 +116,67 @@ export function addressFinding(
 
 const lowDiskGb = 5
 
-/** Whether applications live on when their engine ends; null when it does not say. */
+/** Whether applications keep running when their engine stops; null if the engine does not report it. */
 export function liveRestoreFinding(livesOn: boolean | null): Finding {
   const name = 'live-restore'
-  if (livesOn) return { name, state: 'on: applications live on when the engine is started anew' }
+  if (livesOn) return { name, state: 'on: applications keep running when the engine restarts' }
   if (livesOn === null)
-    return { name, state: 'UNKNOWN: the engine does not say', remedy: 'look again when it is less busy' }
+    return { name, state: 'UNKNOWN: the engine did not answer', remedy: 'run the doctor again when the engine is less busy' }
   return {
     name,
-    state: 'OFF: applications end with the engine, and are started again after it',
-    remedy: 'write "live-restore": true into /etc/docker/daemon.json, then: sudo systemctl reload docker',
+    state: 'OFF: applications stop with the engine, and are started again after it',
+    remedy: 'add "live-restore": true to /etc/docker/daemon.json, then: sudo systemctl reload docker',
   }
 }
 
-/** Room in the data folder, in bytes; null when the folder is not there. */
+/** Free space in the data folder, in bytes; null when the folder is missing. */
 export function diskFinding(folder: string, freeBytes: number | null): Finding {
   if (freeBytes === null)
-    return { name: 'disk', state: `${folder} is not there`, remedy: 'name the data folder with BERTH_DATA' }
+    return { name: 'disk', state: `${folder} is missing`, remedy: 'set BERTH_DATA to the data folder' }
   const freeGb = freeBytes / 1e9
   const state = `${freeGb.toFixed(1)} GB free at ${folder}`
   if (freeGb >= lowDiskGb) return { name: 'disk', state }
   return {
     name: 'disk',
     state: `${state} - LOW`,
-    remedy: 'make room, or move the data folder: databases and deploys stop when it is full',
+    remedy: 'free space, or move the data folder: databases and deploys stop when it is full',
   }
 }
 
-/** Whether pages of strangers are of another site than the API. */
+/** Whether customers' pages belong to another site than the API. */
 export function nameFinding(config: Pick<Config, 'appsDomain' | 'urls'>): Finding {
   const name = 'names'
   const within = settingsWithinSite(config)
-  if (within.length === 0) return { name, state: 'applications and files are of another site than the API' }
+  if (within.length === 0) return { name, state: 'applications and files belong to another site than the API' }
   return {
     name,
-    state: `${within.join(', ')}: of one registrable domain with BASE_URL`,
-    remedy: 'where strangers have accounts, give them a domain of their own: docs/installation.md, "Names"',
+    state: `${within.join(', ')}: same registrable domain as BASE_URL`,
+    remedy: 'if strangers have accounts, use a separate domain for them: docs/installation.md, "Names"',
   }
 }
 
-/** What the processes may do to the database, beyond rows. */
+/** What the processes' login may do in the database, beyond changing rows. */
 export function loginFinding({ name, superuser, owner }: Role): Finding {
   if (!superuser && !owner) return { name: 'database login', state: `${name}: changes rows only` }
   const what = superuser ? 'IS A SUPERUSER' : 'OWNS THE SCHEMA'
   return {
     name: 'database login',
-    state: `${name} ${what}: whoever gets into a process has the whole server's rights`,
-    remedy: 'give DATABASE_URL a plain login and DATABASE_OWNER_URL this one',
+    state: `${name} ${what}: an attacker in one process has the rights of the whole server`,
+    remedy: 'use an ordinary login in DATABASE_URL, and this one in DATABASE_OWNER_URL',
   }
 }
 
-/** Mail that waits and mail that was given up. */
+/** Mail that waits, and mail that failed. */
 export function mailFinding(way: string, { queued, failed }: { queued: number; failed: number }): Finding {
   const state = `${way}; ${queued} waiting, ${failed} failed`
   return {
     name: 'mail',
     state,
-    remedy: failed ? 'berth mail list tells why, berth mail retry <id> tries again' : undefined,
+    remedy: failed ? 'berth mail list gives the reasons, berth mail retry <id> tries again' : undefined,
   }
 }
 
-/** Protections of a host as it has reported them; the silence of a host makes all of them old. */
+/** Protections of a host as it last reported them; those of a silent host are out of date. */
 export function protectionFindings(
   host: { reachable: boolean; protections: Record<string, string> } | undefined,
   manner: Manner,
@@ -186,7 +186,7 @@ export function protectionFindings(
       {
         name: 'container host',
         state: 'has not reported yet',
-        remedy: `the process host does not work: ${manner.logs('host')}`,
+        remedy: `the host process does not work: ${manner.logs('host')}`,
       },
     ]
   return [
@@ -194,7 +194,7 @@ export function protectionFindings(
       ? { name: 'container host', state: 'answers' }
       : {
           name: 'container host',
-          state: 'is silent; what follows is how it was last seen',
+          state: 'is silent; the states below are the last it reported',
           remedy: `${manner.start}; then: ${manner.logs('host')}`,
         },
     ...Object.entries(host.protections).map(([name, state]) => ({
@@ -205,31 +205,31 @@ export function protectionFindings(
   ]
 }
 
-/** By what a disk suffers from (activities/volumes/port.ts). */
+/** The remedy by what is wrong with a disk (activities/volumes/port.ts). */
 function diskRemedy(state: string, log: string): string {
   const remedies = [
-    /\blost\b/.test(state) && 'lost: bring the disk back to its host, or have its owner restore a snapshot',
-    /read-only/.test(state) && 'read-only: make room or mend the disk below, then restart the application',
+    /\blost\b/.test(state) && 'lost: reattach the disk to its host, or have the owner restore a snapshot',
+    /read-only/.test(state) && 'read-only: free space or repair the underlying disk, then restart the application',
     /not mounted/.test(state) && `not mounted: start the application; if that fails: ${log}`,
   ]
   return remedies.filter(Boolean).join('; ')
 }
 
-/** The states that hosts write (`workers/host/host-parts.ts`, `firewall-watch.ts` and `disk-watch.ts` beside it), by what helps against them. */
+/** The remedies for the states that hosts report (`workers/host/host-parts.ts`, and `firewall-watch.ts` and `disk-watch.ts` next to it). */
 function remedyOf(name: string, state: string, manner: Manner): string | undefined {
-  if (/does not run as root/.test(state)) return 'run Berth as root where strangers have accounts'
-  if (/the setting \w+ is off/.test(state)) return 'take that setting out where strangers have accounts, and start anew'
+  if (/does not run as root/.test(state)) return 'if strangers have accounts, run Berth as root'
+  if (/the setting \w+ is off/.test(state)) return 'if strangers have accounts, remove that setting and restart'
   if (!/^(off|BROKEN|checked, not enforced)/.test(state)) return undefined
   const log = manner.logs('host')
   if (name === 'quota')
-    return `load the kernel module loop (modprobe loop) and see that mkfs.ext4 is there, then: ${manner.anew('host')}; ${log}`
+    return `load the kernel module loop (modprobe loop) and install mkfs.ext4, then: ${manner.restart('host')}; ${log}`
   if (name === 'disks') return diskRemedy(state, log)
   if (name === 'bandwidth')
-    return `install iproute2 and load the kernel module sch_tbf (modprobe sch_tbf), then: ${manner.anew('host')}; ${log}`
-  if (name !== 'firewall') return `see the log of the host: ${log}`
-  const needed = '`iptables -S` has to work as root: install iptables'
-  // What has worked once is tried again; what was not there at the start is looked for at the next.
+    return `install iproute2 and load the kernel module sch_tbf (modprobe sch_tbf), then: ${manner.restart('host')}; ${log}`
+  if (name !== 'firewall') return `check the log of the host: ${log}`
+  const needed = '`iptables -S` must work as root: install iptables'
+  // The host retries a firewall that has worked once; one that was missing at its start it tries only at the next.
   return state.startsWith('BROKEN')
-    ? `${needed}, or mend what it says; the host tries again every 10 s: ${log}`
-    : `${needed}, then: ${manner.anew('host')}; ${log}`
+    ? `${needed}, or fix the reported error; the host tries again every 10 s: ${log}`
+    : `${needed}, then: ${manner.restart('host')}; ${log}`
 }

@@ -1,32 +1,32 @@
 import { thisMachine } from '../../lib/machine.ts'
 import type { Installation } from '../installation/installation.ts'
 
-/** How an installation was started, and so how its parts are started and read about. */
+/** The commands that start parts of an installation and show their logs, by how it was started. */
 export interface Manner {
   start: string
-  /** Starts one part anew. */
-  anew(part: string): string
+  /** Restarts one part. */
+  restart(part: string): string
   logs(part: string): string
 }
 
-/** One that `./berth up` has started. */
+/** An installation started by `./berth up`. */
 export const bySupervisor: Manner = {
   start: 'berth up -d',
-  anew: () => 'berth down, berth up -d',
+  restart: () => 'berth down, berth up -d',
   logs: part => `berth logs ${part}`,
 }
 
-/** One that docker-compose.yml has started. */
+/** An installation started by docker-compose.yml. */
 export const byCompose: Manner = {
   start: 'docker compose up --detach',
-  anew: part => `docker compose restart ${part}`,
+  restart: part => `docker compose restart ${part}`,
   logs: part => `docker compose logs --tail 50 ${part}`,
 }
 
-/** A further container host: everything else of the platform is on other machines, and must not be started beside it. */
+/** A further container host: the rest of the platform is on other machines, and must not be started alongside it. */
 export const hostAlone: Manner = { ...byCompose, start: 'docker compose up --detach --no-deps host' }
 
-/** The manner in which this installation was started. */
+/** How this installation was started. */
 export function mannerOf(installation: Pick<Installation, 'inContainers' | 'config'>): Manner {
   if (!installation.inContainers) return bySupervisor
   return isFurtherHost(installation) ? hostAlone : byCompose
@@ -35,7 +35,7 @@ export function mannerOf(installation: Pick<Installation, 'inContainers' | 'conf
 /** True for a machine that runs `host` and nothing else of the platform: only there the proxy comes from another machine. */
 export const isFurtherHost = ({ config }: Pick<Installation, 'config'>): boolean => config.host.address !== '127.0.0.1'
 
-/** Whether something at `host:port` is to be looked for on another machine; a name other than localhost counts as one. */
+/** Whether `host:port` is on another machine; a name other than localhost counts as one. */
 export function isElsewhere(address: string): boolean {
   if (!URL.canParse(`tcp://${address}`)) return false // a socket in the file system has no host
   const host = new URL(`tcp://${address}`).hostname.replace(/^\[|\]$/g, '')

@@ -7,7 +7,7 @@ import { namesAmiss } from '../../workers/loops/route-table.ts'
 import type { Finding } from './findings.ts'
 import type { Manner } from './manner.ts'
 
-/** Whether the names of applications that run lead to them. */
+/** Whether the names of running applications lead to them. */
 export async function routeFinding(
   db: Db,
   manner: Manner,
@@ -17,11 +17,11 @@ export async function routeFinding(
   const name = 'routes'
   const amiss = await namesAmiss({ db, edge, appsDomain, machine: thisMachine() })
   const [first] = amiss
-  const many = `${(await edge.listRoutes()).length} in the proxy`
-  if (first === undefined) return { name, state: `${many}; every application that runs has its own` }
+  const total = `${(await edge.listRoutes()).length} in the proxy`
+  if (first === undefined) return { name, state: `${total}; every running application has its own` }
   return {
     name,
-    state: `${many}; ${amiss.length} NOT AS THEY SHOULD BE, the first is ${first}`,
-    remedy: `they are tried again all the time; if that stays so: ${manner.logs('worker')}`,
+    state: `${total}; ${amiss.length} WRONG, the first is ${first}`,
+    remedy: `they are retried continuously; if they stay wrong: ${manner.logs('worker')}`,
   }
 }

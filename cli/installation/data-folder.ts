@@ -5,7 +5,7 @@ import { sharedState } from '../services/postgres-cluster.ts'
 import { reachableByOthers } from '../services/reach.ts'
 import { isRoot } from '../services/system-packages.ts'
 
-/** The data folder that a command means: `BERTH_DATA`, else `data` in the checkout, else root's place for closed checkouts. */
+/** The data folder of a command: `BERTH_DATA`, else `data` in the checkout, else root's folder for closed checkouts. */
 export function dataFolder(berthData: string | undefined, checkout: string): string {
   if (berthData) return realPath(resolve(berthData))
   const local = join(checkout, 'data')
@@ -14,9 +14,9 @@ export function dataFolder(berthData: string | undefined, checkout: string): str
 }
 
 /**
- * Makes the folder, open for walking through: as root, Postgres, the proxy and unpacking run as other users and must reach
- * their parts of it. A folder in a place that is closed to them becomes a link to one in root's place. Returns the real path
- * and a sentence for the summary when it is not what was asked for. Throws when a closed folder holds data already.
+ * Creates the folder so that others can traverse it: when Berth runs as root, Postgres, the proxy and unpacking run as other users and
+ * must reach their parts of it. A folder that is closed to them becomes a link to one below root's folder. Returns the real path, and a
+ * sentence for the summary when it differs from the requested one. Throws when a closed folder already holds data.
  */
 export function makeDataFolder(wanted: string, checkout: string): { folder: string; note: string | null } {
   if (!isRoot() || reachableByOthers(dirname(wanted))) {
@@ -25,13 +25,13 @@ export function makeDataFolder(wanted: string, checkout: string): { folder: stri
     const moved = wanted === sharedState && !reachableByOthers(checkout)
     return {
       folder: wanted,
-      note: moved ? `The checkout is closed to other users, so the data lies in ${sharedState}.` : null,
+      note: moved ? `The checkout is closed to other users, so the data is in ${sharedState}.` : null,
     }
   }
   if (existsSync(wanted)) {
     if (readdirSync(wanted).length > 0)
       throw new Error(
-        `Other users cannot enter ${dirname(wanted)}, which Postgres and the proxy must: move ${wanted} elsewhere, or open the way (chmod o+x).`,
+        `Postgres and the proxy run as other users, which cannot enter ${dirname(wanted)}. Move ${wanted} elsewhere, or permit it (chmod o+x).`,
       )
     rmdirSync(wanted)
   }

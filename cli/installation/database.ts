@@ -17,6 +17,6 @@ export async function withInstallation<T>(work: (installation: Installation, db:
 }
 
 function whatToDo(installation: Installation): string {
-  if (isFurtherHost(installation)) return 'It is on another machine: see to it there.'
+  if (isFurtherHost(installation)) return 'It is on another machine: check it there.'
   return `Is Berth running? Start it with: ${mannerOf(installation).start}`
 }

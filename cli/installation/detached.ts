@@ -5,7 +5,7 @@ import { AlreadyRunning, runningSupervisor } from '../../workers/supervisor/supe
 import { sayOnStderr } from '../terminal/terminal.ts'
 import { checkout, type DataPlace } from './installation.ts'
 
-interface Word {
+interface Message {
   say?: string
   summary?: string
 }
@@ -27,7 +27,7 @@ export async function upDetached({ dataDir, runFolder, logFolder, note }: DataPl
   await new Promise<void>((resolve, reject) => {
     child.once('error', reject)
     child.once('exit', code => reject(new Error(`Berth did not start (exit code ${code}). Its log: ${path}`)))
-    child.on('message', ({ say, summary }: Word) => {
+    child.on('message', ({ say, summary }: Message) => {
       if (say !== undefined) sayOnStderr(say)
       if (summary === undefined) return
       console.log(summary)

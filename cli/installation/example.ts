@@ -8,7 +8,7 @@ import { checkout, type Installation } from './installation.ts'
 
 const followSeconds = 600
 
-/** At the first start, deploys examples/hello-node as any client would. Resolves to its address, or null when it was done before. */
+/** At the first start, deploys examples/hello-node as any client would. Resolves to its address, or to null if it was deployed before. */
 export async function deployExample(installation: Installation, say: Say): Promise<string | null> {
   const done = join(installation.dataDir, 'example-deployed')
   if (existsSync(done) || !installation.secrets.apiKey) return null
@@ -19,8 +19,8 @@ export async function deployExample(installation: Installation, say: Say): Promi
     await deploy(target, join(checkout, 'examples/hello-node'), followSeconds, say)
   } catch (error) {
     if (!(error instanceof Refused && error.code === 'SUBDOMAIN_TAKEN')) throw error
-    // An earlier first start was cut after the upload: the application is there, or on its way.
-    const app = (await listApps(target)).find(known => known.domain === domain)
+    // An earlier first start was interrupted after the upload: the application exists, or is being created.
+    const app = (await listApps(target)).find(other => other.domain === domain)
     if (app) await followApp(target, { id: app.id, name: 'hello', domain }, followSeconds)
   }
   writeFileSync(done, '')

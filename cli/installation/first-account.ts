@@ -6,7 +6,7 @@ import { saveSecrets } from './secrets.ts'
 
 const first = { email: 'admin@berth.local', name: 'Admin', plan: 'enterprise-32' }
 
-/** Makes the first account and its key when the secrets know none; a start that was cut in between goes on from there. */
+/** Creates the first account and its key unless the secrets have them; continues where an interrupted start ended. */
 export async function ensureFirstAccount(installation: Installation, db: Db): Promise<void> {
   const { secrets, config, dataDir } = installation
   if (secrets.userId && secrets.apiKey) return
@@ -16,7 +16,7 @@ export async function ensureFirstAccount(installation: Installation, db: Db): Pr
   saveSecrets(dataDir, secrets)
 }
 
-/** The first key while it still works; null once it was rotated or revoked. */
+/** The first key while it is valid; null once it was rotated or revoked. */
 export async function firstKey({ secrets }: Installation, db: Db): Promise<string | null> {
   if (!secrets.apiKey) return null
   const user = await findByKeyHash(db, credentialHash(secrets.apiKey))

@@ -10,14 +10,14 @@ function ownerOf(folder: string): number | undefined {
 }
 
 /**
- * Throws an Error that names both users when a data folder is another user's: no one else can read its secrets, records and logs, and a
- * start would fail halfway with an error of the system. Root may enter every folder.
+ * Throws an Error that names both users when the data folder belongs to another user: only its owner can read its secrets, records and
+ * logs, and a start would fail halfway with a system error. Root may enter every folder.
  */
 export function mustBeOwn(folder: string, me = process.getuid?.() ?? 0, owner = ownerOf(folder)): void {
   if (me === 0 || owner === undefined || owner === me) return
   const other = userOf(owner)
   throw new Error(
-    `The data folder ${folder} belongs to ${other}, and this command runs as ${userOf(me)}. Run it as ${other}, or name a folder of your own with BERTH_DATA.`,
+    `The data folder ${folder} belongs to ${other}, and this command runs as ${userOf(me)}. Run it as ${other}, or set BERTH_DATA to a folder of your own.`,
   )
 }
 
@@ -28,14 +28,14 @@ function userOf(uid: number): string {
   return row?.split(':', 1)[0] ?? `the user with the id ${uid}`
 }
 
-/** Runs work that creates a folder. Throws an Error that says what to do where this user may not write. */
+/** Runs `create`, which creates a folder. Throws an Error that says what to do if this user may not write there. */
 export function createInside<T>(folder: string, create: () => T): T {
   try {
     return create()
   } catch (error) {
     if (!['EACCES', 'EPERM', 'EROFS'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
     throw new Error(
-      `The data folder ${folder} cannot be made: ${userOf(process.geteuid?.() ?? 0)} may not write there. Name a folder of your own with BERTH_DATA.`,
+      `The data folder ${folder} cannot be created: ${userOf(process.geteuid?.() ?? 0)} may not write there. Set BERTH_DATA to a folder of your own.`,
       { cause: error },
     )
   }

@@ -9,10 +9,10 @@ import { createInside, mustBeOwn } from './folder-owner.ts'
 import { choosePorts, type PortName, type Ports, portDefaults } from './ports.ts'
 import { openSecrets, type Secrets, sealKeysText, secretsForStart } from './secrets.ts'
 
-/** The checkout that this command belongs to: `cli` lies in it, or in its `dist`. */
+/** The checkout of this command: `cli` is in it, or in its `dist`. */
 export const checkout = findCheckout(dirname(dirname(fileURLToPath(import.meta.url))))
 
-/** One platform on this machine: its settings as its processes see them. */
+/** A platform on this machine, with the settings that its processes see. */
 export interface Installation {
   dataDir: string
   runFolder: string
@@ -22,13 +22,13 @@ export interface Installation {
   config: Config
   ports: Ports
   secrets: Secrets
-  /** Parts that run elsewhere already. */
+  /** Parts that Berth does not start, because settings name them. */
   external: { postgres: boolean; temporal: boolean }
   /** Sentences for the summary. */
   notes: string[]
-  /** Its processes are containers, and every setting stands in the environment. */
+  /** Its processes are containers, and every setting comes from the environment. */
   inContainers?: boolean
-  /** Folder and object store are made this database's, whoever's they were. */
+  /** Folder and object store become this database's, whichever installation they belonged to. */
   adopts?: boolean
 }
 
@@ -36,12 +36,12 @@ export class NotRunning extends Error {
   override name = 'NotRunning'
 }
 
-/** Where the data of the platform that these settings name lies. */
+/** The data folder that these settings name. */
 export function dataDirOf(env: Environment): string {
   return dataFolder(env.BERTH_DATA, checkout)
 }
 
-/** The same for commands that read or change what lies in it. Throws an Error when it is another user's. */
+/** The same for commands that use the folder's content. Throws an Error when it belongs to another user. */
 export function ownDataDir(env: Environment): string {
   const folder = dataDirOf(env)
   mustBeOwn(folder)
@@ -55,7 +55,7 @@ export interface DataPlace {
   note: string | null
 }
 
-/** Makes the data folder and what every command expects in it. Throws an Error that says what to do where this user may not. */
+/** Creates the data folder and the folders that every command expects in it. Throws an Error that says what to do if this user may not. */
 export function openDataPlace(env: Environment): DataPlace {
   const wanted = ownDataDir(env)
   return createInside(wanted, () => {
@@ -66,7 +66,7 @@ export function openDataPlace(env: Environment): DataPlace {
   })
 }
 
-/** Makes secrets where missing, chooses ports, and fixes every setting for this start. */
+/** Creates missing secrets, chooses ports, and fixes every setting for this start. */
 export async function openInstallation(env: Environment, { note, ...place }: DataPlace): Promise<Installation> {
   const { dataDir, runFolder } = place
   const secrets = secretsForStart(dataDir)
@@ -83,15 +83,15 @@ export async function openInstallation(env: Environment, { note, ...place }: Dat
 
 type SavedStart = Pick<Installation, 'settings' | 'external' | 'ports' | 'inContainers'>
 
-/** The installation as its last start fixed it, or as its containers' environment says. Throws `NotRunning` when there is neither. */
+/** The installation with the settings of its last start, or of its containers' environment. Throws `NotRunning` when there is neither. */
 export function loadInstallation(env: Environment): Installation {
   const dataDir = dataDirOf(env)
   const runFolder = join(dataDir, 'run')
   const saved = savedStart(join(runFolder, 'settings.json')) ?? containerStart(env)
   if (!saved) throw new NotRunning(`Berth has not been started with its data in ${dataDir}. Start it with: berth up`)
   const secrets = existsSync(join(runFolder, 'settings.json')) ? openSecrets(dataDir) : containerSecrets(env)
-  const said = { ...env, ...saved.settings }
-  const settings = { ...saved.settings, ...valuesInPlace(said, secrets.outside) }
+  const given = { ...env, ...saved.settings }
+  const settings = { ...saved.settings, ...valuesInPlace(given, secrets.outside) }
   const config = parseConfig({ ...env, ...settings }, checkout)
   return {
     ...saved,
@@ -105,32 +105,32 @@ export function loadInstallation(env: Environment): Installation {
   }
 }
 
-/** What the last start wrote down. Throws `NotRunning` when another user did. */
+/** What the last start saved. Throws `NotRunning` when another user started it. */
 function savedStart(path: string): SavedStart | null {
   try {
     accessSync(path, constants.R_OK)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EACCES') return null
     throw new NotRunning(
-      `Berth was started by another user here, and ${path} is that user's: run this command as that user.`,
+      `Berth was started by another user here, and ${path} belongs to that user. Run this command as that user.`,
     )
   }
   return readJson<SavedStart>(path)
 }
 
-/** In an installation in containers every setting stands in the environment, and nothing is chosen or saved. */
+/** An installation in containers takes every setting from the environment, and chooses and saves nothing. */
 function containerStart(env: Environment): SavedStart | null {
   if (!env.DATABASE_URL || !env.BERTH_MASTER_KEY) return null
   const settings = ownSettings(env)
   return { settings, external: { postgres: true, temporal: true }, ports: portDefaults, inContainers: true }
 }
 
-/** Nothing is written there either: the folder may not be the container's to write to. */
+/** Writes nothing: the container may have no right to write to the folder. */
 function containerSecrets(env: Environment): Secrets {
   return { masterKey: env.BERTH_MASTER_KEY ?? '', databasePassword: '', installationId: '' }
 }
 
-/** What the environment says wins; the rest follows from ports and secrets. */
+/** The environment wins; other settings follow from ports and secrets. */
 function settingsFor(
   env: Environment,
   dataDir: string,
@@ -140,7 +140,7 @@ function settingsFor(
   const s3rver = env.OBJECT_STORE === 's3rver'
   return {
     BERTH_DATA: dataDir,
-    // Our proxy speaks from loopback; what it says of its clients counts.
+    // Our proxy connects from loopback, and its client addresses are trusted.
     TRUSTED_PROXIES: env.TRUSTED_PROXIES ?? '127.0.0.1',
     HOST_NAME: env.HOST_NAME ?? `local-${secrets.installationId}`,
     BERTH_MASTER_KEY: env.BERTH_MASTER_KEY ?? secrets.masterKey,
@@ -153,7 +153,7 @@ function settingsFor(
     ...(s3rver
       ? {
           S3_STORE_ENDPOINT: `http://127.0.0.1:${ports.S3RVER_PORT}`,
-          S3_STORE_ACCESS_KEY_ID: 'S3RVER', // the one account that s3rver knows
+          S3_STORE_ACCESS_KEY_ID: 'S3RVER', // the only account of s3rver
           S3_STORE_SECRET_ACCESS_KEY: 'S3RVER',
         }
       : {}),
@@ -163,7 +163,7 @@ function settingsFor(
 const ownNames =
   /^(API|BLOB|S3|FILES|PUBLIC|EDGE|HOST|TEMPORAL|DATABASE|OBJECT|BUILD|GIT|RATE|DISK|BERTH|SMTP|MAIL|CHUNKED|CAPTCHA|BLOCKED)_|^(BASE_URL|NGINX|ALLOW_PLAIN_HTTP|DOCKER_HOST|APPS_DOMAIN|BIND_ADDRESS|LOG_LEVEL|QUEUE_PREFIX|APP_CONFIG_NAMES|PLANS_FILE|TRUSTED_PROXIES|CONTAINER_RUNTIME|HEALTH_GATE_SECONDS|HISTORY_DAYS|DEPLOYMENT_LOG_DAYS|ARCHIVE_DAYS)$/
 
-/** The settings of Berth in an environment, kept so that later commands see what the start saw. */
+/** The settings of Berth in an environment, saved so that later commands see the same ones as the start. */
 export function ownSettings(env: Environment): Record<string, string> {
   return Object.fromEntries(
     Object.entries(env).filter(
@@ -173,10 +173,10 @@ export function ownSettings(env: Environment): Record<string, string> {
   )
 }
 
-/** The one setting that is for the start alone, and for no process. */
+/** The only setting that the start uses and no process gets. */
 export const ownerSetting = 'DATABASE_OWNER_URL'
 
-/** Where the schema is changed: the login that owns it, or the processes' own where there is one login only. */
+/** The address for schema changes: with the login that owns the schema, or with the processes' login if there is only one. */
 export function ownerUrl({ config, external, ports, secrets }: Installation): string {
   if (!external.postgres) return postgresUrl(ports.POSTGRES_PORT, secrets.databasePassword, 'berth')
   return config.databaseOwnerUrl ?? config.databaseUrl
@@ -185,7 +185,7 @@ export function ownerUrl({ config, external, ports, secrets }: Installation): st
 function movedPorts(env: Environment, ports: Ports): string | null {
   const moved = (Object.keys(ports) as PortName[]).filter(name => !env[name] && ports[name] !== portDefaults[name])
   if (moved.length === 0) return null
-  return `Some default ports are taken; these are used instead: ${moved.map(name => `${name}=${ports[name]}`).join(' ')}`
+  return `Some default ports are in use; Berth uses these instead: ${moved.map(name => `${name}=${ports[name]}`).join(' ')}`
 }
 
 function findCheckout(from: string): string {

@@ -22,7 +22,7 @@ import { ensureFirstAccount } from './first-account.ts'
 import { checkout, dataDirOf, type Installation, ownerSetting, ownerUrl } from './installation.ts'
 import { outsideValues } from './secrets.ts'
 
-/** Starts every part and every process, as much side by side as their needs allow. Resolves when all answer. */
+/** Starts every part and every process, concurrently where their dependencies allow. Resolves when all answer. */
 export async function startPlatform(installation: Installation, supervisor: Supervisor, say: Say): Promise<void> {
   const stores = await startStores(installation, supervisor, say)
   const needs = stores.map(({ name }) => name)
@@ -30,7 +30,7 @@ export async function startPlatform(installation: Installation, supervisor: Supe
   await Promise.all(names.map(name => supervisor.start(ourProcess(name, name, needs, installation.settings))))
 }
 
-/** Everything that our own processes stand on: the database (migrated, with its first account), Temporal, objects, engine, proxy. */
+/** Starts what our processes depend on: the database (migrated, with its first account), Temporal, the object store, the engine, the proxy. */
 async function startStores(installation: Installation, supervisor: Supervisor, say: Say): Promise<ProcessSpec[]> {
   const { config, ports, external } = installation
   const specs: ProcessSpec[] = []
@@ -60,13 +60,13 @@ async function startStores(installation: Installation, supervisor: Supervisor, s
       applicationName: 'berth-up',
     })
     try {
-      const same = () => confirmFolder(db, installation.dataDir, databaseName(config.databaseUrl))
-      // The schema of a database that is not ours is left as it is.
-      if (!installation.adopts && (await folderMark(installation.dataDir))) await same()
+      const confirm = () => confirmFolder(db, installation.dataDir, databaseName(config.databaseUrl))
+      // Checked before the migration: the schema of another installation's database must not change.
+      if (!installation.adopts && (await folderMark(installation.dataDir))) await confirm()
       await migrate(db)
       await allowProcesses(db, config.databaseUrl)
       if (installation.adopts) await adopt(installation, db)
-      else await same()
+      else await confirm()
       await ensureFirstAccount(installation, db)
     } finally {
       await db.destroy()
@@ -75,7 +75,7 @@ async function startStores(installation: Installation, supervisor: Supervisor, s
   const temporal = async () => {
     if (external.temporal) return externalTemporalAnswers(config)
     if (config.temporalTls)
-      throw new Error('The TEMPORAL_TLS settings are for a Temporal of your own: give TEMPORAL_ADDRESS too.')
+      throw new Error('The TEMPORAL_TLS settings need a Temporal of your own: set TEMPORAL_ADDRESS too.')
     const folder = join(installation.dataDir, 'temporal')
     await start(await temporalProcess({ folder, port: ports.TEMPORAL_PORT, uiPort: ports.TEMPORAL_UI_PORT }, say))
   }
@@ -87,7 +87,7 @@ async function startStores(installation: Installation, supervisor: Supervisor, s
     const targets = surfaceTargets(config.bind, [config.ports])
     await start(await proxyProcess(config, targets, say))
   }
-  // First what only the system can give, so that everything missing is named at once.
+  // First what only the system can provide, so that everything missing is reported together.
   await allOrEveryReason([
     ensureDocker(dockerOptions(installation), say),
     nginxBinary(say, config.edge.nginx),
@@ -98,8 +98,8 @@ async function startStores(installation: Installation, supervisor: Supervisor, s
 }
 
 /** Like Promise.all, but waits for all and rejects with every message. */
-async function allOrEveryReason(works: Promise<unknown>[]): Promise<void> {
-  const reasons = (await Promise.allSettled(works)).flatMap(result =>
+async function allOrEveryReason(promises: Promise<unknown>[]): Promise<void> {
+  const reasons = (await Promise.allSettled(promises)).flatMap(result =>
     result.status === 'rejected' ? [result.reason] : [],
   )
   if (reasons.length) throw new Error(reasons.map(reason => (reason as Error).message).join('\n'))
@@ -109,12 +109,12 @@ export function dockerOptions({ runFolder, logFolder }: Installation) {
   return { dockerHost: process.env.DOCKER_HOST, runFolder, logFolder }
 }
 
-/** What outside systems have given out anew since this start. */
+/** Secrets of outside systems that were rotated since this start. */
 function rotatedSince(settings: Record<string, string>): Record<string, string> {
   return valuesInPlace({ ...process.env, ...settings }, outsideValues(dataDirOf(settings)))
 }
 
-/** One of our own compiled processes. It gets the caller's environment: certificates and proxies are needed there too. */
+/** One of our compiled processes. It gets the caller's environment, because it needs the certificates and proxies named there. */
 export function ourProcess(
   name: string,
   script: string,

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 
-/** The ports of an installation, by the setting that fixes them. */
+/** The default ports of an installation, by the setting that overrides them. */
 export const portDefaults = {
   API_PORT: 4000,
   BLOB_PORT: 4001,
@@ -18,39 +18,39 @@ export const portDefaults = {
 export type PortName = keyof typeof portDefaults
 export type Ports = Record<PortName, number>
 
-/** Below the range that the kernel hands out for outgoing connections, so that a port is still free at the next start. */
-const highestPort = 32_000
+/** Below the range of the kernel's ports for outgoing connections, so that a port is still free at the next start. */
+const maxPort = 32_000
 
 /**
- * Chooses every port: what the environment says, else the one of the last start, else the default, else 10 higher and so on
- * while taken. A port that the environment names is used as it is.
+ * Chooses every port: the one in the environment, else that of the last start, else the default. A port that is in use is raised by 10
+ * until it is free, except one from the environment.
  */
 export async function choosePorts(env: Record<string, string | undefined>, last: Partial<Ports>): Promise<Ports> {
   const chosen = {} as Ports
   for (const name of Object.keys(portDefaults) as PortName[]) {
-    const named = Number(env[name] ?? 0)
-    chosen[name] = named || (await freeFrom(last[name] ?? portDefaults[name], new Set(Object.values(chosen))))
+    const given = Number(env[name] ?? 0)
+    chosen[name] = given || (await freeFrom(last[name] ?? portDefaults[name], new Set(Object.values(chosen))))
   }
   return chosen
 }
 
 async function freeFrom(first: number, taken: Set<number>): Promise<number> {
-  for (let port = first; port === first || port < highestPort; port += 10) {
+  for (let port = first; port === first || port < maxPort; port += 10) {
     if (!taken.has(port) && (await isFree(port))) return port
   }
   return unusedPort()
 }
 
-/** Above what services commonly listen on. */
-const lowestUnusedPort = 10_000
+/** Above the ports that services commonly use. */
+const minUnusedPort = 10_000
 
 /**
- * A port that nothing listens on, kept for this process while it lives. Unlike a port that the kernel picks, no outgoing
- * connection and no container can take it before its part listens.
+ * A port that nothing listens on, reserved while this process lives. Unlike a port that the kernel picks, no outgoing connection
+ * and no container can take it before its part listens.
  */
 export async function unusedPort(): Promise<number> {
   for (;;) {
-    const port = randomInt(lowestUnusedPort, highestPort)
+    const port = randomInt(minUnusedPort, maxPort)
     if (!reserved.has(port) && (await isFree(port))) return port
   }
 }
@@ -66,8 +66,8 @@ async function isFree(port: number): Promise<boolean> {
 const reserved = new Set<number>()
 
 /**
- * Keeps a chosen port from other installations of this machine until its part listens there: two that start at once would
- * find the same ports free. The reservation is an abstract socket, gone with this process, however that ends.
+ * Reserves a chosen port against other installations of this machine until its part listens: two that start concurrently would
+ * find the same ports free. The reservation is an abstract socket, which ends with this process, however that ends.
  */
 function reserve(port: number): Promise<boolean> {
   if (reserved.has(port)) return Promise.resolve(true)
@@ -81,12 +81,12 @@ function reserve(port: number): Promise<boolean> {
   })
 }
 
-/** Resolves to the port when it can be listened on (0 = any free one); rejects when it is taken. */
+/** Resolves to the port if it is free (0 = any free one); rejects if it is in use. */
 export function freePort(port: number): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer()
     server.once('error', reject)
-    // All addresses: a port that another program holds on any of them is not ours.
+    // On all addresses: a port that another program uses on any of them is not free.
     server.listen({ port, host: '0.0.0.0', exclusive: true }, () => {
       const address = server.address()
       server.close(() => resolve(typeof address === 'object' && address ? address.port : port))

@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** What a start is doing, for a second start that finds it under way. */
+/** What a start is doing, for a second start that finds it in progress. */
 export interface StartPhase {
   is(line: string): void
   over(): void
@@ -9,7 +9,7 @@ export interface StartPhase {
 
 const fileOf = (runFolder: string): string => join(runFolder, 'start-phase')
 
-/** Of the start that holds the supervisor's lock. */
+/** The phase of the start that holds the supervisor's lock. */
 export function startPhase(runFolder: string): StartPhase {
   const path = fileOf(runFolder)
   return {
@@ -18,7 +18,7 @@ export function startPhase(runFolder: string): StartPhase {
   }
 }
 
-/** What the running start has reported last; null when it is up. */
+/** The last report of a start in progress; null once everything is up. */
 export function phaseOf(runFolder: string): string | null {
   try {
     return readFileSync(fileOf(runFolder), 'utf8')

@@ -7,16 +7,15 @@ type Process = Pick<NodeJS.Process, 'connected' | 'send'> & {
 }
 
 /**
- * How a start tells the person who asked for it. Started by `berth up -d`, its output is a log that is kept: progress goes there
- * too, the summary only over the line to that person, for it holds an API key. `phase` has the last line
- * until all is up.
+ * How a start reports to the person who requested it. With `berth up -d` its output is a log file: progress goes there too, but the
+ * summary holds an API key and is only sent to that person. `phase` has the last line until everything is up.
  */
 export function startReport(process: Process, phase?: StartPhase): { say: Say; done(summary: string): void } {
-  // The line may be gone by the time all is up, and the log is a log then all the same.
+  // The connection may be closed by the time everything is up; the output is a log nevertheless.
   const isDetached = Boolean(process.connected)
   let isUp = false
-  const send = (word: object) => {
-    if (process.connected) process.send?.(word)
+  const send = (message: object) => {
+    if (process.connected) process.send?.(message)
   }
   return {
     say(line) {

@@ -8,7 +8,7 @@ import { columns } from '../terminal/terminal.ts'
 import { firstKey } from './first-account.ts'
 import type { Installation } from './installation.ts'
 
-/** What a person needs to know once everything answers. */
+/** The summary that a start prints once everything answers. */
 export async function summary(installation: Installation, db: Db, exampleUrl: string | null): Promise<string> {
   const { config, dataDir, notes } = installation
   const apiKey = await firstKey(installation, db)
@@ -18,7 +18,7 @@ export async function summary(installation: Installation, db: Db, exampleUrl: st
     ['Applications', `http://<subdomain>.${config.appsDomain}${portOf(localTarget(installation))}`],
     ['API', config.urls.base],
     ['Objects', config.urls.blob],
-    ['API key', apiKey ?? 'rotated; make another with: berth keys create --user admin@berth.local'],
+    ['API key', apiKey ?? 'rotated; create another with: berth keys create --user admin@berth.local'],
     ['Temporal', config.temporalUiUrl ?? config.temporalAddress],
     ['Data', dataDir],
     ...(config.mail.smtp ? [] : [['Mail', mailWay(config.mail)] as const]),
@@ -29,7 +29,7 @@ export async function summary(installation: Installation, db: Db, exampleUrl: st
     'Berth is up.',
     rows,
     '',
-    '  Upload your own (a zip with a berth.app in it):',
+    '  Upload your own application (a zip with a berth.app in it):',
     `    curl -H "Authorization: ${apiKey ?? '<key>'}" -F file=@my-app.zip ${config.urls.base}/v2/apps`,
     ...(notes.length ? ['', ...notes.map(note => `  ${note}`)] : []),
     '',

@@ -16,28 +16,28 @@ interface ForgetOptions {
 }
 
 const about = `
-For a host that is gone for good: its machine burnt, its disk is lost. There is no way back.
+For a host that is permanently lost, for example with its disk. This cannot be undone.
 Its applications are shown as exited, with the reason. Their owners can delete them, or restore one of their
-snapshots, which brings the application to another host. What waited for the host ends with CLUSTER_UNAVAILABLE,
-and the memory is free in the plans of the owners. The name is never used again: a process that comes back
-under it is refused and removes nothing. A host that answers is refused here; end its process first.
-Killed in the middle, it can be run again.`
+snapshots onto another host. Operations that waited for the host end with CLUSTER_UNAVAILABLE, and the memory
+is free again in the owners' plans. The name cannot be used again: a process that returns under it is refused
+and removes nothing. A host that still answers cannot be forgotten; stop its process first.
+If the command is interrupted, run it again.`
 
-/** `berth hosts forget`: one commit here, and the worker does the rest, application by application. */
+/** `berth hosts forget`: one commit here; the worker then does the rest, one application at a time. */
 export function forgetCommand(hosts: Command): void {
   hosts
     .command('forget')
-    .description('give up a host that is gone for good: its applications can be deleted, or restored elsewhere')
+    .description('give up a lost host, so that its applications can be deleted, or restored elsewhere')
     .argument('<name>', 'its name in the cluster')
-    .option('--yes', 'do not ask')
-    .option('--wait <seconds>', 'how long to wait until all its applications are settled', '60')
-    .option('--json', 'tell the outcome as one JSON object')
+    .option('--yes', 'do not ask for confirmation')
+    .option('--wait <seconds>', 'maximum time to wait until all its applications have ended', '60')
+    .option('--json', 'print the outcome as one JSON object')
     .addHelpText('after', about)
     .action((name: string, { yes, json, wait }: ForgetOptions) =>
       withInstallation(async (_, db) => {
         const seconds = Number(wait)
         if (!/^\d{1,5}$/.test(wait)) throw new Error('--wait must be a whole number of seconds.')
-        const host = await known(db, name)
+        const host = await hostNamed(db, name)
         const losses = await lossesOf(db, name)
         if (host.forgotten_at === null) {
           refuseAlive(host)
@@ -55,28 +55,28 @@ export function forgetCommand(hosts: Command): void {
     )
 }
 
-async function known(db: Db, name: string): Promise<HostRow> {
+async function hostNamed(db: Db, name: string): Promise<HostRow> {
   const host = await findHost(db, name)
   if (host) return host
   throw new Error(`There is no host "${name}". Hosts: ${(await listHosts(db)).map(({ id }) => id).join(', ')}`)
 }
 
-/** Said before anybody is asked; looked at again, under its row, when it is done. */
+/** Checked before the confirmation, and once more under a lock of the row. */
 function refuseAlive({ id, reachable }: HostRow): void {
   if (reachable)
     throw new ForgetRefused(
-      `The host ${id} answers, so it is not gone. To empty a host that lives: berth hosts drain ${id}`,
+      `The host ${id} answers, so it is not lost. To empty a running host: berth hosts drain ${id}`,
     )
 }
 
-/** What will happen, for whoever is asked to type the name. */
+/** The consequences, shown to the operator who confirms by typing the name. */
 export function prospect({ id, last_seen_at: seen }: HostRow, losses: HostLosses, now: Date): string {
   const { apps, restorable, memoryMb, operations } = losses
   return [
     `The host ${id} ${seen.getTime() === 0 ? 'has left on purpose' : `was last seen ${since(seen, now)}`}. Forgetting it is final:`,
     `  ${apps} applications with ${memoryMb} MB are lost with it. ${restorable} of them have a snapshot that their owners can restore onto another host; the others can only be deleted.`,
-    `  ${operations} operations that wait for it, or were under way there, end with CLUSTER_UNAVAILABLE.`,
-    '  See to it that the machine is off: what still runs there runs on, beside what is restored elsewhere.',
+    `  ${operations} operations that wait for it, or run on it, end with CLUSTER_UNAVAILABLE.`,
+    '  Make sure that the machine is off: programs that still run there would keep running alongside the restored ones.',
   ].join('\n')
 }
 
@@ -90,6 +90,6 @@ async function awaitSettled(db: Db, hostId: string, seconds: number): Promise<bo
 function outcome(name: string, { apps, restorable }: HostLosses, settled: boolean): string {
   const rest = settled
     ? `Its ${apps} applications have ended; ${restorable} can be restored from a snapshot.`
-    : 'The worker still ends what its applications waited for, and goes on by itself; see: berth hosts list, berth logs worker'
+    : 'The worker is still ending the operations of its applications, and continues on its own; see: berth hosts list, berth logs worker'
   return `The host ${name} is forgotten. ${rest}`
 }

@@ -6,7 +6,7 @@ import type { LaneState } from './ops-explanation.ts'
 
 const deadlineMs = 3000
 
-/** How the lane of an application stands in Temporal; never rejects. */
+/** The state of an application's lane in Temporal; never rejects. */
 export async function laneState(config: Config, appId: string): Promise<LaneState> {
   const workflowId = laneId(appId)
   const { temporalUiUrl, temporalNamespace } = config
@@ -22,7 +22,7 @@ export async function laneState(config: Config, appId: string): Promise<LaneStat
   return { workflowId, url, ...lane }
 }
 
-/** False when Temporal does not answer: the relay wakes the lane then, a moment later. */
+/** False if Temporal does not answer; the relay then wakes the lane a moment later. */
 export async function wakeLane(config: Config, appId: string, ownerId: string): Promise<boolean> {
   const client = openTemporal(config)
   return temporalLanes(client, { queuePrefix: config.queuePrefix, deadlineMs })

@@ -3,38 +3,38 @@ import { record } from '../../db/audit.ts'
 import type { Db } from '../../db/database.ts'
 
 interface Keyboard {
-  /** The kernel's note of who has logged in, which stays through sudo; null where nobody is noted. */
+  /** The login uid that the kernel keeps across sudo; null if none is set. */
   loginUid: number | null
   uid: number
-  /** What the environment says, where anybody may write anything. */
-  said: string | undefined
+  /** The user name in the environment, which anyone can set. */
+  claimedName: string | undefined
   /** Lines of /etc/passwd. */
   users: string
 }
 
-/** Who is at the keyboard, also behind sudo: `operator:<login name>`. A name that only the environment says is marked as such. */
-export function operatorOf({ loginUid, uid, said, users }: Keyboard): string {
+/** The person at the keyboard, also behind sudo: `operator:<login name>`. A name that only the environment gives is marked as such. */
+export function operatorOf({ loginUid, uid, claimedName, users }: Keyboard): string {
   if (loginUid !== null) return `operator:${nameOf(loginUid, users)}`
   const own = nameOf(uid, users)
-  return `operator:${said && said !== own ? `${own}, says ${said}` : own}`
+  return `operator:${claimedName && claimedName !== own ? `${own}, says ${claimedName}` : own}`
 }
 
 /** A container may run as a user that has no name. */
 function nameOf(uid: number, users: string): string {
-  const found = users.split('\n').find(line => line.split(':')[2] === String(uid))
-  return found?.split(':')[0] || `uid ${uid}`
+  const line = users.split('\n').find(line => line.split(':')[2] === String(uid))
+  return line?.split(':')[0] || `uid ${uid}`
 }
 
 export const operatorName = (): string =>
   operatorOf({
-    loginUid: noted(read('/proc/self/loginuid')),
+    loginUid: uidIn(read('/proc/self/loginuid')),
     uid: process.getuid?.() ?? 0,
-    said: process.env.SUDO_USER,
+    claimedName: process.env.SUDO_USER,
     users: read('/etc/passwd'),
   })
 
-/** The number for nobody is the largest of 32 bits. */
-function noted(text: string): number | null {
+/** "Not set" is the largest number of 32 bits. */
+function uidIn(text: string): number | null {
   const uid = text.trim()
   return /^\d+$/.test(uid) && uid !== '4294967295' ? Number(uid) : null
 }
@@ -48,16 +48,16 @@ function read(path: string): string {
 }
 
 export interface Act {
-  /** Verb as it is typed: `users.block`. */
+  /** The command as typed: `users.block`. */
   action: string
-  /** Whom it concerns; null = the platform itself. */
+  /** The account concerned; null = the platform itself. */
   accountId: string | null
   resource?: string
   operationId?: string
 }
 
-/** Writes an operator's act into the audit record, in the transaction that does it. */
+/** Records an operator's act in the audit record, in the transaction that performs it. */
 export async function recordAct(trx: Db, { action, accountId, resource, operationId }: Act): Promise<void> {
-  const concerned = { accountId, resource: resource ?? null, operationId: operationId ?? null }
-  await record(trx, { actor: operatorName(), action, result: 'success', ...concerned })
+  const subject = { accountId, resource: resource ?? null, operationId: operationId ?? null }
+  await record(trx, { actor: operatorName(), action, result: 'success', ...subject })
 }

@@ -7,35 +7,35 @@ import { relay } from '../../policy/installation/relay.ts'
 import { oneLine } from '../terminal/printable.ts'
 import { age, aligned, clock, lineOf, since, sourceOf } from './ops-words.ts'
 
-/** A wake-up that took longer than this is worth a word. */
+/** A wake-up that takes longer than this is reported. */
 const claimSeconds = 10
 
-/** What Temporal says of an application's lane. */
+/** What Temporal reports about an application's lane. */
 export interface LaneState {
   workflowId: string
-  /** RUNNING, COMPLETED, ... , `none` when it never ran here, `unknown` when Temporal does not answer. */
+  /** RUNNING, COMPLETED, ... , `none` if it never ran here, `unknown` if Temporal does not answer. */
   status: string
-  /** How often its workflow task was tried in vain. */
+  /** Failed attempts at its workflow task. */
   failedTasks: number
-  /** Its page in the web UI, where there is one. */
+  /** Its page in the web UI, if there is one. */
   url: string | null
 }
 
 const nextSteps: Record<DeploymentState, string> = {
-  pending: 'the sources are fetched or unpacked and dependencies installed, beside the running version',
+  pending: 'the sources are fetched or unpacked and the dependencies installed, alongside the running version',
   clone: 'dependencies are installed, then the files are placed',
-  commit: 'the new version is started and has to pass its health gate',
-  restarting: 'requests go to the new version once it passes its health gate, then the old one is retired',
+  commit: 'the new version is started and must pass its health gate',
+  restarting: 'once the new version passes its health gate, requests go to it and the old one is retired',
   success: 'nothing; it serves',
-  error: 'nothing; what ran before stays as it was',
+  error: 'nothing; the previous version is unchanged',
 }
 
-/** Everything an operator needs to know of an operation, in words. `now` makes the ages. */
+/** Everything an operator needs to know about an operation, in words. Ages are computed from `now`. */
 export function explanation(story: OperationStory, lane: LaneState, now: Date): string {
   const { operation, deployment, snapshot, app, events, acts, retries, logTail } = story
   const sections: [string, string[]][] = [
     ['', [headline(story), `  ${verdict(story, now)}`]],
-    ['What holds it', holds(story, lane, now)],
+    ['Why it waits', holds(story, lane, now)],
     ['What comes next', next(story, now)],
     [
       'What it is',
@@ -46,14 +46,14 @@ export function explanation(story: OperationStory, lane: LaneState, now: Date): 
         ['snapshot', snapshot && snapshotOf(snapshot)],
         ['application', `${app?.name ?? 'deleted'} (${operation.target_id})`],
         ['host', app?.host_id],
-        ['asked for by', operation.actor],
+        ['requested by', operation.actor],
         ['lane', `${lane.workflowId}, ${lane.status}${lane.url ? `, ${lane.url}` : ''}`],
       ]),
     ],
-    ['What happened', aligned(happened(story).map(([at, what]) => [clock(at), what]))],
+    ['What happened', aligned(momentsOf(story).map(([at, what]) => [clock(at), what]))],
     ['Who did what', aligned(acts.map(({ at, actor, act }) => [clock(at), `${actor}: ${act}`]))],
-    ['Tried again as', retries.map(other => lineOf(other, now))],
-    ['What failed last on this application', lastFailure(story, now)],
+    ['Retried as', retries.map(other => lineOf(other, now))],
+    ['Last failure of this application', lastFailure(story, now)],
     ['Last lines of its log', events.length > 0 && logTail.length === 0 ? ['(empty)'] : logTail.map(oneLine)],
   ]
   return sections
@@ -71,15 +71,15 @@ export function headline({
   return oneLine(`${operation.kind} of ${of}${deployment ? `: ${sourceOf(deployment)}` : ''}`)
 }
 
-/** One sentence: how it stands. */
+/** The state in one sentence. */
 export function verdict({ operation, deployment }: OperationStory, now: Date): string {
-  const { state, cancel_requested_at: asked, cancel_requested_by: by } = operation
-  if (state === 'accepting') return `NOT ACCEPTED yet, or never: stored ${since(operation.created_at, now)}.`
-  if (state === 'queued') return `WAITS since ${since(operation.created_at, now)}.`
+  const { state, cancel_requested_at: cancelledAt, cancel_requested_by: by } = operation
+  if (state === 'accepting') return `NOT CONFIRMED, and perhaps never: stored ${since(operation.created_at, now)}.`
+  if (state === 'queued') return `WAITING, queued ${since(operation.created_at, now)}.`
   if (state === 'running') {
     const doing = operation.step ?? (deployment && `deployment is in state ${deployment.state}`)
-    const end = asked ? ` ${by} asked to cancel it ${since(asked, now)}; its end is not confirmed yet.` : ''
-    return `RUNS since ${since(operation.started_at ?? operation.created_at, now)}${doing ? `: ${doing}` : ''}.${end}`
+    const end = cancelledAt ? ` ${by} requested its cancellation ${since(cancelledAt, now)}, which is not confirmed yet.` : ''
+    return `RUNNING, started ${since(operation.started_at ?? operation.created_at, now)}${doing ? `: ${doing}` : ''}.${end}`
   }
   const ended = `${since(operation.finished_at ?? operation.created_at, now)}`
   if (deployment?.superseded_by) return `SUPERSEDED ${ended} by deployment ${deployment.superseded_by}.`
@@ -88,14 +88,14 @@ export function verdict({ operation, deployment }: OperationStory, now: Date): s
   const words = {
     success: 'SUCCEEDED',
     error: 'FAILED',
-    expired: 'EXPIRED before it was begun',
+    expired: 'EXPIRED before it started',
     cancelled: 'CANCELLED',
   }[state]
   const why = [code, message].filter(Boolean).join(': ')
   return oneLine(`${words} ${ended}${why ? `: ${why}` : '.'}`)
 }
 
-/** Why it does not go on by itself right now, the nearest reason first. */
+/** Why the operation does not proceed right now, the most immediate reason first. */
 export function holds(
   { operation, deployment, before, app, host, slotHolders }: OperationStory,
   lane: LaneState,
@@ -110,30 +110,30 @@ export function holds(
   }
   const copying = before.find(other => other.kind === 'snapshot' && other.state === 'running')
   if (copying && deployment)
-    reasons.push(`It changes versions only after the snapshot under way: ${lineOf(copying, now)}`)
+    reasons.push(`It switches versions only after the snapshot in progress: ${lineOf(copying, now)}`)
   if (operation.state === 'queued') {
     reasons.push(`It is number ${before.length + 1} in the queue of its application.`)
     reasons.push(...before.map(other => `before it: ${lineOf(other, now)}`))
   }
-  if (!app) reasons.push('Its application is deleted; it will end as such.')
+  if (!app) reasons.push('Its application was deleted, so it will fail.')
   if (host && !host.reachable)
     reasons.push(
       host.last_seen_at.getTime() === 0
-        ? `Host ${host.id} has left; its steps wait until it is back.`
-        : `Host ${host.id} is silent since ${since(host.last_seen_at, now)}; its steps wait for it. If it is gone for good: berth hosts forget ${host.id}`,
+        ? `Host ${host.id} has left; the steps wait until it is back.`
+        : `Host ${host.id} is silent, last seen ${since(host.last_seen_at, now)}; the steps wait for it. If the host is lost: berth hosts forget ${host.id}`,
     )
   const age = (now.getTime() - operation.created_at.getTime()) / 1000
   if (lane.status === 'unknown')
-    reasons.push('Temporal does not answer; nothing is lost, and nothing moves until it does.')
+    reasons.push('Temporal does not answer. Nothing is lost, but nothing proceeds until it does.')
   else if (lane.failedTasks > 0)
     reasons.push(
-      `Its lane is stuck: its workflow task failed ${lane.failedTasks} times. After ${relay.stuckTasks} the worker begins it anew; see: berth logs worker`,
+      `Its lane is stuck: its workflow task failed ${lane.failedTasks} times. After ${relay.stuckTasks} failures the worker starts it anew; see: berth logs worker`,
     )
   else if (lane.status !== 'RUNNING' && age > claimSeconds)
     reasons.push(`Its lane does not run (${lane.status}). The worker wakes lanes; see: berth ps, berth logs worker`)
   else if (operation.state === 'queued' && before.length === 0 && age > claimSeconds)
-    reasons.push('Nothing stands before it, yet its lane has not taken it: see berth logs worker')
-  return reasons.length > 0 ? reasons : ['nothing; it is being worked on']
+    reasons.push('It is next in the queue, but its lane has not claimed it; see: berth logs worker')
+  return reasons.length > 0 ? reasons : ['nothing; it is in progress']
 }
 
 function next({ operation, deployment, app, hostTries }: OperationStory, now: Date): string[] {
@@ -143,49 +143,49 @@ function next({ operation, deployment, app, hostTries }: OperationStory, now: Da
     const step = deployment && nextSteps[deployment.state]
     return [
       ...(step ? [step] : []),
-      ...(endable.includes(kind) ? [`to end it: berth ops cancel ${id.slice(0, 8)}`] : []),
+      ...(cancellable.includes(kind) ? [`to cancel it: berth ops cancel ${id.slice(0, 8)}`] : []),
     ]
   }
-  if (!app) return ['nothing; its application is gone, and can be uploaded again']
+  if (!app) return ['nothing; its application was deleted, and can be uploaded again']
   if (app.undo_failed_by === id)
     return [
-      'Its application stays marked as half changed until a deploy or a restore of a snapshot succeeds.',
-      `once you have looked after it by hand: berth ops clear ${id.slice(0, 8)}`,
+      'The application stays marked as incompletely rolled back until a deploy or a restore of a snapshot succeeds.',
+      `once you have repaired it by hand: berth ops clear ${id.slice(0, 8)}`,
     ]
-  if (kind === 'snapshot') return ['nothing by itself; a new snapshot can be asked for at any time']
-  const again = `to try it again: berth ops retry ${id.slice(0, 8)}`
-  if (hostTries && kind === 'start') return [hostTriesAgain(hostTries, now), again]
-  return [`nothing by itself; ${again}`]
+  if (kind === 'snapshot') return ['nothing; a new snapshot can be requested at any time']
+  const again = `to retry it: berth ops retry ${id.slice(0, 8)}`
+  if (hostTries && kind === 'start') return [nextTryOfHost(hostTries, now), again]
+  return [`nothing; ${again}`]
 }
 
-/** The row says that it runs and the host finds that it does not: it does not give up. */
-function hostTriesAgain({ count, last }: NonNullable<OperationStory['hostTries']>, now: Date): string {
+/** When the host tries again to start an application that should run: it never gives up. */
+function nextTryOfHost({ count, last }: NonNullable<OperationStory['hostTries']>, now: Date): string {
   const at = nextBringBack(count, last)
   const when = at > now ? `at ${at.toISOString().slice(0, 19)}Z at the latest, in ${age(now, at)}` : 'within seconds'
-  return `its host has tried ${count} ${count === 1 ? 'time' : 'times'} to bring it back, and tries again by itself ${when}`
+  return `its host has tried ${count} ${count === 1 ? 'time' : 'times'} to start it again, and tries next ${when}`
 }
 
-const endable: readonly OperationKind[] = ['deploy', 'restore', 'snapshot']
+const cancellable: readonly OperationKind[] = ['deploy', 'restore', 'snapshot']
 
 function snapshotOf({ id, name, state, size }: SnapshotRow): string {
   return `${name}, version ${id}, ${state === 'good' ? `${size} bytes` : state}`
 }
 
-function happened({ operation, events }: OperationStory): [Date, string][] {
+function momentsOf({ operation, events }: OperationStory): [Date, string][] {
   const moments: [Date | null, string][] = [
     [operation.created_at, 'queued'],
-    [operation.started_at, 'taken up by its lane'],
+    [operation.started_at, 'claimed by its lane'],
     ...events
       .filter(({ state }) => state !== 'pending')
       .map(({ at, state, details }): [Date, string] => [
         at,
         [state, details.code, details.message].filter(Boolean).join(', '),
       ]),
-    [operation.cancel_requested_at, `${operation.cancel_requested_by} asked to cancel it`],
+    [operation.cancel_requested_at, `${operation.cancel_requested_by} requested its cancellation`],
     [operation.finished_at, `ended: ${operation.state}`],
   ]
-  const known = moments.filter((moment): moment is [Date, string] => moment[0] !== null)
-  return known.sort(([a], [b]) => a.getTime() - b.getTime())
+  const dated = moments.filter((moment): moment is [Date, string] => moment[0] !== null)
+  return dated.sort(([a], [b]) => a.getTime() - b.getTime())
 }
 
 function lastFailure({ operation, lastFailure: failed }: OperationStory, now: Date): string[] {

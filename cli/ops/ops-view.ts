@@ -1,18 +1,18 @@
 import type { OperationLine, OperationStory } from '../../db/operations/operator.ts'
 import { holds, type LaneState, verdict } from './ops-explanation.ts'
 
-// What scripts read, key by key: a new column of a table is printed only once it stands here and in docs/json-output.md.
+// What scripts read, key by key: a new column of a table is printed only once it is listed here and in docs/json-output.md.
 
 /** An operation as one entry of a list. */
 export function lineView(line: OperationLine) {
   const { id, kind, state, app_id, app_name, host_id, deployment_id, deployment_state, source, revision, branch } = line
   const { waiting_for, step, actor, code, message, cancel_requested_at, created_at, started_at, finished_at } = line
-  const of = { id, kind, state, app_id, app_name, host_id, deployment_id, deployment_state, source, revision, branch }
-  const stands = { waiting_for, step, actor, code, message, cancel_requested_at, created_at, started_at, finished_at }
-  return { ...of, ...stands }
+  const subject = { id, kind, state, app_id, app_name, host_id, deployment_id, deployment_state, source, revision, branch }
+  const progress = { waiting_for, step, actor, code, message, cancel_requested_at, created_at, started_at, finished_at }
+  return { ...subject, ...progress }
 }
 
-/** One operation with everything around it. With `lane` also what holds it. */
+/** One operation with everything related to it; with `lane` also why it waits. */
 export function storyView(story: OperationStory, now: Date, lane?: LaneState) {
   const { events, acts, before, retries, lastFailure, hostTries, slotHolders, logTail } = story
   return {
@@ -49,7 +49,7 @@ export function storyView(story: OperationStory, now: Date, lane?: LaneState) {
 function operationView(operation: OperationStory['operation']) {
   const { id, kind, state, target_id: app_id, owner_id, actor, step, code, message, retry_of } = operation
   const { cancel_requested_at, cancel_requested_by, created_at, started_at, finished_at } = operation
-  const asked = { cancel_requested_at, cancel_requested_by }
+  const cancellation = { cancel_requested_at, cancel_requested_by }
   return {
     id,
     kind,
@@ -61,7 +61,7 @@ function operationView(operation: OperationStory['operation']) {
     code,
     message,
     retry_of,
-    ...asked,
+    ...cancellation,
     created_at,
     started_at,
     finished_at,
@@ -71,8 +71,8 @@ function operationView(operation: OperationStory['operation']) {
 function deploymentView(deployment: NonNullable<OperationStory['deployment']>) {
   const { id, state, trigger, source, release, revision, branch, code, message } = deployment
   const { waiting_for, superseded_by, created_at, finished_at } = deployment
-  const stands = { waiting_for, superseded_by, created_at, finished_at }
-  return { id, state, trigger, source, release, revision, branch, code, message, ...stands }
+  const progress = { waiting_for, superseded_by, created_at, finished_at }
+  return { id, state, trigger, source, release, revision, branch, code, message, ...progress }
 }
 
 function snapshotView({

@@ -2,7 +2,7 @@ import type { OperationLine, OperationStory } from '../../db/operations/operator
 import { oneLine } from '../terminal/printable.ts'
 import { columns } from '../terminal/terminal.ts'
 
-/** An operation in one line, for lists inside of other things. */
+/** An operation in one line, for lists in other reports. */
 export function lineOf(line: OperationLine, now: Date): string {
   const { id, kind, state, revision, branch, step, code, message } = line
   const what = revision ? ` of ${revision.slice(0, 7)}${branch ? ` (${branch})` : ''}` : ''
@@ -38,21 +38,21 @@ type Source = Pick<
 >
 
 export function sourceOf({ source, revision, branch, trigger, snapshot_id }: Source): string {
-  if (source === 'snapshot') return `snapshot ${snapshot_id?.slice(0, 8) ?? 'that is no longer kept'}`
+  if (source === 'snapshot') return `snapshot ${snapshot_id?.slice(0, 8) ?? 'that was deleted'}`
   if (source === 'upload') return `upload ${revision.slice(0, 7)}`
   return `commit ${revision.slice(0, 7)}${branch ? ` of ${branch}` : ''}, pushed to ${trigger === 'app' ? 'the git-provider app' : 'its webhook'}`
 }
 
 export function aligned(rows: [string, string | null | undefined][]): string[] {
-  const told = rows.filter((row): row is [string, string] => Boolean(row[1]))
-  return told.length > 0 ? columns(told, '').split('\n') : []
+  const filled = rows.filter((row): row is [string, string] => Boolean(row[1]))
+  return filled.length > 0 ? columns(filled, '').split('\n') : []
 }
 
 export const clock = (at: Date): string => at.toISOString().replace('T', ' ').slice(0, 23)
 
 export const since = (at: Date, now: Date): string => `${age(at, now)} ago (${at.toISOString().slice(0, 19)}Z)`
 
-/** A span as a person says it: 5 s, 3 min, 2 h, 4 d. */
+/** A duration in one unit: 5 s, 3 min, 2 h, 4 d. */
 export function age(at: Date, now: Date): string {
   const seconds = Math.max(0, Math.round((now.getTime() - at.getTime()) / 1000))
   if (seconds < 120) return `${seconds} s`

@@ -19,33 +19,33 @@ interface ListOptions {
   json?: boolean
 }
 
-/** What the platform removed by itself: below `berth ops`. */
+/** What the platform removed automatically: below `berth ops`. */
 export function receiptCommands(ops: Command): void {
   ops
     .command('receipts')
-    .description('what the platform removed from blob storage by itself, newest first')
+    .description('what the platform removed from blob storage automatically, newest first')
     .option('--kind <kind>', upkeepKinds.join(', '))
     .option('--all', 'also runs that found nothing to do')
-    .option('--limit <n>', 'at most this many', '20')
+    .option('--limit <n>', 'maximum number of entries', '20')
     .option('--json', 'as a JSON array')
     .action(async ({ kind, all = false, limit, json }: ListOptions) => {
       if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit must be a whole number from 1.')
-      const filter = { kind: knownKind(kind), idle: all, limit: Number(limit) }
+      const filter = { kind: kindFrom(kind), idle: all, limit: Number(limit) }
       const rows = await withInstallation((_, db) => listReceipts(db, filter))
       console.log(json ? JSON.stringify(rows) : receiptTable(rows, new Date()))
     })
   ops
     .command('receipt')
-    .description('one of these runs: what went, why, and what was found when it was looked for again')
-    .argument('<id>', 'its first characters do')
-    .option('--limit <n>', 'at most this many lines', '1000')
+    .description('one of these runs: what was removed, why, and whether that was verified')
+    .argument('<id>', 'the id, or its first characters')
+    .option('--limit <n>', 'maximum number of lines', '1000')
     .option('--json', 'as one JSON object')
     .action(async (start: string, { limit, json }: { limit: string; json?: boolean }) => {
       if (!/^[1-9]\d{0,5}$/.test(limit)) throw new Error('--limit must be a whole number from 1.')
       const { receipt, lines } = await withInstallation(async (_, db) => {
         const [receipt, ...others] = await findReceipts(db, start)
         if (!receipt) throw new Error(`There is no receipt "${start}". See: berth ops receipts`)
-        if (others.length > 0) throw new Error(`"${start}" can mean several receipts.`)
+        if (others.length > 0) throw new Error(`"${start}" matches several receipts.`)
         return { receipt, lines: await linesOf(db, receipt.id, Number(limit)) }
       })
       console.log(json ? JSON.stringify({ ...receipt, lines }) : receiptStory(receipt, lines))
@@ -68,8 +68,8 @@ export function receiptTable(rows: readonly ReceiptRow[], now: Date): string {
 
 function end({ ended_at, failure, unproved }: ReceiptRow): string {
   if (failure) return `FAILED: ${failure}`
-  if (!ended_at) return 'runs, or was lost'
-  return unproved > 0 ? `${unproved} STILL THERE when looked for` : 'all gone when looked for'
+  if (!ended_at) return 'running, or lost'
+  return unproved > 0 ? `${unproved} STILL PRESENT when verified` : 'all verified as removed'
 }
 
 /** `berth ops receipt` for people. */
@@ -78,15 +78,15 @@ export function receiptStory(receipt: ReceiptRow, lines: readonly ReceiptLineRow
   const body = lines.flatMap(line => [
     `${clock(line.at)}  ${line.subject}  ${line.bytes} bytes`,
     `  why: ${line.why}`,
-    `  looked for: ${line.proof ?? 'not yet'}${line.proved_at ? `, ${clock(line.proved_at)}` : ''}`,
-    ...line.bodies.map(({ id, state }) => `  body ${id}: ${state}`),
+    `  verified: ${line.proof ?? 'not yet'}${line.proved_at ? `, ${clock(line.proved_at)}` : ''}`,
+    ...line.bodies.map(({ id, state }) => `  segment ${id}: ${state}`),
   ])
   const more = receipt.removed > lines.length ? [`and ${receipt.removed - lines.length} more; see --limit`] : []
   return [head, `  ${end(receipt)}`, ...body, ...more].join('\n')
 }
 
-function knownKind(text: string | undefined): Upkeep | undefined {
-  const known = upkeepKinds.find(kind => kind === text)
-  if (text !== undefined && !known) throw new Error(`--kind must be one of: ${upkeepKinds.join(', ')}`)
-  return known
+function kindFrom(text: string | undefined): Upkeep | undefined {
+  const match = upkeepKinds.find(kind => kind === text)
+  if (text !== undefined && !match) throw new Error(`--kind must be one of: ${upkeepKinds.join(', ')}`)
+  return match
 }

@@ -16,29 +16,29 @@ import { withInstallation } from '../installation/database.ts'
 import { checkout, type Installation, loadInstallation } from '../installation/installation.ts'
 import { openSecrets, saveSecrets } from '../installation/secrets.ts'
 import { recordAct } from '../ops/operator.ts'
-import { accepted, askedElsewhere, checkSystem, verdictLines } from './outside-verdicts.ts'
+import { accepted, systemContainer, checkSystem, verdictLines } from './outside-verdicts.ts'
 
 const restartSeconds = 90
 
-/** New values of one outside system, read from a file, `-` for standard input, or asked of the person in front; never from the command line. */
+/** New values of one outside system, from a file, `-` for standard input, or a prompt; never from the command line. */
 export async function newValues(system: OutsideSystem, from: string | undefined): Promise<Record<string, string>> {
   if (from !== undefined) return readValues(system, readFileSync(from === '-' ? 0 : from, 'utf8'))
   const { settings } = outsideSecrets[system]
   if (!process.stdin.isTTY)
     throw new Error(
-      `Nobody can be asked here: give ${settings.join(', ')} as lines NAME=value with --from <file>, or --from - for standard input.`,
+      `There is no terminal to prompt on: give ${settings.join(', ')} as lines NAME=value with --from <file>, or --from - for standard input.`,
     )
   const lines: string[] = []
   for (const name of settings) {
-    const value = await askHidden(`${name} (empty: stays as it is): `)
+    const value = await promptHidden(`${name} (empty to keep the present value): `)
     if (value) lines.push(`${name}=${value}`)
   }
   return readValues(system, lines.join('\n'))
 }
 
-/** What is typed is not shown. Throws an Error when the person leaves (Ctrl+C, Ctrl+D) or the terminal goes away. */
-async function askHidden(question: string): Promise<string> {
-  // In raw mode the terminal echoes nothing itself; what readline would show of the line is dropped.
+/** Prompts without echo. Throws an Error when the user aborts (Ctrl+C, Ctrl+D) or the terminal closes. */
+async function promptHidden(question: string): Promise<string> {
+  // In raw mode the terminal does not echo, and what readline would print is dropped.
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
   const lines = createInterface({ input: process.stdin, output: nowhere, terminal: true })
   try {
@@ -53,23 +53,24 @@ async function askHidden(question: string): Promise<string> {
   }
 }
 
-/** Before anybody is asked for new values. Throws an Error that names the container where the system is known. */
-export function demandPlace(system: OutsideSystem): void {
-  const where = askedElsewhere(system, loadInstallation(process.env))
-  if (where) throw new Error(`This container is not told of that system (--${system}): ${where}.`)
+/** Throws an Error, before any prompt, that names the container with access to the system, if this one has none. */
+export function requireAccess(system: OutsideSystem): void {
+  const container = systemContainer(system, loadInstallation(process.env))
+  if (container) throw new Error(`This container has no access to that system (--${system}): ${container}.`)
 }
 
 export interface OutsideRotation {
   rotated: OutsideSystem
-  /** Processes that were started anew with the new values. */
+  /** Processes that were restarted with the new values. */
   restarted: string[]
-  /** Where the new values have to be written by hand, because this command cannot; null when it has. */
+  /** What to do by hand if this command cannot store the new values; null if it has. */
   byHand: string | null
 }
 
 /**
- * Has the outside system accept the new values. Where settings stand in an environment that is all. Elsewhere it writes them down beside the audit record, and starts anew, one after the other,
- * what holds them. Throws an Error, and has changed nothing, when a value is refused or nobody answers.
+ * Verifies the new values at the outside system. Where settings come from an environment, that is all. Elsewhere it saves them together with an
+ * audit entry, and restarts the processes that use them, one at a time. Throws an Error, having changed nothing, if a value is refused or the
+ * system does not answer.
  */
 export async function rotateOutside(system: OutsideSystem, values: Record<string, string>): Promise<OutsideRotation> {
   const installation = loadInstallation(process.env)
@@ -80,7 +81,7 @@ export async function rotateOutside(system: OutsideSystem, values: Record<string
     const verdicts = await checkSystem(system, next, installation.config, db)
     if (verdicts.length === 0) throw new Error(`This installation uses no such system (--${system}).`)
     if (!verdicts.every(accepted)) throw new Error(`Nothing was changed:\n${verdictLines(verdicts)}`)
-    // Only tried: whoever writes them into the environment rotates, and nobody here sees that.
+    // Only verified: the rotation is the change of the environment, which this command does not see.
     if (!inFolder) return
     await transaction(db, async trx => {
       await recordAct(trx, { action: 'secrets.rotate', accountId: null, resource: Object.keys(values).join(', ') })
@@ -89,25 +90,25 @@ export async function rotateOutside(system: OutsideSystem, values: Record<string
     })
   })
   if (!inFolder) return { rotated: system, restarted: [], byHand: byHandWords(system, Object.keys(values)) }
-  return { rotated: system, restarted: await restartHolders(installation, system), byHand: null }
+  return { rotated: system, restarted: await restartUsers(installation, system), byHand: null }
 }
 
-/** For people: what was done, and what is left to do. */
+/** For people: what was done, and what remains to do. */
 export function outsideWords({ restarted, byHand }: OutsideRotation): string {
   if (byHand) return byHand
   const now = restarted.length
-    ? `In use by ${restarted.join(', ')}, started anew one after the other.`
+    ? `In use by ${restarted.join(', ')}, restarted one at a time.`
     : 'In use from the next start on.'
-  return `Accepted, and written to secrets.json: back it up. ${now} Now take the old ones away where they come from; berth secrets check tells what is taken.`
+  return `Accepted and saved to secrets.json: back it up. ${now} Now revoke the old values at their source, then verify with: berth secrets check`
 }
 
 const byHandWords = (system: OutsideSystem, names: string[]): string =>
-  `The new values are accepted. The settings of this installation stand in its environment: write ${names.join(', ')} into .env, then\n` +
+  `The new values are accepted. The settings of this installation come from its environment: write ${names.join(', ')} into .env, then\n` +
   `  docker compose up --detach --wait --no-deps ${outsideSecrets[system].processes.join(' ')}\n` +
-  'It starts anew what has changed and lets requests under way end.'
+  'This restarts what has changed, after the requests in progress.'
 
-/** Ends what holds the values, one after the other, and waits until the supervisor has started it anew. Resolves to the names. */
-export async function restartHolders(
+/** Ends the processes that use the values, one at a time, and waits until the supervisor has restarted each. Resolves to their names. */
+export async function restartUsers(
   { runFolder }: Pick<Installation, 'runFolder'>,
   system: OutsideSystem,
 ): Promise<string[]> {
@@ -115,12 +116,12 @@ export async function restartHolders(
   for (const name of outsideSecrets[system].processes) {
     const before = readRecord(runFolder, name)
     if (!before || !isAlive(before)) continue
-    await endRecorded(before) // it finishes what is under way
+    await endRecorded(before) // it finishes requests in progress
     const until = Date.now() + restartSeconds * 1000
     for (let now = before; now.pid === before.pid || !isAlive(now); now = readRecord(runFolder, name) ?? before) {
       if (Date.now() > until)
         throw new Error(
-          `${name} has the new values from its next start on, and did not start within ${restartSeconds} s: berth logs ${name}`,
+          `${name} uses the new values from its next start on, but did not start within ${restartSeconds} s; see: berth logs ${name}`,
         )
       await sleep(50)
     }

@@ -14,7 +14,7 @@ import { openGitProvider } from '../../workers/git-provider.ts'
 import type { Installation } from '../installation/installation.ts'
 import { columns } from '../terminal/terminal.ts'
 
-/** Asks one outside system what it says of its secrets in `config`; of a store also whether those of `before` reach the same. Empty when it is not used. */
+/** Checks the secrets in `config` at one outside system; for a store also that they reach the same one as those of `before`. Empty if the system is not used. */
 export async function checkSystem(
   system: OutsideSystem,
   config: Config,
@@ -33,32 +33,32 @@ export async function checkSystem(
 }
 
 /**
- * In containers each process gets the secrets that its work asks for, and no other: which container to ask about a system that this
- * one is told nothing of. Null where it is told, also that there is none.
+ * In containers each process gets only the secrets that it needs: the container in which to ask about a system that this one has no
+ * settings of. Null if it has them, also if they say that there is no such system.
  */
-export function askedElsewhere(
+export function systemContainer(
   system: OutsideSystem,
   { inContainers, settings }: Pick<Installation, 'inContainers' | 'settings'>,
 ): string | null {
   const { settings: names, processes } = outsideSecrets[system]
   if (!inContainers || names.some(name => settings[name] !== undefined)) return null
-  return `ask in the container ${processes.join(' or ')}`
+  return `run this command in the container ${processes.join(' or ')}`
 }
 
-/** A system whose secrets another container has: nothing was asked. */
+/** A system whose secrets only another container has, and which was not checked. */
 type Line = Verdict | { settings: string; state: 'not known here'; why: string }
 
-/** What every outside system says of the secrets that are used, in their order. */
+/** The verdict of every outside system on the present secrets, in the order of the systems. */
 export async function checkAll(installation: Installation, db: Db): Promise<Line[]> {
   const lines = outsideSystems.map(async (system): Promise<Line[]> => {
-    const why = askedElsewhere(system, installation)
+    const why = systemContainer(system, installation)
     if (why === null) return checkSystem(system, installation.config, null, db)
     return [{ settings: outsideSecrets[system].settings.join(', '), state: 'not known here', why }]
   })
   return (await Promise.all(lines)).flat()
 }
 
-/** What cannot be asked, or not here, is no reason to refuse it. */
+/** Secrets that cannot be checked, or not from here, count as accepted. */
 export const accepted = ({ state }: Line): boolean => state !== 'REFUSED' && state !== 'away'
 
 export const verdictLines = (verdicts: readonly Line[]): string =>

@@ -7,8 +7,8 @@ import type { Config } from '../../policy/config.ts'
 const graceSeconds = 10
 
 /**
- * Stops the running containers of one host, and takes them away: the next start makes anew what should run and has no
- * container, while an exited one would count as a program that has ended. Resolves to how many there were.
+ * Stops and removes the running containers of one host: the next start creates containers for the applications that should run,
+ * whereas an exited container would count as a program that has ended. Resolves to their number.
  */
 export async function stopApps(dockerAddress: string, hostId: string): Promise<number> {
   const engine = dockerHost({ dockerHost: dockerAddress, makeRootfs: async () => null })
@@ -17,15 +17,15 @@ export async function stopApps(dockerAddress: string, hostId: string): Promise<n
   return running.length
 }
 
-/** What of one installation an engine had, by name. */
+/** The names of what an engine had of one installation. */
 export interface Forgotten {
   containers: string[]
   networks: string[]
 }
 
 /**
- * Takes every container and network of one host away, running or not; what other installations have stays. Files and rows stay
- * too, so the next start makes both anew.
+ * Removes every container and network of one host, running or not; those of other installations stay. Files and rows stay too,
+ * so the next start creates both again.
  */
 export async function forgetApps(dockerAddress: string, hostId: string): Promise<Forgotten> {
   const engine = dockerHost({ dockerHost: dockerAddress, makeRootfs: async () => null })
@@ -40,7 +40,7 @@ export async function forgetApps(dockerAddress: string, hostId: string): Promise
   return { containers, networks }
 }
 
-/** Unmounts the applications' disks of one host; what they hold stays, and the next start mounts it again. */
+/** Unmounts the applications' disks of one host; their content stays, and the next start mounts them again. */
 export async function unmountVolumes({ dataDir, host }: Config): Promise<void> {
   const { volumes } = await openVolumes({ root: join(dataDir, 'hosts', host.id), quota: host.quota })
   await volumes.unmountAll()

@@ -13,7 +13,7 @@ import { findProgram, installPackages, isRoot, MissingPart } from './system-pack
 
 export const defaultDockerHost = 'unix:///var/run/docker.sock'
 
-/** Where the distribution's engine has its things, so that a later one takes over what ours has made. */
+/** The paths of the distribution's engine, so that an engine started later takes over what ours has created. */
 const ownEngine = {
   socket: defaultDockerHost,
   dataRoot: '/var/lib/docker',
@@ -22,13 +22,13 @@ const ownEngine = {
 } as const
 
 export interface DockerOptions {
-  /** Undefined = the local socket, started by us when nothing answers there. */
+  /** Undefined = the local socket; we start an engine if none answers there. */
   dockerHost: string | undefined
   runFolder: string
   logFolder: string
 }
 
-/** A container engine that answers. One that we start outlives us: applications are not our children. */
+/** Resolves once a container engine answers. An engine that we start outlives us: applications are not our children. */
 export async function ensureDocker(options: DockerOptions, say: Say): Promise<void> {
   const address = options.dockerHost ?? defaultDockerHost
   if (await answers(address)) return
@@ -40,7 +40,7 @@ export async function ensureDocker(options: DockerOptions, say: Say): Promise<vo
   }
   if (!isRoot())
     throw new MissingPart(
-      'The Docker engine does not answer on /var/run/docker.sock. Start it with:  sudo systemctl start docker  - and let this user in with:  sudo usermod -aG docker $USER  (then log in again)',
+      'The Docker engine does not answer on /var/run/docker.sock. Start it with:  sudo systemctl start docker  - and give this user access with:  sudo usermod -aG docker $USER  (then log in again)',
     )
   say('Starting the Docker engine')
   startDaemon(options)
@@ -48,20 +48,20 @@ export async function ensureDocker(options: DockerOptions, say: Say): Promise<vo
     answersWithin(address, 60, () => recordedEngine(options) !== null),
   )
   if (up) return
-  const end = recordedEngine(options) ? 'does not answer' : 'has ended'
+  const end = recordedEngine(options) ? 'does not answer' : 'has exited'
   throw new MissingPart(`The Docker engine was started but ${end}. ${logEnd(join(options.logFolder, 'dockerd.log'))}`)
 }
 
-/** Our engine while its process lives, else null. */
+/** Our engine while its process is alive, else null. */
 function recordedEngine({ runFolder }: DockerOptions): ProcessRecord | null {
   const record = readRecord(runFolder, 'dockerd')
   return record && isAlive(record) ? record : null
 }
 
-/** Starts our engine again when it has died; a person's own engine is left to its owner. */
+/** Restarts our engine when it has died; one that we have not started is left alone. */
 export function reviveDocker(options: DockerOptions, say: Say): void {
   if (!readRecord(options.runFolder, 'dockerd') || recordedEngine(options)) return
-  say('The Docker engine has ended; starting it again')
+  say('The Docker engine has exited; starting it again')
   startDaemon(options)
 }
 
@@ -83,8 +83,8 @@ function startDaemon({ runFolder, logFolder }: DockerOptions): void {
 }
 
 /**
- * Removes the pid files that an engine left behind when it was killed. Where they lie on a disk they outlive a power
- * cut, and the engine does not start, or waits for its containerd for ever, once another process has the same number.
+ * Removes the pid files that a killed engine left behind. On a disk they outlive a power cut, and once another process has the
+ * same number the engine does not start, or waits for its containerd forever.
  */
 export function forgetDeadEngine({ pidFile, execRoot }: { pidFile: string; execRoot: string }): void {
   forgetUnlessRunning(pidFile, 'dockerd')
@@ -105,8 +105,8 @@ function contentOf(path: string): string {
   }
 }
 
-async function answersWithin(address: string, seconds: number, isWorthIt = () => true): Promise<boolean> {
-  for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline && isWorthIt(); await sleep(100)) {
+async function answersWithin(address: string, seconds: number, mayAnswer = () => true): Promise<boolean> {
+  for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline && mayAnswer(); await sleep(100)) {
     if (await answers(address)) return true
   }
   return answers(address)
@@ -114,30 +114,30 @@ async function answersWithin(address: string, seconds: number, isWorthIt = () =>
 
 /** Whether an engine answers its ping within 2 s. */
 export async function answers(address: string): Promise<boolean> {
-  return (await ask(address, '/_ping')) !== null
+  return (await get(address, '/_ping')) !== null
 }
 
-/** The version of the engine that answers there, such as `28.5.1`; null when none does within 2 s. */
+/** The version of the engine at an address, such as `28.5.1`; null when none answers within 2 s. */
 export async function engineVersion(address: string): Promise<string | null> {
-  const said = await ask(address, '/version')
-  return said === null ? null : /"Version":"([^"]+)"/.exec(said)![1]!
+  const version = await get(address, '/version')
+  return version === null ? null : /"Version":"([^"]+)"/.exec(version)![1]!
 }
 
-/** Whether the containers of the engine there live on when it ends; null when it does not say within 2 s. */
+/** Whether containers keep running when the engine at an address stops; null when it does not answer within 2 s. */
 export async function containersLiveOn(address: string): Promise<boolean | null> {
-  const said = await ask(address, '/info')
-  return said === null ? null : /"LiveRestoreEnabled":true/.test(said)
+  const info = await get(address, '/info')
+  return info === null ? null : /"LiveRestoreEnabled":true/.test(info)
 }
 
-/** What an engine answers with 200 within 2 s, else null. */
-function ask(address: string, path: string): Promise<string | null> {
+/** The body that an engine answers with 200 within 2 s, else null. */
+function get(address: string, path: string): Promise<string | null> {
   const url = new URL(address)
   const target =
     url.protocol === 'unix:' ? { socketPath: url.pathname } : { host: url.hostname, port: url.port || 2375 }
   return new Promise(resolve => {
     const call = request({ ...target, path, timeout: 2000 }, response => {
       text(response).then(
-        said => resolve(response.statusCode === 200 ? said : null),
+        body => resolve(response.statusCode === 200 ? body : null),
         () => resolve(null),
       )
     })

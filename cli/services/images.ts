@@ -11,7 +11,7 @@ export function firstImages(): string[] {
   return [runtimes.javascript, runtimes.python, runtimes.static].map(runtime => runtime.image(runtime.recommended))
 }
 
-/** Brings images: present, pulled, or made here by the recipes. Rejects with what went wrong. */
+/** Makes images available: already present, pulled, or built here by the recipes. Rejects with the reason. */
 export async function ensureImages(images: string[], dockerAddress: string, say: Say): Promise<void> {
   const engine = dockerHost({ dockerHost: dockerAddress, makeRootfs: makerThatInstalls(say) })
   for (const image of images) {
@@ -19,13 +19,13 @@ export async function ensureImages(images: string[], dockerAddress: string, say:
   }
 }
 
-/** Making an image needs mmdebstrap, which is only installed when an image must really be made. */
+/** Building an image needs mmdebstrap, which is installed only when an image must be built. */
 function makerThatInstalls(say: Say): ReturnType<typeof rootfsMaker> {
   const make = rootfsMaker(join(cacheFolder(), 'images'))
   return async (image, onProgress) => {
     if (isRoot() && !findProgram('mmdebstrap', process.env.PATH))
       await installPackages(
-        { what: 'mmdebstrap (with which images are made where no registry answers)', packages: ['mmdebstrap'] },
+        { what: 'mmdebstrap (which builds images where no registry answers)', packages: ['mmdebstrap'] },
         say,
       )
     return make(image, onProgress)

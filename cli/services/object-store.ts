@@ -6,7 +6,7 @@ import type { Installation } from '../installation/installation.ts'
 import { accepts } from './proxy.ts'
 import { MissingPart } from './system-packages.ts'
 
-/** The small S3 server of an installation that wants one; null where bodies lie in a folder or in a store that runs elsewhere. */
+/** The small S3 server of an installation that is set to use one; null where segments are in a folder or in a store elsewhere. */
 export function ownObjectStore({ config, settings, dataDir, ports }: Installation): ProcessSpec | null {
   if (config.objectStore.kind !== 's3' || settings.S3_STORE_ENDPOINT !== config.objectStore.endpoint) return null
   return s3rverProcess(join(dataDir, 's3rver'), ports.S3RVER_PORT, config.objectStore.bucket)

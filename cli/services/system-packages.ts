@@ -4,7 +4,7 @@ import { KeyedLock } from '../../lib/async/keyed-lock.ts'
 import { networkVariables, ownVariables, startProcess, systemEnvironment } from '../../lib/child-process.ts'
 import type { Say } from '../terminal/terminal.ts'
 
-/** A part that is not on this machine; the message names what is missing and the command that installs it. */
+/** A part is not on this machine; the message names it and the command that installs it. */
 export class MissingPart extends Error {
   override name = 'MissingPart'
 }
@@ -13,11 +13,11 @@ export interface SystemPart {
   /** In words, for example `the Docker engine`. */
   what: string
   packages: string[]
-  /** Packages that start a server of their own when installed; ours is started by ourselves. */
+  /** For packages that start a server of their own when installed; we start ours ourselves. */
   keepStopped?: boolean
 }
 
-/** The path of a program on the PATH or where Debian puts servers; null when there is none. */
+/** The path of a program on the PATH or where Debian installs servers; null when there is none. */
 export function findProgram(name: string, path: string | undefined): string | null {
   const folders = [
     ...(path ?? '').split(delimiter),
@@ -44,9 +44,9 @@ export const isRoot = (): boolean => process.getuid?.() === 0
 
 const aptLock = new KeyedLock()
 
-/** Installs distribution packages after saying so. Not root, or no apt: throws `MissingPart` with the command to type. */
+/** Announces and installs distribution packages. Without root or apt it throws `MissingPart` with the command to run. */
 export function installPackages(part: SystemPart, say: Say): Promise<void> {
-  // One after the other: dpkg has a lock, and parts look for what they need concurrently.
+  // One at a time: dpkg has a lock, and parts are prepared concurrently.
   return aptLock.run('', () => installNow(part, say))
 }
 
@@ -55,7 +55,7 @@ async function installNow({ what, packages, keepStopped }: SystemPart, say: Say)
   const aptGet = findProgram('apt-get', process.env.PATH)
   if (!aptGet)
     throw new MissingPart(
-      `${what} is missing. Install it with your distribution's packages (Debian's names: ${packages.join(' ')}).`,
+      `${what} is missing. Install it with the packages of your distribution (names in Debian: ${packages.join(' ')}).`,
     )
   if (!isRoot()) throw new MissingPart(`${what} is missing. Install it with:  sudo ${line}`)
   say(`${what} is missing; installing it:  ${line}`)
@@ -65,20 +65,20 @@ async function installNow({ what, packages, keepStopped }: SystemPart, say: Say)
     say('  refreshing the package lists first ...')
     await run(aptGet, ['update', '-q'])
     const code = await runApt(aptGet, packages)
-    if (code !== 0) throw new MissingPart(`${what} could not be installed (apt-get ended with ${code}). Try:  ${line}`)
+    if (code !== 0) throw new MissingPart(`${what} could not be installed (apt-get exited with ${code}). Try:  ${line}`)
   } finally {
     restore()
   }
 }
 
-/** Another program that installs, such as a second start, is waited for: seconds. */
+/** Waits up to 300 s for another installation, such as that of a second start. */
 const waitForDpkg = ['-o', 'DPkg::Lock::Timeout=300']
 
 function runApt(aptGet: string, packages: string[]): Promise<number> {
   return run(aptGet, ['install', '-y', '-q', '--no-install-recommends', ...waitForDpkg, ...packages])
 }
 
-/** Output goes to stderr: it is the progress. */
+/** The output is progress, so it goes to stderr. */
 function run(command: string, args: string[]): Promise<number> {
   return new Promise((resolve, reject) => {
     const child = startProcess(command, args, {
@@ -89,7 +89,7 @@ function run(command: string, args: string[]): Promise<number> {
         DEBIAN_FRONTEND: 'noninteractive',
       },
     })
-    // It would go on alongside the next start, and hold dpkg's lock against it.
+    // Otherwise it would keep running alongside the next start, and hold dpkg's lock.
     const end = () => void child.kill('SIGINT')
     process.once('exit', end)
     child.once('error', reject)
@@ -100,7 +100,7 @@ function run(command: string, args: string[]): Promise<number> {
   })
 }
 
-/** Debian's own way to install a server without starting it. A policy that is there already stays as it is. */
+/** Debian's own way to install a server without starting it. An existing policy is left unchanged. */
 function forbidServiceStarts(): () => void {
   const policy = '/usr/sbin/policy-rc.d'
   if (existsSync(policy)) return () => {}

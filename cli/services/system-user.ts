@@ -11,22 +11,22 @@ export interface SystemUser {
 
 const userName = 'berth'
 
-/** The user that Postgres runs as when we are root (it refuses root): made once. Null when we are not root. */
+/** The user that runs Postgres when we are root, which Postgres refuses; created once. Null when we are not root. */
 export function systemUser(say: Say): SystemUser | null {
   if (!isRoot()) return null
-  const known = lookUp(userName)
-  if (known) return known
+  const existing = lookUp(userName)
+  if (existing) return existing
   const useradd = findProgram('useradd', process.env.PATH)
   if (!useradd)
     throw new MissingPart(
       'Postgres does not run as root and useradd is missing. Install the package passwd, or run Berth as another user.',
     )
-  say(`Making the system user "${userName}", as which Postgres runs`)
+  say(`Creating the system user "${userName}", which runs Postgres`)
   const home = ['--no-create-home', '--home-dir', '/nonexistent', '--shell', '/usr/sbin/nologin']
   runProcessNow(useradd, ['--system', '--user-group', ...home, userName], { env: systemEnvironment })
-  const made = lookUp(userName)
-  if (!made) throw new MissingPart(`The system user "${userName}" was made, but /etc/passwd does not show it.`)
-  return made
+  const created = lookUp(userName)
+  if (!created) throw new MissingPart(`The system user "${userName}" was created, but /etc/passwd does not list it.`)
+  return created
 }
 
 function lookUp(name: string): SystemUser | null {

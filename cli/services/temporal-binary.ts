@@ -7,15 +7,15 @@ import { type Say, step } from '../terminal/terminal.ts'
 import { findProgram, MissingPart } from './system-packages.ts'
 import { download } from './verified-download.ts'
 
-/** Go holds it against the sums of its public log. */
+/** Go verifies it against its public checksum database. */
 const source = `github.com/temporalio/cli/cmd/temporal@v${temporalVersion}`
 
-/** Where what is expensive to get is kept, outside of any checkout. */
+/** The folder for what is expensive to obtain, outside of any checkout. */
 export function cacheFolder(): string {
   return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'berth')
 }
 
-/** The server's program: on the PATH, cached, downloaded, or built from source. Throws `MissingPart` when nothing works. */
+/** The server's program: from the PATH, cached, downloaded, or built from source. Throws `MissingPart` if none of these works. */
 export async function temporalBinary(say: Say): Promise<string> {
   const cached = join(cacheFolder(), 'bin/temporal')
   for (const candidate of [findProgram('temporal', process.env.PATH), cached]) {
@@ -27,9 +27,9 @@ export async function temporalBinary(say: Say): Promise<string> {
   const remove = () => rmSync(folder, { recursive: true, force: true })
   process.once('exit', remove)
   try {
-    say('The Temporal server is not on this machine yet; it is fetched once and kept in the cache.')
-    const made = (await downloaded(folder, say)) ?? (await built(folder, say))
-    renameSync(made, cached)
+    say('The Temporal server is not on this machine yet; it is fetched once and cached.')
+    const program = (await downloadTemporal(folder, say)) ?? (await buildTemporal(folder, say))
+    renameSync(program, cached)
     return cached
   } finally {
     process.off('exit', remove)
@@ -37,7 +37,7 @@ export async function temporalBinary(say: Say): Promise<string> {
   }
 }
 
-/** Removes what starts that were killed have left in a cache. */
+/** Removes what killed starts have left in a cache. */
 export function removeUnfinished(folder: string): void {
   for (const name of readdirSync(folder)) {
     const pid = /^temporal-(\d+)-/.exec(name)?.[1]
@@ -52,7 +52,7 @@ async function runs(program: string): Promise<boolean> {
   )
 }
 
-async function downloaded(folder: string, say: Say): Promise<string | null> {
+async function downloadTemporal(folder: string, say: Say): Promise<string | null> {
   const released = temporalArchive(process.platform, process.arch)
   if (!released) return null
   try {
@@ -61,29 +61,29 @@ async function downloaded(folder: string, say: Say): Promise<string | null> {
       await download(released, archive)
       await runProcess('tar', ['-xzf', archive, '-C', folder, 'temporal'], { env: systemEnvironment })
       const program = join(folder, 'temporal')
-      if (!(await runs(program))) throw new Error('what came does not run')
+      if (!(await runs(program))) throw new Error('the downloaded program does not run')
       return program
     })
   } catch (error) {
     const cause = (error as { cause?: Error }).cause
     const proxy = ['HTTPS_PROXY', 'https_proxy'].some(name => process.env[name])
-    const words = `${cause?.message ?? (error as Error).message}${proxy ? '; it uses no proxy' : ''}`
-    say(`  The download did not work (${words}).`)
+    const words = `${cause?.message ?? (error as Error).message}${proxy ? '; proxies are not supported' : ''}`
+    say(`  The download failed (${words}).`)
     return null
   }
 }
 
-async function built(folder: string, say: Say): Promise<string> {
+async function buildTemporal(folder: string, say: Say): Promise<string> {
   const go = findProgram('go', `${process.env.PATH}:/usr/local/go/bin`)
   if (!go)
     throw new MissingPart(
-      'The Temporal server is missing. Put the program "temporal" (Temporal CLI) on the PATH, set TEMPORAL_ADDRESS to a running server, or install Go, with which Berth builds it.',
+      'The Temporal server is missing. Put the program "temporal" (Temporal CLI) on the PATH, set TEMPORAL_ADDRESS to a running server, or install Go, so that Berth can build it.',
     )
   await step(say, 'building Temporal with Go (once, about 5 minutes on 2 cores)', () => goInstall(go, folder))
   return join(folder, 'temporal')
 }
 
-/** Where Go keeps and finds things, and how it reaches modules: everything of `go help environment` that speaks of these. */
+/** The variables in `go help environment` that say where Go stores and finds files, and how it reaches modules. */
 const goVariables = [
   ...['PATH', 'HOME', 'TMPDIR', 'XDG_CACHE_HOME', 'XDG_CONFIG_HOME', 'NETRC', 'GIT_SSL_CAINFO'],
   ...['GOPATH', 'GOROOT', 'GOENV', 'GOFLAGS', 'GOTOOLCHAIN', 'GOCACHE', 'GOMODCACHE', 'GOTMPDIR'],
@@ -96,14 +96,14 @@ function goInstall(go: string, folder: string): Promise<void> {
       env: { ...systemEnvironment, ...ownVariables([...networkVariables, ...goVariables]), GOBIN: folder },
       stdio: ['ignore', 2, 2],
     })
-    // It would go on for minutes beside the build of the next start.
+    // Otherwise it would keep running for minutes alongside the build of the next start.
     const end = () => void child.kill('SIGINT')
     process.once('exit', end)
     child.once('error', reject)
     child.once('exit', code => {
       process.off('exit', end)
       if (code === 0) resolve()
-      else reject(new MissingPart(`go install ${source} ended with ${code}; its messages stand above.`))
+      else reject(new MissingPart(`go install ${source} exited with ${code}; see its messages above.`))
     })
   })
 }

@@ -13,10 +13,10 @@ export interface TemporalOptions {
   uiPort: number | null
 }
 
-/** Attributes by which operators find runs; ids only, because they are clear text. */
+/** Attributes by which operators find runs; only ids, because they are stored in clear text. */
 const searchAttributes = ['AppId', 'OwnerId', 'HostId', 'OperationKind', 'DeploymentId']
 
-/** Measured: the defaults of the two poll rates add 50 ms to every hand-over of a task. */
+/** Measured: the defaults of the two poll rates add 50 ms to every dispatch of a task. */
 const dynamicConfig: Record<string, unknown> = {
   'history.transferProcessorMaxPollRPS': 2000,
   'history.timerProcessorMaxPollRPS': 2000,
@@ -78,12 +78,11 @@ const inTheClear = (temporalAddress: string): TemporalAccess => ({
   temporalApiKey: null,
 })
 
-/** Milliseconds for a connection, and for an answer: of a server on this machine, and of one elsewhere. */
+/** Milliseconds for a connection and for an answer of a server on this machine, and of one elsewhere. */
 const answersWithinMs = { here: 1000, elsewhere: 5000 }
 
 /**
- * Resolves when the Temporal that TEMPORAL_ADDRESS names serves our namespace. Throws an Error that names the address and the setting
- * that can help.
+ * Resolves if the Temporal at TEMPORAL_ADDRESS serves our namespace. Throws an Error that names the address and the setting to change.
  */
 export async function externalTemporalAnswers(
   config: TemporalAccess & { temporalNamespace: string },
@@ -95,20 +94,20 @@ export async function externalTemporalAnswers(
     if (message.includes('TEMPORAL_')) throw error
     if (code === status.NOT_FOUND)
       throw new Error(
-        `${at} has no namespace "${config.temporalNamespace}": create it (temporal operator namespace create --namespace ${config.temporalNamespace}), or name another one in TEMPORAL_NAMESPACE.`,
+        `${at} has no namespace "${config.temporalNamespace}": create it (temporal operator namespace create --namespace ${config.temporalNamespace}), or set TEMPORAL_NAMESPACE to another one.`,
       )
     if (code === status.UNAUTHENTICATED || code === status.PERMISSION_DENIED)
-      throw new Error(`${at} does not let this process in (${message}): give TEMPORAL_API_KEY a key of it.`)
+      throw new Error(`${at} refuses access (${message}): set TEMPORAL_API_KEY to a valid key.`)
     throw new Error(
-      `${at} does not answer. The setting TEMPORAL_ADDRESS names it: start it there, or take the setting out, and Berth starts its own.`,
+      `${at} does not answer. It is set with TEMPORAL_ADDRESS: start it there, or remove the setting, and Berth starts its own.`,
     )
   })
 }
 
-/** Of gRPC; the client declares them in a package of its own that is not ours to import. */
+/** Status codes of gRPC, which the client declares in a package that is not a dependency of ours. */
 const status = { NOT_FOUND: 5, PERMISSION_DENIED: 7, UNAUTHENTICATED: 16 }
 
-/** Rejects until the server serves this namespace. */
+/** Resolves if the server serves this namespace, else rejects. */
 export async function namespaceAnswers(
   access: TemporalAccess,
   namespace: string,

@@ -1,13 +1,13 @@
 import { oneLine, printable } from './printable.ts'
 
-/** Says one line of progress to the person in front. */
+/** Shows one line of progress to the user. */
 export type Say = (line: string) => void
 
 export const sayOnStderr: Say = line => {
   process.stderr.write(`${printable(line)}\n`)
 }
 
-/** Runs a long step with its name, a sign of life every 10 s, and its duration at the end when it was over 2 s. */
+/** Runs a long step, with a line of progress every 10 s, and its duration at the end if that was 2 s or more. */
 export async function step<T>(say: Say, name: string, work: () => Promise<T>): Promise<T> {
   const started = Date.now()
   const seconds = () => Math.round((Date.now() - started) / 1000)
@@ -21,7 +21,7 @@ export async function step<T>(say: Say, name: string, work: () => Promise<T>): P
   }
 }
 
-/** Columns that are aligned, except for the last. */
+/** Aligns all columns but the last. */
 export function columns(texts: readonly (readonly string[])[], indent = '  '): string {
   const rows = texts.map(row => row.map(oneLine))
   const widths = rows[0]?.map((_, n) => Math.max(...rows.map(row => row[n]?.length ?? 0))) ?? []

@@ -4,23 +4,23 @@ export interface TestCount {
 }
 
 export interface OutputReader {
-  /** Takes one line without its end. */
+  /** Reads one line, without its line end. */
   line(text: string): void
   count(): TestCount
-  /** The counts of each file that the run reached; what names no known file stands under the empty name. */
+  /** The counts of each file that the run reached; counts without a known file have the empty name. */
   byFile(): ReadonlyMap<string, TestCount>
 }
 
 const separator = ' › '
 
 /**
- * Counts the lines of ava's own reporter as they come, so that a run that is cut is counted up to there. Its machine-readable one
- * (TAP) is not used: it ends the run when a failure holds a value that it cannot write down. `files` are the paths of a run of
- * several files, relative to the checkout, in which ava puts the path before each title.
+ * Counts the lines of ava's default reporter as they arrive, so that an aborted run is counted up to that point. The machine-readable
+ * reporter (TAP) aborts the run when a failure holds a value that it cannot serialize. `files` are the paths of a run of several files,
+ * relative to the checkout; in such a run ava prints the path before each title.
  */
 export function outputReader(files: string[] = []): OutputReader {
   const fileOfLabel = new Map(files.map(path => [labelOf(path), path]))
-  const known = new Set(files)
+  const fileNames = new Set(files)
   const counts = new Map<string, TestCount>()
   const add = (file: string, key: keyof TestCount) => {
     const count = counts.get(file) ?? { passed: 0, failed: 0 }
@@ -28,21 +28,21 @@ export function outputReader(files: string[] = []): OutputReader {
     counts.set(file, count)
   }
   const fileIn = (text: string) => {
-    const named = /\btest\/\S+?\.test\.ts\b/.exec(text)?.[0] ?? ''
-    return known.has(named) ? named : (fileOfLabel.get(longestLabel(text, fileOfLabel)) ?? '')
+    const path = /\btest\/\S+?\.test\.ts\b/.exec(text)?.[0] ?? ''
+    return fileNames.has(path) ? path : (fileOfLabel.get(longestLabel(text, fileOfLabel)) ?? '')
   }
   return {
     line(text) {
-      if (/^\s+✘ Timed out while running tests$/.test(text)) return // the files that were under way are named next
+      if (/^\s+✘ Timed out while running tests$/.test(text)) return // the unfinished files follow
       const passed = /^\s+✔ (.*)/.exec(text)
-      // A failed test or hook, a file that ended early, and errors outside of any test.
+      // A failed test or hook, a file that exited early, or an error outside of any test.
       const failed =
         /^\s+✘ (?:\[fail\]: )?(.*)/.exec(text) ?? /^\s+((?:Uncaught exception|Unhandled rejection) in .*)/.exec(text)
-      // Ava ends the whole run when nothing moves for its timeout, and names the files that were under way.
+      // Ava aborts the whole run when nothing happens within its timeout, and names the unfinished files.
       const pending = /^\s+(?:\d+ tests were pending in|Failed to exit when running) (\S+)/.exec(text)
       if (passed?.[1] !== undefined) add(fileIn(passed[1]), 'passed')
       else if (failed?.[1] !== undefined) add(fileIn(failed[1]), 'failed')
-      else if (pending?.[1] !== undefined && known.has(pending[1])) add(pending[1], 'failed')
+      else if (pending?.[1] !== undefined && fileNames.has(pending[1])) add(pending[1], 'failed')
     },
     count: () => sumOf(counts.values()),
     byFile: () => counts,
@@ -58,7 +58,7 @@ export function sumOf(counts: Iterable<TestCount>): TestCount {
   return sum
 }
 
-/** What ava writes before the titles of a file: `test/db/apps.test.ts` is `db › apps`. */
+/** The prefix that ava prints before the titles of a file: `test/db/apps.test.ts` is `db › apps`. */
 function labelOf(path: string): string {
   return path
     .replace(/^test\//, '')

@@ -4,8 +4,8 @@ import { pathToFileURL } from 'node:url'
 import { checkout } from '../installation/installation.ts'
 
 /**
- * Tells tests of the compiled product, as environment, when it is of the sources as they are now: nothing when these do not compile, so
- * that no test runs an earlier build.
+ * The environment that points tests at the compiled product, if it was built from the present sources; empty otherwise, so that no
+ * test runs an earlier build.
  */
 export async function compiledProduct(): Promise<Record<string, string>> {
   const folder = join(checkout, 'dist')

@@ -16,14 +16,14 @@ export interface TestPostgres {
   folder: string
 }
 
-/** A throw-away folder that other users may walk into, as Postgres must when we are root. */
+/** A throw-away folder that other users can traverse, as Postgres must when we are root. */
 export function throwAwayFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'berth-test-'))
   chmodSync(folder, 0o711)
   return folder
 }
 
-/** A throw-away cluster with the migrated template in it; without fsync, unless what is measured is to be as safe as in production. */
+/** A throw-away cluster with the migrated template; without fsync, unless a measurement needs the durability of production. */
 export async function startTestPostgres(
   supervisor: Supervisor,
   folder: string,

@@ -15,7 +15,7 @@ import { transpiledSources } from './transpiled-sources.ts'
 export interface TestServices {
   /** Addresses that the tests read from their environment. */
   env: Record<string, string>
-  /** The file that test files note their times in (slowestFiles). */
+  /** The file in which test files record their times (slowestFiles). */
   durations: string
   /** Ends what was started here and removes its folder. */
   stop(): Promise<void>
@@ -43,7 +43,7 @@ export async function startTestServices(say: Say): Promise<TestServices> {
     return `127.0.0.1:${port}`
   }
   try {
-    const [postgres, address] = await step(say, 'starting what the tests need', () =>
+    const [postgres, address] = await step(say, 'starting the services of the tests', () =>
       Promise.all([
         startTestPostgres(supervisor, folder, say),
         temporal(),

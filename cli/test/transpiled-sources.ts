@@ -7,8 +7,8 @@ import { checkout } from '../installation/installation.ts'
 const folders = 'activities api bench cli db edge lib policy runtimes test workers workflows'.split(' ')
 
 /**
- * Transpiles every source and test file into `folder`, once for the run; returns the environment by which test files load them.
- * Each test file is a process of its own, and would transpile, or look up, several hundred files by itself.
+ * Transpiles every source and test file into `folder`, once for the run; returns the environment that makes test files load them.
+ * Each test file is a process of its own, and would otherwise transpile or look up several hundred files.
  */
 export async function transpiledSources(folder: string): Promise<Record<string, string>> {
   const entryPoints = folders.flatMap(typescriptBelow)

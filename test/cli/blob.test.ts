@@ -8,7 +8,7 @@ import { importLegacy } from '../../activities/objects/legacy-import.ts'
 import { segmentPath } from '../../activities/objects/meter.ts'
 import { factsOf } from '../../api/v1/small-bodies.ts'
 import { blobCommand } from '../../cli/blob.ts'
-import { storedBodies } from '../../cli/ops/stored-bodies.ts'
+import { storedSegments } from '../../cli/ops/stored-segments.ts'
 import { opsCommand } from '../../cli/ops.ts'
 import { openReceipt, proveLines } from '../../db/objects/blob-receipts.ts'
 import { endExpired } from '../../db/objects/object-ends.ts'
@@ -22,7 +22,7 @@ import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
 
-/** An installation with an account, a folder to import from, and what its commands say. */
+/** An installation with an account, a folder to import from, and its commands. */
 async function setup(t: ExecutionContext) {
   const { db, url } = await database
   const folder = ownFolder(t)
@@ -38,12 +38,12 @@ async function setup(t: ExecutionContext) {
   await mkdir(join(folder, 'data'))
   const settings = { BERTH_DATA: join(folder, 'data'), DATABASE_URL: url }
   const berth = async (...args: string[]) => {
-    const ran = await operatorHere([blobCommand, opsCommand], settings, ...args)
+    const result = await operatorHere([blobCommand, opsCommand], settings, ...args)
     const { exitCode } = process
     process.exitCode = 0
-    return { ...ran, exitCode }
+    return { ...result, exitCode }
   }
-  const bring = async () => {
+  const importAll = async () => {
     const { stdout, stderr } = await berth('blob', 'import', from, '--user', ana.id, '--json')
     if (!stdout) throw new Error(stderr)
     return JSON.parse(stdout)
@@ -53,10 +53,10 @@ async function setup(t: ExecutionContext) {
     const [part] = await manifestOf(db, object!.generation)
     return { id: part!.segmentId, path: join(objects, segmentPath(part!.segmentId)) }
   }
-  return { db, ana, from, objects, write, berth, bring, find, fileOf }
+  return { db, ana, from, objects, write, berth, importAll, find, fileOf }
 }
 
-test.serial('what is no folder is said to be none, before anything is asked or written down', async t => {
+test.serial('a path that is no folder is refused before anything is read or recorded', async t => {
   const { db, ana, from, write, berth } = await setup(t)
   await write('file.txt', 'one')
   for (const path of [join(from, 'missing'), join(from, 'file.txt')]) {
@@ -66,13 +66,13 @@ test.serial('what is no folder is said to be none, before anything is asked or w
   t.deepEqual(await db('audit').where({ action: 'blob.import' }), [])
 })
 
-test.serial('files come in as legacy objects under their paths, with their bytes, type and age', async t => {
-  const { db, ana, write, bring, find, fileOf } = await setup(t)
+test.serial('files are imported as legacy objects under their paths, with their bytes, type and age', async t => {
+  const { db, ana, write, importAll, find, fileOf } = await setup(t)
   const old = new Date('2024-05-06T07:08:09Z')
   await write('a.png', 'picture', old)
   await write('docs/2024/very long name, with spaces.txt', 'text')
   await write('empty', '')
-  t.deepEqual(await bring(), { imported: 3, already: 0, bytes: 11, skipped: [] })
+  t.deepEqual(await importAll(), { imported: 3, already: 0, bytes: 11, skipped: [] })
   const picture = await find('a.png')
   t.like(picture, { content_type: 'image/png', size: 7, created_at: old, expires_at: null })
   t.is(picture!.sha256, createHash('sha256').update('picture').digest('hex'))
@@ -82,14 +82,14 @@ test.serial('files come in as legacy objects under their paths, with their bytes
   t.is((await db('audit').where({ account_id: ana.id, action: 'blob.import' })).length, 1)
 })
 
-test.serial('an import that was broken off goes on, and touches nothing that is there', async t => {
-  const { db, from, write, berth, bring, find, ana } = await setup(t)
+test.serial('an interrupted import continues, and changes no existing object', async t => {
+  const { db, from, write, berth, importAll, find, ana } = await setup(t)
   await write('a.txt', 'one')
   await write('b.txt', 'two')
-  await bring()
+  await importAll()
   const before = await find('a.txt')
   await write('c.txt', 'three')
-  t.deepEqual(await bring(), { imported: 1, already: 2, bytes: 5, skipped: [] })
+  t.deepEqual(await importAll(), { imported: 1, already: 2, bytes: 5, skipped: [] })
   t.deepEqual(await find('a.txt'), before)
   await write('b.txt', 'another')
   await symlink('/etc/passwd', join(from, 'link'))
@@ -102,7 +102,7 @@ test.serial('an import that was broken off goes on, and touches nothing that is 
   t.is((await db('segments').where({ refs: 0, state: 'drawn' })).length, 0)
 })
 
-test.serial('two imports at once bring every file in once', async t => {
+test.serial('two concurrent imports import every file once', async t => {
   const { db, ana, from, objects, write } = await setup(t)
   const options = { db, store: await filesystemStore(objects), folder: from, ownerId: ana.id }
   for (let n = 0; n < 30; n++) await write(`${n % 3}/${n}.txt`, `file ${n}`)
@@ -111,16 +111,16 @@ test.serial('two imports at once bring every file in once', async t => {
   t.is((await db('objects').where({ owner_id: ana.id })).length, 30)
 })
 
-test.serial('damage is found: bytes, size, a missing body, a file of nobody', async t => {
-  const { db, ana, objects, write, bring, berth, find, fileOf } = await setup(t)
+test.serial('damage is reported: bytes, size, a missing segment, an unreferenced file', async t => {
+  const { db, ana, objects, write, importAll, berth, find, fileOf } = await setup(t)
   await db('object_parts').delete()
   await db('objects').delete()
   await db('segments').delete()
   for (const name of ['good', 'flipped', 'short', 'missing']) await write(`${name}.txt`, `this is ${name}`)
-  await bring()
+  await importAll()
   const config = { kind: 'filesystem', folder: objects } as const
-  t.regex(await storedBodies(db, config), /^4 bodies, .* all there; no file that nothing refers to$/)
-  t.is((await berth('blob', 'verify')).stdout, '4 bodies, 0.00 GB: all as they were stored.\n')
+  t.regex(await storedSegments(db, config), /^4 segments, .* all present; no unreferenced file$/)
+  t.is((await berth('blob', 'verify')).stdout, '4 segments, 0.00 GB: all intact.\n')
   const [flipped, short, missing] = await Promise.all(
     ['flipped', 'short', 'missing'].map(async name => fileOf(await find(`${name}.txt`))),
   )
@@ -128,17 +128,17 @@ test.serial('damage is found: bytes, size, a missing body, a file of nobody', as
   await writeFile(flipped!.path, 'this is FLIPPED')
   await truncate(short!.path, 3)
   await rm(missing!.path)
-  const stranger = newId()
+  const unreferenced = newId()
   const store = await filesystemStore(objects)
-  await store.put(stranger, Readable.from('who?'))
+  await store.put(unreferenced, Readable.from('who?'))
   const { stdout, exitCode } = await berth('blob', 'verify', '--json')
   t.is(exitCode, 1)
-  const found = JSON.parse(stdout)
-  t.is(found.bodies, 4)
+  const report = JSON.parse(stdout)
+  t.is(report.bodies, 4)
   t.deepEqual(
-    new Map(found.damaged.map(({ id, what, objects }: never) => [id, [what, objects]])),
+    new Map(report.damaged.map(({ id, what, objects }: never) => [id, [what, objects]])),
     new Map(
-      found.damaged.map(({ id }: { id: string }) => [
+      report.damaged.map(({ id }: { id: string }) => [
         id,
         {
           [flipped!.id]: ['other bytes', [`${ana.id}/flipped.txt`]],
@@ -148,16 +148,16 @@ test.serial('damage is found: bytes, size, a missing body, a file of nobody', as
       ]),
     ),
   )
-  t.is(found.damaged.length, 3)
-  const said = await storedBodies(db, config)
+  t.is(report.damaged.length, 3)
+  const state = await storedSegments(db, config)
   t.true(
-    said.includes('2 MISSING OR OF ANOTHER SIZE') &&
-      said.includes(`1 FILES THAT NOTHING REFERS TO, the first is ${stranger}`),
-    said,
+    state.includes('2 MISSING OR OF WRONG SIZE') &&
+      state.includes(`1 UNREFERENCED FILES, the first is ${unreferenced}`),
+    state,
   )
 })
 
-test.serial('bodies beside their rows are looked at as well', async t => {
+test.serial('segments stored in their rows are verified too', async t => {
   const { db, ana, berth } = await setup(t)
   await db('object_parts').delete()
   await db('objects').delete()
@@ -171,24 +171,24 @@ test.serial('bodies beside their rows are looked at as well', async t => {
       part,
     )
   }
-  t.is((await berth('blob', 'verify')).stdout, '3 bodies, 0.00 GB: all as they were stored.\n')
-  const become = (from: string, to: string) =>
+  t.is((await berth('blob', 'verify')).stdout, '3 segments, 0.00 GB: all intact.\n')
+  const overwrite = (from: string, to: string) =>
     db('segments')
       .where({ bytes: Buffer.from(`this is ${from}`) })
       .update({ bytes: Buffer.from(to) })
-  await become('flipped', 'this is FLIPPED')
-  await become('short', 'this')
-  const found = JSON.parse((await berth('blob', 'verify', '--json')).stdout)
-  t.deepEqual(found.damaged.map(({ what, objects }: never) => [what, objects]).sort(), [
+  await overwrite('flipped', 'this is FLIPPED')
+  await overwrite('short', 'this')
+  const report = JSON.parse((await berth('blob', 'verify', '--json')).stdout)
+  t.deepEqual(report.damaged.map(({ what, objects }: never) => [what, objects]).sort(), [
     ['another size', [`pub/${ana.id}/short`]],
     ['other bytes', [`pub/${ana.id}/flipped`]],
   ])
 })
 
-test.serial('receipts are listed and told', async t => {
-  const { db, ana, write, bring, berth } = await setup(t)
+test.serial('receipts are listed and shown', async t => {
+  const { db, ana, write, importAll, berth } = await setup(t)
   await write('a.txt', 'over')
-  await bring()
+  await importAll()
   await db('objects')
     .where({ owner_id: ana.id })
     .update({ expires_at: new Date(Date.now() - 1000) })
@@ -201,12 +201,12 @@ test.serial('receipts are listed and told', async t => {
   const listed = JSON.parse((await berth('ops', 'receipts', '--json')).stdout)
   t.like(listed, [{ id, kind: 'expiry', removed: 1, bytes: 4, unproved: 0 }])
   t.is(JSON.parse((await berth('ops', 'receipts', '--all', '--json')).stdout).length, 2)
-  t.regex((await berth('ops', 'receipts')).stdout, new RegExp(`${id.slice(0, 8)} +expiry .* all gone when looked for`))
+  t.regex((await berth('ops', 'receipts')).stdout, new RegExp(`${id.slice(0, 8)} +expiry .* all verified as removed`))
   const { lines } = JSON.parse((await berth('ops', 'receipt', id.slice(0, 8), '--json')).stdout)
   t.like(lines, [{ subject: `${ana.id}/a.txt`, proof: 'no such object', bytes: 4 }])
   const story = (await berth('ops', 'receipt', id)).stdout
   t.regex(story, /why: expired at /)
-  t.regex(story, /body [0-9a-f]{32}: waits for the sweep/)
+  t.regex(story, /segment [0-9a-f]{32}: waits for the sweep/)
   t.regex((await berth('ops', 'receipt', 'ffff')).stderr, /There is no receipt/)
   t.regex((await berth('ops', 'receipts', '--kind', 'x')).stderr, /--kind must be one of: reclaim, expiry/)
 })

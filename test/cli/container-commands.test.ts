@@ -13,16 +13,16 @@ const database = testDatabase()
 const folder = mkdtempSync(join(tmpdir(), 'berth-container-'))
 test.after.always(() => rmSync(folder, { recursive: true, force: true }))
 
-/** A command in a container that gets `own`, beside what all of them get. */
+/** A command in a container that gets the settings `own`, in addition to those that all containers get. */
 async function inContainer(own: Record<string, string>, ...args: string[]) {
   const { url } = await database
   const env = { BERTH_DATA: folder, DATABASE_URL: url, TEMPORAL_ADDRESS: '127.0.0.1:9', ...own }
-  const ran = await operatorHere([secretsCommand, doctorCommand], env, ...args)
-  process.exitCode = 0 // what the doctor finds is no failure of this file
-  return ran
+  const result = await operatorHere([secretsCommand, doctorCommand], env, ...args)
+  process.exitCode = 0 // findings of the doctor are no failure of this file
+  return result
 }
 
-/** As docker-compose.yml gives them: what is empty in .env is said to be empty. */
+/** As docker-compose.yml sets them: what is empty in .env is set to an empty string. */
 const without = {
   host: { GIT_PROVIDER_PRIVATE_KEY: '' },
   worker: { SMTP_URL: '', MAIL_FROM: '' },
@@ -30,25 +30,25 @@ const without = {
 }
 
 test.serial(
-  'a system that a container is not told of is to be asked for in another, and one that is not set up is not',
+  'a system without settings in a container is to be checked in another one, and an unused system in none',
   async t => {
     const check = async (own: Record<string, string>) => (await inContainer(own, 'secrets', 'check')).stdout
-    const askApi = /^CAPTCHA_SECRET_KEY +not known here: ask in the container api$/m
-    const askWorker = /^SMTP_URL +not known here: ask in the container worker$/m
-    const askForGit = /^GIT_PROVIDER_PRIVATE_KEY, .* +not known here: ask in the container host or api$/m
+    const askApi = /^CAPTCHA_SECRET_KEY +not known here: run this command in the container api$/m
+    const askWorker = /^SMTP_URL +not known here: run this command in the container worker$/m
+    const askForGit = /^GIT_PROVIDER_PRIVATE_KEY, .* +not known here: run this command in the container host or api$/m
     for (const [name, words] of [
       ['host', [askWorker, askApi]],
       ['worker', [askForGit, askApi]],
       ['api', [askWorker]],
     ] as const) {
-      const said = await check(without[name])
+      const output = await check(without[name])
       for (const word of [askApi, askWorker, askForGit])
-        t.is(word.test(said), (words as readonly RegExp[]).includes(word), `${name}: ${word}\n${said}`)
+        t.is(word.test(output), (words as readonly RegExp[]).includes(word), `${name}: ${word}\n${output}`)
     }
   },
 )
 
-test.serial('a container that is told of a system asks it', async t => {
+test.serial('a container with the settings of a system checks it', async t => {
   const [mail, captcha] = [await startMailServer(), await CaptchaProviderServer.start()]
   t.teardown(() => Promise.all([mail.stop(), captcha.stop()]))
   const url = mail.url.replace('//', '//berth:pass@')
@@ -64,22 +64,22 @@ test.serial('a container that is told of a system asks it', async t => {
   t.regex((await inContainer(own, 'secrets', 'check')).stdout, /^CAPTCHA_SECRET_KEY +accepted$/m)
 })
 
-test.serial('new values are asked for only where the system is known', async t => {
+test.serial('new values are read only where the system is configured', async t => {
   const rotate = (own: Record<string, string>, system: string) =>
     inContainer(own, 'secrets', 'rotate', `--${system}`, '--from', '/nowhere')
-  t.regex((await rotate(without.host, 'captcha')).stderr, /not told of that system .*ask in the container api\.$/)
-  t.regex((await rotate(without.host, 'mail')).stderr, /ask in the container worker\.$/)
+  t.regex((await rotate(without.host, 'captcha')).stderr, /no access to that system .*run this command in the container api\.$/)
+  t.regex((await rotate(without.host, 'mail')).stderr, /run this command in the container worker\.$/)
   t.regex((await rotate(without.worker, 'mail')).stderr, /ENOENT/, 'the values are read')
 })
 
-test.serial('the doctor says of the mail server only what its container is told', async t => {
+test.serial('the doctor reports of the mail server only what its container knows', async t => {
   const mailLine = async (own: Record<string, string>) =>
     /^. +mail +(.*)$/m.exec((await inContainer(own, 'doctor')).stdout)?.[1]
-  t.is(await mailLine(without.host), 'by which server: ask in the container worker; 0 waiting, 0 failed')
+  t.is(await mailLine(without.host), 'server unknown here: run this command in the container worker; 0 waiting, 0 failed')
   t.regex((await mailLine(without.worker)) ?? '', /^files in .*no SMTP_URL is set/)
 })
 
-test.serial('the doctor answers scripts with one JSON object', async t => {
+test.serial('the doctor prints one JSON object for scripts', async t => {
   const { stdout } = await inContainer(without.host, 'doctor', '--json')
   const { ok, findings } = JSON.parse(stdout)
   t.false(ok, 'nothing listens at the address of Temporal')
@@ -92,15 +92,15 @@ test.serial('the doctor answers scripts with one JSON object', async t => {
   )
 })
 
-test.serial('the doctor of a further container host sends nobody to start a second platform', async t => {
+test.serial('the doctor of a further container host never suggests to start a second platform', async t => {
   const own = { HOST_ADDRESS: '192.0.2.5', TEMPORAL_ADDRESS: 'temporal.invalid:7233' }
   const away = { DATABASE_URL: 'postgres://berth@database.invalid:5432/berth' }
   const { stdout } = await inContainer({ ...own, ...away }, 'doctor')
-  t.regex(stdout, /NOTHING ANSWERS at temporal\.invalid:7233\n +-> see to temporal\.invalid:7233\n/)
-  t.regex(stdout, /NOTHING ANSWERS at database\.invalid:5432\n +-> see to database\.invalid:5432\n/)
-  t.regex(stdout, /first see to the database: database\.invalid:5432\n/)
+  t.regex(stdout, /NOTHING ANSWERS at temporal\.invalid:7233\n +-> check temporal\.invalid:7233\n/)
+  t.regex(stdout, /NOTHING ANSWERS at database\.invalid:5432\n +-> check database\.invalid:5432\n/)
+  t.regex(stdout, /check the database first: database\.invalid:5432\n/)
   t.notRegex(stdout, /docker compose (up --detach(?! --no-deps)|logs .*(postgres|temporal))/)
-  // The database is there, and knows nothing of this host.
+  // The database answers, and has no row of this host.
   const { stdout: alone } = await inContainer(own, 'doctor')
   t.regex(alone, /has not reported yet\n +-> .*docker compose logs --tail 50 host\n/)
 })

@@ -22,7 +22,7 @@ function archive(t: ExecutionContext): string {
   return path
 }
 
-/** The deployment that somebody's upload has made. */
+/** The deployment that a user's upload has created. */
 async function deploymentOf(ana: TestUser): Promise<{ id: string; app_id: string }> {
   const mine = api().db('apps').where({ owner_id: ana.id }).select('id')
   const find = () => api().db('deployments').whereIn('app_id', mine.clone()).first('id', 'app_id')
@@ -34,24 +34,24 @@ async function pass(id: string, ...states: ('clone' | 'commit' | 'restarting' | 
   for (const state of states) await record(api().db, id, { state })
 }
 
-test.serial('a deploy is followed step by step, and ends when it serves', async t => {
+test.serial('a deploy is followed step by step until it serves', async t => {
   const ana = await api().makeUser()
-  const said: string[] = []
+  const lines: string[] = []
   const target = { baseUrl: api().url, apiKey: ana.key, edgeUrl: null }
-  const done = deploy(target, archive(t), 60, line => void said.push(line))
+  const done = deploy(target, archive(t), 60, line => void lines.push(line))
   const { id, app_id } = await deploymentOf(ana)
   await pass(id, 'clone', 'commit', 'restarting', 'success')
   const deployed = await done
   t.like(deployed, { app: { id: app_id }, deploymentId: id })
-  t.is(said[0], `Uploaded as ${app_id}; bringing it up`)
+  t.is(lines[0], `Uploaded as ${app_id}; starting it`)
   t.deepEqual(
-    said.slice(1).filter(line => !/done in/.test(line)),
+    lines.slice(1).filter(line => !/done in/.test(line)),
     [
-      '  waiting for its turn',
-      '  unpacking and installing what it needs',
+      '  waiting in the queue',
+      '  unpacking, and installing dependencies',
       '  placing the files',
-      '  starting; waiting until it answers',
-      '  it serves',
+      '  starting, waiting for an answer',
+      '  serving',
     ],
   )
   t.deepEqual(Object.keys(deployView(deployed, null)), keys)
@@ -59,7 +59,7 @@ test.serial('a deploy is followed step by step, and ends when it serves', async 
 
 for (const json of [false, true])
   test.serial(
-    `one that fails says why, with the end of its log, and ends with 1${json ? ', in JSON too' : ''}`,
+    `a failed deploy prints the reason and the end of its log, and exits with 1${json ? ', in JSON too' : ''}`,
     async t => {
       const ana = await api().makeUser()
       const args = ['deploy', archive(t), '--url', api().url, '--key', ana.key, ...(json ? ['--json'] : [])]
@@ -70,7 +70,7 @@ for (const json of [false, true])
       await record(api().db, id, { state: 'error', code: 'BUILD_FAILED', message: 'npm ended with exit code 1' })
       const { code, stdout, stderr } = await running
       t.is(code, 1)
-      t.regex(stderr, /\n {2}unpacking and installing what it needs\n {2}it failed\n/)
+      t.regex(stderr, /\n {2}unpacking, and installing dependencies\n {2}failed\n/)
       if (json) {
         const answer = JSON.parse(stdout)
         t.deepEqual(Object.keys(answer), keys)
@@ -83,7 +83,7 @@ for (const json of [false, true])
     },
   )
 
-test.serial('a refusal is told in JSON too', async t => {
+test.serial('a refusal is printed in JSON too', async t => {
   const ana = await api().makeUser({ plan: 'free' })
   const args = ['deploy', archive(t), '--url', api().url, '--key', ana.key, '--json']
   const { code, stdout } = await operatorCommand({}, ...args)

@@ -15,7 +15,7 @@ test.after.always('remove what is left in the engine', async () => {
   for (const { clean, run } of [mine, theirs]) await clean(buildNetwork(run).name)
 })
 
-test.serial('what one installation has in the engine is forgotten, what another has stays', async t => {
+test.serial('everything of one installation is removed from the engine, and nothing of another', async t => {
   t.timeout(120_000)
   const folder = mkdtempSync(join(tmpdir(), 'berth-down-'))
   chmodSync(folder, 0o711)
@@ -44,18 +44,18 @@ test.serial('what one installation has in the engine is forgotten, what another 
     }
   }
 
-  t.regex((await down('--forget')).stderr, /--forget goes with --apps/)
-  t.regex((await down('--apps', '--forget')).stderr, /say so with --yes/)
+  t.regex((await down('--forget')).stderr, /--forget needs --apps/)
+  t.regex((await down('--apps', '--forget')).stderr, /confirm on: use --yes/)
   t.is((await left(mine))[0]?.length, 2, 'nothing was done')
 
   const { code, stdout, stderr } = await down('--apps', '--forget', '--yes', '--json')
   t.is(code, 0, stderr)
-  const said = JSON.parse(stdout)
+  const report = JSON.parse(stdout)
   const networksOf = ({ network, run }: typeof mine) => [network, buildNetwork(run).name].sort()
-  t.deepEqual(said.containers.sort(), [running.name, ended.name].sort())
-  t.deepEqual(said.networks.sort(), networksOf(mine))
+  t.deepEqual(report.containers.sort(), [running.name, ended.name].sort())
+  t.deepEqual(report.networks.sort(), networksOf(mine))
   t.deepEqual(await left(mine), [[], []])
   const [containers, networks] = await left(theirs)
   t.deepEqual([containers, networks?.sort()], [[other.name], networksOf(theirs)])
-  t.regex((await down('--apps', '--forget', '--yes')).stdout, /Took away 0 containers\.\nTook away 0 networks\./)
+  t.regex((await down('--apps', '--forget', '--yes')).stdout, /Removed 0 containers\.\nRemoved 0 networks\./)
 })

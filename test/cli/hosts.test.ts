@@ -12,7 +12,7 @@ import { testDatabase } from '../kit/servers/database.ts'
 
 const database = testDatabase()
 
-test.serial('hosts are told with what is reserved on them and whether they answer', async t => {
+test.serial('hosts are listed with their reservations and whether they answer', async t => {
   const { db } = await database
   const make = rows(db)
   await make.host('h1', { memoryMb: 8192, protections: { quota: 'enforced' } })
@@ -29,7 +29,7 @@ test.serial('hosts are told with what is reserved on them and whether they answe
   t.like(second, { name: 'h2', state: 'silent', apps: 0, reserved_mb: 0, last_seen_at: null })
 })
 
-test.serial('drain and undrain from the command line; an unknown name is refused with the known ones', async t => {
+test.serial('drain and undrain work from the command line; an unknown name is refused with a list of hosts', async t => {
   const { db, url } = await database
   await rows(db).host('h3')
   await db('hosts').where({ id: 'h3' }).update({ last_seen_at: '2100-01-01' })
@@ -57,7 +57,7 @@ test.serial('drain and undrain from the command line; an unknown name is refused
 })
 
 test.serial(
-  'a host is forgotten only when it is silent and somebody says so; once it is, saying it again does no harm',
+  'a host is forgotten only if it is silent and the operator confirms; forgetting it again does no harm',
   async t => {
     const { db, url } = await database
     await rows(db).host('h4')
@@ -67,14 +67,14 @@ test.serial(
     const forget = (...args: string[]) => operatorHere([hostsCommand], settings, 'hosts', 'forget', ...args)
     const state = async () => (await hostLines(db, 1024)).find(({ name }) => name === 'h4')?.state
     await db('hosts').where({ id: 'h4' }).update({ last_seen_at: '2100-01-01' })
-    t.regex((await forget('h4', '--yes')).stderr, /h4 answers, so it is not gone.+berth hosts drain h4/)
+    t.regex((await forget('h4', '--yes')).stderr, /h4 answers, so it is not lost.+berth hosts drain h4/)
     t.regex((await forget('h9', '--yes')).stderr, /no host "h9".*h4/)
     await leaveHost(db, 'h4')
-    t.regex((await forget('h4')).stderr, /Nobody can be asked here: say so with --yes/)
+    t.regex((await forget('h4')).stderr, /no terminal to confirm on: use --yes/)
     t.is(await state(), 'silent', 'nothing was done')
     for (const _ of ['once', 'again']) {
-      const told = await forget('h4', '--yes', '--json')
-      t.like(JSON.parse(told.stdout), { host: 'h4', apps: 0, operations: 0, settled: true }, told.stderr)
+      const { stdout, stderr } = await forget('h4', '--yes', '--json')
+      t.like(JSON.parse(stdout), { host: 'h4', apps: 0, operations: 0, settled: true }, stderr)
     }
     t.is(await state(), 'forgotten')
     t.deepEqual(await db('audit').where({ resource: 'h4' }).pluck('action'), ['hosts.forget'])

@@ -9,17 +9,17 @@ const info = {
 }
 const line = (text: string) => /^database_url +(.*)$/m.exec(text)?.[1]
 
-test('the password of the database is shown only to who asks for it', t => {
+test('the password of the database is shown only on request', t => {
   t.is(
     line(infoText(info)),
     'postgres://berth:***@db.example.org:5432/berth?sslmode=verify-full&sslrootcert=/etc/ca.pem',
   )
   t.is(line(infoText(info, { showSecrets: true })), info.database_url)
-  t.regex(infoText(info), /^api_key +a-key$/m, 'what the command is asked for is there')
+  t.regex(infoText(info), /^api_key +a-key$/m, 'the API key is always shown')
   t.regex(infoText(info), /^session_token +-$/m)
 })
 
-test('wherever an address has its password, it is hidden; an address without one stays as it is', t => {
+test('a password is hidden wherever an address has it; an address without one is unchanged', t => {
   const shown = (database_url: string) => line(infoText({ ...info, database_url }))
   t.is(shown('postgres://berth@127.0.0.1:5432/berth'), 'postgres://berth@127.0.0.1:5432/berth')
   t.is(shown('postgres://127.0.0.1/berth?user=b&password=s3cr3t'), 'postgres://127.0.0.1/berth?user=b&password=***')

@@ -45,18 +45,18 @@ async function shop() {
   return { db, url, operationId: queued!.operationId }
 }
 
-test.serial('what info prints is what is documented', async t => {
+test.serial('info prints the documented keys', async t => {
   const { db, url } = await shop()
   const env = { BERTH_DATA: ownFolder(t), DATABASE_URL: url, BERTH_MASTER_KEY: '00'.repeat(32) }
   const info = await platformInfo(loadInstallation(env), db)
   t.deepEqual(Object.keys(info), documented('berth info'))
 })
 
-test('what the doctor prints is what is documented', t => {
+test('the doctor prints the documented keys', t => {
   t.deepEqual(Object.keys(findingsView([])), documented('berth doctor'))
 })
 
-test.serial('what the operations print is what is documented, and no row of a table as it is', async t => {
+test.serial('the operations print the documented keys, and no whole row of a table', async t => {
   const { url, operationId } = await shop()
   const settings = { BERTH_DATA: ownFolder(t), DATABASE_URL: url, TEMPORAL_ADDRESS: '127.0.0.1:9' }
   const ops = async (...args: string[]) => {

@@ -10,18 +10,18 @@ const api = testApi()
 const config = mkdtempSync(join(tmpdir(), 'berth-login-'))
 test.after.always('remove the folder', () => rmSync(config, { recursive: true, force: true }))
 
-/** The page's address as the command tells it. */
-async function codeTold(said: () => string): Promise<string> {
-  const told = /authorize\?code=([0-9a-f]{64})/
-  await comesTrue(() => told.test(said()))
-  return told.exec(said())![1]!
+/** The code in the page's address that the command prints. */
+async function printedCode(output: () => string): Promise<string> {
+  const address = /authorize\?code=([0-9a-f]{64})/
+  await comesTrue(() => address.test(output()))
+  return address.exec(output())![1]!
 }
 
-test.serial('login waits for the decision in the browser and keeps the key for this person only', async t => {
+test.serial('login waits for the decision in the browser and stores the key for this user only', async t => {
   t.timeout(120_000)
   const ana = await api().makeUser()
   const login = startBerth(['login', '--url', api().url], { XDG_CONFIG_HOME: config })
-  const code = await codeTold(login.said)
+  const code = await printedCode(login.said)
   const body = JSON.stringify({ code, granted: true })
   const { redirect } = (await api().as(ana.session).post('/v2/account/authorize', body)).body.response
   t.is(await (await fetch(redirect)).text(), 'Granted. You can close this page.\n')
@@ -32,12 +32,12 @@ test.serial('login waits for the decision in the browser and keeps the key for t
   t.is((await api().as(apiKey).get('/v2/users/me')).body.response.user.id, ana.id)
 })
 
-test.serial('a denied login ends with a reason and keeps nothing', async t => {
+test.serial('a denied login ends with a reason and stores nothing', async t => {
   t.timeout(120_000)
   const ana = await api().makeUser()
   const own = join(config, 'denied')
   const login = startBerth(['login', '--url', api().url], { XDG_CONFIG_HOME: own })
-  const code = await codeTold(login.said)
+  const code = await printedCode(login.said)
   const body = JSON.stringify({ code, granted: false })
   const { redirect } = (await api().as(ana.session).post('/v2/account/authorize', body)).body.response
   await fetch(redirect)

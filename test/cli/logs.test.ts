@@ -24,7 +24,7 @@ function dataFolder(t: ExecutionContext, logs: Record<string, string> = {}) {
 const command = (folder: string, ...args: string[]) =>
   operatorHere([logsCommand, psCommand], { BERTH_DATA: folder }, ...args)
 
-test.serial('berth logs shows the last lines of one part, or of all with their names', async t => {
+test.serial('berth logs prints the last lines of one part, or of all parts with their names', async t => {
   const folder = dataFolder(t, { 'worker.log': 'one\ntwo\n', 'api.log': 'três\nfour\nhalf', 'api.log.1': 'old\n' })
   t.is((await command(folder, 'logs', 'api')).stdout, 'três\nfour\n')
   t.is(
@@ -36,7 +36,7 @@ test.serial('berth logs shows the last lines of one part, or of all with their n
   t.regex((await command(dataFolder(t), 'logs')).stderr, /There are no logs in .*berth up/)
 })
 
-test.serial('of a long log berth logs shows whole lines of the last 16 KB', async t => {
+test.serial('berth logs prints whole lines from the last 16 KB of a long log', async t => {
   const lines = Array.from({ length: 5000 }, (_, n) => `line ${String(n).padStart(5, '0')} é\n`)
   const { stdout } = await command(dataFolder(t, { 'api.log': lines.join('') }), 'logs', 'api')
   const shown = stdout.split(/(?<=\n)/)
@@ -45,7 +45,7 @@ test.serial('of a long log berth logs shows whole lines of the last 16 KB', asyn
   t.true(bytes <= 16_384 && bytes > 16_384 - 2 * Buffer.byteLength(lines[0]!), String(bytes))
 })
 
-test.serial('berth logs --follow goes on as lines come, also after the log was rotated', async t => {
+test.serial('berth logs --follow prints new lines as they arrive, also after the log was rotated', async t => {
   const folder = dataFolder(t, { 'api.log': 'one\n' })
   const path = join(folder, 'logs/api.log')
   const env = { ...process.env, BERTH_DATA: folder }
@@ -65,7 +65,7 @@ test.serial('berth logs --follow goes on as lines come, also after the log was r
   t.pass()
 })
 
-test.serial('berth ps lists the processes that live, by name', async t => {
+test.serial('berth ps lists the running processes by name', async t => {
   const folder = dataFolder(t)
   t.is((await command(folder, 'ps')).stdout, 'Berth is not running. Start it with: berth up\n')
   t.is((await command(folder, 'ps', '--json')).stdout, '[]\n')

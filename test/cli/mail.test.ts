@@ -23,7 +23,7 @@ const line = (changes: Partial<MailLine>): MailLine => ({
   ...changes,
 })
 
-test('the list says what waits, how often it was tried, and why it failed', t => {
+test('the list shows which mail waits, how often it was tried, and why it failed', t => {
   t.is(mailTable([], now), 'No mail waits, and none has failed.')
   const again = new Date(now.getTime() + 240_000)
   const table = mailTable(
@@ -47,7 +47,7 @@ test('the list says what waits, how often it was tried, and why it failed', t =>
   )
 })
 
-test('an operator lists mail, and has what failed tried again', async t => {
+test('an operator lists mail, and retries failed mail', async t => {
   const { db, url } = await database
   const user = await rows(db).user()
   const queue = () => queueMail(db, { userId: user.id, template: 'memory-out', fields: { app: 'shop', limitMb: 256 } })

@@ -25,7 +25,7 @@ const database = testDatabase()
 const running: LaneState = { workflowId: 'app/x', status: 'RUNNING', failedTasks: 0, url: 'http://ui/app%2Fx' }
 const actor = 'operator:noor'
 
-/** An application that serves, and pushes to it. */
+/** An application that serves, with functions that push to it, fail a deploy, and explain an operation. */
 async function shop(db: Db) {
   const make = rows(db)
   await make.host('h1')
@@ -55,27 +55,27 @@ async function shop(db: Db) {
     await record(db, deploy.deploymentId, { state: 'error', code, message: 'npm ended with exit code 1' })
     await operations.finish(db, deploy.operationId, { state: 'error', code, message: 'npm ended with exit code 1' })
   }
-  const told = async (id: string, lane = running) => {
+  const explain = async (id: string, lane = running) => {
     const story = (await storyOf(db, id, 20))!
     return { story, text: explanation(story, lane, new Date()), holds: holds(story, lane, new Date()) }
   }
-  return { app, ana, push, fail, told }
+  return { app, ana, push, fail, explain }
 }
 
 const refused = async (t: ExecutionContext, work: Promise<unknown>, message: RegExp) =>
   t.throwsAsync(work, { instanceOf: ActRefused, message })
 
-test.serial('what waits is told with its place, what runs before it, and what holds that', async t => {
+test.serial('a waiting operation is explained with its position, the operations before it, and what delays those', async t => {
   const { db } = await database
-  const { app, push, told } = await shop(db)
+  const { app, push, explain } = await shop(db)
   const first = await push('a'.repeat(40))
   await operations.claimNext(db, app.id)
   await record(db, first.deploymentId, { state: 'clone' })
   await db('deployments').where({ id: first.deploymentId }).update({ waiting_for: 'Both build slots of h1 are taken.' })
   const other = await push('b'.repeat(40), 'next')
   const last = await push('c'.repeat(40))
-  const waiting = await told(last.operationId)
-  t.regex(waiting.text, /^deploy of shop: commit ccccccc of main, pushed to its webhook\n {2}WAITS since \d+ s ago/)
+  const waiting = await explain(last.operationId)
+  t.regex(waiting.text, /^deploy of shop: commit ccccccc of main, pushed to its webhook\n {2}WAITING, queued \d+ s ago/)
   t.is(waiting.holds[0], 'It is number 3 in the queue of its application.')
   t.regex(
     waiting.holds[1]!,
@@ -85,13 +85,13 @@ test.serial('what waits is told with its place, what runs before it, and what ho
     waiting.holds[2]!,
     new RegExp(`before it: ${other.operationId.slice(0, 8)} deploy of bbbbbbb \\(next\\), queued`),
   )
-  const building = await told(first.operationId)
+  const building = await explain(first.operationId)
   t.deepEqual(building.holds, ['Both build slots of h1 are taken.'])
-  t.regex(building.text, /RUNS since/)
+  t.regex(building.text, /RUNNING, started/)
   t.regex(building.text, /What comes next:\n {2}dependencies are installed/)
 })
 
-test.serial('who holds the build slots is told to operators, and their place to customers', async t => {
+test.serial('operators see who holds the build slots, customers see their own position only', async t => {
   const { db } = await database
   const [other, own] = [await shop(db), await shop(db)]
   const [builds, waits] = [await other.push('a'.repeat(40)), await own.push('b'.repeat(40))]
@@ -102,15 +102,15 @@ test.serial('who holds the build slots is told to operators, and their place to 
   const shown = JSON.stringify(deploymentView(story!))
   t.regex(shown, /a build slot of host h1 \(place \d+\)/)
   for (const id of [builds.operationId, builds.operationId.slice(0, 8), other.app.id]) t.false(shown.includes(id))
-  const told = (await own.told(waits.operationId)).holds.join('\n')
-  t.true(told.includes(`operation ${builds.operationId.slice(0, 8)} of application ${other.app.id}`), told)
+  const holders = (await own.explain(waits.operationId)).holds.join('\n')
+  t.true(holders.includes(`operation ${builds.operationId.slice(0, 8)} of application ${other.app.id}`), holders)
   await takeSlot(db, waits.deploymentId)
-  t.false((await own.told(waits.operationId)).holds.join('\n').includes(other.app.id))
+  t.false((await own.explain(waits.operationId)).holds.join('\n').includes(other.app.id))
 })
 
-test.serial('a silent host, a lane that does not run and a Temporal that is away are named as what holds', async t => {
+test.serial('a silent host, a lane that does not run and an unreachable Temporal are reported as reasons to wait', async t => {
   const { db } = await database
-  const { push, told } = await shop(db)
+  const { push, explain } = await shop(db)
   const deploy = await push('a'.repeat(40))
   await db('hosts')
     .where({ id: 'h1' })
@@ -118,32 +118,32 @@ test.serial('a silent host, a lane that does not run and a Temporal that is away
   await db('operations')
     .where({ id: deploy.operationId })
     .update({ created_at: db.raw(`now() - interval '1 minute'`) })
-  const asleep = await told(deploy.operationId, { ...running, status: 'COMPLETED' })
-  t.regex(asleep.holds.join('\n'), /Host h1 is silent since 3 min ago/)
+  const asleep = await explain(deploy.operationId, { ...running, status: 'COMPLETED' })
+  t.regex(asleep.holds.join('\n'), /Host h1 is silent, last seen 3 min ago/)
   t.regex(asleep.holds.join('\n'), /Its lane does not run \(COMPLETED\)/)
-  const away = await told(deploy.operationId, { ...running, status: 'unknown' })
-  t.regex(away.holds.join('\n'), /Temporal does not answer; nothing is lost/)
-  const failing = await told(deploy.operationId, { ...running, failedTasks: 2 })
+  const away = await explain(deploy.operationId, { ...running, status: 'unknown' })
+  t.regex(away.holds.join('\n'), /Temporal does not answer\. Nothing is lost/)
+  const failing = await explain(deploy.operationId, { ...running, failedTasks: 2 })
   t.regex(failing.holds.join('\n'), /Its lane is stuck: its workflow task failed 2 times/)
-  const stuck = await told(deploy.operationId)
-  t.regex(stuck.holds.join('\n'), /Nothing stands before it, yet its lane has not taken it/)
+  const stuck = await explain(deploy.operationId)
+  t.regex(stuck.holds.join('\n'), /next in the queue, but its lane has not claimed it/)
 })
 
-test.serial('what failed is told with its reason, its times, its last lines and how to try again', async t => {
+test.serial('a failed operation is explained with its reason, its times, its last lines and how to retry it', async t => {
   const { db } = await database
-  const { push, fail, told } = await shop(db)
+  const { push, fail, explain } = await shop(db)
   const deploy = await push('a'.repeat(40))
   await fail(deploy)
-  const { text } = await told(deploy.operationId)
+  const { text } = await explain(deploy.operationId)
   t.regex(text, /FAILED \d+ s ago \(.*\): BUILD_FAILED: npm ended with exit code 1/)
   t.regex(text, new RegExp(`berth ops retry ${deploy.operationId.slice(0, 8)}`))
-  t.regex(text, /What happened:\n.* queued\n.* taken up by its lane\n.* clone\n.* error, BUILD_FAILED/)
+  t.regex(text, /What happened:\n.* queued\n.* claimed by its lane\n.* clone\n.* error, BUILD_FAILED/)
   t.regex(text, /Last lines of its log:\n {2}npm error missing script: build$/)
   t.regex(text, /lane {8,}app\/x, RUNNING, http:\/\/ui\/app%2Fx/)
   t.notRegex(text, /undefined|null|\[object/)
 })
 
-test.serial('an operation is found by the start of its id or of its deployment’s', async t => {
+test.serial('an operation is found by the beginning of its id or of its deployment’s', async t => {
   const { db } = await database
   const { app, push } = await shop(db)
   const deploy = await push('a'.repeat(40))
@@ -158,7 +158,7 @@ test.serial('an operation is found by the start of its id or of its deployment�
   )
 })
 
-test.serial('cancelling ends what waits at once, asks what runs to end, and refuses the rest', async t => {
+test.serial('cancelling ends a waiting operation immediately, requests the end of a running one, and refuses others', async t => {
   const { db } = await database
   const { app, push } = await shop(db)
   const first = await push('a'.repeat(40))
@@ -181,7 +181,7 @@ test.serial('cancelling ends what waits at once, asks what runs to end, and refu
   await refused(t, cancel(creation!.id), /deleting the application/)
 })
 
-test.serial('what is claimed while it is cancelled is either ended or asked to end, never both', async t => {
+test.serial('an operation that is claimed while it is cancelled is either ended or requested to end, never both', async t => {
   const { db } = await database
   const { app, push } = await shop(db)
   for (let round = 0; round < 15; round++) {
@@ -195,17 +195,17 @@ test.serial('what is claimed while it is cancelled is either ended or asked to e
   }
 })
 
-test.serial('a failed push is tried again as the same commit, once, and never behind a newer one unasked', async t => {
+test.serial('a failed push is retried with the same commit, once, and after a newer one only with force', async t => {
   const { db } = await database
-  const { app, push, fail, told } = await shop(db)
+  const { app, push, fail, explain } = await shop(db)
   const deploy = await push('a'.repeat(40))
   const retry = (operationId: string, force = false) =>
     transaction(db, trx => retryOperation(trx, { operationId, actor, force }))
   await refused(t, retry(deploy.operationId), /Only what failed/)
   await fail(deploy)
   const attempts = await Promise.allSettled([retry(deploy.operationId), retry(deploy.operationId)])
-  const [made, ...others] = attempts.flatMap(attempt => (attempt.status === 'fulfilled' ? [attempt.value] : []))
-  t.is(others.length, 0)
+  const [made, ...rest] = attempts.flatMap(attempt => (attempt.status === 'fulfilled' ? [attempt.value] : []))
+  t.is(rest.length, 0)
   const again = (await storyOf(db, made!.operationId, 5))!
   t.like(again.operation, { retry_of: deploy.operationId, actor, state: 'queued' })
   t.like(again.deployment, {
@@ -214,7 +214,7 @@ test.serial('a failed push is tried again as the same commit, once, and never be
     clone_url: 'http://git.example/shop.git',
     trigger: 'webhook',
   })
-  const { story } = await told(deploy.operationId)
+  const { story } = await explain(deploy.operationId)
   t.like(story.acts, [{ actor, act: 'retry' }])
   t.deepEqual(
     story.retries.map(({ id }) => id),
@@ -229,7 +229,7 @@ test.serial('a failed push is tried again as the same commit, once, and never be
   await refused(t, retry(made!.operationId), /application is gone/)
 })
 
-test.serial('a failed upload is tried again while its archive is stored', async t => {
+test.serial('a failed upload can be retried while its archive is stored', async t => {
   const { db } = await database
   const { app, ana, fail } = await shop(db)
   const upload = async () => {
@@ -254,46 +254,46 @@ test.serial('a failed upload is tried again while its archive is stored', async 
   await refused(t, retry(swept.operationId), /archive is no longer stored/)
 })
 
-test.serial('snapshots and restores are told, cancelled and tried again in their own words', async t => {
+test.serial('snapshots and restores are explained, cancelled and retried in their own words', async t => {
   const { db } = await database
-  const { app, ana, push, told } = await shop(db)
-  const wish = { appId: app.id, ownerId: ana.id, actor: ana.id, origin: 'manual', plans: defaultPlans } as const
-  const waiting = await queueSnapshot(db, wish)
-  t.regex((await told(waiting.operation_id)).text, /^snapshot of shop\n {2}WAITS since/)
-  const asked = (operationId: string) => ({ operationId, actor })
-  t.is(await transaction(db, trx => cancelOperation(trx, asked(waiting.operation_id))), 'ended')
+  const { app, ana, push, explain } = await shop(db)
+  const request = { appId: app.id, ownerId: ana.id, actor: ana.id, origin: 'manual', plans: defaultPlans } as const
+  const waiting = await queueSnapshot(db, request)
+  t.regex((await explain(waiting.operation_id)).text, /^snapshot of shop\n {2}WAITING, queued/)
+  const actOn = (operationId: string) => ({ operationId, actor })
+  t.is(await transaction(db, trx => cancelOperation(trx, actOn(waiting.operation_id))), 'ended')
   t.is((await findSnapshot(db, waiting.id))?.state, 'failed')
-  t.regex((await told(waiting.operation_id)).text, /a new snapshot can be asked for at any time/)
+  t.regex((await explain(waiting.operation_id)).text, /a new snapshot can be requested at any time/)
   await refused(
     t,
-    retryOperation(db, { ...asked(waiting.operation_id), force: false }),
+    retryOperation(db, { ...actOn(waiting.operation_id), force: false }),
     /snapshot cannot be tried again/,
   )
 
-  const row = await queueSnapshot(db, wish)
+  const row = await queueSnapshot(db, request)
   await operations.claimNext(db, app.id)
   await operations.recordStep(db, row.operation_id, 'copying files')
   const deploy = await push('a'.repeat(40))
   await operations.claimNext(db, app.id, ['snapshot'])
-  t.regex((await told(row.operation_id)).text, /RUNS since .*: copying files/)
-  t.regex((await told(deploy.operationId)).holds.join(), /only after the snapshot under way: \w{8} snapshot, running/)
+  t.regex((await explain(row.operation_id)).text, /RUNNING, started .*: copying files/)
+  t.regex((await explain(deploy.operationId)).holds.join(), /only after the snapshot in progress: \w{8} snapshot, running/)
   const stored = { segmentId: await segments.draw(db), size: 10, sha256: 'a'.repeat(64), digest: 'd'.repeat(64) }
   await transaction(db, trx => markGood(trx, row.operation_id, stored))
   for (const id of [row.operation_id, deploy.operationId]) await operations.finish(db, id, { state: 'success' })
-  t.regex((await told(row.operation_id)).text, /snapshot +\w+_javascript_manual, version [\w-]{32}, 10 bytes/)
+  t.regex((await explain(row.operation_id)).text, /snapshot +\w+_javascript_manual, version [\w-]{32}, 10 bytes/)
 
   const restore = await queueRestore(db, { appId: app.id, actor: ana.id, name: row.name, version: row.id })
-  const story = await told(restore.id)
+  const story = await explain(restore.id)
   t.regex(story.text, new RegExp(`^restore of shop: snapshot ${row.id.slice(0, 8)}`))
-  t.regex(story.text, /to end it: berth ops cancel/)
-  await transaction(db, trx => cancelOperation(trx, asked(restore.id)))
-  const again = await transaction(db, trx => retryOperation(trx, { ...asked(restore.id), force: false }))
+  t.regex(story.text, /to cancel it: berth ops cancel/)
+  await transaction(db, trx => cancelOperation(trx, actOn(restore.id)))
+  const again = await transaction(db, trx => retryOperation(trx, { ...actOn(restore.id), force: false }))
   t.like(await operations.find(db, again.operationId), { kind: 'restore', state: 'queued', retry_of: restore.id })
 })
 
-test.serial('a start that its host tries again by itself is told with the time of the next try', async t => {
+test.serial('a start that its host retries is explained with the time of the next try', async t => {
   const { db } = await database
-  const { app, ana, told } = await shop(db)
+  const { app, ana, explain } = await shop(db)
   await db('apps').where({ id: app.id }).update({ status: 'running', release: 1, started_at: '2020-01-01' })
   const startInVain = async (by: string) => {
     const { id } = await operations.enqueue(db, { targetId: app.id, kind: 'start', ownerId: ana.id, actor: by })
@@ -301,23 +301,23 @@ test.serial('a start that its host tries again by itself is told with the time o
     await operations.finish(db, id, { state: 'error', code: 'ACTION_FAILED', message: 'The files are lost.' })
     return id
   }
-  const next = async (id: string) => /What comes next:\n {2}(.*)\n {2}(.*)/.exec((await told(id)).text)?.slice(1)
+  const next = async (id: string) => /What comes next:\n {2}(.*)\n {2}(.*)/.exec((await explain(id)).text)?.slice(1)
   const id = await startInVain('host-watch')
-  t.regex((await next(id))![0]!, /^its host has tried 1 time to bring it back, and tries again by itself at /)
+  t.regex((await next(id))![0]!, /^its host has tried 1 time to start it again, and tries next at /)
   for (let n = 0; n < 6; n++) await startInVain('host-watch')
   const last = await startInVain('host-watch')
   const { created_at: at } = (await operations.find(db, last))!
   const due = nextBringBack(8, at).toISOString().slice(0, 19)
   t.is(Date.parse(`${due}Z`), Math.floor(at.getTime() / 1000 + 5 * 2 ** 7) * 1000)
   const [first, second] = (await next(last))!
-  t.regex(first!, new RegExp(`tried 8 times .* by itself at ${due}Z at the latest, in `))
-  t.is(second, `to try it again: berth ops retry ${last.slice(0, 8)}`)
-  // One that its owner has stopped meanwhile is left alone.
+  t.regex(first!, new RegExp(`tried 8 times .* tries next at ${due}Z at the latest, in `))
+  t.is(second, `to retry it: berth ops retry ${last.slice(0, 8)}`)
+  // The host leaves an application alone that its owner has stopped meanwhile.
   await db('apps').where({ id: app.id }).update({ desired_state: 'stopped' })
-  t.regex((await told(last)).text, /nothing by itself; to try it again/)
+  t.regex((await explain(last)).text, /nothing; to retry it/)
 })
 
-test.serial('the commands: a list, an explanation, a retry and a cancel that waits for the confirmed end', async t => {
+test.serial('the commands list, explain, retry and cancel, which waits for the confirmed end', async t => {
   const { db, url } = await database
   const { app, push, fail } = await shop(db)
   const deploy = await push('a'.repeat(40))

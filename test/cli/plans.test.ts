@@ -7,7 +7,7 @@ import { plansOf } from '../../workers/plans.ts'
 import { operatorCommand } from '../kit/actors/operator-command.ts'
 import { ownFolder } from '../kit/folders.ts'
 
-test('the table has a line for each plan, in the order of the downgrade', t => {
+test('the table has a line for each plan, in the order of downgrades', t => {
   const [head, ...lines] = plansTable(defaultPlans)
     .split('\n')
     .map(line => line.split(/\s{2,}/))
@@ -19,7 +19,7 @@ test('the table has a line for each plan, in the order of the downgrade', t => {
   t.deepEqual(lines[7], ['pro-16', '16384 MB', '300', '250 GB', '128', '5', '10', '25', '7 days', '400', '2000000'])
 })
 
-test('what is printed as JSON is a plans file, and an operator’s file is what is printed', async t => {
+test('the JSON output is a valid plans file, and a plans file of the operator is what is printed', async t => {
   const folder = ownFolder(t)
   const settings = { DATABASE_URL: 'postgres://127.0.0.1:9/none', BERTH_DATA: folder }
   const built = await operatorCommand(settings, 'plans', '--json')
@@ -39,7 +39,7 @@ test('what is printed as JSON is a plans file, and an operator’s file is what 
   )
 })
 
-test('a file that is no table is refused with its name, and with what is wrong', t => {
+test('an invalid plans file is refused with its name and the reason', t => {
   const folder = ownFolder(t)
   const plansFile = join(folder, 'plans.json')
   const free = defaultPlans.get('free')!

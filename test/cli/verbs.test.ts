@@ -2,7 +2,7 @@ import test from 'ava'
 import { Command } from 'commander'
 import { verbs } from '../../cli/verbs.ts'
 
-test('a verb is found by the name that it has: only its own module is loaded', async t => {
+test('a verb is found by its name: only its own module is loaded', async t => {
   for (const [name, load] of Object.entries(verbs)) {
     const program = new Command()
     const add = await load()

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import test from 'ava'
 import { takeHostLease } from '../../workers/host/host-lease.ts'
 import { bareDocker } from '../kit/hosts/host-remains.ts'
-import { type Entry, standsStill, startEntry } from '../kit/platform/entry.ts'
+import { type Entry, isFrozen, startEntry } from '../kit/platform/entry.ts'
 import { log, testPlatform } from '../kit/platform/platform.ts'
 import { nodeProgram } from '../kit/programs.ts'
 
@@ -21,7 +21,7 @@ test.serial('a host that stands still is followed by another one, and does nothi
   const ana = await platform.api.makeUser()
   const app = await platform.upload(ana, nodeProgram('survived'))
   t.is(app.status, 200, app.text)
-  await platform.until(async () => standsStill(first), 90, 'it stands still before it starts the container')
+  await platform.until(async () => isFrozen(first), 90, 'it stands still before it starts the container')
 
   const folder = join(base.folder, 'hosts', hostId)
   // Comes when the lease has run out, as nobody renews it.
@@ -74,7 +74,7 @@ test.serial('of two host processes with one name only the one that renews acts, 
   const ana = await platform.api.makeUser()
   const app = await platform.upload(ana, nodeProgram('survived'))
   t.is(app.status, 200, app.text)
-  await platform.until(async () => standsStill(first), 90, 'it stands still in the middle of the deploy')
+  await platform.until(async () => isFrozen(first), 90, 'it stands still in the middle of the deploy')
 
   const second = start()
   await second.ready

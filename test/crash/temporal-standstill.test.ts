@@ -3,7 +3,7 @@ import test from 'ava'
 import { unusedPort } from '../../cli/installation/ports.ts'
 import { temporalProcess } from '../../cli/services/temporal.ts'
 import { removeThrowAway, throwAwayFolder } from '../../cli/test/test-postgres.ts'
-import { readRecords, standsStill } from '../../workers/supervisor/process-record.ts'
+import { readRecords, isFrozen } from '../../workers/supervisor/process-record.ts'
 import { Supervisor } from '../../workers/supervisor/supervisor.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { linked } from '../kit/crash/deploy-crash-kit.ts'
@@ -65,7 +65,7 @@ test.serial(
     // Longer than a heartbeat's time, and than the one of a workflow task.
     const freeze = async (seconds: number) => {
       signal('SIGSTOP')
-      await comesTrue(() => readRecords(`${folder}/run`).every(standsStill))
+      await comesTrue(() => readRecords(`${folder}/run`).every(isFrozen))
       for (let second = 0; second < seconds; second++) {
         t.is((await platform.page(app.domain)).body, 'the first', 'the version before serves on')
         t.not((await deployment()).state, 'success')

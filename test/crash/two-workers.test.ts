@@ -3,7 +3,7 @@ import { Connection } from '@temporalio/client'
 import test, { type ExecutionContext } from 'ava'
 import { prepareNamespace } from '../../workers/temporal/temporal-namespace.ts'
 import type { TestUser } from '../kit/actors/api.ts'
-import { type Entry, standsStill, startEntry } from '../kit/platform/entry.ts'
+import { type Entry, isFrozen, startEntry } from '../kit/platform/entry.ts'
 import { type Deployed, testPlatform } from '../kit/platform/platform.ts'
 import { workflowBundle } from '../kit/platform/workflow-bundle.ts'
 import { nodeProgram } from '../kit/programs.ts'
@@ -30,7 +30,7 @@ async function standingStill(t: ExecutionContext) {
   const first = await worker(t, { CRASH_POINT: 'records.releaseServes:before', CRASH_SIGNAL: 'SIGSTOP' })
   const app = await platform.upload(ana, nodeProgram('survived'))
   t.is(app.status, 200, app.text)
-  await platform.until(async () => standsStill(first), 120, 'it stands still in the middle of the deploy')
+  await platform.until(async () => isFrozen(first), 120, 'it stands still in the middle of the deploy')
   return { ana, first, app }
 }
 

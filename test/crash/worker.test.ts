@@ -8,7 +8,7 @@ import { temporalLanes } from '../../workers/temporal/lanes.ts'
 import { laneId } from '../../workflows/ids.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { diesAt, workerCreationSurvives } from '../kit/crash/crash-kit.ts'
-import { standsStill, startEntry } from '../kit/platform/entry.ts'
+import { isFrozen, startEntry } from '../kit/platform/entry.ts'
 import { testPlatform } from '../kit/platform/platform.ts'
 import { workflowBundle } from '../kit/platform/workflow-bundle.ts'
 import { nodeProgram } from '../kit/programs.ts'
@@ -73,7 +73,7 @@ test.serial(
       operations.enqueue(db, { targetId: app.id, kind, ownerId: ana.id, actor: ana.id })
     const start = await ask('start')
     await temporalLanes(client, { queuePrefix: base.config.queuePrefix }).wake(app.id, ana.id)
-    await platform.until(async () => standsStill(worker), 90, 'it stands still')
+    await platform.until(async () => isFrozen(worker), 90, 'it stands still')
 
     // What another worker writes that goes on with the same run of the lane.
     const { claim: run, claim_step } = await db('operations').where({ id: start.id }).first()

@@ -14,7 +14,7 @@ export interface ProcessRecord {
 }
 
 /** Whether a living process stands still, by a signal or a debugger, and so answers to nothing. */
-export function standsStill({ pid }: Pick<ProcessRecord, 'pid'>): boolean {
+export function isFrozen({ pid }: Pick<ProcessRecord, 'pid'>): boolean {
   return /^[Tt]$/.test(processStat(pid)?.state ?? '')
 }
 

@@ -23,7 +23,7 @@ async function namesIn(path: string): Promise<string[]> {
   return names
 }
 
-test('a folder is zipped as its .berthignore says, without what the server drops anyway', async t => {
+test('a folder is zipped by the rules of its .berthignore, without what the server drops anyway', async t => {
   const folder = folderWith({
     'berth.app': 'x',
     'src/main.js': 'x',

@@ -17,7 +17,7 @@ import { parseConfig } from '../../../policy/config.ts'
 const all = ['api', 'host', 'postgres', 'proxy', 'temporal', 'worker']
 const ours = { postgres: false, temporal: false }
 
-test('the report marks what needs somebody, says what to do beneath, and counts at the end', t => {
+test('the report marks what needs attention, says what to do below, and counts at the end', t => {
   const good = { name: 'node', state: 'v24' }
   t.is(reportOf([good]), '   node  v24\n\nNothing needs to be done.')
   t.is(
@@ -27,19 +27,19 @@ test('the report marks what needs somebody, says what to do beneath, and counts 
       '!  temporal  is away',
       '             -> start it',
       '',
-      '1 of 2 need you: the lines with "!".',
+      '1 of 2 need attention: the lines with "!".',
     ].join('\n'),
   )
 })
 
-test('scripts read the same as one object', t => {
+test('scripts get the same findings as one object', t => {
   const good = { name: 'node', state: 'v24' }
   const bad = { name: 'temporal', state: 'is away', remedy: 'start it' }
   t.deepEqual(findingsView([good]), { ok: true, findings: [{ ...good, remedy: null }] })
   t.deepEqual(findingsView([good, bad]), { ok: false, findings: [{ ...good, remedy: null }, bad] })
 })
 
-test('a part that a setting names is started there, and not by Berth', t => {
+test('a part that a setting names is to be started there, and not by Berth', t => {
   const addresses = ['temporal.internal:7233']
   const finding = addressFinding(
     'temporal',
@@ -49,17 +49,17 @@ test('a part that a setting names is started there, and not by Berth', t => {
     'TEMPORAL_ADDRESS',
   )
   t.is(finding.state, 'NOTHING ANSWERS at temporal.internal:7233')
-  t.is(finding.remedy, 'start it there; the setting TEMPORAL_ADDRESS names it, and Berth does not start it')
+  t.is(finding.remedy, 'start it there: it is set with TEMPORAL_ADDRESS, so Berth does not start it')
 })
 
-test('an engine that takes applications down with it is named, with what to set', t => {
+test('an engine without live-restore is reported, with what to set', t => {
   t.is(liveRestoreFinding(true).remedy, undefined)
   t.regex(liveRestoreFinding(false).state, /^OFF/)
   t.regex(liveRestoreFinding(false).remedy!, /"live-restore": true.*daemon\.json.*reload docker/)
   t.truthy(liveRestoreFinding(null).remedy)
 })
 
-test('processes that should run and do not are named, with their logs', t => {
+test('missing processes are named, with the command for their logs', t => {
   t.is(processFinding(all, ours, true).remedy, undefined)
   t.is(processFinding(['api', 'host', 'proxy', 'worker'], { postgres: true, temporal: true }, true).remedy, undefined)
   const one = processFinding(
@@ -70,13 +70,13 @@ test('processes that should run and do not are named, with their logs', t => {
   t.regex(one.state, /; host does not$/)
   t.regex(one.remedy ?? '', /berth logs host$/)
   const still = processFinding(all, ours, true, [{ name: 'supervisor', pid: 7 }])
-  t.is(still.state, 'supervisor (7) STOPPED by a signal: nothing of it goes on')
-  t.is(still.remedy, 'let it go on: kill -CONT 7')
+  t.is(still.state, 'supervisor (7) STOPPED by a signal')
+  t.is(still.remedy, 'continue: kill -CONT 7')
   const none = processFinding([], ours, false)
   t.like(none, { state: 'none runs; the supervisor does not', remedy: 'start Berth: berth up -d' })
 })
 
-test('an address that does not answer is told with the way to start and to read, in each manner of starting', t => {
+test('a silent address is reported with the commands to start the part and to read its log, for each kind of installation', t => {
   const addresses = ['127.0.0.1:4000', '127.0.0.1:4001']
   t.deepEqual(addressFinding('api', { addresses, silent: [], elsewhere: [] }, 'api', byCompose), {
     name: 'api',
@@ -93,7 +93,7 @@ test('an address that does not answer is told with the way to start and to read,
   t.is(remedyOf(byCompose), 'docker compose up --detach; if that does not help: docker compose logs --tail 50 api')
 })
 
-test('on a further container host nothing tells to start a second platform', t => {
+test('on a further container host no remedy starts a second platform', t => {
   const config = (own = {}) => parseConfig(own, '/')
   t.is(mannerOf({ inContainers: true, config: config({ HOST_ADDRESS: '10.0.0.2' }) }), hostAlone)
   t.is(mannerOf({ inContainers: true, config: config() }), byCompose)
@@ -101,15 +101,15 @@ test('on a further container host nothing tells to start a second platform', t =
   const silent = ['10.0.0.1:5432']
   t.like(addressFinding('database', { addresses: silent, silent, elsewhere: silent }, 'postgres', hostAlone), {
     state: 'NOTHING ANSWERS at 10.0.0.1:5432',
-    remedy: 'see to 10.0.0.1:5432',
+    remedy: 'check 10.0.0.1:5432',
   })
-  const told = protectionFindings({ reachable: false, protections: {} }, hostAlone)[0]?.remedy
-  t.is(told, 'docker compose up --detach --no-deps host; then: docker compose logs --tail 50 host')
+  const remedy = protectionFindings({ reachable: false, protections: {} }, hostAlone)[0]?.remedy
+  t.is(remedy, 'docker compose up --detach --no-deps host; then: docker compose logs --tail 50 host')
   for (const here of ['127.0.0.1:5432', '[::1]:5432', 'localhost:5432']) t.false(isElsewhere(here), here)
   for (const there of ['192.0.2.1:5432', '[2001:db8::1]:5432', 'db.example:5432']) t.true(isElsewhere(there), there)
 })
 
-test('an engine that is too old needs somebody, and one whose filter lets io_uring through is told with a way to deny it', t => {
+test('an outdated engine needs attention, and one whose filter permits io_uring is reported with a way to deny it', t => {
   const remedy = (version: string, ioUring: string | null) => engineVersionFinding(version, 'unix:///x', ioUring).remedy
   t.is(remedy('28.0.1', '0'), undefined)
   for (const [version, disabled] of [
@@ -123,7 +123,7 @@ test('an engine that is too old needs somebody, and one whose filter lets io_uri
   for (const disabled of ['0', null]) t.regex(remedy('20.10.24+dfsg1', disabled)!, /kernel\.io_uring_disabled=1/)
 })
 
-test('a full disk, a folder that is not there and mail that was given up need somebody', t => {
+test('a full disk, a missing folder and failed mail need attention', t => {
   t.is(diskFinding('/data', 6e9).remedy, undefined)
   t.regex(diskFinding('/data', 4e9).state, /^4\.0 GB free at \/data - LOW$/)
   t.truthy(diskFinding('/data', 4e9).remedy)
@@ -132,7 +132,7 @@ test('a full disk, a folder that is not there and mail that was given up need so
   t.regex(mailFinding('smtp', { queued: 0, failed: 1 }).remedy ?? '', /berth mail list/)
 })
 
-test('one domain for strangers and the API needs somebody; a machine for itself does not', t => {
+test('one domain for customers and the API needs attention; a private machine does not', t => {
   const finding = (appsDomain: string, base: string, other: string) =>
     nameFinding(
       parseConfig(
@@ -152,7 +152,7 @@ test('one domain for strangers and the API needs somebody; a machine for itself 
   t.is(finding('apps.localhost', 'http://127.0.0.1:4000', 'localhost').remedy, undefined)
 })
 
-test('protections that are off need somebody, and so does a host that is silent', t => {
+test('protections that are off need attention, and so does a silent host', t => {
   const on = { quota: 'enforced', users: 'one per application', firewall: 'on' }
   const remedies = (protections: Record<string, string>, reachable = true) =>
     protectionFindings({ reachable, protections }, bySupervisor).flatMap(({ name, remedy }) => (remedy ? [name] : []))
@@ -184,8 +184,8 @@ test('each protection that is off has a remedy of its own', t => {
   t.is(remedy('disks', 'BROKEN: of 9 are 1 read-only (a)').split(';').length, 1)
   t.regex(
     remedy('disks', 'BROKEN: of 9 are 1 lost (a), 2 read-only (b, c), 1 not mounted (d)'),
-    /snapshot; .*make room.*; .*docker/,
+    /snapshot; .*free space.*; .*docker/,
   )
   for (const name of ['quota', 'firewall', 'users'])
-    t.regex(remedy(name, 'off: the host process does not run as root'), /^run Berth as root/)
+    t.regex(remedy(name, 'off: the host process does not run as root'), /run Berth as root$/)
 })

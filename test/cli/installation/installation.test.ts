@@ -33,24 +33,24 @@ function openFolder(): string {
   return folder
 }
 
-test('secrets are made once, and readable to their owner only', t => {
+test('secrets are created once, and readable by their owner only', t => {
   const folder = openFolder()
-  const made = openSecrets(folder)
-  t.regex(made.masterKey, /^[0-9a-f]{64}$/)
-  t.deepEqual(openSecrets(folder), made)
-  saveSecrets(folder, { ...made, apiKey: 'key' })
+  const created = openSecrets(folder)
+  t.regex(created.masterKey, /^[0-9a-f]{64}$/)
+  t.deepEqual(openSecrets(folder), created)
+  saveSecrets(folder, { ...created, apiKey: 'key' })
   t.is(openSecrets(folder).apiKey, 'key')
   t.is(statSync(join(folder, 'secrets.json')).mode & 0o777, 0o600)
 })
 
-test('an installation of before the processes had a login of their own gets one, and its processes no other', async t => {
+test('an installation without a login for its processes gets one, and its processes get no other', async t => {
   const env = { BERTH_DATA: join(openFolder(), 'data'), DATABASE_OWNER_URL: 'postgres://owner:x@127.0.0.1/y' }
   const place = openDataPlace(env)
   const { processPassword: _, ...older } = openSecrets(place.dataDir)
   saveSecrets(place.dataDir, older)
   const installation = await openInstallation(env, place)
-  const { processPassword, ...kept } = openSecrets(place.dataDir)
-  t.deepEqual(kept, older)
+  const { processPassword, ...others } = openSecrets(place.dataDir)
+  t.deepEqual(others, older)
   t.regex(processPassword ?? '', /^[0-9a-f]{48}$/)
   t.is(new URL(installation.config.databaseUrl).username, 'berth_process')
   t.is(new URL(installation.config.databaseUrl).password, String(processPassword))
@@ -73,7 +73,7 @@ test('later commands see the settings of the start, and ports stay the same', as
   t.is(statSync(join(env.BERTH_DATA, 'run/settings.json')).mode & 0o777, 0o600)
 })
 
-test('parts that run elsewhere are used as the environment says', async t => {
+test('parts that the environment names are used instead of own ones', async t => {
   const env = {
     BERTH_DATA: join(openFolder(), 'data'),
     DATABASE_URL: 'postgres://db.example/berth',
@@ -102,7 +102,7 @@ test('two installations never share a host name', async t => {
   t.not(ids[0], ids[1])
 })
 
-test('as root, a data folder in a closed place becomes a link into an open one', t => {
+test('as root, a data folder in a closed folder becomes a link into an open one', t => {
   demandRoot()
   const closed = join(openFolder(), 'closed')
   mkdirSync(closed, { mode: 0o700 })
@@ -118,7 +118,7 @@ test('as root, a data folder in a closed place becomes a link into an open one',
   t.is(readFileSync(join(makeDataFolder(dataFolder(wanted, closed), closed).folder, 'kept'), 'utf8'), 'yes')
 })
 
-test('as root, a closed folder that holds data already is left alone', t => {
+test('as root, a closed folder that already holds data is left unchanged', t => {
   demandRoot()
   const closed = join(openFolder(), 'closed')
   mkdirSync(join(closed, 'data'), { recursive: true })

@@ -7,7 +7,7 @@ import { comesTrue } from '../../kit/comes-true.ts'
 import { ownFolder } from '../../kit/folders.ts'
 import { demandRoot } from '../../kit/root.ts'
 
-/** A compiler that notes its start and ends when it is let go. */
+/** A compiler that records its start and ends once the file `go` exists. */
 const compiler = `const fs = require('node:fs')
 fs.appendFileSync('started.txt', process.pid + '\\n')
 const out = process.argv[process.argv.indexOf('--outDir') + 1]
@@ -16,7 +16,7 @@ fs.writeFileSync(out + '/half', '')
 setInterval(() => fs.existsSync('go') && process.exit(0), 20)
 `
 
-/** A checkout whose packages are there, and whose sources are not compiled. */
+/** A checkout with its packages, whose sources are not compiled. */
 function checkout(t: ExecutionContext): string {
   const folder = ownFolder(t)
   const files = { 'package-lock.json': '{"packages":{}}', 'tsconfig.json': '{}', 'tsconfig.build.json': '{}' }
@@ -30,7 +30,7 @@ function checkout(t: ExecutionContext): string {
 
 interface Running {
   child: ChildProcess
-  said(): string
+  output(): string
   ended: Promise<unknown[]>
 }
 
@@ -45,7 +45,7 @@ function prepare(t: ExecutionContext, folder: string, options: { uid?: number } 
     text += piece
   })
   t.teardown(() => child.kill('SIGKILL'))
-  return { child, said: () => text, ended: once(child, 'close') }
+  return { child, output: () => text, ended: once(child, 'close') }
 }
 
 const compilers = (folder: string): number[] =>
@@ -54,31 +54,31 @@ const compilers = (folder: string): number[] =>
     : []
 const leftovers = (folder: string) => readdirSync(folder).filter(name => /^\.dist-|^dist-old/.test(name))
 
-test('of two that start at once the second says what the first does, waits, and does nothing again', async t => {
+test('of two concurrent starts the second reports what the first does, waits, and repeats nothing', async t => {
   const folder = checkout(t)
   const first = prepare(t, folder)
   await comesTrue(() => compilers(folder).length === 1)
   const second = prepare(t, folder)
-  const told = `Another ./berth makes this checkout ready (process ${first.child.pid}, compiling); waiting for it ...`
-  await comesTrue(() => second.said().includes(told))
+  const waiting = `Another ./berth is preparing this checkout (process ${first.child.pid}, compiling); waiting for it ...`
+  await comesTrue(() => second.output().includes(waiting))
   writeFileSync(join(folder, 'go'), '')
-  t.deepEqual([(await first.ended)[0], (await second.ended)[0]], [0, 0], first.said() + second.said())
+  t.deepEqual([(await first.ended)[0], (await second.ended)[0]], [0, 0], first.output() + second.output())
   t.is(compilers(folder).length, 1)
   t.deepEqual(leftovers(folder), [])
   t.is((await prepare(t, folder).ended)[0], 0)
   t.is(compilers(folder).length, 1, 'it is ready')
 })
 
-test('one that is killed leaves the way free to exactly one of those who wait', async t => {
+test('when the first start is killed, exactly one of the waiting ones takes over', async t => {
   const folder = checkout(t)
   const first = prepare(t, folder)
   await comesTrue(() => compilers(folder).length === 1)
   const others = [prepare(t, folder), prepare(t, folder), prepare(t, folder)]
-  await comesTrue(() => others.every(({ said }) => said().includes('waiting for it')))
+  await comesTrue(() => others.every(({ output }) => output().includes('waiting for it')))
   first.child.kill('SIGKILL')
   await comesTrue(() => compilers(folder).length === 2)
   writeFileSync(join(folder, 'go'), '')
-  for (const { ended, said } of others) t.is((await ended)[0], 0, said())
+  for (const { ended, output } of others) t.is((await ended)[0], 0, output())
   t.is(compilers(folder).length, 2)
   await first.ended
   t.deepEqual(
@@ -91,12 +91,12 @@ for (const [name, code] of [
   ['SIGINT', 130],
   ['SIGTERM', 143],
 ] as const)
-  test(`${name} ends it with ${code}, its compiler with it, and leaves nothing half made`, async t => {
+  test(`${name} ends it with ${code}, ends its compiler too, and leaves nothing half built`, async t => {
     const folder = checkout(t)
-    const { child, ended, said } = prepare(t, folder)
+    const { child, ended, output } = prepare(t, folder)
     await comesTrue(() => compilers(folder).length === 1 && leftovers(folder).length === 1)
     child.kill(name)
-    t.deepEqual((await ended)[0], code, said())
+    t.deepEqual((await ended)[0], code, output())
     await comesTrue(() => !existsSync(`/proc/${compilers(folder)[0]}`))
     t.deepEqual(leftovers(folder), [])
     t.false(existsSync(join(folder, 'dist')))
@@ -104,15 +104,15 @@ for (const [name, code] of [
     t.is((await prepare(t, folder).ended)[0], 0)
   })
 
-test('a checkout of another user that is not ready is named, with who can make it so', async t => {
+test('an unprepared checkout of another user is reported, with the user who can prepare it', async t => {
   demandRoot()
   const folder = checkout(t)
   chownSync(folder, 1, 1)
-  const { ended, said } = prepare(t, folder, { uid: 65534 })
+  const { ended, output } = prepare(t, folder, { uid: 65534 })
   t.is((await ended)[0], 1)
   t.regex(
-    said(),
-    /^The checkout \S+ belongs to the user daemon, and has to be made ready first: run \.\/berth once as that user/,
+    output(),
+    /^The checkout \S+ belongs to the user daemon, and is not prepared yet: run \.\/berth once as that user/,
   )
-  t.is(said().trim().split('\n').length, 1)
+  t.is(output().trim().split('\n').length, 1)
 })

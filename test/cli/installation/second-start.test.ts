@@ -19,18 +19,18 @@ import { demandRoot } from '../../kit/root.ts'
 
 const quiet = { write: () => true }
 
-test('a second start says what the first does, and ends with 1', async t => {
+test('a second start reports what the first does, and exits with 1', async t => {
   const folder = ownFolder(t)
   const release = await lockSupervisor(join(folder, 'run'))
   t.teardown(release)
   const { say, done } = startReport({ connected: false, stdout: quiet, stderr: quiet }, startPhase(join(folder, 'run')))
-  say('Making the Postgres cluster')
-  for (const how of [[], ['--detach']]) {
-    const second = await operatorCommand({ BERTH_DATA: folder }, 'up', ...how)
+  say('Creating the Postgres cluster')
+  for (const options of [[], ['--detach']]) {
+    const second = await operatorCommand({ BERTH_DATA: folder }, 'up', ...options)
     t.is(second.code, 1)
     t.is(
       second.stderr,
-      `Berth is being started by process ${process.pid} already, which says: Making the Postgres cluster\nWait until it is up, and see: berth info\n`,
+      `Process ${process.pid} is already starting Berth: Creating the Postgres cluster\nWait until it is up, then see: berth info\n`,
     )
     t.is(second.stdout, '')
   }
@@ -40,7 +40,7 @@ test('a second start says what the first does, and ends with 1', async t => {
   t.is(phaseOf(join(folder, 'run')), null, 'whatever is reported later')
 })
 
-test('what a killed start has left in the cache goes with the next one, what is being made stays', t => {
+test('the next start removes what a killed one left in the cache, and keeps what is being built', t => {
   const folder = ownFolder(t)
   for (const name of ['bin', `temporal-${process.pid}-ab`, 'temporal-4194305-cd', 'temporal-old'])
     mkdirSync(join(folder, name))
@@ -48,10 +48,10 @@ test('what a killed start has left in the cache goes with the next one, what is 
   t.deepEqual(readdirSync(folder).sort(), ['bin', `temporal-${process.pid}-ab`, 'temporal-old'])
 })
 
-test('the data of another user are named with both users and what to do', t => {
+test('data of another user are reported with both users and what to do', t => {
   t.throws(() => mustBeOwn('/srv/data', 65534, 1), {
     message:
-      'The data folder /srv/data belongs to daemon, and this command runs as nobody. Run it as daemon, or name a folder of your own with BERTH_DATA.',
+      'The data folder /srv/data belongs to daemon, and this command runs as nobody. Run it as daemon, or set BERTH_DATA to a folder of your own.',
   })
   t.throws(() => mustBeOwn('/srv/data', 65534, 4_000_000), { message: /belongs to the user with the id 4000000/ })
   for (const [me, owner] of [
@@ -62,7 +62,7 @@ test('the data of another user are named with both users and what to do', t => {
     t.notThrows(() => mustBeOwn('/srv/data', me, owner))
 })
 
-/** Root's own rights are put aside for one call. */
+/** Runs one call without root's rights. */
 function asNobody<T>(work: () => T): T {
   const { getuid } = process
   process.seteuid?.(65534)
@@ -75,7 +75,7 @@ function asNobody<T>(work: () => T): T {
   }
 }
 
-test.serial('whoever opens the data of another user, or may not make any, is told so in one sentence', t => {
+test.serial('opening the data of another user, or a folder that cannot be created, fails with one sentence', t => {
   demandRoot()
   const folder = ownFolder(t)
   const data = join(folder, 'data')
@@ -84,11 +84,11 @@ test.serial('whoever opens the data of another user, or may not make any, is tol
   chownSync(data, 1, 1)
   for (const open of [openDataPlace, ownDataDir])
     t.throws(() => asNobody(() => open({ BERTH_DATA: data })), {
-      message: `The data folder ${data} belongs to daemon, and this command runs as nobody. Run it as daemon, or name a folder of your own with BERTH_DATA.`,
+      message: `The data folder ${data} belongs to daemon, and this command runs as nobody. Run it as daemon, or set BERTH_DATA to a folder of your own.`,
     })
   const closed = join(folder, 'closed')
   t.throws(() => asNobody(() => openDataPlace({ BERTH_DATA: closed })), {
-    message: `The data folder ${closed} cannot be made: nobody may not write there. Name a folder of your own with BERTH_DATA.`,
+    message: `The data folder ${closed} cannot be created: nobody may not write there. Set BERTH_DATA to a folder of your own.`,
   })
   t.false(existsSync(closed))
   t.is(ownDataDir({ BERTH_DATA: data }), data, 'root may')
@@ -98,7 +98,7 @@ for (const [name, code] of [
   ['SIGINT', 130],
   ['SIGTERM', 143],
 ] as const)
-  test(`${name} in the middle of a start ends it with ${code}, and everything that it has started`, async t => {
+  test(`${name} in the middle of a start ends it with ${code}, with everything that it has started`, async t => {
     const data = ownFolder(t)
     // A database and a Temporal that accept connections and never answer: the start waits for them.
     const silent = createServer(socket => t.teardown(() => socket.destroy())).listen(0, '127.0.0.1')
@@ -112,18 +112,18 @@ for (const [name, code] of [
       stdio: ['ignore', 'ignore', 'pipe'],
     })
     t.teardown(() => child.kill('SIGKILL'))
-    let said = ''
-    child.stderr.on('data', piece => {
-      said += piece
+    let output = ''
+    child.stderr.on('data', chunk => {
+      output += chunk
     })
     const ended = once(child, 'close')
     await comesTrue(() => existsSync(join(data, 'run/proxy.json')))
     const { pid } = JSON.parse(readFileSync(join(data, 'run/proxy.json'), 'utf8'))
     t.is(phaseOf(join(data, 'run')), `Starting Berth with its data in ${data}`)
     child.kill(name)
-    t.is((await ended)[0], code, said)
-    t.regex(said, /\nStopping \.\.\.\n$/, 'and nothing of what failed by it')
-    t.false(existsSync(`/proc/${pid}`), 'the proxy is gone')
+    t.is((await ended)[0], code, output)
+    t.regex(output, /\nStopping \.\.\.\n$/, 'no error that the signal caused is shown')
+    t.false(existsSync(`/proc/${pid}`), 'the proxy has ended')
     t.deepEqual(
       readdirSync(join(data, 'run')).filter(file => /^(proxy|supervisor)\.json$|^start-phase$/.test(file)),
       [],

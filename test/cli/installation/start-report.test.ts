@@ -12,7 +12,7 @@ function fake(connected: boolean) {
   return { process, out, err, sent }
 }
 
-test('started in the background the summary goes to the person only, and never into the log', t => {
+test('in the background the summary goes to the user only, and never into the log', t => {
   const { process, out, err, sent } = fake(true)
   const { say, done } = startReport(process)
   say('Starting')
@@ -21,7 +21,7 @@ test('started in the background the summary goes to the person only, and never i
   t.deepEqual([out, err], [[], ['Starting\n']])
 })
 
-test('nor when that person has gone meanwhile', t => {
+test('the summary stays out of the log also if the user has disconnected', t => {
   const { process, out, err, sent } = fake(true)
   const { done } = startReport(process)
   process.connected = false
@@ -29,7 +29,7 @@ test('nor when that person has gone meanwhile', t => {
   t.deepEqual([out, err, sent], [[], [], []])
 })
 
-test('in the foreground it stands on the terminal', t => {
+test('in the foreground the summary is printed on the terminal', t => {
   const { process, out, sent } = fake(false)
   startReport(process).done('API key 123-secret')
   t.deepEqual([out, sent], [['API key 123-secret\n'], []])

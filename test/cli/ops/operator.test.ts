@@ -10,20 +10,20 @@ import { testDatabase } from '../../kit/servers/database.ts'
 const database = testDatabase()
 const users = 'root:x:0:0:root:/root:/bin/sh\nana:x:1000:1000::/home/ana:/bin/sh\n'
 
-test('the kernel says who logged in, whatever the environment says', t => {
-  t.is(operatorOf({ loginUid: 1000, uid: 0, said: 'bob', users }), 'operator:ana')
-  t.is(operatorOf({ loginUid: 0, uid: 0, said: 'bob', users }), 'operator:root')
-  t.is(operatorOf({ loginUid: 4711, uid: 0, said: undefined, users }), 'operator:uid 4711')
+test('the login user of the kernel wins over the environment', t => {
+  t.is(operatorOf({ loginUid: 1000, uid: 0, claimedName: 'bob', users }), 'operator:ana')
+  t.is(operatorOf({ loginUid: 0, uid: 0, claimedName: 'bob', users }), 'operator:root')
+  t.is(operatorOf({ loginUid: 4711, uid: 0, claimedName: undefined, users }), 'operator:uid 4711')
 })
 
-test('where it does not, a name of the environment is marked as one', t => {
-  t.is(operatorOf({ loginUid: null, uid: 0, said: undefined, users }), 'operator:root')
-  t.is(operatorOf({ loginUid: null, uid: 0, said: 'bob', users }), 'operator:root, says bob')
-  t.is(operatorOf({ loginUid: null, uid: 1000, said: 'ana', users }), 'operator:ana')
-  t.is(operatorOf({ loginUid: null, uid: 12, said: undefined, users: '' }), 'operator:uid 12')
+test('without a login user, a name from the environment is marked as such', t => {
+  t.is(operatorOf({ loginUid: null, uid: 0, claimedName: undefined, users }), 'operator:root')
+  t.is(operatorOf({ loginUid: null, uid: 0, claimedName: 'bob', users }), 'operator:root, says bob')
+  t.is(operatorOf({ loginUid: null, uid: 1000, claimedName: 'ana', users }), 'operator:ana')
+  t.is(operatorOf({ loginUid: null, uid: 12, claimedName: undefined, users: '' }), 'operator:uid 12')
 })
 
-test('a session that berth info mints is on record', async t => {
+test('a session that berth info creates is recorded', async t => {
   const { db } = await database
   const { id: userId } = await rows(db).user()
   const masterKey = '5e'.repeat(32)

@@ -8,7 +8,7 @@ import { removeThrowAway, throwAwayFolder } from '../../../cli/test/test-postgre
 import { openDatabase } from '../../../db/database.ts'
 import { Supervisor } from '../../../workers/supervisor/supervisor.ts'
 
-test('a start that was cut anywhere while the password of the owner changes goes on with the next one', async t => {
+test('a start that was interrupted anywhere during a change of the owner’s password is completed by the next one', async t => {
   t.timeout(120_000)
   const folder = throwAwayFolder()
   const supervisor = new Supervisor({ runFolder: `${folder}/run`, logFolder: `${folder}/logs`, say: () => {} })
@@ -17,7 +17,7 @@ test('a start that was cut anywhere while the password of the owner changes goes
     removeThrowAway(folder)
   })
   const port = await unusedPort()
-  const made = openSecrets(folder)
+  const first = openSecrets(folder)
   const optionsOf = ({ databasePassword: password, nextDatabasePassword: nextPassword } = openSecrets(folder)) => ({
     ...{ folder: join(folder, 'postgres'), port, password, nextPassword, durable: false, maxConnections: 20 },
   })
@@ -33,15 +33,15 @@ test('a start that was cut anywhere while the password of the owner changes goes
   }
   await supervisor.start(await postgresProcess(optionsOf(), () => {}))
 
-  saveSecrets(folder, withNewPasswords(made))
+  saveSecrets(folder, withNewPasswords(first))
   const wanted = openSecrets(folder)
-  t.not(wanted.processPassword, made.processPassword)
-  t.is(withNewPasswords(wanted).nextDatabasePassword, wanted.nextDatabasePassword, 'one that waits is kept')
-  t.true(await works(made.databasePassword), 'only the next start changes anything')
+  t.not(wanted.processPassword, first.processPassword)
+  t.is(withNewPasswords(wanted).nextDatabasePassword, wanted.nextDatabasePassword, 'a pending password is retained')
+  t.true(await works(first.databasePassword), 'only the next start changes anything')
 
   await setOwnerPassword(optionsOf())
-  t.deepEqual([await works(made.databasePassword), await works(wanted.nextDatabasePassword ?? '')], [false, true])
-  // Cut here: the server has the new one, the file still the old one first.
+  t.deepEqual([await works(first.databasePassword), await works(wanted.nextDatabasePassword ?? '')], [false, true])
+  // Interrupted here: the server has the new password, the file still has the old one first.
   const { ready } = await postgresProcess(optionsOf(), () => {})
   await t.notThrowsAsync(async () => (ready as () => Promise<unknown>)())
   await setOwnerPassword(optionsOf())

@@ -25,7 +25,7 @@ function openFolder(t: { teardown(end: () => void): void }): string {
   return join(folder, 'data')
 }
 
-test('rotated, started anew, sealed anew, the old key dropped: everything is still readable', async t => {
+test('after a rotation, a restart, resealing and dropping the old key everything is still readable', async t => {
   t.timeout(60_000)
   const { db, url } = await database
   const env = { BERTH_DATA: openFolder(t), DATABASE_URL: url, TEMPORAL_ADDRESS: '127.0.0.1:9', SUDO_USER: 'noor' }
@@ -34,8 +34,8 @@ test('rotated, started anew, sealed anew, the old key dropped: everything is sti
   const lines = async () => keyLines(loadInstallation(env), await countSealed(db))
   const status = async () => (await lines()).map(({ key, values, state }) => [key, values, state])
   const refusal = async (key: string) => {
-    const known = await lines()
-    return t.throws(() => droppable(known, key))?.message ?? ''
+    const keys = await lines()
+    return t.throws(() => droppable(keys, key))?.message ?? ''
   }
   const make = rows(db)
   await make.host('h1')
@@ -51,7 +51,7 @@ test('rotated, started anew, sealed anew, the old key dropped: everything is sti
     [1, 1, 'seals'],
     [2, 0, 'from the next start on'],
   ])
-  t.regex(await refusal('2'), /in use, or about to be/)
+  t.regex(await refusal('2'), /in use, or will be/)
 
   const second = await start()
   t.is(await read(second), 'geheim')
@@ -61,10 +61,10 @@ test('rotated, started anew, sealed anew, the old key dropped: everything is sti
     [2, 1, 'seals'],
   ])
 
-  const said = await secrets('rotate')
-  t.regex(said.stdout, /Key 3 .*berth down, berth up/)
+  const rotated = await secrets('rotate')
+  t.regex(rotated.stdout, /Key 3 .*berth down, berth up/)
   const third = await start()
-  t.regex(await refusal('2'), /needed: 1 values/)
+  t.regex(await refusal('2'), /needed: it encrypts 1 values/)
   await resealOnce({ db, keys: third, log })
   t.regex(await refusal('1'), /root secret/)
   t.is((await secrets('drop', '2', '--json')).stdout, '{"dropped":2}\n')
@@ -73,7 +73,7 @@ test('rotated, started anew, sealed anew, the old key dropped: everything is sti
   t.is(await read(last), 'geheim')
   t.regex((await secrets('status')).stdout, /KEY +VALUES +STATE\n1 +0 +reads\n3 +1 +seals/)
 
-  for (const hex of Object.values(openSecrets(env.BERTH_DATA).sealKeys ?? {})) t.false(said.stdout.includes(hex))
+  for (const hex of Object.values(openSecrets(env.BERTH_DATA).sealKeys ?? {})) t.false(rotated.stdout.includes(hex))
   t.notRegex(readFileSync(join(env.BERTH_DATA, 'secrets.json'), 'utf8'), /"2":/)
 
   t.is((await secrets('drop', '3')).code, 1)
@@ -98,7 +98,7 @@ test('rotated, started anew, sealed anew, the old key dropped: everything is sti
   t.deepEqual(Object.keys(openSecrets(env.BERTH_DATA).sealKeys ?? {}), ['3'], 'what cannot be recorded is not done')
 })
 
-test('keys that stand in the environment are changed there', async t => {
+test('keys that come from the environment are changed there', async t => {
   const { url } = await database
   const folder = openFolder(t)
   mkdirSync(folder)
@@ -108,7 +108,7 @@ test('keys that stand in the environment are changed there', async t => {
   t.regex(refused.stderr, /BERTH_SEAL_KEYS/)
 })
 
-test('a number is never given twice, and there is an end of them', t => {
+test('a key number is never used twice, and the numbers are limited', t => {
   let { secrets } = withNewKey(openSecrets(openFolder(t).replace(/\/data$/, '')))
   for (let key = 3; key <= 255; key++) {
     const more = withNewKey(secrets)
@@ -119,7 +119,7 @@ test('a number is never given twice, and there is an end of them', t => {
   t.is(Object.keys(secrets.sealKeys ?? {}).length, 254)
 })
 
-test('a key that values name and nobody has is told as missing', t => {
+test('a key that values refer to and the installation lacks is reported as missing', t => {
   const keys = {
     current: 2,
     keys: new Map([

@@ -10,7 +10,7 @@ import { loadInstallation, openDataPlace, openInstallation } from '../../../cli/
 import { ourProcess } from '../../../cli/installation/platform.ts'
 import { openSecrets } from '../../../cli/installation/secrets.ts'
 import { secretsCommand } from '../../../cli/key-rotation.ts'
-import { restartHolders } from '../../../cli/secrets/outside-rotation.ts'
+import { restartUsers } from '../../../cli/secrets/outside-rotation.ts'
 import { latestAudit } from '../../../db/audit.ts'
 import { readValues, valuesInPlace, withValues } from '../../../policy/installation/outside-secrets.ts'
 import { readRecord } from '../../../workers/supervisor/process-record.ts'
@@ -26,7 +26,7 @@ import { startS3 } from '../../kit/servers/s3.ts'
 const database = testDatabase()
 const { DUMMY_ACCOUNT: account } = createRequire(import.meta.url)('s3rver/lib/models/account.js')
 
-/** An installation whose environment says `own`, and its commands; nothing that was given may come out of them. */
+/** An installation with the settings `own` in its environment, and its commands, which must not print any given value. */
 async function installation(t: ExecutionContext, own: Record<string, string>) {
   const folder = mkdtempSync(join(tmpdir(), 'berth-outside-'))
   chmodSync(folder, 0o711)
@@ -43,7 +43,7 @@ async function installation(t: ExecutionContext, own: Record<string, string>) {
     env,
     start,
     run,
-    /** Gives new values by a file; resolves to what was said. */
+    /** Gives new values in a file; resolves to the output. */
     async rotate(system: string, values: Record<string, string>): Promise<string> {
       const file = join(folder, 'values')
       writeFileSync(file, ['# new', ...Object.entries(values).map(pair => pair.join('='))].join('\n'), { mode: 0o600 })
@@ -53,12 +53,12 @@ async function installation(t: ExecutionContext, own: Record<string, string>) {
     },
     config: () => loadInstallation(env).config,
     check: async () => JSON.parse((await run('check', '--json')).stdout.split('\n')[0]!) as { state: string }[],
-    kept: () => openSecrets(env.BERTH_DATA).outside,
+    rotatedValues: () => openSecrets(env.BERTH_DATA).outside,
   }
 }
 
 test.serial(
-  'a new pair of the object store is tried against the old one before anything changes, and used from then on',
+  'a new key pair of the object store is verified against the old one before anything changes, and used from then on',
   async t => {
     t.timeout(120_000)
     const { config: store, close } = await startS3()
@@ -71,21 +71,21 @@ test.serial(
     })
     const pair = (id: string, secret: string) => ({ S3_STORE_ACCESS_KEY_ID: id, S3_STORE_SECRET_ACCESS_KEY: secret })
     t.regex(await of.rotate('store', pair('unknown-id', 'unknown-secret')), /Nothing was changed.*REFUSED/s)
-    t.is(of.kept(), undefined)
+    t.is(of.rotatedValues(), undefined)
     t.regex(await of.rotate('mail', { SMTP_URL: 'smtp://a:hidden@127.0.0.1:9' }), /MAIL_FROM is missing/)
     t.regex(await of.rotate('captcha', { CAPTCHA_SECRET_KEY: 'hidden' }), /uses no such system/)
     t.is((await latestAudit(of.db, 5)).length, 0)
 
     account.createKeyPair('second-id', 'second-secret')
     t.teardown(() => account.revokeAccessKey('second-id'))
-    t.regex(await of.rotate('store', pair('second-id', 'second-secret')), /Accepted, and written to secrets\.json/)
+    t.regex(await of.rotate('store', pair('second-id', 'second-secret')), /Accepted and saved to secrets\.json/)
     t.like(of.config().objectStore, { accessKeyId: 'second-id', secretAccessKey: 'second-secret' })
     const { env } = await ourProcess('api', 'api', [], of.env).command()
-    t.is(env.S3_STORE_SECRET_ACCESS_KEY, 'second-secret', 'also for what the supervisor starts before the next start')
+    t.is(env.S3_STORE_SECRET_ACCESS_KEY, 'second-secret', 'also for processes that the supervisor restarts')
     t.like(
       (await of.start()).objectStore,
       { accessKeyId: 'second-id' },
-      'although the environment still says the old one',
+      'although the environment still has the old one',
     )
     t.is(statSync(join(of.env.BERTH_DATA, 'secrets.json')).mode & 0o777, 0o600)
     const [act] = await latestAudit(of.db, 1)
@@ -96,7 +96,7 @@ test.serial(
     )
 
     const changed = pair('by-hand', 'by-hand-secret')
-    t.like((await of.start(changed)).objectStore, { accessKeyId: 'by-hand' }, 'who changes the environment later wins')
+    t.like((await of.start(changed)).objectStore, { accessKeyId: 'by-hand' }, 'a later change of the environment wins')
     await of.start()
 
     account.createKeyPair('third-id', 'third-secret')
@@ -106,15 +106,15 @@ test.serial(
       (await of.check()).map(({ state }) => state),
       ['REFUSED'],
     )
-    t.like(await of.run('check'), { code: 1, stderr: 'Not every secret is accepted.' })
-    t.regex(await of.rotate('store', pair('third-id', 'third-secret')), /Accepted/, 'also when the old pair is dead')
+    t.like(await of.run('check'), { code: 1, stderr: 'Not every secret was accepted.' })
+    t.regex(await of.rotate('store', pair('third-id', 'third-secret')), /Accepted/, 'also when the old pair is revoked')
     t.like((await of.start()).objectStore, { accessKeyId: 'third-id' })
     const open = await s3Store({ ...store, accessKeyId: 'third-id', secretAccessKey: 'third-secret' }, tmpdir())
     t.is(await storeMark(open), null, 'nothing was marked')
   },
 )
 
-test.serial('a password that the mail server refuses is not taken, and a login sends no mail', async t => {
+test.serial('a password that the mail server refuses is not saved, and verifying a login sends no mail', async t => {
   const server = await startMailServer()
   t.teardown(() => server.stop())
   const url = (pass: string) => server.url.replace('//', `//berth:${pass}@`)
@@ -127,8 +127,8 @@ test.serial('a password that the mail server refuses is not taken, and a login s
   t.regex(await of.rotate('mail', { SMTP_URL: url('new-pass') }), /Nothing was changed.*SMTP_URL +away/s)
   t.is(of.config().mail.smtp?.credentials?.pass, 'old-pass')
   t.is(pid(), before)
-  t.regex(await of.rotate('mail', { SMTP_URL: url('new-pass') }), /Accepted.*In use by worker, started anew/s)
-  t.not(pid(), before, 'what holds the old one is gone')
+  t.regex(await of.rotate('mail', { SMTP_URL: url('new-pass') }), /Accepted.*In use by worker, restarted/s)
+  t.not(pid(), before, 'the process with the old one has ended')
   t.is(of.config().mail.smtp?.credentials?.pass, 'new-pass')
   t.deepEqual(
     server.logins.map(({ pass }) => pass),
@@ -143,11 +143,11 @@ test.serial('a password that the mail server refuses is not taken, and a login s
   const inContainers = { ...of.env, BERTH_DATA: join(of.env.BERTH_DATA, 'of-a-container') }
   const tried = await operatorHere([secretsCommand], inContainers, 'secrets', 'rotate', '--mail', '--from', file)
   t.regex(tried.stdout, /write SMTP_URL into \.env/, tried.stderr)
-  t.is(await acts(), recorded, 'what was only tried is no rotation')
+  t.is(await acts(), recorded, 'a verification alone is no rotation')
 })
 
 test.serial(
-  'a secret that is typed at a terminal is taken and never shown; who leaves the question changes nothing',
+  'a secret typed at a terminal is saved and never shown; aborting the prompt changes nothing',
   async t => {
     t.timeout(120_000)
     const server = await startMailServer()
@@ -155,19 +155,19 @@ test.serial(
     const url = (pass: string) => server.url.replace('//', `//berth:${pass}@`)
     const of = await installation(t, { SMTP_URL: url('old-pass'), MAIL_FROM: 'berth@example.org' })
     const at = (typed: string) => atTerminal(['secrets', 'rotate', '--mail'], of.env, [['SMTP_URL (empty', typed]])
-    const left = await at('smtp://half\u0004\u0003')
-    t.is(left.code, 1, left.shown)
-    t.regex(left.shown, /Nothing was changed/)
-    t.is(of.kept(), undefined)
+    const aborted = await at('smtp://half\u0004\u0003')
+    t.is(aborted.code, 1, aborted.shown)
+    t.regex(aborted.shown, /Nothing was changed/)
+    t.is(of.rotatedValues(), undefined)
     const { shown, code } = await at(`${url('typed-pass')}\r`)
     t.is(code, 0, shown)
     t.regex(shown, /Accepted/)
     t.is(of.config().mail.smtp?.credentials?.pass, 'typed-pass')
-    t.notRegex(left.shown + shown, /half|typed-pass/)
+    t.notRegex(aborted.shown + shown, /half|typed-pass/)
   },
 )
 
-test.serial('the git provider is asked for the new key and the new secret', async t => {
+test.serial('the new key and the new secret are verified at the git provider', async t => {
   t.timeout(60_000)
   const provider = await GitProviderServer.start()
   t.teardown(() => provider.stop())
@@ -204,7 +204,7 @@ test.serial('the git provider is asked for the new key and the new secret', asyn
   )
 })
 
-test.serial('the captcha provider is asked with an answer that nobody has given', async t => {
+test.serial('the captcha secret is verified with an invented answer', async t => {
   const provider = await CaptchaProviderServer.start()
   t.teardown(() => provider.stop())
   const of = await installation(t, {
@@ -221,7 +221,7 @@ test.serial('the captcha provider is asked with an answer that nobody has given'
   t.is((await of.run('check')).code, 0)
 })
 
-/** Something that runs as the process `worker` of an installation, under its supervisor; resolves to how to learn its pid. */
+/** Starts a program as the process `worker` of an installation, under its supervisor; resolves to a function that returns its pid. */
 async function runningWorker(t: ExecutionContext, folder: string): Promise<() => number | undefined> {
   const around = { runFolder: join(folder, 'run'), logFolder: join(folder, 'logs'), say: () => {} }
   for (const path of [around.runFolder, around.logFolder]) mkdirSync(path, { recursive: true })
@@ -243,23 +243,23 @@ async function runningWorker(t: ExecutionContext, folder: string): Promise<() =>
   return () => readRecord(around.runFolder, 'worker')?.pid
 }
 
-test('what holds a secret is ended politely and started anew; what does not run is left alone', async t => {
+test('running processes that use a secret are shut down and restarted; others are left alone', async t => {
   const folder = mkdtempSync(join(tmpdir(), 'berth-restart-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const pid = await runningWorker(t, folder)
   const before = pid()
-  t.deepEqual(await restartHolders({ runFolder: join(folder, 'run') }, 'store'), ['worker'])
+  t.deepEqual(await restartUsers({ runFolder: join(folder, 'run') }, 'store'), ['worker'])
   t.true(pid() !== undefined && pid() !== before)
 })
 
-test('new values are lines of known names; a refusal shows none of them', t => {
+test('new values must be lines with known names; a refusal shows none of them', t => {
   const wrong = ['S3_STORE_BUCKET=geheim', 'geheim', 'S3_STORE_ACCESS_KEY_ID=', '# nothing']
   for (const text of wrong) t.notRegex(t.throws(() => readValues('store', text))!.message, /geheim/)
   const text = '\n# of today\nS3_STORE_ACCESS_KEY_ID = a\nS3_STORE_SECRET_ACCESS_KEY="b = c"\n'
   t.deepEqual(readValues('store', text), { S3_STORE_ACCESS_KEY_ID: 'a', S3_STORE_SECRET_ACCESS_KEY: 'b = c' })
 })
 
-test('a new value counts until somebody changes the environment, or takes the setting out of it', t => {
+test('a new value is used until the environment changes it or drops the setting', t => {
   const first = { SMTP_URL: 'smtp://a' }
   const counts = (env: { SMTP_URL?: string }, kept: ReturnType<typeof withValues>) => valuesInPlace(env, kept).SMTP_URL
   const once = withValues({}, first, { SMTP_URL: 'smtp://b' })

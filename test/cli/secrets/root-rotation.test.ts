@@ -21,7 +21,7 @@ import { testDatabase } from '../../kit/servers/database.ts'
 const database = testDatabase()
 const log = pino({ level: 'silent' })
 
-test('a new root secret is refused while the old one encrypts, and API keys go on with it', async t => {
+test('a new root secret is refused while the old one encrypts values, and keeps API keys valid', async t => {
   t.timeout(60_000)
   const { db, url } = await database
   const folder = mkdtempSync(join(tmpdir(), 'berth-rotation-'))
@@ -29,7 +29,7 @@ test('a new root secret is refused while the old one encrypts, and API keys go o
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const env = { BERTH_DATA: join(folder, 'data'), DATABASE_URL: url, TEMPORAL_ADDRESS: '127.0.0.1:9' }
   const start = async () => (await openInstallation(env, openDataPlace(env))).config
-  // Here the secrets are the folder's, as in every installation that `berth up` has made.
+  // Here the secrets are in the folder, as in every installation created by `berth up`.
   const secrets = (...args: string[]) =>
     operatorHere([secretsCommand], { ...env, BERTH_MASTER_KEY: '' }, 'secrets', ...args)
   const first = await start()
@@ -51,7 +51,7 @@ test('a new root secret is refused while the old one encrypts, and API keys go o
     )
   t.deepEqual([await may(first, key), await may(first, token)], [true, true])
 
-  t.regex((await secrets('rotate', '--master')).stderr, /S3 credentials end .*say so with --yes/s)
+  t.regex((await secrets('rotate', '--master')).stderr, /S3 credentials become invalid .*use --yes/s)
   t.regex((await secrets('rotate', '--master', '--yes')).stderr, /still encrypts .*First: berth secrets rotate/)
   t.is(openSecrets(env.BERTH_DATA).masterKey, first.masterKey, 'nothing was done')
 
@@ -59,19 +59,19 @@ test('a new root secret is refused while the old one encrypts, and API keys go o
   const second = await start()
   await resealOnce({ db, keys: second.sealKeys, log })
   const done = await secrets('rotate', '--master', '--yes')
-  t.regex(done.stdout, /Rotated: master\. .*Everybody signs in anew.*Hosts on other machines/s, done.stderr)
+  t.regex(done.stdout, /Rotated: master\. .*Everyone must sign in again.*Hosts on other machines/s, done.stderr)
   t.is((await secrets('rotate', '--master', '--yes')).code, 0, 'it can be run again')
-  t.is(loadInstallation(env).config.masterKey, first.masterKey, 'commands go with the processes until the next start')
+  t.is(loadInstallation(env).config.masterKey, first.masterKey, 'commands use the key of the processes until the next start')
 
   const third = await start()
   t.notDeepEqual([third.masterKey, third.sealKeys.keys.get(1)], [first.masterKey, first.sealKeys.keys.get(1)])
   t.deepEqual([await may(third, key), await may(third, token)], [true, false])
   const { key: later } = await createKey(db, third.masterKey, { userId: user.id, name: 'later' })
   t.deepEqual([await may(third, later), await may(first, later)], [true, false])
-  t.false(await may({ ...third, earlierKeyChecks: [] }, key), 'this is what lets it go on')
-  t.true(isIssuedAddress(third, address), 'providers go on delivering')
+  t.false(await may({ ...third, earlierKeyChecks: [] }, key), 'the retained check is what keeps it valid')
+  t.true(isIssuedAddress(third, address), 'webhook addresses stay valid')
   t.false(isIssuedAddress({ ...third, earlierKeyChecks: [] }, address))
-  t.regex((await secrets('rotate', '--database')).stderr, /not ours/)
+  t.regex((await secrets('rotate', '--database')).stderr, /does not manage this database/)
   const acts = (await latestAudit(db, 2)).map(({ action, resource }) => [action, resource])
   t.deepEqual(acts, [
     ['secrets.rotate', 'master'],

@@ -12,7 +12,7 @@ import { comesTrue } from '../../kit/comes-true.ts'
 function engineFolder(t: ExecutionContext) {
   const folder = mkdtempSync(join(tmpdir(), 'berth-engine-'))
   t.teardown(() => {
-    spawnSync('umount', ['--lazy', `${folder}/data`]) // an engine that refuses to start leaves it mounted
+    spawnSync('umount', ['--lazy', `${folder}/data`]) // an engine that fails to start leaves it mounted
     rmSync(folder, { recursive: true, force: true })
   })
   const execRoot = join(folder, 'exec')
@@ -21,7 +21,7 @@ function engineFolder(t: ExecutionContext) {
   return { folder, execRoot, pidFile: join(folder, 'docker.pid'), containerdPidFile }
 }
 
-/** It has networks of its own: one that is to do without removes the bridge `docker0` of whoever else has one. */
+/** Starts an engine in a network namespace of its own: with `--bridge=none` it would remove the bridge `docker0` of another engine. */
 function startEngine(t: ExecutionContext, { folder, execRoot, pidFile }: ReturnType<typeof engineFolder>) {
   const engine = spawn(
     'unshare',
@@ -46,14 +46,14 @@ async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
 
 const serves = (folder: string) => comesTrue(() => answers(`unix://${folder}/docker.sock`))
 
-test('an engine that was killed starts again although strangers have the numbers of its processes now', async t => {
+test('a killed engine starts again although other processes now have its pids', async t => {
   const paths = engineFolder(t)
-  const stranger = spawn('sleep', ['600'], { stdio: 'ignore' })
-  t.teardown(() => end(stranger, 'SIGKILL'))
-  writeFileSync(paths.pidFile, `${stranger.pid}`)
-  writeFileSync(paths.containerdPidFile, `${stranger.pid}`)
+  const other = spawn('sleep', ['600'], { stdio: 'ignore' })
+  t.teardown(() => end(other, 'SIGKILL'))
+  writeFileSync(paths.pidFile, `${other.pid}`)
+  writeFileSync(paths.containerdPidFile, `${other.pid}`)
   const [code] = await once(startEngine(t, paths), 'exit')
-  t.is(code, 1, 'the engine itself takes the stranger for a living engine')
+  t.is(code, 1, 'the engine itself takes the other process for a running engine')
 
   forgetDeadEngine(paths)
   const engine = startEngine(t, paths)
@@ -61,7 +61,7 @@ test('an engine that was killed starts again although strangers have the numbers
   t.is(readFileSync(paths.pidFile, 'utf8'), String(engine.pid))
 })
 
-test('the pid files of an engine that lives stay', async t => {
+test('the pid files of a running engine stay', async t => {
   const paths = engineFolder(t)
   const engine = startEngine(t, paths)
   await serves(paths.folder)
@@ -71,7 +71,7 @@ test('the pid files of an engine that lives stay', async t => {
   t.is(readFileSync(paths.containerdPidFile, 'utf8'), containerd)
 })
 
-test('an engine starts again while nobody has reaped the containerd that was killed', async t => {
+test('an engine starts again while its killed containerd is still a zombie', async t => {
   const paths = engineFolder(t)
   const sleep = join(paths.folder, 'containerd')
   copyFileSync('/bin/sleep', sleep)
@@ -86,11 +86,11 @@ test('an engine starts again while nobody has reaped the containerd that was kil
   t.not(readFileSync(paths.containerdPidFile, 'utf8'), pid.trim())
 })
 
-test('a pid file of nobody, or without a number, goes', async t => {
+test('a pid file without a process, or without a number, is removed', async t => {
   const paths = engineFolder(t)
-  const gone = spawn('true', { stdio: 'ignore' })
-  await once(gone, 'exit')
-  writeFileSync(paths.pidFile, `${gone.pid}`)
+  const ended = spawn('true', { stdio: 'ignore' })
+  await once(ended, 'exit')
+  writeFileSync(paths.pidFile, `${ended.pid}`)
   writeFileSync(paths.containerdPidFile, '')
   forgetDeadEngine(paths)
   t.throws(() => readFileSync(paths.pidFile), { code: 'ENOENT' })

@@ -7,26 +7,26 @@ import { testTemporal } from '../../kit/servers/temporal.ts'
 const temporal = await testTemporal()
 const configOf = (settings: Record<string, string>) => parseConfig(settings, '/')
 
-test('a Temporal elsewhere is accepted when it serves the namespace', async t => {
+test('an external Temporal is accepted if it serves the namespace', async t => {
   await t.notThrowsAsync(externalTemporalAnswers(configOf({ TEMPORAL_ADDRESS: temporal.address })))
 })
 
-test('one that does not answer is named with its address and its setting', async t => {
+test('a Temporal that does not answer is reported with its address and its setting', async t => {
   const address = `127.0.0.1:${await unusedPort()}`
   await t.throwsAsync(externalTemporalAnswers(configOf({ TEMPORAL_ADDRESS: address }), 1000), {
-    message: `Temporal at ${address} does not answer. The setting TEMPORAL_ADDRESS names it: start it there, or take the setting out, and Berth starts its own.`,
+    message: `Temporal at ${address} does not answer. It is set with TEMPORAL_ADDRESS: start it there, or remove the setting, and Berth starts its own.`,
   })
 })
 
-test('a namespace that is not there is named with what creates it', async t => {
+test('a missing namespace is reported with the command that creates it', async t => {
   const config = configOf({ TEMPORAL_ADDRESS: temporal.address, TEMPORAL_NAMESPACE: 'no-such-one' })
   await t.throwsAsync(externalTemporalAnswers(config), {
     message:
-      /^Temporal at \S+ has no namespace "no-such-one": create it .*, or name another one in TEMPORAL_NAMESPACE\.$/,
+      /^Temporal at \S+ has no namespace "no-such-one": create it .*, or set TEMPORAL_NAMESPACE to another one\.$/,
   })
 })
 
-test('an address of another form is refused where it is read', t => {
+test('an address of another form is refused when it is read', t => {
   for (const address of [
     'http://temporal:7233',
     'temporal',
@@ -40,5 +40,5 @@ test('an address of another form is refused where it is read', t => {
     })
   for (const address of ['temporal.internal:7233', '[::1]:7233', '10.0.0.1:80'])
     t.is(configOf({ TEMPORAL_ADDRESS: address }).temporalAddress, address)
-  t.is(configOf({ TEMPORAL_ADDRESS: '' }).temporalAddress, '127.0.0.1:7233', 'empty, as Compose gives what is not set')
+  t.is(configOf({ TEMPORAL_ADDRESS: '' }).temporalAddress, '127.0.0.1:7233', 'empty, as Compose passes unset variables')
 })

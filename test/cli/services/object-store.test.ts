@@ -14,13 +14,13 @@ const folder = mkdtempSync(join(tmpdir(), 'berth-own-store-'))
 chmodSync(folder, 0o711)
 test.after.always(() => rmSync(folder, { recursive: true, force: true }))
 
-const opened = (name: string, own: Record<string, string>) => {
+const open = (name: string, own: Record<string, string>) => {
   const env = { BERTH_DATA: join(folder, name), ...own }
   return openInstallation(env, openDataPlace(env))
 }
 
-test('OBJECT_STORE=s3rver starts a store that keeps bodies, and that later commands reach', async t => {
-  const installation = await opened('own', { OBJECT_STORE: 's3rver' })
+test('OBJECT_STORE=s3rver starts a store that stores segments, and that later commands reach', async t => {
+  const installation = await open('own', { OBJECT_STORE: 's3rver' })
   const { runFolder, logFolder } = openDataPlace({ BERTH_DATA: installation.dataDir })
   const supervisor = new Supervisor({ runFolder, logFolder, say: () => {} })
   t.teardown(() => supervisor.stop())
@@ -34,9 +34,9 @@ test('OBJECT_STORE=s3rver starts a store that keeps bodies, and that later comma
   t.is(await text(body as Readable), 'kept')
 })
 
-test('nothing is started for a folder, or for a store that runs elsewhere', async t => {
-  t.is(ownObjectStore(await opened('folder', {})), null)
+test('nothing is started for a folder, or for a store elsewhere', async t => {
+  t.is(ownObjectStore(await open('folder', {})), null)
   const account = { S3_STORE_ACCESS_KEY_ID: 'a', S3_STORE_SECRET_ACCESS_KEY: 'b' }
   const elsewhere = { OBJECT_STORE: 's3', S3_STORE_ENDPOINT: 'http://192.0.2.1:9000', ...account }
-  t.is(ownObjectStore(await opened('elsewhere', elsewhere)), null)
+  t.is(ownObjectStore(await open('elsewhere', elsewhere)), null)
 })

@@ -13,7 +13,7 @@ import { parseConfig } from '../../../policy/config.ts'
 
 const noTargets = { api: [], blob: [], s3: [], files: [], public: [] }
 
-test('Temporal is bound to loopback, keeps its data safely and hands tasks over quickly', t => {
+test('Temporal is bound to loopback, stores its data durably and dispatches tasks quickly', t => {
   const text = temporalArguments({ folder: '/data/temporal', port: 7233, uiPort: 8233 }).join(' ')
   for (const part of [
     '--ip 127.0.0.1 --port 7233',
@@ -30,7 +30,7 @@ test('Temporal is bound to loopback, keeps its data safely and hands tasks over 
   t.true(temporalArguments({ folder: null, port: 1, uiPort: null }).includes('--headless'))
 })
 
-test('an engine is asked over its socket or its port, and named when it does not answer', async t => {
+test('an engine is queried over its socket or its port, and named if it does not answer', async t => {
   const server = createServer((request, response) => response.writeHead(request.url === '/_ping' ? 200 : 404).end())
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())
@@ -55,7 +55,7 @@ test('a package that cannot be installed is named with the command that installs
   t.regex(error?.message ?? '', /berth-has-no-such-package/)
 })
 
-/** Root's own rights are put aside for one call: the check asks only for the user id. */
+/** Runs one call without root's rights: the check uses only the user id. */
 async function installWithout(part: { what: string; packages: string[] }): Promise<void> {
   process.seteuid?.(65534)
   const getuid = process.getuid
@@ -68,12 +68,12 @@ async function installWithout(part: { what: string; packages: string[] }): Promi
   }
 }
 
-test('programs are found on the PATH and where servers lie', t => {
+test('programs are found on the PATH and in the folders of servers', t => {
   t.is(findProgram('sh', '/nowhere')?.endsWith('/sh'), true)
   t.is(findProgram('berth-has-no-such-program', process.env.PATH), null)
 })
 
-test('the browser that tests drive is the one that is named, else the one of the distribution', async t => {
+test('tests drive the browser that CHROMIUM names, else that of the distribution', async t => {
   t.is(findBrowser({ CHROMIUM: '/opt/browser', PATH: '' }), '/opt/browser')
   const folder = mkdtempSync(join(tmpdir(), 'berth-browser-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
@@ -82,10 +82,10 @@ test('the browser that tests drive is the one that is named, else the one of the
   t.is(findBrowser({ PATH: folder }), chromium)
   const said: string[] = []
   t.is(await browserBinary(text => said.push(text)), findBrowser() ?? '')
-  t.deepEqual(said, [], 'nothing is installed where one is')
+  t.deepEqual(said, [], 'nothing is installed if a browser is present')
 })
 
-test('the nginx that NGINX names is the one that is run, or is refused by name; nothing is put in its place', async t => {
+test('the nginx that NGINX names is run, or refused by name, and never replaced by another', async t => {
   const folder = mkdtempSync(join(tmpdir(), 'berth-nginx-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
   const script = (name: string, text: string) => {
@@ -110,7 +110,7 @@ test('the nginx that NGINX names is the one that is run, or is refused by name; 
     [bare, /ngx_http_lua_module\.so not found/],
   ] as const) {
     const error = await t.throwsAsync(nginxBinary(say, named), { instanceOf: MissingPart, message: reason })
-    t.true(error?.message.includes(`The setting NGINX names ${named}: give the path of an nginx with its Lua module`))
+    t.true(error?.message.includes(`The setting NGINX names ${named}: set it to the path of an nginx with its Lua module`))
   }
   t.deepEqual(said, [], 'nothing is installed')
 })

@@ -11,7 +11,7 @@ import { ownFolder } from '../../kit/folders.ts'
 const content = Buffer.alloc(300_000, 'program')
 const sha256 = createHash('sha256').update(content).digest('hex')
 
-test('a program is taken as it was released, and nothing else is', async t => {
+test('a download is accepted only if it is the released program', async t => {
   const server = createServer((request, response) => {
     if (request.url === '/missing') response.writeHead(404).end()
     else response.end(request.url === '/other' ? Buffer.concat([content, Buffer.from('!')]) : content)
@@ -24,12 +24,12 @@ test('a program is taken as it was released, and nothing else is', async t => {
     message: /SHA-256 differs/,
   })
   t.false(existsSync(path))
-  await t.throwsAsync(download({ urls: [from('missing')], sha256 }, path), { message: 'it answered 404' })
+  await t.throwsAsync(download({ urls: [from('missing')], sha256 }, path), { message: 'the server answered 404' })
   await download({ urls: [from('other'), from('program')], sha256 }, path)
   t.true(readFileSync(path).equals(content))
 })
 
-test('what is downloaded is pinned for every platform that it is downloaded on', t => {
+test('the download is pinned by its checksum for every platform', t => {
   for (const platform of ['linux', 'darwin'])
     for (const arch of ['x64', 'arm64']) t.regex(temporalArchive(platform, arch)?.sha256 ?? '', /^[0-9a-f]{64}$/)
   t.is(temporalArchive('plan9', 'x64'), null)

@@ -5,18 +5,18 @@ import { guardTerminal, oneLine, printable } from '../../../cli/terminal/printab
 import { columns } from '../../../cli/terminal/terminal.ts'
 import type { OperationLine, OperationStory } from '../../../db/operations/operator.ts'
 
-/** Sets the title, writes the clipboard, goes up a line, and turns the direction of what follows. */
+/** Sets the title, writes the clipboard, moves up a line, and changes the writing direction. */
 const hostile =
   '\u001b]0;owned\u0007\u001b]52;c;ZXZpbA==\u0007\r\u001b[1A\u009b2J\u202eevil\u2028\nab12cd34 deploy, SUCCEEDED'
-const steering = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/
+const controls = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/
 
-test('nothing that steers a terminal is left, and lines and tabs stay', t => {
-  t.notRegex(printable(hostile), steering)
+test('control characters are removed, line ends and tabs stay', t => {
+  t.notRegex(printable(hostile), controls)
   t.is(printable('a\tb\nGröße 船 😀'), 'a\tb\nGröße 船 😀')
   t.notRegex(oneLine(hostile), /[\n\t]/)
 })
 
-test('whatever a command prints goes through it', t => {
+test('everything that a command prints is filtered', t => {
   const written: unknown[][] = []
   const console = {
     log: (...words: unknown[]) => written.push(words),
@@ -26,18 +26,18 @@ test('whatever a command prints goes through it', t => {
   console.log(hostile, 7)
   console.error(`Error: ${hostile}`)
   t.is(written.length, 2)
-  for (const words of written) t.notRegex(String(words[0]), steering)
+  for (const words of written) t.notRegex(String(words[0]), controls)
   t.is(written[0]![1], 7)
 })
 
-test('a message of a customer stays on its line of a list, a table and a story', t => {
+test('a customer’s message stays on its line in a list, a table and an explanation', t => {
   const now = new Date()
   const line = { id: 'f'.repeat(32), kind: 'deploy', state: 'error', code: 'X', message: hostile, created_at: now }
   const operation = { ...line, target_id: 'a', finished_at: now }
   const story = { operation, deployment: null, app: { name: hostile } } as unknown as OperationStory
-  const told = [lineOf(line as OperationLine, now), headline(story), verdict(story, now), columns([['a', hostile]], '')]
-  for (const text of told) {
-    t.notRegex(text, steering)
+  const texts = [lineOf(line as OperationLine, now), headline(story), verdict(story, now), columns([['a', hostile]], '')]
+  for (const text of texts) {
+    t.notRegex(text, controls)
     t.false(text.includes('\n'), text)
     t.true(text.includes('evil'))
   }

@@ -1,7 +1,7 @@
 import test from 'ava'
 import { outputReader } from '../../../cli/test/ava-output.ts'
 
-/** Lines as ava 7 writes them where no terminal is. */
+/** Lines as ava 7 prints them without a terminal. */
 const output = `
   ✔ db › apps › one name is given once (197ms)
   ✔ policy › ids › an id has 24 characters
@@ -23,13 +23,13 @@ const output = `
   2 tests passed
 `
 
-test('passed tests, failed tests and hooks, cut files and stray errors are counted', t => {
+test('passed tests, failed tests and hooks, aborted files and stray errors are counted', t => {
   const reader = outputReader()
   for (const text of output.split('\n')) reader.line(text)
   t.deepEqual(reader.count(), { passed: 2, failed: 4 })
 })
 
-test('a run that says nothing counts nothing', t => {
+test('a run without output counts nothing', t => {
   t.deepEqual(outputReader().count(), { passed: 0, failed: 0 })
 })
 

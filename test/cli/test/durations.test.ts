@@ -4,9 +4,9 @@ import test from 'ava'
 import { slowestFiles } from '../../../cli/test/durations.ts'
 import { ownFolder } from '../../kit/folders.ts'
 
-test('the ten slowest files of a run are told, the slowest first', t => {
+test('the ten slowest files of a run are listed, slowest first', t => {
   const path = join(ownFolder(t), 'durations')
-  t.deepEqual(slowestFiles(path), [], 'no file came to its end')
+  t.deepEqual(slowestFiles(path), [], 'no file has finished')
   const seconds = [3, 20.4, 1, 11, 5, 6, 7, 8, 9, 10, 100.6, 2]
   writeFileSync(path, seconds.map(n => `${n} test/a/${Math.trunc(n)}.test.ts\n`).join(''))
   t.deepEqual(slowestFiles(path), [

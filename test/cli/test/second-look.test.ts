@@ -6,7 +6,7 @@ const passed = { passed: 2, failed: 0 }
 const failed = { passed: 1, failed: 1 }
 const many = Array.from({ length: 9 }, (_, n) => `test/${n}.test.ts`)
 
-test('files that failed or were never reached run once more', t => {
+test('files that failed or were never reached run again', t => {
   const first = new Map([
     ['a', passed],
     ['b', failed],
@@ -14,11 +14,11 @@ test('files that failed or were never reached run once more', t => {
   t.deepEqual(filesOfSecondLook(['a', 'b', 'c'], first), ['b', 'c'])
 })
 
-test('a run in which everything passed has no second look', t => {
+test('a run in which everything passed has no second run', t => {
   t.deepEqual(filesOfSecondLook(['a'], new Map([['a', passed]])), [])
 })
 
-test('failures of more than eight files, and one that names no file, are final', t => {
+test('failures of more than eight files, and a failure without a file, are final', t => {
   t.deepEqual(filesOfSecondLook(many, new Map(many.map(file => [file, failed]))), [])
   t.is(filesOfSecondLook(many, new Map(many.map((file, n) => [file, n === 0 ? passed : failed]))).length, 8)
   t.deepEqual(
@@ -51,7 +51,7 @@ test('a file is unstable when it failed first and passed alone', t => {
   )
 })
 
-test('a failure counts although the file passes alone, unless that is allowed; what was never reached counts as it ends', t => {
+test('a failure counts although the file passes alone, unless that is allowed; for a file never reached the second run counts', t => {
   const first = new Map([
     ['a', failed],
     ['b', passed],

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { askApp } from '../../../cli/client/client.ts'
+import { requestApp } from '../../../cli/client/client.ts'
 
 export interface Prober {
   /** Ends the probing; gives how often it asked and what went wrong. */
@@ -15,7 +15,7 @@ export function probe(edgeUrl: string, domain: string, everyMs = 20): Prober {
   const loop = (async () => {
     while (going) {
       asked++
-      await askApp(target, domain).then(
+      await requestApp(target, domain).then(
         ({ status }) => status !== 200 && failures.push(`status ${status}`),
         error => failures.push(String(error)),
       )

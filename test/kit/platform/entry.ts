@@ -58,4 +58,4 @@ export function startEntry(
 }
 
 /** Whether the kernel has stopped the process (SIGSTOP). */
-export const standsStill = ({ child }: Entry): boolean => processStat(child.pid!)?.state === 'T'
+export const isFrozen = ({ child }: Entry): boolean => processStat(child.pid!)?.state === 'T'

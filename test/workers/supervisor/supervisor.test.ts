@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { startTicks } from '../../../lib/process-stat.ts'
 import { rotateLogs } from '../../../workers/supervisor/log-rotation.ts'
-import { isAlive, readRecord, signal, standsStill, writeRecord } from '../../../workers/supervisor/process-record.ts'
+import { isAlive, readRecord, signal, isFrozen, writeRecord } from '../../../workers/supervisor/process-record.ts'
 import { restartDelayMs } from '../../../workers/supervisor/restart-delay.ts'
 import type { ProcessSpec } from '../../../workers/supervisor/supervised-process.ts'
 import { endLeftovers, livingProcesses, Supervisor } from '../../../workers/supervisor/supervisor.ts'
@@ -142,9 +142,9 @@ test('a process that stands still is told from one that runs', async t => {
   t.teardown(() => child.kill('SIGKILL'))
   const { pid = 0 } = child
   const becomes = async (still: boolean) => {
-    await comesTrue(() => standsStill({ pid }) === still)
+    await comesTrue(() => isFrozen({ pid }) === still)
   }
-  t.false(standsStill({ pid }))
+  t.false(isFrozen({ pid }))
   signal(pid, 'SIGSTOP')
   await becomes(true)
   signal(pid, 'SIGCONT')
