@@ -40,6 +40,8 @@ async function belongings({ config, dataDir }: Installation, db: Db): Promise<st
     `installation of the database ${databaseName(config.databaseUrl)}: ${ids[0]}`,
     `installation of the data folder ${dataDir}: ${ids[1]}`,
     `installation of the object store: ${ids[2]}`,
-    isOne ? 'They belong together: nothing needs to be done.' : 'To make folder and store belong to the database: berth adopt --yes',
+    isOne
+      ? 'They belong together: nothing needs to be done.'
+      : 'To make folder and store belong to the database: berth adopt --yes',
   ].join('\n')
 }

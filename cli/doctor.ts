@@ -206,8 +206,7 @@ async function segmentsFinding(db: Db, store: Installation['config']['objectStor
   const name = 'stored segments'
   const state = await storedSegments(db, store).catch(error => `UNKNOWN: ${(error as Error).message}`)
   if (/UNKNOWN/.test(state)) return { name, state, remedy: 'check the object store' }
-  if (/MISSING/.test(state))
-    return { name, state, remedy: 'berth blob verify lists them; restore them from a backup' }
+  if (/MISSING/.test(state)) return { name, state, remedy: 'berth blob verify lists them; restore them from a backup' }
   if (/UNREFERENCED/.test(state))
     return { name, state, remedy: 'berth blob verify lists them; they are not removed automatically' }
   return { name, state }

@@ -27,7 +27,9 @@ export function hostCommand(program: Command): void {
     .option('--memory <mb>', 'memory it offers; default: all of the machine')
     .action(async ({ name, docker, data, memory }: HostOptions) => {
       if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(name))
-        throw new Error('--name must be at most 32 lower-case letters, digits and dashes, and begin with a letter or digit.')
+        throw new Error(
+          '--name must be at most 32 lower-case letters, digits and dashes, and begin with a letter or digit.',
+        )
       const settings = sharedSettings()
       const dataDir = resolve(data ?? join(settings.BERTH_DATA ?? 'data', 'hosts', name))
       mkdirSync(join(dataDir, 'run'), { recursive: true, mode: 0o711 })
@@ -67,7 +69,9 @@ async function runHost(dataDir: string, settings: Record<string, string>): Promi
   try {
     await endLeftovers(runFolder)
     await supervisor.start(ourProcess('host', 'host', [], settings))
-    sayOnStderr(`The host ${settings.HOST_NAME} has joined; press Ctrl-C to make it leave. Its log: ${dataDir}/logs/host.log`)
+    sayOnStderr(
+      `The host ${settings.HOST_NAME} has joined; press Ctrl-C to make it leave. Its log: ${dataDir}/logs/host.log`,
+    )
     await stopped
   } finally {
     await supervisor.stop()

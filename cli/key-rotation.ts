@@ -10,7 +10,7 @@ import { withInstallation } from './installation/database.ts'
 import { type Installation, loadInstallation } from './installation/installation.ts'
 import { openSecrets, type Secrets, saveSecrets, sealKeysText } from './installation/secrets.ts'
 import { recordAct } from './ops/operator.ts'
-import { demandPlace, newValues, outsideWords, rotateOutside } from './secrets/outside-rotation.ts'
+import { newValues, outsideWords, requireAccess, rotateOutside } from './secrets/outside-rotation.ts'
 import { accepted, checkAll, verdictLines } from './secrets/outside-verdicts.ts'
 import { endsWithMaster, type Rotation, rotations, withNewMaster, withNewPasswords } from './secrets/root-rotation.ts'
 import { confirm } from './terminal/confirm.ts'
@@ -38,7 +38,9 @@ export function secretsCommand(program: Command): void {
     .addHelpText('after', help)
   secrets
     .command('rotate')
-    .description('add a new key; it is used from the next start on, and existing values are re-encrypted within minutes of it')
+    .description(
+      'add a new key; it is used from the next start on, and existing values are re-encrypted within minutes of it',
+    )
     .option('--master', 'rotate the root secret instead; API keys and stored data stay valid, sessions and links end')
     .option('--database', 'rotate the passwords of the embedded Postgres instead')
     .option('--store', "replace the object store's key pair instead")

@@ -72,7 +72,11 @@ async function signInWithBrowser(baseUrl: string): Promise<Login> {
     sayOnStderr(`Open this page in a browser and check that it shows ${authorization.display}:`)
     sayOnStderr(`  ${baseUrl}/authorize?code=${authorization.code}`)
     const claim = () =>
-      post(baseUrl, '/v2/account/authorize/claim', { code: authorization.code, verifier, redirect_uri }) as Promise<Granted>
+      post(baseUrl, '/v2/account/authorize/claim', {
+        code: authorization.code,
+        verifier,
+        redirect_uri,
+      }) as Promise<Granted>
     return await grantedLogin(claim, callback.returned, authorization)
   } finally {
     callback.server.close()
@@ -113,7 +117,9 @@ async function listen(): Promise<{ server: Server; returned: Promise<'granted' |
     const { searchParams } = new URL(request.url ?? '/', 'http://127.0.0.1')
     const decision = searchParams.has('code') ? 'granted' : searchParams.has('error') ? 'denied' : undefined
     response.writeHead(decision ? 200 : 404, { 'Content-Type': 'text/plain; charset=utf-8', Connection: 'close' })
-    response.end(decision ? `${decision === 'granted' ? 'Granted' : 'Denied'}. You can close this page.\n` : 'Not found\n')
+    response.end(
+      decision ? `${decision === 'granted' ? 'Granted' : 'Denied'}. You can close this page.\n` : 'Not found\n',
+    )
     if (decision) onReturn(decision)
   })
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve))

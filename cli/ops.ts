@@ -132,7 +132,9 @@ function onOne(
     .argument('<id>', 'id of the operation or its deployment, or its first characters')
     .option('--json', 'as one JSON object')
     .action((start: string, options: OneOptions) =>
-      withInstallation(async (installation, db) => work({ installation, db, id: await operationIdFrom(db, start) }, options)),
+      withInstallation(async (installation, db) =>
+        work({ installation, db, id: await operationIdFrom(db, start) }, options),
+      ),
     )
 }
 

@@ -65,7 +65,8 @@ export function usersCommand(program: Command): void {
     .option('--until <date>', 'date or time when it ends, for example 2030-01-31; default: never')
     .action(async (who: string, { plan, until }: { plan: string; until?: string }) => {
       const end = until === undefined ? null : new Date(until)
-      if (end && Number.isNaN(end.getTime())) throw new Error(`--until must be a date such as 2030-01-31, not "${until}".`)
+      if (end && Number.isNaN(end.getTime()))
+        throw new Error(`--until must be a date such as 2030-01-31, not "${until}".`)
       await withInstallation(async (installation, db) => {
         assertPlan(installation, plan)
         await actOn(db, who, 'users.set-plan', (trx, id) => setPlan(trx, id, plan, end))

@@ -1,10 +1,10 @@
 import { MiB } from '../lib/bytes.ts'
-import { type EdgeConfigOptions, takesHttpsOnly } from './edge-options.ts'
+import { acceptsHttpsOnly, type EdgeConfigOptions } from './edge-options.ts'
 import { applicationServer, controlServer, surfaceServers } from './edge-servers.ts'
 import { logFormats } from './log-format.ts'
 import { block, malformedPath, quoted } from './nginx-text.ts'
 
-/** The whole nginx.conf. Pure; throws an Error for paths that nginx cannot hold. */
+/** The whole nginx.conf. Pure; throws an Error for paths that nginx cannot represent. */
 export function edgeConfig(options: EdgeConfigOptions): string {
   const { settings, user, modules, folder } = options
   const lines = [
@@ -16,7 +16,7 @@ export function edgeConfig(options: EdgeConfigOptions): string {
     'error_log stderr warn;',
     `worker_processes ${settings.workers || 'auto'};`,
     'worker_rlimit_nofile 16384;',
-    // Streams and sockets that are still open end here when the proxy is stopped.
+    // When the proxy stops, streams and sockets that are still open then are closed.
     'worker_shutdown_timeout 8s;',
     'env TZ=UTC;',
     ...block('events', [`worker_connections ${options.workerConnections};`]),
@@ -66,7 +66,7 @@ function connectionLines({ folder, settings, limitScale }: EdgeConfigOptions): s
   return [
     ...temporary.map(name => `${name}_temp_path ${quoted(`${folder}/temporary/${name}`)};`),
     'server_tokens off;',
-    // Which server this is, and of which version, is not disclosed.
+    // Does not disclose which server and version this is.
     "header_filter_by_lua_block { ngx.header['Server'] = nil }",
     'default_type application/octet-stream;',
     'tcp_nodelay on;',
@@ -78,14 +78,14 @@ function connectionLines({ folder, settings, limitScale }: EdgeConfigOptions): s
     'keepalive_timeout 65s;',
     'keepalive_requests 10000;',
     'reset_timedout_connection on;',
-    // Headers of 16 KB in all, as at the API; odd names reach Lua, which drops them for applications (S3 metadata needs them).
+    // Headers of 16 KB in all, as at the API. Unusual names reach Lua, which drops them for applications (S3 metadata needs them).
     'client_header_buffer_size 2k;',
     'large_client_header_buffers 2 8k;',
     'underscores_in_headers on;',
     'ignore_invalid_headers off;',
     'server_names_hash_bucket_size 256;',
     'uninitialized_variable_warn off;',
-    // Whoever has an IPv6 address has its whole /64: the first 8 of its 16 bytes.
+    // A client with an IPv6 address has its whole /64: the first 8 of its 16 bytes.
     'map $binary_remote_addr $client_network { "~(?s)^(?<network>.{8}).{8}$" $network; default $binary_remote_addr; }',
     'limit_conn_zone $client_network zone=per_address:10m;',
     `limit_conn per_address ${connectionLimit(settings.connectionsPerAddress * limitScale)};`,
@@ -104,10 +104,10 @@ function trustLines(options: EdgeConfigOptions): string[] {
     ...(trusted.length ? ['real_ip_header X-Forwarded-For;', 'real_ip_recursive on;'] : []),
     ...block('geo $realip_remote_addr $from_trusted', ['default 0;', ...trusted.map(network => `${network} 1;`)]),
     'map "$from_trusted:$http_x_forwarded_proto" $client_scheme { "1:https" https; default $scheme; }',
-    ...(takesHttpsOnly(options)
+    ...(acceptsHttpsOnly(options)
       ? [
           ...block('geo $realip_remote_addr $in_the_clear', inTheClear(trusted)),
-          // The page of a refusal is reached by the same rules, where it has to be asked anew.
+          // The page of a refusal is reached by the same rules, and must be evaluated again there.
           `map "$in_the_clear:$uri" $refused_in_the_clear { volatile; "1:${malformedPath}" 0; "~^1:" 1; default 0; }`,
         ]
       : []),
@@ -121,13 +121,13 @@ const inTheClear = (trusted: string[]): string[] => [
 
 function proxyLines(): string[] {
   return [
-    // Only WebSocket is switched to: an `Upgrade: h2c` passed on would open a tunnel past every rule here.
+    // Only WebSocket upgrades are passed on: an `Upgrade: h2c` would open a tunnel around every rule here.
     'map $http_upgrade $upgrade_to { "~*^websocket$" websocket; default ""; }',
     'map $upgrade_to $connection_to { "" ""; default upgrade; }',
     'proxy_http_version 1.1;',
     'proxy_request_buffering off;',
     'proxy_buffering off;',
-    // Programs of strangers answer: these headers would switch buffering on, into files on our disk, or lead the request elsewhere.
+    // Upstreams are untrusted programs: these headers would enable buffering into files on our disk, or redirect the request internally.
     'proxy_ignore_headers X-Accel-Redirect X-Accel-Expires X-Accel-Limit-Rate X-Accel-Buffering X-Accel-Charset;',
     'proxy_max_temp_file_size 0;',
     'proxy_buffer_size 16k;',
@@ -136,7 +136,7 @@ function proxyLines(): string[] {
     'proxy_socket_keepalive on;',
     'proxy_connect_timeout 3s;',
     'proxy_send_timeout 60s;',
-    // Nothing that may have had an effect is sent twice: only failed connections and lost idempotent requests.
+    // A request that may have had an effect is never sent twice: only failed connections and lost idempotent requests are retried.
     'proxy_next_upstream error;',
     ...forwarded.map(([name, value]) => `proxy_set_header ${name} ${value};`),
   ]
@@ -157,7 +157,7 @@ const forwarded = [
   ['Proxy', '""'],
 ] as const
 
-/** nginx takes 1 to 65,535. */
-function connectionLimit(wanted: number): number {
-  return Math.min(65_535, Math.max(1, Math.ceil(wanted)))
+/** nginx accepts 1 to 65,535. */
+function connectionLimit(connections: number): number {
+  return Math.min(65_535, Math.max(1, Math.ceil(connections)))
 }

@@ -1,10 +1,10 @@
 import type { EdgeSettings } from '../policy/config.ts'
 import type { SurfaceTargets } from './surfaces.ts'
 
-/** What nginx.conf is made of. */
+/** The input of nginx.conf. */
 export interface EdgeConfigOptions {
   settings: EdgeSettings
-  /** Folder of everything the proxy writes. */
+  /** Folder of all files that the proxy writes. */
   folder: string
   /** Folder of the Lua scripts. */
   scripts: string
@@ -13,7 +13,7 @@ export interface EdgeConfigOptions {
   /** System user of nginx's workers; null when nginx itself runs unprivileged. */
   user: string | null
   targets: SurfaceTargets
-  /** Whether other machines that are no trusted proxy may speak plain http although TLS ends before this proxy. */
+  /** Whether machines that are not trusted proxies may use plain HTTP although TLS ends before this proxy. */
   allowPlainHttp: boolean
   /** Connections of each worker. */
   workerConnections: number
@@ -21,6 +21,6 @@ export interface EdgeConfigOptions {
   limitScale: number
 }
 
-/** TLS ends before this proxy: whoever comes another way across a network is read by everybody on it. */
-export const takesHttpsOnly = ({ settings, allowPlainHttp }: EdgeConfigOptions): boolean =>
+/** Where TLS ends before this proxy, a request that bypasses it could be read by anyone on the network. */
+export const acceptsHttpsOnly = ({ settings, allowPlainHttp }: EdgeConfigOptions): boolean =>
   settings.trustedProxies.length > 0 && !allowPlainHttp

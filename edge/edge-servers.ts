@@ -1,16 +1,16 @@
 import type { EdgeSettings } from '../policy/config.ts'
 import { applicationRoom } from '../policy/proxy-connections.ts'
-import { type EdgeConfigOptions, takesHttpsOnly } from './edge-options.ts'
+import { acceptsHttpsOnly, type EdgeConfigOptions } from './edge-options.ts'
 import { block, malformedPath, quoted } from './nginx-text.ts'
 import type { Surface } from './surfaces.ts'
 
 /**
- * Idle connections to upstreams are closed before the upstream closes them: Node's default is 5 s, and a request sent
- * into a closing connection is lost.
+ * Closes idle connections to upstreams before the upstream does: Node's default is 5 s, and a request sent into a closing
+ * connection is lost.
  */
 const keepAlive = ['keepalive_timeout 4s;', 'keepalive_requests 10000;']
 
-/** The default server: every host name that is not the platform's own belongs to an application or to nobody. */
+/** The default server: a host name that is not the platform's own belongs to an application, or to none. */
 export function applicationServer(options: EdgeConfigOptions): string[] {
   const { settings, workerConnections } = options
   const room = applicationRoom(workerConnections)
@@ -31,7 +31,7 @@ export function applicationServer(options: EdgeConfigOptions): string[] {
       ...malformed("require('pages').application()"),
       "log_by_lua_block { require('router').leave() }",
       ...block('location /', [
-        // Here and not for the server: a redirect to one of our pages sets those of the server anew.
+        // In the location and not in the server: an internal redirect to one of our pages sets the server's variables again.
         "set $entered '';",
         "set $app_full '';",
         `access_by_lua_block { require('router').admit(${Math.max(1, settings.connectionsPerApp)}, ${room}) }`,
@@ -43,7 +43,7 @@ export function applicationServer(options: EdgeConfigOptions): string[] {
   ]
 }
 
-/** One server per surface of the platform. Bodies are limited by the API itself, which has a code for each case. */
+/** One server per surface of the platform. The API itself limits bodies, with a code for each case. */
 export function surfaceServers(options: EdgeConfigOptions): string[] {
   const { settings, targets } = options
   return (Object.entries(targets) as [Surface, string[]][]).flatMap(([surface, addresses]) => [
@@ -55,7 +55,7 @@ export function surfaceServers(options: EdgeConfigOptions): string[] {
     ...block('server', [
       `${listen(settings)};`,
       `server_name ${namesOf(surface, settings).join(' ')};`,
-      // Its lines quote the request with its query, which may be a signature or a token; the access log has the status of each try.
+      // The error log quotes the request with its query, which may contain a signature or a token; the access log has the status of each try.
       'error_log stderr alert;',
       ...logLines(options, 'surface'),
       ...httpsOnly(options),
@@ -73,7 +73,7 @@ export function surfaceServers(options: EdgeConfigOptions): string[] {
   ])
 }
 
-/** Routes are read and changed here. The socket's folder is closed to other users. */
+/** Reads and changes routes. The socket's folder is closed to other users. */
 export function controlServer(settings: EdgeSettings): string[] {
   return block('server', [
     `listen ${quoted(`unix:${settings.controlSocket}`)};`,
@@ -86,13 +86,13 @@ export function controlServer(settings: EdgeSettings): string[] {
   ])
 }
 
-/** What else nginx may come to say by itself; without a page it would be one that names it. */
+/** Other statuses that nginx may answer with; without a page of ours it would send its own, which names it. */
 const ownRefusals = '401 403 408 411 412 415 416 500 507'
 
 /**
- * A request line that cannot be read has no path, and without one nginx cannot be sent to a named location: it would answer 500. An
- * unknown transfer coding is nginx's 501, and another version of HTTP its 505; for the client they are malformed requests like the
- * others. Headers that are too large (494) are called as the API calls them.
+ * An unreadable request line has no path, and without a path nginx cannot go to a named location: it would answer 500. nginx answers an
+ * unknown transfer coding with 501 and another HTTP version with 505; for the client both are malformed requests like the others.
+ * Headers that are too large (494) get the API's status for them.
  */
 const malformed = (page: string): string[] => [
   `error_page 400 ${malformedPath};`,
@@ -101,9 +101,9 @@ const malformed = (page: string): string[] => [
   `location = ${malformedPath} { internal; content_by_lua_block { ${page} } }`,
 ]
 
-/** Not redirected: a client that sends its key by plain http has to fail where that is seen, and not go on doing it. */
+/** Not redirected: a client that sends its key over plain HTTP must fail visibly, and not continue to do so. */
 const httpsOnly = (options: EdgeConfigOptions): string[] =>
-  takesHttpsOnly(options) ? ['if ($refused_in_the_clear) { return 400; }'] : []
+  acceptsHttpsOnly(options) ? ['if ($refused_in_the_clear) { return 400; }'] : []
 
 function namesOf(surface: Surface, { domain, names }: EdgeSettings): string[] {
   const all = [...new Set([`${surface}.${domain}`, names[surface] ?? `${surface}.${domain}`])]
@@ -116,7 +116,7 @@ function listen({ bind, port }: EdgeSettings): string {
 
 function logLines({ folder }: EdgeConfigOptions, format: 'application' | 'surface'): string[] {
   return [
-    // nginx writes a log of changing name only while its root folder is there.
+    // nginx writes a log with variables in its name only while its root folder exists.
     `root ${quoted(`${folder}/access`)};`,
     "set $app_id '';",
     "set $log_stopped '';",

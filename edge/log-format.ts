@@ -1,8 +1,8 @@
 import { malformedPath } from './nginx-text.ts'
 
 /**
- * One JSON line per request: the variables of nginx behind each key. Numbers stand bare, everything else is escaped text.
- * `seconds` is the whole request as the client saw it, `upstream_seconds` one figure per try.
+ * One JSON line per request: the nginx variable of each key. Numbers are not quoted, everything else is escaped text.
+ * `seconds` is the whole request as the client saw it, `upstream_seconds` has one figure per try.
  */
 const fields = {
   time: '"$time_iso8601"',
@@ -25,12 +25,12 @@ const fields = {
   request_id: '"$request_id"',
 } as const
 
-/** The two formats: applications in full, and the platform's own surfaces without what may hold a token. */
+/** The two formats: the full one for applications, and one for the platform's surfaces without fields that may contain a token. */
 export function logFormats(): string[] {
   return [
     ...format('application', fields),
     ...format('surface', { ...fields, path: '"$first_segment"', query: '""', referer: '""' }),
-    // A refused first line leaves 000 or 009, which JSON does not take for numbers.
+    // A refused request line leaves 000 or 009, which are not numbers in JSON.
     'map $status $log_status { ~^0 0; default $status; }',
     `map $uri $asked_path { "${malformedPath}" $raw_path; default $uri; }`,
     'map $request_uri $raw_path { "~^(?<raw>[^?]*)" $raw; default ""; }',

@@ -5,7 +5,7 @@ export const nginxPackages = ['nginx-light', 'libnginx-mod-http-lua']
 
 /**
  * The folder with the modules of this nginx binary. Throws an Error that names the missing packages when the binary
- * does not run or the Lua module is not there.
+ * does not run or the Lua module is missing.
  */
 export async function findModules(nginx: string): Promise<string> {
   const folder = await compiledModulesPath(nginx)

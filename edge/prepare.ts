@@ -12,22 +12,22 @@ import { systemUser } from './system-user.ts'
 export interface EdgeOptions {
   /** Path or name of the nginx binary. */
   nginx?: string
-  /** Where the API processes listen; one process on the configured ports when left out. */
+  /** The addresses of the API processes; default: one process on the configured ports. */
   targets?: SurfaceTargets
   /** System user of nginx's workers when Berth runs as root. */
   user?: string
-  /** Connections of each worker; what policy/ says when left out. */
+  /** Connections of each worker; default: the number in policy/. */
   workerConnections?: number
 }
 
 // A unix socket's address holds 108 bytes with its closing zero.
-const longestSocketPath = 107
+const maxSocketPathBytes = 107
 
 /**
- * Writes all files of the proxy under `<dataDir>/proxy` and returns the process to spawn. It stays in the foreground and
- * logs to stderr; SIGQUIT finishes requests under way (8 s at most), SIGTERM ends at once, SIGHUP reads the configuration
- * anew. Call it before every start: a killed proxy leaves its socket behind. Throws an Error that says what to change when
- * nginx, its Lua module, or the way to the folder is missing.
+ * Writes all files of the proxy below `<dataDir>/proxy` and returns the process to spawn. It stays in the foreground and logs
+ * to stderr; SIGQUIT ends it after the requests in progress (8 s at most), SIGTERM immediately, SIGHUP reloads the configuration.
+ * Call it before every start: a killed proxy leaves its socket behind. Throws an Error that says what to change when nginx or
+ * its Lua module is missing, or the folder cannot be reached.
  */
 export async function prepareEdge(
   config: Config,
@@ -36,8 +36,8 @@ export async function prepareEdge(
   const nginx = options.nginx ?? config.edge.nginx ?? 'nginx'
   const folder = join(config.dataDir, 'proxy')
   const owner = process.geteuid?.() === 0 ? await systemUser(options.user ?? 'www-data') : null
-  if (Buffer.byteLength(config.edge.controlSocket) > longestSocketPath)
-    throw new Error(`The path of EDGE_CONTROL_SOCKET is over ${longestSocketPath} bytes: ${config.edge.controlSocket}`)
+  if (Buffer.byteLength(config.edge.controlSocket) > maxSocketPathBytes)
+    throw new Error(`The path of EDGE_CONTROL_SOCKET is over ${maxSocketPathBytes} bytes: ${config.edge.controlSocket}`)
   const text = edgeConfig({
     settings: config.edge,
     folder,
@@ -61,32 +61,36 @@ async function makeFolders(config: Config, folder: string, owner: Owner | null):
   const own = async (path: string) => owner && chown(path, owner.uid, owner.gid)
   await mkdir(config.dataDir, { recursive: true, mode: 0o711 })
   for (const path of [folder, join(folder, 'access'), join(folder, 'temporary'), dirname(routesFile)]) {
-    const made = await mkdir(path, { recursive: true, mode: 0o750 })
-    // A folder that an operator chose and made keeps its owner.
-    if (made || path.startsWith(folder)) await own(path)
+    const created = await mkdir(path, { recursive: true, mode: 0o750 })
+    // An existing folder that an operator chose keeps its owner.
+    if (created || path.startsWith(folder)) await own(path)
   }
   await (await open(routesFile, 'a', 0o640)).close()
   await own(routesFile)
-  if (owner) await mustBeReachable(folder)
+  if (owner) await assertReachable(folder)
   await makePrivate(dirname(controlSocket))
   await rm(controlSocket, { force: true })
 }
 
-/** nginx opens its unix sockets to everybody; their folder is what keeps other users out. A group may have been let in to speak to them. */
+/** nginx creates its unix sockets with access for everyone; only their folder keeps other users out. A group may have been given access. */
 async function makePrivate(path: string): Promise<void> {
-  const made = await mkdir(path, { recursive: true })
-  if (made) await chmod(path, 0o700)
+  const created = await mkdir(path, { recursive: true })
+  if (created) await chmod(path, 0o700)
   const { mode } = await stat(path)
   if (mode & 0o067)
-    throw new Error(`Other users can enter ${path}, which would hold the proxy's control socket: chmod 700 it.`)
+    throw new Error(
+      `Other users can enter ${path}, the folder of the proxy's control socket. Close it with: chmod 700 ${path}`,
+    )
 }
 
-/** nginx's workers run as another user and must be able to walk down to their folder. */
-async function mustBeReachable(folder: string): Promise<void> {
+/** nginx's workers run as another user and must be able to reach their folder. */
+async function assertReachable(folder: string): Promise<void> {
   for (let path = dirname(folder); ; path = dirname(path)) {
     const { mode } = await stat(path)
     if (!(mode & 0o001))
-      throw new Error(`Other users cannot enter ${path}, so the proxy could not. Set BERTH_DATA to a folder elsewhere.`)
+      throw new Error(
+        `The proxy runs as another user, which cannot enter ${path}. Set BERTH_DATA to a folder elsewhere.`,
+      )
     if (path === dirname(path)) return
   }
 }

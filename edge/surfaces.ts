@@ -1,12 +1,12 @@
 import type { Config } from '../policy/config.ts'
 
-/** The names that the platform itself answers to below its domain. */
+/** The surfaces, by their names below the platform's domain. */
 export type Surface = 'api' | 'blob' | 's3' | 'files' | 'public'
 
-/** Where the API processes listen, one list of `address:port` per surface; several are balanced, a failed one is skipped. */
+/** The addresses of the API processes, one list of `address:port` per surface; several are balanced, a failed one is skipped. */
 export type SurfaceTargets = Record<Surface, string[]>
 
-/** The targets of API processes that all listen on one address, each with its own ports. */
+/** The targets of API processes that listen on one address, each with its own ports. */
 export function surfaceTargets(bind: string, processes: Config['ports'][]): SurfaceTargets {
   const address = bind === '0.0.0.0' || bind === '::' ? '127.0.0.1' : bind
   const host = address.includes(':') ? `[${address}]` : address

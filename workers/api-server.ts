@@ -52,7 +52,7 @@ import { sharedWakes } from './temporal/lane-wakes.ts'
 import { temporalLanes } from './temporal/lanes.ts'
 import { refusalLog } from './temporal/temporal-connection.ts'
 
-/** Composes the wire from real parts, listens on the five ports, and drains on SIGTERM. */
+/** Composes the API from its real parts, listens on the five ports, and drains on SIGTERM. */
 export async function serveApi(config: Config): Promise<void> {
   const log = openLog(config, 'api')
   const life = runProcess(log, apiDrainSeconds + 2)
@@ -136,7 +136,7 @@ export async function serveApi(config: Config): Promise<void> {
     ),
   )
 
-  // In reverse: requests end first, then what they stand on.
+  // Run in reverse: requests end first, then what they depend on.
   life.onEnd(() => db.destroy())
   life.onEnd(() => client.connection.close())
   life.onEnd(() => notifications.close())

@@ -2,7 +2,7 @@ import cluster from 'node:cluster'
 import { openLog, runProcess } from './connect.ts'
 import { processConfig } from './process-config.ts'
 
-/** The process `api`: serves by itself, or stands before `API_PROCESSES` others that share its ports. */
+/** The process `api`: serves itself, or starts `API_PROCESSES` others that share its ports. */
 const config = processConfig(process.env)
 
 if (cluster.isPrimary && config.apiProcesses > 1) {

@@ -4,13 +4,13 @@ import type { Config } from '../policy/config.ts'
 import { logOutput } from './log-output.ts'
 import { temporalConnection } from './temporal/temporal-connection.ts'
 
-/** One JSON line per event on standard output; what may hold a secret is never logged. */
+/** Logs one JSON line per event to standard output; values that may contain a secret are never logged. */
 export function openLog(config: Pick<Config, 'logLevel'>, name: string): Logger {
   const options = { name, level: config.logLevel, base: { name }, timestamp: pino.stdTimeFunctions.isoTime }
   return pino(options, logOutput(1))
 }
 
-/** A client that connects when it is first used, so that a process starts while Temporal is still away. */
+/** A client that connects on first use, so that a process can start while Temporal is down. */
 export function openTemporal(config: Config): Client {
   const connection = Connection.lazy(temporalConnection(config))
   return new Client({ connection, namespace: config.temporalNamespace })
@@ -19,8 +19,8 @@ export function openTemporal(config: Config): Client {
 type Closer = () => Promise<unknown>
 
 /**
- * The life of a process under the supervisor: says when it is ready, ends gracefully on SIGTERM or SIGINT, ends too when the
- * supervisor is gone, and never waits longer than `graceSeconds` for its closers (run in reverse order).
+ * The life of a process under the supervisor: reports when it is ready, shuts down gracefully on SIGTERM, SIGINT, or when the
+ * supervisor has ended, and waits at most `graceSeconds` for its closers, which run in reverse order.
  */
 export function runProcess(log: Logger, graceSeconds: number) {
   const closers: Closer[] = []
@@ -39,8 +39,8 @@ export function runProcess(log: Logger, graceSeconds: number) {
 
   process.on('SIGTERM', () => void end('SIGTERM'))
   process.on('SIGINT', () => void end('SIGINT'))
-  process.on('disconnect', () => void end('the supervisor is gone'))
-  process.on('unhandledRejection', error => log.error({ err: error }, 'a rejection nobody handled'))
+  process.on('disconnect', () => void end('the supervisor has ended'))
+  process.on('unhandledRejection', error => log.error({ err: error }, 'unhandled rejection'))
 
   return {
     onEnd: (close: Closer) => void closers.push(close),

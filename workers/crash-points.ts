@@ -1,7 +1,7 @@
 /**
- * Named points at which a process can be told to die, for tests of what a crash loses: the setting CRASH_POINT takes
- * `<part>.<verb>:before` or `:after`, and the process kills itself when it first comes there; with CRASH_SIGNAL=SIGSTOP it stands
- * still there, until it is told to go on. Without the setting the part is given back as it is.
+ * Named points at which a process can be made to die, for tests of what a crash loses: CRASH_POINT is set to `<part>.<verb>:before`
+ * or `:after`, and the process kills itself when it first gets there. With CRASH_SIGNAL=SIGSTOP it freezes there until SIGCONT.
+ * Without the setting the part is returned unchanged.
  */
 export function withCrashPoints<T extends object>(name: string, part: T): T {
   const armed = process.env.CRASH_POINT
@@ -20,7 +20,7 @@ export function withCrashPoints<T extends object>(name: string, part: T): T {
         const verb = `${name}.${String(key)}`
         reach(`${verb}:before`)
         const result = value.apply(target, args)
-        // A transaction of the query builder is no Promise, but behaves like one.
+        // A transaction of the query builder is thenable but no Promise.
         if (typeof result?.then === 'function') return Promise.resolve(result).finally(() => reach(`${verb}:after`))
         reach(`${verb}:after`)
         return result

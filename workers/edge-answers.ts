@@ -3,8 +3,8 @@ import type { EdgeSettings } from '../policy/config.ts'
 const withinMs = 2000
 
 /**
- * Resolves when the proxy answers a visitor, whatever it says; rejects after 2 s. Not through its control socket: who reaches that
- * may change routes, which the API has no business with.
+ * Resolves when the proxy gives a visitor any answer; rejects after 2 s. It does not use the control socket: access to that includes
+ * changing routes, which the API must not do.
  */
 export async function edgeAnswers({ bind, port }: Pick<EdgeSettings, 'bind' | 'port'>): Promise<void> {
   const address = bind === '0.0.0.0' || bind === '::' ? '127.0.0.1' : bind

@@ -3,12 +3,12 @@ import { githubProvider } from '../activities/git-provider/github.ts'
 import type { GitProvider } from '../activities/git-provider/port.ts'
 import type { Config } from '../policy/config.ts'
 
-/** The platform's app at the git provider, or null where the operator has set up none. Rejects when its key is no key. */
+/** The platform's app at the git provider, or null if the operator has configured none. Rejects when its key is invalid. */
 export async function openGitProvider({ gitProvider }: Pick<Config, 'gitProvider'>): Promise<GitProvider | null> {
   return gitProvider && githubProvider(gitProvider, await keyText(gitProvider.privateKey))
 }
 
-/** One line of an environment file writes a line's end as \n. */
+/** In an environment file the line ends of a PEM text are written as \n. */
 async function keyText(setting: string): Promise<string> {
   if (setting.startsWith('-----BEGIN')) return setting.replaceAll('\\n', '\n')
   return readFile(setting, 'utf8').catch(() => {

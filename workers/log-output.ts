@@ -1,15 +1,15 @@
 import { write, writeSync } from 'node:fs'
 import { MiB } from '../lib/bytes.ts'
 
-/** Lines that wait while one write is under way, in bytes; what comes beyond is lost. */
-const waitingBytes = MiB
+/** Maximum size of lines that wait for a write, in bytes; further lines are lost. */
+const maxWaitingBytes = MiB
 
-/** A pipe that cannot take more is tried again after this time. */
+/** Delay before a full pipe is tried again. */
 const retryMs = 50
 
 /**
- * Where a log is written to. A line that cannot be written is lost and nothing else: a full disk, or a reader that is gone, ends no
- * process and holds none up, also not at its end, which pino's own output does.
+ * The output of a log. A line that cannot be written is lost, without further effect: a full disk, or a reader that has ended, neither
+ * ends nor blocks the process, not even at its exit, where pino's own output does.
  */
 export function logOutput(fd: number): { write(line: string): void; flushSync(): void } {
   let waiting: string[] = []
@@ -17,10 +17,10 @@ export function logOutput(fd: number): { write(line: string): void; flushSync():
   let writing = false
 
   function take(): Buffer {
-    const piece = Buffer.from(waiting.join(''))
+    const chunk = Buffer.from(waiting.join(''))
     waiting = []
     bytes = 0
-    return piece
+    return chunk
   }
 
   function next(): void {
@@ -29,10 +29,10 @@ export function logOutput(fd: number): { write(line: string): void; flushSync():
     send(take())
   }
 
-  function send(piece: Buffer): void {
-    write(fd, piece, (error, written) => {
-      if (error?.code === 'EAGAIN') return void setTimeout(send, retryMs, piece)
-      if (!error && written < piece.length) return send(piece.subarray(written))
+  function send(chunk: Buffer): void {
+    write(fd, chunk, (error, written) => {
+      if (error?.code === 'EAGAIN') return void setTimeout(send, retryMs, chunk)
+      if (!error && written < chunk.length) return send(chunk.subarray(written))
       writing = false
       next()
     })
@@ -40,12 +40,12 @@ export function logOutput(fd: number): { write(line: string): void; flushSync():
 
   const output = {
     write(line: string): void {
-      if (bytes > waitingBytes) return
+      if (bytes > maxWaitingBytes) return
       waiting.push(line)
       bytes += Buffer.byteLength(line)
       next()
     },
-    /** What waits is tried once more; for the end of a process. */
+    /** Tries to write the waiting lines, at the exit of a process. */
     flushSync(): void {
       try {
         if (waiting.length > 0) writeSync(fd, take())

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Say } from '../terminal/terminal.ts'
-import { type DeployEvent, newestDeployment, type Target, type UploadedApp } from './client.ts'
+import { type DeployEvent, newestDeployment, requestApp, type Target, type UploadedApp } from './client.ts'
 
 const everyMs = 100
 /** How often the API is queried: at half the rate that the smallest plan allows. */

@@ -42,7 +42,8 @@ export function reportOf(findings: readonly Finding[]): string {
   const indent = ' '.repeat(Math.max(...findings.map(({ name }) => name.length)) + 5)
   const report = findings.flatMap(({ remedy }, n) => (remedy ? [lines[n]!, `${indent}-> ${remedy}`] : [lines[n]!]))
   const open = findings.filter(({ remedy }) => remedy).length
-  const end = open === 0 ? 'Nothing needs to be done.' : `${open} of ${findings.length} need attention: the lines with "!".`
+  const end =
+    open === 0 ? 'Nothing needs to be done.' : `${open} of ${findings.length} need attention: the lines with "!".`
   return [...report, '', end].join('\n')
 }
 
@@ -121,7 +122,11 @@ export function liveRestoreFinding(livesOn: boolean | null): Finding {
   const name = 'live-restore'
   if (livesOn) return { name, state: 'on: applications keep running when the engine restarts' }
   if (livesOn === null)
-    return { name, state: 'UNKNOWN: the engine did not answer', remedy: 'run the doctor again when the engine is less busy' }
+    return {
+      name,
+      state: 'UNKNOWN: the engine did not answer',
+      remedy: 'run the doctor again when the engine is less busy',
+    }
   return {
     name,
     state: 'OFF: applications stop with the engine, and are started again after it',

@@ -45,8 +45,7 @@ export function databaseWire({ databaseUrl }: Pick<Config, 'databaseUrl'>): Find
   if (isLocal(host)) return { name, state: 'this machine only' }
   const mode = url.searchParams.get('sslmode') ?? 'disable'
   if (mode === 'verify-full') return { name, state: `TLS to ${host}, certificate verified` }
-  const how =
-    mode === 'disable' || mode === 'prefer' ? inTheClear : `sslmode=${mode}: SERVER NOT VERIFIED,`
+  const how = mode === 'disable' || mode === 'prefer' ? inTheClear : `sslmode=${mode}: SERVER NOT VERIFIED,`
   return { name, state: `${how} to ${host}`, remedy: 'add sslmode=verify-full and sslrootcert to DATABASE_URL' }
 }
 

@@ -78,7 +78,9 @@ export function verdict({ operation, deployment }: OperationStory, now: Date): s
   if (state === 'queued') return `WAITING, queued ${since(operation.created_at, now)}.`
   if (state === 'running') {
     const doing = operation.step ?? (deployment && `deployment is in state ${deployment.state}`)
-    const end = cancelledAt ? ` ${by} requested its cancellation ${since(cancelledAt, now)}, which is not confirmed yet.` : ''
+    const end = cancelledAt
+      ? ` ${by} requested its cancellation ${since(cancelledAt, now)}, which is not confirmed yet.`
+      : ''
     return `RUNNING, started ${since(operation.started_at ?? operation.created_at, now)}${doing ? `: ${doing}` : ''}.${end}`
   }
   const ended = `${since(operation.finished_at ?? operation.created_at, now)}`

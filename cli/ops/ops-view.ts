@@ -7,7 +7,19 @@ import { holds, type LaneState, verdict } from './ops-explanation.ts'
 export function lineView(line: OperationLine) {
   const { id, kind, state, app_id, app_name, host_id, deployment_id, deployment_state, source, revision, branch } = line
   const { waiting_for, step, actor, code, message, cancel_requested_at, created_at, started_at, finished_at } = line
-  const subject = { id, kind, state, app_id, app_name, host_id, deployment_id, deployment_state, source, revision, branch }
+  const subject = {
+    id,
+    kind,
+    state,
+    app_id,
+    app_name,
+    host_id,
+    deployment_id,
+    deployment_state,
+    source,
+    revision,
+    branch,
+  }
   const progress = { waiting_for, step, actor, code, message, cancel_requested_at, created_at, started_at, finished_at }
   return { ...subject, ...progress }
 }

@@ -30,7 +30,9 @@ export async function storedSegments(db: Db, config: ObjectStoreConfig, limitMs 
   )
   const words = [
     `${isComplete ? '' : 'the first '}${checked.bodies} ${checked.bodies === 1 ? 'segment' : 'segments'}, ${gigabytes(checked.bytes)}`,
-    checked.damaged.length ? `${checked.damaged.length} MISSING OR OF WRONG SIZE - SEE berth blob verify` : 'all present',
+    checked.damaged.length
+      ? `${checked.damaged.length} MISSING OR OF WRONG SIZE - SEE berth blob verify`
+      : 'all present',
   ]
   if (config.kind !== 'filesystem') return words.join('; ')
   const unreferenced: string[] = []

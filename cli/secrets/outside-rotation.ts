@@ -16,7 +16,7 @@ import { withInstallation } from '../installation/database.ts'
 import { checkout, type Installation, loadInstallation } from '../installation/installation.ts'
 import { openSecrets, saveSecrets } from '../installation/secrets.ts'
 import { recordAct } from '../ops/operator.ts'
-import { accepted, systemContainer, checkSystem, verdictLines } from './outside-verdicts.ts'
+import { accepted, checkSystem, systemContainer, verdictLines } from './outside-verdicts.ts'
 
 const restartSeconds = 90
 

@@ -1,5 +1,5 @@
--- The access log is one file per hour of UTC. This keeps it inside its bounds of age and size; while one hour alone
--- fills the size, lines are left out rather than the disk filled.
+-- The access log is one file per hour of UTC. This module enforces its limits of age and size; while one hour alone exceeds
+-- the size, lines are dropped so that the disk does not fill.
 local M = { full = false }
 
 local SWEEP_SECONDS = 10
@@ -17,7 +17,7 @@ local function size_of(path)
   return bytes
 end
 
--- Removes files from the newest over the limit backwards; `look_back` hours are looked at.
+-- Goes back `look_back` hours from now and removes the files beyond the limits.
 local function sweep(folder, hours, bytes, look_back)
   local now, total = ngx.time(), 0
   for back = 0, look_back do

@@ -1,5 +1,5 @@
--- How many requests each application has open, over all nginx workers: one with slow visitors may not take the connections of all.
--- Each worker counts its own and shows them to the others; what a worker that died has shown goes when another takes its number.
+-- Counts the open requests of each application across all nginx workers: one with slow visitors must not use up all connections.
+-- Each worker counts its own and publishes the counts; those of a worker that died are removed when another gets its number.
 local shown = ngx.shared.connections
 local own = {}
 local total = 0
@@ -12,7 +12,7 @@ end
 
 local function show(app, count)
   own[app] = count > 0 and count or nil
-  -- While nginx is reloaded, the worker that follows has the same number.
+  -- During a reload the next worker has the same number.
   if ngx.worker.exiting() then return end
   if count > 0 then shown:set(key(app, ngx.worker.id()), count) else shown:delete(key(app, ngx.worker.id())) end
 end
@@ -26,10 +26,10 @@ local function open(app)
   return count
 end
 
--- True when there was room for one more request of the application, which is to be left then. Otherwise false, and whether it is the
--- application that is full: many of them together may not take the connections of this worker from the platform's own surfaces either.
-function M.enter(app, most, room)
-  if open(app) >= most then return false, true end
+-- Returns true and counts a request of the application, which must call `leave` later; or false, and whether the application itself is
+-- full: all applications together must leave connections of this worker for the platform's own surfaces.
+function M.enter(app, max, room)
+  if open(app) >= max then return false, true end
   if total >= room then return false, false end
   total = total + 1
   show(app, (own[app] or 0) + 1)
@@ -41,7 +41,7 @@ function M.leave(app)
   show(app, (own[app] or 1) - 1)
 end
 
--- When a worker starts.
+-- Called when a worker starts.
 function M.begin()
   local mine = '^' .. ngx.worker.id() .. ' '
   for _, name in ipairs(shown:get_keys(0)) do

@@ -1,5 +1,5 @@
--- The control locations on the unix socket. `/routes`: GET lists the routes, of the hosts in `?hosts=a,b` where it is given, PUT makes the
--- table equal to the body, POST applies one line. `/mark`: GET returns this run of the proxy and up to where its table is complete, PUT sets that.
+-- The control locations on the unix socket. `/routes`: GET lists the routes, or those of the hosts in `?hosts=a,b`; PUT replaces the
+-- table by the body; POST applies one line. `/mark`: GET returns this run of the proxy and the mark up to which its table is complete; PUT sets the mark.
 local routes = require 'routes'
 
 local M = {}

@@ -1,6 +1,6 @@
--- An nginx worker whose master was killed goes on listening, and the next proxy could not bind the port. Linux is asked
--- to end the worker in that case, gracefully: requests under way are finished. A master that was killed before its worker
--- could ask is told by another parent: this file is loaded by the master first.
+-- An nginx worker whose master was killed keeps listening, and the next proxy could not bind the port. This asks Linux to
+-- end the worker gracefully in that case, after its requests in progress. A master that was killed before its worker could ask
+-- is detected by another parent pid: the master loads this file first.
 local ffi = require 'ffi'
 
 ffi.cdef [[

@@ -1,19 +1,19 @@
--- What a person or a client reads when the answer comes from the proxy itself. Never cached.
+-- The answers of the proxy itself, for people and for clients. Never cached.
 local M = {}
 
 local DEFAULT = { 'This request was refused', 'The proxy in front of this application could not accept the request.' }
 local PAGES = {
-  [400] = { 'This request is malformed', 'The proxy could not read the request without doubt, so it was not passed on.' },
-  [404] = { 'No application lives here', 'No application answers at %s. Check the address, or deploy one with this name.' },
-  [413] = { 'The body is too large', 'The request is larger than this platform passes on to applications.' },
-  [431] = { 'The headers are too large', 'The address or the headers of the request, cookies among them, are larger than this platform passes on.' },
-  [429] = { 'Too many connections', 'Your address has too many requests open at once. Wait until some have ended.' },
-  [502] = { 'The application is not reachable', 'The application at %s exists, but nothing answers there right now. It may be starting, stopped, or have crashed; its status and logs tell which.' },
-  [503] = { 'The application is not reachable', 'The application at %s exists, but cannot take requests right now. Try again in a moment.' },
+  [400] = { 'This request is malformed', 'The proxy could not read the request unambiguously, so it was not forwarded.' },
+  [404] = { 'There is no application here', 'No application answers at %s. Check the address, or deploy an application with this name.' },
+  [413] = { 'The body is too large', 'The request is larger than this platform forwards to applications.' },
+  [431] = { 'The headers are too large', 'The address or the headers of the request, cookies included, are larger than this platform forwards.' },
+  [429] = { 'Too many connections', 'Your address has too many open requests. Wait until some have finished.' },
+  [502] = { 'The application is not reachable', 'The application at %s exists, but does not answer right now. It may be starting, stopped, or crashed; its status and logs show which.' },
+  [503] = { 'The application is not reachable', 'The application at %s exists, but cannot accept requests right now. Try again in a moment.' },
   [504] = { 'The application takes too long', 'The application at %s accepted the request, but did not answer in time.' },
 }
-local FULL = { 'The application has too many visitors', 'The application at %s has as many requests open as this platform passes on to it. Try again in a moment.' }
-local HTTPS_ONLY = { 'This address takes https only', 'Others can read on the way what is sent by plain http, so nothing was passed on. Use https://%s instead.' }
+local FULL = { 'The application has too many visitors', 'The application at %s has as many open requests as this platform permits. Try again in a moment.' }
+local HTTPS_ONLY = { 'This address requires https', 'Requests over plain http can be read by others on the network, so this one was not forwarded. Use https://%s instead.' }
 local FRAME = [[<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>%s</title>
 <style>body{font:16px/1.6 system-ui,sans-serif;max-width:34em;margin:20vh auto;padding:0 1.5em;color:#222}h1{font-size:1.4em}small{color:#777}@media(prefers-color-scheme:dark){body{background:#161616;color:#ddd}}</style>
@@ -23,13 +23,13 @@ local FRAME = [[<!doctype html>
 local UNKNOWN = 'Nothing answers this method here.'
 local MALFORMED = 'The request is malformed.'
 local HEADERS = 'The headers are too large: 16 KB in all, 8 KB for one.'
-local TOO_MANY = 'Too many connections from this address at once.'
-local AWAY = 'The platform is not answering right now. Try again in a moment.'
+local TOO_MANY = 'Too many open connections from this address.'
+local AWAY = 'The platform does not answer right now. Try again in a moment.'
 local UNEXPECTED = 'An unexpected error occurred. Report the request id to find its cause.'
 local LATE = 'The platform did not answer in time.'
-local HTTPS_ONLY_TEXT = 'This platform takes https only: others can read on the way what is sent by plain http. Make credentials that were sent anew.'
+local HTTPS_ONLY_TEXT = 'This platform requires https: requests over plain http can be read by others on the network. Replace any credentials that were sent.'
 
--- What each wire says by the status of the proxy: its own status, its code, and a sentence. A surface without codes is one of text.
+-- By wire and status of the proxy: the wire's own status, its code, and a sentence. A surface without codes answers with text.
 local WIRES = {
   api = {
     [400] = { 400, 'INVALID_INPUT', MALFORMED },
@@ -75,7 +75,7 @@ local function uncached()
   if ngx.status == 429 or ngx.status == 502 or ngx.status == 503 then ngx.header['Retry-After'] = 2 end
 end
 
--- For a host of applications: a small page in plain words.
+-- For a host name of an application: a small page for people.
 function M.application()
   uncached()
   local page = ngx.var.in_the_clear == '1' and HTTPS_ONLY or ngx.var.app_full == '1' and FULL or PAGES[ngx.status] or DEFAULT
@@ -88,7 +88,7 @@ end
 local JSON = '{"status":"error","code":"%s","message":"%s"}'
 local XML = '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>%s</Code><Message>%s</Message><RequestId>%s</RequestId></Error>'
 
--- For a surface of the platform, in the words of its wire.
+-- For a surface of the platform: an answer in the format of its wire.
 function M.surface(surface)
   local wire = WIRES[surface] or WIRES.text
   local status, code, message = unpack(wire[ngx.status] or wire[503], 1, 3)

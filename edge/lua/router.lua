@@ -1,4 +1,4 @@
--- The way of one request: strict reading, look-up of its host, choice of the upstream.
+-- The path of a request: strict parsing, look-up of its host, choice of the upstream.
 local balancer = require 'ngx.balancer'
 local base = require 'resty.core.base'
 require 'resty.core.request'
@@ -15,7 +15,7 @@ local M = {}
 local MAX_HEADERS = 100
 local UPGRADED_SECONDS = 3600
 local RETRIES = 2
--- What nginx itself says of an upstream without a live server: a 502 and no further try. A status given there would be a 500.
+-- nginx's own code for an upstream without a live server: a 502 and no further try. Any status returned instead would become a 500.
 local NGX_BUSY = -3
 
 local function header_count()
@@ -31,14 +31,14 @@ local function line_count(raw)
   end
 end
 
--- nginx takes a bare LF for a line end, a proxy before it may not: then the two see different headers. The lines that
--- end in CRLF must be the request line, each header that nginx found, and the empty line.
+-- nginx accepts a bare LF as a line end, a proxy before it may not: the two would then see different headers. The lines that
+-- end in CRLF must be the request line, each header that nginx has parsed, and the empty line.
 local function well_formed(raw)
   local headers = header_count()
   return headers <= MAX_HEADERS and line_count(raw) == headers + 2
 end
 
--- An absolute request target wins over the Host header in nginx; the application would see the other name.
+-- In nginx an absolute request target wins over the Host header; the application would see the other name.
 local function one_host(var)
   local named = var.http_host
   if not named then return false end
@@ -46,14 +46,14 @@ local function one_host(var)
   return gsub(gsub(lower(named), ':%d+$', ''), '%.$', '') == var.host
 end
 
--- Refuses what two HTTP parsers could read differently: 400 and close.
+-- Refuses requests that two HTTP parsers could read differently, with 400 and a closed connection.
 function M.strict()
   local raw = ngx.req.raw_header()
   if not well_formed(raw) or not one_host(ngx.var) then return ngx.exit(400) end
   return raw
 end
 
--- `X_Forwarded_For` becomes the same variable as `X-Forwarded-For` in CGI-like applications, so such names never pass.
+-- In CGI-like applications `X_Forwarded_For` becomes the same variable as `X-Forwarded-For`, so such names are dropped.
 local function drop_odd_headers(raw)
   if not find(raw, '\n[%w-]*[^%w:\r-][^:\r]*:') then return end
   for name in pairs(ngx.req.get_headers(0, true)) do
@@ -67,8 +67,8 @@ function M.admit_surface()
   if access_log.full then ngx.var.log_stopped = '1' end
 end
 
--- Access phase of an application's host, which may have `most` requests open; all of them together `room` in this worker.
-function M.admit(most, room)
+-- Access phase of an application's host. `max` is the limit of its open requests, `room` that of all applications in this worker.
+function M.admit(max, room)
   local raw = M.strict()
   local var = ngx.var
   local app, _, port = routes.find(var.host)
@@ -76,7 +76,7 @@ function M.admit(most, room)
   var.app_id = app
   if port == '0' then return ngx.exit(503) end
   if access_log.full then var.log_stopped = '1' end
-  local entered, full = connections.enter(app, most, room)
+  local entered, full = connections.enter(app, max, room)
   if not entered then
     if full then var.app_full = '1' end
     return ngx.exit(503)
@@ -85,13 +85,13 @@ function M.admit(most, room)
   drop_odd_headers(raw)
 end
 
--- Log phase of the same: every request passes here, however it ended. A redirect to one of our pages retains variables.
+-- Log phase of an application's host, which every request reaches, however it ended. An internal redirect to one of our pages keeps variables.
 function M.leave()
   local app = ngx.var.entered
   if app and app ~= '' then connections.leave(app) end
 end
 
--- Upstream phase. The table is read anew on each try, so that a request whose container was just replaced meets the new one.
+-- Upstream phase. Reads the table on each try, so that a request whose container was just replaced reaches the new one.
 function M.balance()
   local _, address, port = routes.find(ngx.var.host)
   if not address or port == '0' then return ngx.exit(NGX_BUSY) end

@@ -1,9 +1,9 @@
 -- The routes of applications: a shared dictionary that every nginx worker reads, and a file of JSON lines that outlives
--- the proxy. A line says one change; later lines win, so a change is one short append. Every line is preceded by its
--- line break: a line torn by a full disk then never swallows the next one. The first line names the boot of the machine:
--- ports are dealt anew in each, so routes of another boot are held (port 0) until they are set again. A change that cannot be
--- written holds in the dictionary all the same, and the file then names no boot. The mark says up to which change of the database the
--- dictionary is complete; it is of one run of the proxy and stands in no file, as a proxy that starts knows what its file knows.
+-- the proxy. Each line is one change; later lines win, so a change is one short append. The line break precedes each line:
+-- a line torn by a full disk then never corrupts the next one. The first line names the boot of the machine: ports are
+-- allocated anew in each, so routes of another boot are held (port 0) until they are set again. A change that cannot be written
+-- is still valid in the dictionary, and the file then names no boot. The mark says up to which change of the database the dictionary
+-- is complete; it belongs to one run of the proxy and is not in the file, since a proxy that starts knows only what its file says.
 local dict = ngx.shared.routes
 local meta = ngx.shared.routes_meta
 
@@ -55,7 +55,7 @@ local function rewrite()
   end
   local ok, failure = write(file .. '.new', 'w', table.concat(lines, '\n'))
   if not ok then
-    os.remove(file .. '.new') -- half of it, on a disk that is full
+    os.remove(file .. '.new') -- incomplete, on a full disk
     return nil, failure
   end
   local renamed, rename_failure = os.rename(file .. '.new', file)
@@ -71,12 +71,12 @@ local function append(line)
   local ok, failure = write(file, 'a', '\n' .. line)
   if not ok then return nil, failure end
   local lines = meta:incr('lines', 1, 0)
-  -- The change is safe already; a failed rewrite is tried again with the next change.
+  -- The change is already stored; a failed rewrite is retried with the next change.
   if lines > 1000 + 2 * (meta:get('kept') or 0) then rewrite() end
   return true
 end
 
--- The file is behind the dictionary: a proxy that starts from it holds its routes. One byte in place needs no room on the disk.
+-- Marks the file as behind the dictionary, so that a proxy that starts from it holds its routes. One byte in place needs no disk space.
 local function disown()
   if meta:get('other_boot') then return true end
   local handle = io.open(file, 'r+')
@@ -87,8 +87,8 @@ local function disown()
   return true
 end
 
--- One change at a time over all nginx workers, so that file and dictionary agree. `work` never yields; the expiry
--- covers a worker that was killed inside.
+-- Permits one change at a time across all nginx workers, so that file and dictionary agree. `work` never yields; the expiry
+-- of the lock is for a worker that was killed while it held it.
 local function exclusively(work)
   while not meta:add('lock', true, 5) do ngx.sleep(0.001) end
   local ran, ok, failure = pcall(work)
@@ -105,14 +105,14 @@ local function put(host, value)
   return dict:safe_set(host, value)
 end
 
--- Returns application, address and port of a host, or nil. Port '0' = the application has nowhere to go to just now.
+-- Returns application, address and port of a host, or nil. Port '0' = the application has no reachable port at present.
 function M.find(host)
   local value = dict:get(host)
   if not value then return nil end
   return value:match('^(%S+) (%S+) (%d+)$')
 end
 
--- Applies one line; returns nil and a reason when it is malformed or could not be kept.
+-- Applies one line; returns nil and a reason when it is malformed or could not be stored.
 function M.change(line)
   local host, value, failure = parse(line)
   if not host then return nil, failure end
@@ -153,7 +153,7 @@ function M.replace(text)
   end)
 end
 
--- The file may be behind the dictionary: callers come regularly, so writing it is tried again.
+-- The file may be behind the dictionary: this is called regularly, and retries writing it.
 local function catch_up()
   if meta:get('other_boot') then exclusively(rewrite) end
 end
@@ -167,25 +167,25 @@ local function records(hosts)
   return table.concat(lines, '\n')
 end
 
--- The whole table as JSON lines, or what it has of the hosts that are named, with commas between them.
-function M.list(named)
-  if not named then
+-- The whole table as JSON lines, or only the given hosts, separated by commas.
+function M.list(names)
+  if not names then
     catch_up()
     return records(dict:get_keys(0))
   end
   local hosts = {}
-  for host in named:gmatch('[^,]+') do hosts[#hosts + 1] = host end
+  for host in names:gmatch('[^,]+') do hosts[#hosts + 1] = host end
   return records(hosts)
 end
 
--- This run of the proxy, and its mark where it has one.
+-- This run of the proxy, and its mark if it has one.
 function M.standing()
   catch_up()
   local mark = meta:get('mark')
   return '{"run":"' .. meta:get('run') .. '","mark":' .. (mark and '"' .. mark .. '"' or 'null') .. '}'
 end
 
--- Stores the mark of this run. One of another run is success and changes nothing: its writer has seen a table that this run may not have.
+-- Stores the mark of this run. A mark of another run succeeds without effect: its writer has seen a table that this run may not have.
 function M.mark(text)
   local run, mark = text:match('^([%x-]+) ([%w./: -]+)$')
   if not run then return nil, 'malformed mark: ' .. text:sub(1, 200) end
@@ -198,7 +198,7 @@ local function held(value, same)
   return (value:gsub('%d+$', HELD))
 end
 
--- Reads the file when the proxy starts. After a reload the dictionary is still there and is the newer of the two.
+-- Reads the file when the proxy starts. After a reload the dictionary still exists and is newer than the file.
 function M.load(path)
   file = path
   meta:add('run', kernel_id('uuid'))
@@ -215,7 +215,7 @@ function M.load(path)
   end
   handle:close()
   meta:set('lines', lines)
-  -- The user of the master process must not own the file, so the first change writes it anew.
+  -- The user of the master process must not own the file, so the first change rewrites it.
   if not same then meta:set('other_boot', true) end
 end
 

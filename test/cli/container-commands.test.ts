@@ -67,7 +67,10 @@ test.serial('a container with the settings of a system checks it', async t => {
 test.serial('new values are read only where the system is configured', async t => {
   const rotate = (own: Record<string, string>, system: string) =>
     inContainer(own, 'secrets', 'rotate', `--${system}`, '--from', '/nowhere')
-  t.regex((await rotate(without.host, 'captcha')).stderr, /no access to that system .*run this command in the container api\.$/)
+  t.regex(
+    (await rotate(without.host, 'captcha')).stderr,
+    /no access to that system .*run this command in the container api\.$/,
+  )
   t.regex((await rotate(without.host, 'mail')).stderr, /run this command in the container worker\.$/)
   t.regex((await rotate(without.worker, 'mail')).stderr, /ENOENT/, 'the values are read')
 })
@@ -75,7 +78,10 @@ test.serial('new values are read only where the system is configured', async t =
 test.serial('the doctor reports of the mail server only what its container knows', async t => {
   const mailLine = async (own: Record<string, string>) =>
     /^. +mail +(.*)$/m.exec((await inContainer(own, 'doctor')).stdout)?.[1]
-  t.is(await mailLine(without.host), 'server unknown here: run this command in the container worker; 0 waiting, 0 failed')
+  t.is(
+    await mailLine(without.host),
+    'server unknown here: run this command in the container worker; 0 waiting, 0 failed',
+  )
   t.regex((await mailLine(without.worker)) ?? '', /^files in .*no SMTP_URL is set/)
 })
 

@@ -29,32 +29,35 @@ test.serial('hosts are listed with their reservations and whether they answer', 
   t.like(second, { name: 'h2', state: 'silent', apps: 0, reserved_mb: 0, last_seen_at: null })
 })
 
-test.serial('drain and undrain work from the command line; an unknown name is refused with a list of hosts', async t => {
-  const { db, url } = await database
-  await rows(db).host('h3')
-  await db('hosts').where({ id: 'h3' }).update({ last_seen_at: '2100-01-01' })
-  const folder = mkdtempSync(join(tmpdir(), 'berth-hosts-'))
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  const environment = { DATABASE_URL: url, BERTH_MASTER_KEY: '00'.repeat(32), BERTH_DATA: folder }
-  const run = async (...args: string[]) => {
-    return new Promise<{ code: number; stdout: string; stderr: string }>(resolve => {
-      const command = [...productArguments('cli/main'), 'hosts', ...args]
-      execFile(process.execPath, command, { env: { ...process.env, ...environment } }, (error, stdout, stderr) =>
-        resolve({ code: error ? 1 : 0, stdout, stderr }),
-      )
-    })
-  }
-  const draining = async () => (await listHosts(db)).find(({ id }) => id === 'h3')?.draining
-  t.is((await run('drain', 'h3')).code, 0)
-  t.true(await draining())
-  t.like(JSON.parse((await run('list', '--json')).stdout).at(-1), { name: 'h3', state: 'draining' })
-  t.regex((await run('list')).stdout, /NAME +STATE.* DISK [\s\S]*h3 +draining.* 0\/\d+ MB .*0\/\d+ MB/)
-  t.is((await run('undrain', 'h3')).code, 0)
-  t.false(await draining())
-  const refused = await run('drain', 'h9')
-  t.is(refused.code, 1)
-  t.regex(refused.stderr, /no host "h9".*h3/)
-})
+test.serial(
+  'drain and undrain work from the command line; an unknown name is refused with a list of hosts',
+  async t => {
+    const { db, url } = await database
+    await rows(db).host('h3')
+    await db('hosts').where({ id: 'h3' }).update({ last_seen_at: '2100-01-01' })
+    const folder = mkdtempSync(join(tmpdir(), 'berth-hosts-'))
+    t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+    const environment = { DATABASE_URL: url, BERTH_MASTER_KEY: '00'.repeat(32), BERTH_DATA: folder }
+    const run = async (...args: string[]) => {
+      return new Promise<{ code: number; stdout: string; stderr: string }>(resolve => {
+        const command = [...productArguments('cli/main'), 'hosts', ...args]
+        execFile(process.execPath, command, { env: { ...process.env, ...environment } }, (error, stdout, stderr) =>
+          resolve({ code: error ? 1 : 0, stdout, stderr }),
+        )
+      })
+    }
+    const draining = async () => (await listHosts(db)).find(({ id }) => id === 'h3')?.draining
+    t.is((await run('drain', 'h3')).code, 0)
+    t.true(await draining())
+    t.like(JSON.parse((await run('list', '--json')).stdout).at(-1), { name: 'h3', state: 'draining' })
+    t.regex((await run('list')).stdout, /NAME +STATE.* DISK [\s\S]*h3 +draining.* 0\/\d+ MB .*0\/\d+ MB/)
+    t.is((await run('undrain', 'h3')).code, 0)
+    t.false(await draining())
+    const refused = await run('drain', 'h9')
+    t.is(refused.code, 1)
+    t.regex(refused.stderr, /no host "h9".*h3/)
+  },
+)
 
 test.serial(
   'a host is forgotten only if it is silent and the operator confirms; forgetting it again does no harm',

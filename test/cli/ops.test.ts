@@ -65,31 +65,39 @@ async function shop(db: Db) {
 const refused = async (t: ExecutionContext, work: Promise<unknown>, message: RegExp) =>
   t.throwsAsync(work, { instanceOf: ActRefused, message })
 
-test.serial('a waiting operation is explained with its position, the operations before it, and what delays those', async t => {
-  const { db } = await database
-  const { app, push, explain } = await shop(db)
-  const first = await push('a'.repeat(40))
-  await operations.claimNext(db, app.id)
-  await record(db, first.deploymentId, { state: 'clone' })
-  await db('deployments').where({ id: first.deploymentId }).update({ waiting_for: 'Both build slots of h1 are taken.' })
-  const other = await push('b'.repeat(40), 'next')
-  const last = await push('c'.repeat(40))
-  const waiting = await explain(last.operationId)
-  t.regex(waiting.text, /^deploy of shop: commit ccccccc of main, pushed to its webhook\n {2}WAITING, queued \d+ s ago/)
-  t.is(waiting.holds[0], 'It is number 3 in the queue of its application.')
-  t.regex(
-    waiting.holds[1]!,
-    new RegExp(`before it: ${first.operationId.slice(0, 8)} deploy of aaaaaaa \\(main\\), running`),
-  )
-  t.regex(
-    waiting.holds[2]!,
-    new RegExp(`before it: ${other.operationId.slice(0, 8)} deploy of bbbbbbb \\(next\\), queued`),
-  )
-  const building = await explain(first.operationId)
-  t.deepEqual(building.holds, ['Both build slots of h1 are taken.'])
-  t.regex(building.text, /RUNNING, started/)
-  t.regex(building.text, /What comes next:\n {2}dependencies are installed/)
-})
+test.serial(
+  'a waiting operation is explained with its position, the operations before it, and what delays those',
+  async t => {
+    const { db } = await database
+    const { app, push, explain } = await shop(db)
+    const first = await push('a'.repeat(40))
+    await operations.claimNext(db, app.id)
+    await record(db, first.deploymentId, { state: 'clone' })
+    await db('deployments')
+      .where({ id: first.deploymentId })
+      .update({ waiting_for: 'Both build slots of h1 are taken.' })
+    const other = await push('b'.repeat(40), 'next')
+    const last = await push('c'.repeat(40))
+    const waiting = await explain(last.operationId)
+    t.regex(
+      waiting.text,
+      /^deploy of shop: commit ccccccc of main, pushed to its webhook\n {2}WAITING, queued \d+ s ago/,
+    )
+    t.is(waiting.holds[0], 'It is number 3 in the queue of its application.')
+    t.regex(
+      waiting.holds[1]!,
+      new RegExp(`before it: ${first.operationId.slice(0, 8)} deploy of aaaaaaa \\(main\\), running`),
+    )
+    t.regex(
+      waiting.holds[2]!,
+      new RegExp(`before it: ${other.operationId.slice(0, 8)} deploy of bbbbbbb \\(next\\), queued`),
+    )
+    const building = await explain(first.operationId)
+    t.deepEqual(building.holds, ['Both build slots of h1 are taken.'])
+    t.regex(building.text, /RUNNING, started/)
+    t.regex(building.text, /What comes next:\n {2}dependencies are installed/)
+  },
+)
 
 test.serial('operators see who holds the build slots, customers see their own position only', async t => {
   const { db } = await database
@@ -108,40 +116,46 @@ test.serial('operators see who holds the build slots, customers see their own po
   t.false((await own.explain(waits.operationId)).holds.join('\n').includes(other.app.id))
 })
 
-test.serial('a silent host, a lane that does not run and an unreachable Temporal are reported as reasons to wait', async t => {
-  const { db } = await database
-  const { push, explain } = await shop(db)
-  const deploy = await push('a'.repeat(40))
-  await db('hosts')
-    .where({ id: 'h1' })
-    .update({ last_seen_at: db.raw(`now() - interval '3 minutes'`) })
-  await db('operations')
-    .where({ id: deploy.operationId })
-    .update({ created_at: db.raw(`now() - interval '1 minute'`) })
-  const asleep = await explain(deploy.operationId, { ...running, status: 'COMPLETED' })
-  t.regex(asleep.holds.join('\n'), /Host h1 is silent, last seen 3 min ago/)
-  t.regex(asleep.holds.join('\n'), /Its lane does not run \(COMPLETED\)/)
-  const away = await explain(deploy.operationId, { ...running, status: 'unknown' })
-  t.regex(away.holds.join('\n'), /Temporal does not answer\. Nothing is lost/)
-  const failing = await explain(deploy.operationId, { ...running, failedTasks: 2 })
-  t.regex(failing.holds.join('\n'), /Its lane is stuck: its workflow task failed 2 times/)
-  const stuck = await explain(deploy.operationId)
-  t.regex(stuck.holds.join('\n'), /next in the queue, but its lane has not claimed it/)
-})
+test.serial(
+  'a silent host, a lane that does not run and an unreachable Temporal are reported as reasons to wait',
+  async t => {
+    const { db } = await database
+    const { push, explain } = await shop(db)
+    const deploy = await push('a'.repeat(40))
+    await db('hosts')
+      .where({ id: 'h1' })
+      .update({ last_seen_at: db.raw(`now() - interval '3 minutes'`) })
+    await db('operations')
+      .where({ id: deploy.operationId })
+      .update({ created_at: db.raw(`now() - interval '1 minute'`) })
+    const asleep = await explain(deploy.operationId, { ...running, status: 'COMPLETED' })
+    t.regex(asleep.holds.join('\n'), /Host h1 is silent, last seen 3 min ago/)
+    t.regex(asleep.holds.join('\n'), /Its lane does not run \(COMPLETED\)/)
+    const away = await explain(deploy.operationId, { ...running, status: 'unknown' })
+    t.regex(away.holds.join('\n'), /Temporal does not answer\. Nothing is lost/)
+    const failing = await explain(deploy.operationId, { ...running, failedTasks: 2 })
+    t.regex(failing.holds.join('\n'), /Its lane is stuck: its workflow task failed 2 times/)
+    const stuck = await explain(deploy.operationId)
+    t.regex(stuck.holds.join('\n'), /next in the queue, but its lane has not claimed it/)
+  },
+)
 
-test.serial('a failed operation is explained with its reason, its times, its last lines and how to retry it', async t => {
-  const { db } = await database
-  const { push, fail, explain } = await shop(db)
-  const deploy = await push('a'.repeat(40))
-  await fail(deploy)
-  const { text } = await explain(deploy.operationId)
-  t.regex(text, /FAILED \d+ s ago \(.*\): BUILD_FAILED: npm ended with exit code 1/)
-  t.regex(text, new RegExp(`berth ops retry ${deploy.operationId.slice(0, 8)}`))
-  t.regex(text, /What happened:\n.* queued\n.* claimed by its lane\n.* clone\n.* error, BUILD_FAILED/)
-  t.regex(text, /Last lines of its log:\n {2}npm error missing script: build$/)
-  t.regex(text, /lane {8,}app\/x, RUNNING, http:\/\/ui\/app%2Fx/)
-  t.notRegex(text, /undefined|null|\[object/)
-})
+test.serial(
+  'a failed operation is explained with its reason, its times, its last lines and how to retry it',
+  async t => {
+    const { db } = await database
+    const { push, fail, explain } = await shop(db)
+    const deploy = await push('a'.repeat(40))
+    await fail(deploy)
+    const { text } = await explain(deploy.operationId)
+    t.regex(text, /FAILED \d+ s ago \(.*\): BUILD_FAILED: npm ended with exit code 1/)
+    t.regex(text, new RegExp(`berth ops retry ${deploy.operationId.slice(0, 8)}`))
+    t.regex(text, /What happened:\n.* queued\n.* claimed by its lane\n.* clone\n.* error, BUILD_FAILED/)
+    t.regex(text, /Last lines of its log:\n {2}npm error missing script: build$/)
+    t.regex(text, /lane {8,}app\/x, RUNNING, http:\/\/ui\/app%2Fx/)
+    t.notRegex(text, /undefined|null|\[object/)
+  },
+)
 
 test.serial('an operation is found by the beginning of its id or of its deployment’s', async t => {
   const { db } = await database
@@ -158,42 +172,48 @@ test.serial('an operation is found by the beginning of its id or of its deployme
   )
 })
 
-test.serial('cancelling ends a waiting operation immediately, requests the end of a running one, and refuses others', async t => {
-  const { db } = await database
-  const { app, push } = await shop(db)
-  const first = await push('a'.repeat(40))
-  await operations.claimNext(db, app.id)
-  const second = await push('b'.repeat(40))
-  const cancel = (operationId: string) => transaction(db, trx => cancelOperation(trx, { operationId, actor }))
-  t.is(await cancel(second.operationId), 'ended')
-  t.like(await operations.find(db, second.operationId), { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
-  const ended = (await storyOf(db, second.operationId, 5))!
-  t.like(ended.deployment, { state: 'error', code: 'DEPLOY_CANCELLED', message: 'Cancelled by operator:noor.' })
-  t.like(ended.acts, [{ actor, act: 'cancel' }])
-  t.is(await cancel(first.operationId), 'asked')
-  t.is(await cancel(first.operationId), 'asked')
-  t.like(await operations.find(db, first.operationId), { state: 'running', cancel_requested_by: actor, code: null })
-  t.is((await operations.toEnd(db, app.id)).length, 1)
-  await operations.finish(db, first.operationId, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
-  await refused(t, cancel(first.operationId), /ended already: cancelled/)
-  await refused(t, cancel('0'.repeat(32)), /no operation/)
-  const [creation] = (await listOperations(db, { appId: app.id, limit: 10 })).filter(({ kind }) => kind === 'create')
-  await refused(t, cancel(creation!.id), /deleting the application/)
-})
+test.serial(
+  'cancelling ends a waiting operation immediately, requests the end of a running one, and refuses others',
+  async t => {
+    const { db } = await database
+    const { app, push } = await shop(db)
+    const first = await push('a'.repeat(40))
+    await operations.claimNext(db, app.id)
+    const second = await push('b'.repeat(40))
+    const cancel = (operationId: string) => transaction(db, trx => cancelOperation(trx, { operationId, actor }))
+    t.is(await cancel(second.operationId), 'ended')
+    t.like(await operations.find(db, second.operationId), { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
+    const ended = (await storyOf(db, second.operationId, 5))!
+    t.like(ended.deployment, { state: 'error', code: 'DEPLOY_CANCELLED', message: 'Cancelled by operator:noor.' })
+    t.like(ended.acts, [{ actor, act: 'cancel' }])
+    t.is(await cancel(first.operationId), 'asked')
+    t.is(await cancel(first.operationId), 'asked')
+    t.like(await operations.find(db, first.operationId), { state: 'running', cancel_requested_by: actor, code: null })
+    t.is((await operations.toEnd(db, app.id)).length, 1)
+    await operations.finish(db, first.operationId, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
+    await refused(t, cancel(first.operationId), /ended already: cancelled/)
+    await refused(t, cancel('0'.repeat(32)), /no operation/)
+    const [creation] = (await listOperations(db, { appId: app.id, limit: 10 })).filter(({ kind }) => kind === 'create')
+    await refused(t, cancel(creation!.id), /deleting the application/)
+  },
+)
 
-test.serial('an operation that is claimed while it is cancelled is either ended or requested to end, never both', async t => {
-  const { db } = await database
-  const { app, push } = await shop(db)
-  for (let round = 0; round < 15; round++) {
-    const { operationId } = await push('a'.repeat(40))
-    const [claimed, done] = await Promise.all([
-      operations.claimNext(db, app.id),
-      transaction(db, trx => cancelOperation(trx, { operationId, actor })),
-    ])
-    t.is(done, claimed ? 'asked' : 'ended')
-    if (claimed) await operations.finish(db, operationId, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
-  }
-})
+test.serial(
+  'an operation that is claimed while it is cancelled is either ended or requested to end, never both',
+  async t => {
+    const { db } = await database
+    const { app, push } = await shop(db)
+    for (let round = 0; round < 15; round++) {
+      const { operationId } = await push('a'.repeat(40))
+      const [claimed, done] = await Promise.all([
+        operations.claimNext(db, app.id),
+        transaction(db, trx => cancelOperation(trx, { operationId, actor })),
+      ])
+      t.is(done, claimed ? 'asked' : 'ended')
+      if (claimed) await operations.finish(db, operationId, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
+    }
+  },
+)
 
 test.serial('a failed push is retried with the same commit, once, and after a newer one only with force', async t => {
   const { db } = await database
@@ -276,7 +296,10 @@ test.serial('snapshots and restores are explained, cancelled and retried in thei
   const deploy = await push('a'.repeat(40))
   await operations.claimNext(db, app.id, ['snapshot'])
   t.regex((await explain(row.operation_id)).text, /RUNNING, started .*: copying files/)
-  t.regex((await explain(deploy.operationId)).holds.join(), /only after the snapshot in progress: \w{8} snapshot, running/)
+  t.regex(
+    (await explain(deploy.operationId)).holds.join(),
+    /only after the snapshot in progress: \w{8} snapshot, running/,
+  )
   const stored = { segmentId: await segments.draw(db), size: 10, sha256: 'a'.repeat(64), digest: 'd'.repeat(64) }
   await transaction(db, trx => markGood(trx, row.operation_id, stored))
   for (const id of [row.operation_id, deploy.operationId]) await operations.finish(db, id, { state: 'success' })

@@ -29,7 +29,7 @@ test.serial('a host that stands still is followed by another one, and does nothi
 
   first.child.kill('SIGCONT')
   t.is(await first.ended, 1, 'it ends itself')
-  t.regex(first.output(), /Another process is host \S+ now; this one does nothing more/)
+  t.regex(first.output(), /Another process has taken over host \S+; this one does nothing more/)
   const { State } = await bareDocker.getContainer(`berth-${app.id}-1`).inspect()
   t.deepEqual([State.Running, State.StartedAt], [false, '0001-01-01T00:00:00Z'], 'it never started the container')
   await other.confirm()
@@ -65,7 +65,7 @@ test.serial('of two host processes with one name only the one that renews acts, 
   const woken = async (entry: Entry) => {
     entry.child.kill('SIGCONT')
     t.is(await entry.ended, 1, 'it ends itself')
-    t.regex(entry.output(), /Another process is host \S+ now; this one does nothing more/)
+    t.regex(entry.output(), /Another process has taken over host \S+; this one does nothing more/)
   }
 
   const first = start({ CRASH_POINT: 'engine.start:before', CRASH_SIGNAL: 'SIGSTOP' })

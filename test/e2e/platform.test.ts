@@ -145,11 +145,11 @@ test.serial('the doctor sees every part in its place, and one that stands still'
     ...['database', 'temporal', 'temporal ui', 'api', 'proxy'].map(
       name => new RegExp(`^ {3}${name} +answers at 127`, 'm'),
     ),
-    /^ {3}routes +1 in the proxy; every application that runs has its own$/m,
-    /^ {3}stored bodies +1 body, .*; all there; no file that nothing refers to$/m,
+    /^ {3}routes +1 in the proxy; every running application has its own$/m,
+    /^ {3}stored segments +1 segment, .*; all present; no unreferenced file$/m,
     /^ {3}container host +answers$/m,
     ...(isRoot ? [/^ {3}Protection quota +enforced$/m, /^ {3}Protection firewall +on/m] : []),
-    /^ {3}Protection disks +all there$/m,
+    /^ {3}Protection disks +all present$/m,
   ])
     t.regex(stdout, line)
   t.is(code, /^!/m.test(stdout) ? 1 : 0)
@@ -162,7 +162,7 @@ test.serial('the doctor sees every part in its place, and one that stands still'
   t.is(told.code, 1)
   t.regex(
     told.stdout,
-    new RegExp(`^! {2}processes +worker \\(${pid}\\) STOPPED.*\\n +-> let it go on: kill -CONT ${pid}$`, 'm'),
+    new RegExp(`^! {2}processes +worker \\(${pid}\\) STOPPED.*\\n +-> continue: kill -CONT ${pid}$`, 'm'),
   )
 })
 

@@ -37,7 +37,7 @@ test('an application at its limit has a page for its next visitor, and others an
       const refused = await ask(port, 'busy.localhost')
       t.is(refused.status, 503)
       t.is(refused.headers['retry-after'], '2')
-      t.regex(refused.body, /as many requests open/)
+      t.regex(refused.body, /as many open requests/)
     }
     t.is((await ask(port, 'other.localhost')).status, 200)
     t.is(held.length, limit)

@@ -47,7 +47,7 @@ for (const [title, settings, passes] of cases)
         continue
       }
       t.deepEqual([page.status, said.status], [400, 400])
-      t.regex(page.body, /takes https only.*Use https:\/\/a\.localhost instead/s)
+      t.regex(page.body, /requires https.*Use https:\/\/a\.localhost instead/s)
       t.like(JSON.parse(said.body), { status: 'error', code: 'INVALID_INPUT' })
       // What would be sent next on this connection is readable too.
       t.deepEqual([page.headers.connection, said.headers.connection], ['close', 'close'])

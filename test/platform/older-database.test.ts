@@ -121,7 +121,7 @@ test.serial(
     t.is((await adopt(url)).code, 0)
     const [host] = await begin(url, 'host')
     await host!.ready
-    const twice = async () => host!.output().split('so it is taken for the wrong one and nothing is touched').length > 2
+    const twice = async () => host!.output().split('so it is probably the wrong one, and nothing is touched').length > 2
     await platform.until(twice, 90, 'it has looked around twice, once a minute')
     await end()
     t.deepEqual(await remains(), there)

@@ -154,6 +154,6 @@ test('the check of the health of a worker looks for who works for this installat
   await t.notThrowsAsync(comesTrue(async () => (await asked(queuePrefix)).code === 0))
   const { code, words } = await asked('of-nobody/')
   t.is(code, 1)
-  t.regex(words, /^worker does not work: nobody polls of-nobody\/platform$/m)
+  t.regex(words, /^worker is not healthy: no worker polls of-nobody\/platform$/m)
   t.regex((await health('secretary', {})).words, /Name a process: api, worker, host, proxy/)
 })

@@ -6,13 +6,13 @@ import { linkOf } from '../../db/git/git-links.ts'
 import { tokenFor } from '../../db/git/webhooks.ts'
 import type { Config } from '../../policy/config.ts'
 
-/** A build waits for its token this long, then tries again later. */
-const patienceMs = 10_000
+/** The timeout of a build's request for its token, after which it is retried later. */
+const timeoutMs = 10_000
 
 /**
- * The password for fetching what a deployment brings, or null: the token of its webhook, or a fresh one of the git-provider app
- * that can only read the linked repository. Each goes to its own server only, and is read anew for each fetch, so that neither
- * is kept anywhere. Rejects with AUTHENTICATION_REQUIRED when the app may fetch no longer, and in words that may heal otherwise.
+ * The password for fetching the sources of a deployment, or null: the token of its webhook, or a new one of the git-provider app
+ * that can only read the linked repository. Each goes to its own server only, and is read for each fetch, so that neither is
+ * stored anywhere. Rejects with AUTHENTICATION_REQUIRED when the app may no longer fetch, and otherwise with an error that can be retried.
  */
 export function deployCredentials(
   db: Db,
@@ -31,10 +31,10 @@ export function deployCredentials(
 async function appToken(db: Db, provider: GitProvider | null, appId: string, cloneUrl: string): Promise<string> {
   const link = await linkOf(db, appId)
   if (!link || !provider || new URL(link.cloneUrl).origin !== new URL(cloneUrl).origin)
-    throw refusal('AUTHENTICATION_REQUIRED', 'The application is linked to this repository no longer.')
-  const deadline = AbortSignal.timeout(patienceMs)
+    throw refusal('AUTHENTICATION_REQUIRED', 'The application is no longer linked to this repository.')
+  const deadline = AbortSignal.timeout(timeoutMs)
   const granted = await provider.tokenOf(link.installationId, deadline, link.repositoryId)
   if (!granted)
-    throw refusal('AUTHENTICATION_REQUIRED', 'The installation of the git app does not cover this repository any more.')
+    throw refusal('AUTHENTICATION_REQUIRED', 'The installation of the git app no longer covers this repository.')
   return granted.token
 }

@@ -14,38 +14,38 @@ export interface DiskWatchOptions {
   everySeconds?: number
 }
 
-/** Of so many applications with the same fault the ids are told. */
-const mostNamed = 3
+/** Number of applications with the same fault that are named. */
+const maxNamed = 3
 
-/** How the disks of applications stand, for people. */
+/** The state of the applications' disks, in words. */
 export function disksState(count: number, faults: ReadonlyMap<string, VolumeFault>): string {
-  if (faults.size === 0) return 'all there'
+  if (faults.size === 0) return 'all present'
   const kinds: VolumeFault[] = ['lost', 'read-only', 'not mounted']
-  const told = kinds.flatMap(kind => {
+  const parts = kinds.flatMap(kind => {
     const ids = [...faults].filter(([, fault]) => fault === kind).map(([id]) => id)
-    const more = ids.length > mostNamed ? ' and others' : ''
-    return ids.length > 0 ? [`${ids.length} ${kind} (${ids.slice(0, mostNamed).join(', ')}${more})`] : []
+    const more = ids.length > maxNamed ? ' and others' : ''
+    return ids.length > 0 ? [`${ids.length} ${kind} (${ids.slice(0, maxNamed).join(', ')}${more})`] : []
   })
-  return `BROKEN: of ${count} are ${told.join(', ')}`
+  return `BROKEN: of ${count} disks ${parts.join(', ')}`
 }
 
 /**
- * Tells operators of disks that are lost or that take nothing any more: whose program only answers requests would not notice for
- * days. Looks in every round and writes down what is new, until the signal aborts.
+ * Reports disks that are lost or read-only to operators: the owner of a program that only answers requests might not notice for days.
+ * Checks in every round and records changes, until the signal aborts.
  */
 export async function watchDisks(
   { db, volumes, hostId, log, everySeconds = roundSeconds.disks }: DiskWatchOptions,
   signal: AbortSignal,
 ): Promise<void> {
-  let written = ''
+  let recorded = ''
   const look = async () => {
     const ids = await releasedApps(db, hostId)
     const state = disksState(ids.length, await volumes.faults(ids))
-    if (state === written) return
+    if (state === recorded) return
     await recordProtection(db, hostId, 'disks', state)
-    if (state.startsWith('BROKEN')) log.error({ state }, 'disks of applications')
-    written = state
+    if (state.startsWith('BROKEN')) log.error({ state }, 'disks: faults')
+    recorded = state
   }
-  const onError = (error: unknown) => log.warn({ err: error }, 'disks: will look again')
+  const onError = (error: unknown) => log.warn({ err: error }, 'disks: will try again')
   await loop(look, { signal, everyMs: everySeconds * 1000, onError })
 }

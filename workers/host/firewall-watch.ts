@@ -14,38 +14,38 @@ export interface FirewallWatchOptions {
 }
 
 /**
- * Others flush rules, reload theirs and put them before ours: what this host has put in place is looked at, repaired and
- * reported in every round, until the signal aborts.
+ * Checks, repairs and reports this host's rules in every round, until the signal aborts: other programs flush rules, or reload their
+ * own ahead of ours.
  */
 export async function watchFirewall(options: FirewallWatchOptions, signal: AbortSignal): Promise<void> {
   const { firewall, everySeconds = roundSeconds.firewall } = options
   if (!firewall) return
   const report = reporter(options)
   const everyMs = everySeconds * 1000
-  const onError = (error: unknown) => options.log.warn({ err: error }, 'firewall: its state was not recorded')
+  const onError = (error: unknown) => options.log.warn({ err: error }, 'firewall: the state was not recorded')
   await pause(everyMs, signal)
-  await loop(() => lookOnce(firewall, options.log).then(report), { signal, everyMs, onError })
+  await loop(() => checkOnce(firewall, options.log).then(report), { signal, everyMs, onError })
 }
 
-/** How it stands after one look, for people. */
-async function lookOnce(firewall: Firewall, log: Logger): Promise<string> {
+/** The state after one check, in words. */
+async function checkOnce(firewall: Firewall, log: Logger): Promise<string> {
   try {
     const look = await firewall.apply()
     if (look.repaired.length === 0) return firewallState(look)
-    log.warn({ repaired: look.repaired }, 'firewall: somebody else had changed it, and it was put in place again')
-    return `${firewallState(look)}; put in place again at ${new Date().toISOString()}: ${look.repaired.join(', ')}`
+    log.warn({ repaired: look.repaired }, 'firewall: another program had changed the rules, which were restored')
+    return `${firewallState(look)}; restored at ${new Date().toISOString()}: ${look.repaired.join(', ')}`
   } catch (error) {
-    log.error({ err: error }, 'firewall: cannot be put in place')
+    log.error({ err: error }, 'firewall: the rules cannot be set')
     return `BROKEN: ${(error as Error).message}`
   }
 }
 
-/** Writes down what is new. That something had to be put in place stays to be read until there is other news. */
+/** Records changes. That rules had to be restored stays visible until the next change. */
 function reporter({ db, hostId }: FirewallWatchOptions) {
-  let written = ''
+  let recorded = ''
   return async (state: string): Promise<void> => {
-    if (written === state || written.startsWith(`${state};`)) return
+    if (recorded === state || recorded.startsWith(`${state};`)) return
     await recordProtection(db, hostId, 'firewall', state)
-    written = state
+    recorded = state
   }
 }

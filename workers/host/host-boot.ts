@@ -10,41 +10,41 @@ export interface HostBootOptions {
   db: Db
   engine: Pick<ContainerHost, 'standing'>
   hostId: string
-  /** Id of the boot that the machine is in. */
+  /** Id of the machine's present boot. */
   machineBootId: string
-  /** Rejects when another process is this host now. */
+  /** Rejects when another process has taken over this host. */
   held(): Promise<void>
   log: Logger
 }
 
-/** Of an engine that cannot tell its starts apart. */
-const alike = 'unknown'
+/** The start of an engine that does not report it. */
+const unknownStart = 'unknown'
 
-/** The boot that a host is in, as far as that can be told without its engine. Ports of an earlier boot are nobody's when this resolves. */
+/** The present boot of a host, as far as it can be determined without its engine. Once this resolves, ports of an earlier boot are released. */
 export async function hostBoot(options: HostBootOptions): Promise<Boot> {
   const { db, engine, hostId, machineBootId, held, log } = options
   let known: KnownBoot = await knownBoot(db, hostId)
 
-  async function begin(bootId: string, told: KnownEngine | null): Promise<void> {
-    await beginBoot(db, hostId, bootId, told)
-    known = { bootId, engine: told }
+  async function begin(bootId: string, reported: KnownEngine | null): Promise<void> {
+    await beginBoot(db, hostId, bootId, reported)
+    known = { bootId, engine: reported }
   }
 
   async function settle(): Promise<string> {
     const { began, liveRestore } = await engine.standing()
-    const told = { began: began ?? alike, liveRestore }
-    const bootId = bootIdOf(known, machineBootId, told)
+    const reported = { began: began ?? unknownStart, liveRestore }
+    const bootId = bootIdOf(known, machineBootId, reported)
     if (bootId !== known.bootId) {
       await held()
       log.warn(
         { bootId },
-        'the container engine was started anew and its containers had ended: what ran is brought back',
+        'the container engine was restarted and its containers had ended: applications that ran are brought back',
       )
-      await begin(bootId, told)
-    } else if (known.engine?.began !== told.began || known.engine.liveRestore !== liveRestore) {
+      await begin(bootId, reported)
+    } else if (known.engine?.began !== reported.began || known.engine.liveRestore !== liveRestore) {
       await held()
-      await recordEngine(db, hostId, told)
-      known = { bootId, engine: told }
+      await recordEngine(db, hostId, reported)
+      known = { bootId, engine: reported }
     }
     return bootId
   }
@@ -56,7 +56,7 @@ export async function hostBoot(options: HostBootOptions): Promise<Boot> {
     get id() {
       return known.bootId!
     },
-    // What was told before somebody asked is no answer to them.
+    // A caller never shares a query that started before its call.
     settle: () => settled(hostId),
   }
 }

@@ -15,21 +15,21 @@ import { removeLeftovers } from './host-leftovers.ts'
 import { bringBackStrays, type StrayOptions, sweepStrays } from './host-strays.ts'
 
 export interface ComparisonOptions extends StrayOptions {
-  /** Nobody saw the end of a container that was started in another one. */
+  /** Ends of containers that were started in another boot were not observed. */
   boot: Boot
-  /** Rejects when another process is this host now. */
+  /** Rejects when another process has taken over this host. */
   held?(): Promise<void>
-  /** How long applications wait that could not be brought back; left out: for the next round. */
+  /** Delays for applications that could not be brought back; default: until the next round. */
   returns?: Backoff
-  /** Applications that failed when they were looked at last: that they fail again says nothing of the others. */
+  /** Applications that failed in the previous round: another failure of theirs says nothing about the engine. */
   failing?: Set<string>
-  /** Receives in each round the containers of some applications; of all where `ids` is left out. */
+  /** Receives in each round the containers of some applications, or of all if `ids` is left out. */
   onContainers?(present: readonly ListedContainer[], ids?: ReadonlySet<string>): void
 }
 
 /**
- * One comparison of all rows and containers; resolves to the applications that are to be looked at again, as they are not as they should
- * be yet. Containers are listed first: one without a row then is a stray for certain.
+ * Compares all rows and containers once; resolves to the applications that the next round must check again, because they are not yet in
+ * their desired state. Containers are listed first, so that one without a row is certainly a stray.
  */
 export async function reconcile(options: ComparisonOptions): Promise<Set<string>> {
   const { db, engine, hostId, boot } = options
@@ -41,24 +41,24 @@ export async function reconcile(options: ComparisonOptions): Promise<Set<string>
   return unsettled
 }
 
-/** More applications than these are found faster in the list of all containers. */
+/** Above this number of applications one list of all containers is faster. */
 const maxLists = 20
 
 /**
- * Compares the rows and containers of some applications of a host whose boot is settled. Strays are left to the comparison of everything:
- * `strangers` says that there are containers without a row.
+ * Compares the rows and containers of some applications of a host whose boot is settled. Strays are left to the full comparison;
+ * `hasStrays` reports containers without a row.
  */
 export async function reconcileSome(
   options: ComparisonOptions,
   ids: ReadonlySet<string>,
-): Promise<{ unsettled: Set<string>; strangers: boolean }> {
+): Promise<{ unsettled: Set<string>; hasStrays: boolean }> {
   const { db, hostId } = options
   const present = await containersOf(options, ids)
   options.onContainers?.(present, ids)
-  if (ids.size === 0) return { unsettled: new Set(), strangers: false }
+  if (ids.size === 0) return { unsettled: new Set(), hasStrays: false }
   const { rows, unsettled } = await compare(options, present, () => apps.listAppsOfHost(db, hostId, [...ids]))
   const known = new Set(rows.map(({ id }) => id))
-  return { unsettled, strangers: present.some(container => !known.has(appOf(container))) }
+  return { unsettled, hasStrays: present.some(container => !known.has(appOf(container))) }
 }
 
 async function containersOf({ engine, hostId }: ComparisonOptions, ids: ReadonlySet<string>) {
@@ -66,12 +66,12 @@ async function containersOf({ engine, hostId }: ComparisonOptions, ids: Readonly
     const all = await engine.list({ [labels.host]: hostId })
     return all.filter(container => ids.has(appOf(container)))
   }
-  const found: ListedContainer[] = []
-  for (const id of ids) found.push(...(await engine.list({ [labels.host]: hostId, [labels.app]: id })))
-  return found
+  const containers: ListedContainer[] = []
+  for (const id of ids) containers.push(...(await engine.list({ [labels.host]: hostId, [labels.app]: id })))
+  return containers
 }
 
-/** `present` was listed before rows are read. */
+/** `present` was listed before the rows are read. */
 async function compare(
   options: ComparisonOptions,
   present: ListedContainer[],
@@ -82,21 +82,21 @@ async function compare(
   const rows = await read()
   const aside = await bringBackStrays(options, containers, rows)
   const releases = new Map(rows.map(({ id, release }) => [id, String(release)]))
-  // A paused container, a build and a version that does not serve are looked at in each round until they have gone.
+  // A paused container, a build and a version that does not serve are checked in each round until they have ended.
   const transient = (one: ListedContainer) =>
     one.status === 'paused' ||
     one.labels[labels.role] === 'build' ||
     one.labels[labels.release] !== releases.get(appOf(one))
   const unsettled = new Set([...aside, ...present.filter(one => releases.has(appOf(one)) && transient(one)).map(appOf)])
-  // One application that the engine cannot inspect, or not end, holds up none of the others.
+  // An application that the engine can neither inspect nor end must not delay the others.
   let failures = 0
-  // A round may go over all of them: nothing in it may search among all the others.
+  // A round may process all applications, so it must not search through all others for each.
   const byRelease = new Map(containers.map(one => [`${appOf(one)}/${one.labels[labels.release]}`, one]))
   for (const app of rows.filter(row => !aside.has(row.id))) {
     const container = byRelease.get(`${app.id}/${app.release}`)
     const again = options.failing?.has(app.id) ?? false
     const done = await apart(options.log, app.id, async () => {
-      if (!(await look(options, app, container))) unsettled.add(app.id)
+      if (!(await settleApp(options, app, container))) unsettled.add(app.id)
     })
     if (done) options.failing?.delete(app.id)
     else {
@@ -104,14 +104,14 @@ async function compare(
       options.failing?.add(app.id)
     }
     failures = done ? 0 : failures + (again ? 0 : 1)
-    if (failures === failuresInARow) throw new Error('The engine does not answer for one application after another.')
+    if (failures === failuresInARow) throw new Error('The engine fails for several applications in a row.')
   }
   await removeLeftovers(options, present, rows)
   return { rows, aside, unsettled }
 }
 
-/** Resolves to whether the application is as it should be: nothing was to do. */
-async function look(
+/** Resolves to whether the application was already in its desired state. */
+async function settleApp(
   options: ComparisonOptions,
   app: apps.HostApp,
   container: ListedContainer | undefined,
@@ -122,10 +122,10 @@ async function look(
   if (container?.running) returns?.forget(app.id)
   if (verdict(observe(app, container ?? null), { rebooted, busy: false }) === 'nothing') return true
   if (await operations.isBusy(db, app.id)) return false
-  // The list may be older than the row: what is acted upon was seen after the row.
+  // The list may be older than the row: decisions use a state that was read after the row.
   const fresh = container ? await engine.inspect(container.name) : null
   const decision = verdict(observe(app, fresh), { rebooted, busy: false })
-  // What an engine takes down as it ends has not ended by itself: the next round brings it back.
+  // A container that the engine took down as it stopped has not exited: the next round brings it back.
   if (decision === 'record-exit' && (await boot.settle()) !== bootId) return false
   await act(options, app, fresh, decision)
   return false
@@ -174,7 +174,7 @@ async function act(
       oom: container?.oom ?? false,
       at: container?.finishedAt ?? new Date(),
     }
-    // One commit: an exit that is on record is not looked at again, so its restart would be lost.
+    // One commit: a recorded exit is not processed again, so its restart would be lost.
     await transaction(db, async trx => {
       if (!(await apps.recordExit(trx, app, exit))) return
       if (exit.oom) await alertOutOfMemory(trx, app)
@@ -183,7 +183,7 @@ async function act(
   }
 }
 
-/** Checked last, under the application's lock, so that a start which came meanwhile is not undone. */
+/** Checked last, under the application's lock, so that a concurrent start is not undone. */
 async function staysStopped(db: Db, appId: string): Promise<boolean> {
   if (await operations.isBusy(db, appId)) return false
   return (await apps.loadApp(db, appId))?.desired_state === 'stopped'

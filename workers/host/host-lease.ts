@@ -22,15 +22,15 @@ import { hostLeaseSeconds, renewEveryMs, sureForMs } from '../../policy/hosts/ho
 
 /** The right of this process to act as its host. */
 export interface HostLease {
-  /** Aborts once another process has the name. */
+  /** Aborts once another process has taken the name. */
   lost: AbortSignal
-  /** Rejects once it is lost; never resolves. */
+  /** Rejects once the lease is lost; never resolves. */
   ended: Promise<never>
-  /** Rejects with HostUnreachable when the lease is lost, or cannot be told to be held. Asks Postgres only when it was not renewed lately. */
+  /** Rejects with HostUnreachable when the lease is lost, or may be. Queries Postgres only if the lease was not renewed recently. */
   held(): Promise<void>
-  /** `held`, asked of Postgres now. */
+  /** Like `held`, but always queries Postgres. */
   confirm(): Promise<void>
-  /** Gives the name free. */
+  /** Releases the name. */
   release(): Promise<void>
 }
 
@@ -44,8 +44,8 @@ export interface LeaseOptions {
 }
 
 /**
- * Takes the lease of a host name and renews it every second, on a connection of its own: a busy pool does not delay it. Waits for
- * one that nobody renews any more; rejects when another process does.
+ * Takes the lease of a host name and renews it every second, on a connection of its own, which a busy pool does not delay. Waits for a
+ * lease that is no longer renewed to expire; rejects when another process renews it.
  */
 export async function takeHostLease(options: LeaseOptions): Promise<HostLease> {
   const { databaseUrl, hostId, log } = options
@@ -60,8 +60,8 @@ export async function takeHostLease(options: LeaseOptions): Promise<HostLease> {
   return keep(db, lease, log)
 }
 
-/** Postgres may be slow to answer while everything starts. */
-const startPatienceMs = 30_000
+/** How long Postgres may take to answer while everything starts. */
+const startTimeoutMs = 30_000
 
 async function take(db: Db, lease: Lease, me: LeaseHolder): Promise<void> {
   const since = Date.now()
@@ -73,33 +73,33 @@ async function take(db: Db, lease: Lease, me: LeaseHolder): Promise<void> {
       if (present.token === lease.token) return // the answer to an earlier try was lost
       if (isClosed(present)) throw new Error(forgotten(lease.hostId))
       if (isDead(present.holder, me) && (await takeLease(db, lease, me, hostLeaseSeconds, present.token))) return
-      // What nobody renews only gets older.
+      // A lease that is no longer renewed does not change.
       if (seen && present.held_until !== seen.held_until) throw inUse(lease.hostId, present.holder)
       seen = present
     } catch (error) {
-      if (!isUnavailable(error) || Date.now() - since > startPatienceMs) throw error
+      if (!isUnavailable(error) || Date.now() - since > startTimeoutMs) throw error
     }
   }
 }
 
-/** A process of this machine that is gone renews nothing any more; of other machines that cannot be told. */
+/** Whether the holder is a process of this machine that has ended; for other machines this cannot be determined. */
 function isDead(holder: LeaseHolder, me: LeaseHolder): boolean {
   return holder.machine === me.machine && startTicks(holder.pid) !== holder.startTicks
 }
 
-/** What a process of a forgotten host says before it ends. It removes nothing: that is for people to decide. */
+/** The message of a process of a forgotten host before it exits. It removes nothing: people must decide that. */
 const forgotten = (hostId: string): string =>
-  `The host ${hostId} was forgotten with \`berth hosts forget\`: its applications are deleted, or may run on another host by now. This process serves nothing, and leaves all files and containers here as they are. See "A host that is gone for good" in docs/installation.md.`
+  `The host ${hostId} was forgotten with \`berth hosts forget\`: its applications were deleted, or may run on another host. This process exits without touching any files or containers here. See "A host that is lost" in docs/installation.md.`
 
 async function whyLost(db: Db, hostId: string): Promise<string> {
   const present = await findLease(db, hostId).catch(() => undefined)
   if (present && isClosed(present)) return forgotten(hostId)
-  return `Another process is host ${hostId} now; this one does nothing more.`
+  return `Another process has taken over host ${hostId}; this one does nothing more.`
 }
 
 function inUse(hostId: string, { hostname, pid }: LeaseHolder): Error {
   return new Error(
-    `The host name ${hostId} is in use by process ${pid} of the machine ${hostname}. End that one first, or give this host another HOST_NAME.`,
+    `The host name ${hostId} is in use by process ${pid} on the machine ${hostname}. Stop that process first, or give this host another HOST_NAME.`,
   )
 }
 
@@ -116,11 +116,13 @@ function keep(db: Db, lease: Lease, log: Logger): HostLease {
 
   async function confirm(): Promise<void> {
     lost.signal.throwIfAborted()
-    const asked = moment()
+    const requestedAt = moment()
     const mine = await renewLease(db, lease, hostLeaseSeconds).catch(error => {
-      throw new HostUnreachable(`Whether this process still is host ${lease.hostId} cannot be told.`, { cause: error })
+      throw new HostUnreachable(`Cannot determine whether this process still is host ${lease.hostId}.`, {
+        cause: error,
+      })
     })
-    if (mine) renewedAt = asked
+    if (mine) renewedAt = requestedAt
     else if (!ending.signal.aborted) lost.abort(new HostUnreachable(await whyLost(db, lease.hostId)))
     lost.signal.throwIfAborted()
   }
@@ -133,7 +135,7 @@ function keep(db: Db, lease: Lease, log: Logger): HostLease {
   const ended = new Promise<never>((_, reject) =>
     lost.signal.addEventListener('abort', () => reject(lost.signal.reason), { once: true }),
   )
-  ended.catch(() => {}) // told to whoever awaits it
+  ended.catch(() => {}) // callers that await it get the error
   return {
     lost: lost.signal,
     ended,
@@ -158,10 +160,10 @@ interface Moment {
 
 const moment = (): Moment => ({ wall: Date.now(), steady: performance.now() })
 
-/** Milliseconds by the clock that went further: one stands still while a machine sleeps, the other may be set. */
+/** Milliseconds by the clock that advanced further: one stops while a machine sleeps, the other may be set. */
 const since = ({ wall, steady }: Moment): number => Math.max(Date.now() - wall, performance.now() - steady)
 
-/** The part with these verbs, or all of them, refused once the lease is lost. */
+/** The part with all of its methods, or only these, refused once the lease is lost. */
 export function leased<T extends object>(lease: Pick<HostLease, 'held'>, part: T, verbs?: readonly (keyof T)[]): T {
   return new Proxy(part, {
     get(target, name) {

@@ -13,12 +13,12 @@ export interface LeftoverOptions {
   log: Logger
 }
 
-/** So long a container of an old release stays. The proxy may not know yet that it does not serve. */
+/** How long a container of an old release stays: the proxy may not know yet that it no longer serves. */
 const retiredMs = { withAddress: 600_000, without: 60_000 } as const
 
 /**
- * Takes away what the lanes of applications should have and could not, as their host was away: versions that do not serve, and builds
- * that nobody waits for. `present` was listed before `rows` were read.
+ * Removes what lanes could not remove while their host was down: versions that do not serve, and builds that no operation waits for.
+ * `present` was listed before `rows` were read.
  */
 export async function removeLeftovers(
   options: LeftoverOptions,
@@ -36,23 +36,24 @@ export async function removeLeftovers(
   }
 }
 
-/** A version that a deploy has replaced, or that never came to serve. */
+/** Removes a version that a deploy has replaced, or that never served. */
 async function removeRetired({ db, engine, turns, log }: LeftoverOptions, container: ListedContainer, appId: string) {
   const app = await apps.loadApp(db, appId)
   if (!app || app.release === 0 || String(app.release) === container.labels[labels.release]) return
-  const kept = app.subdomain ? retiredMs.withAddress : retiredMs.without
-  if (Date.now() - (app.started_at?.getTime() ?? 0) < kept || (await operations.changesRelease(db, app.id))) return
-  log.warn({ container: container.name }, 'watch: a container of a release that does not serve is removed')
+  const retainedMs = app.subdomain ? retiredMs.withAddress : retiredMs.without
+  if (Date.now() - (app.started_at?.getTime() ?? 0) < retainedMs || (await operations.changesRelease(db, app.id)))
+    return
+  log.warn({ container: container.name }, 'watch: removing a container of a release that does not serve')
   await turns(app.id, () => engine.remove(container.name))
 }
 
 /**
- * A build whose operation has ended, so that nothing begins it again. It is removed by its own id: its name may have gone to another
- * build since it was listed.
+ * Removes a build whose operation has ended, so that nothing starts it again. It is removed by its id: another build may have got its
+ * name since it was listed.
  */
 async function removeBuild({ db, engine, log }: LeftoverOptions, container: ListedContainer): Promise<void> {
   const { [labels.app]: appId = '', [labels.release]: release } = container.labels
   if (await operations.isUnderWay(db, appId, Number(release))) return
-  log.warn({ container: container.name }, 'watch: a build that nobody waits for is removed')
+  log.warn({ container: container.name }, 'watch: removing a build that no operation waits for')
   await engine.remove(container.id)
 }

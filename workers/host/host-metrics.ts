@@ -25,21 +25,21 @@ export interface HostMetricsOptions {
   pointSeconds?: number
 }
 
-/** Containers that are read at one time. */
-const width = 8
-/** A round that took long is followed by the next after this. */
-const breathMs = 1000
-/** While Postgres is away so many points are kept to be written later. */
-const mostUnsaved = 20_000
+/** Containers that are read concurrently. */
+const concurrency = 8
+/** Pause after a round that took longer than the interval. */
+const minPauseMs = 1000
+/** Points that are retained while Postgres is down. */
+const maxUnsaved = 20_000
 
-/** Samples what runs on this host until the signal aborts, one round after the other: points of metrics, and alerts about memory. */
+/** Samples the running applications of this host until the signal aborts, one round at a time: points of metrics, and memory alerts. */
 export async function watchMetrics(options: HostMetricsOptions, signal: AbortSignal): Promise<void> {
   const metrics = new HostMetrics(options)
   const everyMs = (options.sampleSeconds ?? metricRules.sampleSeconds) * 1000
   await loop(() => metrics.round(Date.now()), {
     signal,
-    everyMs: ({ tookMs }) => Math.max(Math.min(breathMs, everyMs), everyMs - tookMs),
-    onError: error => options.log.warn({ err: error }, 'metrics: will look again'),
+    everyMs: ({ tookMs }) => Math.max(Math.min(minPauseMs, everyMs), everyMs - tookMs),
+    onError: error => options.log.warn({ err: error }, 'metrics: will try again'),
   })
 }
 
@@ -48,7 +48,7 @@ interface Running {
   container: ListedContainer
 }
 
-/** What is known of the running interval lives here only: a host that restarts in the middle of it loses that point at most. */
+/** The samples of the present interval are only in memory: a host that restarts in the middle of it loses at most that point. */
 export class HostMetrics {
   readonly #options: HostMetricsOptions
   readonly #gatherings = new Map<string, Gathering>()
@@ -59,7 +59,7 @@ export class HostMetrics {
     this.#options = options
   }
 
-  /** Writes what is complete at `now`, in milliseconds, and looks at everything that runs. */
+  /** Writes points that are complete at `now`, in milliseconds, and samples everything that runs. */
   async round(now: number): Promise<void> {
     const at = intervalOf(now, this.#options.pointSeconds ?? metricRules.pointSeconds)
     this.#complete(at)
@@ -68,21 +68,21 @@ export class HostMetrics {
     const ids = new Set(running.map(({ app }) => app.id))
     for (const id of this.#high.keys()) if (!ids.has(id)) this.#high.delete(id)
     for (const [id, { samples }] of this.#gatherings) if (!ids.has(id) && samples === 0) this.#gatherings.delete(id)
-    await mapConcurrently(running, width, one =>
-      this.#look(one, at).catch(error =>
+    await mapConcurrently(running, concurrency, one =>
+      this.#sample(one, at).catch(error =>
         this.#options.log.warn({ err: error, appId: one.app.id }, 'metrics: no sample'),
       ),
     )
   }
 
-  /** Intervals before `at` get no more samples; only the last one is still needed, to count on from it. */
+  /** Completes intervals before `at`; only the last one of each application is still needed, as the base of its counters. */
   #complete(at: number): void {
     for (const [appId, gathering] of this.#gatherings) {
       if (gathering.at === at || gathering.samples === 0) continue
       this.#unsaved.push(pointOf(appId, gathering))
       this.#gatherings.set(appId, { ...gathering, samples: 0 })
     }
-    this.#unsaved = this.#unsaved.slice(-mostUnsaved)
+    this.#unsaved = this.#unsaved.slice(-maxUnsaved)
   }
 
   async #save(): Promise<void> {
@@ -91,18 +91,18 @@ export class HostMetrics {
     this.#unsaved = []
   }
 
-  /** Of two versions in the middle of a deploy the one that serves. */
+  /** During a deploy, only the version that serves. */
   async #running(): Promise<Running[]> {
     const { db, engine, hostId } = this.#options
-    const found = await engine.list({ [labels.host]: hostId, [labels.role]: 'app' })
-    const containers = new Map(found.map(one => [`${one.labels[labels.app]}/${one.labels[labels.release]}`, one]))
+    const listed = await engine.list({ [labels.host]: hostId, [labels.role]: 'app' })
+    const containers = new Map(listed.map(one => [`${one.labels[labels.app]}/${one.labels[labels.release]}`, one]))
     return (await listAppsOfHost(db, hostId)).flatMap(app => {
       const container = containers.get(`${app.id}/${app.release}`)
       return container?.running ? [{ app, container }] : []
     })
   }
 
-  async #look({ app, container }: Running, at: number): Promise<void> {
+  async #sample({ app, container }: Running, at: number): Promise<void> {
     const { db, engine, log } = this.#options
     const stats = await engine.stats(container.name)
     if (!stats) return

@@ -35,23 +35,23 @@ import { openGitProvider } from '../git-provider.ts'
 import { deployCredentials } from './credentials.ts'
 import { startVariables } from './variables.ts'
 
-/** What one container host is made of. */
+/** The parts of a container host. */
 export interface HostParts {
   config: Config
   log: Logger
   db: Db
   engine: ContainerHost
-  /** Null where there is none; `protections` says why. */
+  /** Null if there is none; `protections` gives the reason. */
   firewall: Firewall | null
   bandwidth: OpenedBandwidth['bandwidth']
   volumes: Volumes
   archives: Archives
   store: ObjectStore
   traits: HostTraits
-  /** The user that owns every application's files where the process is not root; null = each has its own. */
+  /** The user that owns every application's files if the process is not root; null = each application has its own. */
   sharedUid: number | null
   capacity: { memoryMb: number; diskMb: number }
-  /** Which protections are on, or why not, for the summary of `berth up` and `berth doctor`. */
+  /** Which protections are on, or the reason why not, for the summary of `berth up` and `berth doctor`. */
   protections: Record<string, string>
   /** Id of this boot of the machine. */
   bootId: string
@@ -67,23 +67,23 @@ export interface HostParts {
 /** Folder of this host's files. */
 export const hostFolder = (config: Config): string => join(config.dataDir, 'hosts', config.host.id)
 
-/** Share of the machine's memory that applications may reserve when HOST_MEMORY_MB does not say. */
+/** Share of the machine's memory that applications may reserve if HOST_MEMORY_MB is not set. */
 const reservable = 0.9
 
-/** Opens the parts of this host from its configuration, and puts its firewall in place. */
+/** Opens the parts of this host from its configuration, and sets its firewall rules. */
 export async function openHost(config: Config, log: Logger): Promise<HostParts> {
   demandMasterKey(config)
   const root = hostFolder(config)
   await mkdir(root, { recursive: true, mode: 0o711 })
   const { volumes, notice: quotaNotice } = await openVolumes({ root, quota: config.host.quota })
   let isProtected = false
-  let told = false
+  let isReported = false
   const started = async (container: string, network: string, memoryMb: number) => {
     if (!isProtected) return
     await limitNameServer(network, memoryMb).catch(error => {
-      const words = 'what containers may ask of the name server is not limited: see docs/decisions/containers.md'
-      if (!told) log.warn({ container, error: String(error) }, words)
-      told = true
+      const words = 'queries of containers to the name server are not limited: see docs/decisions/containers.md'
+      if (!isReported) log.warn({ container, error: String(error) }, words)
+      isReported = true
     })
   }
   const engine = dockerHost({ dockerHost: config.host.dockerHost, makeRootfs: rootfsMaker(imageCache()), started })
@@ -103,7 +103,7 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
     } catch (error) {
       log.warn(
         { err: error },
-        'the table of neighbours keeps its size: see "What stays open" in docs/decisions/containers.md',
+        'the size of the neighbour table could not be raised: see "What stays open" in docs/decisions/containers.md',
       )
     }
   }
@@ -160,12 +160,12 @@ export async function openHost(config: Config, log: Logger): Promise<HostParts> 
   }
 }
 
-/** Where root file systems of images that no registry gives are kept, for every installation of this user. */
+/** The cache of root file systems of images that no registry provides, shared by all installations of this user. */
 function imageCache(): string {
   return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'berth', 'images')
 }
 
-/** What the file system of the host's folder can hold in MB: sizes are reserved, so what applications use now counts too. */
+/** The size of the file system of the host's folder in MB: disk is reserved by size, so space that applications already use counts too. */
 async function diskMb(folder: string): Promise<number> {
   const { bsize, blocks } = await statfs(folder)
   return Math.floor((bsize * blocks) / MiB)

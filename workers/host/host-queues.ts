@@ -18,13 +18,13 @@ export interface HostQueuesOptions {
 }
 
 /**
- * Serves the queues of one host. Commands have one that nothing long ever comes to, and in each queue an account has its share:
- * what takes long for one holds up neither the commands nor the deploys of another.
+ * Serves the queues of one host. Commands have a queue without long activities, and each account has its share of every queue: long
+ * activities of one account delay neither the commands nor the deploys of another.
  */
 export async function serveHostQueues(options: HostQueuesOptions): Promise<RunningWorker> {
   const { config, log, hostId, activities, snapshots } = options
   const { queuePrefix, host } = config
-  const long = longPlaces()
+  const long = longSlots()
   const commands = new FairSlots(commandPlaces)
   const builds = new FairSlots(buildPlaces(host.buildSlots))
   const queues = queuesOfHost(queuePrefix, hostId)
@@ -34,7 +34,7 @@ export async function serveHostQueues(options: HostQueuesOptions): Promise<Runni
       activities: inPlaces(activities, () => commands),
       maxConcurrentActivityTaskExecutions: tasksAtOnce,
     },
-    // Lanes that were begun by an older version send their commands here too: these wait for no place.
+    // Lanes started by an older version send their commands here too; these need no slot.
     deploys: {
       activities: inPlaces(activities, name => long[name] ?? null),
       maxConcurrentActivityTaskExecutions: tasksAtOnce,
@@ -55,7 +55,7 @@ export async function serveHostQueues(options: HostQueuesOptions): Promise<Runni
   }
 }
 
-function longPlaces(): Record<string, FairSlots> {
+function longSlots(): Record<string, FairSlots> {
   const releases = new FairSlots(releasePlaces)
   const gates = new FairSlots(gatePlaces)
   const steps = { prepareRelease: releases, placeFiles: releases, startRelease: releases, passHealthGate: gates }

@@ -3,16 +3,16 @@ import { roundSeconds } from '../../policy/rounds.ts'
 import { type ComparisonOptions, reconcile, reconcileSome } from './host-comparison.ts'
 
 export interface RoundsOptions extends ComparisonOptions {
-  /** How often everything is compared, whether it has changed or not. */
+  /** How often everything is compared, changed or not. */
   everythingSeconds?: number
-  /** Milliseconds of a clock that only goes forward. */
+  /** Milliseconds of a monotonic clock. */
   monotonic?: () => number
 }
 
 /**
- * Rounds of the host watch. One looks at applications with an event of the engine or a changed row since the last one, and at those
- * that were not as they should be. Everything is compared first, then once a minute, in a new boot of the host, when the database is
- * another one or was away for long, and as long as the engine's events are not followed.
+ * Rounds of the host watch. A round checks the applications with an event of the engine or a changed row since the previous one, and
+ * those that were not in their desired state. Everything is compared in the first round, then once a minute, in a new boot of the host,
+ * when the database was replaced or was down for long, and while the engine's events are not followed.
  */
 export class HostRounds {
   readonly #options: RoundsOptions
@@ -28,23 +28,23 @@ export class HostRounds {
     this.#now = options.monotonic ?? (() => performance.now())
   }
 
-  /** The next round looks at this application. */
+  /** Makes the next round check this application. */
   see(appId: string): void {
     this.#pending.add(appId)
   }
 
-  /** The next round looks at everything. */
+  /** Makes the next round compare everything. */
   seeAll(): void {
     this.#comparedAt = Number.NEGATIVE_INFINITY
   }
 
-  /** Events of the engine are followed from now on, or no more. What happened in between has no event. */
+  /** Records that the engine's events are followed from now on, or no longer. Changes in between have no event. */
   follow(follows: boolean): void {
     this.#follows = follows
     this.seeAll()
   }
 
-  /** One round; resolves to whether everything was compared. Rejects when the engine or Postgres is away. */
+  /** Runs one round; resolves to whether everything was compared. Rejects when the engine or Postgres is down. */
   async round(): Promise<boolean> {
     const { db, hostId, boot } = this.#options
     const began = this.#now()
@@ -70,13 +70,13 @@ export class HostRounds {
   }
 
   async #some(ids: ReadonlySet<string>): Promise<Set<string>> {
-    const { unsettled, strangers } = await reconcileSome(this.#options, ids)
-    if (strangers) this.seeAll()
+    const { unsettled, hasStrays } = await reconcileSome(this.#options, ids)
+    if (hasStrays) this.seeAll()
     return unsettled
   }
 
   async #everything(began: number): Promise<Set<string>> {
-    this.#comparedAt = began // the next one may be requested while this one goes on
+    this.#comparedAt = began // the next one may be requested while this one runs
     try {
       return await reconcile(this.#options)
     } catch (error) {

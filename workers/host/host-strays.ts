@@ -18,14 +18,14 @@ export interface StrayOptions {
   turns: AppTurns
   hostId: string
   log: Logger
-  /** Where the host remembers what it has set aside; without one nothing set aside is ever removed. */
+  /** Where the host records what it has quarantined; without it nothing quarantined is ever removed. */
   strays?: StrayBook
   now?: () => number
 }
 
 /**
- * Brings back what was set aside and is known again; resolves to the applications that could not be. To be done before a round acts
- * on any row, and on none of those: the end of a container that was set aside is no exit of its program.
+ * Restores what was quarantined and is known again; resolves to the applications for which that failed. Call it before a round acts on
+ * any row, and then skip those: the end of a quarantined container is no exit of its program.
  */
 export async function bringBackStrays(
   { db, volumes, log, strays = blankBook }: StrayOptions,
@@ -33,7 +33,7 @@ export async function bringBackStrays(
   rows: apps.HostApp[],
 ): Promise<ReadonlySet<string>> {
   const notes: Record<string, StrayNote> = { ...(await strays.read()) }
-  const left = new Set<string>()
+  const failed = new Set<string>()
   for (const app of rows.filter(row => notes[row.id])) {
     const done = await apart(log, app.id, async () => {
       await volumes.bringBack(app.id)
@@ -41,19 +41,19 @@ export async function bringBackStrays(
       const wanted = app.status === 'running' && app.desired_state === 'running'
       if (wanted && !runs && !(await operations.isBusy(db, app.id)))
         await operations.enqueue(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: 'host-watch' })
-      log.warn({ appId: app.id }, 'strays: what was set aside is known again and brought back')
+      log.warn({ appId: app.id }, 'strays: a quarantined application is known again and was restored')
       delete notes[app.id]
       await strays.write(notes)
     })
-    if (!done) left.add(app.id)
+    if (!done) failed.add(app.id)
   }
-  return left
+  return failed
 }
 
 /**
- * Takes away what a removed application has left, and sets aside what the database has never heard of: containers are stopped,
- * volumes renamed, both removed only after days (policy/hosts/strays.ts). `containers` were listed before `rows` were read; `aside` are known
- * again and not brought back yet.
+ * Removes what a deleted application has left, and quarantines what the database does not know: containers are stopped, volumes
+ * renamed, and both removed only after days (policy/hosts/strays.ts). `containers` were listed before `rows` were read; the applications
+ * in `aside` are known again and not restored yet.
  */
 export async function sweepStrays(
   options: StrayOptions,
@@ -78,11 +78,11 @@ export async function sweepStrays(
   if (wrongDatabase)
     log.error(
       { applications: ids.size },
-      'strays: the database knows none of the applications of this host, so it is taken for the wrong one and nothing is touched. Start with the right DATABASE_URL, or restore the database (docs/decisions/one-installation.md)',
+      'strays: the database knows none of the applications of this host, so it is probably the wrong one, and nothing is touched. Start with the right DATABASE_URL, or restore the database (docs/decisions/one-installation.md)',
     )
 
   for (const id of unheard) notes[id] = { since: now() }
-  // Noted before it is touched: only what is noted is brought back.
+  // Recorded before it is touched: only what is recorded is restored.
   if (unheard.length > 0) await strays.write(notes)
   if (!wrongDatabase)
     for (const id of sides.unknown.filter(id => notes[id]))
@@ -99,14 +99,14 @@ export async function sweepStrays(
   if (remove.length > 0 || Object.keys(left).length !== Object.keys(notes).length) await strays.write(left)
 }
 
-/** Whether there is such an application, was one that was removed on purpose, or there is no reason that it is not there. */
+/** Whether the application exists, was deleted on purpose, or is missing without a reason. */
 async function sideOf(db: Db, id: string, applications: ReadonlySet<string>): Promise<'known' | 'gone' | 'unknown'> {
   if (applications.has(id) || (await apps.loadApp(db, id))) return 'known'
   return (await operations.wasRemoved(db, id)) ? 'gone' : 'unknown'
 }
 
-/** For whoever wonders where an application went. */
-const wayBack = `It is removed after ${strayTerms.keptDays} days, and comes back when the database knows it again (docs/decisions/one-installation.md).`
+/** Tells operators how to get an application back. */
+const recoveryHint = `It is removed after ${strayTerms.keptDays} days, and restored if the database knows it again before that (docs/decisions/one-installation.md).`
 
 async function setAside(
   { engine, volumes, turns, log }: StrayOptions,
@@ -116,11 +116,11 @@ async function setAside(
 ): Promise<void> {
   for (const { name, running } of containers.filter(of(id))) {
     if (!running) continue
-    log.warn({ container: name }, `strays: a container that the database has never heard of is stopped. ${wayBack}`)
+    log.warn({ container: name }, `strays: stopping a container that the database does not know. ${recoveryHint}`)
     await turns(id, () => engine.stop(name, stopGraceSeconds))
   }
   if (!present.includes(id)) return
-  log.warn({ appId: id }, `strays: a volume that the database has never heard of is set aside. ${wayBack}`)
+  log.warn({ appId: id }, `strays: quarantining a volume that the database does not know. ${recoveryHint}`)
   await turns(id, () => volumes.setAside(id))
 }
 
@@ -133,7 +133,7 @@ async function removeThings(
   const names = containers.filter(of(id)).map(({ name }) => name)
   log.warn(
     { appId: id, containers: names, volume: present.includes(id) },
-    'strays: things of no application are removed',
+    'strays: removing containers and volume without an application',
   )
   for (const name of names) await turns(id, () => engine.remove(name))
   await turns(id, () => volumes.remove(id))

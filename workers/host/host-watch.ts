@@ -9,7 +9,7 @@ export interface WatchOptions extends RoundsOptions {
 
 const gatherMs = 100
 
-/** Records what happens to containers without an operation, until the signal aborts: exits, reboots, strays. */
+/** Records changes of containers outside of operations, until the signal aborts: exits, reboots, strays. */
 export async function watchHost(
   options: WatchOptions,
   signal: AbortSignal,
@@ -17,8 +17,8 @@ export async function watchHost(
 ): Promise<void> {
   const { engine, hostId, log, everySeconds = roundSeconds.hostWatch } = options
   const changed = new Bell()
-  const take = ({ labels: of }: ContainerEvent) => {
-    const appId = of[labels.app]
+  const onEvent = ({ labels: values }: ContainerEvent) => {
+    const appId = values[labels.app]
     if (appId === undefined) rounds.seeAll()
     else rounds.see(appId)
     changed.ring()
@@ -28,7 +28,7 @@ export async function watchHost(
     changed.ring()
   }
   const events = async () => {
-    await engine.watch({ [labels.host]: hostId }, take, signal, opened).finally(() => rounds.follow(false))
+    await engine.watch({ [labels.host]: hostId }, onEvent, signal, opened).finally(() => rounds.follow(false))
   }
   await Promise.all([
     loop(events, {
@@ -39,7 +39,7 @@ export async function watchHost(
     loop(() => rounds.round(), {
       signal,
       everyMs: everySeconds * 1000,
-      onError: error => log.warn({ err: error }, 'watch: will look again'),
+      onError: error => log.warn({ err: error }, 'watch: will try again'),
       bell: changed,
       gatherMs, // events come in bursts
     }),

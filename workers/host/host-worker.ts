@@ -28,7 +28,7 @@ import { serveHost } from './server/host-server.ts'
 
 const seenEveryMs = 1000
 
-/** What only the one process that is this host may ask of the engine. A program that it paused may always go on. */
+/** Engine methods that only the holder of the lease may call. `unpause` is not among them: a paused program may always continue. */
 const engineVerbs = [
   'ensureNetwork',
   'removeNetwork',
@@ -41,7 +41,7 @@ const engineVerbs = [
   'runToEnd',
 ] as const
 
-/** Registers the host, serves its reads, runs its activities and keeps its containers and rows in step. */
+/** Registers the host, serves its reads, runs its activities and keeps its containers and rows consistent. */
 export async function startHost(parts: HostParts) {
   const { config, log, db, archives, store, protections } = parts
   const hostId = config.host.id
@@ -56,7 +56,7 @@ export async function startHost(parts: HostParts) {
   const engine = leased(lease, parts.engine, engineVerbs)
   const volumes = leased(lease, parts.volumes, ['ensure', 'setAside', 'bringBack', 'remove', 'remountAll'])
 
-  // A volume that cannot be mounted is its application's trouble, not every application's.
+  // A volume that cannot be mounted affects its own application only.
   await volumes
     .remountAll()
     .catch(error => log.error({ error: String(error), causes: error.errors?.map(String) }, 'volumes'))
@@ -148,12 +148,12 @@ export async function startHost(parts: HostParts) {
 }
 
 /**
- * One sign of life a second, as long as the engine answers too: a host without its engine can carry nothing out and knows
- * nothing of its containers, so it counts as silent.
+ * Records a heartbeat every second while the engine answers: a host without its engine can do nothing and knows nothing about its
+ * containers, so it counts as silent.
  */
 async function stayVisible({ db, config, engine }: HostParts, signal: AbortSignal, log: Logger): Promise<void> {
   const round = () => engine.ping().then(() => hosts.seeHost(db, config.host.id))
   const onError = (error: unknown) =>
-    log.warn({ err: error }, 'no sign of life: the engine or the database does not answer')
+    log.warn({ err: error }, 'no heartbeat: the engine or the database does not answer')
   await loop(round, { signal, everyMs: seenEveryMs, onError })
 }

@@ -10,20 +10,20 @@ export interface OutputReadersOptions {
   pace?: typeof outputPace
   /** Called with an application whose reader has ended: its program has, or the connection broke. */
   ended?: (appId: string) => void
-  /** Resolves after so many milliseconds; ends early with the signal. */
+  /** Resolves after `ms` milliseconds; ends early with the signal. */
   wait?: (ms: number, signal: AbortSignal) => Promise<unknown>
 }
 
 /**
- * One reader for each running application, who keeps nothing and takes no more than its share: the engine waits for whoever reads, so
- * a program that prints without end costs the engine, and all who need it, little. While no host process lives nobody is held up.
+ * Runs one reader for each running application, which stores nothing and reads no faster than its share: the engine waits for its
+ * readers, so a program with endless output costs the engine and its other users little. Without a host process no program is slowed down.
  */
 export class OutputReaders {
   readonly #options: OutputReadersOptions
   readonly #signal: AbortSignal
-  /** What runs, by the id of the container. */
+  /** Running containers by id. */
   readonly #running = new Map<string, ListedContainer>()
-  /** How many of an account run. */
+  /** Number of running containers by account. */
   #owned = new Map<string, number>()
   /** Ids of containers that have a reader. */
   readonly #read = new Set<string>()
@@ -31,10 +31,10 @@ export class OutputReaders {
   constructor(options: OutputReadersOptions, signal: AbortSignal) {
     this.#options = options
     this.#signal = signal
-    setMaxListeners(0, signal) // each reader listens for it; Node takes more than ten for a leak, and says so in the log
+    setMaxListeners(0, signal) // each reader listens to it; Node would report more than ten listeners as a leak
   }
 
-  /** Takes what runs now of these applications, or of all: what is new gets a reader, and all get the rates that their number allows. */
+  /** Receives the running containers of these applications, or of all: new ones get a reader, and all get the rates that their number permits. */
   see(containers: readonly ListedContainer[], ids?: ReadonlySet<string>): void {
     if (ids?.size === 0) return
     const running = containers.filter(one => one.running && one.labels[labels.role] === 'app')
@@ -45,25 +45,25 @@ export class OutputReaders {
     for (const container of running) if (!this.#read.has(container.id)) void this.#follow(container)
   }
 
-  /** Until the program ends; a line that breaks is replaced when its container is seen next. */
+  /** Reads until the program ends; a broken connection is replaced when its container is seen next. */
   async #follow(container: ListedContainer): Promise<void> {
     const { engine, log, ended, pace = outputPace, wait = pause } = this.#options
     const { id, name } = container
     this.#read.add(id)
     let spent = 0
     let at = performance.now()
-    const take = async (piece: Uint8Array) => {
+    const onChunk = async (chunk: Uint8Array) => {
       const rate = outputRate(this.#owned.get(ownerOf(container)) ?? 1, pace)
       const now = performance.now()
-      spent = Math.max(0, spent - ((now - at) / 1000) * rate) + outputCost(piece, pace)
+      spent = Math.max(0, spent - ((now - at) / 1000) * rate) + outputCost(chunk, pace)
       at = now
       const over = spent - pace.burstBytes
       if (over > 0) await wait((over / rate) * 1000, this.#signal)
     }
     try {
-      await engine.readOutput(name, take, this.#signal)
+      await engine.readOutput(name, onChunk, this.#signal)
     } catch (error) {
-      log.warn({ err: error, container: name }, 'output: nobody reads it for a moment')
+      log.warn({ err: error, container: name }, 'output: the reader failed and will be replaced')
     } finally {
       this.#read.delete(id)
       ended?.(appOf(container))

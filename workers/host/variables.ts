@@ -6,8 +6,8 @@ import type { Config } from '../../policy/config.ts'
 import { ApiError } from '../../policy/errors.ts'
 
 /**
- * What an application's container is started with. Rejects for good with READ_FAILED when a variable cannot be decrypted: a
- * program that starts without one of its secrets may do harm. A static site has no program, and is given none.
+ * The variables that an application's container is started with. Rejects permanently with READ_FAILED when a variable cannot be
+ * decrypted: a program without one of its secrets may do harm. A static site has no program, and gets none.
  */
 export function startVariables(db: Db, { sealKeys }: Pick<Config, 'sealKeys'>): AppHostOptions['variables'] {
   return async ({ appId, language }) => {

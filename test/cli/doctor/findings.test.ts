@@ -157,9 +157,9 @@ test('protections that are off need attention, and so does a silent host', t => 
   const remedies = (protections: Record<string, string>, reachable = true) =>
     protectionFindings({ reachable, protections }, bySupervisor).flatMap(({ name, remedy }) => (remedy ? [name] : []))
   t.deepEqual(remedies(on), [])
-  t.deepEqual(remedies({ ...on, disks: 'all there' }), [])
-  t.deepEqual(remedies({ ...on, disks: 'BROKEN: of 3 are 1 lost (a)' }), ['Protection disks'])
-  t.deepEqual(remedies({ ...on, firewall: 'on; put in place again at 2026-01-01T00:00:00.000Z: rules' }), [])
+  t.deepEqual(remedies({ ...on, disks: 'all present' }), [])
+  t.deepEqual(remedies({ ...on, disks: 'BROKEN: of 3 disks 1 lost (a)' }), ['Protection disks'])
+  t.deepEqual(remedies({ ...on, firewall: 'on; restored at 2026-01-01T00:00:00.000Z: rules' }), [])
   t.deepEqual(remedies(on, false), ['container host'])
   t.deepEqual(
     remedies({
@@ -181,9 +181,9 @@ test('each protection that is off has a remedy of its own', t => {
   t.regex(remedy('quota', 'checked, not enforced: no loop devices'), /modprobe loop.*docker compose restart host/)
   t.regex(remedy('firewall', 'off: iptables does not work here'), /`iptables -S` .*docker compose restart host/)
   t.regex(remedy('firewall', 'BROKEN: no such tool'), /`iptables -S` .*every 10 s: docker compose logs/)
-  t.is(remedy('disks', 'BROKEN: of 9 are 1 read-only (a)').split(';').length, 1)
+  t.is(remedy('disks', 'BROKEN: of 9 disks 1 read-only (a)').split(';').length, 1)
   t.regex(
-    remedy('disks', 'BROKEN: of 9 are 1 lost (a), 2 read-only (b, c), 1 not mounted (d)'),
+    remedy('disks', 'BROKEN: of 9 disks 1 lost (a), 2 read-only (b, c), 1 not mounted (d)'),
     /snapshot; .*free space.*; .*docker/,
   )
   for (const name of ['quota', 'firewall', 'users'])

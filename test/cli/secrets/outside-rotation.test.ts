@@ -146,26 +146,23 @@ test.serial('a password that the mail server refuses is not saved, and verifying
   t.is(await acts(), recorded, 'a verification alone is no rotation')
 })
 
-test.serial(
-  'a secret typed at a terminal is saved and never shown; aborting the prompt changes nothing',
-  async t => {
-    t.timeout(120_000)
-    const server = await startMailServer()
-    t.teardown(() => server.stop())
-    const url = (pass: string) => server.url.replace('//', `//berth:${pass}@`)
-    const of = await installation(t, { SMTP_URL: url('old-pass'), MAIL_FROM: 'berth@example.org' })
-    const at = (typed: string) => atTerminal(['secrets', 'rotate', '--mail'], of.env, [['SMTP_URL (empty', typed]])
-    const aborted = await at('smtp://half\u0004\u0003')
-    t.is(aborted.code, 1, aborted.shown)
-    t.regex(aborted.shown, /Nothing was changed/)
-    t.is(of.rotatedValues(), undefined)
-    const { shown, code } = await at(`${url('typed-pass')}\r`)
-    t.is(code, 0, shown)
-    t.regex(shown, /Accepted/)
-    t.is(of.config().mail.smtp?.credentials?.pass, 'typed-pass')
-    t.notRegex(aborted.shown + shown, /half|typed-pass/)
-  },
-)
+test.serial('a secret typed at a terminal is saved and never shown; aborting the prompt changes nothing', async t => {
+  t.timeout(120_000)
+  const server = await startMailServer()
+  t.teardown(() => server.stop())
+  const url = (pass: string) => server.url.replace('//', `//berth:${pass}@`)
+  const of = await installation(t, { SMTP_URL: url('old-pass'), MAIL_FROM: 'berth@example.org' })
+  const at = (typed: string) => atTerminal(['secrets', 'rotate', '--mail'], of.env, [['SMTP_URL (empty', typed]])
+  const aborted = await at('smtp://half\u0004\u0003')
+  t.is(aborted.code, 1, aborted.shown)
+  t.regex(aborted.shown, /Nothing was changed/)
+  t.is(of.rotatedValues(), undefined)
+  const { shown, code } = await at(`${url('typed-pass')}\r`)
+  t.is(code, 0, shown)
+  t.regex(shown, /Accepted/)
+  t.is(of.config().mail.smtp?.credentials?.pass, 'typed-pass')
+  t.notRegex(aborted.shown + shown, /half|typed-pass/)
+})
 
 test.serial('the new key and the new secret are verified at the git provider', async t => {
   t.timeout(60_000)

@@ -61,7 +61,11 @@ test('a new root secret is refused while the old one encrypts values, and keeps 
   const done = await secrets('rotate', '--master', '--yes')
   t.regex(done.stdout, /Rotated: master\. .*Everyone must sign in again.*Hosts on other machines/s, done.stderr)
   t.is((await secrets('rotate', '--master', '--yes')).code, 0, 'it can be run again')
-  t.is(loadInstallation(env).config.masterKey, first.masterKey, 'commands use the key of the processes until the next start')
+  t.is(
+    loadInstallation(env).config.masterKey,
+    first.masterKey,
+    'commands use the key of the processes until the next start',
+  )
 
   const third = await start()
   t.notDeepEqual([third.masterKey, third.sealKeys.keys.get(1)], [first.masterKey, first.sealKeys.keys.get(1)])

@@ -110,7 +110,9 @@ test('the nginx that NGINX names is run, or refused by name, and never replaced 
     [bare, /ngx_http_lua_module\.so not found/],
   ] as const) {
     const error = await t.throwsAsync(nginxBinary(say, named), { instanceOf: MissingPart, message: reason })
-    t.true(error?.message.includes(`The setting NGINX names ${named}: set it to the path of an nginx with its Lua module`))
+    t.true(
+      error?.message.includes(`The setting NGINX names ${named}: set it to the path of an nginx with its Lua module`),
+    )
   }
   t.deepEqual(said, [], 'nothing is installed')
 })

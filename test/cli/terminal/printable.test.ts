@@ -35,7 +35,12 @@ test('a customer’s message stays on its line in a list, a table and an explana
   const line = { id: 'f'.repeat(32), kind: 'deploy', state: 'error', code: 'X', message: hostile, created_at: now }
   const operation = { ...line, target_id: 'a', finished_at: now }
   const story = { operation, deployment: null, app: { name: hostile } } as unknown as OperationStory
-  const texts = [lineOf(line as OperationLine, now), headline(story), verdict(story, now), columns([['a', hostile]], '')]
+  const texts = [
+    lineOf(line as OperationLine, now),
+    headline(story),
+    verdict(story, now),
+    columns([['a', hostile]], ''),
+  ]
   for (const text of texts) {
     t.notRegex(text, controls)
     t.false(text.includes('\n'), text)

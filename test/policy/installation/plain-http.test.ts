@@ -51,5 +51,5 @@ test('it is refused with what to do, unless somebody asked for it; berth doctor 
   t.notThrows(() => refusePlainHttp(allowed))
   t.regex(clientWire(allowed).state, /^PLAIN HTTP \(BASE_URL=/)
   t.throws(() => parseConfig({ ALLOW_PLAIN_HTTP: 'yes' }, '/'), { message: /ALLOW_PLAIN_HTTP/ })
-  t.deepEqual(clientWire(parseConfig({}, '/')), { name: 'way to clients', state: 'https, or this machine alone' })
+  t.deepEqual(clientWire(parseConfig({}, '/')), { name: 'client connections', state: 'https, or this machine only' })
 })

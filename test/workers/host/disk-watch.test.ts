@@ -13,9 +13,9 @@ import { testDatabase } from '../../kit/servers/database.ts'
 const database = testDatabase()
 
 test('disks that are lost or take nothing are told with some of the applications', t => {
-  t.is(disksState(7, new Map()), 'all there')
+  t.is(disksState(7, new Map()), 'all present')
   const faults = new Map<string, 'lost' | 'read-only'>([...'abcd'].map(id => [id, 'lost']))
-  t.is(disksState(7, faults.set('e', 'read-only')), 'BROKEN: of 7 are 4 lost (a, b, c and others), 1 read-only (e)')
+  t.is(disksState(7, faults.set('e', 'read-only')), 'BROKEN: of 7 disks 4 lost (a, b, c and others), 1 read-only (e)')
 })
 
 test('a disk that goes away is told by its host, and so is its return; one that has no release yet is not missed', async t => {
@@ -39,11 +39,11 @@ test('a disk that goes away is told by its host, and so is its return; one that 
     await watch
     rmSync(root, { recursive: true })
   })
-  const told = (state: string) => until(async () => (await findHost(db, 'h1'))?.protections.disks === state)
-  await told('all there')
+  const becomes = (state: string) => until(async () => (await findHost(db, 'h1'))?.protections.disks === state)
+  await becomes('all present')
   await volumes.setAside(app.id)
-  await told(`BROKEN: of 1 are 1 lost (${app.id})`)
+  await becomes(`BROKEN: of 1 disks 1 lost (${app.id})`)
   await volumes.bringBack(app.id)
-  await told('all there')
+  await becomes('all present')
   t.pass()
 })

@@ -38,11 +38,11 @@ test('every round looks anew: what was repaired is logged and can be read, what 
   const watching = watchFirewall({ db, firewall, hostId: 'h1', log, everySeconds: 0.01 }, end.signal)
 
   next = () => ({ repaired: ['the rules of X'], limited: true })
-  await becomes(/^on; put in place again at \S+: the rules of X/)
+  await becomes(/^on; restored at \S+: the rules of X/)
   t.like(lines[0], { repaired: ['the rules of X'] })
   const seen = looks
   await comesTrue(async () => looks > seen + 3)
-  t.regex(await state(), /^on; put in place again/, 'it stays to be read')
+  t.regex(await state(), /^on; restored at/, 'it stays readable')
 
   next = () => {
     throw new Error('no such tool')

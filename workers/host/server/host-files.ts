@@ -11,12 +11,12 @@ import { fileTooLarge, largestFileBytes } from '../../../policy/apps/file-conten
 import { ApiError } from '../../../policy/errors.ts'
 import type { HostRoute, HostServerOptions } from './host-route.ts'
 
-/** A large folder is gone at once; that its space is free again is waited for so long. */
+/** A large folder is removed immediately; this is the maximum wait until its space is free. */
 const emptyingMs = 20_000
 
 type Act = (files: FilesOf, path: string, ctx: Koa.Context, host: HostServerOptions, appId: string) => Promise<unknown>
 
-/** Files of one application, by the query's `path`. `hide` has the installation's names of the configuration file. */
+/** Files of one application, by the query's `path`. `hide` lists the installation's names of the configuration file. */
 export const fileRoutes: readonly HostRoute[] = [
   route('GET', 'files', async (files, path, ctx) => {
     ctx.body = await listFiles(files, path)
@@ -28,20 +28,20 @@ export const fileRoutes: readonly HostRoute[] = [
   }),
   route('PUT', 'files', async (files, path, ctx, host, appId) => {
     const bytes = await bytesOf(ctx)
-    await inTurn(ctx, host, appId, () => writeFile(files, path, bytes))
+    await withLock(ctx, host, appId, () => writeFile(files, path, bytes))
   }),
   route('PATCH', 'files', async (files, path, ctx, host, appId) => {
     const to = pathOf(ctx.query.to)
-    await inTurn(ctx, host, appId, () => moveFile(files, path, to))
+    await withLock(ctx, host, appId, () => moveFile(files, path, to))
   }),
   route('DELETE', 'files', async (files, path, ctx, host, appId) => {
-    await inTurn(ctx, host, appId, () => removeFile(files, path))
+    await withLock(ctx, host, appId, () => removeFile(files, path))
     const emptied = emptyTrash(files.volume).catch(err => host.log.warn({ err, appId }, 'emptying the trash'))
     await Promise.race([emptied, sleep(emptyingMs, undefined, { ref: false })])
   }),
 ]
 
-/** Refusals are answers with a code, as the API gives them on. */
+/** Answers refusals with a code, which the API passes on. */
 function route(method: HostRoute['method'], name: string, act: Act): HostRoute {
   return {
     method,
@@ -60,10 +60,10 @@ function route(method: HostRoute['method'], name: string, act: Act): HostRoute {
       } catch (error) {
         if (!(error instanceof ApiError)) throw error
         const lost = !(await exists(rootOf(host.volumes.path(appId))))
-        // Without the disk it would be called a missing file, as if the program had removed everything.
-        const told = lost ? new ApiError('ACTION_FAILED', new VolumeLost(appId).message) : error
-        ctx.status = told.status
-        ctx.body = { code: told.code, message: told.message }
+        // Without its disk the file would be reported as missing, as if the program had removed everything.
+        const reported = lost ? new ApiError('ACTION_FAILED', new VolumeLost(appId).message) : error
+        ctx.status = reported.status
+        ctx.body = { code: reported.code, message: reported.message }
       }
     },
   }
@@ -75,8 +75,8 @@ function pathOf(text: unknown, rootToo = false): string {
   return path
 }
 
-/** One turn on the application, for a caller that still waits for it. */
-function inTurn(ctx: Koa.Context, { turns }: HostServerOptions, appId: string, work: () => Promise<void>) {
+/** Runs `work` under the application's lock, unless the caller has disconnected. */
+function withLock(ctx: Koa.Context, { turns }: HostServerOptions, appId: string, work: () => Promise<void>) {
   return turns(appId, async () => {
     if (ctx.res.destroyed) throw new ApiError('CLUSTER_TIMEOUT')
     await work()

@@ -3,10 +3,10 @@ import { type LiveEvent, LiveFeed } from '../../../activities/live/live-feed.ts'
 import { MiB } from '../../../lib/bytes.ts'
 import { type HostRoute, type HostServerOptions, newestContainer } from './host-route.ts'
 
-/** A reader that lags behind by this is cut; it may come again. */
-const mostBuffered = MiB
+/** A reader that lags behind by this is cut off; it may connect again. */
+const maxBufferedBytes = MiB
 
-/** One application's feed, told to everyone who reads it as one JSON object a line. */
+/** One application's feed, sent to all its readers as one JSON object per line. */
 class SharedFeed {
   readonly #readers = new Set<ServerResponse>()
   readonly #feed: LiveFeed
@@ -38,7 +38,7 @@ class SharedFeed {
     })
   }
 
-  /** What happens in one turn of the loop goes out in one piece, made once for all. */
+  /** Events of one turn of the event loop are sent in one chunk, created once for all readers. */
   #gather(event: LiveEvent): void {
     const line = `${JSON.stringify(event)}\n`
     if ('reading' in event) this.#latest = Buffer.from(line)
@@ -47,16 +47,16 @@ class SharedFeed {
 
   #flush(): void {
     if (this.#waiting.length === 0) return
-    const piece = Buffer.from(this.#waiting.join(''))
+    const chunk = Buffer.from(this.#waiting.join(''))
     this.#waiting = []
     for (const reader of this.#readers) {
-      reader.write(piece)
-      if (reader.writableLength > mostBuffered) reader.destroy()
+      reader.write(chunk)
+      if (reader.writableLength > maxBufferedBytes) reader.destroy()
     }
   }
 }
 
-/** The live stream of one application: one log stream of the engine and one timer, however many read it. */
+/** The live stream of one application: one log stream of the engine and one timer for any number of readers. */
 export function liveRoute(): HostRoute {
   const feeds = new Map<string, SharedFeed>()
   return {

@@ -5,10 +5,10 @@ import { MiB } from '../../../lib/bytes.ts'
 import { logPlaces } from '../../../policy/hosts/host-places.ts'
 import { type HostRoute, newestContainer } from './host-route.ts'
 
-const mostLogBytes = MiB
+const maxLogBytes = MiB
 
-/** Whoever asked has given up by then. */
-const logTurnMs = 3000
+/** Maximum wait for a slot; the caller has given up by then. */
+const slotWaitMs = 3000
 
 /** Figures and logs of one application. */
 export function readRoutes(): readonly HostRoute[] {
@@ -31,9 +31,9 @@ export function readRoutes(): readonly HostRoute[] {
       name: 'logs',
       async handle(ctx, appId, host) {
         const container = await newestContainer(host, appId)
-        const maxBytes = Math.min(Number(ctx.query.maxBytes) || mostLogBytes, mostLogBytes)
+        const maxBytes = Math.min(Number(ctx.query.maxBytes) || maxLogBytes, maxLogBytes)
         if (!container) return
-        const leave = await logReaders.enter(container.labels[labels.owner] ?? '', logTurnMs)
+        const leave = await logReaders.enter(container.labels[labels.owner] ?? '', slotWaitMs)
         if (!leave || ctx.res.destroyed) {
           leave?.()
           ctx.status = 503

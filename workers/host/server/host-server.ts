@@ -7,7 +7,7 @@ import { liveRoute } from './host-live.ts'
 import { readRoutes } from './host-reads.ts'
 import type { HostServerOptions } from './host-route.ts'
 
-/** Serves what is read from a host, or written to its files, straight to the API; such calls never go through Temporal. */
+/** Serves reads and file changes of a host directly to the API; such calls never go through Temporal. */
 export async function serveHost(options: HostServerOptions): Promise<{ url: string; server: Server }> {
   const app = new Koa()
   const served = [...readRoutes(), ...fileRoutes, liveRoute()]
