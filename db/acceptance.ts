@@ -14,43 +14,43 @@ export async function isStored(db: Db, operationId: string): Promise<boolean> {
 }
 
 /**
- * Lets an operation be begun. To be called after the commit that stored it was answered, and as often as one likes. False when it
- * is not there: it was undone, or never stored.
+ * Lets an operation start. Call it once the commit that stored the operation was answered; a repeated call changes nothing. False
+ * when the operation is missing: it was undone, or never stored.
  */
 export async function confirm(db: Db, operationId: string): Promise<boolean> {
   for (;;) {
-    const [seen] = await confirmOne(db, [operationId])
-    if (seen?.confirmed) return true
-    // Another try was faster by less than a statement: what it did is seen by the next look.
-    if (seen?.state !== 'accepting') return seen?.state != null
+    const [row] = await confirmOne(db, [operationId])
+    if (row?.confirmed) return true
+    // A concurrent call was faster by less than a statement: the next iteration sees what it did.
+    if (row?.state !== 'accepting') return row?.state != null
   }
 }
 
-/** As `confirm`, of a push: it supersedes what waits of its branch, and is superseded by a newer one that was confirmed before. */
+/** As `confirm`, for a push: it supersedes waiting pushes of its branch, or is superseded by a newer one that was confirmed first. */
 export async function confirmPush(db: Db, appId: string, operationId: string): Promise<boolean> {
   return transaction(db, async trx => {
     if (await lockForDeploy(trx, appId)) await settleDeploy(trx, operationId)
-    const [seen] = await look(trx, [operationId])
-    return seen !== undefined && seen.state !== 'accepting'
+    const [row] = await look(trx, [operationId])
+    return row !== undefined && row.state !== 'accepting'
   })
 }
 
 /**
- * Takes back, wholly, what was stored and never confirmed: memory, name, archive and key are free again. False when it is not there,
- * or confirmed.
+ * Removes an operation that was stored and never confirmed, with all that it reserved: memory, name, archive and key are free again.
+ * False when it is missing or confirmed.
  */
 export async function undo(db: Db, operationId: string): Promise<boolean> {
   return transaction(db, async trx => {
-    const mine = () => trx('operations').where({ id: operationId, state: 'accepting' })
-    const stored = await mine().first('kind', 'target_id')
+    const unconfirmed = () => trx('operations').where({ id: operationId, state: 'accepting' })
+    const stored = await unconfirmed().first('kind', 'target_id')
     if (stored) await lockForDeletion(trx, stored)
-    const operation = await mine().forUpdate().first()
+    const operation = await unconfirmed().forUpdate().first()
     if (!operation) return false
-    const made: { id: string; segment_id: string | null }[] = await trx('deployments')
+    const deployments: { id: string; segment_id: string | null }[] = await trx('deployments')
       .where({ operation_id: operationId })
       .select('id', 'segment_id')
-    for (const { segment_id } of made) if (segment_id) await segments.release(trx, segment_id)
-    const ids = made.map(({ id }) => id)
+    for (const { segment_id } of deployments) if (segment_id) await segments.release(trx, segment_id)
+    const ids = deployments.map(({ id }) => id)
     await trx('webhook_deliveries').whereIn('deployment_id', ids).delete()
     await trx('deployments').whereIn('id', ids).delete()
     await removeSnapshots(trx, await trx('snapshots').where({ operation_id: operationId }).select('id', 'segment_id'))
@@ -64,9 +64,9 @@ export async function undo(db: Db, operationId: string): Promise<boolean> {
 }
 
 /**
- * Undoes what was stored over `seconds` ago and never confirmed, and ends what nobody took in time: who waited for it was told so.
- * One process does it at a time. Resolves to how many were undone. One that cannot be ended or undone is given to `failed` and comes
- * again; rejects only while Postgres does not answer.
+ * Undoes operations that were stored over `seconds` ago and never confirmed, and expires those that no lane claimed in time: their
+ * callers were already answered. One process does it at a time. Resolves to the number undone. One that cannot be expired or undone is
+ * passed to `failed` and tried again in the next round; rejects only while Postgres does not answer.
  */
 export async function undoForgotten(
   db: Db,

@@ -1,17 +1,17 @@
 import { kept } from '../policy/retention.ts'
 import type { Db } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
-import { gathered } from './gathered.ts'
+import { batched } from './batched.ts'
 import { statement } from './statement.ts'
 
 export interface AuditEntry {
-  /** Account whose resource it was; the actor's own for what belongs to nobody else, null for the platform itself. */
+  /** Account that owns the resource; the actor's own where no other account is concerned, null for the platform itself. */
   accountId: string | null
   /** User id, or `operator:<name>`. */
   actor: string
   action: string
   resource: string | null
-  /** `success`, or the code it ended with. */
+  /** `success`, or the error code. */
   result: string
   operationId: string | null
 }
@@ -27,7 +27,7 @@ export interface AuditRow {
   at: Date
 }
 
-/** An entry by the columns of its table. */
+/** An entry as columns of its table. */
 export const auditRow = ({ accountId, operationId, ...entry }: AuditEntry) => ({
   account_id: accountId,
   operation_id: operationId,
@@ -40,13 +40,13 @@ const insert = statement<never>(
    select account_id, actor, action, resource, result, operation_id from json_populate_recordset(null::audit, $1)`,
 )
 
-const insertTogether = gathered<AuditEntry, void>(async (db, _, entries) => {
+const insertBatched = batched<AuditEntry, void>(async (db, _, entries) => {
   await insert(db, [JSON.stringify(entries.map(auditRow))])
   return entries.map(() => undefined)
 })
 
-/** Writes an entry down; commands that end at the same time share a commit. */
-export const record = (db: Db, entry: AuditEntry): Promise<void> => insertTogether(db, 'audit', entry)
+/** Stores an entry; commands that end at the same time share a commit. */
+export const record = (db: Db, entry: AuditEntry): Promise<void> => insertBatched(db, 'audit', entry)
 
 export interface AuditPage {
   /** How far back, in days. */
@@ -54,11 +54,11 @@ export interface AuditPage {
   limit: number
   /** Only entries older than this id. */
   before?: string
-  /** Only entries about these; null = about everything. */
+  /** Only entries about these resources; null = about all. */
   resources?: readonly string[] | null
 }
 
-/** What was done by an account or to what belongs to it, newest first. */
+/** Actions of an account, and actions on its resources, newest first. */
 export async function listAudit(db: Db, accountId: string, page: AuditPage): Promise<AuditRow[]> {
   const { days, limit, before, resources } = page
   const query = db('audit')
@@ -71,7 +71,7 @@ export async function listAudit(db: Db, accountId: string, page: AuditPage): Pro
   return query
 }
 
-/** Entries of everybody, for operators; newest first. */
+/** Entries of all accounts, for operators; newest first. */
 export async function latestAudit(db: Db, limit: number): Promise<AuditRow[]> {
   return db('audit').orderBy('id', 'desc').limit(limit)
 }

@@ -4,7 +4,7 @@ import { acceptance } from '../policy/acceptance.ts'
 import { type Connection, type ServerProcess, type TransactionName, timelineNow } from './connection.ts'
 import { isUnavailable } from './unavailable.ts'
 
-/** SQLSTATE `transaction_resolution_unknown`: whether it was committed could not be found out. Whoever hears it looks again. */
+/** SQLSTATE `transaction_resolution_unknown`: it could not be found out whether it was committed. The caller looks again. */
 export class CommitInDoubt extends Error {
   override name = 'CommitInDoubt'
   readonly code = '08007'
@@ -14,15 +14,15 @@ export class CommitInDoubt extends Error {
   }
 }
 
-/** The name of the transaction that a connection is in. */
+/** The name of the transaction that a connection is running. */
 export async function nameOf(trx: Knex): Promise<TransactionName | undefined> {
   const connection: Connection = await trx.client.acquireConnection()
   return connection.transaction
 }
 
 /**
- * Finds out what became of a transaction whose COMMIT was sent and not answered: true when it is committed, false when it is not and
- * never will be. Throws CommitInDoubt when Postgres does not say within 2 s, as when it is away, or waits for a standby itself.
+ * The outcome of a transaction whose COMMIT was sent and not answered: true when it is committed, false when it is not and never will
+ * be. Throws CommitInDoubt when Postgres does not know within 2 s, as when it is down, or waits for a standby itself.
  */
 export async function isCommitted(
   db: Knex,
@@ -31,12 +31,12 @@ export async function isCommitted(
   by = performance.now() + acceptance.lookMs,
 ): Promise<boolean> {
   const isKnown = (status: string | null) => status === 'committed' || status === 'aborted'
-  return (await askUntil(isKnown, () => statusOf(db, xid, timeline), cause, by)) === 'committed'
+  return (await pollUntil(isKnown, () => statusOf(db, xid, timeline), cause, by)) === 'committed'
 }
 
 /**
- * Waits until a server process has ended whose client has given it up: what it was sent is committed then, or never will be. Throws
- * CommitInDoubt after 2 s.
+ * Waits until a server process has ended whose client has given it up: the statement sent to it is committed then, or never will be.
+ * Throws CommitInDoubt after 2 s.
  */
 export async function hasEnded(
   db: Knex,
@@ -45,25 +45,25 @@ export async function hasEnded(
   by = performance.now() + acceptance.lookMs,
 ): Promise<void> {
   const end = () => endIdle(db, `pid = ? and backend_start = ?::timestamptz`, [pid, startedAt])
-  await askUntil(left => left === 0, end, cause, by)
+  await pollUntil(remaining => remaining === 0, end, cause, by)
 }
 
-/** Asks until the answer is final; throws CommitInDoubt when it is not by then. */
-async function askUntil<T>(
+/** Repeats a query until its answer is final; throws CommitInDoubt at the deadline `by`. */
+async function pollUntil<T>(
   isFinal: (answer: T) => boolean,
-  question: () => Promise<T>,
+  query: () => Promise<T>,
   cause: unknown,
   by: number,
 ): Promise<T> {
   for (;;) {
-    const answer = await inTime(question, by)
+    const answer = await answerBefore(query, by)
     if (answer !== undefined && isFinal(answer)) return answer
     if (performance.now() + acceptance.againMs > by) throw new CommitInDoubt(cause)
     await sleep(acceptance.againMs)
   }
 }
 
-/** After a promotion or a crash the same number may be another transaction: nothing is known of ours. */
+/** After a promotion or a crash the same number may be another transaction: the status of ours is unknown. */
 async function statusOf(db: Knex, xid: string, timeline: string): Promise<string | null> {
   await endIdle(db, `backend_xid = ?::xid8::xid and ${timelineNow} = ?`, [xid, timeline])
   const { rows } = await db.raw(`select pg_xact_status(?::xid8) as status where ${timelineNow} = ?`, [xid, timeline])
@@ -71,8 +71,8 @@ async function statusOf(db: Knex, xid: string, timeline: string): Promise<string
 }
 
 /**
- * Ends a server process that waits for a message which may come much later, or never; one that is at work is left to it. Resolves to
- * how many there are.
+ * Ends a server process that waits for a message which may arrive much later, or never; one that is running a statement may finish it.
+ * Resolves to the number of such processes.
  */
 async function endIdle(db: Knex, which: string, values: (string | number)[]): Promise<number> {
   const { rows } = await db.raw(
@@ -83,12 +83,12 @@ async function endIdle(db: Knex, which: string, values: (string | number)[]): Pr
   return rows.length
 }
 
-/** Undefined when Postgres does not answer, or not by then: the next question has another connection. */
-async function inTime<T>(question: () => Promise<T>, by: number): Promise<T | undefined> {
+/** Undefined when Postgres does not answer, or not before `by`: the next query has another connection. */
+async function answerBefore<T>(query: () => Promise<T>, by: number): Promise<T | undefined> {
   const ms = Math.max(0, Math.min(by - performance.now(), acceptance.tryMs))
-  const asked = question().catch(error => {
+  const answer = query().catch(error => {
     if (!isUnavailable(error)) throw error
     return undefined
   })
-  return Promise.race([asked, sleep(ms, undefined)])
+  return Promise.race([answer, sleep(ms, undefined)])
 }

@@ -26,7 +26,7 @@ export interface DatabaseOptions {
 
 const silent = { warn() {}, error() {}, deprecate() {}, debug() {} }
 
-/** Opens a pool. A connection that cannot be had within 2 s rejects; a statement that runs over 5 s is cancelled. */
+/** Opens a pool. Waiting over 2 s for a connection rejects; a statement that runs over 5 s is cancelled. */
 export function openDatabase({
   url,
   pool,
@@ -37,13 +37,13 @@ export function openDatabase({
   const rule: PoolRule = { belonging: null }
   const db = knexFactory({
     client: 'pg',
-    compileSqlOnError: false, // an error is logged, and what a statement was given may be secret
-    log: silent, // it writes plain text beside the process's own log, of errors that are thrown as well
+    compileSqlOnError: false, // an error is logged, and values of a statement may be secret
+    log: silent, // knex would write plain text into the process's own log, and of errors that are thrown anyway
     connection: {
       connectionString: url,
       application_name: applicationName,
       statement_timeout: statementTimeoutMs,
-      // A server that was stopped, or a cut line, cannot cancel by the server's clock.
+      // A stopped server or a cut connection cannot cancel by the server's clock.
       query_timeout: statementTimeoutMs + answerMs,
       connectionTimeoutMillis: connectionMs,
       keepAlive: true,
@@ -54,7 +54,7 @@ export function openDatabase({
       acquireTimeoutMillis: connectionMs,
       createTimeoutMillis: connectionMs,
       propagateCreateError: false,
-      // What the process knows of its database's state is never older: it ends soon after another one is there, whatever stays open.
+      // Bounds how long a process keeps using a database that was replaced: only new connections are checked.
       maxConnectionLifetimeMillis: lifeMs,
       ...answeringPool(rule),
     },
@@ -67,8 +67,8 @@ export function openDatabase({
 const rules = new WeakMap<Db, PoolRule>()
 
 /**
- * From now on a pool uses no new connection that leads to another installation, or to an older state of this one, as when a backup was
- * restored behind its address; `onOther` receives the reason. Open connections lead where they did, and are used for a minute at most.
+ * From now on a pool refuses new connections to another installation, or to an older state of this one, as when a backup was restored
+ * at its address; `onOther` receives the reason. Open connections lead to the old database, and are used for a minute at most.
  */
 export async function keepToDatabase(db: Db, onOther: (why: string) => void): Promise<void> {
   const rule = rules.get(db)
@@ -89,12 +89,12 @@ const migrationSource: Knex.MigrationSource<string> = {
 const retryable = new Set(['40001', '40P01'])
 
 /**
- * Runs `work` in one transaction; serialization failures and deadlocks are tried again, 3 times. When the answer to its COMMIT is lost
- * or late, Postgres is asked what became of it: resolves when it is committed, rejects when it never will be, and with CommitInDoubt
- * when that cannot be found out within 2 s.
+ * Runs `work` in one transaction; serialization failures and deadlocks are retried, 3 times. When the answer to its COMMIT is lost or
+ * late, the outcome is looked up in Postgres: resolves when it is committed, rejects when it never will be, and with CommitInDoubt
+ * when that is not known within 2 s.
  */
 export async function transaction<T>(db: Db, work: (trx: Knex.Transaction) => Promise<T>): Promise<T> {
-  if (db.isTransaction) return attempted(db, work) // who began it has its COMMIT
+  if (db.isTransaction) return attempted(db, work) // its COMMIT belongs to the caller
   let committing: { name: TransactionName | undefined; value: T } | undefined
   try {
     return await attempted(db, async trx => {
@@ -112,7 +112,7 @@ export async function transaction<T>(db: Db, work: (trx: Knex.Transaction) => Pr
   }
 }
 
-/** As `transaction`, for who finds out in another way what became of it: rejects as soon as the answer to its COMMIT is lost. */
+/** As `transaction`, for callers that learn its outcome in another way: rejects as soon as the answer to its COMMIT is lost. */
 export async function attempted<T>(db: Db, work: (trx: Knex.Transaction) => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -128,7 +128,7 @@ export async function migrate(db: Db): Promise<void> {
   await db.migrate.latest()
 }
 
-/** Whether this transaction is the one, of all processes, that does a named round of work; the others find nothing to do. */
+/** Whether this transaction got the lock of a named round of work; one transaction over all processes does, the others skip the round. */
 export async function isMine(trx: Db, round: string): Promise<boolean> {
   const { rows } = await trx.raw(`select pg_try_advisory_xact_lock(hashtext(?)) as mine`, [`berth.${round}`])
   return rows[0].mine

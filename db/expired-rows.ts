@@ -9,7 +9,7 @@ export interface Expired {
   limit?: number
 }
 
-/** Deletes some of a table's expired rows; rows that somebody else holds wait for the next round. Resolves to their number. */
+/** Deletes a batch of a table's expired rows; rows locked by others wait for the next round. Resolves to the number deleted. */
 export async function deleteExpired(
   db: Db,
   { table, when, values = {}, limit = rowsAtOnce }: Expired,

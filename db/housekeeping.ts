@@ -26,15 +26,15 @@ import { sweepUploads } from './objects/uploads/upload-ends.ts'
 import { sweepUploadTokens } from './objects/uploads/upload-tokens.ts'
 import { sweepSnapshots } from './snapshots/snapshot-retention.ts'
 
-/** One kind of row that expires. `sweep` deletes some of them and resolves to how many: 0 when there are no more. */
+/** One kind of row that expires. `sweep` deletes a batch and resolves to its size: 0 when none is left. */
 export interface Chore {
   name: string
   sweep(db: Db): Promise<number>
 }
 
 /**
- * Everything that expires by itself in Postgres, but for bodies, which the upkeep of blob storage removes. Some of them remember how far
- * they have looked, so that the same ones are to do every round.
+ * Everything that expires in Postgres except segments, which the upkeep of blob storage removes. Some chores remember how far they have
+ * looked, so the same instances must be used in every round.
  */
 export function chores({ historyDays, deploymentLogDays, archiveDays }: Retention): Chore[] {
   const withArchive = new OldDeployments(archiveDays, { only: 'segment_id is not null' })
@@ -69,12 +69,12 @@ export function chores({ historyDays, deploymentLogDays, archiveDays }: Retentio
   ]
 }
 
-/** Batches of one chore in a round: what is left of a large backlog comes in the next rounds, after the turn of the others. */
+/** Batches of one chore in a round: the rest of a large backlog waits for the next rounds, so that the other chores run too. */
 const batchesAtOnce = 20
 
 /**
- * One round of all chores. Each batch is a transaction of its own, and a chore that fails is told to `failed` and keeps nobody
- * else from their turn. What another process is at is left to it.
+ * One round of all chores. Each batch is its own transaction. A chore that fails is reported to `failed`, and the others run all the
+ * same. A chore that another process is running is skipped.
  */
 export async function tidyRows(db: Db, all: Chore[], failed: (chore: string, error: unknown) => void): Promise<void> {
   for (const { name, sweep } of all) {

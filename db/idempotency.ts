@@ -11,16 +11,16 @@ export interface StoredAnswer {
 
 export interface KeyedRequest {
   userId: string
-  /** Which key, session or upload token asks. */
+  /** The key, session or upload token of the caller. */
   credentialId: string
-  /** It may do less than its account: what another one was answered is not for it. */
+  /** The credential may do less than its account: answers to other credentials are not for it. */
   isLimited: boolean
   key: string
   /** Method and path of the endpoint. */
   route: string
-  /** What the body was: a hash. */
+  /** A hash of the body. */
   fingerprint: string
-  /** Which of the first requests this is, once it has the key: one that took too long has lost it to another. */
+  /** Identifies the request that holds the key: one that took too long has lost it to a later one. */
   claim?: string
 }
 
@@ -30,7 +30,7 @@ export type Claim =
   | { state: 'reused' }
   | { state: 'answered'; answer: StoredAnswer; operationId: string | null }
 
-/** Takes a key for its first request, which knows its claim then, or says what became of it. Keys live 24 h. */
+/** Claims a key for its first request and sets `request.claim`, or returns what became of that first request. Keys live 24 h. */
 export async function claim(db: Db, request: KeyedRequest): Promise<Claim> {
   request.claim = newId()
   const { rows } = await db.raw(
@@ -63,11 +63,11 @@ export async function claim(db: Db, request: KeyedRequest): Promise<Claim> {
 }
 
 /**
- * Keeps the answer of the first request for those that come again; as a text, for jsonb would change the order of its keys. False
- * when another request has the key by now.
+ * Stores the answer of the first request for its repetitions; as a text, because jsonb would change the order of its keys. False when
+ * another request holds the key now.
  */
 export async function keep(db: Db, { userId, key, claim }: KeyedRequest, answer: StoredAnswer): Promise<boolean> {
-  const kept = await db('idempotency_keys')
+  const updated = await db('idempotency_keys')
     .where({ user_id: userId, key, claim: claim ?? null })
     .update({
       status: answer.status,
@@ -75,10 +75,10 @@ export async function keep(db: Db, { userId, key, claim }: KeyedRequest, answer:
       headers: JSON.stringify(answer.headers),
       operation_id: answer.headers['X-Operation-Id'] ?? null,
     })
-  return kept === 1
+  return updated === 1
 }
 
-/** Gives the key back: the first request ended in a way that is worth another try. */
+/** Frees the key: the first request ended in a way that is worth another try. */
 export async function release(db: Db, { userId, key, claim }: KeyedRequest): Promise<void> {
   await db('idempotency_keys')
     .where({ user_id: userId, key, claim: claim ?? null, status: null })

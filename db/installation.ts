@@ -3,7 +3,7 @@ import { type Db, sqlState, transaction } from './database.ts'
 /** The installation that a database belongs to. */
 export interface InstallationRow {
   id: string
-  /** Whether an object store was given its mark. */
+  /** Whether an object store carries the mark of this installation. */
   store: boolean
 }
 
@@ -21,7 +21,7 @@ export async function readInstallation(db: Db): Promise<InstallationRow | null> 
   return row?.value ?? null
 }
 
-/** Gives the database this id unless it has one; resolves to what it has. */
+/** Sets this id unless the database has one; resolves to the stored row. */
 export async function claimInstallation(db: Db, id: string): Promise<InstallationRow> {
   await db('settings')
     .insert({ name, value: JSON.stringify({ id, store: false }) })
@@ -31,7 +31,7 @@ export async function claimInstallation(db: Db, id: string): Promise<Installatio
 }
 
 /**
- * Advances the epoch of the database. A process that has seen a newer one finds by it that a backup was restored while it ran.
+ * Advances the epoch of the database. A process that has seen a newer epoch knows that a backup was restored while it ran.
  */
 export async function advanceEpoch(db: Db): Promise<void> {
   await db.raw(
@@ -40,7 +40,7 @@ export async function advanceEpoch(db: Db): Promise<void> {
   )
 }
 
-/** Runs `bind` while nobody else looks at the store's mark; then the store has it. */
+/** Runs `bind` under the lock of the installation's row, then records that the store has its mark. */
 export async function bindStore(db: Db, bind: (row: InstallationRow) => Promise<void>): Promise<void> {
   await transaction(db, async trx => {
     const { value } = await trx('settings').where({ name }).forUpdate().first('value')
@@ -52,7 +52,7 @@ export async function bindStore(db: Db, bind: (row: InstallationRow) => Promise<
   })
 }
 
-/** Whether it knows an application, or has removed one. */
+/** Whether the database has, or ever had, an application. */
 export async function knowsApplications(db: Db): Promise<boolean> {
   if (await db('apps').first('id')) return true
   return Boolean(await db('operations').where({ target_type: 'app' }).first('id'))

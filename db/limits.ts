@@ -1,10 +1,10 @@
 import type { Bucket, Counter } from '../policy/limits.ts'
 import type { Db } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
-import { gathered } from './gathered.ts'
+import { batched } from './batched.ts'
 import { statement } from './statement.ts'
 
-/** How far one counter stands after a request was counted. */
+/** One counter after a request was counted. */
 export interface Standing {
   key: string
   used: number
@@ -26,24 +26,23 @@ const count = statement<Standing>(
 )
 
 /**
- * Counts so many requests on every counter at once, by the database's clock, and says how the counters stand after the last of
- * them. The order given is the order of the row locks. What is refused during a block is not counted, so that the block's end
- * is an end.
+ * Counts `requests` requests on every counter, by the database's clock, and returns the counters after the last of them. Rows are
+ * locked in the given order. Requests refused during a block are not counted, so that the end of the block lets requests through.
  */
 export async function countRequests(db: Db, counters: readonly Counter[], requests: number): Promise<Standing[]> {
   return count(db, [counters.map(counter => counter.key), counters.map(counter => counter.perSeconds), requests])
 }
 
-const countEach = gathered<readonly Counter[], Standing[]>(async (db, _, asked) => {
-  const standings = await countRequests(db, asked[0]!, asked.length)
-  return asked.map((_, n) => earlier(standings, asked.length - 1 - n))
+const countBatched = batched<readonly Counter[], Standing[]>(async (db, _, calls) => {
+  const standings = await countRequests(db, calls[0]!, calls.length)
+  return calls.map((_, n) => earlier(standings, calls.length - 1 - n))
 })
 
-/** Counts one request, as `countRequests` does; a busy account's rows are not fought over by the requests of one process. */
+/** Counts one request, as `countRequests` does; requests of one process do not compete for the rows of a busy account. */
 export const countRequest = (db: Db, counters: readonly Counter[]): Promise<Standing[]> =>
-  countEach(db, counters.map(counter => counter.key).join(' '), counters)
+  countBatched(db, counters.map(counter => counter.key).join(' '), counters)
 
-/** How the counters stood so many requests before. */
+/** The counters as they were `requests` requests earlier. */
 const earlier = (standings: readonly Standing[], requests: number): Standing[] =>
   standings.map(standing => ({ ...standing, used: standing.used - requests }))
 
@@ -53,7 +52,7 @@ const block = statement<never>(
     where key = $1 and (blocked_until is null or blocked_until <= now())`,
 )
 
-/** Begins a block, unless one runs: refused requests do not make it longer. */
+/** Starts a block unless one is active: refused requests do not extend it. */
 export async function beginBlock(db: Db, counter: Counter): Promise<void> {
   await block(db, [counter.key, counter.blockSeconds])
 }
@@ -63,7 +62,7 @@ const giveOneBack = statement<never>(
   'update rate_limits set used = greatest(used - 1, 0) where key = any($1::text[]) and window_ends_at > now()',
 )
 
-/** Takes back one request that turned out not to count. */
+/** Uncounts one request that must not count after all. */
 export async function giveBack(db: Db, counters: readonly Counter[]): Promise<void> {
   await giveOneBack(db, [counters.map(counter => counter.key)])
 }
@@ -77,14 +76,14 @@ const take = statement<never>(
 )
 
 /**
- * Takes one from a bucket that holds `burst` and fills by one per `everySeconds`; false when it is empty. Inside a transaction that
- * is rolled back nothing was taken. The row's window end is when the bucket will be full again.
+ * Takes one token from a bucket that holds `burst` and refills by one per `everySeconds`; false when it is empty. A transaction that
+ * is rolled back takes nothing. The row's window end is when the bucket will be full again.
  */
 export async function takeOne(db: Db, key: string, { burst, everySeconds }: Bucket): Promise<boolean> {
   return (await take(db, [key, everySeconds, burst])).length > 0
 }
 
-/** Drops counters that no longer say anything. */
+/** Deletes counters whose window and block are over. */
 export function sweepCounters(db: Db): Promise<number> {
   const when = 'old.window_ends_at < now() and (old.blocked_until is null or old.blocked_until < now())'
   return deleteExpired(db, { table: 'rate_limits', when })

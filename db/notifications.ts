@@ -2,42 +2,42 @@ import { EventEmitter } from 'node:events'
 import pg from 'pg'
 import { listening } from '../policy/listening.ts'
 
-type Patience = Record<keyof typeof listening, number>
+type Timings = Record<keyof typeof listening, number>
 
 /**
- * One listening connection of a process. Emits `notify` with channel and payload, and `ready` each time the connection
- * (re)opens: what was announced meanwhile is lost, so whoever waits should look again then. A line that died without a word is found
- * by asking it (`policy/listening.ts`).
+ * One listening connection of a process. Emits `notify` with channel and payload, and `ready` each time the connection (re)opens:
+ * earlier notifications are lost, so listeners must look for changes then. Pings find a connection that died silently
+ * (`policy/listening.ts`).
  */
 export class Notifications extends EventEmitter<{ notify: [channel: string, payload: string]; ready: [] }> {
   #url: string
   #channels: readonly string[]
-  #patience: Patience
+  #timings: Timings
   #client: pg.Client | undefined
   #timer: NodeJS.Timeout | undefined
   #closed = false
 
-  constructor(url: string, channels: readonly string[], patience: Partial<Patience> = {}) {
+  constructor(url: string, channels: readonly string[], timings: Partial<Timings> = {}) {
     super()
     this.#url = url
     this.#channels = channels
-    this.#patience = { ...listening, ...patience }
+    this.#timings = { ...listening, ...timings }
     this.setMaxListeners(0)
   }
 
-  /** Opens the connection; resolves at once, also when Postgres is away: it is tried again until `close`. */
+  /** Opens the connection; resolves even when Postgres is down: opening is retried until `close`. */
   async open(): Promise<void> {
     const client = new pg.Client({
       connectionString: this.#url,
       application_name: 'berth-listen',
       connectionTimeoutMillis: 2000,
-      query_timeout: this.#patience.answerWithinMs,
+      query_timeout: this.#timings.answerWithinMs,
       keepAlive: true,
     })
     this.#client = client
     // Without this listener a dropped connection would end the process.
     client.on('error', () => {})
-    client.on('end', () => this.#again(client))
+    client.on('end', () => this.#reopenLater(client))
     client.on('notification', ({ channel, payload }) => this.emit('notify', channel, payload ?? ''))
     try {
       await client.connect()
@@ -62,19 +62,19 @@ export class Notifications extends EventEmitter<{ notify: [channel: string, payl
         () => client === this.#client && !this.#closed && this.#pingLater(client),
         () => this.#replace(client),
       )
-    }, this.#patience.pingEveryMs)
+    }, this.#timings.pingEveryMs)
   }
 
-  /** Nobody waits for its end: a dead line would not tell. */
+  /** Does not wait for the client to end: a dead connection would never report it. */
   #replace(client: pg.Client): void {
     client.end().catch(() => {})
-    this.#again(client)
+    this.#reopenLater(client)
   }
 
-  #again(client: pg.Client): void {
+  #reopenLater(client: pg.Client): void {
     if (this.#closed || client !== this.#client) return
     this.#client = undefined
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => void this.open(), this.#patience.retryMs)
+    this.#timer = setTimeout(() => void this.open(), this.#timings.retryMs)
   }
 }

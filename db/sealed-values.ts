@@ -2,10 +2,10 @@ import { variableRow } from './apps/app-variables.ts'
 import type { Db } from './database.ts'
 import { webhookRow } from './git/webhooks.ts'
 
-/** A column of sealed texts, and what each is bound to. */
+/** A column of sealed values, and what each is bound to. */
 export interface SealedColumn {
   table: string
-  /** Columns that name a row, all of them texts. */
+  /** Columns that identify a row, all of them text. */
   key: readonly string[]
   column: string
   belongsTo(...key: string[]): string
@@ -18,7 +18,7 @@ const ofWebhook = (what: 'address' | 'token' | 'secret'): SealedColumn => ({
   belongsTo: appId => webhookRow(appId, what),
 })
 
-/** Every column that holds sealed texts: what is not listed here is unreadable once its key is dropped. */
+/** Every column that holds sealed values: one missing here becomes unreadable once its key is dropped. */
 export const sealedColumns: readonly SealedColumn[] = [
   ofWebhook('address'),
   ofWebhook('token'),
@@ -31,7 +31,7 @@ export interface SealedValue {
   sealed: Buffer
 }
 
-/** How many values are sealed with each key, by its number. */
+/** The number of values sealed with each key, by key number. */
 export async function countSealed(db: Db): Promise<Map<number, number>> {
   const counts = new Map<number, number>()
   for (const { table, column } of sealedColumns) {
@@ -44,7 +44,7 @@ export async function countSealed(db: Db): Promise<Map<number, number>> {
   return counts
 }
 
-/** Values of a column that another key than the current one has sealed, a page at a time and each once. */
+/** Values of a column that are sealed with a key other than the current one, read by page, each once. */
 export async function* sealedOtherwise(
   db: Db,
   { table, key, column }: SealedColumn,
@@ -65,7 +65,7 @@ export async function* sealedOtherwise(
   }
 }
 
-/** Puts other bytes in the place of the ones that were read; false when somebody else has changed them meanwhile. */
+/** Replaces a value by other bytes; false when the stored value is no longer the one that was read. */
 export async function replaceSealed(
   db: Db,
   { table, key, column }: SealedColumn,

@@ -1,12 +1,12 @@
 import { type Connection, endIfSilent } from './connection.ts'
 import type { Db } from './database.ts'
 
-/** A server that was stopped cannot cancel by its own clock (2500 ms at the API, which comes first); this one is ours, in milliseconds. */
+/** A stopped server cannot cancel by its own clock (2500 ms at the API, which ends first); this is the client's timeout, in milliseconds. */
 const readTimeoutMs = 2700
 
 /**
- * A statement of the hot path: parsed once per connection by Postgres and sent without the query builder, which costs about
- * as much as the query itself. Takes `$1` parameters; works on a pool and inside a transaction alike.
+ * A statement of the hot path: Postgres parses it once per connection, and it is sent without the query builder, which costs about
+ * as much as the query itself. Takes `$1` parameters; works on a pool and inside a transaction.
  */
 export function statement<Row>(name: string, text: string): (db: Db, values: unknown[]) => Promise<Row[]> {
   return async (db, values) => {

@@ -4,7 +4,7 @@ export function sqlState(error: unknown): string {
   return typeof code === 'string' ? code : ''
 }
 
-/** True when Postgres could not be asked at all: away, starting, full pool, cut connection, statement cancelled by its deadline. */
+/** True when Postgres gave no answer: it is down or starting, the pool is full, the connection was cut, or a timeout cancelled the statement. */
 export function isUnavailable(error: unknown): boolean {
   const state = sqlState(error)
   if (
