@@ -3,13 +3,13 @@ import { type Db, transaction } from '../database.ts'
 import { announceAccess } from './accounts.ts'
 
 /**
- * Replaces the keys with full access by a new one, in one transaction: never are both dead, never both alive. Keys that are limited
- * to scopes, resources or prefixes stay (contract 3.3). The text is shown to its owner now or never.
+ * Replaces the keys with full access by a new one, in one transaction: exactly one of old and new works at any time. Keys limited to
+ * scopes, resources or prefixes stay (contract 3.3). The key can be shown only now: only its hash is stored.
  */
 export async function rotateKey(db: Db, masterKey: string, userId: string): Promise<string> {
   const { id, key, hash } = newApiKey(masterKey, userId)
   await transaction(db, async trx => {
-    // Two rotations at once come one after the other, and the later one's key lives.
+    // Concurrent rotations are serialized, and the key of the later one stays.
     await trx('users').where({ id: userId }).forUpdate().first('id')
     await trx('api_keys')
       .where({ user_id: userId, revoked_at: null, scopes: null, resources: null, prefixes: null })
@@ -22,7 +22,7 @@ export async function rotateKey(db: Db, masterKey: string, userId: string): Prom
 
 type Setting = 'name' | 'locale'
 
-/** Changes a column of an account and resolves to what stood there; null when it is the same already. */
+/** Changes a column of an account and resolves to the earlier value; null when nothing changed. */
 export async function changeSetting(db: Db, userId: string, setting: Setting, value: string): Promise<string | null> {
   return transaction(db, async trx => {
     const before = await trx('users').where({ id: userId }).forUpdate().first(setting)
@@ -36,7 +36,7 @@ export async function changeSetting(db: Db, userId: string, setting: Setting, va
   })
 }
 
-/** Gives an account the language of its first sign-in, unless somebody has chosen one. */
+/** Sets the language of an account to that of its first sign-in, unless one was chosen. */
 export async function proposeLocale(db: Db, userId: string, locale: string): Promise<void> {
   await db('users').where({ id: userId, locale_open: true }).update({ locale, locale_open: false })
 }

@@ -21,9 +21,9 @@ export interface CredentialRow extends UserRow {
   credential_id: string
   scopes: Scope[] | null
   resources: string[] | null
-  /** Beginnings of object names; see `api_keys.prefixes`. */
+  /** Prefixes of object names; see `api_keys.prefixes`. */
   prefixes: string[] | null
-  /** When it stops working by itself. */
+  /** When it expires. */
   credential_expires_at: Date | null
 }
 
@@ -46,12 +46,12 @@ const bySession = statement<CredentialRow>(
       and s.expires_at > now() - make_interval(secs => ${sessionSkewSeconds})`,
 )
 
-/** The account of a live key, by the key's SHA-256, which may be blocked; undefined when the key is revoked, expired or unknown. */
+/** The account of a live key, by the key's SHA-256; the account may be blocked. Undefined when the key is revoked, expired or unknown. */
 export async function findByKeyHash(db: Db, hash: Buffer): Promise<CredentialRow | undefined> {
   return (await byKeyHash(db, [hash]))[0]
 }
 
-/** The account of a live session, which may be blocked; undefined when the session is revoked, expired or unknown. */
+/** The account of a live session; the account may be blocked. Undefined when the session is revoked, expired or unknown. */
 export async function findBySession(db: Db, sessionId: string, userId: string): Promise<CredentialRow | undefined> {
   return (await bySession(db, [sessionId, userId]))[0]
 }
@@ -60,12 +60,12 @@ export interface NewUser {
   name: string
   email: string
   plan: string
-  /** Left out, it is that of the first sign-in. */
+  /** Default: that of the first sign-in. */
   locale?: string
   planEndsAt?: Date
 }
 
-/** Rejects with SQLSTATE 23505 when the address has an account, in whichever case: who signs in is found in any. */
+/** Rejects with SQLSTATE 23505 when the address has an account; upper and lower case are the same address, as at sign-in. */
 export async function createUser(db: Db, input: NewUser): Promise<UserRow> {
   const [row] = await db('users')
     .insert({
@@ -89,7 +89,7 @@ export async function findUserByEmail(db: Db, email: string): Promise<UserRow | 
   return db('users').whereRaw('lower(email) = lower(?)', [email]).first()
 }
 
-/** The youngest accounts first. */
+/** Newest first. */
 export async function listUsers(db: Db, limit: number): Promise<UserRow[]> {
   return db('users').orderBy('created_at', 'desc').limit(limit)
 }
@@ -109,7 +109,7 @@ export async function setBlocked(db: Db, userId: string, blocked: boolean): Prom
   })
 }
 
-/** Tells every process that this account may see less than before: open streams are looked at again. */
+/** Notifies every process that this account may see less than before: open streams are checked again. */
 export async function announceAccess(db: Db, userId: string): Promise<void> {
   await db.raw(`select pg_notify('access', ?)`, [userId])
 }
@@ -119,12 +119,12 @@ export interface NewKey {
   name?: string
   scopes?: Scope[] | null
   resources?: string[] | null
-  /** Beginnings of object names, with the slash at their end. */
+  /** Prefixes of object names, with their trailing slash. */
   prefixes?: string[] | null
   expiresAt?: Date | null
 }
 
-/** Issues an API key. The text is shown to its owner now or never: only its hash is stored. */
+/** Issues an API key. It can be shown only now: only its hash is stored. */
 export async function createKey(db: Db, masterKey: string, input: NewKey): Promise<{ id: string; key: string }> {
   const { id, key, hash } = newApiKey(masterKey, input.userId)
   await db('api_keys').insert({
@@ -159,12 +159,12 @@ export async function listKeys(db: Db, userId: string): Promise<KeyRow[]> {
     .orderBy('created_at')
 }
 
-/** Every process refuses the key within a second, and its open streams end within 5. The account that it was of, if there is such a live key. */
+/** Every process refuses the key within a second, and its open streams end within 5. Resolves to its account; undefined without such a live key. */
 export async function revokeKey(db: Db, id: string): Promise<string | undefined> {
   return revoke(db, 'api_keys', id)
 }
 
-/** Opens a session and gives its token. */
+/** Opens a session and returns its token. */
 export async function createSession(
   db: Db,
   masterKey: string,
@@ -175,7 +175,7 @@ export async function createSession(
   return { id: session.id, token: await signSession(masterKey, session), expiresAt: session.expiresAt }
 }
 
-/** As `revokeKey`, of a session. */
+/** As `revokeKey`, for a session. */
 export async function revokeSession(db: Db, id: string): Promise<string | undefined> {
   return revoke(db, 'sessions', id)
 }

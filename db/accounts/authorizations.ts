@@ -25,17 +25,17 @@ export type NewAuthorization = Pick<
   'code_hash' | 'display' | 'client' | 'redirect_uri' | 'scopes' | 'challenge'
 >
 
-export async function beginAuthorization(db: Db, asked: NewAuthorization): Promise<void> {
+export async function beginAuthorization(db: Db, authorization: NewAuthorization): Promise<void> {
   const expires = db.raw('now() + make_interval(secs => ?)', [authorizationTerms.seconds])
-  await db('authorizations').insert({ ...asked, expires_at: expires })
+  await db('authorizations').insert({ ...authorization, expires_at: expires })
 }
 
-/** What waits for a person's decision; undefined when unknown, over, or decided. */
+/** An authorization that waits for a person's decision; undefined when unknown, expired, or decided. */
 export async function openAuthorization(db: Db, codeHash: Buffer): Promise<AuthorizationRow | undefined> {
   return db('authorizations').where({ code_hash: codeHash, decision: null }).whereRaw('expires_at > now()').first()
 }
 
-/** Records the person's decision, once; undefined when there is nothing to decide any more. */
+/** Records the person's decision, once; undefined when it is decided or expired. */
 export async function decideAuthorization(
   db: Db,
   codeHash: Buffer,
@@ -54,7 +54,7 @@ export async function decideAuthorization(
 
 export interface Claim {
   codeHash: Buffer
-  /** What is wrong with the rest of the claim, given the row; null = nothing. Each wrong claim spends one of five. */
+  /** Checks the rest of the claim against the row; null = valid. Each wrong claim spends one of five attempts. */
   refusal(row: AuthorizationRow): 'INVALID_VERIFIER' | 'INVALID_REDIRECT_URI' | 'INVALID_REQUEST' | null
 }
 
@@ -67,8 +67,8 @@ export interface ClaimedKey {
 }
 
 /**
- * The key that was granted. A claim that is repeated within a minute gives the same key with a new secret. Throws INVALID_GRANT,
- * AUTHORIZATION_PENDING, APIKEY_LIMIT_REACHED and what the claim itself refuses.
+ * The granted key. A claim that is repeated within a minute resolves to the same key with a new secret. Throws INVALID_GRANT,
+ * AUTHORIZATION_PENDING, APIKEY_LIMIT_REACHED and the code that `refusal` returns.
  */
 export async function claimKey(db: Db, masterKey: string, { codeHash, refusal }: Claim): Promise<ClaimedKey> {
   const outcome = await transaction(db, async trx => {
@@ -81,13 +81,13 @@ export async function claimKey(db: Db, masterKey: string, { codeHash, refusal }:
       .forUpdate()
       .first()
     if (!row || row.decision === 'denied') throw new ApiError('INVALID_GRANT')
-    const wrong = refusal(row)
-    if (wrong) {
+    const code = refusal(row)
+    if (code) {
       await trx('authorizations').where({ code_hash: codeHash }).increment('attempts')
-      return wrong // committed: the attempt is spent
+      return code // committed: the attempt is spent
     }
     if (row.decision === null || row.user_id === null) throw new ApiError('AUTHORIZATION_PENDING')
-    return row.key_id ? again(trx, masterKey, row) : first(trx, masterKey, row)
+    return row.key_id ? renewSecret(trx, masterKey, row) : createGrantedKey(trx, masterKey, row)
   })
   if (typeof outcome === 'string') throw new ApiError(outcome)
   return outcome
@@ -95,9 +95,9 @@ export async function claimKey(db: Db, masterKey: string, { codeHash, refusal }:
 
 type Outcome = ClaimedKey | 'APIKEY_LIMIT_REACHED'
 
-async function first(trx: Db, masterKey: string, row: AuthorizationRow): Promise<Outcome> {
+async function createGrantedKey(trx: Db, masterKey: string, row: AuthorizationRow): Promise<Outcome> {
   const userId = row.user_id as string
-  await trx('users').where({ id: userId }).forUpdate().first('id') // two claims at once see each other's keys
+  await trx('users').where({ id: userId }).forUpdate().first('id') // serializes claims, so that each counts the keys of the others
   const [counted] = await trx('api_keys')
     .where({ user_id: userId, revoked_at: null })
     .whereNotNull('granted_to')
@@ -111,14 +111,14 @@ async function first(trx: Db, masterKey: string, row: AuthorizationRow): Promise
   const { id, key, hash } = newApiKey(masterKey, userId)
   const granted = { id, hash, user_id: userId, name: row.client, scopes: row.scopes, granted_to: row.client }
   const expires = trx.raw('now() + make_interval(days => ?)', [authorizationTerms.keyDays])
-  const [made] = await trx('api_keys')
+  const [keyRow] = await trx('api_keys')
     .insert({ ...granted, expires_at: expires })
     .returning('expires_at')
   await trx('authorizations').where({ code_hash: row.code_hash }).update({ key_id: id, claimed_at: trx.fn.now() })
-  return { keyId: id, key, userId, scopes: row.scopes, expiresAt: made.expires_at }
+  return { keyId: id, key, userId, scopes: row.scopes, expiresAt: keyRow.expires_at }
 }
 
-async function again(trx: Db, masterKey: string, row: AuthorizationRow): Promise<Outcome> {
+async function renewSecret(trx: Db, masterKey: string, row: AuthorizationRow): Promise<Outcome> {
   const userId = row.user_id as string
   const { key, hash } = newApiKey(masterKey, userId)
   const [renewed] = await trx('api_keys')

@@ -5,12 +5,12 @@ import { deleteExpired } from '../expired-rows.ts'
 export interface SolvedCaptcha {
   answerHash: Buffer
   address: string
-  /** What it counts for. */
+  /** The sign-in or session that it counts for. */
   signInId?: string
   sessionId?: string
 }
 
-/** Makes a solved captcha count; false when it has counted already, for whatever and whomever. */
+/** Spends a solved captcha; false when it was spent already, for any purpose and any account. */
 export async function spendCaptcha(db: Db, captcha: SolvedCaptcha): Promise<boolean> {
   const spent = await db('captchas')
     .insert({
@@ -25,7 +25,7 @@ export async function spendCaptcha(db: Db, captcha: SolvedCaptcha): Promise<bool
   return spent.length === 1
 }
 
-/** What was solved to begin a sign-in counts for the session that it ends with, if that begins at the same address. */
+/** A captcha solved for a sign-in also counts for the resulting session, if that starts at the same address. */
 export async function passCaptchaOn(
   db: Db,
   { signInId, sessionId, address }: { signInId: string; sessionId: string; address: string },
@@ -38,7 +38,7 @@ export async function hasSolvedCaptcha(db: Db, sessionId: string, address: strin
   return (await db('captchas').where({ session_id: sessionId, address }).first('address')) !== undefined
 }
 
-/** Those of a session go with it; the others are kept until their provider no longer takes them for fresh, twice over. */
+/** Captchas of a session are deleted with it; the others after twice the time for which their provider accepts an answer. */
 export function sweepCaptchas(db: Db): Promise<number> {
   return deleteExpired(db, {
     table: 'captchas',

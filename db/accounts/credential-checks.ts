@@ -2,7 +2,7 @@ import type { Db } from '../database.ts'
 
 const migration = '021-credential-checks'
 
-/** When this installation began to put checks into upload tokens and webhook addresses. */
+/** When this installation started to put checks into upload tokens and webhook addresses. */
 export async function checkedSince(db: Db): Promise<Date> {
   const row = await db('knex_migrations').where({ name: migration }).first('migration_time')
   return row?.migration_time ?? new Date()

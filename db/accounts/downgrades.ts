@@ -21,8 +21,8 @@ export interface DowngradeRow {
 }
 
 /**
- * Begins the step to the next lower plan: its code is mailed if this is committed, and works for 10 minutes. Throws
- * DOWNGRADE_NOT_ALLOWED, and CONFIRM_CODE_SENT while an earlier code still works.
+ * Starts the step to the next lower plan: its code is mailed on commit, and works for 10 minutes. Throws DOWNGRADE_NOT_ALLOWED, and
+ * CONFIRM_CODE_SENT while an earlier code still works.
  */
 export async function beginDowngrade(db: Db, plans: Plans, userId: string): Promise<void> {
   await transaction(db, async trx => {
@@ -42,8 +42,8 @@ export async function beginDowngrade(db: Db, plans: Plans, userId: string): Prom
 }
 
 /**
- * Spends a try and, when the code is right, confirms the step, once. Resolves to its id. Throws CONFIRM_CODE_INVALID whatever was
- * wrong with the code, and DOWNGRADE_NOT_ALLOWED; either leaves the code as it is.
+ * Spends an attempt and, when the code is right, confirms the step, once. Resolves to its id. Throws CONFIRM_CODE_INVALID for every
+ * kind of wrong code, and DOWNGRADE_NOT_ALLOWED; either leaves the code as it is.
  */
 export async function confirmDowngrade(
   db: Db,
@@ -51,28 +51,28 @@ export async function confirmDowngrade(
   userId: string,
   isRight: (id: string) => boolean,
 ): Promise<string> {
-  // Before the code is looked at: where nothing can be confirmed, no code is right.
+  // Before the code is checked: where nothing can be confirmed, no code is right.
   await transaction(db, trx => allowedStep(trx, plans, userId))
-  const [tried] = await db('downgrades')
+  const [attempted] = await db('downgrades')
     .where({ user_id: userId, state: 'pending' })
     .where('attempts', '<', downgradeTerms.attempts)
     .whereRaw('expires_at > now()')
     .increment('attempts')
     .returning('id')
-  if (!tried || !isRight(tried.id)) throw new ApiError('CONFIRM_CODE_INVALID')
+  if (!attempted || !isRight(attempted.id)) throw new ApiError('CONFIRM_CODE_INVALID')
   return transaction(db, async trx => {
     await allowedStep(trx, plans, userId)
     const confirmed = await trx('downgrades')
-      .where({ id: tried.id, state: 'pending' })
+      .where({ id: attempted.id, state: 'pending' })
       .update({ state: 'confirmed', confirmed_at: trx.fn.now() })
     if (confirmed === 0) throw new ApiError('CONFIRM_CODE_INVALID')
-    return tried.id
+    return attempted.id
   })
 }
 
 /**
- * Does what is due for the open step of an account: applies it once it is confirmed and nothing has come in its way since, ends it
- * when its code is too old. Resolves to the milliseconds until the latter, null when no step is open. May be repeated.
+ * Does what is due for the open step of an account: applies it when it is confirmed and still allowed, refuses it when it is no longer
+ * allowed, ends it when its code has expired. Resolves to the milliseconds until that, null when no step is open. May be repeated.
  */
 export async function settleDowngrade(db: Db, plans: Plans, userId: string): Promise<number | null> {
   return transaction(db, async trx => {
@@ -99,11 +99,11 @@ export async function findDowngrade(db: Db, id: string): Promise<DowngradeRow | 
 
 export interface OverdueDowngrade {
   userId: string
-  /** For how long it has been due. */
+  /** Since when it is due, in seconds. */
   seconds: number
 }
 
-/** Accounts whose open step has been due for `seconds` and was not taken, except for these; up to 500. */
+/** Accounts whose open step has been due for `seconds` and was not settled, except these accounts; up to 500. */
 export async function overdueDowngrades(
   db: Db,
   seconds: number,
@@ -129,7 +129,7 @@ export function sweepDowngrades(db: Db): Promise<number> {
   })
 }
 
-/** Locks the account, for memory and workspaces are taken under the same lock. Throws DOWNGRADE_NOT_ALLOWED with the reason. */
+/** Locks the account, because memory and workspaces are reserved under the same lock. Throws DOWNGRADE_NOT_ALLOWED with the reason. */
 async function allowedStep(trx: Db, plans: Plans, userId: string): Promise<{ from: string; to: string }> {
   const user: UserRow | undefined = await trx('users').where({ id: userId }).forUpdate().first()
   const from = user && planOf(plans, user, new Date()).name
@@ -145,7 +145,7 @@ function unlessRefused(error: unknown): null {
   throw error
 }
 
-/** Nobody is added to a workspace until the transaction ends. */
+/** Locks the workspaces: no member is added until the transaction ends. */
 async function usageOf(trx: Db, userId: string): Promise<PlanUsage> {
   const workspaces = await trx('workspaces').where({ owner_id: userId }).orderBy('id').forUpdate().select('id')
   const { rows } = await trx.raw(
@@ -174,7 +174,7 @@ async function openDowngrade(trx: Db, userId: string): Promise<OpenDowngrade | u
   return rows[0]
 }
 
-/** Whoever waits for it hears of it where ends of operations are told. */
+/** Waiting callers are notified on the channel for ends of operations. */
 async function end(trx: Db, { id }: DowngradeRow, state: 'applied' | 'refused' | 'expired'): Promise<void> {
   await trx('downgrades').where({ id }).update({ state, ended_at: trx.fn.now() })
   await announce(trx, id)

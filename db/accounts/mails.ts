@@ -9,12 +9,12 @@ export interface NewMail<T extends TemplateName> {
   userId: string
   template: T
   fields: QueuedFields<T>
-  /** An occasion that is told only once, or once in so many hours. */
+  /** Identifies an occasion that is mailed only once, or once in `onceInHours`. */
   once?: string
   onceInHours?: number
 }
 
-/** Writes a mail down with whatever else its transaction does, and wakes the sender. False when its occasion was told already. */
+/** Stores a mail in the transaction of its reason, and wakes the sender. False when its occasion was mailed already. */
 export async function queueMail<T extends TemplateName>(db: Db, mail: NewMail<T>): Promise<boolean> {
   const { userId, template, fields, once = null, onceInHours } = mail
   if (once !== null && onceInHours !== undefined)
@@ -31,7 +31,7 @@ export async function queueMail<T extends TemplateName>(db: Db, mail: NewMail<T>
   return queued.length > 0
 }
 
-/** Queues a mail, or nothing, with the same statements: how long it takes does not tell which. Nothing too without an account. */
+/** Queues a mail, or nothing, with the same statements, so that the time taken does not reveal which. Nothing without an account. */
 export async function queueMailIf<T extends TemplateName>(
   db: Db,
   wanted: boolean,
@@ -45,13 +45,13 @@ export async function queueMailIf<T extends TemplateName>(
   await db.raw(`select pg_notify('mails', '')`)
 }
 
-/** A mail that is to be tried now, with what its account says of where and in which language. */
+/** A mail that is due, with address and language of its account. */
 export interface QueuedMail {
   id: string
   user_id: string
   template: string
   fields: MailFields
-  /** How often it was tried, this time included. */
+  /** Including this one. */
   attempts: number
   created_at: Date
   email: string
@@ -59,21 +59,21 @@ export interface QueuedMail {
 }
 
 /**
- * Takes up to `most` mails that are due. Nobody else takes them until the wait of a failed try is over, so that a sender which
- * dies delays its mails and loses none.
+ * Takes up to `max` mails that are due. No other sender takes them until the wait after a failed attempt is over: a sender that dies
+ * delays its mails and loses none.
  */
-export async function takeMails(db: Db, most: number, tries: MailTries): Promise<QueuedMail[]> {
+export async function takeMails(db: Db, max: number, tries: MailTries): Promise<QueuedMail[]> {
   const { rows } = await db.raw(
     `with due as materialized (
        select id from mails where state = 'queued' and next_try_at <= now()
-        order by next_try_at limit :most for update skip locked)
+        order by next_try_at limit :max for update skip locked)
      update mails m
         set attempts = m.attempts + 1,
-            next_try_at = now() + make_interval(secs => least(:longest, :first * power(2, m.attempts)))
+            next_try_at = now() + make_interval(secs => least(:maxWait, :first * power(2, m.attempts)))
        from due, users u
       where m.id = due.id and u.id = m.user_id
       returning m.id, m.user_id, m.template, m.fields, m.attempts, m.created_at, u.email, u.locale`,
-    { longest: tries.longestWaitSeconds, first: tries.firstWaitSeconds, most },
+    { maxWait: tries.longestWaitSeconds, first: tries.firstWaitSeconds, max },
   )
   return rows
 }
@@ -82,14 +82,14 @@ export async function recordSent(db: Db, id: string): Promise<void> {
   await db('mails').where({ id }).update({ state: 'sent', sent_at: db.fn.now(), last_error: null })
 }
 
-/** A try failed; `final` = there is none after it. */
+/** An attempt failed; `final` = the last one. */
 export async function recordFailure(db: Db, id: string, error: string, final: boolean): Promise<void> {
   await db('mails')
     .where({ id, state: 'queued' })
     .update({ last_error: error, ...(final && { state: 'failed' }) })
 }
 
-/** The sender stops in the middle of a try: another may go on at once, and the try does not count. */
+/** The sender stops during an attempt: the mail is due at once, and the attempt does not count. */
 export async function giveBack(db: Db, id: string): Promise<void> {
   await db('mails')
     .where({ id, state: 'queued' })
@@ -108,7 +108,7 @@ export interface MailLine {
   email: string
 }
 
-/** Newest first: what waits and what failed; with `sent` also what went out. */
+/** Queued and failed mails, newest first; with `sent` also those that were sent. */
 export async function listMails(db: Db, { sent, limit }: { sent: boolean; limit: number }): Promise<MailLine[]> {
   return db('mails')
     .join('users', 'users.id', 'mails.user_id')
@@ -123,7 +123,7 @@ export async function listMails(db: Db, { sent, limit }: { sent: boolean; limit:
     )
 }
 
-/** How many wait and how many failed. */
+/** Numbers of queued and failed mails. */
 export async function countMails(db: Db): Promise<{ queued: number; failed: number }> {
   const { rows } = await db.raw(
     `select count(*) filter (where state = 'queued')::int as queued, count(*) filter (where state = 'failed')::int as failed
@@ -132,7 +132,7 @@ export async function countMails(db: Db): Promise<{ queued: number; failed: numb
   return rows[0]
 }
 
-/** Tries what waits or has failed again at once, from the first try on; `start` is an id or its first characters. Resolves to their ids. */
+/** Makes queued and failed mails due at once, with all attempts ahead; `start` is an id or its first characters. Resolves to their ids. */
 export async function retryMails(db: Db, start: string): Promise<string[]> {
   const retried = await db('mails')
     .whereIn('state', ['queued', 'failed'])
@@ -143,7 +143,7 @@ export async function retryMails(db: Db, start: string): Promise<string[]> {
   return retried.map(({ id }) => id)
 }
 
-/** Removes what was sent or has failed a month ago. */
+/** Deletes mails that were sent or failed, a month after they were queued. */
 export function sweepMails(db: Db): Promise<number> {
   return deleteExpired(db, {
     table: 'mails',

@@ -5,24 +5,24 @@ import type { Db } from '../database.ts'
 import { enqueue } from '../operations/operations.ts'
 import { queueMail } from './mails.ts'
 
-/** Accounts and applications of one round. */
-const most = 500
+/** Max accounts or applications in one round. */
+const maxRows = 500
 
-/** Mails the nearest of the notices that are due, each once for each end of a plan. `notices` are seconds before the end. */
+/** Mails the latest notice that is due, each notice once for each end of a plan. `notices` are seconds before the end. */
 export async function queueEndNotices(trx: Db, plans: Plans, notices: readonly number[]): Promise<number> {
   const { rows } = await trx.raw(
-    `select u.id, u.plan, to_char(u.plan_ends_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI') as ends_at, told.once
+    `select u.id, u.plan, to_char(u.plan_ends_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI') as ends_at, occasion.once
        from users u
       cross join lateral (
         select min(seconds) as seconds from unnest(:notices::int[]) seconds
          where u.plan_ends_at <= now() + make_interval(secs => seconds)) due
       cross join lateral (
-        select concat_ws('/', 'plan-ending', u.id, extract(epoch from u.plan_ends_at)::bigint, due.seconds) as once) told
+        select concat_ws('/', 'plan-ending', u.id, extract(epoch from u.plan_ends_at)::bigint, due.seconds) as once) occasion
       where u.plan = any(:paid) and u.plan_ends_at > now() and u.plan_ends_at <= now() + make_interval(secs => :furthest)
         and due.seconds is not null
-        and not exists (select from mails m where m.once = told.once)
-      limit :most`,
-    { notices: [...notices], furthest: Math.max(...notices), paid: paidPlans(plans), most },
+        and not exists (select from mails m where m.once = occasion.once)
+      limit :maxRows`,
+    { notices: [...notices], furthest: Math.max(...notices), paid: paidPlans(plans), maxRows },
   )
   for (const { id: userId, plan, ends_at: endsAt, once } of rows)
     await queueMail(trx, { userId, template: 'plan-ending', fields: { plan, endsAt }, once })
@@ -32,14 +32,14 @@ export async function queueEndNotices(trx: Db, plans: Plans, notices: readonly n
 /** Mails that a plan has ended, once for each end. */
 export async function queueEndedNotices(trx: Db, plans: Plans): Promise<number> {
   const { rows } = await trx.raw(
-    `select u.id, u.plan, told.once
+    `select u.id, u.plan, occasion.once
        from users u
-      cross join lateral (select concat_ws('/', 'plan-ended', u.id, extract(epoch from u.plan_ends_at)::bigint) as once) told
+      cross join lateral (select concat_ws('/', 'plan-ended', u.id, extract(epoch from u.plan_ends_at)::bigint) as once) occasion
       where u.plan = any(:paid)
-        and u.plan_ends_at <= now() and u.plan_ends_at > now() - make_interval(days => :tellDays)
-        and not exists (select from mails m where m.once = told.once)
-      limit :most`,
-    { paid: paidPlans(plans), tellDays: kept.planEndDays, most },
+        and u.plan_ends_at <= now() and u.plan_ends_at > now() - make_interval(days => :noticeDays)
+        and not exists (select from mails m where m.once = occasion.once)
+      limit :maxRows`,
+    { paid: paidPlans(plans), noticeDays: kept.planEndDays, maxRows },
   )
   for (const { id: userId, plan, once } of rows)
     await queueMail(trx, { userId, template: 'plan-ended', fields: { plan }, once })
@@ -52,8 +52,8 @@ export interface StoppedApp {
 }
 
 /**
- * Queues a stop of every application that is wanted to run although the plan of its account has ended (policy/accounts/suspension.ts), unless
- * one waits already. A stop that has failed is asked for again after `retrySeconds`.
+ * Queues a stop of every application that is to run although the plan of its account has ended (policy/accounts/suspension.ts), unless
+ * a stop is queued already. A failed stop is queued again after `retrySeconds`.
  */
 export async function stopSuspended(trx: Db, plans: Plans, retrySeconds: number): Promise<StoppedApp[]> {
   const { rows } = await trx.raw(
@@ -66,8 +66,8 @@ export async function stopSuspended(trx: Db, plans: Plans, retrySeconds: number)
                          where o.target_type = 'app' and o.target_id = a.id
                            and (o.state in ('queued', 'running') and o.kind in ('create', 'stop', 'delete')
                                 or o.actor = :actor and o.created_at > now() - make_interval(secs => :retrySeconds)))
-      limit :most`,
-    { freeMb: plans.get('free')!.memoryMb, actor: planExpiryActor, retrySeconds, most },
+      limit :maxRows`,
+    { freeMb: plans.get('free')!.memoryMb, actor: planExpiryActor, retrySeconds, maxRows },
   )
   for (const { id, owner_id: ownerId } of rows as StoppedApp[])
     await enqueue(trx, { targetId: id, kind: 'stop', ownerId, actor: planExpiryActor })

@@ -8,20 +8,20 @@ import { queueMailIf } from './mails.ts'
 
 export interface NewSignIn {
   email: string
-  /** The network that asks. */
+  /** The network of the client. */
   network: string
-  /** May refuse it by throwing, before anything is sent. */
+  /** May refuse the sign-in by throwing, before a mail is sent. */
   admit?: (trx: Db, id: string) => Promise<void>
 }
 
 /**
- * Begins to sign somebody in: the code goes to the address if it is an account's. Whether it is stays unknown to whoever asks, so
- * the answer is an id either way, and the statements that it takes are the same.
+ * Starts a sign-in: the code is mailed to the address if it has an account. The caller must not learn whether it has, so the result is
+ * an id either way, and so are the statements.
  */
 export async function beginSignIn(db: Db, { email, network, admit = async () => {} }: NewSignIn): Promise<string> {
   const id = newId()
   await transaction(db, async trx => {
-    // Those who count the same mails take turns.
+    // Serializes sign-ins that count the same mails.
     const user = await trx('users')
       .whereRaw('lower(email) = lower(?)', [email])
       .where({ blocked_at: null })
@@ -52,17 +52,17 @@ async function sentLately(trx: Db, userId: string | null, network: string): Prom
 }
 
 /**
- * Spends an attempt and, when the code is right, the code, for every sign-in that it serves: resolves to the account, once. Undefined
- * otherwise, whatever was wrong. `isRight` is told the sign-in whose code counts.
+ * Spends an attempt and, when the code is right, the code, for every sign-in that shares it: resolves to the account, once. Undefined
+ * otherwise, for every reason. `isRight` receives the id of the sign-in whose code counts.
  */
 export async function endSignIn(db: Db, id: string, isRight: (codeOf: string) => boolean): Promise<string | undefined> {
-  const [tried] = await db('sign_ins')
+  const [attempted] = await db('sign_ins')
     .where({ id, used_at: null })
     .where('attempts', '<', signInTerms.attempts)
     .whereRaw('expires_at > now()')
     .update({ attempts: db.raw('attempts + 1') })
     .returning('code_of')
-  const codeOf: string | undefined = tried && (tried.code_of ?? id)
+  const codeOf: string | undefined = attempted && (attempted.code_of ?? id)
   if (codeOf === undefined || !isRight(codeOf)) return undefined
   const [used] = await db('sign_ins')
     .where({ id: codeOf, used_at: null })
@@ -72,7 +72,7 @@ export async function endSignIn(db: Db, id: string, isRight: (codeOf: string) =>
   return used?.user_id
 }
 
-/** Lets a live session go on; undefined when it ended, was revoked, or has lived as long as one may. */
+/** Extends a live session; undefined when it ended, was revoked, or has reached its maximum age. */
 export async function renewSession(db: Db, id: string, lifeSeconds: number): Promise<Date | undefined> {
   const { rows } = await transaction(db, trx =>
     trx.raw(
@@ -89,12 +89,12 @@ export function sweepSignIns(db: Db): Promise<number> {
   return deleteExpired(db, { table: 'sign_ins', when: overForADay })
 }
 
-/** Removes grants of browser sign-in that ended a day ago. */
+/** Deletes grants of browser sign-in that ended a day ago. */
 export function sweepAuthorizations(db: Db): Promise<number> {
   return deleteExpired(db, { table: 'authorizations', when: overForADay })
 }
 
-/** Removes sessions that ended a day ago. */
+/** Deletes sessions that ended a day ago. */
 export function sweepSessions(db: Db): Promise<number> {
   return deleteExpired(db, { table: 'sessions', when: overForADay })
 }

@@ -6,7 +6,7 @@ import type { Db } from '../database.ts'
 import { statement } from '../statement.ts'
 import { announceMembers, type WorkspaceRow } from './workspaces.ts'
 
-/** Of one account in one or every workspace; where it has several roles the one that permits most. */
+/** The role of one account in one workspace or any; of several roles the one that permits most. */
 const shared = statement<AppRow & { role: Role }>(
   'workspace-apps.shared',
   `select ${appColumns}, case when owner_id = $2 then 'owner' else role end as role
@@ -18,7 +18,7 @@ const shared = statement<AppRow & { role: Role }>(
     limit 1`,
 )
 
-/** An application that the account reaches through a workspace, the one named or any, and its role there. */
+/** An application that the account reaches through the given workspace, or any, with its role there. */
 export async function findSharedApp(
   db: Db,
   userId: string,
@@ -32,15 +32,15 @@ export async function findSharedApp(
 }
 
 /**
- * Shares an application of its owner in a workspace that is locked. Throws APP_NOT_FOUND, APP_ALREADY_IN_WORKSPACE,
+ * Shares an application of the owner in a workspace that the caller has locked. Throws APP_NOT_FOUND, APP_ALREADY_IN_WORKSPACE,
  * APPLICATIONS_LIMIT_REACHED.
  */
 export async function shareApp(trx: Db, { id, owner_id }: WorkspaceRow, appId: string): Promise<void> {
-  // It may be deleted at this moment: who comes second waits.
+  // A concurrent deletion waits, or is waited for.
   if (!(await trx('apps').where({ id: appId, owner_id }).forKeyShare().first('id'))) throw new ApiError('APP_NOT_FOUND')
-  const inside = await sharedAppIds(trx, id)
-  if (inside.includes(appId)) throw new ApiError('APP_ALREADY_IN_WORKSPACE')
-  if (inside.length >= workspaceApplications) throw new ApiError('APPLICATIONS_LIMIT_REACHED')
+  const sharedIds = await sharedAppIds(trx, id)
+  if (sharedIds.includes(appId)) throw new ApiError('APP_ALREADY_IN_WORKSPACE')
+  if (sharedIds.length >= workspaceApplications) throw new ApiError('APPLICATIONS_LIMIT_REACHED')
   await trx('workspace_apps').insert({ workspace_id: id, app_id: appId })
 }
 
@@ -49,9 +49,9 @@ export async function sharedAppIds(db: Db, workspaceId: string): Promise<string[
   return rows.map(row => row.app_id)
 }
 
-/** To the members it is gone with their next request. Throws APP_NOT_FOUND when it is not shared there. */
+/** Members lose it with their next request. Throws APP_NOT_FOUND when it is not shared there. */
 export async function unshareApp(trx: Db, { id }: WorkspaceRow, appId: string): Promise<void> {
-  const gone = await trx('workspace_apps').where({ workspace_id: id, app_id: appId }).delete()
-  if (gone === 0) throw new ApiError('APP_NOT_FOUND')
+  const deletedRows = await trx('workspace_apps').where({ workspace_id: id, app_id: appId }).delete()
+  if (deletedRows === 0) throw new ApiError('APP_NOT_FOUND')
   await announceMembers(trx, id)
 }

@@ -7,7 +7,7 @@ import { type Db, transaction } from '../database.ts'
 import { announceAccess } from './accounts.ts'
 import { lockOwnWorkspace, type WorkspaceRow } from './workspaces.ts'
 
-/** A code of 32 hex characters by which an owner may add this account, once, within 5 minutes. It replaces an earlier one. */
+/** A code of 32 hex characters with which an owner may add this account, once, within 5 minutes. It replaces an earlier one. */
 export async function issueInvite(db: Db, userId: string): Promise<string> {
   const code = newId()
   await transaction(db, trx =>
@@ -21,13 +21,13 @@ export async function issueInvite(db: Db, userId: string): Promise<string> {
 }
 
 /**
- * Adds the account of a code to a workspace that is locked, and spends the code; a refusal leaves it. `most` counts the owner too.
+ * Adds the account of a code to a workspace that the caller has locked, and spends the code; a refusal does not. `max` counts the owner.
  * Throws INVALID_CODE, CANNOT_INVITE_OWNER, MEMBER_ALREADY_ADDED, MEMBERS_LIMIT_REACHED.
  */
 export async function addMember(
   trx: Db,
   { id, owner_id }: WorkspaceRow,
-  { code, role, most }: { code: string; role: MemberRole; most: number },
+  { code, role, max }: { code: string; role: MemberRole; max: number },
 ): Promise<void> {
   const [invite] = await trx('workspace_invites')
     .where({ hash: credentialHash(code) })
@@ -37,7 +37,7 @@ export async function addMember(
   if (invite.user_id === owner_id) throw new ApiError('CANNOT_INVITE_OWNER')
   const members: { user_id: string }[] = await trx('workspace_members').where({ workspace_id: id }).select('user_id')
   if (members.some(({ user_id }) => user_id === invite.user_id)) throw new ApiError('MEMBER_ALREADY_ADDED')
-  if (members.length + 1 >= most) throw new ApiError('MEMBERS_LIMIT_REACHED')
+  if (members.length + 1 >= max) throw new ApiError('MEMBERS_LIMIT_REACHED')
   await trx('workspace_members').insert({ workspace_id: id, user_id: invite.user_id, role })
 }
 
@@ -46,13 +46,13 @@ interface Membership {
   memberId: string
 }
 
-/** Counts from the member's next request on. Throws CANNOT_EDIT_OWNER, MEMBER_NOT_FOUND. */
+/** Takes effect with the member's next request. Throws CANNOT_EDIT_OWNER, MEMBER_NOT_FOUND. */
 export async function changeRole(trx: Db, membership: Membership, role: MemberRole): Promise<void> {
   assertFound(await rowOf(trx, membership).update({ role }))
   await announceAccess(trx, membership.memberId)
 }
 
-/** As `changeRole`: what was shared is gone for the member. */
+/** As `changeRole`: the member loses what was shared. */
 export async function removeMember(db: Db, ownerId: string, workspaceId: string, memberId: string): Promise<void> {
   await transaction(db, async trx => {
     const workspace = await lockOwnWorkspace(trx, ownerId, workspaceId)
@@ -70,7 +70,7 @@ function assertFound(changed: number): void {
   if (changed === 0) throw new ApiError('MEMBER_NOT_FOUND')
 }
 
-/** Resolves to the id of its owner. Throws CANNOT_LEAVE_OWNER, and WORKSPACE_NOT_FOUND to whoever is not in it. */
+/** Resolves to the id of its owner. Throws CANNOT_LEAVE_OWNER, and WORKSPACE_NOT_FOUND for non-members. */
 export async function leaveWorkspace(db: Db, userId: string, id: string): Promise<string> {
   return transaction(db, async trx => {
     const left = await trx('workspace_members').where({ workspace_id: id, user_id: userId }).delete()

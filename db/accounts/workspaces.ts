@@ -21,15 +21,15 @@ export interface MemberRow {
   joined_at: Date
 }
 
-/** A workspace with everybody who is in it, its owner first, and the applications that are shared there. */
+/** A workspace with its members, the owner first, and the applications that are shared there. */
 export interface Workspace extends WorkspaceRow {
   members: MemberRow[]
   apps: AppRow[]
 }
 
 /**
- * Throws UPGRADE_REQUIRED and WORKSPACE_LIMIT_REACHED by the plan of its owner, WORKSPACE_CREATION_FAILED when the account is
- * gone or blocked meanwhile. Takes turns per account, so that the plan holds however many come at once.
+ * Throws UPGRADE_REQUIRED and WORKSPACE_LIMIT_REACHED by the plan of its owner, WORKSPACE_CREATION_FAILED when the account is missing
+ * or blocked by now. Serialized per account, so that concurrent requests cannot pass the plan.
  */
 export async function createWorkspace(trx: Db, plans: Plans, ownerId: string, name: string): Promise<WorkspaceRow> {
   const owner: UserRow | undefined = await trx('users').where({ id: ownerId, blocked_at: null }).forUpdate().first()
@@ -42,12 +42,12 @@ export async function createWorkspace(trx: Db, plans: Plans, ownerId: string, na
   return row
 }
 
-/** True of the workspaces `w` that an account owns or has joined. */
+/** True for the workspaces `w` that an account owns or has joined. */
 export const within = `(w.owner_id = :userId or exists (select from workspace_members m where m.workspace_id = w.id and m.user_id = :userId))`
 
 /**
- * The workspace of `id`, locked for what follows: changes of one workspace take turns. Throws WORKSPACE_NOT_FOUND to whoever is
- * not in it, PERMISSION_DENIED to a member.
+ * The workspace of `id`, locked until the transaction ends: changes of one workspace are serialized. Throws WORKSPACE_NOT_FOUND for
+ * non-members, PERMISSION_DENIED for members.
  */
 export async function lockOwnWorkspace(trx: Db, userId: string, id: string): Promise<WorkspaceRow> {
   const { rows } = await trx.raw(`select w.* from workspaces w where w.id = :id and ${within} for update`, {
@@ -60,7 +60,7 @@ export async function lockOwnWorkspace(trx: Db, userId: string, id: string): Pro
   return row
 }
 
-/** Those that an account owns or has joined, oldest first. */
+/** Workspaces that an account owns or has joined, oldest first. */
 export async function listWorkspaces(db: Db, userId: string): Promise<Workspace[]> {
   return withContents(
     db,
@@ -68,7 +68,7 @@ export async function listWorkspaces(db: Db, userId: string): Promise<Workspace[
   )
 }
 
-/** Undefined when there is none that the account is in. */
+/** Undefined when it is missing, or the account is not in it. */
 export async function findWorkspace(db: Db, userId: string, id: string): Promise<Workspace | undefined> {
   const { rows } = await db.raw(`select * from workspaces w where id = :id and ${within}`, { id, userId })
   return (await withContents(db, rows))[0]
@@ -92,14 +92,14 @@ async function withContents(db: Db, workspaces: WorkspaceRow[]): Promise<Workspa
     .whereIn('workspace_id', ids)
     .orderBy('shared_at')
     .select('workspace_id', 'apps.*')
-  const inside =
+  const isOf =
     ({ id }: WorkspaceRow) =>
     ({ workspace_id }: { workspace_id: string }) =>
       workspace_id === id
-  return workspaces.map(row => ({ ...row, members: members.filter(inside(row)), apps: apps.filter(inside(row)) }))
+  return workspaces.map(row => ({ ...row, members: members.filter(isOf(row)), apps: apps.filter(isOf(row)) }))
 }
 
-/** Its applications stay with their owner; to its members they are gone with the next request, and in open streams too. */
+/** Its applications stay with their owner; members lose them with the next request, and in open streams too. */
 export async function deleteWorkspace(db: Db, userId: string, id: string): Promise<void> {
   await transaction(db, async trx => {
     await lockOwnWorkspace(trx, userId, id)
@@ -108,7 +108,7 @@ export async function deleteWorkspace(db: Db, userId: string, id: string): Promi
   })
 }
 
-/** Open streams of everybody who was added to a workspace are looked at again once this is committed. */
+/** On commit, open streams of all members of a workspace are checked again. */
 export async function announceMembers(trx: Db, id: string): Promise<void> {
   await trx.raw(`select pg_notify('access', user_id) from workspace_members where workspace_id = ?`, [id])
 }

@@ -24,7 +24,7 @@ export function configColumns(config: AppConfigFile) {
   }
 }
 
-/** The configuration file that an application would have to bring to become what it is. */
+/** The configuration file that describes an application as it is. */
 export function configOf(app: AppRow): AppConfigFile {
   return {
     displayName: app.name,
@@ -50,9 +50,9 @@ export interface Adoption {
 }
 
 /**
- * Gives an application the configuration that a deployment brings, and keeps what it replaces for `revertConfig`. Adopted already,
- * and no configuration at all, is success. Throws INSUFFICIENT_MEMORY (plan), FAILED_CLUSTER_SELECTION (host), and what
- * `assertKeepsAddress` throws.
+ * Gives an application the configuration of a deployment, and stores the replaced one for `revertConfig`. Succeeds without a change
+ * when it was adopted already, or the deployment has none. Throws INSUFFICIENT_MEMORY (plan), FAILED_CLUSTER_SELECTION (host), and
+ * what `assertKeepsAddress` throws.
  */
 export async function adoptConfig(db: Db, { deploymentId, plans, diskMbPer256Mb }: Adoption): Promise<void> {
   await transaction(db, async trx => {
@@ -61,7 +61,7 @@ export async function adoptConfig(db: Db, { deploymentId, plans, diskMbPer256Mb 
     if (!config || deployment.config_before) return
     const app: AppRow | undefined = await trx('apps').where({ id: deployment.app_id }).first()
     if (!app) return
-    // A restore brings back what the application once was; it is not judged anew.
+    // A restore brings back an earlier configuration, which was checked when it was adopted.
     if (deployment.trigger !== 'restore') assertKeepsAddress(config, app.subdomain)
     if (config.memoryMb > app.ram_mb) await reserveMore(trx, app, config.memoryMb, plans, diskMbPer256Mb)
     const before = Object.fromEntries(
@@ -74,7 +74,7 @@ export async function adoptConfig(db: Db, { deploymentId, plans, diskMbPer256Mb 
   })
 }
 
-/** Puts back what `adoptConfig` replaced. Nothing adopted is success. */
+/** Puts back what `adoptConfig` replaced; succeeds when nothing was adopted. */
 export async function revertConfig(db: Db, deploymentId: string): Promise<void> {
   await transaction(db, async trx => {
     const deployment = await trx('deployments').where({ id: deploymentId }).forUpdate().first()

@@ -17,7 +17,7 @@ import { type AppRow, announce, usedMemoryMb } from './apps.ts'
 
 export interface AppCreation {
   ownerId: string
-  /** Memory in MB of the plan that the account has when it is reserved: an upload takes time, and plans change meanwhile. */
+  /** Memory in MB of the account's plan, called when memory is reserved: the plan may change during the upload. */
   planMemoryMb(owner: UserRow): number
   config: AppConfigFile
   segmentId: string
@@ -25,7 +25,7 @@ export interface AppCreation {
   archiveBytes: number
   actor: string
   diskMbPer256Mb?: number
-  /** True: nobody sees it before `db/acceptance.ts` confirms it. Else it is there with the commit. */
+  /** True: it is invisible until `db/acceptance.ts` confirms it. Else it is visible with the commit. */
   accepting?: boolean
 }
 
@@ -36,9 +36,9 @@ export interface CreatedApp {
 }
 
 /**
- * Reserves memory and a host and writes application, operation and deployment down in one transaction: two simultaneous
- * uploads can never pass the plan. Throws FEW_MEMORY, SUBDOMAIN_TAKEN, FAILED_CLUSTER_SELECTION,
- * CLUSTER_MAINTENANCE_TRY_LATER, or FAILED_UPLOAD_DATA when the stored archive is gone.
+ * Reserves memory and a host and stores application, operation and deployment in one transaction: concurrent uploads can never pass
+ * the plan. Throws FEW_MEMORY, SUBDOMAIN_TAKEN, FAILED_CLUSTER_SELECTION, CLUSTER_MAINTENANCE_TRY_LATER, or FAILED_UPLOAD_DATA when
+ * the stored archive is missing.
  */
 export async function createApp(db: Db, creation: AppCreation): Promise<CreatedApp> {
   try {
@@ -80,7 +80,7 @@ export interface MemoryWish {
   planMemoryMb(owner: UserRow): number
 }
 
-/** Locks the owner, and throws FEW_MEMORY unless the plan has so much left. */
+/** Locks the owner, and throws FEW_MEMORY unless the plan has enough memory left. */
 export async function reserveMemory(trx: Db, { ownerId, planMemoryMb, memoryMb }: MemoryWish): Promise<void> {
   const owner: UserRow = await trx('users').where({ id: ownerId }).forUpdate().first()
   const freeMb = planMemoryMb(owner) - (await usedMemoryMb(trx, ownerId))
@@ -92,7 +92,7 @@ export async function reserveMemory(trx: Db, { ownerId, planMemoryMb, memoryMb }
   }
 }
 
-/** A host with room, all hosts locked. Throws FAILED_CLUSTER_SELECTION or CLUSTER_MAINTENANCE_TRY_LATER. */
+/** A host with room; locks all hosts. Throws FAILED_CLUSTER_SELECTION or CLUSTER_MAINTENANCE_TRY_LATER. */
 export async function chooseHost(trx: Db, memoryMb: number, diskMbPer256Mb: number): Promise<string> {
   const capacities = await hosts.lockCapacities(trx, diskMbPer256Mb)
   const placement = placeApp(capacities, { memoryMb, diskMb: diskMbFor(memoryMb, diskMbPer256Mb) })
@@ -117,13 +117,13 @@ function rowOf({ config, ownerId, accepting = false }: AppCreation, hostId: stri
 }
 
 /**
- * Removes the row of an application and its references; what other processes wait for is told. Its good snapshots stay their time, with
- * the account. The same few statements, whatever its history is. Missing is success.
+ * Deletes the row of an application and its references, and notifies processes that wait for it. Its good snapshots stay with the
+ * account until they expire. The number of statements does not grow with its history. Missing is success.
  */
 export async function removeApp(db: Db, appId: string): Promise<void> {
   await transaction(db, async trx => {
-    const gone = await trx('apps').where({ id: appId }).delete()
-    if (!gone) return
+    const deletedRows = await trx('apps').where({ id: appId }).delete()
+    if (!deletedRows) return
     await releaseArchives(trx, appId)
     await endUnfinished(trx, appId)
     await deployments.endUnbegun(trx, await operations.endQueued(trx, appId))

@@ -2,7 +2,7 @@ import { type MetricPoint, metricRules } from '../../policy/apps/metrics.ts'
 import type { Db } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
 
-/** Keeps points. The first of an interval stays; applications that are gone have none. */
+/** Stores points. The first point of an interval stays; points of missing applications are dropped. */
 export async function savePoints(db: Db, points: readonly MetricPoint[]): Promise<void> {
   if (points.length === 0) return
   await db.raw(
@@ -29,7 +29,7 @@ export async function listPoints(db: Db, appId: string): Promise<MetricPoint[]> 
   }))
 }
 
-/** Removes points that nobody is shown any more. */
+/** Deletes points that are no longer shown. */
 export function sweepPoints(db: Db): Promise<number> {
   const values = { hours: metricRules.keptHours }
   return deleteExpired(db, { table: 'app_metrics', when: 'old.at < now() - make_interval(hours => :hours)', values })

@@ -20,16 +20,16 @@ export interface AppRow {
   autorestart: boolean
   host_id: string
   uid: number
-  /** `deleted` from a deletion's first moment until it has failed. */
+  /** `deleted` while a deletion is queued or runs; restored when it fails. */
   desired_state: 'running' | 'stopped' | 'deleted'
-  /** What is wanted if the deletion fails; null while there is none. */
+  /** The desired state if the deletion fails; null without a deletion. */
   desired_if_kept: 'running' | 'stopped' | null
   status: AppStatus
   release: number
   next_release: number
   container_id: string | null
   host_port: number | null
-  /** Where that port is published; null: at its host's address. */
+  /** The address that port is published at; null = that of its host. */
   host_address: string | null
   started_at: Date | null
   boot_id: string | null
@@ -38,21 +38,21 @@ export interface AppRow {
   exit_at: Date | null
   last_autorestart_at: Date | null
   last_stats: unknown
-  /** Counts every change of the application's variables. */
+  /** Counts changes of the application's variables. */
   variables_version: number
   /** The version that the container was started with; null before its first start. */
   variables_running: number | null
   /** The forgotten host that had its files, until a snapshot is restored. */
   lost_with: string | null
-  /** What a failed deploy has left changed, in words, until another one succeeds. */
+  /** What a failed deploy has changed and not undone, as text, until another one succeeds. */
   undo_failure: string | null
-  /** The operation that has left it. */
+  /** The operation whose undo failed. */
   undo_failed_by: string | null
   provisioned_at: Date | null
   created_at: Date
 }
 
-/** Columns by name: a prepared statement over `*` would break while a migration adds one. */
+/** Columns by name: a prepared statement over `*` would break when a migration adds a column. */
 export const appColumns = `id, owner_id, name, description, language, version, runtime_version, ram_mb, cpu, subdomain, custom_domain,
   main, start_command, runtime_key, autorestart, host_id, uid, desired_state, desired_if_kept, status, release, next_release, container_id, host_port,
   host_address, started_at, boot_id, exit_code, exit_oom, exit_at, last_autorestart_at, last_stats, variables_version, variables_running,

@@ -4,14 +4,14 @@ import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
 import { type Db, sqlState, transaction } from '../database.ts'
 import { statement } from '../statement.ts'
 
-/** Which row a sealed value belongs to. */
+/** Identifies the row that a sealed value is bound to. */
 export const variableRow = (appId: string, name: string): string => `app_variables/${appId}/${name}`
 
 /** The variables of an application at one moment. */
 export interface StoredVariables {
   /** Counts every change. */
   version: number
-  /** Those that can be decrypted, in the order of their names. */
+  /** Those that can be decrypted, ordered by name. */
   values: Variables
   /** Names of those that cannot. */
   unreadable: string[]
@@ -59,16 +59,16 @@ export function assertReadable(unreadable: readonly string[]): void {
 }
 
 export interface VariablesChange {
-  /** Names that the change takes away or gives anew: these need not be readable. */
+  /** Names that the change removes or sets: their old values need not be readable. */
   touches(name: string): boolean
-  /** The set after the change, from what could be read. */
+  /** The variables after the change, from those that could be read. */
   apply(before: Variables): Variables
 }
 
 /**
- * Changes the variables of an application under its row's lock and resolves to the whole set after it. A change that changes
- * nothing keeps the version. Throws ENV_BUSY when the row is not to be had within a second, APP_NOT_FOUND, TOO_MANY_ENV_VARS,
- * ENV_CONTENT_TOO_LONG, or READ_FAILED when variables that stay cannot be decrypted.
+ * Changes the variables of an application under its row's lock and resolves to all of them. Without a difference the version stays.
+ * Throws ENV_BUSY when the row cannot be locked within a second, APP_NOT_FOUND, TOO_MANY_ENV_VARS, ENV_CONTENT_TOO_LONG, or
+ * READ_FAILED when variables that stay cannot be decrypted.
  */
 export async function changeVariables(
   db: Db,
@@ -93,16 +93,16 @@ export async function changeVariables(
   }
 }
 
-/** Writes only what is new, so that a value keeps the key and the version of its last change. */
+/** Writes only what changed, so that a value keeps the key and the version of its last change. */
 async function write(trx: Db, keys: SealKeys, appId: string, before: StoredVariables, after: Variables): Promise<void> {
-  const gone = [...before.values.keys(), ...before.unreadable].filter(name => !after.has(name))
-  const news = [...after].filter(([name, value]) => before.values.get(name) !== value)
-  if (gone.length === 0 && news.length === 0) return
-  if (gone.length) await trx('app_variables').where({ app_id: appId }).whereIn('name', gone).delete()
-  if (news.length)
+  const removedNames = [...before.values.keys(), ...before.unreadable].filter(name => !after.has(name))
+  const changes = [...after].filter(([name, value]) => before.values.get(name) !== value)
+  if (removedNames.length === 0 && changes.length === 0) return
+  if (removedNames.length) await trx('app_variables').where({ app_id: appId }).whereIn('name', removedNames).delete()
+  if (changes.length)
     await trx('app_variables')
       .insert(
-        news.map(([name, value]) => ({
+        changes.map(([name, value]) => ({
           app_id: appId,
           name,
           value_sealed: seal(keys, value, variableRow(appId, name)),

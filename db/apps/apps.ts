@@ -11,7 +11,7 @@ const ofOwner = statement<AppRow>(
   `select ${appColumns} from apps where id = $1 and owner_id = $2 and not accepting`,
 )
 
-/** The application of this owner; foreign and missing ones are alike. */
+/** The application of this owner; undefined for those of other owners as for missing ones. */
 export async function findApp(db: Db, ownerId: string, id: string): Promise<AppRow | undefined> {
   return (await ofOwner(db, [id, ownerId]))[0]
 }
@@ -25,7 +25,7 @@ export async function listApps(db: Db, ownerId: string): Promise<AppRow[]> {
   return db('apps').where({ owner_id: ownerId, accepting: false }).orderBy('created_at')
 }
 
-/** What a host looks at in its rounds, once a minute of every application: each column more is read ten thousand times. */
+/** What a host reads in its rounds, of every application once a minute: each additional column is read ten thousand times. */
 const hostAppColumns = [
   'id',
   'owner_id',
@@ -56,8 +56,7 @@ export async function releasedApps(db: Db, hostId: string): Promise<string[]> {
 }
 
 /**
- * Memory in MB that the account's applications have reserved, whether they run or not. An application has none while its host is one
- * that was forgotten.
+ * Memory in MB that the account's applications have reserved, whether they run or not. Applications of forgotten hosts reserve none.
  */
 export async function usedMemoryMb(db: Db, ownerId: string): Promise<number> {
   const row = await db('apps')
@@ -68,18 +67,18 @@ export async function usedMemoryMb(db: Db, ownerId: string): Promise<number> {
   return Number(row?.sum ?? 0)
 }
 
-/** A web application that runs, as the proxy needs to know it. */
+/** A running web application, as the proxy needs it. */
 export interface ServingApp {
   id: string
   subdomain: string
   address: string
-  /** 0 = no port is known of this boot of its host. */
+  /** 0 = no port is known in this boot of its host. */
   host_port: number
-  /** The boot that its host has told of last. */
+  /** The boot that its host has reported last. */
   boot_id: string | null
 }
 
-/** Every web application that runs, or only the one of `appId`, or those of some names. */
+/** Every running web application, or only the one of `appId`, or those of some names. */
 export async function servingApps(db: Db, appId?: string, subdomains?: readonly string[]): Promise<ServingApp[]> {
   const query = db('apps')
     .join('hosts', 'hosts.id', 'apps.host_id')
@@ -99,7 +98,7 @@ export async function recordStatus(db: Db, id: string, status: AppStatus): Promi
   await db('apps').where({ id }).whereNot('status', 'deleting').update({ status })
 }
 
-/** While a deletion waits, this is only what is wanted if it fails. */
+/** During a deletion this sets only the desired state for the case that it fails. */
 export async function recordDesired(db: Db, id: string, desired: 'running' | 'stopped'): Promise<void> {
   const deleted = `desired_state = 'deleted'`
   await db('apps')
@@ -114,21 +113,21 @@ export interface Started {
   release: number
   containerId: string
   hostPort: number | null
-  /** Where that port is published; left out: at its host's address. */
+  /** The address that port is published at; default: that of its host. */
   hostAddress?: string | null
   startedAt: Date
   bootId: string
-  /** Left out by who only saw that it runs: the version of its last start stays. */
+  /** Left out by a caller that only saw that it runs: the version of its last start stays. */
   variablesVersion?: number
 }
 
-/** The container of a release runs. The exit of an earlier run is forgotten. A port of an earlier boot of the host claims nothing. */
+/** Records that the container of a release runs, and clears the exit of an earlier run. A port of an earlier boot of the host is not recorded. */
 export async function recordStarted(db: Db, id: string, started: Started): Promise<void> {
   await transaction(db, async trx => {
     const host = await bootOfApp(trx, id)
-    const ofThisBoot = !host?.boot_id || host.boot_id === started.bootId
-    const hostPort = ofThisBoot ? started.hostPort : null
-    const hostAddress = started.hostAddress ?? host?.address ?? null // an older host does not tell it
+    const isOfThisBoot = !host?.boot_id || host.boot_id === started.bootId
+    const hostPort = isOfThisBoot ? started.hostPort : null
+    const hostAddress = started.hostAddress ?? host?.address ?? null // an older host does not report it
     if (hostPort !== null) await voidOlderClaims(trx, id, hostPort, hostAddress)
     await trx('apps').where({ id }).whereNot('status', 'deleting').update({
       status: 'running',
@@ -148,8 +147,8 @@ export async function recordStarted(db: Db, id: string, started: Started): Promi
 }
 
 /**
- * The engine gave this port to the application's container: what another application of the same host has claimed there is void.
- * Its route is held, and the host watch finds out how it is.
+ * The engine gave this port to the application's container: clears it from other applications of the same host. Their routes are
+ * held until the host watch has found their state.
  */
 export async function voidOlderClaims(
   db: Db,
@@ -173,8 +172,8 @@ export interface Exit {
 }
 
 /**
- * A container was seen to have ended by itself. Counts only for the run that `seen` knew, so a start that happened meanwhile
- * is never taken back; true when it was news.
+ * Records that a container ended on its own. Applies only to the run that `seen` describes, so that a later start is never
+ * overwritten; true when the row changed.
  */
 export async function recordExit(db: Db, seen: HostApp, exit: Exit): Promise<boolean> {
   const changed = await db('apps')
@@ -184,7 +183,7 @@ export async function recordExit(db: Db, seen: HostApp, exit: Exit): Promise<boo
   return changed === 1
 }
 
-/** An operation ended the container, or found it ended. */
+/** Records that an operation ended the container, or found it ended. */
 export async function recordStopped(db: Db, id: string, exit: Exit): Promise<void> {
   await db('apps').where({ id }).whereNot('status', 'deleting').update(ended(exit))
   await announce(db, id)
@@ -201,7 +200,7 @@ function ended(exit: Exit) {
   }
 }
 
-/** Marks the one automatic restart that an hour allows; false when the hour's restart is spent. */
+/** Spends the one automatic restart that an hour allows; false when it was spent already. */
 export async function spendAutorestart(db: Db, id: string): Promise<boolean> {
   const changed = await db('apps')
     .where({ id, autorestart: true, desired_state: 'running' })
@@ -214,14 +213,14 @@ export async function spendAutorestart(db: Db, id: string): Promise<boolean> {
   return changed === 1
 }
 
-/** The last figures of a host's answer, shown while the host does not answer. */
+/** Stores the last statistics from a host, shown while the host does not answer. */
 export async function recordStats(db: Db, id: string, stats: unknown): Promise<void> {
   await db('apps')
     .where({ id })
     .update({ last_stats: JSON.stringify(stats) })
 }
 
-/** Tells every process that what the proxy knows of this application may have changed. */
+/** Notifies every process that the route of this application may have changed. */
 export async function announce(db: Db, id: string): Promise<void> {
   await db.raw(`select pg_notify('apps', ?)`, [id])
 }

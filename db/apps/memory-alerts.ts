@@ -4,15 +4,15 @@ import { type NewMail, queueMail } from '../accounts/mails.ts'
 import type { Db } from '../database.ts'
 import type { HostApp } from './apps.ts'
 
-type Told = Pick<NewMail<'memory-high'>, 'template' | 'fields'> | Pick<NewMail<'memory-out'>, 'template' | 'fields'>
+type Alert = Pick<NewMail<'memory-high'>, 'template' | 'fields'> | Pick<NewMail<'memory-out'>, 'template' | 'fields'>
 
-/** Writes to the owner about an application's memory; false when that was done within the last day. */
-async function alertOwner(db: Db, { id, owner_id: userId }: HostApp, told: Told): Promise<boolean> {
+/** Mails the owner about an application's memory; false when that was done within the last day. */
+async function alertOwner(db: Db, { id, owner_id: userId }: HostApp, alert: Alert): Promise<boolean> {
   const { onceInHours } = memoryAlertRules
-  return queueMail(db, { userId, ...told, once: `memory/${id}`, onceInHours })
+  return queueMail(db, { userId, ...alert, once: `memory/${id}`, onceInHours })
 }
 
-/** It stays near its limit. */
+/** The application stays near its limit. */
 export function alertHighMemory(db: Db, app: HostApp, usedBytes: number): Promise<boolean> {
   const usedMb = Math.round(usedBytes / MiB)
   const percent = Math.min(100, Math.round((usedMb / app.ram_mb) * 100))
@@ -22,7 +22,7 @@ export function alertHighMemory(db: Db, app: HostApp, usedBytes: number): Promis
   })
 }
 
-/** It was ended for using more than it has. */
+/** The application was killed because it used more than its limit. */
 export function alertOutOfMemory(db: Db, app: HostApp): Promise<boolean> {
   return alertOwner(db, app, { template: 'memory-out', fields: { app: app.name, limitMb: app.ram_mb } })
 }

@@ -2,18 +2,18 @@ import type { Db } from '../database.ts'
 import type { OperationKind } from '../operations/operation-kinds.ts'
 import { announce } from './apps.ts'
 
-/** An operation whose end may take back what its beginning has written to the application's row. */
+/** An operation whose end may revert what its start has written to the application's row. */
 interface Ended {
   kind: OperationKind
   target_id: string
 }
 
-/** Deletions of one application begin and end one after the other: each sees whether another is left. */
+/** Serializes starts and ends of an application's deletions: each sees whether another is left. */
 export async function lockForDeletion(trx: Db, { kind, target_id: id }: Ended): Promise<void> {
   if (kind === 'delete') await trx('apps').where({ id }).forUpdate().first('id')
 }
 
-/** The application is wanted deleted from here on; what was wanted before is kept beside. The caller holds its row. */
+/** Sets the desired state to `deleted`, and stores the earlier one. The caller holds the application's row. */
 export async function wantDeleted(trx: Db, id: string): Promise<void> {
   await trx('apps')
     .where({ id })
@@ -22,14 +22,14 @@ export async function wantDeleted(trx: Db, id: string): Promise<void> {
 }
 
 /**
- * An operation has ended without success, or will never begin. What a start showed ends with it; of a deletion, unless another one
- * waits, also what was wanted. To be called in the transaction of that end, after it.
+ * An operation has ended without success, or will never start: reverts the status that a start has set, and the desired state that a
+ * deletion has set, unless another deletion waits. Call it in the transaction of that end, after it.
  */
 export async function takeBack(trx: Db, { kind, target_id: id }: Ended): Promise<void> {
   if (kind === 'start') await trx('apps').where({ id, status: 'starting' }).update({ status: 'exited' })
   if (kind !== 'delete') return
   await lockForDeletion(trx, { kind, target_id: id })
-  // What ran counts as running although its container may be gone: the host watch looks, and brings it back.
+  // A program that ran counts as running although its container may be missing: the host watch checks, and starts it again.
   const { rows } = await trx.raw(
     `update apps set
         desired_state = coalesce(desired_if_kept, desired_state), desired_if_kept = null,

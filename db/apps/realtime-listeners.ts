@@ -2,7 +2,7 @@ import { leaseSeconds } from '../../policy/leases.ts'
 import { type Db, transaction } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
 
-/** The place of one open stream, kept by the process that serves it. */
+/** The slot of one open stream, held by the process that serves it. */
 export interface Lease {
   id: string
   userId: string
@@ -14,14 +14,14 @@ export interface LeaseLimits {
   perApp: number
 }
 
-/** Takes a place, unless the account or the application has as many as it may have, over all processes. */
+/** Takes a slot, unless account or application have reached their limit, over all processes. */
 export async function takeLease(
   db: Db,
   { id, userId, appId }: Lease,
   { perUser, perApp }: LeaseLimits,
 ): Promise<'taken' | 'user full' | 'app full'> {
   return transaction(db, async trx => {
-    // Everybody who counts the same streams takes turns, at applications before accounts.
+    // Serializes transactions that count the same streams; applications are locked before accounts.
     await trx.raw(
       'select pg_advisory_xact_lock(hashtextextended(?, 0)), pg_advisory_xact_lock(hashtextextended(?, 0))',
       [`realtime/app/${appId}`, `realtime/user/${userId}`],
@@ -44,7 +44,7 @@ export async function takeLease(
   })
 }
 
-/** Also brings back what a crash of the database has emptied: the table is not logged. */
+/** Also inserts leases again that a crash of the database has lost: the table is not logged. */
 export async function renewLeases(db: Db, leases: readonly Lease[]): Promise<void> {
   await db.raw(
     `insert into realtime_listeners (id, user_id, app_id, expires_at)
@@ -58,7 +58,7 @@ export async function endLease(db: Db, id: string): Promise<void> {
   await db('realtime_listeners').where({ id }).delete()
 }
 
-/** Drops the leases of processes that ended without a word. */
+/** Deletes the leases of processes that were killed. */
 export function sweepLeases(db: Db): Promise<number> {
   return deleteExpired(db, { table: 'realtime_listeners', when: 'old.expires_at < now()' })
 }

@@ -3,7 +3,7 @@ import type { Db } from '../database.ts'
 import { webhookAddress } from '../git/webhooks.ts'
 import type { DeploymentRow } from './deployments.ts'
 
-/** What an application is deployed from besides uploads. */
+/** What an application is deployed from, apart from uploads. */
 export interface DeploySources {
   /** Address of its webhook, 64 hex. */
   webhookAddress: string | null
@@ -25,7 +25,7 @@ export interface Origin {
   cloneUrl: string
 }
 
-/** What started a deployment, and the repository that it fetches. Null for one that fetches none, and for a missing one. */
+/** What triggered a deployment, and the repository that it fetches. Null for one that fetches none, and for a missing one. */
 export async function originOf(db: Db, deploymentId: string): Promise<Origin | null> {
   const row = await db('deployments').where({ id: deploymentId }).first('app_id', 'trigger', 'clone_url')
   return row?.clone_url ? { appId: row.app_id, trigger: row.trigger, cloneUrl: row.clone_url } : null

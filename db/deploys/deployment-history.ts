@@ -15,21 +15,21 @@ export interface DeploymentEvent {
   }
 }
 
-/** A deployment with what happened to it, oldest first. */
+/** A deployment with its events, oldest first. */
 export interface DeploymentStory extends DeploymentRow {
   source: 'git' | 'upload'
   events: DeploymentEvent[]
-  /** While it waits: 1 = next; counts what waits or runs before it on its application. */
+  /** While it waits: 1 = next; counts operations of its application that wait or run before it. */
   position: number | null
 }
 
 export interface HistoryPage {
   limit: number
-  /** Id of the last deployment of the page before; nothing follows an unknown one. */
+  /** Id of the last deployment of the previous page; an unknown id gives an empty page. */
   after?: string
 }
 
-/** An application's deployments, newest first. Restores have a state of their own and are not among them. */
+/** An application's deployments, newest first. Restores are not among them: they have their own state. */
 export async function listDeployments(
   db: Db,
   appId: string,
@@ -55,7 +55,7 @@ export async function listDeployments(
   return rows
 }
 
-/** How far a deployment is; undefined when the application has none of this id. */
+/** Undefined when the application has no such deployment. */
 export async function deploymentState(db: Db, appId: string, id: string): Promise<DeploymentRow['state'] | undefined> {
   const row = await db('deployments').where({ id, app_id: appId }).first('state')
   return row?.state
@@ -66,18 +66,18 @@ export interface LogPiece {
   text: string
 }
 
-/** The next pieces of a deployment's log after `seq`, oldest first: so many bytes at a time, or one piece that is longer. */
+/** The next pieces of a deployment's log after `seq`, oldest first: up to `bytes` bytes, or one longer piece. */
 export async function logAfter(db: Db, deploymentId: string, seq: number, bytes: number): Promise<LogPiece[]> {
   const { rows } = await db.raw(
     `select seq, text from (
        select seq, text, sum(octet_length(text)) over (order by seq) - octet_length(text) as before from (
          select seq, text from deployment_logs
           where deployment_id = :deploymentId and seq > :seq
-            and octet_length(text) <= :most -- an older version has written what it liked
+            and octet_length(text) <= :maxBytes -- an older version had no limit
           order by seq limit 1000
        ) next
      ) measured where before < :bytes order by seq`,
-    { deploymentId, seq, bytes, most: deploymentLogs.wholeBytes },
+    { deploymentId, seq, bytes, maxBytes: deploymentLogs.wholeBytes },
   )
   return rows
 }

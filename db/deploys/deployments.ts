@@ -14,7 +14,7 @@ export interface DeploymentRow {
   source: 'git' | 'upload' | 'snapshot'
   revision: string
   segment_id: string | null
-  /** Whose files a restore brings. */
+  /** The snapshot that a restore takes its files from. */
   snapshot_id: string | null
   path: string | null
   owner_id: string | null
@@ -72,12 +72,12 @@ export interface DeploymentStep {
   files?: { added: string[]; removed: string[]; modified: string[] }
 }
 
-/** Writes a state and its event once, and announces it, in one statement; an ended deployment never changes again. */
+/** Stores a state and its event once, and announces it, in one statement; a finished deployment never changes again. */
 export function record(db: Db, id: string, step: DeploymentStep): Promise<void> {
   return recordWhere(db, 'id = :of', id, step)
 }
 
-/** Ends the deployments of these operations, which waited for an application that is missing, in one statement. */
+/** Ends the deployments of these operations, which were queued for a deleted application, in one statement. */
 export function endUnbegun(db: Db, operationIds: readonly string[]): Promise<void> {
   const step = { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' } as const
   return recordWhere(db, 'operation_id = any(:of::text[])', operationIds, step)
@@ -112,7 +112,7 @@ async function recordWhere(
   )
 }
 
-/** The configuration file that a fetched commit brought, for the step that adopts it. */
+/** Stores the configuration file of a fetched commit, for the step that adopts it. */
 export async function recordConfig(db: Db, id: string, config: AppConfigFile): Promise<void> {
   await db('deployments')
     .where({ id })
@@ -120,27 +120,27 @@ export async function recordConfig(db: Db, id: string, config: AppConfigFile): P
 }
 
 /**
- * Adds a piece of output to a deployment's log and announces it, while all of it stays within so many bytes. False when it had no room.
+ * Appends a piece of output to a deployment's log and announces it, as long as the log stays within `maxBytes`. False when it has no room.
  */
 export async function appendLog(
   db: Db,
   deploymentId: string,
   text: string,
-  mostBytes: number = deploymentLogs.wholeBytes,
+  maxBytes: number = deploymentLogs.wholeBytes,
 ): Promise<boolean> {
   const { rowCount } = await db.raw(
     `with added as (
        insert into deployment_logs (deployment_id, seq, text)
        select :deploymentId, coalesce(max(seq), 0) + 1, :text from deployment_logs where deployment_id = :deploymentId
-       having coalesce(sum(octet_length(text)), 0) + octet_length(:text) <= :mostBytes
+       having coalesce(sum(octet_length(text)), 0) + octet_length(:text) <= :maxBytes
        returning deployment_id)
      select pg_notify('deployments', deployment_id) from added`,
-    { deploymentId, text: storable(text), mostBytes },
+    { deploymentId, text: storable(text), maxBytes },
   )
   return rowCount === 1
 }
 
-/** The end of a deployment's log, some thousand characters at most. */
+/** The end of a deployment's log, up to 5000 characters. */
 export async function lastWords(db: Db, deploymentId: string): Promise<string> {
   const rows: { text: string }[] = await db('deployment_logs')
     .where({ deployment_id: deploymentId })
@@ -153,14 +153,14 @@ export async function lastWords(db: Db, deploymentId: string): Promise<string> {
     .join('')
 }
 
-/** The whole log so far, oldest first; at most `deploymentLogs.wholeBytes` of one that an older version has written. */
+/** The whole log so far, oldest first; up to `deploymentLogs.wholeBytes` of a log from an older version, which had no limit. */
 export async function readLog(db: Db, deploymentId: string): Promise<string> {
   const { rows }: { rows: { text: string }[] } = await db.raw(
     `select text from (
        select seq, text, sum(octet_length(text)) over (order by seq) as upto
          from deployment_logs where deployment_id = :deploymentId) pieces
-      where upto <= :mostBytes order by seq`,
-    { deploymentId, mostBytes: deploymentLogs.wholeBytes },
+      where upto <= :maxBytes order by seq`,
+    { deploymentId, maxBytes: deploymentLogs.wholeBytes },
   )
   return rows.map(row => row.text).join('')
 }

@@ -19,11 +19,11 @@ export interface DeployRequest {
   branch?: string
   /** upload */
   archive?: { segmentId: string; bytes: number; sha256: string }
-  /** Directory below the application's folder that an upload lands in; '' = the root. */
+  /** Directory below the application's folder that an upload is placed in; '' = the root. */
   path?: string
-  /** Of an upload that is no archive: it lands at path/<filename>. */
+  /** Of an upload that is not an archive: it is stored at path/<filename>. */
   filename?: string
-  /** False places the files and leaves the program running as it is. */
+  /** False places the files and does not restart the program. */
   restart?: boolean
   /** The configuration file that an upload brought, parsed; the release adopts it. */
   config?: AppConfigFile | null
@@ -34,16 +34,16 @@ export interface DeployRequest {
 export interface QueuedDeploy {
   deploymentId: string
   operationId: string
-  /** 1 = next; counts what waits or runs before it on this application. */
+  /** 1 = next; counts operations of this application that wait or run before it. */
   position: number
-  /** Deployments, when it is in the queue already. */
+  /** Ids of the deployments that it superseded; empty while it waits for confirmation. */
   superseded: string[]
 }
 
 /**
- * Writes a deploy down: operation, deployment and its first event, and ends the ones it supersedes (queued, of the same
- * application and branch). To be called inside the transaction of what requested it; undefined when the application is
- * missing or being deleted, or the archive was swept. Throws KEEP_CALM when too many wait already.
+ * Stores a deploy: operation, deployment and its first event, and ends the ones it supersedes (queued, of the same application and
+ * branch). Call it inside the transaction of the request; undefined when the application is missing or being deleted, or the archive
+ * was swept. Throws KEEP_CALM when too many wait already.
  */
 export async function queueDeploy(trx: Db, request: DeployRequest): Promise<QueuedDeploy | undefined> {
   const { appId, archive } = request
@@ -55,13 +55,13 @@ export async function queueDeploy(trx: Db, request: DeployRequest): Promise<Queu
   return queued
 }
 
-/** When a deploy that found no room may be tried again, in seconds: about as long as a short deploy takes. */
+/** Seconds before a deploy that found the queue full may be tried again: about as long as a short deploy takes. */
 const fullRetrySeconds = 15
 
 /** `queueDeploy` for a caller that holds the application's row (`lockForDeploy`) and stores no archive. */
 export async function queueLocked(trx: Db, request: DeployRequest): Promise<QueuedDeploy> {
   const [deploymentId, operationId] = [newId(), newId()]
-  const [written] = await write(trx, [
+  const [counts] = await write(trx, [
     deploymentId,
     operationId,
     request.appId,
@@ -78,8 +78,8 @@ export async function queueLocked(trx: Db, request: DeployRequest): Promise<Queu
     request.restart ?? true,
     request.config ? JSON.stringify(request.config) : null,
   ])
-  const { position, waiting } = written!
-  // Counted under the application's row: none comes in between. What this one supersedes makes room for it.
+  const { position, waiting } = counts!
+  // Counted under the lock of the application's row, so no other deploy comes in between. Those that this one supersedes do not count.
   if (waiting >= appCaps.waitingDeploys)
     throw new ApiError('KEEP_CALM', `${waiting} deploys of this application wait already.`, fullRetrySeconds)
   const superseded = request.accepting ? [] : await settleDeploy(trx, operationId)
@@ -87,16 +87,16 @@ export async function queueLocked(trx: Db, request: DeployRequest): Promise<Queu
 }
 
 /**
- * Puts a deploy that was written down into the queue of its application, whose row the caller holds. What waits of the same branch
- * is superseded by it; or it is itself, by a newer one that came first. Resolves to the deployments that were superseded by it.
+ * Moves a stored deploy into the queue of its application, whose row the caller holds. It supersedes waiting deploys of the same
+ * branch; or is superseded itself, by a newer one that was queued first. Resolves to the deployments that it superseded.
  */
 export async function settleDeploy(trx: Db, operationId: string): Promise<string[]> {
   return (await settle(trx, [operationId]))[0]?.superseded ?? []
 }
 
 /**
- * Takes the application's row until the transaction ends; false when it is gone or being deleted. Deploys of one application are
- * written one after the other, so that each sees those before it.
+ * Locks the application's row until the transaction ends; false when it is missing or being deleted. Deploys of one application are
+ * stored one at a time, so that each sees the earlier ones.
  */
 export async function lockForDeploy(trx: Db, appId: string): Promise<boolean> {
   return (await lock(trx, [appId])).length > 0
@@ -108,8 +108,8 @@ const lock = statement<never>(
 )
 
 /**
- * One statement: a round trip each would be what a git provider waits for. It looks at the same table twice: what waits and what is
- * accepted have an index each, however long the history is.
+ * One statement: a git provider would wait for every further round trip. It reads the same table twice: queued and accepting operations
+ * have an index each, so that the time does not grow with the history.
  */
 const write = statement<{ position: number; waiting: number }>(
   'deploys.write',

@@ -9,14 +9,14 @@ const archivesAtOnce = 200
 
 const ended = `o.state not in ('accepting', 'queued', 'running')`
 
-/** Neither serves nor is among the newest of an application that exists. */
+/** True for a deployment that neither serves nor is among the newest of an existing application. */
 const superseded = (deployment: string) => `not exists (
   select from apps a where a.id = ${deployment}.app_id
      and (a.release = ${deployment}.release or a.next_release - ${deployment}.release <= ${deploymentsAlwaysKept}))`
 
 const deploymentsAtOnce = 200
 
-/** Deletes deployments, with their events and logs, that are old enough. Resolves to how many. */
+/** Deletes deployments that are old enough, with their events and logs. Resolves to their number. */
 export function sweepDeployments(db: Db, old: OldDeployments): Promise<number> {
   return old.look(db, deploymentsAtOnce, (among, values) =>
     deleteExpired(db, {
@@ -29,7 +29,7 @@ export function sweepDeployments(db: Db, old: OldDeployments): Promise<number> {
   )
 }
 
-/** Deletes pieces of logs whose deployments are old enough. Resolves to how many. */
+/** Deletes pieces of logs whose deployments are old enough. Resolves to their number. */
 export function sweepDeploymentLogs(db: Db, old: OldDeployments): Promise<number> {
   return old.look(db, 1, (among, values) =>
     deleteExpired(db, {
@@ -44,7 +44,7 @@ export function sweepDeploymentLogs(db: Db, old: OldDeployments): Promise<number
   )
 }
 
-/** Deletes operations that ended so many days ago and that no deployment or snapshot speaks of. Resolves to how many. */
+/** Deletes operations that ended over `days` days ago and that no deployment or snapshot refers to. Resolves to their number. */
 export function sweepOperations(db: Db, days: number): Promise<number> {
   return deleteExpired(db, {
     table: 'operations',
@@ -55,7 +55,7 @@ export function sweepOperations(db: Db, days: number): Promise<number> {
   })
 }
 
-/** Numbers of releases are no measure: uploads that were refused or undone have used some up. */
+/** Counts rows and not release numbers: uploads that were refused or undone have used up numbers. */
 const pastNewest = statement<{ id: string; segment_id: string }>(
   'deploys.past-newest',
   `select d.id, d.segment_id from deployments d join operations o on o.id = d.operation_id
@@ -67,27 +67,27 @@ const pastNewest = statement<{ id: string; segment_id: string }>(
 )
 
 /**
- * Gives back archives of an application, whose row the caller holds, that are no longer among those of its newest deployments, whatever
- * their age: uploads in a row would fill the store long before the first of them is old. One that is not confirmed yet does not count,
- * as it may be undone. It looks at a few: each new one calls this.
+ * Releases archives of an application, whose row the caller holds, that do not belong to its newest deployments, regardless of their
+ * age: a series of uploads would fill the store long before the first of them is old. Unconfirmed deployments do not count, as they may
+ * be undone. It looks at a few: every new deployment calls this.
  */
 export async function releaseOlderArchives(trx: Db, appId: string): Promise<void> {
-  await giveBack(trx, await pastNewest(trx, [appId, deploymentsAlwaysKept]))
+  await releaseRows(trx, await pastNewest(trx, [appId, deploymentsAlwaysKept]))
 }
 
 /**
- * Gives back some archives of an application that is deleted, in the transaction of its deletion. `sweepDeletedArchives` takes what is
- * left, so that an application with any number of them is deleted in a few statements.
+ * Releases up to `archivesAtOnce` archives of an application, in the transaction of its deletion. `sweepDeletedArchives` releases the
+ * rest, so that a deletion takes few statements for any number of archives.
  */
 export async function releaseArchives(trx: Db, appId: string): Promise<void> {
   const { rows } = await trx.raw(
     `select id, segment_id from deployments where app_id = ? and segment_id is not null limit ${archivesAtOnce} for update`,
     [appId],
   )
-  await giveBack(trx, rows)
+  await releaseRows(trx, rows)
 }
 
-/** Gives back archives of applications that are deleted. Resolves to how many. */
+/** Releases archives of deleted applications. Resolves to their number. */
 export function sweepDeletedArchives(db: Db, archives: OldDeployments): Promise<number> {
   return transaction(db, trx =>
     archives.look(trx, archivesAtOnce, async (among, values) => {
@@ -97,12 +97,12 @@ export function sweepDeletedArchives(db: Db, archives: OldDeployments): Promise<
           order by d.created_at limit :archivesAtOnce for update of d skip locked`,
         { ...values, archivesAtOnce },
       )
-      return giveBack(trx, rows)
+      return releaseRows(trx, rows)
     }),
   )
 }
 
-async function giveBack(trx: Db, rows: { id: string; segment_id: string }[]): Promise<number> {
+async function releaseRows(trx: Db, rows: { id: string; segment_id: string }[]): Promise<number> {
   if (rows.length === 0) return 0
   const ids = rows.map(({ id }) => id)
   await releaseAll(
@@ -114,8 +114,8 @@ async function giveBack(trx: Db, rows: { id: string; segment_id: string }[]): Pr
 }
 
 /**
- * Gives back archives of deployments that are old enough, but for an application's newest, which an operator may have deployed again.
- * Resolves to how many.
+ * Releases archives of deployments that are old enough, except an application's newest, which an operator may deploy again. Resolves to
+ * their number.
  */
 export function sweepArchives(db: Db, old: OldDeployments): Promise<number> {
   return transaction(db, trx =>
@@ -127,7 +127,7 @@ export function sweepArchives(db: Db, old: OldDeployments): Promise<number> {
           order by d.created_at limit :archivesAtOnce for update of d skip locked`,
         { ...values, archivesAtOnce },
       )
-      return giveBack(trx, rows)
+      return releaseRows(trx, rows)
     }),
   )
 }

@@ -1,20 +1,20 @@
 import type { Db } from '../database.ts'
 
-/** A place among deployments in the order of their age. */
-interface Place {
-  /** As Postgres tells it: a Date has no microseconds. */
+/** A position among deployments ordered by age. */
+interface Position {
+  /** As text from Postgres: a Date has no microseconds. */
   at: string
   id: string
 }
 
-const oldest: Place = { at: '-infinity', id: '' }
+const oldest: Position = { at: '-infinity', id: '' }
 
-/** Deployments that one look goes over. */
+/** Deployments that one look covers. */
 const lookAtOnce = 5000
 
 /**
- * Goes round the deployments that are older than so many days, from the oldest on and some at a time. Most of them stay, as the newest
- * of their applications, and a look at all of them in every round would take longer the more applications there are.
+ * Walks the deployments that are older than `days`, oldest first and a range at a time, and starts over at the end. Most of them stay,
+ * as the newest of their applications: reading all of them in every round would take longer with every application.
  */
 export class OldDeployments {
   readonly #days: number
@@ -30,8 +30,8 @@ export class OldDeployments {
   }
 
   /**
-   * Lets `sweep` remove some of the next, by a condition on `deployment`, an alias of their table, with its values. The look goes on
-   * behind them once `sweep` has found fewer than `limit`. Resolves to what `sweep` does.
+   * Calls `sweep` for the next range, with a condition on `deployment`, an alias of their table, and its values. The walk moves on once
+   * `sweep` has removed fewer than `limit`. Resolves to the result of `sweep`.
    */
   async look(
     db: Db,
@@ -40,7 +40,7 @@ export class OldDeployments {
   ): Promise<number> {
     const { at, id } = this.#after
     const days = this.#days
-    const { rows }: { rows: Place[] } = await db.raw(
+    const { rows }: { rows: Position[] } = await db.raw(
       `select created_at::text as at, id from deployments
         where created_at < now() - make_interval(days => :days) and (created_at, id) > (:at::timestamptz, :id) and ${this.#only}
         order by created_at, id offset :skipped limit 1`,

@@ -68,7 +68,7 @@ export const addMember = endpoint({
       await insertMember(trx, workspace, {
         code: body.code,
         role: body.group,
-        most: await mostMembers(trx, plans, caller),
+        max: await mostMembers(trx, plans, caller),
       })
       return {}
     })

@@ -20,7 +20,7 @@ export async function makeWorkspace(
   const workspace = await transaction(db, trx => createWorkspace(trx, defaultPlans, owner.id, name))
   for (const [user, role] of members) {
     const code = await issueInvite(db, user.id)
-    await transaction(db, trx => addMember(trx, workspace, { code, role, most: 100 }))
+    await transaction(db, trx => addMember(trx, workspace, { code, role, max: 100 }))
   }
   for (const app of apps) await transaction(db, trx => shareApp(trx, workspace, app.id))
   return workspace
