@@ -13,13 +13,13 @@ import { statement } from '../statement.ts'
 export interface DeliverySource {
   /** The webhook's row; null when the git-provider app delivered. */
   webhookId: string | null
-  /** Hash of the address that it was sent to: a webhook may be given another one while a delivery arrives. */
+  /** Hash of the address that it was sent to: a webhook's address may change while a delivery arrives. */
   addressHash?: Buffer
-  /** Whether it would be let in by the secret that the webhook has now, sealed: that may change while a delivery arrives. */
+  /** Whether the delivery is valid under the webhook's current secret, given sealed: it may change while a delivery arrives. */
   isSignedFor?(sealed: Buffer | null): boolean
   appId: string
   ownerId: string
-  /** As RATE_LIMIT_SCALE says. */
+  /** The setting RATE_LIMIT_SCALE. */
   limitScale: number
 }
 
@@ -32,26 +32,26 @@ export interface PushDelivery extends DeliverySource {
 export type StoredPush =
   | { kind: 'queued'; operationId: string; reply: WebhookReply }
   | { kind: 'duplicate'; operationId?: string; deploymentId: string }
-  /** Webhook or application went away meanwhile, or the webhook has another address. */
+  /** Webhook or application were deleted meanwhile, or the webhook has another address. */
   | { kind: 'gone'; operationId?: undefined }
-  /** The webhook has another secret meanwhile. */
+  /** The webhook has another secret by now. */
   | { kind: 'unsigned'; operationId?: undefined }
   | { kind: 'full'; operationId?: undefined; waitSeconds: number }
 
 /**
- * Writes delivery, deployment and operation down, once per delivery id, and counts it; to be called in a transaction. A repeated
- * delivery names its operation where nobody has confirmed that yet.
+ * Stores delivery, deployment and operation, once per delivery id, and counts it; call it in a transaction. A repeated delivery
+ * returns its operation while that is not confirmed.
  */
 export async function storePush(trx: Db, push: PushDelivery): Promise<StoredPush> {
-  // The application's row is the turnstile: the same delivery ten times at once comes through one by one.
+  // The lock of the application's row serializes concurrent copies of one delivery.
   if (!(await lockForDeploy(trx, push.appId))) return { kind: 'gone' }
-  const [seen] = await look(trx, lookOf(push, push.delivery.deliveryId))
-  if (seen?.deployment_id) {
-    const operationId = seen.accepting ?? undefined
-    return { kind: 'duplicate', deploymentId: seen.deployment_id, operationId }
+  const [stored] = await look(trx, lookValues(push, push.delivery.deliveryId))
+  if (stored?.deployment_id) {
+    const operationId = stored.accepting ?? undefined
+    return { kind: 'duplicate', deploymentId: stored.deployment_id, operationId }
   }
-  if (!seen?.live) return { kind: 'gone' }
-  if (push.isSignedFor?.(seen.secret_sealed) === false) return { kind: 'unsigned' }
+  if (!stored?.live) return { kind: 'gone' }
+  if (push.isSignedFor?.(stored.secret_sealed) === false) return { kind: 'unsigned' }
   const bucket = scaledBucket(webhookBucket, push.limitScale)
   if (!(await takeOne(trx, bucketKey(push), bucket))) return full(bucket)
   const deploy = await queueLocked(trx, {
@@ -71,13 +71,13 @@ export async function storePush(trx: Db, push: PushDelivery): Promise<StoredPush
   return { kind: 'queued', operationId: deploy.operationId, reply }
 }
 
-/** The deployment that a delivery became, once it is confirmed. */
+/** The deployment of a delivery, once it is confirmed. */
 export async function seenDeployment(db: Db, source: DeliverySource, deliveryId: string): Promise<string | undefined> {
-  const [seen] = await look(db, lookOf(source, deliveryId))
-  return seen?.accepting ? undefined : (seen?.deployment_id ?? undefined)
+  const [stored] = await look(db, lookValues(source, deliveryId))
+  return stored?.accepting ? undefined : (stored?.deployment_id ?? undefined)
 }
 
-/** Keeps a delivery that deployed nothing, for the application's list, and counts it. False when the sender was too fast. */
+/** Stores a delivery that deployed nothing, for the application's list, and counts it. False when the sender exceeds its rate. */
 export async function noteDelivery(
   db: Db,
   source: DeliverySource,
@@ -121,7 +121,7 @@ export async function listDeliveries(db: Db, appId: string): Promise<DeliveryRow
     .select('w.*', 'd.superseded_by')
 }
 
-/** Forgets what is older than 7 days, seen delivery ids included. */
+/** Deletes deliveries older than 7 days, and with them the delivery ids that identify repetitions. */
 export function sweepDeliveries(db: Db): Promise<number> {
   const values = { days: kept.deliveryDays }
   return deleteExpired(db, {
@@ -131,15 +131,15 @@ export function sweepDeliveries(db: Db): Promise<number> {
   })
 }
 
-interface Seen {
+interface StoredDelivery {
   deployment_id: string | null
-  /** Its operation, while nobody has confirmed it. */
+  /** Its operation, while that is not confirmed. */
   accepting: string | null
   live: boolean
   secret_sealed: Buffer | null
 }
 
-const look = statement<Seen>(
+const look = statement<StoredDelivery>(
   'deliveries.look',
   `select d.deployment_id,
           (select o.id from deployments p join operations o on o.id = p.operation_id
@@ -168,7 +168,7 @@ const columns = [
 const insertion = `insert into webhook_deliveries (${columns.join(', ')}) values (${columns.map((_, i) => `$${i + 1}`).join(', ')})`
 const insert = statement<never>('deliveries.insert', insertion)
 
-/** The first push that is queued says where the webhook's token may go. */
+/** The first queued push binds the webhook's token to its host. */
 const insertQueued = statement<never>(
   'deliveries.insert-queued',
   `with bound as (update git_webhooks set token_host = $14 where id = $13 and token_host is null) ${insertion}`,
@@ -205,7 +205,7 @@ function rowOf(
   ]
 }
 
-const lookOf = (source: DeliverySource, deliveryId: string) => [
+const lookValues = (source: DeliverySource, deliveryId: string) => [
   sourceOf(source),
   deliveryId,
   source.appId,

@@ -6,14 +6,14 @@ import { auditRow } from '../audit.ts'
 import type { Db } from '../database.ts'
 import { announceSources, renewWebhook } from './webhooks.ts'
 
-/** Roles with which a member may set up what an application is deployed from. */
+/** Roles that may set up what an application is deployed from. */
 export const deployingRoles: readonly string[] = roles.filter(role => permits(role, 'deploy_webhook'))
 
 interface Change {
   keys: SealKeys
   newAddress(): string
   workspaceId: string
-  /** Who makes the change. */
+  /** Id of the account that makes the change. */
   actor: string
 }
 
@@ -23,21 +23,21 @@ interface Pair {
 }
 
 /**
- * Makes a change of a workspace and voids what members who may deploy no longer could still deploy with: repositories that they
- * linked are unlinked, and webhooks whose address they could see have a new address and secret. The owner is told by mail. Resolves
- * to the applications whose sources have changed. Throws what `change` throws.
+ * Makes a change of a workspace and withdraws the means of members who lose the right to deploy: repositories that they linked are
+ * unlinked, and webhooks whose address they could see get a new address and secret. The owner is notified by mail. Resolves to the
+ * applications whose sources have changed. Throws what `change` throws.
  */
 export async function withdrawingDeploys(
   trx: Db,
   { keys, newAddress, workspaceId, actor }: Change,
   change: () => Promise<unknown>,
 ): Promise<string[]> {
-  // Changes of one workspace take turns; whoever is not in it locks nothing.
+  // Changes of one workspace are serialized; a caller who is not in it locks nothing.
   const { rows } = await trx.raw(`select w.id from workspaces w where w.id = :id and ${within} for update`, {
     id: workspaceId,
     userId: actor,
   })
-  // As do those of workspaces that share an application: each would else take the other's right for one that stays.
+  // Changes of workspaces that share an application are serialized too: each would otherwise count on a right that the other removes.
   if (rows.length > 0)
     await trx('apps')
       .whereIn('id', trx('workspace_apps').where({ workspace_id: workspaceId }).select('app_id'))
@@ -46,10 +46,10 @@ export async function withdrawingDeploys(
       .select('id')
   const before = await deployersOf(trx, workspaceId)
   await change()
-  const kept = new Set((await stillDeploying(trx, before)).map(keyOf))
-  const lost = before.filter(pair => !kept.has(keyOf(pair)))
+  const deployers = new Set((await stillDeploying(trx, before)).map(keyOf))
+  const lost = before.filter(pair => !deployers.has(keyOf(pair)))
   const acts = [...(await unlink(trx, lost)), ...(await renew(trx, keys, newAddress, lost))]
-  if (acts.length > 0) await tell(trx, actor, acts)
+  if (acts.length > 0) await recordAndNotify(trx, actor, acts)
   return [...new Set(acts.map(({ appId }) => appId))]
 }
 
@@ -62,7 +62,7 @@ const deployersOf = (trx: Db, workspaceId: string): Promise<Pair[]> =>
     .whereIn('m.role', deployingRoles)
     .select('s.app_id', 'm.user_id')
 
-/** Those of the pairs that have the right now, in whichever workspace. */
+/** Those of the pairs that have the right now, in any workspace. */
 const stillDeploying = (trx: Db, pairs: Pair[]): Promise<Pair[]> =>
   trx('workspace_apps as s')
     .join('workspace_members as m', 'm.workspace_id', 's.workspace_id')
@@ -97,8 +97,8 @@ async function renew(trx: Db, keys: SealKeys, newAddress: () => string, lost: Pa
   return acts
 }
 
-/** On record as done by whoever took the right away, and told to the owner, whose pushes arrive no longer. */
-async function tell(trx: Db, actor: string, acts: Act[]): Promise<void> {
+/** Records the acts under the account that removed the right, and mails the owner, whose pushes no longer arrive. */
+async function recordAndNotify(trx: Db, actor: string, acts: Act[]): Promise<void> {
   const ids = [...new Set(acts.map(({ appId }) => appId))]
   const apps: { id: string; name: string; owner_id: string }[] = await trx('apps')
     .whereIn('id', ids)

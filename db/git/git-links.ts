@@ -8,16 +8,16 @@ export interface GitMember {
   login: string
 }
 
-/** An installation as one account may use it. */
+/** An installation that one account may use. */
 export interface BoundInstallation {
   id: number
   /** Login that the app is installed for. */
   account: string
-  /** Who connected it, at the provider. */
+  /** The member of the provider who connected it. */
   member: GitMember
 }
 
-/** Binds installations to an account, in the name of the person who may see them at the provider; again is a renewal. */
+/** Binds installations to an account, for the person who may see them at the provider; binding again renews it. */
 export async function bindInstallations(
   db: Db,
   userId: string,
@@ -47,18 +47,18 @@ export async function installationsOf(db: Db, userId: string): Promise<BoundInst
 }
 
 /**
- * The app was removed at the provider: the installation and every link by it are gone, for every account. Resolves to
- * the ids of the applications that were linked.
+ * The app was removed at the provider: deletes the installation and all its links, for every account. Resolves to the ids of the
+ * applications that were linked.
  */
 export async function forgetInstallation(db: Db, installationId: number): Promise<string[]> {
   return transaction(db, async trx => {
     const links = await trx('git_links').where({ installation_id: installationId }).select('app_id')
     await trx('git_installations').where({ id: installationId }).delete()
-    return unlinked(trx, links)
+    return announceUnlinked(trx, links)
   })
 }
 
-/** An installation covers these repositories no longer; resolves as `forgetInstallation`. */
+/** An installation no longer covers these repositories: deletes their links. Resolves as `forgetInstallation`. */
 export async function unlinkRepositories(db: Db, installationId: number, repositoryIds: number[]): Promise<string[]> {
   return transaction(db, async trx => {
     const links = await trx('git_links')
@@ -66,11 +66,11 @@ export async function unlinkRepositories(db: Db, installationId: number, reposit
       .whereIn('repository_id', repositoryIds)
       .delete()
       .returning('app_id')
-    return unlinked(trx, links)
+    return announceUnlinked(trx, links)
   })
 }
 
-async function unlinked(db: Db, links: { app_id: string }[]): Promise<string[]> {
+async function announceUnlinked(db: Db, links: { app_id: string }[]): Promise<string[]> {
   for (const { app_id } of links) await announceSources(db, app_id)
   return links.map(link => link.app_id)
 }
@@ -89,14 +89,14 @@ export type Linking =
   | { kind: 'configured' }
   /** Repository and branch belong to this application. */
   | { kind: 'taken'; appId: string; name: string; ownerId: string }
-  /** The application or the installation went away meanwhile. */
+  /** The application or the installation was deleted meanwhile. */
   | { kind: 'gone'; what: 'app' | 'installation' }
 
-/** Links a repository and branch to an application; of many at once one wins. */
+/** Links a repository and branch to an application; one of several concurrent calls wins. */
 export async function linkRepository(db: Db, link: NewLink): Promise<Linking> {
   const { appId, userId, installationId, repository, branch } = link
   try {
-    const made = await transaction(db, async trx => {
+    const wasInserted = await transaction(db, async trx => {
       const [row] = await trx('git_links')
         .insert({
           app_id: appId,
@@ -113,7 +113,7 @@ export async function linkRepository(db: Db, link: NewLink): Promise<Linking> {
       if (row) await announceSources(trx, appId)
       return row !== undefined
     })
-    return made ? { kind: 'linked' } : await whyNot(db, link)
+    return wasInserted ? { kind: 'linked' } : await findConflict(db, link)
   } catch (error) {
     const { constraint = '' } = error as { constraint?: string }
     if (sqlState(error) === '23503') return { kind: 'gone', what: constraint.includes('app') ? 'app' : 'installation' }
@@ -121,14 +121,14 @@ export async function linkRepository(db: Db, link: NewLink): Promise<Linking> {
   }
 }
 
-async function whyNot(db: Db, link: NewLink): Promise<Linking> {
+async function findConflict(db: Db, link: NewLink): Promise<Linking> {
   const other = await db('git_links as l')
     .join('apps as a', 'a.id', 'l.app_id')
     .where({ 'l.repository_id': link.repository.id, 'l.branch': link.branch })
     .first('a.id', 'a.name', 'a.owner_id')
   if (other && other.id !== link.appId)
     return { kind: 'taken', appId: other.id, name: other.name, ownerId: other.owner_id }
-  // Either this application's own link, or the other one was unlinked between the two statements.
+  // Either this application has a link, or the other one was unlinked between the two statements.
   return (await isLinked(db, link.appId)) ? { kind: 'configured' } : linkRepository(db, link)
 }
 
@@ -145,7 +145,7 @@ export async function unlinkRepository(db: Db, appId: string): Promise<boolean> 
   })
 }
 
-const pushed = statement<{ id: string; owner_id: string }>(
+const linkedApp = statement<{ id: string; owner_id: string }>(
   'git-links.of-push',
   `select a.id, a.owner_id
      from git_links l join apps a on a.id = l.app_id join users u on u.id = a.owner_id
@@ -159,18 +159,18 @@ const pushed = statement<{ id: string; owner_id: string }>(
 )
 
 /**
- * The live application that a push goes to; undefined when none is linked to this branch by this installation, or whoever linked it
- * may not deploy it any more.
+ * The live application that a push is for; undefined when none is linked to this branch by this installation, or the account that
+ * linked it may no longer deploy it.
  */
 export async function appOfPush(
   db: Db,
   { repositoryId, branch, installationId }: { repositoryId: number; branch: string; installationId: number },
 ): Promise<{ id: string; ownerId: string } | undefined> {
-  const [app] = await pushed(db, [repositoryId, branch, installationId, deployingRoles])
+  const [app] = await linkedApp(db, [repositoryId, branch, installationId, deployingRoles])
   return app && { id: app.id, ownerId: app.owner_id }
 }
 
-/** By which installation an application's linked repository is fetched. */
+/** An application's linked repository, and the installation that fetches it. */
 export async function linkOf(
   db: Db,
   appId: string,

@@ -5,23 +5,23 @@ import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
 import { type Db, transaction } from '../database.ts'
 import { statement } from '../statement.ts'
 
-/** Which secret of a webhook a sealed text is; bound to the application, which has at most one webhook. */
+/** Identifies a sealed value of a webhook; it is bound to the application, which has at most one webhook. */
 export const webhookRow = (appId: string, what: 'address' | 'token' | 'secret'): string =>
   `git_webhooks/${appId}/${what}`
 
 export interface WebhookSettings {
   appId: string
-  /** For one that has none yet. */
+  /** The address of a new webhook. */
   address: string
   /** Access token of any git provider. */
   token: string
-  /** What deliveries are signed with; null = signatures are not looked at; left out = as before. */
+  /** The secret that deliveries are signed with; null = signatures are not checked; left out = unchanged. */
   secret?: string | null | undefined
 }
 
 /**
- * Gives an application its webhook and resolves to the address, 64 hex. Set again it replaces the token, and the secret where one is
- * given; it keeps the address, and also the server that the token may go to.
+ * Creates an application's webhook and resolves to its address, 64 hex. For an existing one it replaces the token, and the secret where
+ * one is given; the address stays, and so does the server that the token may be sent to.
  */
 export async function setWebhook(
   db: Db,
@@ -52,12 +52,12 @@ export async function setWebhook(
   return unseal(keys, sealed, webhookRow(appId, 'address'))
 }
 
-/** Pushes that are being stored, which hold the application's row, come before what follows; those after it see it. */
+/** Waits for pushes that are being stored, which hold the application's row; later ones see what follows in this transaction. */
 async function afterPushes(trx: Db, appId: string): Promise<void> {
   await trx('apps').where({ id: appId }).forNoKeyUpdate().first('id')
 }
 
-/** A new address, and a new secret where there was one: nobody knows them yet. False when the application has no webhook. */
+/** Sets a new address, and a new random secret where there was one. False when the application has no webhook. */
 export async function renewWebhook(trx: Db, keys: SealKeys, appId: string, address: string): Promise<boolean> {
   const row = await trx('git_webhooks').where({ app_id: appId }).forUpdate().first('secret_sealed')
   if (!row) return false
@@ -73,7 +73,7 @@ export async function renewWebhook(trx: Db, keys: SealKeys, appId: string, addre
   return true
 }
 
-/** Removes webhook, token and secret; none is success. */
+/** Deletes webhook, token and secret; succeeds without one. */
 export async function removeWebhook(db: Db, appId: string): Promise<void> {
   await transaction(db, async trx => {
     await afterPushes(trx, appId)
@@ -82,7 +82,7 @@ export async function removeWebhook(db: Db, appId: string): Promise<void> {
   })
 }
 
-/** Tells every process that what an application is deployed from has changed: its webhook, or its link. */
+/** Notifies every process that an application's webhook or link has changed. */
 export async function announceSources(db: Db, appId: string): Promise<void> {
   await db.raw(`select pg_notify('deploy-sources', ?)`, [appId])
 }
@@ -94,8 +94,8 @@ export async function webhookAddress(db: Db, keys: SealKeys, appId: string): Pro
 }
 
 /**
- * The access token for fetching from a repository, or null: it goes only to the origin (scheme, name, port) of the webhook's
- * first accepted push, whatever address a later delivery names.
+ * The access token for fetching from a repository, or null: it is sent only to the origin (scheme, name, port) of the webhook's first
+ * accepted push, not to addresses that later deliveries name.
  */
 export async function tokenFor(db: Db, keys: SealKeys, appId: string, cloneUrl: string): Promise<string | null> {
   const row = await db('git_webhooks')
@@ -110,7 +110,7 @@ export interface FoundWebhook {
   appId: string
   ownerId: string
   secret: string | null
-  /** Whether what was signed with this secret would be let in by the one that the row has now, sealed; null = everything is. */
+  /** Whether a signature with this secret is also valid for the row's current secret, given sealed; null = signatures are not checked. */
   isSignedFor(sealed: Buffer | null): boolean
 }
 
@@ -128,7 +128,7 @@ const byAddress = statement<WebhookRow>(
     where w.address_hash = $1 and a.desired_state <> 'deleted' and u.blocked_at is null`,
 )
 
-/** The live webhook of an address; undefined for unknown and removed ones, deleted applications and blocked accounts. */
+/** The live webhook of an address; undefined for unknown and deleted ones, deleted applications and blocked accounts. */
 export async function findWebhook(db: Db, keys: SealKeys, address: string): Promise<FoundWebhook | undefined> {
   const addressHash = credentialHash(address)
   const [row] = await byAddress(db, [addressHash])
@@ -136,7 +136,7 @@ export async function findWebhook(db: Db, keys: SealKeys, address: string): Prom
   const { secret_sealed: before } = row
   const secretIn = (sealed: Buffer | null) => sealed && unseal(keys, sealed, webhookRow(row.app_id, 'secret'))
   const secret = secretIn(before)
-  // The same secret may have been sealed with another key meanwhile.
+  // The same secret may have been sealed again with another key.
   const isSignedFor = (now: Buffer | null) =>
     now === null || (before !== null && (now.equals(before) || secretIn(now) === secret))
   return { id: row.id, addressHash, appId: row.app_id, ownerId: row.owner_id, secret, isSignedFor }

@@ -3,8 +3,8 @@ import { type KnownBoot, type KnownEngine, machineBootOf } from '../../policy/ho
 import { type Db, transaction } from '../database.ts'
 
 /**
- * A host runs in this boot, and its engine has told this of itself, or nothing yet. Ports that were claimed in another boot are
- * nobody's from here on, in the same commit; the keeper of routes is told.
+ * Records the boot that a host is in, and what its engine has reported, if anything yet. The same commit clears ports that were
+ * recorded in another boot, and notifies the route keeper.
  */
 export async function beginBoot(
   db: Db,
@@ -27,13 +27,13 @@ export async function beginBoot(
   })
 }
 
-/** What a host's engine tells of itself now, in the boot that it is in. */
+/** Records what a host's engine reports in the current boot. */
 export async function recordEngine(db: Db, hostId: string, engine: KnownEngine | null): Promise<void> {
-  const told = { engine_began: engine?.began ?? null, engine_live_restore: engine?.liveRestore ?? null }
-  await db('hosts').where({ id: hostId }).update(told)
+  const columns = { engine_began: engine?.began ?? null, engine_live_restore: engine?.liveRestore ?? null }
+  await db('hosts').where({ id: hostId }).update(columns)
 }
 
-/** The boot that a host was in last. */
+/** The boot that a host has recorded last. */
 export async function knownBoot(db: Db, hostId: string): Promise<KnownBoot> {
   const row = await db('hosts').where({ id: hostId }).first('boot_id', 'engine_began', 'engine_live_restore')
   const began = row?.engine_began ?? null
@@ -45,12 +45,12 @@ export interface Boot {
   boot_id: string
 }
 
-/** Hosts whose boot the proxy's table does not take into account yet. */
+/** Hosts whose current boot is not yet reflected in the proxy's routes. */
 export async function unroutedBoots(db: Db): Promise<Boot[]> {
   return db('hosts').whereNotNull('boot_id').whereRaw('boot_id is distinct from routed_boot_id').select('id', 'boot_id')
 }
 
-/** A digest of the address and the boot of every host: when it changes, so may the routes of all applications of a host. */
+/** A digest of the address and the boot of every host: when it changes, the routes of all applications of a host may have changed. */
 export async function hostsDigest(db: Db): Promise<string> {
   const { rows } = await db.raw(
     `select md5(coalesce(string_agg(concat_ws(' ', id, address, boot_id), ',' order by id), '')) as digest from hosts`,
@@ -58,29 +58,29 @@ export async function hostsDigest(db: Db): Promise<string> {
   return rows[0].digest
 }
 
-/** The proxy's table was made equal to the rows after these boots had begun. */
+/** Records that the proxy's routes were updated from the rows after these boots started. */
 export async function recordRouted(db: Db, boots: readonly Boot[]): Promise<void> {
   for (const { id, boot_id } of boots) await db('hosts').where({ id, boot_id }).update({ routed_boot_id: boot_id })
 }
 
-/** Which hosts these applications are on; null when one of them is gone, as it may have been on any. */
+/** The hosts of these applications; null when one of them is deleted, as it may have been on any host. */
 export async function hostsOf(db: Db, appIds: readonly string[]): Promise<Set<string> | null> {
   const rows: { id: string; host_id: string }[] = await db('apps').whereIn('id', appIds).select('id', 'host_id')
   return rows.length < new Set(appIds).size ? null : new Set(rows.map(row => row.host_id))
 }
 
-/** Whether no route leads to a port that was given out before this boot. */
+/** Whether no route leads to a port that was assigned before this boot. */
 export async function isRouted(db: Db, hostId: string, bootId: string): Promise<boolean> {
   return Boolean(await db('hosts').where({ id: hostId, boot_id: bootId, routed_boot_id: bootId }).first('id'))
 }
 
 export interface HostBoot {
   address: string
-  /** The boot that the host has told of last; null = none yet. */
+  /** The boot that the host has recorded last; null = none yet. */
   boot_id: string | null
 }
 
-/** The boot of the host that an application is on, as its host has told it. */
+/** The boot that an application's host has recorded last. */
 export async function bootOfApp(db: Db, appId: string): Promise<HostBoot | undefined> {
   return db('apps')
     .join('hosts', 'hosts.id', 'apps.host_id')
@@ -89,8 +89,8 @@ export async function bootOfApp(db: Db, appId: string): Promise<HostBoot | undef
 }
 
 /**
- * Whether a host has not told yet of the boot that it is in: the machine that asks is the host's, and was started anew since. Ports
- * that were claimed before may be anybody's.
+ * Whether a host has not recorded its current boot yet: `machine` is the host's, and has rebooted since. Ports that were recorded
+ * before may belong to any container.
  */
 export function isBehind(host: HostBoot, machine: Machine): boolean {
   if (host.boot_id === null || machine.bootId === null) return false

@@ -10,18 +10,18 @@ import { markFailed } from '../snapshots/snapshots.ts'
 import { closeLease } from './host-leases.ts'
 import { findHost } from './hosts.ts'
 
-/** A host that may not be forgotten, in words for the operator who asked for it. */
+/** A host that must not be forgotten; the message is for the operator. */
 export class ForgetRefused extends Error {
   override name = 'ForgetRefused'
 }
 
-/** What goes with a host: counts, and memory in MB. */
+/** What is lost with a host: counts, and memory in MB. */
 export interface HostLosses {
   apps: number
-  /** Of them, those that have a good snapshot. */
+  /** Applications that have a good snapshot. */
   restorable: number
   memoryMb: number
-  /** Operations that wait or run, which will be ended. */
+  /** Waiting and running operations, which will be ended. */
   operations: number
 }
 
@@ -39,9 +39,9 @@ export async function lossesOf(db: Db, hostId: string): Promise<HostLosses> {
 }
 
 /**
- * Marks a host as gone for good, in the transaction of the caller: its name is taken for ever, its memory counts in no plan any more.
- * What its applications wait for is ended by the worker then (`unsettledApps`). Done already is success. Throws `ForgetRefused` while
- * the host answers, or a process holds its lease.
+ * Marks a host as permanently lost, in the caller's transaction: its name can never be used again, and its memory counts in no plan.
+ * The worker then ends the operations of its applications (`unsettledApps`). May be repeated. Throws `ForgetRefused` while the host
+ * answers, or a process holds its lease.
  */
 export async function forgetHost(trx: Db, hostId: string): Promise<void> {
   await trx('hosts').where({ id: hostId }).forUpdate().first('id')
@@ -60,7 +60,7 @@ export interface UnsettledApp {
   host_id: string
 }
 
-/** Applications of forgotten hosts that are not settled yet, in no order. One whose creation is not confirmed comes later. */
+/** Applications of forgotten hosts that are not settled yet, in no order, except those whose creation is not confirmed yet. */
 export async function unsettledApps(db: Db, { limit, hostId }: { limit: number; hostId?: string }) {
   const { rows }: { rows: UnsettledApp[] } = await db.raw(
     `select a.id, a.host_id from apps a join hosts h on h.id = a.host_id
@@ -71,21 +71,21 @@ export async function unsettledApps(db: Db, { limit, hostId }: { limit: number; 
   return rows
 }
 
-/** Ends what waits or runs for an application whose host was forgotten: whatever its lane still writes is refused from here on. */
+/** Ends the waiting and running operations of an application whose host was forgotten: later writes of its lane are refused. */
 export async function endForLost(db: Db, { id: appId, host_id: hostId }: UnsettledApp): Promise<number> {
   return transaction(db, async trx => {
     await trx('apps').where({ id: appId }).forUpdate().first('id')
-    const going: { id: string }[] = await trx('operations')
+    const unfinished: { id: string }[] = await trx('operations')
       .where({ target_type: 'app', target_id: appId })
       .whereIn('state', ['queued', 'running'])
       .forUpdate()
       .select('id')
-    for (const { id } of going) await endLost(trx, id, hostId)
-    return going.length
+    for (const { id } of unfinished) await endLost(trx, id, hostId)
+    return unfinished.length
   })
 }
 
-/** Ends one operation that needs files which are lost. */
+/** Ends one operation whose files are lost. */
 export async function endLost(trx: Db, operationId: string, hostId: string): Promise<void> {
   const operation = await operations.find(trx, operationId)
   const message = operation?.kind === 'create' ? lostInCreation(hostId) : lostWith(hostId)
@@ -93,18 +93,18 @@ export async function endLost(trx: Db, operationId: string, hostId: string): Pro
   const deployment = await deployments.findByOperation(trx, operationId)
   if (deployment) await deployments.record(trx, deployment.id, { state: 'error', ...failure })
   await markFailed(trx, operationId)
-  const [ended] = await trx('operations')
+  const [operationRow] = await trx('operations')
     .where({ id: operationId })
     .whereIn('state', ['queued', 'running'])
     .update({ state: 'error', ...failure, finished_at: trx.fn.now() })
     .returning(['kind', 'target_id'])
-  if (ended) await takeBack(trx, ended)
+  if (operationRow) await takeBack(trx, operationRow)
   await operations.announce(trx, operationId)
 }
 
 /**
- * Nothing works on the application any more: it is shown as exited, and as lost with its host. One that was still being created leaves
- * nothing but the reason, as every creation that fails.
+ * Call it once no operation of the application is left: it is shown as exited, and as lost with its host. One that was still being
+ * created is deleted, as after every failed creation; only the reason stays.
  */
 export async function settleLost(db: Db, { id, host_id: hostId }: UnsettledApp): Promise<void> {
   await transaction(db, async trx => {
@@ -135,11 +135,11 @@ export async function settleLost(db: Db, { id, host_id: hostId }: UnsettledApp):
 export interface Loss {
   /** The host that had its files. */
   hostId: string
-  /** Whether the host that it is on now is one that was forgotten. */
+  /** Whether its current host was forgotten. */
   nowhere: boolean
 }
 
-/** Undefined while the files of an application are at its host. */
+/** Undefined when the files of an application are on its host. */
 export async function lossOf(db: Db, appId: string): Promise<Loss | undefined> {
   const row = await db('apps')
     .join('hosts', 'hosts.id', 'apps.host_id')

@@ -1,12 +1,12 @@
 import type { Db } from '../database.ts'
 import { statement } from '../statement.ts'
 
-/** The process that has a host name. */
+/** The process that runs under a host name. */
 export interface LeaseHolder {
-  /** Tells this boot of this machine, with this data folder, from every other. */
+  /** Identifies this boot of this machine with this data folder. */
   machine: string
   pid: number
-  /** Start time of the process in clock ticks since boot: a pid is used again. */
+  /** Start time of the process in clock ticks since boot: pids are reused. */
   startTicks: string
   /** Name of the machine, for people. */
   hostname: string
@@ -15,7 +15,7 @@ export interface LeaseHolder {
 export interface HostLeaseRow {
   token: string
   holder: LeaseHolder
-  /** Until then it is fresh, by the clock of Postgres; each renewal changes it. */
+  /** When it expires, by the clock of Postgres; each renewal changes it. */
   held_until: string
 }
 
@@ -24,7 +24,7 @@ export interface Lease {
   token: string
 }
 
-/** Takes a free or expired lease, or the one whose token is `over`, for `seconds`; false while another one is fresh. */
+/** Takes a free or expired lease, or the one whose token is `over`, for `seconds`; false while another process holds it. */
 export async function takeLease(
   db: Db,
   { hostId, token }: Lease,
@@ -45,7 +45,7 @@ const take = statement(
    returning 1`,
 )
 
-/** Takes a free or expired lease for ever, so that no process has this name any more; false while one is fresh. */
+/** Takes a free or expired lease forever, so that no process can use this name again; false while a process holds it. */
 export async function closeLease(db: Db, hostId: string): Promise<boolean> {
   return (await close(db, [hostId, JSON.stringify({ machine: '', pid: 0, startTicks: '', hostname: '' })])).length === 1
 }
@@ -59,10 +59,10 @@ const close = statement(
    returning 1`,
 )
 
-/** Whether a lease is one that `closeLease` has taken. */
+/** Whether `closeLease` has taken a lease. */
 export const isClosed = ({ held_until }: Pick<HostLeaseRow, 'held_until'>): boolean => held_until === 'infinity'
 
-/** Another `seconds`; false when somebody else has it now. One that has expired and that nobody took goes on. */
+/** Extends a lease by `seconds`, also an expired one that no other process took; false when another process has taken it. */
 export async function renewLease(db: Db, { hostId, token }: Lease, seconds: number): Promise<boolean> {
   return (await renew(db, [hostId, token, seconds])).length === 1
 }
@@ -82,7 +82,7 @@ const find = statement<HostLeaseRow>(
   `select token, holder, held_until::text from host_leases where host_id = $1`,
 )
 
-/** Gives the lease back; what is another's already stays. */
+/** Releases the lease, unless another process has taken it. */
 export async function releaseLease(db: Db, { hostId, token }: Lease): Promise<void> {
   await db('host_leases').where({ host_id: hostId, token }).delete()
 }

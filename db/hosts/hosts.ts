@@ -11,7 +11,7 @@ export interface HostRow {
   protections: Record<string, string>
   draining: boolean
   last_seen_at: Date
-  /** An operator has said that it never comes back. */
+  /** When an operator declared it permanently lost. */
   forgotten_at: Date | null
   reachable: boolean
 }
@@ -30,7 +30,7 @@ export interface HostRegistration {
   protections: Record<string, string>
 }
 
-/** Announces a host, new or back again. `draining` is kept. */
+/** Stores a host, new or returning. `draining` stays as it was. */
 export async function registerHost(db: Db, host: HostRegistration): Promise<void> {
   const row = {
     id: host.id,
@@ -44,18 +44,18 @@ export async function registerHost(db: Db, host: HostRegistration): Promise<void
   await db('hosts').insert(row).onConflict('id').merge()
 }
 
-/** One sign of life. */
+/** Records that the host is alive. */
 export async function seeHost(db: Db, id: string): Promise<void> {
   await db('hosts').where({ id }).update({ last_seen_at: db.fn.now() })
 }
 
-/** Writes down how one protection of a host stands now, for people. */
+/** Records the state of one protection of a host, for people. */
 export async function recordProtection(db: Db, id: string, name: string, state: string): Promise<void> {
   const protections = db.raw('protections || jsonb_build_object(?::text, ?::text)', [name, state])
   await db('hosts').where({ id }).update({ protections })
 }
 
-/** Silence at once, for a host that ends on purpose. */
+/** Makes a host unreachable at once, when it shuts down. */
 export async function leaveHost(db: Db, id: string): Promise<void> {
   await db('hosts')
     .where({ id })
@@ -97,8 +97,8 @@ export async function lockCapacities(db: Db, diskMbPer256Mb: number): Promise<Ho
 }
 
 /**
- * What applications have reserved on each host: how many they are, MB of memory, and units of disk, one for each 256 MB of memory
- * of an application. Hosts without any are left out.
+ * What applications have reserved on each host: number of applications, MB of memory, and units of disk, one for each 256 MB of
+ * memory of an application. Hosts without applications are left out.
  */
 export async function reservations(
   db: Db,
