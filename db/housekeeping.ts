@@ -19,7 +19,7 @@ import { OldDeployments } from './deploys/old-deployments.ts'
 import { sweepDeliveries } from './git/deliveries.ts'
 import { sweepIdempotency } from './idempotency.ts'
 import { sweepCounters } from './limits.ts'
-import { sweepBlobLeases } from './objects/blob-leases.ts'
+import { sweepSlotLeases } from './slot-leases.ts'
 import { sweepReceipts } from './objects/blob-receipts.ts'
 import { sweepShares } from './objects/shares.ts'
 import { sweepUploads } from './objects/uploads/upload-ends.ts'
@@ -53,7 +53,7 @@ export function chores({ historyDays, deploymentLogDays, archiveDays }: Retentio
     { name: 'steps to a lower plan', sweep: sweepDowngrades },
     { name: 'chunked uploads', sweep: sweepUploads },
     { name: 'upload tokens', sweep: sweepUploadTokens },
-    { name: 'blob leases', sweep: sweepBlobLeases },
+    { name: 'slot leases', sweep: sweepSlotLeases },
     { name: 'blob receipts', sweep: sweepReceipts },
     { name: 'shares', sweep: sweepShares },
     { name: 'changes of applications', sweep: sweepAppChanges },

@@ -36,7 +36,7 @@ export async function verifyBodies(
   const so: Verification = { bodies: 0, bytes: 0, damaged: [] }
   for await (const row of bodyRows(db)) {
     signal?.throwIfAborted()
-    const what = await (row.beside === null ? damageInStore(store, row, read) : damageBeside(db, row, read))
+    const what = await (row.inlineBytes === null ? damageInStore(store, row, read) : damageBeside(db, row, read))
     if (what && (await bodyRow(db, row.id))) so.damaged.push({ id: row.id, what, objects: await ownersOf(db, row.id) })
     so.bodies++
     so.bytes += row.size
@@ -61,7 +61,7 @@ async function damageInStore(store: ObjectStore, row: StoredRow, read: boolean):
 }
 
 async function damageBeside(db: Db, row: StoredRow, read: boolean): Promise<Damage['what'] | undefined> {
-  if (row.beside !== row.size) return 'another size'
+  if (row.inlineBytes !== row.size) return 'another size'
   return read && (await hashBeside(db, row.id)) !== row.sha256 ? 'other bytes' : undefined
 }
 

@@ -1,20 +1,20 @@
-import { type BlobLease, endBlobLease, renewBlobLease } from '../../db/objects/blob-leases.ts'
+import { type SlotLease, endSlotLease, renewSlotLease } from '../../db/slot-leases.ts'
 import { leaseSeconds } from '../../policy/leases.ts'
 import type { Parts } from '../pipeline/parts.ts'
 
 /** A place while work is done in it. */
 export interface Place {
-  lease: BlobLease
+  lease: SlotLease
   /** Set by work that has given the place back itself, in its own commit. */
   over: boolean
 }
 
 /** Does `work` while a place is kept, which is given back before the answer. */
-export async function inPlace<T>({ db }: Parts, lease: BlobLease, work: (place: Place) => Promise<T>): Promise<T> {
+export async function inPlace<T>({ db }: Parts, lease: SlotLease, work: (place: Place) => Promise<T>): Promise<T> {
   const place = { lease, over: false }
   let renewing: Promise<void> | undefined
   const renew = () => {
-    renewing = renewBlobLease(db, lease).catch(() => {})
+    renewing = renewSlotLease(db, lease).catch(() => {})
   }
   const renewal = setInterval(renew, (leaseSeconds.body / 3) * 1000)
   try {
@@ -24,6 +24,6 @@ export async function inPlace<T>({ db }: Parts, lease: BlobLease, work: (place: 
     // A renewal that arrives after the end would bring the place back, also that of work that has given it back itself.
     await renewing
     // What the database does not hear of ends by itself.
-    if (!place.over || renewing) await endBlobLease(db, lease).catch(() => {})
+    if (!place.over || renewing) await endSlotLease(db, lease).catch(() => {})
   }
 }

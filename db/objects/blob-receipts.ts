@@ -2,27 +2,27 @@ import { idleReceiptDays, receiptDays, type Upkeep } from '../../policy/objects/
 import type { Db } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
 
-/** One thing that a run removed or put right. */
+/** One thing that a run deleted or corrected. */
 export interface ReceiptLine {
   ownerId: string | null
-  /** Id of the object, the upload, the body or the account. */
+  /** Id of the object, the upload, the segment or the account. */
   subject: string
   why: string
   bytes: number
-  /** Of an object: the look asks whether it is still there. */
+  /** Of an object; the check at the end looks for it. */
   generation?: string
-  /** Bodies that lost a reference by it. */
+  /** Segments that lost a reference by it. */
   segments?: readonly string[]
-  /** What a look has found already. */
+  /** What a check has already found. */
   proof?: string
 }
 
-/** Opens the receipt of a run; again is no change. */
+/** Opens the receipt of a run; may be repeated. */
 export async function openReceipt(db: Db, id: string, kind: Upkeep): Promise<void> {
   await db('blob_receipts').insert({ id, kind }).onConflict('id').ignore()
 }
 
-/** Written in the transaction that removes: a run that is killed in the middle has told of all it did. */
+/** Call it in the transaction that deletes: the receipt of a killed run then lists everything it did. */
 export async function writeLines(trx: Db, receiptId: string, lines: readonly ReceiptLine[]): Promise<void> {
   if (lines.length === 0) return
   await trx('blob_receipt_lines').insert(
@@ -37,7 +37,7 @@ export async function writeLines(trx: Db, receiptId: string, lines: readonly Rec
   )
 }
 
-/** Looks again for every object and upload that the run removed, and notes what it finds. */
+/** Checks every object and upload that the run deleted, and records what is found. */
 export async function proveLines(db: Db, receiptId: string): Promise<void> {
   await db.raw(
     `update blob_receipt_lines l set proved_at = now(), proof = case
@@ -51,12 +51,12 @@ export async function proveLines(db: Db, receiptId: string): Promise<void> {
   )
 }
 
-/** Closes a receipt, with the reason when the run did not come to its end. */
+/** Closes a receipt, with the reason when the run failed. */
 export async function closeReceipt(db: Db, id: string, failure: string | null): Promise<void> {
   await db('blob_receipts').where({ id, ended_at: null }).update({ ended_at: db.fn.now(), failure })
 }
 
-/** A run as lists show it. */
+/** A run as a line of a list. */
 export interface ReceiptRow {
   id: string
   kind: Upkeep
@@ -65,11 +65,11 @@ export interface ReceiptRow {
   failure: string | null
   removed: number
   bytes: number
-  /** Lines whose look did not find what it should. */
+  /** Lines whose check failed, or was never made. */
   unproved: number
 }
 
-const gone = `l.proof like 'still%' or (l.proof is null and r.ended_at is not null)`
+const isUnproved = `l.proof like 'still%' or (l.proof is null and r.ended_at is not null)`
 
 function summed(db: Db) {
   return db('blob_receipts as r')
@@ -79,11 +79,11 @@ function summed(db: Db) {
     .select(
       db.raw('count(l.id)::integer as removed'),
       db.raw('coalesce(sum(l.bytes), 0)::float8 as bytes'),
-      db.raw(`count(l.id) filter (where ${gone})::integer as unproved`),
+      db.raw(`count(l.id) filter (where ${isUnproved})::integer as unproved`),
     )
 }
 
-/** The newest runs; of those that found nothing to do only when asked. */
+/** The newest runs; with `idle` also those that found nothing to do. */
 export async function listReceipts(
   db: Db,
   { kind, idle, limit }: { kind?: Upkeep; idle: boolean; limit: number },
@@ -94,7 +94,7 @@ export async function listReceipts(
   return rows
 }
 
-/** Runs whose id begins so, newest first. */
+/** Runs whose id starts with `start`, newest first. */
 export async function findReceipts(db: Db, start: string): Promise<ReceiptRow[]> {
   return summed(db).whereRaw('starts_with(r.id, ?)', [start]).orderBy('r.began_at', 'desc').limit(5)
 }
@@ -107,7 +107,7 @@ export interface ReceiptLineRow {
   at: Date
   proof: string | null
   proved_at: Date | null
-  /** Bodies that lost a reference by it, and what became of them. */
+  /** Segments that lost a reference by it, and their current state. */
   bodies: { id: string; state: string }[]
 }
 
@@ -126,7 +126,7 @@ export async function linesOf(db: Db, receiptId: string, limit: number): Promise
   return rows
 }
 
-/** Drops old receipts, and sooner those of runs that found nothing to do. */
+/** Deletes old receipts; those of runs that found nothing to do sooner. */
 export async function sweepReceipts(db: Db): Promise<number> {
   const lines = await deleteExpired(db, {
     table: 'blob_receipt_lines',

@@ -10,30 +10,30 @@ const byOwner = statement<Rule>(
   `select ${fields} from blob_rules where owner_id = $1 order by prefix`,
 )
 
-/** The rules of an account, by prefix; `ruleFor` of policy/objects/blob-rules tells which one is a name's. */
+/** The rules of an account, by prefix; `ruleFor` (policy/objects/blob-rules.ts) finds the one for a name. */
 export const rulesOf = (db: Db, ownerId: string): Promise<Rule[]> => byOwner(db, [ownerId])
 
 const lock = `hashtextextended('rules/' || ?, 0)`
 
-/** Nobody saves rules of this account until the transaction ends; who acts on them reads them afterwards. */
+/** Prevents changes of this account's rules until the transaction ends; read them after this call. */
 export async function holdRules(trx: Db, ownerId: string): Promise<void> {
   await trx.raw(`select pg_advisory_xact_lock_shared(${lock})`, [ownerId])
 }
 
 /**
- * Makes these the rules of the account and gives them as they stand. A rule that is sent as it was keeps the moment of its saving; one
- * that is new or changed starts anew, its deletions after a day.
+ * Replaces the rules of the account and resolves to them as stored. An unchanged rule keeps its times; a new or changed one starts
+ * over, with its deletions after a day.
  */
-export async function saveRules(db: Db, ownerId: string, asked: readonly RuleFields[]): Promise<Rule[]> {
+export async function saveRules(db: Db, ownerId: string, rules: readonly RuleFields[]): Promise<Rule[]> {
   return transaction(db, async trx => {
-    await trx.raw(`select pg_advisory_xact_lock(${lock})`, [ownerId]) // two savings come one after the other
+    await trx.raw(`select pg_advisory_xact_lock(${lock})`, [ownerId]) // concurrent changes are serialized
     const saved = new Map((await rulesOf(trx, ownerId)).map(rule => [rule.prefix, rule]))
-    const changed = asked.filter(rule => {
+    const changed = rules.filter(rule => {
       const before = saved.get(rule.prefix)
       return !before || !sameRule(before, rule)
     })
-    const kept = asked.filter(rule => !changed.includes(rule)).map(rule => rule.prefix)
-    await trx('blob_rules').where({ owner_id: ownerId }).whereNotIn('prefix', kept).delete()
+    const unchanged = rules.filter(rule => !changed.includes(rule)).map(rule => rule.prefix)
+    await trx('blob_rules').where({ owner_id: ownerId }).whereNotIn('prefix', unchanged).delete()
     if (changed.length > 0)
       await trx('blob_rules').insert(
         changed.map(rule => ({

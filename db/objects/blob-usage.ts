@@ -1,7 +1,7 @@
 import type { Db } from '../database.ts'
 import { statement } from '../statement.ts'
 
-/** What an account keeps: objects, and bytes in them. */
+/** What an account stores: objects, and bytes in them. */
 export interface Usage {
   objects: number
   bytes: number
@@ -14,7 +14,7 @@ const used = statement<Usage>(
      left join blob_usage u on u.owner_id = $1`,
 )
 
-/** What is counted of an account: the folded sum and what was not folded yet. */
+/** The counted usage of an account: the folded sum and the deltas that are not folded yet. */
 export async function usageOf(db: Db, ownerId: string): Promise<Usage> {
   return (await used(db, [ownerId]))[0]!
 }
@@ -24,12 +24,12 @@ const summed = statement<Usage>(
   `select count(*)::float8 as objects, coalesce(sum(size), 0)::float8 as bytes from objects where owner_id = $1`,
 )
 
-/** What an account really keeps, row by row; in every transaction's eyes it equals `usageOf`. */
+/** What an account really stores, summed over its rows; in every transaction it equals `usageOf`. */
 export async function sumOfObjects(db: Db, ownerId: string): Promise<Usage> {
   return (await summed(db, [ownerId]))[0]!
 }
 
-/** Those who fold or lease for an account take turns; uploads do not wait for them. */
+/** Serializes folding and leasing for an account; uploads do not wait for it. */
 async function lockUsage(trx: Db, ownerId: string): Promise<void> {
   await trx('blob_usage').insert({ owner_id: ownerId }).onConflict().ignore()
   await trx('blob_usage').where({ owner_id: ownerId }).forUpdate().first('owner_id')
@@ -47,7 +47,7 @@ const fold = statement<Usage>(
     where owner_id = $1 returning objects::float8 as objects, bytes::float8 as bytes`,
 )
 
-/** Adds what changed to the sum, inside a transaction: small, and done whenever storage is leased or recounted. */
+/** Adds the deltas to the sum, inside a transaction: cheap, and done whenever storage is leased. */
 export async function foldUsage(trx: Db, ownerId: string): Promise<Usage> {
   await lockUsage(trx, ownerId)
   return (await fold(trx, [ownerId]))[0]!
@@ -63,16 +63,15 @@ const taken = statement<{ bytes: number }>(
 )
 
 /**
- * Bytes of an account that are kept, or leased and not spent. Of one snapshot: a lease ends only after its writes are
- * committed, so whoever does not see the lease sees them.
+ * Bytes of an account that are stored, or leased and not spent. Read in one snapshot: a lease ends only after its writes are committed,
+ * so a snapshot without the lease has the writes.
  */
 export async function takenBytes(trx: Db, ownerId: string): Promise<number> {
   return (await taken(trx, [ownerId]))[0]!.bytes
 }
 
 /**
- * Compares the sum with the rows, in one transaction, and mends it; what it was off by, which is zero unless somebody has
- * changed rows by hand.
+ * Corrects the sum to match the rows, in one transaction; resolves to the correction, which is zero unless rows were changed by hand.
  */
 export async function recountUsage(trx: Db, ownerId: string): Promise<Usage> {
   await lockUsage(trx, ownerId)

@@ -1,34 +1,34 @@
 import type { ObjectName } from '../../policy/objects/object-names.ts'
+import { batched } from '../batched.ts'
 import type { Db } from '../database.ts'
-import { gathered } from '../gathered.ts'
 import { statement } from '../statement.ts'
 import { columnsOf, isLive, type ObjectRow } from './object-rows.ts'
 
-/** A stretch of an object, and where its bytes lie. */
+/** A part of an object, and where its bytes are stored. */
 export interface ManifestPart {
   segmentId: string
-  /** Within the object, bytes. */
+  /** Offset in the object, bytes. */
   startsAt: number
-  /** Within the segment, bytes. */
+  /** Offset in the segment, bytes. */
   segmentFrom: number
   length: number
-  /** Hex, of a part of an upload in parts. */
+  /** Hex; null unless the object was uploaded in parts. */
   md5: string | null
   /** Of the whole segment. */
   segmentSize: number
   crc32: number | null
-  /** Whether the segment lies beside its row; the object store has the others. */
-  beside: boolean
+  /** Whether the segment is stored in its row; the object store has the others. */
+  inline: boolean
 }
 
-/** A stretch as a reader opens it. */
+/** A part as a reader opens it. */
 export interface OpenedPart extends ManifestPart {
-  /** The whole segment, where it lies beside its row. */
+  /** The whole segment, when it is stored in its row. */
   bytes: Buffer | null
 }
 
 const part = `json_build_object('segmentId', p.segment_id, 'startsAt', p.starts_at, 'segmentFrom', p.segment_from,
-  'length', p.length, 'md5', p.md5, 'segmentSize', s.size, 'crc32', s.crc32, 'beside', s.bytes is not null)`
+  'length', p.length, 'md5', p.md5, 'segmentSize', s.size, 'crc32', s.crc32, 'inline', s.bytes is not null)`
 const joined = 'object_parts p join segments s on s.id = p.segment_id'
 
 const ofGeneration = statement<{ part: ManifestPart }>(
@@ -36,13 +36,13 @@ const ofGeneration = statement<{ part: ManifestPart }>(
   `select ${part} as part from ${joined} where p.generation = $1 order by p.position`,
 )
 
-/** Where the bytes of a generation lie, in order; empty when the object was replaced or removed meanwhile: find it again. */
+/** The parts of a generation, in order; empty when the object was replaced or deleted meanwhile: find it again. */
 export async function manifestOf(db: Db, generation: string): Promise<ManifestPart[]> {
   return (await ofGeneration(db, [generation])).map(row => row.part)
 }
 
-/** Names come as JSON, of whose number Postgres always thinks the same: it keeps one plan, which looks each of them up by itself. */
-const opened = statement<ObjectRow & { n: number; parts: ManifestPart[]; bytes: Buffer | null }>(
+/** Names are passed as JSON, whose estimated row count is constant: Postgres keeps one plan, which looks up each name by index. */
+const open = statement<ObjectRow & { n: number; parts: ManifestPart[]; bytes: Buffer | null }>(
   'objects.open',
   `select w.n, ${columnsOf('o')}, m.parts, m.bytes
      from json_to_recordset($1) as w (n integer, owner_id text, bucket text, key text)
@@ -53,31 +53,31 @@ const opened = statement<ObjectRow & { n: number; parts: ManifestPart[]; bytes: 
          from ${joined} where p.generation = o.generation) m`,
 )
 
-/** An object and where its bytes lie, both of one moment. */
+/** An object and its parts, of one moment. */
 export interface OpenedObject {
   object: ObjectRow
   parts: OpenedPart[]
 }
 
-const openTogether = gathered<ObjectName, OpenedObject | undefined>(
+const openBatched = batched<ObjectName, OpenedObject | undefined>(
   async (db, _, names) => {
-    const found = new Map<number, OpenedObject>()
-    const asked = names.map(({ ownerId, bucket, key }, n) => ({ n, owner_id: ownerId, bucket, key }))
-    for (const { n, parts, bytes, ...object } of await opened(db, [JSON.stringify(asked)]))
-      found.set(n, { object, parts: withBytes(parts, bytes) })
-    return names.map((_, n) => found.get(n))
+    const objects = new Map<number, OpenedObject>()
+    const wanted = names.map(({ ownerId, bucket, key }, n) => ({ n, owner_id: ownerId, bucket, key }))
+    for (const { n, parts, bytes, ...object } of await open(db, [JSON.stringify(wanted)]))
+      objects.set(n, { object, parts: withBytes(parts, bytes) })
+    return names.map((_, n) => objects.get(n))
   },
-  { most: 32, width: 2 },
+  { maxSize: 32, maxConcurrent: 2 },
 )
 
 /** An object that has not expired, with its manifest. */
 export const openObject = (db: Db, name: ObjectName): Promise<OpenedObject | undefined> =>
-  openTogether(db, 'open', name)
+  openBatched(db, 'open', name)
 
 function withBytes(parts: readonly ManifestPart[], bytes: Buffer | null): OpenedPart[] {
   let at = 0
   return parts.map(part => {
-    if (!part.beside || !bytes) return { ...part, bytes: null }
+    if (!part.inline || !bytes) return { ...part, bytes: null }
     at += part.segmentSize
     return { ...part, bytes: bytes.subarray(at - part.segmentSize, at) }
   })

@@ -8,7 +8,7 @@ import { clearName } from './object-removal.ts'
 import { columnsOf, findObject, isLive, lockNames, type ObjectRow } from './object-rows.ts'
 import { type Stored, type StoreOptions, storeObject } from './objects.ts'
 
-/** What changes of an object beside its name; what is left out stays. */
+/** Changes of an object other than its name; fields left out stay. */
 export interface Changes {
   contentType?: string
   cacheControl?: string | null
@@ -27,7 +27,8 @@ const change = statement<ObjectRow>(
     where o.owner_id = $1 and o.bucket = $2 and o.key = $3 and ${isLive('o')} returning ${columnsOf('o')}`,
 )
 
-const given = <T>(value: T | undefined): [boolean, T | null] => [value !== undefined, value ?? null]
+/** Two parameters of the statement: whether the column changes, and its value. */
+const optional = <T>(value: T | undefined): [boolean, T | null] => [value !== undefined, value ?? null]
 
 async function update(
   trx: Db,
@@ -38,15 +39,15 @@ async function update(
 ): Promise<ObjectRow | undefined> {
   const [row] = await change(trx, [
     ...[from.ownerId, from.bucket, from.key, to.bucket, to.key, birth, contentType ?? null],
-    ...given(cacheControl),
-    ...given(contentDisposition),
+    ...optional(cacheControl),
+    ...optional(contentDisposition),
     metadata === undefined ? null : JSON.stringify(metadata),
-    ...given(expiresAt),
+    ...optional(expiresAt),
   ])
   return row
 }
 
-/** Changes headers in place: same id, same content, a new time of writing. Undefined where there is no such object. */
+/** Changes headers: id and content stay, `created_at` is new. Undefined when there is no such object. */
 export async function changeObject(trx: Db, name: ObjectName, changes: Changes): Promise<ObjectRow | undefined> {
   await lockNames(trx, [name])
   return update(trx, name, name, null, changes)
@@ -58,8 +59,8 @@ export async function backdateObject(trx: Db, { ownerId, bucket, key }: ObjectNa
 }
 
 /**
- * Gives an object another name of its account, and with it a new birth: links to the old id die. No byte moves and nothing is counted.
- * Visibility and expiry change so as well. Undefined where there is no such object; throws SAME_OBJECT and OBJECT_ALREADY_EXISTS.
+ * Gives an object another name of its account, and with it a new birth: links to the old id stop working. No bytes move, and usage stays.
+ * Changes of visibility and expiry are moves too. Undefined when there is no such object; throws SAME_OBJECT and OBJECT_ALREADY_EXISTS.
  */
 export async function moveObject(
   trx: Db,
@@ -76,7 +77,7 @@ export async function moveObject(
 }
 
 /**
- * A second object of the same bytes, which stay where they are; it counts. Undefined where there is no such object; throws as
+ * Creates a second object with the same segments; it counts towards usage. Undefined when there is no such object; throws as
  * `storeObject` does.
  */
 export async function copyObject(
@@ -99,10 +100,10 @@ export async function copyObject(
     metadata: source.metadata,
     expiresAt: source.expires_at,
   }
-  const wanted = Object.entries(changes).filter(([, value]) => value !== undefined)
+  const changedFields = Object.entries(changes).filter(([, value]) => value !== undefined)
   return storeObject(
     trx,
-    { ...object, ...Object.fromEntries(wanted) },
+    { ...object, ...Object.fromEntries(changedFields) },
     await manifestOf(trx, source.generation),
     options,
   )

@@ -7,31 +7,31 @@ import { nameOf, type ObjectRow } from './object-rows.ts'
 import { lockNames, removeExpired, removeObjects } from './objects.ts'
 import { idleUploads, reclaimUpload } from './uploads/upload-ends.ts'
 
-// What ends without anybody asking at that moment: each is looked at again under its lock, so that whoever changed it meanwhile wins.
+// Deletions without a request: each candidate is checked again under its lock, so that a concurrent change wins.
 
-/** Names that go in one transaction. */
-const together = 100
+/** Names that are deleted in one transaction. */
+const batchSize = 100
 
-type Found = Pick<ObjectRow, 'owner_id' | 'bucket' | 'key'>
+type Candidate = Pick<ObjectRow, 'owner_id' | 'bucket' | 'key'>
 
-/** Removes objects whose time is over, a batch of them; how many it found. */
+/** Deletes a batch of expired objects; resolves to the number of candidates. */
 export async function endExpired(db: Db, receiptId: string): Promise<number> {
-  const found: Found[] = await db('objects')
+  const candidates: Candidate[] = await db('objects')
     .where('expires_at', '<=', db.fn.now())
     .orderBy('expires_at')
-    .limit(together)
+    .limit(batchSize)
     .select('owner_id', 'bucket', 'key')
-  return remove(db, receiptId, found, async (trx, names) => {
+  return remove(db, receiptId, candidates, async (trx, names) => {
     const segments = await segmentsOf(trx, names)
     const rows = await removeExpired(trx, names)
     return rows.map(row => lineOf(row, segments, `expired at ${row.expires_at?.toISOString()}`))
   })
 }
 
-/** Gives up chunked uploads that have been idle for so long, a batch of them; how many it found. */
+/** Aborts a batch of chunked uploads that were idle for `idleSeconds`; resolves to the number of candidates. */
 export async function reclaimIdle(db: Db, receiptId: string, idleSeconds: number): Promise<number> {
-  const found = await idleUploads(db, idleSeconds, together)
-  for (const id of found)
+  const ids = await idleUploads(db, idleSeconds, batchSize)
+  for (const id of ids)
     await transaction(db, async trx => {
       const reclaimed = await reclaimUpload(trx, id, idleSeconds)
       if (!reclaimed) return
@@ -41,19 +41,19 @@ export async function reclaimIdle(db: Db, receiptId: string, idleSeconds: number
       const segments = parts.map(({ segmentId }) => segmentId)
       await writeLines(trx, receiptId, [{ ownerId: upload.owner_id, subject: id, why, bytes, segments }])
     })
-  return found.length
+  return ids.length
 }
 
-/** Where the walk of one rule stands. */
+/** The progress of the walk of one rule. */
 export interface RuleWalk {
   ownerId: string
   prefix: string
   bucket: 'public' | 'private'
-  /** The last key that was looked at. */
+  /** The last key that was checked. */
   after: string
 }
 
-/** Rules that delete by now, as walks that have not begun. Legacy objects keep no rules. */
+/** Rules whose deletions are active, as walks at their start. Legacy objects have no rules. */
 export async function deletingRules(db: Db): Promise<RuleWalk[]> {
   const rows = await db('blob_rules')
     .whereNotNull('delete_after_days')
@@ -65,16 +65,16 @@ export async function deletingRules(db: Db): Promise<RuleWalk[]> {
   )
 }
 
-/** Keys that one step of a walk looks at: a range of the index, however few of them are due. */
+/** Keys that one step of a walk reads: a range of the index, even if few of them are due. */
 const stepKeys = 5000
 
-/** An object's rule is the longest that its key begins with; it deletes when it is active, and the object old enough for it. */
+/** An object's rule has the longest prefix of its key; it deletes when it is active and the object is old enough. */
 const rule = `lateral (
     select r.* from blob_rules r where r.owner_id = o.owner_id and starts_with(o.key, r.prefix)
      order by length(r.prefix) desc limit 1) rule
   on rule.active_from <= now() and o.created_at <= now() - make_interval(days => rule.delete_after_days)`
 
-/** Looks at the next keys of a rule and removes those that are due; undefined at the end of its folder. */
+/** Reads the next keys of a rule and deletes the objects that are due; undefined at the end of its folder. */
 export async function applyRule(db: Db, receiptId: string, walk: RuleWalk): Promise<RuleWalk | undefined> {
   const { ownerId, prefix, bucket, after } = walk
   // "0" is the character after "/", with which every prefix ends.
@@ -83,22 +83,22 @@ export async function applyRule(db: Db, receiptId: string, walk: RuleWalk): Prom
       where o.owner_id = ? and o.bucket = ? and o.key > ? and o.key < ? order by o.key limit ?`,
     [ownerId, bucket, after, `${prefix.slice(0, -1)}0`, stepKeys],
   )
-  const found: Found[] = rows
+  const candidates: Candidate[] = rows
     .filter((row: { due: boolean }) => row.due)
-    .map(({ key }: Found) => ({ owner_id: ownerId, bucket, key }))
-  for (let i = 0; i < found.length; i += together)
-    await remove(db, receiptId, found.slice(i, i + together), async (trx, names) => {
-      const still = await dueByNow(trx, ownerId, names)
-      const segments = await segmentsOf(trx, still.names)
-      const gone = await removeObjects(trx, still.names)
-      return gone.map(row => lineOf(row, segments, still.reasons.get(objectId(nameOf(row))) as string))
+    .map(({ key }: Candidate) => ({ owner_id: ownerId, bucket, key }))
+  for (let i = 0; i < candidates.length; i += batchSize)
+    await remove(db, receiptId, candidates.slice(i, i + batchSize), async (trx, names) => {
+      const due = await checkDue(trx, ownerId, names)
+      const segments = await segmentsOf(trx, due.names)
+      const rows = await removeObjects(trx, due.names)
+      return rows.map(row => lineOf(row, segments, due.reasons.get(objectId(nameOf(row))) as string))
     })
   const last = rows.at(-1)?.key
   return rows.length < stepKeys ? undefined : { ...walk, after: last }
 }
 
-/** Rules and objects as they stand now that nobody else can change either: an edit waits, or has won. */
-async function dueByNow(trx: Db, ownerId: string, names: readonly ObjectName[]): Promise<StillDue> {
+/** The names that are due, checked while rules and objects are locked: a concurrent change waits, or was made before. */
+async function checkDue(trx: Db, ownerId: string, names: readonly ObjectName[]): Promise<DueObjects> {
   await holdRules(trx, ownerId)
   const { rows } = await trx.raw(
     `select o.owner_id, o.bucket, o.key, rule.prefix, rule.delete_after_days as days from objects o
@@ -117,7 +117,7 @@ async function dueByNow(trx: Db, ownerId: string, names: readonly ObjectName[]):
   }
 }
 
-interface StillDue {
+interface DueObjects {
   names: ObjectName[]
   /** By the object's id. */
   reasons: Map<string, string>
@@ -126,19 +126,19 @@ interface StillDue {
 async function remove(
   db: Db,
   receiptId: string,
-  found: readonly Found[],
+  candidates: readonly Candidate[],
   work: (trx: Db, names: ObjectName[]) => Promise<ReceiptLine[]>,
 ): Promise<number> {
-  if (found.length === 0) return 0
-  const names = found.map(({ owner_id: ownerId, bucket, key }) => ({ ownerId, bucket, key }))
+  if (candidates.length === 0) return 0
+  const names = candidates.map(({ owner_id: ownerId, bucket, key }) => ({ ownerId, bucket, key }))
   await transaction(db, async trx => {
     await lockNames(trx, names)
     await writeLines(trx, receiptId, await work(trx, names))
   })
-  return found.length
+  return candidates.length
 }
 
-/** The bodies of objects, by generation. */
+/** The segments of objects, by generation. */
 async function segmentsOf(trx: Db, names: readonly ObjectName[]): Promise<Map<string, string[]>> {
   const { rows } = await trx.raw(
     `select o.generation, array_agg(distinct p.segment_id) as segments

@@ -1,8 +1,8 @@
 import { auditRow } from '../audit.ts'
+import { batched } from '../batched.ts'
 import { hasEnded } from '../commits-in-doubt.ts'
 import type { Unanswered } from '../connection.ts'
 import { type Db, isUnavailable, transaction } from '../database.ts'
-import { gathered } from '../gathered.ts'
 import { statement } from '../statement.ts'
 import { isFree, type ObjectRow } from './object-rows.ts'
 import type { NewPart } from './object-segments.ts'
@@ -17,7 +17,7 @@ import {
 } from './objects.ts'
 import type { BodyFacts } from './segments.ts'
 
-/** A new object of one body, which is stored in one piece. */
+/** A new object of one segment. */
 interface Put {
   object: NewObject
   part: NewPart & { body: BodyFacts }
@@ -29,7 +29,7 @@ type Placed = Pick<ObjectRow, 'generation' | 'created_at'>
 
 const insertNew = statement<Placed>(
   'objects.insert',
-  `with asked as materialized (
+  `with requested as materialized (
      select * from json_to_recordset($1) as a (owner_id text, bucket text, key text, generation text, birth text, size bigint,
        content_type text, etag text, sha256 text, cache_control text, content_disposition text, original_name text,
        metadata jsonb, expires_at timestamptz, segment_id text, body_sha256 text, md5 text, crc32 bigint, bytes_at integer,
@@ -37,9 +37,9 @@ const insertNew = statement<Placed>(
        resource text, result text, operation_id text)),
    leased as materialized (
      select id from quota_leases
-      where id in (select lease_id from asked) and expires_at > clock_timestamp() for key share),
+      where id in (select lease_id from requested) and expires_at > clock_timestamp() for key share),
    named as materialized (
-     select a.* from asked a where ${isFree('a')} and (a.leased = 0 or a.lease_id in (select id from leased))),
+     select a.* from requested a where ${isFree('a')} and (a.leased = 0 or a.lease_id in (select id from leased))),
    drawn as materialized (
      select id from segments
       where id in (select segment_id from named where bytes_at is null) and state in ('drawn', 'stored')
@@ -51,12 +51,12 @@ const insertNew = statement<Placed>(
            content_disposition, original_name, metadata, expires_at
          from named where bytes_at is not null or segment_id in (select id from drawn)
        on conflict (owner_id, bucket, key) do nothing returning generation, created_at),
-   won as materialized (select a.* from placed join asked a using (generation)),
+   won as materialized (select a.* from placed join requested a using (generation)),
    held as (
      update segments s set state = 'stored', refs = s.refs + 1, zero_since = null, size = w.size, sha256 = w.body_sha256,
          md5 = w.md5, crc32 = w.crc32
        from won w where s.id = w.segment_id and w.bytes_at is null),
-   made as (
+   inline as (
      insert into segments (id, state, refs, size, sha256, md5, crc32, bytes)
        select segment_id, 'stored', 1, size, body_sha256, md5, crc32, substring($2::bytea from bytes_at for size::integer)
          from won where bytes_at is not null),
@@ -74,15 +74,15 @@ const insertNew = statement<Placed>(
    select generation, created_at from placed`,
 )
 
-/** Writes those whose names are new and free, and whose leases hold, at this moment; undefined for the others, of which nothing is written. */
-const insertTogether = gathered<Put, ObjectRow | undefined>(
+/** Writes the objects whose names are new and not locked, and whose leases are valid; undefined for the others, of which nothing is written. */
+const insertBatched = batched<Put, ObjectRow | undefined>(
   async (db, _, puts) => {
-    const bodies: Buffer[] = []
+    const inlineBytes: Buffer[] = []
     const rows: Omit<ObjectRow, 'created_at'>[] = []
-    let end = 1 // where Postgres begins to count
-    const asked = puts.map(({ object, part: { segmentId, body, bytes }, charge, ending }) => {
+    let end = 1 // Postgres counts bytes from 1
+    const requests = puts.map(({ object, part: { segmentId, body, bytes }, charge, ending }) => {
       const bytesAt = bytes ? end : null
-      if (bytes) bodies.push(bytes)
+      if (bytes) inlineBytes.push(bytes)
       end += bytes?.length ?? 0
       const row = rowOf(object, body.size)
       rows.push(row)
@@ -99,7 +99,7 @@ const insertTogether = gathered<Put, ObjectRow | undefined>(
         ...(ending && auditRow(ending.entry)),
       }
     })
-    const placed = await insertNew(db, [JSON.stringify(asked), Buffer.concat(bodies)]).catch(error =>
+    const placed = await insertNew(db, [JSON.stringify(requests), Buffer.concat(inlineBytes)]).catch(error =>
       storedAfter(db, error, rows),
     )
     const times = new Map(placed.map(({ generation, created_at }) => [generation, created_at]))
@@ -108,10 +108,10 @@ const insertTogether = gathered<Put, ObjectRow | undefined>(
       return created_at && { ...row, created_at }
     })
   },
-  { most: 8, width: 1 },
+  { maxSize: 8, maxConcurrent: 1 },
 )
 
-/** Those of `rows` that are there after a statement whose answer got lost; the others it stored not, and never will. */
+/** Those of `rows` that were stored by a statement whose answer was lost; the others were not, and never will be. */
 async function storedAfter(db: Db, error: unknown, rows: readonly { generation: string }[]): Promise<Placed[]> {
   const { servedBy } = error as Unanswered
   if (!isUnavailable(error) || !servedBy) throw error
@@ -121,8 +121,8 @@ async function storedAfter(db: Db, error: unknown, rows: readonly { generation: 
 }
 
 /**
- * Makes a body an object: where the name is new, as it mostly is, in one statement and one commit with what else the account stores at
- * that moment. Throws OBJECT_ALREADY_EXISTS, STORAGE_QUOTA_EXCEEDED, `LeaseLost`, and UPLOAD_FAILED when the sweep took the body.
+ * Creates an object from one segment. A new name, the usual case, takes one statement and one commit, shared with concurrent writes of
+ * the account. Throws OBJECT_ALREADY_EXISTS, STORAGE_QUOTA_EXCEEDED, `LeaseLost`, and UPLOAD_FAILED when the sweep took the segment.
  */
 export async function putObject(
   db: Db,
@@ -132,7 +132,7 @@ export async function putObject(
 ): Promise<Stored> {
   const { charge, ending } = options
   if (!charge || charge.bytes >= part.body.size) {
-    const placed = await insertTogether(db, object.ownerId, { object, part, charge, ending })
+    const placed = await insertBatched(db, object.ownerId, { object, part, charge, ending })
     if (placed) return { object: placed, replaced: false }
   }
   return transaction(db, trx => storeObject(trx, object, [part], options))

@@ -4,7 +4,7 @@ import type { Db } from '../database.ts'
 import { statement } from '../statement.ts'
 import { columnsOf, isLive, lockNames, namesAsArrays, type ObjectRow } from './object-rows.ts'
 
-/** Names that go, with every reference that they had; `$4` says whether only what has expired goes, or only what has not; null = either. */
+/** Deletes objects by name, with their references. `$4`: true deletes only expired ones, false only live ones, null both. */
 const remove = statement<ObjectRow>(
   'objects.remove',
   `with gone as (
@@ -22,34 +22,34 @@ const remove = statement<ObjectRow>(
    select ${columnsOf('gone')} from gone`,
 )
 
-/** Removes objects, final at once; the rows of those that were there and had not expired. Their bytes are swept later. */
+/** Deletes objects; resolves to the rows of those that existed and had not expired. Their segments are swept later. */
 export async function removeObjects(trx: Db, names: readonly ObjectName[]): Promise<ObjectRow[]> {
   await lockNames(trx, names)
   return remove(trx, [...namesAsArrays(names), false])
 }
 
-/** Removes one object; undefined where there is none. */
+/** Deletes one object; undefined when there is none. */
 export async function removeObject(trx: Db, name: ObjectName): Promise<ObjectRow | undefined> {
   return (await removeObjects(trx, [name]))[0]
 }
 
-/** Tidies up names whose object has expired, judged anew under their locks; the rows that went. */
+/** Deletes objects that have expired, checked under their locks; resolves to the deleted rows. */
 export async function removeExpired(trx: Db, names: readonly ObjectName[]): Promise<ObjectRow[]> {
   await lockNames(trx, names)
   return remove(trx, [...namesAsArrays(names), true])
 }
 
-const standing = statement<{ live: boolean }>(
-  'objects.standing',
+const isNameLive = statement<{ live: boolean }>(
+  'objects.is-live',
   `select ${isLive('o')} as live from objects o where o.owner_id = $1 and o.bucket = $2 and o.key = $3`,
 )
 
 /**
- * Makes room for what takes a name over in this transaction, which holds the name; true when an object that had not expired went.
- * Throws OBJECT_ALREADY_EXISTS where that may not be.
+ * Deletes the object of a name that this transaction holds, so that another can take the name; true when it had not expired. Throws
+ * OBJECT_ALREADY_EXISTS when that one must not be overwritten.
  */
 export async function clearName(trx: Db, name: ObjectName, overwrite: boolean): Promise<boolean> {
-  const [row] = await standing(trx, [name.ownerId, name.bucket, name.key])
+  const [row] = await isNameLive(trx, [name.ownerId, name.bucket, name.key])
   if (row?.live && !overwrite) throw new ApiError('OBJECT_ALREADY_EXISTS')
   if (row) await remove(trx, [...namesAsArrays([name]), null])
   return row?.live ?? false

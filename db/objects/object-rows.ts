@@ -2,19 +2,19 @@ import type { Bucket, ObjectName } from '../../policy/objects/object-names.ts'
 import type { Db } from '../database.ts'
 import { statement } from '../statement.ts'
 
-/** An object as it stands; its bytes are told by the manifest of its generation. */
+/** An object; the manifest of its generation lists its bytes. */
 export interface ObjectRow {
   owner_id: string
   bucket: Bucket
   key: string
   /** New with every change of content. */
   generation: string
-  /** New when the name comes into being, kept by an overwrite; links hold on to it. */
+  /** New when the name is created, unchanged by an overwrite; links refer to it. */
   birth: string
   size: number
   content_type: string
   etag: string
-  /** Hex; null where the body came in parts. */
+  /** Hex; null when it was uploaded in parts. */
   sha256: string | null
   cache_control: string | null
   content_disposition: string | null
@@ -24,7 +24,7 @@ export interface ObjectRow {
   created_at: Date
 }
 
-/** Every column as `ObjectRow` has it, of a table or a step of a statement by its name. */
+/** Every column of `ObjectRow`, of a table or a step of a statement. */
 export const columnsOf = (table: string): string =>
   [
     'owner_id bucket key generation birth content_type etag sha256 cache_control content_disposition'.split(' '),
@@ -32,17 +32,17 @@ export const columnsOf = (table: string): string =>
   ]
     .flat()
     .map(column => `${table}.${column}`)
-    .concat(`${table}.size::float8 as size`) // bytes beyond what an integer of Postgres' driver holds
+    .concat(`${table}.size::float8 as size`) // bigint would arrive as text
     .join(', ')
 
-/** True of a row that readers may see; what has expired is only waiting to be tidied up. */
+/** True for a row that readers may see; expired rows wait for their deletion. */
 export const isLive = (table: string): string => `coalesce(${table}.expires_at > now(), true)`
 
 /** The lock of a name, as a number: a name that does not exist yet has no row to lock. */
 const lockOf = (name: string): string =>
   `hashtextextended(${name}.owner_id || '/' || ${name}.bucket || '/' || ${name}.key, 0)`
 
-/** True of a name that nobody holds; from then on this transaction does. */
+/** True for a name that no other transaction holds; this transaction holds it from then on. */
 export const isFree = (name: string): string => `pg_try_advisory_xact_lock(${lockOf(name)})`
 
 const locks = statement<unknown>(
@@ -53,8 +53,8 @@ const locks = statement<unknown>(
 )
 
 /**
- * Whoever changes names holds them until its transaction ends, in one order, and reads them only afterwards. An upload's row is
- * locked before, segments after.
+ * Locks names until the transaction ends, in one order. Every change of a name takes this lock before it reads the object. An upload's
+ * row is locked before, segments after.
  */
 export async function lockNames(trx: Db, names: readonly ObjectName[]): Promise<void> {
   await locks(trx, namesAsArrays(names))

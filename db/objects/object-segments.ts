@@ -2,16 +2,16 @@ import type { Db } from '../database.ts'
 import { statement } from '../statement.ts'
 import type { BodyFacts } from './segments.ts'
 
-/** A stretch of a new object. */
+/** A part of a new object. */
 export interface NewPart {
   segmentId: string
   /** Bytes of the segment from `segmentFrom` on. */
   length: number
   segmentFrom?: number
   md5?: string | null
-  /** Of a body that was stored just now and has no facts yet. */
+  /** Of a segment that was stored just now: facts that its row lacks. */
   body?: BodyFacts
-  /** The body itself, which no store has: it lies beside its row, and nobody has drawn its id. */
+  /** The bytes of a segment that is stored in its row and not in the object store; its id is not allocated yet. */
   bytes?: Buffer
 }
 
@@ -43,8 +43,8 @@ const drop = statement<unknown>(
 const draw = statement<unknown>('object-segments.draw', 'insert into segments (id, bytes) values ($1, $2)')
 
 /**
- * Takes one reference for each stretch and gives back those of the generations that go, whose manifests go with them. False, and the
- * caller rolls back, when the sweep has taken a segment.
+ * Takes one reference for each part, and drops the manifests of `goneGenerations` with their references. False when the sweep has taken
+ * a segment: the caller must roll back.
  */
 export async function holdSegments(
   trx: Db,
@@ -69,7 +69,7 @@ const insertParts = statement<unknown>(
           as p (position, segment_id, starts_at, segment_from, length, md5)`,
 )
 
-/** The manifest of a generation in one statement, however many stretches it has. */
+/** Writes the manifest of a generation, in one statement for any number of parts. */
 export async function writeManifest(trx: Db, generation: string, parts: readonly NewPart[]): Promise<void> {
   let end = 0
   const starts = parts.map(part => {

@@ -3,8 +3,8 @@ import { newId } from '../../policy/ids.ts'
 import type { ObjectName } from '../../policy/objects/object-names.ts'
 import { type AuditEntry, record } from '../audit.ts'
 import type { Db } from '../database.ts'
+import { endSlotLease, type SlotLease } from '../slot-leases.ts'
 import { statement } from '../statement.ts'
-import { type BlobLease, endBlobLease } from './blob-leases.ts'
 import { columnsOf, isLive, lockNames, type ObjectRow } from './object-rows.ts'
 import { holdSegments, type NewPart, writeManifest } from './object-segments.ts'
 
@@ -12,7 +12,7 @@ export { manifestOf, openObject } from './manifests.ts'
 export { removeExpired, removeObject, removeObjects } from './object-removal.ts'
 export { findObject, lockNames, type ObjectRow } from './object-rows.ts'
 
-/** What is said of an object when it is written. */
+/** An object as it is written. */
 export interface NewObject extends ObjectName {
   contentType: string
   /** Hex, without quotes. */
@@ -26,26 +26,26 @@ export interface NewObject extends ObjectName {
 }
 
 export interface StoreOptions {
-  /** Whether an object of the name may be replaced. */
+  /** Whether an existing object of the name may be replaced. */
   overwrite?: boolean
-  /** What was reserved of the account's storage; nobody counts without it. */
+  /** What was reserved of the account's storage; without it the quota is not checked. */
   charge?: Charge
   ending?: Ending
 }
 
-/** What ends with a write, in its commit: the place of the upload, and the command that the audit record tells of. */
+/** What ends in the commit of a write: the slot of the upload, and the command, with its audit entry. */
 export interface Ending {
-  lease: BlobLease
+  lease: SlotLease
   entry: AuditEntry
 }
 
-/** Bytes that a process has leased for one write: an object that would add more is refused. */
+/** Bytes that a process has leased for one write; an object that would add more is refused. */
 export interface Charge {
   leaseId: string
   bytes: number
 }
 
-/** A write whose lease ran out, or was given to others, before it committed. Nothing of it is written; it may be tried with a new lease. */
+/** The lease of a write expired, or its bytes went to other leases, before the commit. Nothing is written; retry with a new lease. */
 export class LeaseLost extends ApiError {
   constructor() {
     super('UPLOAD_FAILED')
@@ -54,14 +54,14 @@ export class LeaseLost extends ApiError {
 
 export interface Stored {
   object: ObjectRow
-  /** Whether there was an object of this name, which is gone now. */
+  /** Whether it replaced an object. */
   replaced: boolean
 }
 
 const columns = `owner_id, bucket, key, generation, birth, size, content_type, etag, sha256, cache_control, content_disposition,
   original_name, metadata, expires_at`
 
-/** The row of an object that is written now. */
+/** The row of a new object. */
 export const rowOf = (object: NewObject, size: number): Omit<ObjectRow, 'created_at'> => ({
   owner_id: object.ownerId,
   bucket: object.bucket,
@@ -98,8 +98,8 @@ const before = statement<{ generation: string; size: number; live: boolean }>(
 )
 
 /**
- * Writes an object of stored bodies inside a transaction, which holds the name from then on. Each stretch takes a reference of its own to
- * its segment. Throws OBJECT_ALREADY_EXISTS, STORAGE_QUOTA_EXCEEDED, `LeaseLost`, and UPLOAD_FAILED when the sweep took a body.
+ * Writes an object made of stored segments, in a transaction that holds the name from then on. Each part takes its own reference to its
+ * segment. Throws OBJECT_ALREADY_EXISTS, STORAGE_QUOTA_EXCEEDED, `LeaseLost`, and UPLOAD_FAILED when the sweep took a segment.
  */
 export async function storeObject(
   trx: Db,
@@ -117,21 +117,21 @@ export async function storeObject(
   const [stored] = await upsert(trx, [JSON.stringify(rowOf(object, size))])
   await writeManifest(trx, stored!.generation, parts)
   await settle(trx, object.ownerId, { objects: old ? 0 : 1, bytes }, charge)
-  if (ending) await endBlobLease(trx, ending.lease)
+  if (ending) await endSlotLease(trx, ending.lease)
   if (ending) await record(trx, ending.entry)
   return { object: stored!, replaced: old?.live ?? false }
 }
 
 const addDelta = statement<unknown>(
   'usage.add',
-  // The lease stays until the commit: a process that leases what has run out deletes it first, and waits.
+  // Locks the lease until the commit: a process that deletes expired leases waits.
   `with held as materialized (
      select id from quota_leases where id = $4 and expires_at > clock_timestamp() for key share)
    insert into usage_deltas (owner_id, objects, bytes, lease_id, leased)
    select $1, $2::integer, $3::bigint, $4, $5::bigint where $5::bigint = 0 or exists (select from held) returning 1`,
 )
 
-/** Writes down what an account's usage changes by, and what of a lease that settles. Throws `LeaseLost`. */
+/** Records the change of an account's usage, and the leased bytes that it settles. Throws `LeaseLost`. */
 export async function settle(
   trx: Db,
   ownerId: string,

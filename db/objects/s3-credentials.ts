@@ -8,7 +8,7 @@ const versionOf = statement<KeyVersion>(
   `select id, hash from api_keys where id = $1 and revoked_at is null`,
 )
 
-/** The S3 pair of an API key; undefined when the key is revoked. `secret` is of policy/objects/s3-credentials. */
+/** The S3 credentials of an API key; undefined when the key is revoked. For `secret` see policy/objects/s3-credentials.ts. */
 export async function s3PairOf(
   db: Db,
   secret: Buffer,
@@ -23,7 +23,7 @@ const byAccessKey = statement<KeyVersion>(
   `select id, hash from api_keys where 'BRTH' || upper(left(md5('s3/' || id), 16)) = $1 and revoked_at is null`,
 )
 
-/** The account, the rights and the secret behind the name of a pair; undefined when its key is revoked, expired, blocked or unknown. */
+/** Account, rights and secret of an access key id; undefined when its key is revoked, expired or unknown, or its account blocked. */
 export async function findS3Credential(
   db: Db,
   secret: Buffer,

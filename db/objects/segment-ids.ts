@@ -2,49 +2,49 @@ import { newId } from '../../policy/ids.ts'
 import { drawnAheadSeconds } from '../../policy/objects/blob-upkeep.ts'
 import type { Db } from '../database.ts'
 
-/** Ids of one statement at most. */
-const mostAtOnce = 256
+/** Max ids that one statement allocates. */
+const maxBlockSize = 256
 
 /**
- * Segment ids for bodies that are about to be stored. Each has its row before its bytes, as `draw` makes it, at a fraction of a
- * statement: the busier the process is, the more are drawn at once.
+ * Segment ids for bytes that are about to be stored. Each has its row before its bytes, as with `draw`, for a fraction of a statement:
+ * the busier the process, the larger the blocks that it allocates.
  */
 export class SegmentIds {
   readonly #db: Db
   #ids: string[] = []
-  #drawnAt = 0
-  #atOnce = 1
-  #drawing: Promise<void> | undefined
+  #allocatedAt = 0
+  #blockSize = 1
+  #allocating: Promise<void> | undefined
 
   constructor(db: Db) {
     this.#db = db
   }
 
-  /** An id that nobody else has. Whoever does not use it leaves it to the sweep. */
+  /** An unused id. The sweep deletes one that is not used. */
   async take(): Promise<string> {
     for (;;) {
-      // A block is used up, or left to the sweep.
-      if (Date.now() - this.#drawnAt > drawnAheadSeconds * 1000) {
+      // The rest of an old block is left to the sweep.
+      if (Date.now() - this.#allocatedAt > drawnAheadSeconds * 1000) {
         this.#ids = []
-        this.#atOnce = 1
+        this.#blockSize = 1
       }
       const id = this.#ids.pop()
       if (id) return id
-      this.#drawing ??= this.#draw().finally(() => {
-        this.#drawing = undefined
+      this.#allocating ??= this.#allocate().finally(() => {
+        this.#allocating = undefined
       })
-      await this.#drawing
+      await this.#allocating
     }
   }
 
-  async #draw(): Promise<void> {
-    // Stores make folders of the first four characters: a block goes into one, so that its uploads share that folder's sync.
+  async #allocate(): Promise<void> {
+    // Stores name folders by the first four characters: the ids of a block share a folder, and their uploads its sync.
     const folder = newId().slice(0, 4)
-    const ids = Array.from({ length: this.#atOnce }, () => folder + newId().slice(4))
-    const drawnAt = Date.now()
+    const ids = Array.from({ length: this.#blockSize }, () => folder + newId().slice(4))
+    const allocatedAt = Date.now()
     await this.#db.raw('insert into segments (id) select unnest(?::text[])', [ids])
     this.#ids = ids
-    this.#drawnAt = drawnAt
-    this.#atOnce = Math.min(mostAtOnce, this.#atOnce * 2)
+    this.#allocatedAt = allocatedAt
+    this.#blockSize = Math.min(maxBlockSize, this.#blockSize * 2)
   }
 }

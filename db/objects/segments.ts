@@ -3,14 +3,14 @@ import { newId } from '../../policy/ids.ts'
 import type { UpkeepPatience } from '../../policy/objects/blob-upkeep.ts'
 import type { Db } from '../database.ts'
 
-/** Draws an id for a body that is about to be stored: the row exists before the bytes, so nothing can be forgotten. */
+/** Allocates an id for bytes that are about to be stored: the row exists before the bytes, so none can be forgotten. */
 export async function draw(db: Db): Promise<string> {
   const id = newId()
   await db('segments').insert({ id })
   return id
 }
 
-/** What is kept of a body beside its bytes; hex, and bytes. */
+/** Facts about the bytes of a segment; hashes in hex, size in bytes. */
 export interface BodyFacts {
   size: number
   sha256: string
@@ -18,7 +18,7 @@ export interface BodyFacts {
   crc32?: number
 }
 
-/** What the store learned about the body, and the first reference to it. False when the sweep took the id meanwhile. */
+/** Records the facts of stored bytes, and takes a reference. False when the sweep took the id meanwhile. */
 export async function attach(db: Db, id: string, body: BodyFacts): Promise<boolean> {
   const { size, sha256, md5 = null, crc32 = null } = body
   const changed = await db('segments')
@@ -28,7 +28,7 @@ export async function attach(db: Db, id: string, body: BodyFacts): Promise<boole
   return changed === 1
 }
 
-/** One more reference to a body that has one already; false when nobody refers to it any more. */
+/** Takes one more reference to a segment that has one; false when it has none any more. */
 export async function share(db: Db, id: string): Promise<boolean> {
   const changed = await db('segments')
     .where({ id, state: 'stored' })
@@ -37,12 +37,12 @@ export async function share(db: Db, id: string): Promise<boolean> {
   return changed === 1
 }
 
-/** A body that takes long is still on its way: the sweep counts from now. */
+/** The bytes are still being stored: restarts the time after which the sweep takes the id. */
 export async function stillDrawn(db: Db, id: string): Promise<void> {
   await db('segments').where({ id, state: 'drawn' }).update({ drawn_at: db.fn.now() })
 }
 
-/** Gives one reference back; the sweep takes the body once nobody refers to it. */
+/** Drops one reference; the sweep takes a segment without references. */
 export async function release(db: Db, id: string): Promise<void> {
   await db('segments')
     .where({ id })
@@ -50,7 +50,7 @@ export async function release(db: Db, id: string): Promise<void> {
     .update({ refs: db.raw('refs - 1'), zero_since: db.raw('case when refs = 1 then now() else null end') })
 }
 
-/** Gives back one reference for each time that an id stands in the list. */
+/** Drops one reference for each occurrence of an id. */
 export async function releaseAll(db: Db, ids: readonly string[]): Promise<void> {
   await db.raw(
     `with counted as (select id, count(*)::integer as n from unnest(?::text[]) as i (id) group by id),
@@ -61,47 +61,47 @@ export async function releaseAll(db: Db, ids: readonly string[]): Promise<void> 
   )
 }
 
-/** Marks an unattached segment as dying; the caller deletes the body and then calls `forget`. False when it is in use. */
+/** Marks a segment without references for deletion; the caller deletes the bytes and then calls `forget`. False when it is in use. */
 export async function condemn(db: Db, id: string): Promise<boolean> {
   return (await db('segments').where({ id, refs: 0 }).update({ state: 'dying' })) === 1
 }
 
 /**
- * As `condemn`, of what the sweep may still have when the statement runs: a body that was attached and released since it was listed
- * has readers of its own, and its time begins anew.
+ * As `condemn`, if the sweep may still take the segment: one that was attached and released since it was listed may have readers, and
+ * its time starts over.
  */
-export async function condemnOverdue(db: Db, id: string, patience: SweepPatience): Promise<boolean> {
-  return (await db('segments').where({ id, refs: 0 }).andWhere(overdue(patience)).update({ state: 'dying' })) === 1
+export async function condemnOverdue(db: Db, id: string, times: SweepPatience): Promise<boolean> {
+  return (await db('segments').where({ id, refs: 0 }).andWhere(overdue(times)).update({ state: 'dying' })) === 1
 }
 
-/** False for an id that the sweep has taken altogether. */
+/** False for an id whose row the sweep has deleted. */
 export async function isKnown(db: Db, id: string): Promise<boolean> {
   return (await db('segments').where({ id }).first('id')) !== undefined
 }
 
-/** Drops the row of a body that is gone; false when another process did. */
+/** Deletes the row of a segment whose bytes are deleted; false when another process did. */
 export async function forget(db: Db, id: string): Promise<boolean> {
   return (await db('segments').where({ id, state: 'dying' }).delete()) === 1
 }
 
-/** A body that may be swept, and why. */
+/** A segment that may be swept. */
 export interface Sweepable {
   id: string
   state: 'drawn' | 'stored' | 'dying'
   size: number | null
 }
 
-/** How long the sweep leaves alone what nobody refers to, in seconds. */
+/** How long the sweep waits before it takes a segment without references, in seconds. */
 export type SweepPatience = Omit<UpkeepPatience, 'idleSeconds'>
 
 /**
- * Bodies that never got a reference in time, that have lost the last one long enough ago, or that are half swept. Those of
- * objects, which are the ones whose crc32 is kept, wait for downloads that run.
+ * Segments that never got a reference in time, that lost their last one long enough ago, or that are half swept. Segments of objects,
+ * which are those with a crc32, are left for the duration of a download.
  */
-export async function sweepable(db: Db, patience: SweepPatience): Promise<Sweepable[]> {
+export async function sweepable(db: Db, times: SweepPatience): Promise<Sweepable[]> {
   return db('segments')
     .where('refs', 0)
-    .andWhere(overdue(patience))
+    .andWhere(overdue(times))
     .orderBy('drawn_at')
     .limit(500)
     .select('id', 'state', db.raw('size::float8 as size'))

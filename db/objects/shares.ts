@@ -8,13 +8,13 @@ import { deleteExpired } from '../expired-rows.ts'
 import { statement } from '../statement.ts'
 import { isLive, type ObjectRow } from './object-rows.ts'
 
-/** A share of an object, for as long as this is the one that was shared. */
+/** A share of an object; it applies to the birth that was shared. */
 export interface ShareRow {
   id: string
   owner_id: string
   bucket: Bucket
   key: string
-  /** The object's, when it was shared. */
+  /** That of the object when it was shared. */
   birth: string
   /** Downloads; null = no cap. */
   max_downloads: number | null
@@ -47,9 +47,9 @@ const columns = [
   .map(column => `s.${column}`)
   .join(', ')
 
-/** Neither over nor revoked. */
+/** Neither expired nor revoked. */
 const isOpen = 's.revoked_at is null and s.expires_at > now()'
-/** And of an object that is still there under the name it had. */
+/** And the shared object still exists under its name. */
 const isAlive = `${isOpen} and exists (select from objects o where o.owner_id = s.owner_id and o.bucket = s.bucket
   and o.key = s.key and o.birth = s.birth and ${isLive('o')})`
 
@@ -79,12 +79,12 @@ const ofOwner = statement<ShareRow>(
   `select ${columns} from shares s where s.owner_id = $1 and ${isAlive} order by s.created_at desc, s.id`,
 )
 
-/** The shares of an account that still lead somewhere, newest first; one whose downloads are spent is among them until it ends. */
+/** The working shares of an account, newest first; one whose downloads are spent is listed until it expires. */
 export const listShares = (db: Db, ownerId: string): Promise<ShareRow[]> => ofOwner(db, [ownerId])
 
 const byId = statement<ShareRow>('shares.find', `select ${columns} from shares s where s.id = $1 and ${isOpen}`)
 
-/** A share that is neither over nor revoked; whether its object is there is another question. */
+/** A share that is neither expired nor revoked; its object may be missing. */
 export const findShare = async (db: Db, id: string): Promise<ShareRow | undefined> => (await byId(db, [id]))[0]
 
 const spend = statement<ShareRow>(
@@ -93,7 +93,7 @@ const spend = statement<ShareRow>(
     where s.id = $1 and (s.remaining is null or s.remaining > 0) and ${isOpen} returning ${columns}`,
 )
 
-/** Counts one download; false when none is left, or the share is over. */
+/** Spends one download; false when none is left, or the share has ended. */
 export const spendDownload = async (db: Db, id: string): Promise<boolean> => (await spend(db, [id])).length === 1
 
 const ownById = statement<ShareRow>(
@@ -101,7 +101,7 @@ const ownById = statement<ShareRow>(
   `select ${columns} from shares s where s.owner_id = $1 and s.id = $2 and ${isAlive}`,
 )
 
-/** A share of an account that still leads somewhere. */
+/** A working share of an account. */
 export const findOwnShare = async (db: Db, ownerId: string, id: string): Promise<ShareRow | undefined> =>
   (await ownById(db, [ownerId, id]))[0]
 
@@ -114,7 +114,7 @@ const revoke = statement<ShareRow>(
 export const revokeShare = async (db: Db, id: string): Promise<boolean> =>
   transaction(db, async trx => (await revoke(trx, [id])).length === 1)
 
-/** Forgets shares a day after they ended. */
+/** Deletes shares a day after they ended. */
 export function sweepShares(db: Db): Promise<number> {
   return deleteExpired(db, {
     table: 'shares',

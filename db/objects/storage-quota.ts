@@ -7,21 +7,21 @@ import { type Db, transaction } from '../database.ts'
 import { foldUsage, takenBytes } from './blob-usage.ts'
 import { type Charge, LeaseLost } from './objects.ts'
 
-/** Leased at once where there is plenty, so that small uploads of one account need no shared row. */
+/** Leased in advance where there is plenty, so that small uploads of one account need no shared row. */
 const sliceBytes = 64 * MiB
-/** Nearer to the limit than this, a lease is for its one write, so that the limit holds to the byte. */
+/** With less left than this, a lease covers only its one write, so that the limit holds to the byte. */
 const plentyBytes = GiB
-/** A slice is given back after this, so that others are not refused for what nobody will use. */
+/** A slice is given back after this, so that no write is refused because of bytes that stay unused. */
 const sliceSeconds = 10
 const lookMs = 5000
 
-/** What this process has leased of an account's storage at one go. */
+/** One lease that this process has on an account's storage. */
 interface Lease {
   id: string
   ownerId: string
-  /** Not reserved by a write. */
+  /** Bytes that no write has reserved. */
   free: number
-  /** Writes under way. */
+  /** Writes in progress. */
   writes: number
   since: number
   renewed: number
@@ -29,19 +29,19 @@ interface Lease {
 
 export interface Wanted {
   ownerId: string
-  /** The most that the write may add. */
+  /** The maximum that the write may add. */
   bytes: number
   /** What the account's plan includes, bytes. */
   limit: number
 }
 
 /**
- * Holds every account within its storage: bytes are leased before a body comes and settled by the object's own transaction. The
- * sum of what is kept and leased never passes the limit, in however many processes.
+ * Enforces the storage limit of accounts: bytes are leased before a body arrives, and settled in the object's own transaction. The sum of
+ * stored and leased bytes never exceeds the limit, over all processes.
  */
 export class StorageQuota {
   readonly #db: Db
-  /** The one that the next small write of an account takes from. */
+  /** The lease that the next small write of an account takes from. */
   readonly #open = new Map<string, Lease>()
   readonly #leases = new Map<string, Lease>()
   readonly #reservations = new KeyedLock()
@@ -52,26 +52,26 @@ export class StorageQuota {
   }
 
   /**
-   * Does a write with what it may add reserved, and given back when it is refused. One whose lease ran out before its commit,
-   * because the process was suspended, is tried once more with a new lease. Throws STORAGE_QUOTA_EXCEEDED before it starts.
+   * Runs a write with its bytes reserved, and gives them back when it is refused. A write whose lease expired before its commit, because
+   * the process was suspended, is retried once with a new lease. Throws STORAGE_QUOTA_EXCEEDED before it starts.
    */
-  async charging<T>(wanted: Wanted, write: (charge: Charge) => Promise<T>): Promise<T> {
+  async charging<T>(request: Wanted, write: (charge: Charge) => Promise<T>): Promise<T> {
     try {
-      return await this.#charging(wanted, write)
+      return await this.#attempt(request, write)
     } catch (error) {
       if (!(error instanceof LeaseLost)) throw error
-      return this.#charging(wanted, write)
+      return this.#attempt(request, write)
     }
   }
 
-  async #charging<T>(wanted: Wanted, write: (charge: Charge) => Promise<T>): Promise<T> {
-    const lease = await this.#reserve(wanted)
+  async #attempt<T>(request: Wanted, write: (charge: Charge) => Promise<T>): Promise<T> {
+    const lease = await this.#reserve(request)
     try {
-      return await write({ leaseId: lease.id, bytes: wanted.bytes })
+      return await write({ leaseId: lease.id, bytes: request.bytes })
     } catch (error) {
-      // After any other failure it may have been committed all the same: the bytes stay leased until the lease is over.
+      // After any other error the write may have been committed: the bytes stay leased until the lease ends.
       if (error instanceof LeaseLost) this.#drop(lease)
-      else if (error instanceof ApiError) lease.free += wanted.bytes
+      else if (error instanceof ApiError) lease.free += request.bytes
       throw error
     } finally {
       lease.writes--
@@ -79,13 +79,13 @@ export class StorageQuota {
     }
   }
 
-  /** What it stands for may have been leased to other processes. */
+  /** Its bytes may have been leased to other processes. */
   #drop(lease: Lease): void {
     lease.free = 0
     if (this.#open.get(lease.ownerId) === lease) this.#open.delete(lease.ownerId)
   }
 
-  /** Gives back what nobody uses; writes that are under way keep theirs. */
+  /** Gives back unused leases; writes in progress keep theirs. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
     const open = [...this.#open.values()]
@@ -93,11 +93,11 @@ export class StorageQuota {
     for (const lease of open) if (lease.writes === 0) await this.#end(lease).catch(() => {})
   }
 
-  async #reserve(wanted: Wanted): Promise<Lease> {
-    const lease = this.#take(wanted)
+  async #reserve(request: Wanted): Promise<Lease> {
+    const lease = this.#take(request)
     if (lease) return lease
-    // Who comes meanwhile waits, and mostly finds a slice.
-    return this.#reservations.run(wanted.ownerId, async () => this.#take(wanted) ?? this.#lease(wanted))
+    // Concurrent writes wait here, and then usually find a slice.
+    return this.#reservations.run(request.ownerId, async () => this.#take(request) ?? this.#lease(request))
   }
 
   #take({ ownerId, bytes }: Wanted): Lease | undefined {
@@ -143,7 +143,7 @@ export class StorageQuota {
     this.#timer ??= setInterval(() => void this.#look().catch(() => {}), lookMs).unref()
   }
 
-  /** Ends slices whose time is over, and renews the leases of writes that go on. */
+  /** Ends slices that are over, and renews the leases of writes in progress. */
   async #look(): Promise<void> {
     for (const lease of this.#leases.values()) {
       const isOpen = this.#open.get(lease.ownerId) === lease
@@ -166,7 +166,7 @@ export class StorageQuota {
 const isOver = ({ since }: Lease): boolean => Date.now() - since > sliceSeconds * 1000
 const leaseEnd = (db: Db) => db.raw('now() + make_interval(secs => ?)', [leaseSeconds.storage])
 
-/** Gives back what of a lease is not reserved, or all of it when no write goes on. */
+/** Gives back the unreserved bytes of a lease, or all of it when it has no writes. */
 async function shrink(trx: Db, { id, free, writes }: Lease): Promise<void> {
   if (writes === 0) await trx('quota_leases').where({ id }).delete()
   else await trx('quota_leases').where({ id }).decrement('bytes', free)

@@ -1,18 +1,18 @@
 import { type Bucket, objectId } from '../../policy/objects/object-names.ts'
 import type { Db } from '../database.ts'
 
-/** What is known of a stored body. */
+/** A stored segment. */
 export interface StoredRow {
   id: string
   size: number
   sha256: string
-  /** Bytes that lie beside the row, where the store has none; null where it has them. */
-  beside: number | null
+  /** Number of bytes stored in the row; null when the object store has them. */
+  inlineBytes: number | null
 }
 
-const columns = (db: Db) => ['id', 'sha256', db.raw('size::float8 as size'), db.raw('octet_length(bytes) as beside')]
+const columns = (db: Db) => ['id', 'sha256', db.raw('size::float8 as size'), db.raw('octet_length(bytes) as "inlineBytes"')]
 
-/** Every stored body, by id. */
+/** Every stored segment, by id. */
 export async function* bodyRows(db: Db): AsyncGenerator<StoredRow> {
   for (let after = ''; ; ) {
     const rows: StoredRow[] = await db('segments')
@@ -27,18 +27,18 @@ export async function* bodyRows(db: Db): AsyncGenerator<StoredRow> {
   }
 }
 
-/** A body that is stored now. */
+/** A stored segment; undefined when it is missing or not stored. */
 export async function bodyRow(db: Db, id: string): Promise<StoredRow | undefined> {
   return db('segments').where({ id, state: 'stored' }).first(columns(db))
 }
 
-/** What the bytes beside a row hash to, in hex; undefined when it is gone. */
+/** The SHA-256 of the bytes in a segment's row, in hex; undefined when the row is missing. */
 export async function hashBeside(db: Db, id: string): Promise<string | undefined> {
   const row = await db('segments').where({ id }).first(db.raw(`encode(sha256(bytes), 'hex') as sha256`))
   return row?.sha256
 }
 
-/** Which of these ids have a row, in whatever state. */
+/** Those of these ids that have a row, in any state. */
 export async function knownBodies(db: Db, ids: readonly string[]): Promise<Set<string>> {
   return new Set(
     await db('segments')
@@ -47,7 +47,7 @@ export async function knownBodies(db: Db, ids: readonly string[]): Promise<Set<s
   )
 }
 
-/** Ids of objects that a body is a part of. */
+/** Ids of the objects that a segment is part of. */
 export async function ownersOf(db: Db, id: string): Promise<string[]> {
   const rows = await db('object_parts as p')
     .join('objects as o', 'o.generation', 'p.generation')

@@ -2,19 +2,19 @@ import { type Db, transaction } from '../database.ts'
 import { writeLines } from './blob-receipts.ts'
 import { foldUsage, recountUsage } from './blob-usage.ts'
 
-/** Adds what was stored and removed to the sums of its accounts, a batch of them; of how many accounts. */
+/** Folds the deltas of a batch of accounts into their sums; resolves to the number of accounts. */
 export async function foldSome(db: Db): Promise<number> {
   const { rows } = await db.raw('select distinct owner_id from usage_deltas order by owner_id limit 100')
   for (const { owner_id } of rows) await transaction(db, trx => foldUsage(trx, owner_id))
   return rows.length
 }
 
-/** What an account has stored, as sum and deltas say, of an alias `u` of blob_usage. */
+/** The bytes that an account has stored, by sum and deltas; `u` is an alias of blob_usage. */
 const bytesNow = `u.bytes + coalesce((select sum(d.bytes) from usage_deltas d where d.owner_id = u.owner_id), 0)`
 
 /**
- * Notes for every account how long it has stored what it stores, up to now: a span that reaches over midnight is split by days (UTC).
- * What changed between two samples counts from the later one.
+ * Adds byte-seconds for every account since its last sample: a span across midnight is split by days (UTC). A change between two samples
+ * counts from the later one.
  */
 export async function sampleUsage(db: Db): Promise<void> {
   await transaction(db, trx =>
@@ -40,13 +40,13 @@ export interface MonthUsage {
   objects: number
   /** Bytes. */
   storage: number
-  /** Of the month (UTC), today counted. */
+  /** Of the month so far (UTC), including today. */
   days: number
   /** Bytes, over the month so far. */
   averageStorage: number
 }
 
-/** What an account stores, and stored on average since the month began. */
+/** What an account stores now, and on average since the start of the month. */
 export async function monthUsage(db: Db, ownerId: string): Promise<MonthUsage> {
   const { rows } = await db.raw(
     `with u as (
@@ -71,8 +71,8 @@ export async function monthUsage(db: Db, ownerId: string): Promise<MonthUsage> {
 }
 
 /**
- * Compares what accounts are said to store with their objects, puts right what differs, and writes a line for each account that did;
- * how many did.
+ * Compares the counted usage of accounts with their objects, corrects differences, and writes a line for each corrected account; resolves
+ * to their number.
  */
 export async function recountAll(db: Db, receiptId: string): Promise<number> {
   let repaired = 0

@@ -126,7 +126,7 @@ test.serial('what another process is at is left to it', async t => {
 
 test.serial('every chore finds its rows by an index, but for those of small tables', async t => {
   const { db } = await database
-  const small = ['blob leases', 'live streams', 'rate limits', 'captchas', 'blob receipts']
+  const small = ['slot leases', 'live streams', 'rate limits', 'captchas', 'blob receipts']
   for (const { name, sweep } of chores(retention)) {
     if (small.includes(name)) continue
     const plans: string[] = []

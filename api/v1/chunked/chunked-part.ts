@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { transaction } from '../../../db/database.ts'
-import { takeBlobLease } from '../../../db/objects/blob-leases.ts'
+import { takeSlotLease } from '../../../db/slot-leases.ts'
 import { storePart } from '../../../db/objects/uploads/upload-parts.ts'
 import { roomFor } from '../../../db/objects/uploads/upload-room.ts'
 import type { UploadRow } from '../../../db/objects/uploads/uploads.ts'
@@ -80,7 +80,7 @@ export const uploadPart = blobEndpoint({
       throw new ApiError('INVALID_CHUNK_PART', `part must be from 1 to ${upload.max_parts} for this upload.`)
     if (isEmpty(exchange)) throw new ApiError('EMPTY_CHUNK')
     const room = await ownRoom(upload, call, parts)
-    const lease = await takeBlobLease(parts.db, `part/${caller.user.id}`, partsInFlight)
+    const lease = await takeSlotLease(parts.db, `part/${caller.user.id}`, partsInFlight)
     if (!lease) throw new ApiError('TOO_MANY_CONCURRENT_CHUNKS', undefined, 1)
     return inPlace(parts, lease, async () => {
       const { segmentId, body } = await receiveRaw(exchange, parts, reception(room, upload))

@@ -1,4 +1,4 @@
-import { takeBlobLease } from '../../../db/objects/blob-leases.ts'
+import { takeSlotLease } from '../../../db/slot-leases.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { accountCaps } from '../../../policy/request-caps.ts'
 import type { Exchange } from '../../http/call.ts'
@@ -16,7 +16,7 @@ export async function receiveAppFile(
   parts: Parts,
   reception: Reception,
 ): Promise<Upload> {
-  const lease = await takeBlobLease(parts.db, `app-upload/${caller.user.id}`, accountCaps.appUploads)
+  const lease = await takeSlotLease(parts.db, `app-upload/${caller.user.id}`, accountCaps.appUploads)
   if (!lease)
     throw new ApiError('KEEP_CALM', `${accountCaps.appUploads} uploads of this account are under way already.`, 5)
   return inPlace(parts, lease, () => receiveFile(exchange, parts, reception))

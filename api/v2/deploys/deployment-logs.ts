@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { isUnavailable } from '../../../db/database.ts'
 import { deploymentState, type LogPiece, logAfter } from '../../../db/deploys/deployment-history.ts'
-import { takeBlobLease } from '../../../db/objects/blob-leases.ts'
+import { takeSlotLease } from '../../../db/slot-leases.ts'
 import { pause } from '../../../lib/async/loop.ts'
 import { deadlineSignal } from '../../../lib/async/timeout.ts'
 import { deploymentLogs } from '../../../policy/apps/deployment-logs.ts'
@@ -42,7 +42,7 @@ export const getDeploymentLog = endpoint({
     if (!wantsStream(exchange)) return whole(call, id, parts)
     const { perUser } = followedLogs
     const most = Math.max(1, Math.floor(perUser * parts.config.rateLimitScale))
-    const lease = await takeBlobLease(parts.db, `followed-log/${call.caller.user.id}`, most)
+    const lease = await takeSlotLease(parts.db, `followed-log/${call.caller.user.id}`, most)
     if (!lease)
       throw new ApiError('KEEP_CALM', `An account can follow ${most} logs at the same time. End one of them, or wait.`)
     await inPlace(parts, lease, () => follow(call, id, parts))

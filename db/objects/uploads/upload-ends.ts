@@ -8,15 +8,15 @@ import { dropParts, partsOf } from './upload-parts.ts'
 import { lockOpenUpload, type UploadRow } from './uploads.ts'
 
 export interface Completion {
-  /** The stored parts that the object is made of, in its order; throws what refuses them. */
+  /** Picks the stored parts of the object, in their order; throws when they are refused. */
   choose(parts: readonly UploadPart[]): readonly UploadPart[]
   /** What was reserved of the account's storage. */
   charge?: Charge
 }
 
 /**
- * Makes the parts of an open upload the object that was asked for; no byte moves. Undefined when the upload is not open, or not this
- * account's. Throws as `storeObject` and `choose` do, and then nothing has happened.
+ * Makes the parts of an open upload an object; no bytes move. Undefined when the upload is not open, or not this account's. Throws as
+ * `storeObject` and `choose` do, and then changes nothing.
  */
 export async function completeUpload(
   trx: Db,
@@ -26,14 +26,14 @@ export async function completeUpload(
   const upload = await lockOpenUpload(trx, id)
   if (upload?.owner_id !== ownerId) return undefined
   const parts = choose(await partsOf(trx, id))
-  const stretches = parts.map(({ segmentId, size, md5 }) => ({ segmentId, length: size, md5 }))
-  const stored = await storeObject(trx, objectOf(upload, parts), stretches, { overwrite: upload.overwrite, charge })
+  const newParts = parts.map(({ segmentId, size, md5 }) => ({ segmentId, length: size, md5 }))
+  const stored = await storeObject(trx, objectOf(upload, parts), newParts, { overwrite: upload.overwrite, charge })
   await dropParts(trx, id)
   await endUpload(trx, id, { state: 'completed' })
   return { ...stored, parts: parts.length }
 }
 
-/** The object that an upload becomes. Its etag is the one that S3 gives to what came in parts: the md5 of their md5s, and how many. */
+/** The object of an upload. Its etag is that of S3 for multipart uploads: the md5 of the parts' md5s, and their number. */
 const objectOf = (upload: UploadRow, parts: readonly UploadPart[]) => ({
   ownerId: upload.owner_id,
   bucket: upload.bucket,
@@ -49,7 +49,7 @@ const objectOf = (upload: UploadRow, parts: readonly UploadPart[]) => ({
   expiresAt: upload.expires_at,
 })
 
-/** Ends an upload without an object; its parts are swept. Aborting again is no change. Says how the upload stands, if it is known at all. */
+/** Ends an upload without an object; its parts are swept. May be repeated. Resolves to the upload's state; undefined for an unknown one. */
 export async function abortUpload(
   trx: Db,
   { id, ownerId }: { id: string; ownerId: string },
@@ -61,13 +61,13 @@ export async function abortUpload(
   return 'aborted'
 }
 
-/** An upload that was given up, and what it had. */
+/** An upload that was aborted because it was idle, with its parts. */
 export interface Reclaimed {
   upload: UploadRow
   parts: UploadPart[]
 }
 
-/** Open uploads that nobody has sent a part to for so many seconds, longest first. */
+/** Open uploads that received no part for `idleSeconds`, the longest idle first. */
 export async function idleUploads(db: Db, idleSeconds: number, limit = 500): Promise<string[]> {
   return db('uploads')
     .where({ state: 'open' })
@@ -77,7 +77,7 @@ export async function idleUploads(db: Db, idleSeconds: number, limit = 500): Pro
     .pluck('id')
 }
 
-/** Gives an idle upload up. Whether it is still open and idle is looked at again under its lock; undefined when it is not. */
+/** Aborts an idle upload. Checks under its lock that it is still open and idle; undefined when it is not. */
 export async function reclaimUpload(trx: Db, id: string, idleSeconds: number): Promise<Reclaimed | undefined> {
   const upload = await lockOpenUpload(trx, id)
   const [idle] = await trx('uploads')
@@ -96,7 +96,7 @@ async function endUpload(trx: Db, id: string, end: { state: 'completed' | 'abort
     .update({ ...end, ended_at: trx.fn.now() })
 }
 
-/** Drops the rows of uploads that ended more than a week ago. */
+/** Deletes the rows of uploads that ended more than a week ago. */
 export function sweepUploads(db: Db): Promise<number> {
   return deleteExpired(db, {
     table: 'uploads',

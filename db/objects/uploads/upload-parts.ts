@@ -18,14 +18,14 @@ export interface NewPart {
   part: number
   segmentId: string
   body: BodyFacts & { md5: string }
-  /** Bytes that the account may keep, with its open uploads; without end when left out. */
+  /** Bytes that the account may store, including its open uploads; default: no limit. */
   limit?: number
 }
 
 /**
- * Makes a stored body a part of an open upload, in place of the one that was sent before. The bytes must be durable already. Unless
- * it is 'stored' the caller discards the body: 'over' when the upload has ended, 'too large' when the whole would be, 'no room' when the
- * account would keep too much, 'swept' when the sweep took the body.
+ * Makes a stored segment a part of an open upload; it replaces an earlier version of the part. The bytes must be durable already. Unless
+ * the result is 'stored' the caller discards the segment: 'over' = the upload has ended, 'too large' = the whole upload would be,
+ * 'no room' = the account would store too much, 'swept' = the sweep took the segment.
  */
 export async function storePart(
   trx: Db,
@@ -37,7 +37,7 @@ export async function storePart(
   const before = parts.find(stored => stored.part === part)
   const others = parts.reduce((sum, { size }) => sum + size, 0) - (before?.size ?? 0)
   if (others + body.size > upload.max_bytes) return 'too large'
-  await lockUploads(trx, upload.owner_id) // parts that come at once are all counted
+  await lockUploads(trx, upload.owner_id) // so that concurrent parts are all counted
   if (body.size > (await roomFor(trx, upload, part, limit))) return 'no room'
   if (!(await attach(trx, segmentId, body))) return 'swept'
   await trx('upload_parts')
@@ -49,7 +49,7 @@ export async function storePart(
   return 'stored'
 }
 
-/** Lets go of the parts of an upload that has ended, with their references. */
+/** Deletes the parts of an upload that has ended, and drops their references. */
 export async function dropParts(trx: Db, uploadId: string): Promise<UploadPart[]> {
   const parts = await partsOf(trx, uploadId)
   await trx('upload_parts').where({ upload_id: uploadId }).delete()

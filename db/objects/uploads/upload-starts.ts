@@ -1,47 +1,47 @@
 import { newId } from '../../../policy/ids.ts'
 import type { RuleFields } from '../../../policy/objects/blob-rules.ts'
+import { batched } from '../../batched.ts'
 import type { Db } from '../../database.ts'
-import { gathered } from '../../gathered.ts'
+import { type SlotLease, type SlotRow, slotNumbers, takeSlots, takeSlotsSql } from '../../slot-leases.ts'
 import { statement } from '../../statement.ts'
-import { type BlobLease, type PlaceRow, placesOf, placesTaken, placesUpTo } from '../blob-leases.ts'
 
-/** What an upload of an account begins with, all of one moment. */
+/** What an upload of an account needs at its start, read in one statement. */
 export interface UploadStart {
   rules: readonly RuleFields[]
-  /** Its place among those that are on their way; undefined when all are taken. */
-  lease: BlobLease | undefined
+  /** Its upload slot; undefined when all are taken. */
+  lease: SlotLease | undefined
 }
 
-interface Wish {
+interface StartRequest {
   holder: string
-  most: number
+  maxUploads: number
 }
 
-const start = statement<PlaceRow & { rules: RuleFields[] | null }>(
+const start = statement<SlotRow & { rules: RuleFields[] | null }>(
   'uploads.start',
-  `with ${placesTaken}
-   select places.*, case when row_number() over () = 1 then (
+  `with ${takeSlotsSql}
+   select slots.*, case when row_number() over () = 1 then (
        select json_agg(json_build_object('prefix', prefix, 'private', private, 'expire', expire, 'max_size', max_size,
                 'extensions', extensions, 'cache_control', cache_control, 'delete_after_days', delete_after_days))
          from blob_rules where owner_id = $4) end as rules
-     from places`,
+     from slots`,
 )
 
-const startTogether = gathered<Wish, UploadStart>(async (db, ownerId, wishes) => {
+const startBatched = batched<StartRequest, UploadStart>(async (db, ownerId, requests) => {
   const subject = `upload/${ownerId}`
-  const holders = wishes.map(wish => wish.holder)
+  const holders = requests.map(request => request.holder)
   let rules: RuleFields[] = []
-  const places = await placesOf(holders, async open => {
-    const rows = await start(db, [subject, placesUpTo(wishes[0]!.most), open, ownerId])
+  const slots = await takeSlots(holders, async waiting => {
+    const rows = await start(db, [subject, slotNumbers(requests[0]!.maxUploads), waiting, ownerId])
     rules = rows.find(row => row.rules)?.rules ?? []
     return rows
   })
   return holders.map(holder => {
-    const place = places.get(holder)
+    const place = slots.get(holder)
     return { rules, lease: place === undefined ? undefined : { subject, place, holder } }
   })
 })
 
-/** Begins an upload, of which an account may have so many at once, over all processes. */
-export const startUpload = (db: Db, ownerId: string, most: number): Promise<UploadStart> =>
-  startTogether(db, ownerId, { holder: newId(), most })
+/** Starts an upload; an account may have `maxUploads` in progress, over all processes. */
+export const startUpload = (db: Db, ownerId: string, maxUploads: number): Promise<UploadStart> =>
+  startBatched(db, ownerId, { holder: newId(), maxUploads })

@@ -5,16 +5,16 @@ import type { Db } from '../../database.ts'
 import { deleteExpired } from '../../expired-rows.ts'
 import { statement } from '../../statement.ts'
 
-/** What a live upload token fixes, and how far it was used. */
+/** A live upload token: the fields it pins, and its number of uses. */
 export interface UploadToken {
   id: string
   pins: UploadPins
   maxUses: number
 }
 
-type Found = CredentialRow & { token_id: string; pins: UploadPins; max_uses: number }
+type TokenRow = CredentialRow & { token_id: string; pins: UploadPins; max_uses: number }
 
-const byHash = statement<Found>(
+const byHash = statement<TokenRow>(
   'upload-tokens.by-hash',
   `select u.id, u.name, u.email, u.locale, u.plan, u.plan_ends_at, u.blocked_at, u.created_at,
           t.credential_id, array['blob:write'] as scopes, null::text[] as resources, k.prefixes,
@@ -25,7 +25,7 @@ const byHash = statement<Found>(
     where t.hash = $1 and t.expires_at > now() and (k.id is not null or s.id is not null)`,
 )
 
-/** The account of a live token, by the token's SHA-256, which may be blocked; undefined when the token is over, or what minted it. */
+/** The account of a live token, by the token's SHA-256; the account may be blocked. Undefined when the token, or the credential that minted it, has ended. */
 export async function findUploadToken(
   db: Db,
   hash: Buffer,
@@ -39,7 +39,7 @@ export async function findUploadToken(
 export interface NewUploadToken {
   id: string
   ownerId: string
-  /** Of the key or session that mints it. */
+  /** Id of the key or session that mints it. */
   credentialId: string
   hash: Buffer
   pins: UploadPins
@@ -47,7 +47,7 @@ export interface NewUploadToken {
   maxUses: number
 }
 
-/** Writes a token down and gives the moment at which it ends. */
+/** Stores a token and resolves to the moment at which it expires. */
 export async function createUploadToken(db: Db, token: NewUploadToken): Promise<Date> {
   const [row] = await db('upload_tokens').insert(
     {
@@ -74,12 +74,12 @@ export async function useUploadToken(db: Db, id: string): Promise<boolean> {
   return (await use(db, [id])).length === 1
 }
 
-/** Gives a use back whose upload came to nothing. */
+/** Gives back a use whose upload failed. */
 export async function unuseUploadToken(db: Db, id: string): Promise<void> {
   await db('upload_tokens').where({ id }).where('used', '>', 0).decrement('used')
 }
 
-/** Drops tokens that ended more than a day ago. */
+/** Deletes tokens that ended more than a day ago. */
 export function sweepUploadTokens(db: Db): Promise<number> {
   return deleteExpired(db, {
     table: 'upload_tokens',

@@ -20,7 +20,7 @@ export interface UploadRow {
   max_parts: number
   /** Of the whole object. */
   max_bytes: number
-  /** The token that opened it, and may go on with it. */
+  /** The token that opened it, and may continue it. */
   upload_token_id: string | null
   created_at: Date
   last_activity_at: Date
@@ -32,18 +32,18 @@ const columns = `u.id, u.owner_id, u.state, u.bucket, u.key, u.overwrite, u.cont
 
 export type NewUpload = Omit<UploadRow, 'id' | 'state' | 'created_at' | 'last_activity_at'>
 
-/** Those who count the same uploads take turns, until the transaction ends. Whoever locks one of them as well has done so before. */
+/** Serializes transactions that count the uploads of an account, until this one ends. A single upload must be locked before this. */
 export async function lockUploads(trx: Db, ownerId: string): Promise<void> {
   await trx.raw('select pg_advisory_xact_lock(hashtextextended(?, 0))', [`uploads/${ownerId}`])
 }
 
-/** Opens an upload, unless the account has `mostOpen` of them. */
-export async function openUpload(trx: Db, upload: NewUpload, mostOpen: number): Promise<string | undefined> {
+/** Opens an upload, unless the account has `maxOpen` of them. */
+export async function openUpload(trx: Db, upload: NewUpload, maxOpen: number): Promise<string | undefined> {
   await lockUploads(trx, upload.owner_id)
   const [{ open }] = await trx('uploads')
     .where({ owner_id: upload.owner_id, state: 'open' })
     .select(trx.raw('count(*)::integer as open'))
-  if (open >= mostOpen) return undefined
+  if (open >= maxOpen) return undefined
   const id = newId()
   await trx('uploads').insert({ ...upload, id, metadata: JSON.stringify(upload.metadata) })
   return id
@@ -64,12 +64,12 @@ const locked = statement<UploadRow>(
   `select ${columns} from uploads u where u.id = $1 and u.state = 'open' for update`,
 )
 
-/** Holds an open upload until the transaction ends: whoever changes it takes it first, before names and segments. */
+/** Locks an open upload until the transaction ends; every change of it takes this lock first, before names and segments. */
 export async function lockOpenUpload(trx: Db, id: string): Promise<UploadRow | undefined> {
   return (await locked(trx, [id]))[0]
 }
 
-/** An open upload as lists show it. */
+/** An open upload as a line of a list. */
 export type OpenUpload = UploadRow & { parts: number; size_so_far: number }
 
 /** Open uploads of an account, oldest first. */
@@ -90,7 +90,7 @@ const openSum = statement<{ bytes: number }>(
     where u.owner_id = $1 and u.state = 'open' and (p.upload_id, p.part) is distinct from ($2::text, $3::integer)`,
 )
 
-/** Bytes that the open uploads of an account hold, but for a part that is sent again; its usage does not count them yet. */
+/** Bytes of the open uploads of an account, except a part that is sent again; the account's usage does not include them yet. */
 export async function openBytes(db: Db, ownerId: string, again?: { uploadId: string; part: number }): Promise<number> {
   return (await openSum(db, [ownerId, again?.uploadId ?? null, again?.part ?? null]))[0]!.bytes
 }

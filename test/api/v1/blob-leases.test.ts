@@ -2,7 +2,7 @@ import { mock } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { inPlace } from '../../../api/v1/blob-leases.ts'
-import { endBlobLease, takeBlobLease } from '../../../db/objects/blob-leases.ts'
+import { endSlotLease, takeSlotLease } from '../../../db/slot-leases.ts'
 import { leaseSeconds } from '../../../policy/leases.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
@@ -15,7 +15,7 @@ test('a renewal that is under way brings no place back, whoever returned it', as
   t.teardown(() => mock.timers.reset())
   for (const over of [false, true]) {
     const subject = `part/${over}`
-    const lease = (await takeBlobLease(db, subject, 1))!
+    const lease = (await takeSlotLease(db, subject, 1))!
     let [asked, answered] = [0, 0]
     // The renewal is what asks first, and its question arrives late.
     const client = {
@@ -30,7 +30,7 @@ test('a renewal that is under way brings no place back, whoever returned it', as
     }
     await inPlace({ db: { client } } as never, lease, async place => {
       mock.timers.tick((leaseSeconds.body / 3) * 1000)
-      if (over) await endBlobLease(db, lease)
+      if (over) await endSlotLease(db, lease)
       place.over = over
     })
     await comesTrue(() => asked > 0 && answered === asked)

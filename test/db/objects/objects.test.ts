@@ -54,7 +54,7 @@ test('a small body lies beside its row, is read with it, and stays while anybody
   const object = { ...name, contentType: 'text/plain', etag: 'b' }
   const [one, two, three] = [small(), small(), small()]
   await putObject(db, object, one)
-  t.like((await openObject(db, name))!.parts, [{ segmentId: one.segmentId, beside: true, bytes }])
+  t.like((await openObject(db, name))!.parts, [{ segmentId: one.segmentId, inline: true, bytes }])
   t.like(await segment(one.segmentId), { state: 'stored', refs: 1, zero_since: null })
   await t.throwsAsync(putObject(db, object, two), refusal('OBJECT_ALREADY_EXISTS'))
   t.is(await segment(two.segmentId), undefined)

@@ -6,7 +6,7 @@ import type { Parts } from '../../../api/pipeline/parts.ts'
 import { charging } from '../../../api/v1/storage-charge.ts'
 import { discard } from '../../../api/v1/uploads.ts'
 import { type Db, transaction } from '../../../db/database.ts'
-import { endBlobLease, takeBlobLease } from '../../../db/objects/blob-leases.ts'
+import { endSlotLease, takeSlotLease } from '../../../db/slot-leases.ts'
 import { foldUsage } from '../../../db/objects/blob-usage.ts'
 import { changeObject, copyObject, moveObject } from '../../../db/objects/object-changes.ts'
 import { putObject } from '../../../db/objects/object-puts.ts'
@@ -68,7 +68,7 @@ export class ObjectActs {
   async #put(act: Extract<Act, { kind: 'put' }>, process: ObjectProcess): Promise<string> {
     const { db } = process
     const object = { ...this.name(act.name), contentType: 'x', etag: act.segment }
-    const lease = (await takeBlobLease(db, `upload/${this.ownerId}`, 16))!
+    const lease = (await takeSlotLease(db, `upload/${this.ownerId}`, 16))!
     const { body, bytes } = await this.#arrived(act.segment, act.beside)
     const part = { segmentId: act.segment, length: body.size, body, bytes }
     const { ownerId } = this
@@ -90,7 +90,7 @@ export class ObjectActs {
       return toldOf(stored)
     } catch (error) {
       await this.#discard(process, act.segment, bytes)
-      await endBlobLease(db, lease)
+      await endSlotLease(db, lease)
       throw error
     }
   }

@@ -299,7 +299,7 @@ test.serial(
       const { id, sha256: said } = await sent(api(), ana, { name: `${size}` }, { bytes })
       t.is(said, sha256(bytes))
       t.deepEqual(await contentOf(api(), objectName(id)!), bytes)
-      t.is((await openObject(api().db, objectName(id)!))!.parts[0]!.beside, beside, `${size} bytes`)
+      t.is((await openObject(api().db, objectName(id)!))!.parts[0]!.inline, beside, `${size} bytes`)
       const got = await fetch(`${api().publicUrl}/${id}`)
       t.deepEqual(Buffer.from(await got.arrayBuffer()), bytes)
     }
