@@ -2,30 +2,29 @@ import { type Db, transaction } from '../database.ts'
 import { statement } from '../statement.ts'
 import { claimNext, type OperationKind, type OperationRow } from './operations.ts'
 
-/** Who works on an operation: one run of its lane, at one of its steps. A later step of a run has a higher number. */
+/** Identifies who works on an operation: one run of its lane, at one of its steps. Step numbers of a run increase. */
 export interface Claim {
   run: string
   step: number
 }
 
-/** What an operation is taken to be by who writes about it. */
+/** What a writer takes an operation for. */
 export interface Subject {
   appId?: string
   kind?: OperationKind
-  /** The deployment that it brings, and the number of its release. */
+  /** Its deployment, and the number of the release. */
   deployment?: { id: string; release: number }
 }
 
 /**
- * `held`: it may write. `ended`: this run has ended the operation already, and repeats what it did before, as a lane does after its
- * worker died. `lost`: the operation is another run's.
+ * `held`: it may write. `ended`: this run has ended the operation already, and repeats itself, as a lane does after its worker died.
+ * `lost`: the operation belongs to another run.
  */
 export type Holding = 'held' | 'ended' | 'lost'
 
 /**
- * Whether an operation runs and is still this run's; one that is not what `subject` takes it for is lost. To be called first in the
- * transaction of whatever is written: the row is locked until its end. One that runs without a claim, begun by an older version,
- * becomes this run's.
+ * Whether an operation runs and still belongs to this run; one that does not match `subject` is lost. Call it first in every transaction
+ * that writes: it locks the row until the end. An operation that an older version started without a claim becomes this run's.
  */
 export async function holdClaim(
   trx: Db,
@@ -34,14 +33,14 @@ export async function holdClaim(
   subject: Subject = {},
 ): Promise<Holding> {
   const { appId = null, kind = null, deployment } = subject
-  const known = [operationId, run, appId, kind, deployment?.id ?? null, deployment?.release ?? null]
-  if ((await hold(trx, [...known, step])).length === 1) return 'held'
-  const [row] = await look(trx, known)
+  const values = [operationId, run, appId, kind, deployment?.id ?? null, deployment?.release ?? null]
+  if ((await hold(trx, [...values, step])).length === 1) return 'held'
+  const [row] = await look(trx, values)
   if (!row) return 'lost'
   return row.running ? 'held' : 'ended'
 }
 
-const isIt = `id = $1 and (claim is null or claim = $2)
+const matches = `id = $1 and (claim is null or claim = $2)
   and ($3::text is null or (target_type = 'app' and target_id = $3)) and ($4::text is null or kind = $4)
   and ($5::text is null
     or exists (select 1 from deployments d where d.id = $5 and d.operation_id = operations.id and d.release = $6::int))`
@@ -49,17 +48,17 @@ const isIt = `id = $1 and (claim is null or claim = $2)
 const hold = statement(
   'operation-claims.hold',
   `update operations set claim = $2, claim_step = greatest(claim_step, $7::int)
-    where ${isIt} and state = 'running' returning 1`,
+    where ${matches} and state = 'running' returning 1`,
 )
 
 const look = statement<{ running: boolean }>(
   'operation-claims.look',
-  `select state = 'running' as running from operations where ${isIt}`,
+  `select state = 'running' as running from operations where ${matches}`,
 )
 
 /**
- * Whether an operation runs, is this run's, and no later step of it has written: then this one was not given up. For steps outside of
- * the worker of the lane, which are never begun anew when a history is replayed.
+ * Whether an operation runs, belongs to this run, and no later step of it has written: then this step was not abandoned. For steps
+ * outside of the lane's worker, which never start again when a history is replayed.
  */
 export async function isCurrent(db: Db, operationId: string, { run, step }: Claim): Promise<boolean> {
   return (await current(db, [operationId, run, step])).length === 1
@@ -72,8 +71,8 @@ const current = statement(
 )
 
 /**
- * What runs for a target becomes this run's; the run that had it writes nothing more. A run that has lost an operation of the target
- * takes none back: false.
+ * Gives running operations of a target to this run; their previous run can no longer write. False for a run that has lost an operation
+ * of the target itself: it takes none back.
  */
 async function takeOver(db: Db, targetId: string, { run, step }: Claim): Promise<boolean> {
   const [row] = await take(db, [targetId, run, step])
@@ -94,25 +93,25 @@ const take = statement<{ lost: boolean }>(
 )
 
 /**
- * `claimNext` for one run of a lane: what another run had begun is taken over, and never two runs work on one target. Undefined also
- * for a run that was itself taken over.
+ * `claimNext` for one run of a lane: takes over operations that another run has started, so that two runs never work on one target.
+ * Undefined also for a run whose own operations were taken over.
  */
 export async function claimNextFor(
   db: Db,
   targetId: string,
   claim: Claim,
-  underWay: readonly OperationKind[],
+  inProgress: readonly OperationKind[],
 ): Promise<OperationRow | undefined> {
   return transaction(db, async trx => {
     await trx.raw('select pg_advisory_xact_lock(hashtextextended(?, 0))', [`berth.lane.${targetId}`])
     if (!(await takeOver(trx, targetId, claim))) return undefined
-    const operation = await claimNext(trx, targetId, underWay)
-    if (operation) await begin(trx, [operation.id, claim.run, claim.step])
+    const operation = await claimNext(trx, targetId, inProgress)
+    if (operation) await setClaim(trx, [operation.id, claim.run, claim.step])
     return operation
   })
 }
 
-const begin = statement(
+const setClaim = statement(
   'operation-claims.begin',
   `update operations set claim = $2, claim_step = greatest(claim_step, $3::int) where id = $1`,
 )

@@ -5,7 +5,7 @@ import type { Db } from '../database.ts'
 import { statement } from '../statement.ts'
 import type { OperationKind } from './operation-kinds.ts'
 
-/** What a release is decided from, of its application. */
+/** Columns of the application that decide about a release. */
 export interface AppFacts {
   hostId: string
   hostAddress: string
@@ -18,14 +18,14 @@ export interface AppFacts {
   start: string | null
   subdomain: string | null
   status: AppStatus
-  /** Apart from a deletion that waits or runs. */
+  /** Without regard to a waiting or running deletion. */
   desired: 'running' | 'stopped' | 'deleted'
   /** The release that serves; 0 = none yet. */
   release: number
   hostPort: number | null
 }
 
-/** What a release is decided from, of the deployment that brings it. */
+/** Columns of the deployment that decide about a release. */
 export interface DeploymentFacts {
   id: string
   release: number
@@ -37,12 +37,13 @@ export interface DeploymentFacts {
   revision: string
   segmentId: string | null
   filename: string | null
-  /** Its files come from a snapshot, whose archive is here; null when that is gone. */
+  /** Its files come from a snapshot. */
   restores: boolean
+  /** The archive of that snapshot; null when it is deleted. */
   snapshotSegmentId: string | null
 }
 
-/** An operation with everything that its steps are decided from, as the rows are now. */
+/** An operation with everything that decides about its steps, from the current rows. */
 export interface OperationFacts {
   id: string
   kind: OperationKind
@@ -51,13 +52,13 @@ export interface OperationFacts {
   running: boolean
   claim: string | null
   claimStep: number
-  /** Null when the application is gone. */
+  /** Null when the application is deleted. */
   app: AppFacts | null
-  /** Null for an operation that brings no release. */
+  /** Null for an operation without a release. */
   deployment: DeploymentFacts | null
 }
 
-/** One indexed statement: it is asked at the beginning of every step at a host. Undefined when there is no such operation. */
+/** One indexed statement: every step on a host starts with it. Undefined when there is no such operation. */
 export async function operationFacts(db: Db, operationId: string): Promise<OperationFacts | undefined> {
   return (await facts(db, [operationId]))[0]
 }
@@ -83,8 +84,8 @@ const facts = statement<OperationFacts>(
 )
 
 /**
- * The operation of a step whose lane was begun by a version that did not tell it: that of its deployment, else what this run of the
- * lane works on, or worked on last. Undefined when it has none.
+ * The operation of a step whose lane was started by a version that did not pass it: that of its deployment, else the one that this run
+ * of the lane works on, or worked on last. Undefined when it has none.
  */
 export async function operationOfRun(
   db: Db,

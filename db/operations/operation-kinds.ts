@@ -1,5 +1,5 @@
 export type OperationKind = 'create' | 'deploy' | 'restore' | 'snapshot' | 'start' | 'stop' | 'restart' | 'delete'
-/** `accepting`: stored, and not to be begun before `db/acceptance.ts` confirms it. */
+/** `accepting`: stored, and not started before `db/acceptance.ts` confirms it. */
 export type OperationState = 'accepting' | 'queued' | 'running' | 'success' | 'error' | 'expired' | 'cancelled'
 
 export interface OperationRow {
@@ -24,17 +24,17 @@ export interface OperationRow {
 }
 
 /**
- * Kinds that are worked on beside the other operations of their application. Of each group one is under way at a time: deploys
- * and restores make a version serve, a snapshot copies what does.
+ * Kinds that run concurrently with other operations of their application. Of each group one runs at a time: deploys and restores switch
+ * the serving version, a snapshot copies it.
  */
 export const besides: readonly (readonly OperationKind[])[] = [['deploy', 'restore'], ['snapshot']]
 
-/** What a deploy or restore does while nothing else may touch the application; before, it only fetches and builds beside it. */
+/** The step of a deploy or restore during which nothing else may touch the application; before, it only fetches and builds. */
 export const changingVersions = 'changing versions'
 
-/** The same deploy once it has failed: until its host answers, the application is neither the old version nor the new one. */
+/** The step of a failed deploy that waits for its host to roll back: the application is neither the old version nor the new one. */
 export const goingBack = (hostId: string): string =>
   `${changingVersions} back: waiting for host ${hostId} to put back the files`
 
-/** The same deploy while its host tries in vain, and is tried again. */
-export const stuckGoingBack = (words: string): string => `${changingVersions} back, tried again: ${words}`
+/** The step of a failed deploy whose rollback fails on the host, and is retried. */
+export const stuckGoingBack = (failure: string): string => `${changingVersions} back, tried again: ${failure}`

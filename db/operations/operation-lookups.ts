@@ -1,7 +1,7 @@
 import type { Db } from '../database.ts'
 import { besides, changingVersions, type OperationRow } from './operation-kinds.ts'
 
-/** Whether an operation of this target waits or runs that may start or end its containers. */
+/** Whether a waiting or running operation of this target may start or end its containers. */
 export async function isBusy(db: Db, targetId: string): Promise<boolean> {
   const row = await db('operations')
     .where({ target_type: 'app', target_id: targetId })
@@ -11,7 +11,7 @@ export async function isBusy(db: Db, targetId: string): Promise<boolean> {
   return Boolean(row)
 }
 
-/** Whether an operation of this target runs that may have switched its containers a moment ago. */
+/** Whether a running operation of this target may have switched its containers a moment ago. */
 export async function isSwitching(db: Db, targetId: string): Promise<boolean> {
   const row = await db('operations')
     .where({ target_type: 'app', target_id: targetId, state: 'running' })
@@ -33,7 +33,7 @@ export function switchingSubdomains(db: Db): Promise<string[]> {
     .pluck('apps.subdomain')
 }
 
-/** Whether an application that is not there was removed on purpose: by its deletion, or because its creation failed. */
+/** Whether a missing application was deleted on purpose: by its deletion, or because its creation failed. */
 export async function wasRemoved(db: Db, appId: string): Promise<boolean> {
   const row = await db('operations')
     .where({ target_type: 'app', target_id: appId })
@@ -46,7 +46,7 @@ export async function wasRemoved(db: Db, appId: string): Promise<boolean> {
   return Boolean(row)
 }
 
-/** Whether an operation of this target runs that makes another release serve. */
+/** Whether a running operation of this target switches the serving release. */
 export async function changesRelease(db: Db, targetId: string): Promise<boolean> {
   const row = await db('operations')
     .where({ target_type: 'app', target_id: targetId, state: 'running' })
@@ -55,7 +55,7 @@ export async function changesRelease(db: Db, targetId: string): Promise<boolean>
   return Boolean(row)
 }
 
-/** Whether an operation waits or runs that brings this release; one that has ended never runs again. */
+/** Whether the operation of this release waits or runs; one that has ended never runs again. */
 export async function isUnderWay(db: Db, appId: string, release: number): Promise<boolean> {
   const row = await db('deployments')
     .join('operations', 'operations.id', 'deployments.operation_id')
@@ -65,7 +65,7 @@ export async function isUnderWay(db: Db, appId: string, release: number): Promis
   return Boolean(row)
 }
 
-/** How the creation of this owner's application failed, when that is why it is gone. */
+/** The failed creation of this owner's application, when that is why it is missing. */
 export async function failedCreation(db: Db, ownerId: string, appId: string): Promise<OperationRow | undefined> {
   const [creation, deletion]: OperationRow[] = await db('operations')
     .where({ target_type: 'app', target_id: appId, owner_id: ownerId })

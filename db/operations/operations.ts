@@ -32,13 +32,13 @@ export interface NewOperation {
   input?: Record<string, unknown>
   /** True: it waits for `db/acceptance.ts` to confirm it. Else it is in the queue with the commit. */
   accepting?: boolean
-  /** In milliseconds: nobody begins it later. */
+  /** It must be claimed within this time, or it expires. */
   claimWithinMs?: number
-  /** In milliseconds: its caller is answered then. No step begins later that the answer would not be true of. */
+  /** When its caller is answered. After that no step may start that would make the answer wrong. */
   endWithinMs?: number
 }
 
-/** Writes an operation down; once committed it is in the queue. */
+/** Stores an operation; once committed it is in the queue. */
 export async function enqueue(db: Db, operation: NewOperation): Promise<{ id: string }> {
   const id = newId()
   await db('operations').insert({
@@ -59,8 +59,8 @@ const fromNow = (db: Db, ms: number | undefined) =>
   ms === undefined ? null : db.raw('now() + make_interval(secs => ?)', [ms / 1000])
 
 /**
- * Queues a deletion, unless a restore waits or runs (contract 4.5). Both are written under the application's row, so that
- * no race lets both in. The application is wanted deleted until it is gone, or the deletion has failed. Throws RESTORE_IN_PROGRESS.
+ * Queues a deletion, unless a restore waits or runs (contract 4.5). Both are stored under the lock of the application's row, so that no
+ * race allows both. The desired state is `deleted` until the deletion has failed. Throws RESTORE_IN_PROGRESS.
  */
 export async function enqueueDeletion(db: Db, operation: NewOperation): Promise<{ id: string }> {
   return transaction(db, async trx => {
@@ -73,23 +73,23 @@ export async function enqueueDeletion(db: Db, operation: NewOperation): Promise<
 }
 
 /** Whether a restore of this application waits or runs. */
-export const restoring = (db: Db, appId: string): Promise<boolean> => underWay(db, appId, 'restore')
+export const restoring = (db: Db, appId: string): Promise<boolean> => isPending(db, appId, 'restore')
 
-/** Whether this application is about to be deleted. */
-export const deleting = (db: Db, appId: string): Promise<boolean> => underWay(db, appId, 'delete')
+/** Whether a deletion of this application waits or runs. */
+export const deleting = (db: Db, appId: string): Promise<boolean> => isPending(db, appId, 'delete')
 
-async function underWay(db: Db, targetId: string, kind: OperationKind): Promise<boolean> {
-  const found = db('operations')
+async function isPending(db: Db, targetId: string, kind: OperationKind): Promise<boolean> {
+  const pending = db('operations')
     .where({ target_type: 'app', target_id: targetId, kind })
     .whereIn('state', ['accepting', 'queued', 'running'])
-  return Boolean(await found.first('id'))
+  return Boolean(await pending.first('id'))
 }
 
 export async function find(db: Db, id: string): Promise<OperationRow | undefined> {
   return db('operations').where({ id }).first()
 }
 
-/** Compare-and-set queued -> expired: true means that it can never run any more. */
+/** Compare-and-set queued -> expired: true means that it can never run. */
 export async function expireQueued(db: Db, id: string): Promise<boolean> {
   return transaction(db, async trx => {
     const operation = await find(trx, id)
@@ -104,30 +104,30 @@ export async function expireQueued(db: Db, id: string): Promise<boolean> {
 }
 
 /**
- * The operation a lane runs next: the one it has already begun (a retry, or a new Temporal after a lost one), else the oldest
- * queued, a deletion before everything else. What may not run beside `underWay`, the kinds that the lane works on, is not given.
+ * The operation that a lane runs next: one that it has already started (a retry, or a new Temporal after a lost one), else the oldest
+ * queued one, deletions first. Skips kinds that must not run concurrently with `inProgress`, the kinds that the lane works on.
  */
 export async function claimNext(
   db: Db,
   targetId: string,
-  underWay: readonly OperationKind[] = [],
+  inProgress: readonly OperationKind[] = [],
 ): Promise<OperationRow | undefined> {
-  const barred = besides.filter(group => group.some(kind => underWay.includes(kind))).flat()
-  const mine = () => db('operations').whereNotIn('kind', barred)
-  const running = await mine()
+  const excluded = besides.filter(group => group.some(kind => inProgress.includes(kind))).flat()
+  const candidates = () => db('operations').whereNotIn('kind', excluded)
+  const running = await candidates()
     .where({ target_type: 'app', target_id: targetId, state: 'running' })
     .orderBy('seq')
     .first()
   if (running) return running
-  const next = mine()
+  const next = candidates()
     .where({ target_type: 'app', target_id: targetId, state: 'queued' })
-    .whereRaw(inTime)
+    .whereRaw(isClaimable)
     .orderByRaw(`kind = 'delete' desc, seq`)
     .limit(1)
     .forUpdate()
     .skipLocked()
     .select('id')
-  // Compared with one value: of a list Postgres may ask anew for every row, and each time the next one is free.
+  // Compared with `=`: for `in` Postgres may run the subquery again for every row, and each time skip to the next free one.
   const [claimed] = await db('operations')
     .where('id', next)
     .where({ state: 'queued' })
@@ -136,19 +136,19 @@ export async function claimNext(
   return claimed
 }
 
-/** Who waited for the others was told that nobody took them. */
-const inTime = '(claim_before is null or claim_before > now())'
+/** Callers of the others were already answered that no lane claimed them. */
+const isClaimable = '(claim_before is null or claim_before > now())'
 
-/** Ids of what runs for a target and shall end: all of it when a deletion waits behind it, else what somebody asked to cancel. */
+/** Ids of running operations of a target that must be cancelled: all when a deletion is queued, else those whose cancellation was requested. */
 export async function toEnd(db: Db, targetId: string): Promise<string[]> {
-  const mine = () => db('operations').where({ target_type: 'app', target_id: targetId })
-  const deletion = await mine().where({ kind: 'delete', state: 'queued' }).whereRaw(inTime).first('id')
-  const running = mine().where({ state: 'running' })
+  const ofTarget = () => db('operations').where({ target_type: 'app', target_id: targetId })
+  const deletion = await ofTarget().where({ kind: 'delete', state: 'queued' }).whereRaw(isClaimable).first('id')
+  const running = ofTarget().where({ state: 'running' })
   const rows = await (deletion ? running : running.whereNotNull('cancel_requested_at')).select('id')
   return rows.map((row: { id: string }) => row.id)
 }
 
-/** Seconds before the caller of an operation is answered, less than 0 once that has happened; null where nobody waits like this. */
+/** Seconds until the caller of an operation is answered, negative afterwards; null when no caller waits. */
 export async function secondsLeft(db: Db, id: string): Promise<number | null> {
   const row = await db('operations')
     .where({ id })
@@ -156,7 +156,7 @@ export async function secondsLeft(db: Db, id: string): Promise<number | null> {
   return row?.seconds ?? null
 }
 
-/** What the operation does now, in words for operators. */
+/** Records the current step of an operation, as text for operators. */
 export async function recordStep(db: Db, id: string, step: string): Promise<void> {
   await db('operations')
     .where({ id, state: 'running' })
@@ -169,9 +169,9 @@ export interface Outcome {
   message?: string
 }
 
-/** Records the end once, in the caller's transaction, and tells who waits for it. A second call changes nothing. */
+/** Records the end, in the caller's transaction, and notifies waiting processes. A second call changes nothing. */
 export async function finish(trx: Db, id: string, outcome: Outcome): Promise<void> {
-  const [ended] = await trx('operations')
+  const [finished] = await trx('operations')
     .where({ id, state: 'running' })
     .update({
       state: outcome.state,
@@ -180,13 +180,13 @@ export async function finish(trx: Db, id: string, outcome: Outcome): Promise<voi
       finished_at: trx.fn.now(),
     })
     .returning(['kind', 'target_id'])
-  if (ended && outcome.state !== 'success') await takeBack(trx, ended)
+  if (finished && outcome.state !== 'success') await takeBack(trx, finished)
   await announce(trx, id)
 }
 
 /**
- * Ends everything that still waits for a target that is missing: a deletion has succeeded, everything else lost its target. One
- * statement, however many wait. Resolves to their ids.
+ * Ends all queued operations of a deleted target: deletions have succeeded, the others have lost their target. One statement for any
+ * number. Resolves to their ids.
  */
 export async function endQueued(db: Db, targetId: string): Promise<string[]> {
   const { rows } = await db.raw(
@@ -202,7 +202,7 @@ export async function endQueued(db: Db, targetId: string): Promise<string[]> {
   return rows.map((row: { id: string }) => row.id)
 }
 
-/** Tells every process that an operation, or what is waited for like one, has ended. */
+/** Notifies every process that an operation, or a step to a lower plan, has ended. */
 export async function announce(db: Db, id: string): Promise<void> {
   await db.raw(`select pg_notify('operations', ?)`, [id])
 }
@@ -210,22 +210,22 @@ export async function announce(db: Db, id: string): Promise<void> {
 export interface Waiting {
   target_id: string
   owner_id: string
-  /** Whether an operation of this target is under way; its lane must be alive then. */
+  /** Whether an operation of this target runs; its lane must be alive then. */
   running: boolean
   /** Age of the oldest of them. */
   seconds: number
 }
 
 export interface WaitingFor {
-  /** Targets that something waits for this long, */
+  /** Targets with an operation that has been queued for this long, */
   queuedSeconds: number
-  /** or on which something runs for this long, */
+  /** or has been running for this long, */
   runningSeconds: number
-  /** but none of these. */
+  /** except these targets. */
   except: readonly string[]
 }
 
-/** Targets whose lane may need a wake-up: those on which nothing runs first, then by age; 500 at most. */
+/** Targets whose lane may need a wake-up: those without a running operation first, then by age; up to 500. */
 export async function waitingTargets(
   db: Db,
   { queuedSeconds, runningSeconds, except }: WaitingFor,

@@ -7,25 +7,25 @@ import { markFailed } from '../snapshots/snapshots.ts'
 import * as operations from './operations.ts'
 import { clearUndoFailure } from './undo-failures.ts'
 
-/** An act that is not possible, in words for the operator who asked for it. */
+/** An act that is not possible; the message is for the operator. */
 export class ActRefused extends Error {
   override name = 'ActRefused'
 }
 
-export interface Asked {
+export interface OperatorRequest {
   operationId: string
   /** `operator:<login name>` */
   actor: string
 }
 
-/** What is worked on beside the commands of its application, and may be ended. */
+/** Kinds that run concurrently with commands of their application, and may be cancelled. */
 const cancellable: readonly operations.OperationKind[] = ['deploy', 'restore', 'snapshot']
 
 /**
- * Asks for the end of a deploy, restore or snapshot, in one compare-and-set: what waits ends here and now, what runs is ended by its lane, which has
- * to be woken. Throws `ActRefused` when there is nothing to end.
+ * Cancels a deploy, restore or snapshot, in one compare-and-set: a queued one ends at once, a running one is ended by its lane, which
+ * the caller must wake. Throws `ActRefused` when there is nothing to cancel.
  */
-export async function cancelOperation(trx: Db, { operationId, actor }: Asked): Promise<'ended' | 'asked'> {
+export async function cancelOperation(trx: Db, { operationId, actor }: OperatorRequest): Promise<'ended' | 'asked'> {
   const message = `Cancelled by ${actor}.`
   const { rows } = await trx.raw(
     `update operations
@@ -40,7 +40,7 @@ export async function cancelOperation(trx: Db, { operationId, actor }: Asked): P
     { operationId, actor, message, cancellable },
   )
   const state = rows[0]?.state as operations.OperationState | undefined
-  if (!state) throw await notToCancel(trx, operationId)
+  if (!state) throw await cancelRefusal(trx, operationId)
   await trx('operation_acts').insert({ operation_id: operationId, actor, act: 'cancel' })
   if (state === 'running') return 'asked'
   const deployment = await deployments.findByOperation(trx, operationId)
@@ -50,7 +50,7 @@ export async function cancelOperation(trx: Db, { operationId, actor }: Asked): P
   return 'ended'
 }
 
-async function notToCancel(db: Db, id: string): Promise<ActRefused> {
+async function cancelRefusal(db: Db, id: string): Promise<ActRefused> {
   const operation = await operations.find(db, id)
   if (!operation) return new ActRefused(`There is no operation ${id}.`)
   if (operation.kind === 'create')
@@ -61,10 +61,10 @@ async function notToCancel(db: Db, id: string): Promise<ActRefused> {
 }
 
 /**
- * Takes the mark of a failed undo off the application, once somebody has looked after what it has left. Throws `ActRefused` without a
- * mark of this operation, and while it is still tried.
+ * Clears the mark of a failed undo from the application, once an operator has repaired it. Throws `ActRefused` when this operation has
+ * left no mark, and while its undo is still retried.
  */
-export async function clearAfterUndo(trx: Db, { operationId, actor }: Asked): Promise<void> {
+export async function clearAfterUndo(trx: Db, { operationId, actor }: OperatorRequest): Promise<void> {
   const operation = await operations.find(trx, operationId)
   if (operation?.state === 'running')
     throw new ActRefused('It is still being undone. To give that up: berth ops cancel')
@@ -73,28 +73,28 @@ export async function clearAfterUndo(trx: Db, { operationId, actor }: Asked): Pr
   await trx('operation_acts').insert({ operation_id: operationId, actor, act: 'clear' })
 }
 
-/** Commands that need no more than to be asked for again. */
+/** Commands that can simply be queued again. */
 const repeatable: readonly operations.OperationKind[] = ['start', 'stop', 'restart']
 
-export interface Retry extends Asked {
-  /** Also when something newer was deployed since. */
+export interface Retry extends OperatorRequest {
+  /** Even if a newer version was deployed since. */
   force: boolean
 }
 
-/** Queues the same again: the same commit, or the same archive. Throws `ActRefused` with the reason why it cannot be done. */
+/** Queues an operation again, with the same commit or archive. Throws `ActRefused` with the reason when that is impossible. */
 export async function retryOperation(trx: Db, retry: Retry): Promise<{ operationId: string; position: number }> {
   const old = await trx('operations').where({ id: retry.operationId }).forUpdate().first()
   if (!old) throw new ActRefused(`There is no operation ${retry.operationId}.`)
   if (['accepting', 'queued', 'running', 'success'].includes(old.state))
     throw new ActRefused(`Only what failed can be tried again; this one is ${old.state}.`)
-  const going = await trx('operations').where({ retry_of: old.id }).whereIn('state', ['queued', 'running']).first('id')
-  if (going) throw new ActRefused(`It is being tried again already: operation ${going.id}.`)
+  const pending = await trx('operations').where({ retry_of: old.id }).whereIn('state', ['queued', 'running']).first('id')
+  if (pending) throw new ActRefused(`It is being tried again already: operation ${pending.id}.`)
   const app = await trx('apps').where({ id: old.target_id }).whereNot('desired_state', 'deleted').forUpdate().first()
   if (!app) throw new ActRefused('Its application is gone. Upload it again.')
-  const made = repeatable.includes(old.kind) ? await repeat(trx, old, retry) : await deployAgain(trx, old, retry)
-  await trx('operations').where({ id: made.operationId }).update({ retry_of: old.id })
+  const queued = repeatable.includes(old.kind) ? await repeat(trx, old, retry) : await deployAgain(trx, old, retry)
+  await trx('operations').where({ id: queued.operationId }).update({ retry_of: old.id })
   await trx('operation_acts').insert({ operation_id: old.id, actor: retry.actor, act: 'retry' })
-  return made
+  return queued
 }
 
 async function repeat(trx: Db, old: operations.OperationRow, { actor }: Retry) {
@@ -126,17 +126,17 @@ async function deployAgain(trx: Db, old: operations.OperationRow, { actor, force
 async function restoreAgain(trx: Db, { app_id: appId, snapshot_id }: deployments.DeploymentRow, actor: string) {
   const snapshot = snapshot_id && (await trx('snapshots').where({ id: snapshot_id }).first())
   if (!snapshot) throw new ActRefused('Its snapshot is no longer kept.')
-  const wish = { appId, actor, name: snapshot.name, version: snapshot.id }
-  const { id } = await queueRestore(trx, wish).catch(error => {
+  const restore = { appId, actor, name: snapshot.name, version: snapshot.id }
+  const { id } = await queueRestore(trx, restore).catch(error => {
     throw error instanceof ApiError ? new ActRefused(error.message) : error
   })
   return { operationId: id, position: 1 }
 }
 
-/** A newer deployment of the application that waits, runs or serves: trying again would go back behind it. */
+/** A newer deployment of the application that waits, runs or serves: a retry would go back to an older version. */
 function newerThan(trx: Db, { app_id, release }: deployments.DeploymentRow) {
-  const found = trx('deployments').where({ app_id }).where('release', '>', release).whereNot('state', 'error')
-  return found.orderBy('release', 'desc').first('id', 'state')
+  const newer = trx('deployments').where({ app_id }).where('release', '>', release).whereNot('state', 'error')
+  return newer.orderBy('release', 'desc').first('id', 'state')
 }
 
 const archiveGone = 'Its archive is no longer stored. Upload it again.'

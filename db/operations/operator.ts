@@ -7,7 +7,7 @@ import type { SnapshotRow } from '../snapshots/snapshots.ts'
 import { type SlotHolder, slotHolders, waitingForSlot } from './build-slots.ts'
 import type { OperationKind, OperationRow, OperationState } from './operations.ts'
 
-/** An operation with the deployment that it carries out, if it is one, as one line of a list. */
+/** An operation, and its deployment if it has one, as a line of a list. */
 export interface OperationLine {
   id: string
   kind: OperationKind
@@ -48,7 +48,7 @@ export async function listOperations(db: Db, { appId, state, limit }: OperationF
     .limit(limit)
 }
 
-/** Ids of the operations that an id, or the start of one, of an operation or a deployment means. */
+/** Ids of the operations that match an id, or the start of one, of an operation or a deployment. */
 export async function resolveOperation(db: Db, start: string): Promise<string[]> {
   if (!/^[0-9a-f]{1,32}$/.test(start)) return []
   const { rows } = await db.raw(
@@ -65,26 +65,26 @@ export interface OperationAct {
   at: Date
 }
 
-/** Everything that is known of an operation and of what it waits for. */
+/** Everything known about an operation, and about what it waits for. */
 export interface OperationStory {
   operation: OperationRow
   deployment: DeploymentRow | null
-  /** What it makes, or what it restores. */
+  /** The one that it creates, or restores. */
   snapshot: SnapshotRow | null
   events: { state: DeploymentState; at: Date; details: Record<string, unknown> }[]
   acts: OperationAct[]
-  /** Operations of the same application that run or come before it, in their order; empty when it has ended. */
+  /** Operations of the same application that run or are queued before it, in order; empty when it has ended. */
   before: OperationLine[]
-  /** Operations that were made to try this one again. */
+  /** Operations that retry this one. */
   retries: OperationLine[]
   /** The last other operation of the application that failed. */
   lastFailure: OperationLine | null
-  /** Null when it was deleted. */
+  /** Null when the application was deleted. */
   app: AppRow | null
   host: HostRow | null
-  /** Starts in vain that its host has asked for by itself since it ran last, where the host goes on trying; else null. */
+  /** Failed automatic starts since it ran last, while its host keeps trying; else null. */
   hostTries: { count: number; last: Date } | null
-  /** Who holds the build slots that it waits for; empty when it does not. */
+  /** Holders of the build slots that it waits for; empty when it does not wait for one. */
   slotHolders: SlotHolder[]
   logTail: string[]
 }
@@ -127,7 +127,7 @@ export async function storyOf(db: Db, id: string, logLines: number): Promise<Ope
   }
 }
 
-/** A host brings back what is taken to run and does not, until somebody stops it. */
+/** A host restarts an application that should run and does not, until it is stopped. */
 async function hostTries(db: Db, app: AppRow): Promise<OperationStory['hostTries']> {
   if (app.status !== 'running' || app.desired_state !== 'running') return null
   const { count, last } = await db('operations')
@@ -137,7 +137,7 @@ async function hostTries(db: Db, app: AppRow): Promise<OperationStory['hostTries
   return last ? { count, last } : null
 }
 
-/** The order in which a lane takes them: what runs, then deletions, then the oldest. */
+/** The order in which a lane takes operations: running ones, then deletions, then the oldest. */
 const laneOrder = `operations.state = 'running' desc, operations.kind = 'delete' desc, operations.seq`
 
 function isBefore(operation: OperationRow) {

@@ -4,17 +4,17 @@ import * as deployments from '../deploys/deployments.ts'
 import { statement } from '../statement.ts'
 import { recordStep, stuckGoingBack } from './operations.ts'
 
-/** What an operation has changed and could not take back. */
+/** A change that an operation could not undo. */
 export interface UndoFailure {
   operationId: string
   deploymentId: string | null
-  /** What failed, and why; for the owner of the application. */
+  /** What failed, and why, as text for the owner of the application. */
   words: string
 }
 
 /**
- * Marks the application of an operation as half changed, and says so once in its deployment's log. What an earlier operation has left
- * stays the mark until a release was brought whole.
+ * Marks the application of an operation as half changed, and writes it once into its deployment's log. The mark of an earlier operation
+ * stays until a release was placed completely.
  */
 export async function markUndoFailure(db: Db, { operationId, deploymentId, words }: UndoFailure): Promise<void> {
   const text = storable(words)
@@ -22,7 +22,7 @@ export async function markUndoFailure(db: Db, { operationId, deploymentId, words
   if (marked?.first && deploymentId) await deployments.appendLog(db, deploymentId, `${text}\n`)
 }
 
-/** `markUndoFailure` of an undo that is tried again, and told in the step of its operation. */
+/** `markUndoFailure` for an undo that is retried; also shown in the step of its operation. */
 export async function markUndoTriedAgain(db: Db, failure: UndoFailure): Promise<void> {
   await markUndoFailure(db, failure)
   await recordStep(db, failure.operationId, stuckGoingBack(failure.words))
@@ -40,7 +40,7 @@ const mark = statement<{ first: boolean }>(
    returning before.undo_failed_by is null as first`,
 )
 
-/** Takes the mark of an operation off its application: it was undone in the end, or an operator has looked after it. False without one. */
+/** Clears the mark of an operation from its application: it was undone at last, or an operator has repaired it. False without a mark. */
 export async function clearUndoFailure(db: Db, operationId: string): Promise<boolean> {
   return (await clear(db, [operationId])).length === 1
 }
@@ -51,7 +51,7 @@ const clear = statement(
      from operations o where o.id = $1 and o.target_type = 'app' and o.target_id = a.id and a.undo_failed_by = $1 returning 1`,
 )
 
-/** Whether an undo that fails may be given up: somebody has asked to end its operation since it is known, or the application goes. */
+/** Whether a failing undo may be given up: its operation was cancelled after the failure was recorded, or the application is being deleted. */
 export async function mayEndUndo(db: Db, operationId: string): Promise<boolean> {
   return (await ending(db, [operationId])).length === 1
 }
@@ -66,7 +66,7 @@ const ending = statement(
                where d.target_type = 'app' and d.target_id = o.target_id and d.kind = 'delete' and d.state in ('queued', 'running')))`,
 )
 
-/** A release that was brought whole serves, or stands ready: nothing of its application is missing or half changed any more. */
+/** Clears what was lost or half changed of an application: a completely placed release serves, or is ready to. */
 export async function recordWhole(db: Db, appId: string): Promise<void> {
   const whole = { lost_with: null, undo_failure: null, undo_failed_at: null, undo_failed_by: null }
   await db('apps').where({ id: appId }).update(whole)

@@ -5,9 +5,9 @@ import type { Db } from '../database.ts'
 
 export interface DueWish {
   plans: Plans
-  /** So long after an application's last automatic snapshot the next one is due: a day. */
+  /** Time between automatic snapshots of an application: a day. */
   everySeconds: number
-  /** After a failed one so long, and of a new application not before. */
+  /** Time before the next attempt after a failed one, and the minimum age of an application. */
   retrySeconds: number
 }
 
@@ -16,15 +16,15 @@ export interface DueApp {
   owner_id: string
 }
 
-/** An application that no round has to look at before a later moment. */
+/** An application that no round needs to look at before a later time. */
 export interface Postponed {
   id: string
-  /** The moment in its row, and the one to write there, as texts with every digit. */
+  /** The time in its row, and the one to write there, as text with microseconds. */
   was: string
   until: string
 }
 
-interface Judged extends DueApp {
+interface CandidateApp extends DueApp {
   host_id: string
   is_due: boolean
   was: string
@@ -32,17 +32,17 @@ interface Judged extends DueApp {
 }
 
 /**
- * Applications whose automatic snapshot is due, one of each host at most, and none of a host that makes one or is silent: the one
- * that waits longest first. A snapshot that cannot be created holds up the others of its host for `retrySeconds` only. Each has its own
- * time of day, by its id, so that they do not all come at the same time. Looks at those whose `snapshot_due_at` has come, some of each
- * host, and resolves also to those of them that are to be looked at later.
+ * Applications whose automatic snapshot is due, up to one of each host, the longest waiting first; none of a host that is creating one
+ * or is unreachable. A snapshot that cannot be created delays the others of its host for `retrySeconds` only. Each application has its
+ * own time of day, derived from its id, so that they are spread over the day. Reads those whose `snapshot_due_at` has passed, a limited
+ * number of each host, and also returns those of them that are due later.
  */
 export async function dueApps(
   db: Db,
   { plans, everySeconds, retrySeconds }: DueWish,
 ): Promise<{ due: DueApp[]; later: Postponed[] }> {
-  const { rows }: { rows: Judged[] } = await db.raw(
-    `select judged.*, until <= now() as is_due, snapshot_due_at::text as was, until::text as until
+  const { rows }: { rows: CandidateApp[] } = await db.raw(
+    `select candidates.*, until <= now() as is_due, snapshot_due_at::text as was, until::text as until
        from (select a.id, a.owner_id, a.host_id, a.created_at, a.snapshot_due_at, last.good,
           case
             when not (u.blocked_at is null and u.plan = any(:paid) and (u.plan_ends_at is null or u.plan_ends_at > now()))
@@ -50,7 +50,7 @@ export async function dueApps(
             when a.provisioned_at is null or a.lost_with is not null then now() + make_interval(secs => :retrySeconds)
             else greatest(last.tried + make_interval(secs => :retrySeconds), case
               when last.good is not null then last.good + make_interval(secs => :everySeconds)
-              -- The first one waits for the application's time of day, and for an application that is there to stay.
+              -- The first one waits for the application's time of day, and until the application has its minimum age.
               else greatest(a.provisioned_at + make_interval(secs => :retrySeconds), to_timestamp(
                 (floor((extract(epoch from a.provisioned_at) - slot.seconds) / :everySeconds) + 1) * :everySeconds + slot.seconds)) end)
           end as until
@@ -75,7 +75,7 @@ export async function dueApps(
         where h.forgotten_at is null and h.last_seen_at > now() - interval '${unreachableAfterSeconds} seconds'
           and not exists (select 1 from snapshots s join apps b on b.id = s.target_id
                            where s.state = 'making' and s.origin = 'automatic' and b.host_id = h.id
-                              and s.created_at > now() - make_interval(secs => :retrySeconds))) judged
+                              and s.created_at > now() - make_interval(secs => :retrySeconds))) candidates
       order by host_id, good nulls first, created_at`,
     { paid: paidPlans(plans), everySeconds, retrySeconds, ...snapshotLooks },
   )
@@ -86,8 +86,8 @@ export async function dueApps(
 }
 
 /**
- * No round looks at these before their time; what somebody has moved meanwhile, or holds just now, stays as it is. To be done last in
- * a transaction: it waits for nobody.
+ * Postpones these applications; one that was changed meanwhile, or is locked, stays as it is. Call it last in a transaction: it waits for
+ * no locks.
  */
 export async function postpone(db: Db, later: readonly Postponed[]): Promise<void> {
   if (later.length === 0) return
@@ -102,7 +102,7 @@ export async function postpone(db: Db, later: readonly Postponed[]): Promise<voi
   )
 }
 
-/** An application had its turn just now: it is looked at again after so many seconds. */
+/** Postpones an application by `seconds` from now. */
 export async function postponeFor(db: Db, id: string, seconds: number): Promise<void> {
   await db.raw('update apps set snapshot_due_at = now() + make_interval(secs => ?) where id = ?', [seconds, id])
 }
@@ -113,7 +113,7 @@ export interface StuckSnapshot {
   owner_id: string
 }
 
-/** Automatic snapshots that are still not made when the next one would be due, and whose end was not requested. */
+/** Automatic snapshots that are still unfinished when the next one would be due, and were not cancelled. */
 export async function stuckSnapshots(db: Db, everySeconds: number): Promise<StuckSnapshot[]> {
   const { rows } = await db.raw(
     `select s.operation_id, s.target_id as app_id, s.owner_id

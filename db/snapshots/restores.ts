@@ -15,26 +15,26 @@ export interface RestoreWish {
   /** As the listing has them. */
   name: string
   version: string
-  /** How an application finds a place whose host was forgotten; without it that is refused. */
+  /** For choosing another host for an application whose host was forgotten; without it such a restore is refused. */
   place?: { planMemoryMb(owner: UserRow): number; diskMbPer256Mb: number }
   /** True: it waits for `db/acceptance.ts` to confirm it. Else it is in the queue with the commit. */
   accepting?: boolean
 }
 
 /**
- * Writes a restore down: an operation, and a deployment whose files come from the snapshot. An application whose host was forgotten is
- * placed on another one. Throws APP_NOT_FOUND (also while it is being deleted), RESTORE_IN_PROGRESS, SNAPSHOT_IN_PROGRESS and
- * SNAPSHOT_NOT_FOUND; with a new place also FEW_MEMORY, FAILED_CLUSTER_SELECTION, CLUSTER_MAINTENANCE_TRY_LATER, and CLUSTER_UNAVAILABLE
- * until everything of the lost one has ended. Resolves to the operation's id.
+ * Stores a restore: an operation, and a deployment whose files come from the snapshot. An application whose host was forgotten is moved
+ * to another one. Throws APP_NOT_FOUND (also while it is being deleted), RESTORE_IN_PROGRESS, SNAPSHOT_IN_PROGRESS and
+ * SNAPSHOT_NOT_FOUND; with a new host also FEW_MEMORY, FAILED_CLUSTER_SELECTION, CLUSTER_MAINTENANCE_TRY_LATER, and CLUSTER_UNAVAILABLE
+ * until all operations on the lost host have ended. Resolves to the operation's id.
  */
-export async function queueRestore(db: Db, wish: RestoreWish): Promise<{ id: string }> {
-  return transaction(db, trx => queue(trx, wish))
+export async function queueRestore(db: Db, request: RestoreWish): Promise<{ id: string }> {
+  return transaction(db, trx => queue(trx, request))
 }
 
-async function queue(trx: Db, wish: RestoreWish): Promise<{ id: string }> {
-  const { appId, actor, name, version, accepting } = wish
+async function queue(trx: Db, request: RestoreWish): Promise<{ id: string }> {
+  const { appId, actor, name, version, accepting } = request
   const lost = (await lossOf(trx, appId))?.nowhere
-  // Before the application, as a creation has it: who takes two of these takes them in one order.
+  // Locked before the application, as in a creation: all transactions take these locks in one order.
   if (lost)
     await trx('users')
       .whereIn('id', trx('apps').where({ id: appId }).select('owner_id'))
@@ -46,13 +46,13 @@ async function queue(trx: Db, wish: RestoreWish): Promise<{ id: string }> {
   if (await isMaking(trx, appId)) throw new ApiError('SNAPSHOT_IN_PROGRESS')
   const snapshot = await findGood(trx, version, name)
   if (snapshot?.target_id !== appId) throw new ApiError('SNAPSHOT_NOT_FOUND')
-  if (lost) await placeAnew(trx, app, wish)
+  if (lost) await moveToNewHost(trx, app, request)
   const [{ release }] = await trx('apps')
     .where({ id: appId })
     .update({ next_release: trx.raw('next_release + 1') })
     .returning(trx.raw('next_release - 1 as release'))
-  const asked = { targetId: appId, kind: 'restore', ownerId: app.owner_id, actor, accepting } as const
-  const operation = await operations.enqueue(trx, asked)
+  const newOperation = { targetId: appId, kind: 'restore', ownerId: app.owner_id, actor, accepting } as const
+  const operation = await operations.enqueue(trx, newOperation)
   const id = newId()
   await trx('deployments').insert({
     id,
@@ -71,8 +71,8 @@ async function queue(trx: Db, wish: RestoreWish): Promise<{ id: string }> {
   return operation
 }
 
-/** Another host has the application from here on, and the plan its memory; it counts as lost until a restore has succeeded. */
-async function placeAnew(trx: Db, app: AppRow, { place }: RestoreWish): Promise<void> {
+/** Moves the application to another host and reserves its memory in the plan; it counts as lost until a restore has succeeded. */
+async function moveToNewHost(trx: Db, app: AppRow, { place }: RestoreWish): Promise<void> {
   if (app.lost_with !== app.host_id || !place) throw new ApiError('CLUSTER_UNAVAILABLE')
   const { planMemoryMb, diskMbPer256Mb } = place
   await reserveMemory(trx, { ownerId: app.owner_id, memoryMb: app.ram_mb, planMemoryMb })
@@ -80,7 +80,7 @@ async function placeAnew(trx: Db, app: AppRow, { place }: RestoreWish): Promise<
   await trx('apps').where({ id: app.id }).update({ host_id })
 }
 
-/** Takes back what a restore that was never confirmed has placed anew, unless an earlier one has left something at that host. */
+/** Reverts the new host of a restore that was never confirmed, unless an earlier restore may have left files there. */
 export async function unplace(trx: Db, appId: string, restoreId: string): Promise<void> {
   await trx.raw(
     `update apps a set host_id = a.lost_with from hosts h

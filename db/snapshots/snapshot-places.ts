@@ -4,8 +4,8 @@ import type { Db } from '../database.ts'
 const subjectOf = (hostId: string) => `snapshot/${hostId}`
 
 /**
- * Takes the one place that a host has for snapshots, or holds it on; false while another operation has it. Also brings back what a
- * crash of the database has emptied: the table is not logged.
+ * Takes or renews the only slot that a host has for snapshots; false while another operation has it. Also inserts a lease again that a
+ * crash of the database has lost: the table is not logged.
  */
 export async function holdSnapshotPlace(db: Db, hostId: string, operationId: string): Promise<boolean> {
   const { rowCount } = await db.raw(
@@ -18,15 +18,15 @@ export async function holdSnapshotPlace(db: Db, hostId: string, operationId: str
   return rowCount === 1
 }
 
-/** Whether the operation has the place, which it then holds on. Takes none: others may have waited for longer. */
+/** Renews the slot of an operation; false when it has none. Takes no free slot: others may have waited for longer. */
 export async function keepSnapshotPlace(db: Db, hostId: string, operationId: string): Promise<boolean> {
-  const kept = await db('blob_leases')
+  const renewed = await db('blob_leases')
     .where({ subject: subjectOf(hostId), holder: operationId })
     .update({ expires_at: db.raw('now() + make_interval(secs => ?)', [leaseSeconds.snapshot]) })
-  return kept === 1
+  return renewed === 1
 }
 
-/** Gives the place back; not having it is success. */
+/** Frees the slot; succeeds without one. */
 export async function leaveSnapshotPlace(db: Db, hostId: string, operationId: string): Promise<void> {
   await db('blob_leases')
     .where({ subject: subjectOf(hostId), holder: operationId })

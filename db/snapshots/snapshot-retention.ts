@@ -3,22 +3,22 @@ import { type Db, transaction } from '../database.ts'
 import { removeSnapshots } from './snapshots.ts'
 
 export interface Retention {
-  /** Good ones are kept so long. */
+  /** How long good snapshots are retained. */
   goodSeconds: number
   failedSeconds: number
 }
 
-/** Contract 6.24: thirty days. What failed is kept for a day, so that operators can still see it. */
+/** Contract 6.24: thirty days. Failed snapshots are retained for a day, for operators. */
 export const retention: Retention = {
   goodSeconds: kept.snapshotDays * 86_400,
   failedSeconds: kept.failedSnapshotDays * 86_400,
 }
 
-const atOnce = 500
+const batchSize = 500
 
 /**
- * Removes what is older than its time, but never what a restore still reads, and ends what lost its operation. Resolves to how
- * many rows were removed.
+ * Deletes snapshots past their retention, but none that a restore still reads, and fails those whose operation has ended. Resolves to
+ * the number deleted.
  */
 export async function sweepSnapshots(db: Db, { goodSeconds, failedSeconds }: Retention = retention): Promise<number> {
   await db.raw(
@@ -29,7 +29,7 @@ export async function sweepSnapshots(db: Db, { goodSeconds, failedSeconds }: Ret
   return good + (await sweep(db, 'failed', failedSeconds))
 }
 
-/** One state at a time and by name: each has an index of its own by age, and most that is a day old is good for a month. */
+/** One state in each statement, as a constant: each has its own index by age, and most snapshots older than a day are good ones, which stay for a month. */
 function sweep(db: Db, state: 'good' | 'failed', seconds: number): Promise<number> {
   return transaction(db, async trx => {
     const { rows } = await trx.raw(
@@ -37,7 +37,7 @@ function sweep(db: Db, state: 'good' | 'failed', seconds: number): Promise<numbe
         where s.state = '${state}' and s.created_at < now() - make_interval(secs => :seconds)
           and not exists (select 1 from deployments d join operations o on o.id = d.operation_id
                            where d.snapshot_id = s.id and o.state in ('accepting', 'queued', 'running'))
-        order by s.created_at limit ${atOnce} for update of s skip locked`,
+        order by s.created_at limit ${batchSize} for update of s skip locked`,
       { seconds },
     )
     await removeSnapshots(trx, rows)

@@ -17,7 +17,7 @@ export interface SnapshotRow {
   target_id: string
   owner_id: string
   operation_id: string
-  /** Resource id, runtime and origin: many versions have one name. */
+  /** Resource id, runtime and origin: all versions of a kind share one name. */
   name: string
   runtime: string | null
   origin: SnapshotOrigin
@@ -35,7 +35,7 @@ export interface SnapshotRow {
 export interface SnapshotWish {
   appId: string
   ownerId: string
-  /** User id, or who else asked. */
+  /** User id, or the actor of an operation that no user requested. */
   actor: string
   origin: SnapshotOrigin
   plans: Plans
@@ -44,12 +44,12 @@ export interface SnapshotWish {
 }
 
 /**
- * Writes a snapshot and its operation down. Throws APP_NOT_FOUND (also while it is being deleted), RESTORE_IN_PROGRESS,
- * SNAPSHOT_IN_PROGRESS, and DAILY_SNAPSHOTS_LIMIT_REACHED past what the owner's plan allows by hand within 24 h.
+ * Stores a snapshot and its operation. Throws APP_NOT_FOUND (also while it is being deleted), RESTORE_IN_PROGRESS,
+ * SNAPSHOT_IN_PROGRESS, and DAILY_SNAPSHOTS_LIMIT_REACHED past the number of manual snapshots in 24 h that the owner's plan allows.
  */
-export async function queueSnapshot(db: Db, wish: SnapshotWish): Promise<SnapshotRow> {
+export async function queueSnapshot(db: Db, request: SnapshotWish): Promise<SnapshotRow> {
   try {
-    return await transaction(db, trx => queue(trx, wish))
+    return await transaction(db, trx => queue(trx, request))
   } catch (error) {
     if (sqlState(error) === '23505') throw new ApiError('SNAPSHOT_IN_PROGRESS')
     throw error
@@ -57,7 +57,7 @@ export async function queueSnapshot(db: Db, wish: SnapshotWish): Promise<Snapsho
 }
 
 async function queue(trx: Db, { appId, ownerId, actor, origin, plans, accepting }: SnapshotWish): Promise<SnapshotRow> {
-  // Two snapshots of one account at once could pass its plan together.
+  // Locked, because concurrent snapshots of one account could together pass its plan.
   const owner: UserRow | undefined = await trx('users').where({ id: ownerId }).forNoKeyUpdate().first()
   const app: AppRow | undefined = await trx('apps').where({ id: appId }).forUpdate().first()
   if (!owner || !app || (await operations.deleting(trx, appId))) throw new ApiError('APP_NOT_FOUND')
@@ -79,12 +79,12 @@ async function queue(trx: Db, { appId, ownerId, actor, origin, plans, accepting 
   return row
 }
 
-/** Whether a snapshot of this application waits or is being made. */
+/** Whether a snapshot of this application waits or is being created. */
 export async function isMaking(db: Db, appId: string): Promise<boolean> {
   return Boolean(await db('snapshots').where({ target_type: 'app', target_id: appId, state: 'making' }).first('id'))
 }
 
-/** A plan counts all that an account asks for, of whatever resource, as every figure of a plan is of the account. */
+/** The limit is of the account: it counts the snapshots of all resources. */
 async function checkDay(trx: Db, owner: UserRow, plans: Plans): Promise<void> {
   const { snapshotsPerDay } = planOf(plans, owner, new Date()).plan
   const counted: { secondsLeft: number }[] = await trx('snapshots')
@@ -95,8 +95,8 @@ async function checkDay(trx: Db, owner: UserRow, plans: Plans): Promise<void> {
     .select(trx.raw(`extract(epoch from created_at + interval '24 hours' - now())::float8 as "secondsLeft"`))
   if (counted.length < snapshotsPerDay) return
   // The next one is allowed when the oldest of those that fill the plan is a day old.
-  const waits = counted[snapshotsPerDay - 1]?.secondsLeft ?? 86_400
-  throw new ApiError('DAILY_SNAPSHOTS_LIMIT_REACHED', undefined, Math.max(1, Math.ceil(waits)))
+  const waitSeconds = counted[snapshotsPerDay - 1]?.secondsLeft ?? 86_400
+  throw new ApiError('DAILY_SNAPSHOTS_LIMIT_REACHED', undefined, Math.max(1, Math.ceil(waitSeconds)))
 }
 
 export async function findSnapshot(db: Db, id: string): Promise<SnapshotRow | undefined> {
@@ -117,17 +117,17 @@ export async function listSnapshotsOfOwner(db: Db, ownerId: string): Promise<Sna
   return db('snapshots').where({ target_type: 'app', owner_id: ownerId, state: 'good' }).orderBy('created_at', 'desc')
 }
 
-/** The good snapshot of this version, if it has this name; names say whose it is. */
+/** The good snapshot of this version and name; the name contains the id of its resource. */
 export async function findGood(db: Db, version: string, name: string): Promise<SnapshotRow | undefined> {
   return db('snapshots').where({ id: version, name, state: 'good' }).first()
 }
 
-/** Digest of the snapshots that a body was recorded with; undefined when there is none. */
+/** The digest that was recorded with a segment; undefined when no snapshot has it. */
 export async function recordedDigest(db: Db, segmentId: string): Promise<string | undefined> {
   return (await db('snapshots').where({ segment_id: segmentId, state: 'good' }).first('digest'))?.digest
 }
 
-/** What belongs to the files that are about to be copied. */
+/** Records the configuration and variables version that belong to the files about to be copied. */
 export async function recordBelongings(
   db: Db,
   id: string,
@@ -142,14 +142,13 @@ export interface StoredSnapshot {
   segmentId: string
   size: number
   sha256: string
-  /** Of what was archived. */
+  /** Of the archived files. */
   digest: string
 }
 
 /**
- * The stored archive is good. Earlier snapshots of the same application that hold the same files share its body from now on, and
- * theirs goes to the sweep: of equal bodies the one is kept that was just read back. False when the archive is gone from the
- * store. Done already is success.
+ * Marks a snapshot as good. Earlier snapshots of the application with the same files share its segment from now on, and theirs is left
+ * to the sweep: of equal segments the one stays that was just read back. False when the sweep took the archive. May be repeated.
  */
 export async function markGood(trx: Db, operationId: string, stored: StoredSnapshot): Promise<boolean> {
   const row: SnapshotRow | undefined = await trx('snapshots').where({ operation_id: operationId }).forUpdate().first()
@@ -172,21 +171,21 @@ export async function markGood(trx: Db, operationId: string, stored: StoredSnaps
   return true
 }
 
-/** It will never be good; what ended already stays as it is. */
+/** Marks an unfinished snapshot as failed. */
 export async function markFailed(db: Db, operationId: string): Promise<void> {
   await db('snapshots')
     .where({ operation_id: operationId, state: 'making' })
     .update({ state: 'failed', finished_at: db.fn.now() })
 }
 
-/** The application is gone: what is still being made of it will never be good. */
+/** Marks the unfinished snapshots of a deleted application as failed. */
 export async function endUnfinished(trx: Db, appId: string): Promise<void> {
   await trx('snapshots')
     .where({ target_type: 'app', target_id: appId, state: 'making' })
     .update({ state: 'failed', finished_at: trx.fn.now() })
 }
 
-/** Removes rows and gives their bodies back; to be called inside the transaction that decides so. */
+/** Deletes rows and drops their references to segments; call it in the transaction that decides it. */
 export async function removeSnapshots(trx: Db, rows: Pick<SnapshotRow, 'id' | 'segment_id'>[]): Promise<void> {
   for (const { segment_id } of rows) if (segment_id) await segments.release(trx, segment_id)
   const ids = rows.map(row => row.id)
