@@ -3,7 +3,12 @@ import type { Command } from 'commander'
 import { type Db, transaction } from '../db/database.ts'
 import { find, type OperationRow, type OperationState } from '../db/operations/operations.ts'
 import { listOperations, type OperationStory, resolveOperation, storyOf } from '../db/operations/operator.ts'
-import { type Asked, cancelOperation, clearAfterUndo, retryOperation } from '../db/operations/operator-acts.ts'
+import {
+  cancelOperation,
+  clearAfterUndo,
+  type OperatorRequest,
+  retryOperation,
+} from '../db/operations/operator-acts.ts'
 import { withInstallation } from './installation/database.ts'
 import type { Installation } from './installation/installation.ts'
 import { laneState, wakeLane } from './ops/lane.ts'
@@ -153,7 +158,7 @@ async function storyIn({ db, id }: Place): Promise<OperationStory> {
 }
 
 /** Resolves to the operation once it has ended, or as it is when the time is over. */
-async function cancel({ installation, db }: Place, request: Asked, seconds: number): Promise<OperationRow> {
+async function cancel({ installation, db }: Place, request: OperatorRequest, seconds: number): Promise<OperationRow> {
   const done = await transaction(db, async trx => {
     const state = await cancelOperation(trx, request)
     await recordOn(trx, 'ops.cancel', request.operationId)

@@ -1,7 +1,7 @@
 import { kept } from '../policy/retention.ts'
+import { batched } from './batched.ts'
 import type { Db } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
-import { batched } from './batched.ts'
 import { statement } from './statement.ts'
 
 export interface AuditEntry {

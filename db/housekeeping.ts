@@ -19,11 +19,11 @@ import { OldDeployments } from './deploys/old-deployments.ts'
 import { sweepDeliveries } from './git/deliveries.ts'
 import { sweepIdempotency } from './idempotency.ts'
 import { sweepCounters } from './limits.ts'
-import { sweepSlotLeases } from './slot-leases.ts'
 import { sweepReceipts } from './objects/blob-receipts.ts'
 import { sweepShares } from './objects/shares.ts'
 import { sweepUploads } from './objects/uploads/upload-ends.ts'
 import { sweepUploadTokens } from './objects/uploads/upload-tokens.ts'
+import { sweepSlotLeases } from './slot-leases.ts'
 import { sweepSnapshots } from './snapshots/snapshot-retention.ts'
 
 /** One kind of row that expires. `sweep` deletes a batch and resolves to its size: 0 when none is left. */

@@ -1,7 +1,7 @@
 import type { Bucket, Counter } from '../policy/limits.ts'
+import { batched } from './batched.ts'
 import type { Db } from './database.ts'
 import { deleteExpired } from './expired-rows.ts'
-import { batched } from './batched.ts'
 import { statement } from './statement.ts'
 
 /** One counter after a request was counted. */

@@ -1,26 +1,26 @@
 /**
- * What becomes of a wish whose commit is not answered, or late (docs/decisions/commits-in-doubt.md). Times in milliseconds unless they
- * say otherwise.
+ * Requests whose commit is answered late or never (docs/decisions/commits-in-doubt.md). Times in milliseconds unless the name says
+ * otherwise.
  */
 export const acceptance = {
-  /** So long Postgres is asked whether a commit whose answer was lost has arrived; then the wish is refused. */
+  /** How long Postgres is queried for a commit whose answer was lost; then the request is refused. */
   lookMs: 2000,
-  /** So long an answer waits for the second statement. */
+  /** How long an answer waits for the confirming statement. */
   confirmMs: 3000,
-  /** One try takes at most this: the next one has another connection. */
+  /** Timeout of one attempt; the next one uses another connection. */
   tryMs: 1000,
-  /** Pause between two tries. */
+  /** Pause between attempts. */
   againMs: 50,
-  /** Whoever has answered 503 undoes what may have arrived after so long, each. */
+  /** After a 503 the process undoes what may have been stored, at each of these times. */
   undoAfterMs: [0, 2000, 10_000],
-  /** What nobody confirmed is undone after this, by the clock of Postgres. */
+  /** Unconfirmed operations are undone after this, by the clock of Postgres. */
   forgottenSeconds: 600,
   push: {
-    /** Providers hang up after 10 s; beside the time that the body took to arrive, an answer takes at most this. */
+    /** Max time of an answer after the body has arrived: providers hang up after 10 s. */
     answerMs: 5000,
-    /** The last moment for a commit, so that its answer still arrives in time. */
+    /** Deadline of the commit, so that its answer still arrives in time. */
     commitMs: 4000,
-    /** The last moment to hear that it is confirmed; there is time left to ask whether another attempt got through. */
+    /** Deadline of the confirmation; it leaves time to check whether another attempt got through. */
     confirmMs: 4700,
   },
 } as const

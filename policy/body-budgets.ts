@@ -12,18 +12,18 @@ export interface BodyBudgetTerms {
 export const freeBodyBytes = MiB
 
 /** Of one delivery of a git provider. */
-export const largestDelivery = 25 * MiB
+export const maxDeliveryBytes = 25 * MiB
 
 export const bodyBudgets = {
   /** JSON, from its first byte until it was acted upon. */
   json: { bytes: 256 * MiB, share: 64 * MiB },
-  webhooks: { bytes: 4 * largestDelivery, share: largestDelivery },
+  webhooks: { bytes: 4 * maxDeliveryBytes, share: maxDeliveryBytes },
   /** Its own: everyone knows the address, so strangers with large bodies must not hold up the webhooks of others. */
-  gitApp: { bytes: 2 * largestDelivery, share: largestDelivery },
+  gitApp: { bytes: 2 * maxDeliveryBytes, share: maxDeliveryBytes },
 } as const satisfies Record<string, BodyBudgetTerms>
 
 /** Slower than this is a client that holds a connection, not one that sends. */
-export const leastPace = { bytesPerSecond: 8 * KiB, overSeconds: 10 } as const
+export const minPace = { bytesPerSecond: 8 * KiB, overSeconds: 10 } as const
 
 /** What a form may hold in addition to its file: bytes in all, and how long it may take before and after the file. */
 export const formExtra = { bytes: MiB, seconds: 30 } as const

@@ -37,7 +37,7 @@ export const apiDrainSeconds = 10
 /** Server-Sent Events (contract 4.15). */
 export const eventStreams = {
   pingMs: 15_000,
-  longestMs: 10 * 60_000,
+  maxMs: 10 * 60_000,
   /** A reader that lags behind by more bytes is cut; it may come back. */
   bufferedBytes: MiB,
   /** So is one that has taken nothing for so long although something waits for it. */

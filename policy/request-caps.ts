@@ -24,7 +24,7 @@ export const accountCaps = {
   /** Archives and files of applications that are being received, over all processes (contract 9.5). */
   appUploads: 16,
   /** Megabytes of its plan that have to be free for a new application (contract 4.2). */
-  leastFreeMemoryMb: 256,
+  minFreeMemoryMb: 256,
 } as const
 
 /** What an application may have at once, whatever its plan. */
@@ -35,10 +35,10 @@ export const appCaps = {
 
 /** Least, most and usual of what callers choose about links and upload tokens; times in seconds (contract 9.5). */
 export const linkTerms = {
-  downloadSeconds: { least: 60, most: 86_400, usual: 3600 },
-  shareSeconds: { least: 60, most: 2_592_000, usual: 86_400 },
-  shareDownloads: { least: 1, most: 10_000 },
-  sharePasswordCharacters: { least: 8, most: 128 },
-  tokenSeconds: { least: 60, most: 3600, usual: 900 },
-  tokenUses: { least: 1, most: 100, usual: 1 },
+  downloadSeconds: { min: 60, max: 86_400, default: 3600 },
+  shareSeconds: { min: 60, max: 2_592_000, default: 86_400 },
+  shareDownloads: { min: 1, max: 10_000 },
+  sharePasswordCharacters: { min: 8, max: 128 },
+  tokenSeconds: { min: 60, max: 3600, default: 900 },
+  tokenUses: { min: 1, max: 100, default: 1 },
 } as const

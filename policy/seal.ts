@@ -10,7 +10,7 @@ export interface SealKeys {
 
 /** Number of the key that derives from the installation's root secret: there is always one. */
 export const firstKeyId = 1
-const mostKeyId = 255
+const maxKeyId = 255
 const form = /^([1-9]\d{0,2}):([0-9a-f]{64})$/
 
 /**
@@ -21,9 +21,9 @@ export function sealKeys(masterKeyHex: string, further = ''): SealKeys {
   const keys = new Map([[firstKeyId, deriveKey(masterKeyHex, 'seal/1')]])
   for (const pair of further.split(',').filter(Boolean)) {
     const [, id, hex] = form.exec(pair.trim()) ?? []
-    if (!id || !hex || Number(id) > mostKeyId || keys.has(Number(id)))
+    if (!id || !hex || Number(id) > maxKeyId || keys.has(Number(id)))
       throw new Error(
-        `The setting BERTH_SEAL_KEYS must be pairs such as 2:<64 hex>, each number from 2 to ${mostKeyId} once.`,
+        `The setting BERTH_SEAL_KEYS must be pairs such as 2:<64 hex>, each number from 2 to ${maxKeyId} once.`,
       )
     keys.set(Number(id), Buffer.from(hex, 'hex'))
   }

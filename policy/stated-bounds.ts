@@ -4,32 +4,32 @@ import type { ErrorCode } from './errors.ts'
 // Fields whose bounds the API documents tell, made of the numbers that are checked.
 
 interface Length {
-  least?: number
-  most: number
+  min?: number
+  max: number
 }
 
 /** A text of so many characters as people and JSON Schema count them: one outside of the basic plane counts once. */
-export function characters({ least = 0, most }: Length, code?: ErrorCode) {
+export function characters({ min = 0, max }: Length, code?: ErrorCode) {
   return z
     .string(code && { error: code })
-    .refine(text => isWithin(text, least, most), code)
-    .meta({ ...(least > 0 && { minLength: least }), maxLength: most })
+    .refine(text => isWithin(text, min, max), code)
+    .meta({ ...(min > 0 && { minLength: min }), maxLength: max })
 }
 
 /** Whether a text has `least` to `most` characters; one of twice as many code units needs no counting. */
-export function isWithin(text: string, least: number, most: number): boolean {
-  if (text.length > 2 * most) return false
+export function isWithin(text: string, min: number, max: number): boolean {
+  if (text.length > 2 * max) return false
   const length = [...text].length
-  return length >= least && length <= most
+  return length >= min && length <= max
 }
 
 /** The source of a regular expression for the whole numbers from `least`, at least 1, to `most`, without leading zeros. */
-export function wholeNumbers(least: number, most: number): string {
-  const digits = String(most).length
+export function wholeNumbers(min: number, max: number): string {
+  const digits = String(max).length
   const pieces: string[] = []
-  for (let length = String(least).length; length <= digits; length++) {
-    const from = Math.max(least, 10 ** (length - 1))
-    const to = Math.min(most, 10 ** length - 1)
+  for (let length = String(min).length; length <= digits; length++) {
+    const from = Math.max(min, 10 ** (length - 1))
+    const to = Math.min(max, 10 ** length - 1)
     pieces.push(...ofOneLength(String(from), String(to)))
   }
   return `(?:${pieces.join('|')})`

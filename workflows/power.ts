@@ -84,7 +84,7 @@ async function secondsFor({ id }: LaneOperation): Promise<number> {
   const left = await records.secondsLeft(id)
   if (left === null) return commandSeconds.step
   const seconds = Math.floor(left) - commandSeconds.route - commandSeconds.outcome
-  if (seconds < commandSeconds.least)
+  if (seconds < commandSeconds.min)
     throw ApplicationFailure.nonRetryable('There was not enough time left to do it.', 'ACTION_FAILED')
   return Math.min(commandSeconds.step, seconds)
 }

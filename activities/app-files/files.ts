@@ -3,7 +3,7 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { bytesOf, codeOf, diskFull } from '../../lib/folders/disk-names.ts'
-import { fileTooLarge, largestFileBytes } from '../../policy/apps/file-content.ts'
+import { fileTooLarge, maxFileBytes } from '../../policy/apps/file-content.ts'
 import { isSecretFile } from '../../policy/apps/secret-files.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import { type AppFolder, openFolder } from './folder.ts'
@@ -37,7 +37,7 @@ export async function listFiles({ volume, hiding }: FilesOf, path: string): Prom
 export async function readFile({ volume }: FilesOf, path: string): Promise<Readable> {
   const file = await inFolder(volume, path, (folder, name) => openLeased(folder.at(name))).catch(missing)
   const found = await file.stat()
-  if (found.isFile() && found.size > 0 && found.size <= largestFileBytes)
+  if (found.isFile() && found.size > 0 && found.size <= maxFileBytes)
     return file.createReadStream({ start: 0, end: found.size - 1 })
   await file.close()
   if (!found.isFile()) throw new ApiError('FILE_NOT_FOUND', 'This is not a file.')

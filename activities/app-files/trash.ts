@@ -6,7 +6,7 @@ import { AppFolder, ignore } from './folder.ts'
 /** Beside the application's files, out of its reach. What a killed host left here goes with the next thing thrown away. */
 const trashName = 'trash'
 /** A program can go on writing into a folder that was taken away from it; it is given up on. */
-const longestMs = 10 * 60_000
+const maxMs = 10 * 60_000
 
 async function trashOf(volume: string): Promise<string> {
   const trash = `${volume}/${trashName}`
@@ -48,7 +48,7 @@ export const emptyTrash: (volume: string) => Promise<void> = sharedTurns(emptyNo
 async function emptyNow(volume: string): Promise<void> {
   const trash = await AppFolder.open(`${volume}/${trashName}`)
   try {
-    const deadline = Date.now() + longestMs
+    const deadline = Date.now() + maxMs
     for (let left = true; left && Date.now() < deadline; ) {
       left = false
       for await (const { name } of await trash.entries()) {

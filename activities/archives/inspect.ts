@@ -1,6 +1,6 @@
 import { readCapped } from '../../lib/read-capped.ts'
 import { type AppConfigFile, ConfigRefused, configNames, parseAppConfig } from '../../policy/apps/app-config.ts'
-import { longestConfigBytes, uploadRules } from '../../policy/archives/archive-rules.ts'
+import { maxConfigBytes, uploadRules } from '../../policy/archives/archive-rules.ts'
 import { type ArchiveEntry, readDirectory } from './directory.ts'
 import { contentOf, OutputMeter } from './inflate.ts'
 import { ArchiveRefused, type InspectOptions } from './port.ts'
@@ -45,8 +45,8 @@ function missingConfig(entries: ArchiveEntry[]): string {
 }
 
 async function configText(content: AsyncIterable<Buffer>): Promise<string> {
-  const bytes = await readCapped(content, longestConfigBytes)
-  if (!bytes) throw new ArchiveRefused('INVALID_FILE', `The configuration file is over ${longestConfigBytes} bytes.`)
+  const bytes = await readCapped(content, maxConfigBytes)
+  if (!bytes) throw new ArchiveRefused('INVALID_FILE', `The configuration file is over ${maxConfigBytes} bytes.`)
   return bytes.toString('utf8')
 }
 

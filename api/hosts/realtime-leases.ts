@@ -13,10 +13,10 @@ export class RealtimeLeases {
   readonly #held = new Map<string, Lease>()
   readonly #takes = new KeyedLock()
   /** A stream ends after this many milliseconds (contract 4.15). */
-  readonly longestMs: number
+  readonly maxMs: number
 
-  constructor(db: Db, scale: number, longestMs: number = eventStreams.longestMs) {
-    this.longestMs = longestMs
+  constructor(db: Db, scale: number, maxMs: number = eventStreams.maxMs) {
+    this.maxMs = maxMs
     this.#db = db
     this.#scale = scale
   }

@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads'
-import { fileTooLarge, largestFileBytes } from '../../policy/apps/file-content.ts'
+import { fileTooLarge, maxFileBytes } from '../../policy/apps/file-content.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { type BodyForm, parseBody } from './body.ts'
 import { measureBody } from './body-measure.ts'
@@ -19,7 +19,7 @@ export type BodyReply = { value: Record<string, unknown> } | { refused: { code: 
 function reply({ bytes, form }: BodyJob): BodyReply {
   try {
     const { bytes: numbers, values } = measureBody(bytes)
-    if (form.file && numbers > largestFileBytes) throw fileTooLarge()
+    if (form.file && numbers > maxFileBytes) throw fileTooLarge()
     if (values + (form.file ? 0 : numbers) > mostValues)
       throw new ApiError('INVALID_JSON_BODY', `A body of over 1 MB must have at most ${mostValues} values.`)
     return { value: parseBody(bytes, form) }

@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http'
-import { leastPace } from '../../policy/body-budgets.ts'
+import { minPace } from '../../policy/body-budgets.ts'
 
 /** Calls `slow` when too little came in of a body that is not complete; returns how to stop watching. */
 export function keepPace(
   request: Pick<IncomingMessage, 'socket' | 'complete'>,
   slow: () => void,
-  { bytesPerSecond, overSeconds }: { bytesPerSecond: number; overSeconds: number } = leastPace,
+  { bytesPerSecond, overSeconds }: { bytesPerSecond: number; overSeconds: number } = minPace,
 ): () => void {
   const { socket } = request
   let seen = socket.bytesRead

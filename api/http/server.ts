@@ -90,7 +90,7 @@ function cappedPerConnection(listener: RequestListener, connections: Connections
 }
 
 /** However slowly a client sends, it is gone so long after its request began; it has this time to read why. */
-const longestMs = 33_000
+const maxMs = 33_000
 const shortestMs = 2_000
 const idleMs = 4_000
 const lingerBytes = 128 * MiB
@@ -102,7 +102,7 @@ const readWithinMs = 30_000
  */
 export function linger(request: IncomingMessage, response: ServerResponse, begun: number): void {
   if (!request.complete && !request.socket.destroyed)
-    swallow(request, Math.max(shortestMs, longestMs - (performance.now() - begun)))
+    swallow(request, Math.max(shortestMs, maxMs - (performance.now() - begun)))
   if (response.closed || response.writableFinished || response.writableLength < 64 * KiB) return
   const timer = setTimeout(() => response.destroy(), readWithinMs)
   response.once('close', () => clearTimeout(timer))

@@ -1,4 +1,4 @@
-import { type SlotLease, endSlotLease, renewSlotLease } from '../../db/slot-leases.ts'
+import { endSlotLease, renewSlotLease, type SlotLease } from '../../db/slot-leases.ts'
 import { leaseSeconds } from '../../policy/leases.ts'
 import type { Parts } from '../pipeline/parts.ts'
 

@@ -5,8 +5,8 @@ import { ApiError, isErrorCode } from '../../policy/errors.ts'
 import { assertOption } from '../../policy/objects/blob-options.ts'
 import {
   deletionDays,
-  mostRules,
-  mostRulesOfAll,
+  maxRules,
+  maxRulesOfAnyTier,
   type RuleFields,
   ruleSizes,
   usualDeletionDays,
@@ -21,8 +21,8 @@ import { isoTime, judgedByEndpoint } from '../pipeline/fields.ts'
 import { ruleView } from '../views/rule.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 
-const within = (code: string, { least, most }: { least: number; most: number }) =>
-  z.int({ error: code }).min(least, code).max(most, code).nullish()
+const within = (code: string, { min, max }: { min: number; max: number }) =>
+  z.int({ error: code }).min(min, code).max(max, code).nullish()
 
 /** Contract 7.28; what is null is left open, as what is left out. */
 const rule = z.object({
@@ -94,7 +94,7 @@ export const saveUploadRules = blobEndpoint({
   body: z.object({
     rules: z
       .array(z.unknown(), { error: 'INVALID_RULES' })
-      .meta({ openapi: z.array(rule).max(mostRulesOfAll), ...judgedByEndpoint }),
+      .meta({ openapi: z.array(rule).max(maxRulesOfAnyTier), ...judgedByEndpoint }),
   }),
   response: savedRules,
   errors: [
@@ -124,7 +124,7 @@ export const saveUploadRules = blobEndpoint({
 })
 
 function assertCount({ planName }: Caller, count: number): void {
-  const most = mostRules(tierOf(planName))
+  const most = maxRules(tierOf(planName))
   if (count === 0 || count <= most) return
   if (most === 0) throw new ApiError('UPGRADE_REQUIRED', 'Rules need a paid plan.')
   throw new ApiError('TOO_MANY_RULES', `The plan allows ${most} rules.`)

@@ -25,8 +25,8 @@ const text = z.string()
 /** Contract 7.26, in the answer that creates it and in the list. */
 const link = { id: text, url: text, object: text, expires_at: isoTime, password: z.boolean() }
 
-const whole = (code: string, { least, most }: { least: number; most: number }) =>
-  z.int({ error: code }).min(least, code).max(most, code)
+const whole = (code: string, { min, max }: { min: number; max: number }) =>
+  z.int({ error: code }).min(min, code).max(max, code)
 
 /** Contract 7.25. */
 export const createShare = blobEndpoint({
@@ -37,7 +37,7 @@ export const createShare = blobEndpoint({
   auth: { scope: 'blob:write' },
   body: z.object({
     object: objectField,
-    expires_in: usually(linkTerms.shareSeconds.usual, whole('INVALID_EXPIRES_IN', linkTerms.shareSeconds)),
+    expires_in: usually(linkTerms.shareSeconds.default, whole('INVALID_EXPIRES_IN', linkTerms.shareSeconds)),
     max_downloads: optional(whole('INVALID_MAX_DOWNLOADS', linkTerms.shareDownloads)),
     password: optional(characters(linkTerms.sharePasswordCharacters, 'INVALID_PASSWORD')),
   }),

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { largestFileBytes, longestBase64 } from '../../policy/apps/file-content.ts'
+import { maxBase64Length, maxFileBytes } from '../../policy/apps/file-content.ts'
 import { languages } from '../../policy/runtimes.ts'
 import { isoTime } from '../pipeline/fields.ts'
 
@@ -126,19 +126,19 @@ const bufferShown = z.object({ type: z.literal('Buffer'), data: bytes })
 /** With `encoding` the first, else the second. */
 export const fileContentShown = z.union([z.object({ encoding: z.literal('base64'), data: text }), bufferShown])
 
-const byteList = { type: 'array', items: { type: 'integer', minimum: 0, maximum: 255 }, maxItems: largestFileBytes }
+const byteList = { type: 'array', items: { type: 'integer', minimum: 0, maximum: 255 }, maxItems: maxFileBytes }
 const bufferTaken = {
   type: 'object',
   properties: { type: { const: 'Buffer' }, data: byteList },
   required: ['type', 'data'],
 }
-const contentTaken = { anyOf: [{ type: 'string', 'x-maxBytes': largestFileBytes }, byteList, bufferTaken] }
+const contentTaken = { anyOf: [{ type: 'string', 'x-maxBytes': maxFileBytes }, byteList, bufferTaken] }
 const base64Taken = {
   type: 'string',
   description: 'Line breaks in it, and missing padding, are fine.',
   contentEncoding: 'base64',
   pattern: '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$',
-  maxLength: longestBase64,
+  maxLength: maxBase64Length,
 }
 const emptyList = { type: 'array', maxItems: 0 }
 const unset = { type: 'null' }

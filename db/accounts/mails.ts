@@ -73,7 +73,7 @@ export async function takeMails(db: Db, max: number, tries: MailTries): Promise<
        from due, users u
       where m.id = due.id and u.id = m.user_id
       returning m.id, m.user_id, m.template, m.fields, m.attempts, m.created_at, u.email, u.locale`,
-    { maxWait: tries.longestWaitSeconds, first: tries.firstWaitSeconds, max },
+    { maxWait: tries.maxWaitSeconds, first: tries.firstWaitSeconds, max },
   )
   return rows
 }

@@ -84,7 +84,7 @@ export interface MemoryWish {
 export async function reserveMemory(trx: Db, { ownerId, planMemoryMb, memoryMb }: MemoryWish): Promise<void> {
   const owner: UserRow = await trx('users').where({ id: ownerId }).forUpdate().first()
   const freeMb = planMemoryMb(owner) - (await usedMemoryMb(trx, ownerId))
-  if (freeMb < accountCaps.leastFreeMemoryMb || freeMb < memoryMb) {
+  if (freeMb < accountCaps.minFreeMemoryMb || freeMb < memoryMb) {
     throw new ApiError(
       'FEW_MEMORY',
       `The plan has ${Math.max(0, freeMb)} MB left; the application asks for ${memoryMb} MB.`,

@@ -21,7 +21,7 @@ export async function listPoints(db: Db, appId: string): Promise<MetricPoint[]> 
     .where({ app_id: appId })
     .whereRaw('at > now() - make_interval(hours => ?)', [metricRules.keptHours])
     .orderBy('at', 'desc')
-    .limit(metricRules.mostPoints)
+    .limit(metricRules.maxPoints)
   return rows.map(({ at, cpu, ram, net_in, net_out }) => ({
     ...{ appId, at, cpu, ram },
     netIn: Number(net_in),

@@ -71,8 +71,7 @@ const openBatched = batched<ObjectName, OpenedObject | undefined>(
 )
 
 /** An object that has not expired, with its manifest. */
-export const openObject = (db: Db, name: ObjectName): Promise<OpenedObject | undefined> =>
-  openBatched(db, 'open', name)
+export const openObject = (db: Db, name: ObjectName): Promise<OpenedObject | undefined> => openBatched(db, 'open', name)
 
 function withBytes(parts: readonly ManifestPart[], bytes: Buffer | null): OpenedPart[] {
   let at = 0

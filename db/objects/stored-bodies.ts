@@ -10,7 +10,12 @@ export interface StoredRow {
   inlineBytes: number | null
 }
 
-const columns = (db: Db) => ['id', 'sha256', db.raw('size::float8 as size'), db.raw('octet_length(bytes) as "inlineBytes"')]
+const columns = (db: Db) => [
+  'id',
+  'sha256',
+  db.raw('size::float8 as size'),
+  db.raw('octet_length(bytes) as "inlineBytes"'),
+]
 
 /** Every stored segment, by id. */
 export async function* bodyRows(db: Db): AsyncGenerator<StoredRow> {

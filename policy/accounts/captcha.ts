@@ -1,16 +1,16 @@
 import { list, oneOf, required, webAddress } from '../environment.ts'
 import { countryCodes } from './countries.ts'
 
-/** A solved captcha may be handed in for this long. */
+/** How long a solved captcha may be submitted. */
 export const captchaSeconds = 600
 
 interface CaptchaProvider {
-  /** The script that shows the widget, and where an answer of it is checked: the published addresses. */
+  /** Published addresses of the widget's script, and of the check of its answers. */
   script: string
   verify: string
-  /** The name that the script takes in the page; what it has there is the same with all of them. */
+  /** Global name of the script in the page; all three have the same interface. */
   widget: 'turnstile' | 'hcaptcha' | 'grecaptcha'
-  /** What the widget loads from, besides the script itself. */
+  /** Origins that the widget loads from, besides that of the script. */
   sources: readonly string[]
 }
 
@@ -40,7 +40,7 @@ const providers = {
   },
 } as const satisfies Record<string, CaptchaProvider>
 
-/** Where the captcha comes from, and who is asked to solve it. */
+/** The captcha provider, and the countries that must solve a captcha. */
 export interface CaptchaSettings {
   /** Two-letter codes. */
   countries: string[]
@@ -53,12 +53,12 @@ export interface CaptchaSettings {
   sources: string[]
 }
 
-/** What a visitor's page has to know of it. */
+/** The settings that a visitor's page needs. */
 export type CaptchaWidget = Pick<CaptchaSettings, 'siteKey' | 'scriptUrl' | 'widget' | 'sources'>
 
 type Setting = `CAPTCHA_${'COUNTRIES' | 'PROVIDER' | 'SITE_KEY' | 'SECRET_KEY' | 'SCRIPT_URL' | 'VERIFY_URL'}`
 
-/** Null when no country has to solve one. Throws an Error that names the setting that is missing or wrong. */
+/** Null when no country must solve one. Throws an Error that names the missing or wrong setting. */
 export function captchaSettings(env: Partial<Record<Setting, string>>): CaptchaSettings | null {
   const countries = countryCodes('CAPTCHA_COUNTRIES', list(env.CAPTCHA_COUNTRIES))
   if (countries.length === 0) return null

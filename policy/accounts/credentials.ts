@@ -6,19 +6,19 @@ const secretLength = 43 // 62^43 > 2^256
 const checkLength = 8
 const form = new RegExp(`^([0-9]{18})-([0-9A-Za-z]{${secretLength}})([0-9A-Za-z]{${checkLength}})$`)
 
-/** A fresh API key: `<userId>-<secret><check>`, 70 characters. Only `hash` and `id` are ever stored. */
+/** A new API key: `<userId>-<secret><check>`, 70 characters. Only `hash` and `id` are stored. */
 export function newApiKey(masterKey: string, userId: string): { id: string; key: string; hash: Buffer } {
   const secret = randomBase62(secretLength)
   const key = `${userId}-${secret}${check(checkKey(masterKey), userId, secret)}`
   return { id: newId(), key, hash: credentialHash(key) }
 }
 
-/** The key with which the check inside API keys is made: junk is refused by it without a look-up. */
+/** The key of the check inside API keys, which reveals invented keys without a look-up. */
 export function checkKey(masterKey: string): Buffer {
   return deriveKey(masterKey, 'api-key-check')
 }
 
-/** Of root secrets that were rotated out, 32 bytes in hex each. Throws an Error that names the setting and shows nothing of it. */
+/** Check keys of earlier root secrets, 32 bytes in hex each. Throws an Error that names the setting without its value. */
 export function earlierKeyChecks(texts: readonly string[]): Buffer[] {
   if (texts.some(text => !/^[0-9a-f]{64}$/.test(text)))
     throw new Error('The setting BERTH_EARLIER_KEY_CHECKS must be 32 bytes in hex, separated by commas.')
@@ -33,7 +33,7 @@ export function issuedTo(key: Buffer, text: string): string | undefined {
   return timingSafeEqual(Buffer.from(given), Buffer.from(check(key, userId, secret))) ? userId : undefined
 }
 
-/** SHA-256, as kept at rest. */
+/** SHA-256, as stored. */
 export function credentialHash(text: string): Buffer {
   return createHash('sha256').update(text).digest()
 }

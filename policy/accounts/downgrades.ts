@@ -1,6 +1,6 @@
 import { type Plan, type Plans, paidPlans } from './plans.ts'
 
-/** What an account has of what a plan grants. */
+/** What an account uses of its plan. */
 export interface PlanUsage {
   /** Reserved by its applications, whether they run or not. */
   memoryMb: number
@@ -10,13 +10,13 @@ export interface PlanUsage {
   customDomains: number
 }
 
-/** The next lower plan of the table; null from the lowest that is paid for, from none, and from one that the table has lost. */
+/** The next lower paid plan; null for the lowest paid plan, for `free`, and for plans that are not in the table. */
 export function planBelow(plans: Plans, name: string): string | null {
   const paid = paidPlans(plans)
   return paid[paid.indexOf(name) - 1] ?? null
 }
 
-/** Why a plan is too small for what an account has, in words; null when it is not. */
+/** Why a plan is too small for an account, as text; null when it is large enough. */
 export function excessOf(plan: Plan, usage: PlanUsage): string | null {
   if (usage.memoryMb > plan.memoryMb)
     return `Applications have ${usage.memoryMb} MB; the lower plan has ${plan.memoryMb} MB.`
@@ -29,5 +29,5 @@ export function excessOf(plan: Plan, usage: PlanUsage): string | null {
   return null
 }
 
-/** Contract 3.7: custom domains come with the plans that workspaces come with. */
+/** Contract 3.7: plans with workspaces include custom domains. */
 const hasCustomDomains = ({ workspaces }: Plan): boolean => workspaces > 0

@@ -1,13 +1,13 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { deriveKey } from '../keys.ts'
 
-/** Without the signs that are taken for each other. */
+/** Without characters that look alike. */
 const alphabet = 'ABCDEFGHJKLMNPQRSTUVWXYZ23456789'
 const length = 8
 
 /**
- * The code of 8 characters that a mail tells, derived from the id of what it confirms: a mail that is sent again says the same one,
- * and no row, history or queue ever holds it.
+ * The 8-character code in a mail, derived from the id of what it confirms: a mail that is sent again contains the same code, and no
+ * row, history or queue ever holds it.
  */
 export function mailedCode(masterKey: string, purpose: string, id: string): string {
   const digest = createHmac('sha256', deriveKey(masterKey, `mailed-code/${purpose}`))

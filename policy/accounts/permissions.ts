@@ -1,6 +1,6 @@
 import { covers, type Scope } from './scopes.ts'
 
-/** Roles that the owner of a workspace gives to its members. */
+/** Roles that the owner of a workspace can give to members. */
 export const memberRoles = ['view', 'manager', 'maintain', 'admin'] as const
 
 export type MemberRole = (typeof memberRoles)[number]
@@ -10,7 +10,7 @@ export const roles = [...memberRoles, 'owner'] as const
 
 export type Role = (typeof roles)[number]
 
-/** The least role that has a permission; every role further right in `roles` has it too. */
+/** The lowest role that has a permission; every later role in `roles` has it too. */
 export const permissions = {
   read: 'view',
   control: 'manager',
@@ -34,7 +34,7 @@ export function permits(role: Role, permission: Permission): boolean {
   return roles.indexOf(role) >= roles.indexOf(permissions[permission])
 }
 
-/** The scopes with which a key makes use of a permission. */
+/** The scopes that a key needs to use a permission. */
 export const permissionScopes = {
   read: ['apps:read'],
   control: ['apps:control'],
@@ -52,7 +52,7 @@ export const permissionScopes = {
   share: ['workspaces:manage'],
 } as const satisfies Record<Permission, readonly Scope[]>
 
-/** Whether a key may hand out a role: only when its scopes (null = all) cover everything that the role permits. */
+/** Whether a key may grant a role: only when its scopes (null = all) cover everything that the role permits. */
 export function mayGrant(granted: readonly string[] | null, role: Role): boolean {
   const permitted = (Object.keys(permissions) as Permission[]).filter(permission => permits(role, permission))
   return permitted.every(permission => permissionScopes[permission].every(scope => covers(granted, scope)))

@@ -7,10 +7,10 @@ export interface Plan {
   balancerGroups: number
   workspaces: number
   workspaceMembers: number
-  /** How many days back the account sees its audit record. */
+  /** Days of the audit record that the account can see. */
   historyDays: number
   s3RequestsPer10s: number
-  /** Of the AI gateway: all of a day, those of one request and of its answer, requests at the same time, seconds between them. */
+  /** Of the AI gateway: tokens per day, per request and per answer, concurrent requests, seconds between requests. */
   aiTokensPerDay: number
   aiContextTokens: number
   aiOutputTokens: number
@@ -18,7 +18,7 @@ export interface Plan {
   aiPacingSeconds: number
 }
 
-/** Plans by name. The order is the order of the downgrade. */
+/** Plans by name, in the order of downgrades. */
 export type Plans = ReadonlyMap<string, Plan>
 
 type Row = readonly [
@@ -65,7 +65,7 @@ const tier = (history: number, s3: number, ai: readonly [number, number, number,
 const noAi = [0, 0, 0, 0, 0] as const
 const freeTier = tier(1, 0, noAi)
 
-/** What goes by the family of a plan (contract 11.5). */
+/** Figures that depend on the family of a plan (contract 11.5). */
 const tiers: Record<string, TierFigures> = {
   hobby: tier(1, 100, noAi),
   standard: tier(2, 200, [500_000, 16_384, 4096, 1, 4]),
@@ -75,7 +75,7 @@ const tiers: Record<string, TierFigures> = {
 
 const ofTier = (planName: string): TierFigures => tiers[tierOf(planName)] ?? freeTier
 
-/** The built-in table. Snapshots a day are memory / 256 MB x 2. */
+/** The built-in table. Snapshots per day are memory / 256 MB x 2. */
 export const defaultPlans: Plans = new Map(
   rows.map(([name, gb, requestsPerMinute, blobGb, balancerGroups, workspaces, workspaceMembers]) => [
     name,
@@ -110,10 +110,10 @@ const figures = [
 ] as const
 
 const nameForm = /^[a-z][a-z0-9-]{0,39}$/
-/** What a column of Postgres and an arithmetic of MB in bytes can hold. */
-const highest = 2_147_483_647
+/** Max of a Postgres integer; MB times bytes stay exact in a JavaScript number. */
+const maxFigure = 2_147_483_647
 
-/** Reads an operator's table: a JSON object of plans by name. Throws an Error that names the plan and the figure at fault. */
+/** Reads an operator's table: a JSON object of plans by name. Throws an Error that names the wrong plan and figure. */
 export function parsePlans(text: string): Plans {
   const table = objectOf(text)
   const plans = new Map(Object.entries(table).map(([name, row]) => [name, planOfRow(name, row)]))
@@ -144,31 +144,31 @@ function planOfRow(name: string, row: unknown): Plan {
   const unknown = Object.keys(row).find(key => !(figures as readonly string[]).includes(key))
   if (unknown !== undefined)
     throw new Error(`Plan "${name}" has no figure ${JSON.stringify(unknown)}. Figures: ${figures.join(', ')}`)
-  // Tables from before these figures grant what the family of the plan does here.
+  // An older table without these figures gets those of the plan's family.
   const plan = { ...ofTier(name), ...row } as Record<(typeof figures)[number], unknown>
   for (const figure of figures) {
     const value = plan[figure]
-    if (!Number.isInteger(value) || (value as number) < 0 || (value as number) > highest)
-      throw new Error(`Plan "${name}": ${figure} must be a whole number from 0 to ${highest}.`)
+    if (!Number.isInteger(value) || (value as number) < 0 || (value as number) > maxFigure)
+      throw new Error(`Plan "${name}": ${figure} must be a whole number from 0 to ${maxFigure}.`)
   }
   return plan as unknown as Plan
 }
 
-/** The family of a plan, which options go by: what stands before the first hyphen (`hobby`, `standard`, `pro`, `enterprise`, `free`). */
+/** The family of a plan, which decides about options: its name up to the first hyphen (`hobby`, `standard`, `pro`, `enterprise`, `free`). */
 export function tierOf(planName: string): string {
   return planName.split('-')[0] as string
 }
 
-/** Names of the plans that are paid for. */
+/** Names of the paid plans. */
 export const paidPlans = (plans: Plans): string[] => [...plans.keys()].filter(name => name !== 'free')
 
-/** The plan an account has at a moment: its own until it ends, then free. A name that the table has lost counts as free. */
+/** The plan of an account at a moment: its own until that ends, then free. A plan that is not in the table counts as free. */
 export function planOf(
   plans: Plans,
   account: { plan: string; plan_ends_at: Date | null },
   now: Date,
 ): { name: string; plan: Plan } {
-  const over = account.plan_ends_at !== null && account.plan_ends_at <= now
-  const plan = over ? undefined : plans.get(account.plan)
+  const hasEnded = account.plan_ends_at !== null && account.plan_ends_at <= now
+  const plan = hasEnded ? undefined : plans.get(account.plan)
   return plan ? { name: account.plan, plan } : { name: 'free', plan: plans.get('free')! }
 }

@@ -26,7 +26,7 @@ export function isScope(text: string): text is Scope {
   return (scopes as readonly string[]).includes(text)
 }
 
-/** Whether a key's list covers a scope. `granted` null = full access; `needed` null = only full access will do. */
+/** Whether a key's list covers a scope. `granted` null = full access; `needed` null = requires full access. */
 export function covers(granted: readonly string[] | null, needed: Scope | null): boolean {
   if (granted === null) return true
   return needed !== null && granted.includes(needed)

@@ -4,7 +4,7 @@ import { deriveKey } from '../keys.ts'
 const issuer = 'berth'
 const audience = 'berth-api'
 const keyId = 's1'
-/** Clocks of two machines may differ by this. */
+/** Max difference between the clocks of two machines. */
 export const sessionSkewSeconds = 60
 
 export function sessionKey(masterKey: string): Uint8Array {
@@ -26,7 +26,7 @@ export async function signSession(
     .sign(sessionKey(masterKey))
 }
 
-/** Session and account id of a genuine, unexpired token; undefined for everything else, whatever is wrong with it. */
+/** Session and account id of a genuine, unexpired token; undefined for everything else. */
 export async function readSession(key: Uint8Array, token: string): Promise<{ id: string; userId: string } | undefined> {
   try {
     const { payload, protectedHeader } = await jwtVerify(token, key, {

@@ -1,10 +1,10 @@
 /** Signing in with a mailed code. How long a code works is in policy/accounts/sign-in-mails.ts. */
 export const signInTerms = {
-  /** Wrong codes that one sign-in takes. */
+  /** Max attempts of one sign-in. */
   attempts: 5,
-  /** A session ends after so many seconds without a renewal. */
+  /** A session ends after this many seconds without a renewal. */
   sessionSeconds: 3600,
-  /** It can be renewed for so many days from its beginning. */
+  /** It can be renewed for this many days after its start. */
   sessionDays: 30,
 } as const
 
@@ -12,21 +12,21 @@ export const signInTerms = {
 export const authorizationTerms = {
   /** The person has to grant the key within this time. */
   seconds: 600,
-  /** How often the program may ask, in seconds. */
+  /** How often the program may poll, in seconds. */
   intervalSeconds: 10,
-  /** Claims with a wrong verifier or address that one grant takes. */
+  /** Max claims of one grant with a wrong verifier or address. */
   attempts: 5,
-  /** A claim may be repeated, and a full account tidied up, within so many seconds. */
+  /** Within this time a claim may be repeated, and an account with too many keys may revoke one. */
   graceSeconds: 60,
-  /** Keys of this kind that an account may have at once. */
+  /** Max keys of this kind of one account. */
   keys: 5,
   keyDays: 90,
 } as const
 
 /** Confirming a step to a lower plan. */
 export const downgradeTerms = {
-  /** How long a mailed code works. */
+  /** How long a mailed code is valid. */
   seconds: 600,
-  /** Tries that one code takes, whatever the limits of the wire let through. */
+  /** Max attempts of one code, independent of rate limits. */
   attempts: 20,
 } as const

@@ -1,14 +1,14 @@
 import type { Plans } from './plans.ts'
 
-/** Who stops the applications of an account whose plan has ended. */
+/** The actor that stops applications of accounts whose plan has ended. */
 export const planExpiryActor = 'plan-expiry'
 
-/** An account is told that its plan ends so long before, in seconds: a week, and a day. */
+/** When an account is notified that its plan ends, in seconds before the end: a week, and a day. */
 export const endNotices: readonly number[] = [7 * 86_400, 86_400]
 
 /**
- * Whether applications may not run: the plan has ended, and they have more memory than accounts without a plan. A plan that an
- * operator takes out of the table suspends nobody.
+ * Whether applications must not run: the plan has ended, and they have more memory than the free plan. A plan that an operator removes
+ * from the table suspends no account.
  */
 export function isSuspended(
   plans: Plans,

@@ -1,6 +1,6 @@
 import { isShownName } from '../../lib/shown-names.ts'
 
-/** Longest name of an account, in characters. */
+/** Max length of an account's name, in characters. */
 export const usernameLength = 24
 
 const word = String.raw`(?:[\p{L}\p{Nd}]\p{M}*)+`
@@ -8,7 +8,7 @@ const form = new RegExp(`^${word}(?: ${word})*$`, 'u')
 
 /**
  * A name as it is stored and compared (NFC): letters of any script, digits, single spaces between words, 1 to 24 characters.
- * Null when a text is no such name.
+ * Null for other texts.
  */
 export function username(text: string): string | null {
   const name = text.normalize('NFC')

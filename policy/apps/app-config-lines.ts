@@ -1,4 +1,4 @@
-/** The keys that mean something; all others are ignored, also ID, which command-line tools write. */
+/** Known keys; all others are ignored, including ID, which command-line tools write. */
 export const configKeys = [
   'DISPLAY_NAME',
   'MAIN',
@@ -13,7 +13,7 @@ export const configKeys = [
 
 export type ConfigKey = (typeof configKeys)[number]
 
-/** Trimmed values; an empty one is as good as none. */
+/** Trimmed values; an empty one counts as missing. */
 export type ConfigLines = Partial<Record<ConfigKey, string>>
 
 /** Reads `KEY=value` lines (contract 5.2): BOM and CRLF tolerated, `#` lines ignored, keys in any case, the last one wins. */

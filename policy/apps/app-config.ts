@@ -22,17 +22,17 @@ export interface AppConfigFile {
   runtimeVersion: string
 }
 
-/** The files a configuration file speaks of: those of its archive, or of the application that it is written into. */
+/** The files that a configuration file refers to: those of its archive, or of the application that it is written into. */
 export interface ProgramFiles {
   /** Whether this path, relative to the root and separated by `/`, is a file. */
   has(path: string): boolean
-  /** File names at the root, where dependency files are looked for. */
+  /** File names at the root, which is searched for dependency files. */
   rootNames: readonly string[]
-  /** True when others lie there already: what is not among these is not missing for that. */
+  /** True when the application already has other files: one that is not among these may still exist. */
   partial?: boolean
 }
 
-/** The version that VERSION stands for where the application will run, or null when that cannot be given. */
+/** The runtime version that VERSION stands for on the application's host, or null when the host does not offer it. */
 export type VersionChoice = (language: Language, version: string) => string | null
 
 export class ConfigRefused extends Error {
@@ -45,14 +45,14 @@ export class ConfigRefused extends Error {
   }
 }
 
-/** File names of the configuration, in the order in which they are tried, before an installation's own. */
+/** Names of the configuration file, in the order of the search, before an installation's own. */
 export const configNames = ['berth.app', 'berth.config'] as const
 
-export const memoryLimits = { lowestMb: 256, lowestWithAddressMb: 512, highestMb: 32_768 } as const
+export const memoryLimits = { minMb: 256, minWithAddressMb: 512, maxMb: 32_768 } as const
 
 /**
- * Parses a configuration file. Keys are judged in the order of contract 5.3 and the first refusal is thrown as
- * `ConfigRefused`; only the version waits for the language. Whether another has the subdomain and whether the plan suffices is asked elsewhere.
+ * Parses a configuration file. Keys are checked in the order of contract 5.3 and the first refusal is thrown as `ConfigRefused`; only the
+ * version is checked once the language is known. Whether the subdomain is free and the plan large enough is checked elsewhere.
  */
 export function parseAppConfig(text: string, files: ProgramFiles, choose: VersionChoice = offered): AppConfigFile {
   const lines = readLines(text)
@@ -93,7 +93,7 @@ export function parseAppConfig(text: string, files: ProgramFiles, choose: Versio
   }
 }
 
-/** MAIN without a leading `./`: it must exist where it is what runs; beside START it only tells the language. */
+/** MAIN without a leading `./`. It must exist if it is what runs; with START it only determines the language. */
 function mainOf(lines: ConfigLines, files: ProgramFiles): string | null {
   if (lines.MAIN === undefined) {
     if (lines.START === undefined) refuse('MISSING_MAIN', 'Neither MAIN nor START is given.')
@@ -116,14 +116,14 @@ function mainOf(lines: ConfigLines, files: ProgramFiles): string | null {
 
 function memoryOf(lines: ConfigLines): number {
   const text = required(lines, 'MEMORY', 'MISSING_MEMORY', 'MEMORY is missing.')
-  const lowest = lines.SUBDOMAIN === undefined ? memoryLimits.lowestMb : memoryLimits.lowestWithAddressMb
+  const minMb = lines.SUBDOMAIN === undefined ? memoryLimits.minMb : memoryLimits.minWithAddressMb
   const memoryMb = /^\d{1,6}$/.test(text) ? Number(text) : Number.NaN
-  if (!(memoryMb >= lowest && memoryMb <= memoryLimits.highestMb))
-    refuse('INVALID_MEMORY', `MEMORY must be a whole number of MB from ${lowest} to ${memoryLimits.highestMb}.`)
+  if (!(memoryMb >= minMb && memoryMb <= memoryLimits.maxMb))
+    refuse('INVALID_MEMORY', `MEMORY must be a whole number of MB from ${minMb} to ${memoryLimits.maxMb}.`)
   return memoryMb
 }
 
-/** Lower case. Checked against the language's row as far as the language is known already; RUNTIME is judged later. */
+/** Lower case. Checked against the language's row if the language is known already; RUNTIME is checked later. */
 function versionOf(lines: ConfigLines, choose: VersionChoice): string {
   const version = required(lines, 'VERSION', 'MISSING_VERSION', 'VERSION is missing.').toLowerCase()
   if (!/^(recommended|latest|\d+(\.\d+){0,2})$/.test(version))
@@ -173,11 +173,11 @@ function required(lines: ConfigLines, key: ConfigKey, missing: ErrorCode, messag
   return lines[key] ?? refuse(missing, message)
 }
 
-function optional(lines: ConfigLines, key: ConfigKey, longest: number, invalid: ErrorCode): string | null {
+function optional(lines: ConfigLines, key: ConfigKey, maxLength: number, invalid: ErrorCode): string | null {
   const text = lines[key]
   if (text === undefined) return null
-  if (length(text) > longest || unclean(text))
-    refuse(invalid, `${key} must be at most ${longest} printable characters.`)
+  if (length(text) > maxLength || unclean(text))
+    refuse(invalid, `${key} must be at most ${maxLength} printable characters.`)
   return text
 }
 
@@ -186,7 +186,7 @@ function length(text: string): number {
   return [...text].length
 }
 
-/** Control characters and halves of characters cannot be stored; U+FFFD is what bytes other than UTF-8 decode to. */
+/** Control characters and lone surrogates cannot be stored; U+FFFD stands for bytes that are not UTF-8. */
 function unclean(text: string): boolean {
   return /[\u0000-\u0008\u000a-\u001f\u007f\ufffd]/.test(text) || /\p{Surrogate}/u.test(text)
 }

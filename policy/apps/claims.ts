@@ -1,5 +1,5 @@
-/** Type of the failure of a step whose operation is not its lane's any more. Nothing is to be undone then: another run goes on with it. */
+/** Type of the failure of a step whose operation another run has taken over. Nothing is undone then: that run continues it. */
 export const claimLost = 'ClaimLost'
 
-/** Type of the failure of a snapshot that no longer has its host's place. Its lane gives the files back and waits for the place anew. */
+/** Type of the failure of a snapshot that has lost its host's snapshot slot. Its lane releases the files and waits for the slot again. */
 export const placeLost = 'PlaceLost'

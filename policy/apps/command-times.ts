@@ -1,11 +1,11 @@
-/** What the steps of a command take at most while its caller waits, in seconds. */
+/** Max time of the steps of a command while its caller waits, in seconds. */
 export const commandSeconds = {
-  /** A step at the host. */
+  /** A step on the host. */
   step: 55,
-  /** Changing its route; the route keeper goes on with what takes longer. */
+  /** The change of its route; the route keeper completes one that takes longer. */
   route: 8,
-  /** Writing down how it ended. */
+  /** Recording the outcome. */
   outcome: 2,
-  /** With less than this left, no step is begun whose success the caller would not hear of. */
-  least: 5,
+  /** With less time left than this, no step starts, because the caller would not learn of its success. */
+  min: 5,
 } as const

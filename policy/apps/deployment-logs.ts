@@ -1,19 +1,19 @@
 import { KiB, MiB } from '../../lib/bytes.ts'
 
-/** What the log of one deployment takes, over all attempts of its steps. */
+/** Limits of the log of one deployment, over all attempts of its steps. */
 export const deploymentLogs = {
-  /** Output is written at most this often. */
+  /** Min interval between writes of output. */
   flushMs: 500,
-  /** Output is written in pieces of about this size; about two of them are held while the database is slow. */
+  /** Approximate size of the pieces in which output is written; up to two are buffered while the database is slow. */
   pieceBytes: 64 * KiB,
-  /** Of output this much is kept ... */
+  /** Max output that is stored ... */
   outputBytes: 4 * MiB,
-  /** ... and this much of everything: why a step failed, and its last lines, always find room. */
+  /** ... and max size of the whole log: the reason of a failed step, and its last lines, always have room. */
   wholeBytes: 4 * MiB + 256 * KiB,
-  /** A whole log is sent in pieces of this size; a reader that takes nothing holds one. */
+  /** A whole log is sent in pieces of this size; a stalled reader holds one in memory. */
   sentBytes: 256 * KiB,
-  /** Kept of the end of what an install step prints, in characters. */
+  /** Retained from the end of an install step's output, in characters. */
   lastCharacters: 2000,
-  /** A step that prints faster is read more slowly, and waits: reading it takes time from everybody on its host. */
+  /** A step that prints faster has to wait: reading its output takes time from all others on the host. */
   bytesPerSecond: 2 * MiB,
 } as const

@@ -1,16 +1,16 @@
 import { MiB } from '../../lib/bytes.ts'
 
-/** When an owner is written to about memory. */
+/** When an owner is mailed about memory. */
 export const memoryAlertRules = {
-  /** Share of its memory that an application may use without anybody being told. */
+  /** Share of its memory that an application may use without an alert. */
   share: 0.9,
-  /** So many samples one after the other: a peak is nobody's business. */
+  /** Consecutive samples above that share: a single peak is ignored. */
   samplesInARow: 3,
-  /** One mail for each application in so many hours. */
+  /** Max one mail per application in this many hours. */
   onceInHours: 24,
 } as const
 
-/** How many samples in a row were too high, this one included. */
+/** The number of consecutive samples that were too high, including this one. */
 export function highInARow(before: number, usedBytes: number, limitMb: number): number {
   return usedBytes >= limitMb * MiB * memoryAlertRules.share ? before + 1 : 0
 }

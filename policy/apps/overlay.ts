@@ -1,8 +1,8 @@
 import { GiB, MiB } from '../../lib/bytes.ts'
 
 /**
- * What copying an application's files for an install step may take at most: names, bytes read, folders one in another, seconds, and
- * resident bytes of the process that copies.
+ * Limits for copying an application's files for an install step: names, bytes read, depth of folders, seconds, and resident bytes of
+ * the copying process.
  */
 export const overlayLimits = {
   entries: 1_000_000,

@@ -1,14 +1,14 @@
-/** Where a host that publishes to its own machine only does so when nothing else is said. */
+/** Default address of a host that publishes ports to its own machine only. */
 const loopback = '127.0.0.1'
-/** So many addresses 127.x.y.z there are; the last is for broadcasts. */
-const ownAddresses = 2 ** 24 - 1
+/** Number of addresses 127.x.y.z, without the last, which is for broadcasts. */
+const loopbackAddresses = 2 ** 24 - 1
 
 /**
- * The address at which the containers of one application publish their ports. A host that publishes on loopback has one for each
- * application, after its user: nobody else ever listens there, so a route to a port that has since been dealt to another application
- * is refused by the kernel. Every other host has one address for all, and so has loopback on systems that give it no more.
+ * The address at which the containers of one application publish their ports. A host that publishes on loopback has one address for each
+ * application, derived from its uid. No other process listens there, so the kernel refuses a stale route to a port that was since assigned
+ * to another application. Every other host has one address for all, and so has loopback on systems with a single loopback address.
  */
 export function ownAddress(hostAddress: string, uid: number, platform: string = process.platform): string {
-  if (hostAddress !== loopback || platform !== 'linux' || uid >= ownAddresses) return hostAddress
+  if (hostAddress !== loopback || platform !== 'linux' || uid >= loopbackAddresses) return hostAddress
   return `127.${uid >> 16}.${(uid >> 8) & 255}.${uid & 255}`
 }

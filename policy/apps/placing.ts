@@ -1,8 +1,8 @@
 import { MiB } from '../../lib/bytes.ts'
 
 /**
- * What a child that places files may take at most: seconds, and resident bytes. `searched` entries of a first release are looked at for
- * the names of its event, `levels` folders deep.
+ * Limits of a child process that places files: seconds, and resident bytes. For the file names in its event, up to `searched` entries of
+ * a first release are read, `levels` folders deep.
  */
 export const placingLimits = {
   seconds: 600,
@@ -12,8 +12,8 @@ export const placingLimits = {
 }
 
 /**
- * Children that place or copy files, of one host process: so many at the same time, and so many of one account. The memory of all
- * of them together is bounded by it.
+ * Concurrent child processes of one host process that place or copy files: in total, and of one account. This bounds their memory in
+ * total.
  */
 export const placingPlaces = { atOnce: 4, perSubject: 2 }
 

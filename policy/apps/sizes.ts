@@ -1,18 +1,18 @@
 import { KiB, MiB } from '../../lib/bytes.ts'
 
-/** What an application of a given memory is granted. Contract 11.3: 10 GB of disk per 256 MB; an installation may set less. */
+/** Disk of an application with a given memory. Contract 11.3: 10 GB per 256 MB; an installation may set less. */
 export function diskMbFor(ramMb: number, diskMbPer256Mb: number): number {
   return Math.ceil(ramMb / 256) * diskMbPer256Mb
 }
 
-/** Whole cores shown and granted: one for every 2 GB, at least one, at most 8. */
+/** Whole cores, as shown and granted: one for every 2 GB, at least one, at most 8. */
 export function cpusFor(ramMb: number): number {
   return Math.min(8, Math.max(1, Math.floor(ramMb / 2048)))
 }
 
 /**
- * Weight in the share of processors when all are busy, after memory as everything is: 1 for every 16 MB, 2 to 262144 (what the kernel
- * takes). One of our own processes has 1024, as whoever names no weight: applications of 16 GB together weigh no more than it.
+ * CPU shares when all processors are busy, derived from memory like all other limits: 1 for every 16 MB, 2 to 262144 (the range of the
+ * kernel). Each of our processes has 1024, the default: applications of 16 GB together weigh no more than one of them.
  */
 export function cpuSharesFor(ramMb: number): number {
   return Math.min(262_144, Math.max(2, Math.floor(ramMb / 16)))
@@ -28,14 +28,14 @@ export function openFilesFor(ramMb: number): number {
   return Math.min(4096, Math.max(1024, ramMb * 2))
 }
 
-/** Bytes that the kernel holds for its sockets, where these do not count as memory: a quarter of the memory. */
+/** Bytes of socket buffers in the kernel, where these do not count as memory: a quarter of the memory. */
 export function socketBytesFor(ramMb: number): number {
   return (ramMb * MiB) / 4
 }
 
-/** Mbit/s each way (contract 11.3: 50 per 256 MB). */
+/** Mbit/s in each direction (contract 11.3: 50 per 256 MB). */
 export const bandwidthMbit = (ramMb: number, mbitPer256Mb: number): number =>
   Math.max(1, Math.round((ramMb / 256) * mbitPer256Mb))
 
-/** Bytes that may pass at once: 10 ms of the rate, and at least two of the largest packets that a program hands over. */
+/** Burst in bytes: 10 ms at the rate, and at least two packets of the maximum size that a program can send. */
 export const bandwidthBurst = (mbit: number): number => Math.max(128 * KiB, Math.ceil((mbit * 1_000_000) / 8 / 100))

@@ -1,7 +1,7 @@
 import { isSignatureOf, signatureOf } from '../../lib/signed-text.ts'
 import { deriveKey } from '../keys.ts'
 
-/** What a signed link leads to. */
+/** The snapshot that a signed link is for. */
 export interface LinkedSnapshot {
   kind: 'applications' | 'databases'
   ownerId: string
@@ -9,28 +9,28 @@ export interface LinkedSnapshot {
   version: string
 }
 
-/** A link is valid for so long after its snapshot was requested, in seconds: as long as the snapshot is stored (contract 6.18). */
+/** How long a link is valid after its snapshot was requested, in seconds: as long as the snapshot is stored (contract 6.18). */
 export const linkSeconds = 30 * 86_400
 
 export const linkSecret = (masterKeyHex: string): Buffer => deriveKey(masterKeyHex, 'snapshot-links')
 
-/** Moment at which a snapshot's links end, in whole seconds: the same for every listing, so that a link stays what it was. */
+/** When a snapshot's links expire, in whole seconds: the same for every listing, so that links do not change. */
 export const expiryOf = (createdAt: Date): number => Math.floor(createdAt.getTime() / 1000) + linkSeconds
 
-/** The signed query text of a link (contract 6.18): existing clients put it behind the name themselves. */
+/** The signed query string of a link (contract 6.18): existing clients append it to the name themselves. */
 export function linkKey(secret: Buffer, snapshot: LinkedSnapshot, expires: number): string {
   const signature = signatureOf(secret, signed(snapshot, String(expires)))
   return `Expires=${expires}&Signature=${signature}&versionId=${snapshot.version}`
 }
 
-/** Below `files_url`, without the query text. */
+/** The path below `files_url`, without the query string. */
 export function linkPath({ kind, ownerId, name }: Omit<LinkedSnapshot, 'version'>): string {
   return `/${kind}/${ownerId}/${name}.zip`
 }
 
 const pathForm = /^\/(applications|databases)\/(\d{18})\/([a-z0-9_.-]{1,128})\.zip$/
 
-/** What a path and query of the files surface lead to; null when they are malformed, changed, or too late. */
+/** The snapshot of a path and query on the files surface; null when they are malformed, forged, or expired. */
 export function readLink(secret: Buffer, url: string, now: Date): LinkedSnapshot | null {
   const [path = '', query = '', ...rest] = url.split('?')
   const [, kind, ownerId, name] = pathForm.exec(path) ?? []
@@ -42,7 +42,7 @@ export function readLink(secret: Buffer, url: string, now: Date): LinkedSnapshot
   return Number(expires) * 1000 > now.getTime() ? snapshot : null
 }
 
-/** A field that stands twice could mean either. */
+/** A repeated field is ambiguous. */
 function onlyOne(fields: URLSearchParams, field: string): string | undefined {
   const [value, ...others] = fields.getAll(field)
   return others.length === 0 ? value : undefined

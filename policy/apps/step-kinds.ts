@@ -1,9 +1,9 @@
-/** Kinds of operations that bring a release of their own. */
+/** Kinds of operations with their own release. */
 const bringing = ['create', 'deploy', 'restore'] as const
-/** Of them, those that replace a release which serves. */
+/** Those that replace a serving release. */
 const replacing = ['deploy', 'restore'] as const
 
-/** What a container host does for one operation, and for operations of which kinds. */
+/** Steps on a container host, and the kinds of operations that use them. */
 export const stepKinds = {
   prepareRelease: bringing,
   installDependencies: bringing,

@@ -1,16 +1,16 @@
-/** The platform's own names beside the applications' under one development domain, and those of databases. */
+/** Names of the platform under a development domain that it shares with applications. Databases have `reservedPrefix`. */
 const reservedNames = new Set(['api', 'blob', 's3', 'files', 'www'])
 
 const reservedPrefix = 'db-'
 
-/** Whether no application may have this subdomain (SUBDOMAIN_TAKEN). Lower case. */
+/** Whether the platform reserves this subdomain (SUBDOMAIN_TAKEN). Lower case. */
 export function isReservedSubdomain(subdomain: string): boolean {
   return reservedNames.has(subdomain) || subdomain.startsWith(reservedPrefix)
 }
 
 /**
- * Whether browsers would show this subdomain in letters of other scripts, which may look like those of somebody else's. No new
- * application gets one (INVALID_SUBDOMAIN); those that have one keep it. Lower case.
+ * Whether browsers would show this subdomain in another script, where it may look like a different name. New applications cannot have
+ * one (INVALID_SUBDOMAIN); existing applications keep theirs. Lower case.
  */
 export function isEncodedSubdomain(subdomain: string): boolean {
   return subdomain.startsWith('xn--')

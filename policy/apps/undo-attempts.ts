@@ -1,2 +1,2 @@
-/** An undo that fails is told to people from this attempt on: the first ones may meet a host that has just come back. */
+/** A failing undo is shown to people from this attempt on: the first ones may meet a host that has just started. */
 export const tellUndoFrom = 3

@@ -65,7 +65,7 @@ export function isDropped(path: string): boolean {
 }
 
 /** The file that says how the application is configured is short; more is not read. */
-export const longestConfigBytes = 64 * KiB
+export const maxConfigBytes = 64 * KiB
 
 /** Children that read archives. */
 export const archivePlaces = {

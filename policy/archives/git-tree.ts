@@ -16,7 +16,7 @@ export interface TreeFault {
   message: string
 }
 
-const longestTarget = 4096
+const maxTargetBytes = 4096
 
 /**
  * What is kept of a commit: the same as of an uploaded archive, under the same cap of entries. Submodules are left out, and so
@@ -63,7 +63,7 @@ export class GitTree {
   dropLinksOutside(targets: readonly string[]): string[] {
     const inside = this.links.filter(({ path, bytes }, index) => {
       const target = targets[index] ?? ''
-      return bytes > 0 && bytes <= longestTarget && !target.includes('\0') && staysInside(path, target)
+      return bytes > 0 && bytes <= maxTargetBytes && !target.includes('\0') && staysInside(path, target)
     })
     const outside = this.links.filter(link => !inside.includes(link)).map(link => link.path)
     this.links.splice(0, this.links.length, ...inside)

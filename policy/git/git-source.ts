@@ -9,7 +9,7 @@ export interface GitAddress {
 }
 
 const hostName = /^[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?$/
-const longestUrl = 2048
+const maxUrlLength = 2048
 
 /**
  * The address in a clone URL, or null when it is none that is fetched from: http and https only, no user in it, no option in
@@ -17,7 +17,7 @@ const longestUrl = 2048
  */
 export function gitAddress(text: string): GitAddress | null {
   if (
-    text.length > longestUrl ||
+    text.length > maxUrlLength ||
     !/^https?:\/\/(?!\/)[^\s\u0000-\u0020\u007f\\#@]+$/i.test(text) ||
     !URL.canParse(text)
   )

@@ -31,7 +31,7 @@ type Unqueued = { 'downgrade-code': 'code'; 'sign-in': 'code' }
 export type QueuedFields<T extends TemplateName> = Omit<Fields<T>, T extends keyof Unqueued ? Unqueued[T] : never>
 
 const footer = 'Berth'
-const longestField = 100
+const maxFieldLength = 100
 
 /** Writes a mail in the language of an account. Undefined for a template that this version does not know. */
 export function writeMail(template: string, fields: MailFields, locale: string): MailText | undefined {
@@ -48,5 +48,5 @@ function harmless(value: string | number): string | number {
   if (typeof value === 'number') return value
   const line = value.replace(/[\p{Cc}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu, ' ').trim()
   const letters = [...line]
-  return letters.length > longestField ? `${letters.slice(0, longestField - 1).join('')}…` : line
+  return letters.length > maxFieldLength ? `${letters.slice(0, maxFieldLength - 1).join('')}…` : line
 }

@@ -30,10 +30,10 @@ export function ruleFor<R extends { prefix: string }>(rules: readonly R[], key: 
 const countByTier: Record<string, number> = { hobby: 5, standard: 5, pro: 10, enterprise: 20 }
 
 /** How many rules an account of this tier may save (contract 11.2). */
-export const mostRules = (tier: string): number => countByTier[tier] ?? 0
+export const maxRules = (tier: string): number => countByTier[tier] ?? 0
 
 /** How many rules any account may save. */
-export const mostRulesOfAll = Math.max(...Object.values(countByTier))
+export const maxRulesOfAnyTier = Math.max(...Object.values(countByTier))
 
 /** A rule that deletes does so only this long after it was saved: time to see a mistake. */
 export const ruleRestSeconds = 24 * 3600
@@ -41,11 +41,11 @@ export const ruleRestSeconds = 24 * 3600
 const compared = ['private', 'expire', 'max_size', 'extensions', 'cache_control', 'delete_after_days'] as const
 
 /** What `delete_after_days` takes; below `usualDeletionDays` only some plans have it. */
-export const deletionDays = { least: 1, most: 3650 }
+export const deletionDays = { min: 1, max: 3650 }
 export const usualDeletionDays = 7
 
 /** What `max_size` takes, in bytes. */
-export const ruleSizes = { least: 512, most: 10 * GiB }
+export const ruleSizes = { min: 512, max: 10 * GiB }
 
 /** Whether two rules of one prefix ask for the same. */
 export function sameRule(a: RuleFields, b: RuleFields): boolean {

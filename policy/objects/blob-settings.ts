@@ -46,9 +46,9 @@ export function blobSettings(env: Environment): BlobSettings {
   }
 }
 
-function within(env: Environment, name: string, usual: number, least: number, most: number): number {
+function within(env: Environment, name: string, usual: number, min: number, max: number): number {
   const value = integer(env, name, usual)
-  if (value < least || value > most)
-    throw new Error(`The setting ${name} is "${env[name]}"; it must be a whole number from ${least} to ${most}.`)
+  if (value < min || value > max)
+    throw new Error(`The setting ${name} is "${env[name]}"; it must be a whole number from ${min} to ${max}.`)
   return value
 }

@@ -4,12 +4,12 @@ const hour = 3600
 const day = 24 * hour
 
 /** Expiries are from an hour to 1825 days; below 7 days uploads and updates ask for a plan that has them. */
-const longestSeconds = 1825 * day
+const maxSeconds = 1825 * day
 export const shortExpirySeconds = 7 * day
 
 /** A duration as it is written (contract 7.5): `30` and `30d` are days, `168h` hours; an hour to 1825 days. */
 export const durationForm = new RegExp(
-  `^(?:${wholeNumbers(1, longestSeconds / day)}d?|${wholeNumbers(1, longestSeconds / hour)}h)$`,
+  `^(?:${wholeNumbers(1, maxSeconds / day)}d?|${wholeNumbers(1, maxSeconds / hour)}h)$`,
 )
 
 /** Seconds of a duration; undefined for a text that is none. */

@@ -1,6 +1,6 @@
 import test from 'ava'
-import type { Db } from '../../db/database.ts'
 import { type BatchOptions, batched } from '../../db/batched.ts'
+import type { Db } from '../../db/database.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 
 const pool = (() => {}) as unknown as Db

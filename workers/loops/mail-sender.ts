@@ -66,7 +66,7 @@ async function sendOne(options: MailSenderOptions, mail: mails.QueuedMail, signa
     await mailer.send({ id, from, to: mail.email, ...written, language, date: mail.created_at }, deadline)
   } catch (error) {
     if (signal.aborted) return mails.giveBack(db, id)
-    const final = error instanceof MailRefused || attempts >= tries.most
+    const final = error instanceof MailRefused || attempts >= tries.maxAttempts
     log.warn({ mailId: id, template, attempts, final, reason: reasonOf(error) }, 'mail: not taken')
     return mails.recordFailure(db, id, reasonOf(error), final)
   }

@@ -7,7 +7,7 @@ import { call, unless } from './calls.ts'
 
 /** Shorter spans give CPU figures that jump; longer ones hide what the program does now. */
 const shortestMs = 200
-const longestMs = 120_000
+const maxMs = 120_000
 
 /** The engine's own pair of readings takes it 1 to 2 s, so readings come from the kernel where it can be seen, and the last is kept. */
 export function containerReadings(docker: Docker) {
@@ -45,7 +45,7 @@ export function containerReadings(docker: Docker) {
       let before = last.get(name)
       let now = await read(name)
       if (now && before && age(before.reading, now) < shortestMs && before.stats) return before.stats
-      const usable = now && before && age(before.reading, now) <= longestMs && consumed(before.reading) <= consumed(now)
+      const usable = now && before && age(before.reading, now) <= maxMs && consumed(before.reading) <= consumed(now)
       if (now && !usable) {
         before = { reading: now, stats: null }
         await sleep(shortestMs)

@@ -7,7 +7,7 @@ import { useUploadToken } from '../../../db/objects/uploads/upload-tokens.ts'
 import { type NewUpload, openUpload } from '../../../db/objects/uploads/uploads.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import type { ObjectName } from '../../../policy/objects/object-names.ts'
-import { chunkBytes, mostBytes } from '../../../policy/objects/uploads/chunked.ts'
+import { chunkBytes, maxFileBytes } from '../../../policy/objects/uploads/chunked.ts'
 import { chunkedSecret, chunkedToken } from '../../../policy/objects/uploads/chunked-tokens.ts'
 import { uploadFieldErrors, uploadQuery } from '../../../policy/objects/uploads/upload-fields.ts'
 import { uploadTerms } from '../../../policy/objects/uploads/upload-terms.ts'
@@ -22,8 +22,8 @@ import { includedBytes } from '../storage-charge.ts'
 
 const initQuery = uploadQuery.omit({ checksum_sha256: true }).extend({
   /** The extension is taken from it, as from the part's name in a form. */
-  filename: characters({ least: 1, most: 1024 }).optional(),
-  mime_type: characters({ most: 255 }).optional(),
+  filename: characters({ min: 1, max: 1024 }).optional(),
+  mime_type: characters({ max: 255 }).optional(),
 })
 
 /** Contract 7.31: opens an upload in parts and says what may be sent. */
@@ -106,7 +106,7 @@ async function wanted(
     metadata: terms.metadata,
     expires_at: terms.expiresAt,
     max_parts: maxParts,
-    max_bytes: Math.min(mostBytes(maxParts, maxBytes), terms.maxBytes),
+    max_bytes: Math.min(maxFileBytes(maxParts, maxBytes), terms.maxBytes),
     upload_token_id: uploadToken?.id ?? null,
   }
 }

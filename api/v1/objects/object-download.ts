@@ -19,8 +19,8 @@ const expires = z
   .string({ error: code })
   .regex(/^\d{1,6}$/, code)
   .transform(Number)
-  .refine(seconds => seconds >= lives.least && seconds <= lives.most, code)
-  .meta({ openapi: { type: 'integer', minimum: lives.least, maximum: lives.most, default: lives.usual } })
+  .refine(seconds => seconds >= lives.min && seconds <= lives.max, code)
+  .meta({ openapi: { type: 'integer', minimum: lives.min, maximum: lives.max, default: lives.default } })
 
 const filename = z.string({ error: 'INVALID_FILENAME' }).regex(someOfFileName, 'INVALID_FILENAME').transform(fileName)
 
@@ -72,7 +72,7 @@ export const downloadObject = blobEndpoint({
 
 type Asked = z.output<typeof query>
 
-function addressOf(object: ObjectRow, { expires = lives.usual, disposition, filename }: Asked, { config }: Parts) {
+function addressOf(object: ObjectRow, { expires = lives.default, disposition, filename }: Asked, { config }: Parts) {
   const { id, url } = placeView(object, config.urls.public)
   if (url && !disposition && !filename) return { url, expiresAt: null }
   const wanted = Math.floor(Date.now() / 1000) + expires

@@ -1,7 +1,7 @@
 import type { FileHandle } from 'node:fs/promises'
 import type { InspectOptions } from '../../../activities/archives/port.ts'
 import { type AppConfigFile, ConfigRefused, configNames, parseAppConfig } from '../../../policy/apps/app-config.ts'
-import { longestConfigBytes } from '../../../policy/archives/archive-rules.ts'
+import { maxConfigBytes } from '../../../policy/archives/archive-rules.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import type { Parts } from '../../pipeline/parts.ts'
 import { isArchive, type Upload } from '../../v1/uploads.ts'
@@ -43,7 +43,7 @@ export async function uploadedConfig(
 
 async function shortText(file: FileHandle): Promise<string> {
   const { size } = await file.stat()
-  if (size > longestConfigBytes)
-    throw new ApiError('INVALID_FILE', `The configuration file is over ${longestConfigBytes} bytes.`)
+  if (size > maxConfigBytes)
+    throw new ApiError('INVALID_FILE', `The configuration file is over ${maxConfigBytes} bytes.`)
   return file.readFile('utf8')
 }

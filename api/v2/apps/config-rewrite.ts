@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import type { AppRow } from '../../../db/apps/apps.ts'
-import { longestConfigBytes } from '../../../policy/archives/archive-rules.ts'
+import { maxConfigBytes } from '../../../policy/archives/archive-rules.ts'
 import { ApiError, type ErrorCode, isErrorCode } from '../../../policy/errors.ts'
 import { limits, ownCounters } from '../../../policy/limits.ts'
 import type { Exchange } from '../../http/call.ts'
@@ -30,8 +30,8 @@ export async function rewriteConfig(rewrite: ConfigRewrite, parts: Parts): Promi
   const { app, caller, exchange, name, content, codes } = rewrite
   const who = { user: { id: caller.user.id, plan: caller.plan }, appId: app.id, scale: parts.config.rateLimitScale }
   await parts.limiter.admit(ownCounters(limit, limits[limit], who))
-  if (content.length > longestConfigBytes)
-    throw new ApiError('FILE_TOO_LARGE', `The configuration file must be at most ${longestConfigBytes} bytes.`)
+  if (content.length > maxConfigBytes)
+    throw new ApiError('FILE_TOO_LARGE', `The configuration file must be at most ${maxConfigBytes} bytes.`)
   const upload = await storeUpload(
     Readable.from(Buffer.from(content)),
     name,

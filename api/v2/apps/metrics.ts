@@ -14,7 +14,7 @@ export const getMetrics = endpoint({
   auth: { scope: 'apps:read', permission: 'read' },
   response: z
     .array(z.object({ date: isoTime, cpu: z.number(), ram: z.number(), net: z.array(z.int()).length(2) }))
-    .max(metricRules.mostPoints),
+    .max(metricRules.maxPoints),
   errors: ['METRICS_NOT_SUPPORTED'],
   async handle({ app }, { db, metrics }) {
     if (app.ram_mb < metricRules.fromMemoryMb) throw new ApiError('METRICS_NOT_SUPPORTED')

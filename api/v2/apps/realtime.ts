@@ -49,7 +49,7 @@ function tell(call: AppCall, connectionId: string, feed: LiveFeed, { access, lea
       resolve()
     }
     stream.write(system(`REALTIME_CONNECTING | ${connectionId}`) + system('REALTIME_CONNECTED'))
-    const timer = setTimeout(() => end(system('REALTIME_TIMEOUT'), system('REALTIME_RECONNECT')), leases.longestMs)
+    const timer = setTimeout(() => end(system('REALTIME_TIMEOUT'), system('REALTIME_RECONNECT')), leases.maxMs)
     const unwatch = access.watch(call, 'read', why =>
       end(system(why === 'lost' ? 'REALTIME_DISCONNECTED' : 'REALTIME_RECONNECT')),
     )

@@ -93,12 +93,12 @@ async function follow(call: AppCall, id: string, { db, access, deploymentNews, l
   const stream = new EventStream(exchange)
   const ended = new AbortController()
   const unwatch = access.watch(call, 'read', () => ended.abort())
-  const over = deadlineSignal(leases.longestMs, exchange.gone, ended.signal)
+  const over = deadlineSignal(leases.maxMs, exchange.gone, ended.signal)
   let seq = lastSeen(exchange)
   const next = () => logAfter(db, id, seq, deploymentLogs.sentBytes)
   while (!over.aborted) {
     // Before the look: what is announced while it lasts is looked for again.
-    const announced = deploymentNews.news(id, leases.longestMs, over)
+    const announced = deploymentNews.news(id, leases.maxMs, over)
     try {
       // The state first: what was printed before it changed is then in what is read next.
       const state = await deploymentState(db, app.id, id)

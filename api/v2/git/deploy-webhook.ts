@@ -25,7 +25,7 @@ export const setDeployWebhook = endpoint({
       .string({ error: 'INVALID_ACCESS_TOKEN' })
       .regex(tokenForm, 'INVALID_ACCESS_TOKEN')
       .meta({ maxLength: longestToken }),
-    secret: characters({ least: 8, most: 255 })
+    secret: characters({ min: 8, max: 255 })
       .nullish()
       .describe('Deliveries have to be signed with it. Left out, it stays as it is; null removes it.'),
   }),

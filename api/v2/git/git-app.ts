@@ -1,5 +1,5 @@
 import { appOfPush, forgetInstallation, unlinkRepositories } from '../../../db/git/git-links.ts'
-import { bodyBudgets, largestDelivery } from '../../../policy/body-budgets.ts'
+import { bodyBudgets, maxDeliveryBytes } from '../../../policy/body-budgets.ts'
 import { webhookSecrets } from '../../../policy/git/git-provider-settings.ts'
 import { type AppEvent, readAppEvent } from '../../../policy/git/webhooks/app-events.ts'
 import { type ReadDelivery, readDelivery } from '../../../policy/git/webhooks/deliveries.ts'
@@ -22,7 +22,7 @@ export const receiveGitAppEvent = endpoint({
   auth: 'public',
   uncounted: true,
   envelope: false,
-  maxBodyBytes: largestDelivery,
+  maxBodyBytes: maxDeliveryBytes,
   refusal: refusalText,
   errors: deliveryErrors,
   async handle({ exchange }, parts) {

@@ -2,7 +2,7 @@ import { confirmPush } from '../../../db/acceptance.ts'
 import type { Db } from '../../../db/database.ts'
 import { type DeliverySource, noteDelivery, seenDeployment, storePush } from '../../../db/git/deliveries.ts'
 import { acceptance } from '../../../policy/acceptance.ts'
-import { freeBodyBytes, largestDelivery } from '../../../policy/body-budgets.ts'
+import { freeBodyBytes, maxDeliveryBytes } from '../../../policy/body-budgets.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import type { ReadDelivery } from '../../../policy/git/webhooks/deliveries.ts'
 import {
@@ -45,7 +45,7 @@ export async function receive<T>(
   { request, response, address }: Exchange,
   { budget, ownerId, judge, verdictOf }: Reception<T>,
 ): Promise<T> {
-  const declared = Number(request.headers['content-length'] ?? largestDelivery)
+  const declared = Number(request.headers['content-length'] ?? maxDeliveryBytes)
   const source = `address/${networkOf(address)}`
   // At a provider everybody can have something signed wrongly: where the owner is known, only the own webhooks suffer.
   const sender = ownerId ? `owner/${ownerId}` : source
@@ -53,7 +53,7 @@ export async function receive<T>(
   const charge = budget.charge([...new Set([source, sender])])
   try {
     inviteBody(request, response)
-    const body = await readBody(request, largestDelivery, { charge })
+    const body = await readBody(request, maxDeliveryBytes, { charge })
     const judged = judge(body)
     const verdict = verdictOf(judged)
     const isUnsigned = verdict.kind === 'refused' && verdict.status === 401

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { DeliverySource } from '../../../db/git/deliveries.ts'
 import { type FoundWebhook, findWebhook } from '../../../db/git/webhooks.ts'
-import { bodyBudgets, largestDelivery } from '../../../policy/body-budgets.ts'
+import { bodyBudgets, maxDeliveryBytes } from '../../../policy/body-budgets.ts'
 import { isIssuedAddress } from '../../../policy/git/webhooks/addresses.ts'
 import { readDelivery } from '../../../policy/git/webhooks/deliveries.ts'
 import { malformedReply, unknownReply } from '../../../policy/git/webhooks/replies.ts'
@@ -21,7 +21,7 @@ export const receivePush = endpoint({
   auth: 'public',
   uncounted: true,
   envelope: false,
-  maxBodyBytes: largestDelivery,
+  maxBodyBytes: maxDeliveryBytes,
   query: z.object({ branch: z.string().max(256).optional(), restart: z.enum(['true', 'false', '1', '0']).optional() }),
   refusal: refusalText,
   errors: deliveryErrors,

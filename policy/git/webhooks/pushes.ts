@@ -20,7 +20,7 @@ export type PushVerdict =
 /** `wanted` is the branch that the webhook's address asks for, in lower case. */
 export type PushReader = (payload: Record<string, unknown>, wanted: string | undefined) => PushVerdict
 
-const longestBranch = 256
+const maxBranchLength = 256
 
 /** GitHub's payload, which Gitea, Forgejo and Gogs send as well. `commits` is not trusted: a first push comes with none. */
 export const readHubPush: PushReader = (payload, wanted) => {
@@ -76,7 +76,7 @@ function refPush(
     return { kind: 'ignored', reason: ref.startsWith('refs/tags/') ? 'a tag was pushed' : 'no branch was pushed' }
   if (commit !== undefined && /^0+$/.test(commit)) return deletion
   const branch = ref.slice('refs/heads/'.length)
-  if (branch === '' || branch.length > longestBranch || /[\u0000-\u001f\u007f]|\p{Surrogate}/u.test(branch))
+  if (branch === '' || branch.length > maxBranchLength || /[\u0000-\u001f\u007f]|\p{Surrogate}/u.test(branch))
     return { kind: 'refused', reason: 'the branch of the push cannot be deployed' }
   if (lacking) return { kind: 'refused', reason: `the payload has no ${lacking}` }
   if (cloneUrl === undefined) return { kind: 'refused', reason: 'the payload has no repository address' }

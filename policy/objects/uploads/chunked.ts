@@ -18,7 +18,8 @@ export interface UploadPart {
 }
 
 /** The largest file that an upload of so many parts can hold, in bytes. */
-export const mostBytes = (maxParts: number, maxBytes: number): number => Math.min(maxBytes, maxParts * chunkBytes.max)
+export const maxFileBytes = (maxParts: number, maxBytes: number): number =>
+  Math.min(maxBytes, maxParts * chunkBytes.max)
 
 /** The lowest part that is not stored; `parts` in order. */
 export function nextPart(parts: readonly Pick<UploadPart, 'part'>[]): number {

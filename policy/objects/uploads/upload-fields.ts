@@ -26,19 +26,19 @@ export const prefixField = z
 /** An hour to 1825 days; whether the plan has it is asked later. */
 export const expireField = z.string({ error: 'INVALID_OBJECT_EXPIRE' }).regex(durationForm, 'INVALID_OBJECT_EXPIRE')
 
-const longestMaxAge = 365 * 24 * 3600
+const maxMaxAgeSeconds = 365 * 24 * 3600
 
 /** `immutable`, `no-cache`, or `max-age=` 60 seconds to a year. */
 export const cacheControlField = z
   .string({ error: 'INVALID_OBJECT_CACHE_CONTROL' })
   .regex(
-    new RegExp(`^(?:immutable|no-cache|max-age=${wholeNumbers(60, longestMaxAge)})$`),
+    new RegExp(`^(?:immutable|no-cache|max-age=${wholeNumbers(60, maxMaxAgeSeconds)})$`),
     'INVALID_OBJECT_CACHE_CONTROL',
   )
 
 export const dispositionField = z.enum(['inline', 'attachment'], { error: 'INVALID_OBJECT_DISPOSITION' })
 
-const metadataMost = { texts: 5, bytes: 512 }
+const metadataLimits = { texts: 5, bytes: 512 }
 
 /** Names and texts of metadata are for headers: they hold no end of a line, nor any other control character but a tab. */
 export const metadataForm = String.raw`^[^\u0000-\u0008\u000a-\u001f\u007f\ud800-\udfff]*$`
@@ -49,8 +49,8 @@ const metadataShown = {
   type: 'object',
   propertyNames: { minLength: 1, pattern: metadataForm },
   additionalProperties: { type: 'string', pattern: metadataForm },
-  maxProperties: metadataMost.texts,
-  'x-maxBytes': metadataMost.bytes,
+  maxProperties: metadataLimits.texts,
+  'x-maxBytes': metadataLimits.bytes,
 }
 
 export const metadataField = z
@@ -109,8 +109,8 @@ function isMetadata(value: unknown): value is Record<string, string> {
 /** Whether there are so few and so short texts as an object takes. */
 export function fitsMetadata(metadata: Record<string, string>): boolean {
   const entries = Object.entries(metadata)
-  if (entries.length > metadataMost.texts) return false
-  return entries.reduce((sum, [name, text]) => sum + Buffer.byteLength(name + text), 0) <= metadataMost.bytes
+  if (entries.length > metadataLimits.texts) return false
+  return entries.reduce((sum, [name, text]) => sum + Buffer.byteLength(name + text), 0) <= metadataLimits.bytes
 }
 
 /**

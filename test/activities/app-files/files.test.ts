@@ -20,7 +20,7 @@ import { moveFile, removeFile, writeFile } from '../../../activities/app-files/c
 import { type FilesOf, listFiles, readFile } from '../../../activities/app-files/files.ts'
 import { emptyTrash } from '../../../activities/app-files/trash.ts'
 import { loopVolumes } from '../../../activities/volumes/loop.ts'
-import { largestFileBytes } from '../../../policy/apps/file-content.ts'
+import { maxFileBytes } from '../../../policy/apps/file-content.ts'
 import { newAppId } from '../../../policy/ids.ts'
 import { type Contents, give, lay, seen } from '../../kit/folders.ts'
 
@@ -95,10 +95,10 @@ test('what is no plain file cannot be read, and nothing waits for it', async t =
 
 test('files of up to 10 MB are read, empty ones too', async t => {
   const { files, text } = await volumeWith({ empty: '' })
-  writeFileSync(join(files, 'most'), Buffer.alloc(largestFileBytes, 'x'))
-  writeFileSync(join(files, 'more'), Buffer.alloc(largestFileBytes + 1, 'x'))
+  writeFileSync(join(files, 'most'), Buffer.alloc(maxFileBytes, 'x'))
+  writeFileSync(join(files, 'more'), Buffer.alloc(maxFileBytes + 1, 'x'))
   t.is(await text('empty'), '')
-  t.is((await text('most')).length, largestFileBytes)
+  t.is((await text('most')).length, maxFileBytes)
   await t.throwsAsync(text('more'), { code: 'FILE_TOO_LARGE', message: /10 MB/ })
 })
 
@@ -189,10 +189,10 @@ test('a caller who may not see secrets is neither shown them nor takes them alon
 test('a volume that is full says so, and what was there stays', async t => {
   const { of, text, volume } = await volumeWith({ kept: 'kept' }, 16)
   const write = async () => {
-    for (let index = 0; index < 4; index++) await writeFile(of, `big-${index}`, Buffer.alloc(largestFileBytes, 'x'))
+    for (let index = 0; index < 4; index++) await writeFile(of, `big-${index}`, Buffer.alloc(maxFileBytes, 'x'))
   }
   await t.throwsAsync(write(), { code: 'SAVE_FAILED', message: /disk space/ })
-  await t.throwsAsync(writeFile(of, 'kept', Buffer.alloc(largestFileBytes)), { code: 'SAVE_FAILED' })
+  await t.throwsAsync(writeFile(of, 'kept', Buffer.alloc(maxFileBytes)), { code: 'SAVE_FAILED' })
   t.is(await text('kept'), 'kept')
   t.false(existsSync(join(volume, 'draft')), 'what could not be written takes no space')
 })

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { fileContent, largestFileBytes } from '../../../policy/apps/file-content.ts'
+import { fileContent, maxFileBytes } from '../../../policy/apps/file-content.ts'
 
 const text = (body: Record<string, unknown>) => Buffer.from(fileContent(body)).toString()
 const bytes = [0, 1, 127, 128, 255]
@@ -35,13 +35,13 @@ test('what is none of these is refused', t => {
 })
 
 test('the limit is one of bytes, whatever they come as', t => {
-  const full = 'x'.repeat(largestFileBytes)
+  const full = 'x'.repeat(maxFileBytes)
   const shapes = (content: string) => [
     { content },
     { content: Buffer.from(content).toString('base64'), encoding: 'base64' },
     { content: Array.from<number>({ length: content.length }).fill(120) },
   ]
-  for (const body of shapes(full)) t.is(fileContent(body).length, largestFileBytes)
-  for (const body of [...shapes(`${full}x`), { content: 'é'.repeat(largestFileBytes / 2 + 1) }])
+  for (const body of shapes(full)) t.is(fileContent(body).length, maxFileBytes)
+  for (const body of [...shapes(`${full}x`), { content: 'é'.repeat(maxFileBytes / 2 + 1) }])
     t.throws(() => fileContent(body), { code: 'FILE_TOO_LARGE', message: /10 MB/ })
 })

@@ -33,7 +33,7 @@ const after = (...samples: (readonly [Partial<Sample>, number?])[]): Gathering =
 test('intervals begin at whole 5 minutes, and a day has exactly as many as are shown', t => {
   t.is(intervalOf(at + 299_999, metricRules.pointSeconds), at)
   t.is(intervalOf(next, metricRules.pointSeconds), next)
-  t.is((metricRules.keptHours * 3600) / metricRules.pointSeconds, metricRules.mostPoints)
+  t.is((metricRules.keptHours * 3600) / metricRules.pointSeconds, metricRules.maxPoints)
 })
 
 test('a point is the average of its samples, and the traffic between its first and its last', t => {

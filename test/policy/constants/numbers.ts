@@ -22,11 +22,11 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     connectionCaps: { inAll: 2000, perAddress: 100 },
   },
   // Contract 5.6: MEMORY.
-  'apps/app-config.ts': { memoryLimits: { lowestMb: 256, lowestWithAddressMb: 512, highestMb: 32_768 } },
+  'apps/app-config.ts': { memoryLimits: { minMb: 256, minWithAddressMb: 512, maxMb: 32_768 } },
   'archives/archive-names.ts': { nameLimits: { segmentBytes: 255, pathBytes: 4096, levels: 128 } },
   // D3: 1 GiB and 20,000 entries.
   'archives/archive-rules.ts': {
-    longestConfigBytes: 65_536,
+    maxConfigBytes: 65_536,
     archivePlaces: { atOnce: 2, perSubject: 1, waitMs: 15_000, inspectSeconds: 60, unpackSeconds: 600, memoryMb: 96 },
     uploadRules: { outputBytes: 1_073_741_824, entries: 20_000, ratio: 100, ratioAfterBytes: 10_485_760 },
     ownRules: {
@@ -39,10 +39,10 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   // Contract 7.30: deletion rules act 24 h after saving. Contract 9.5: sizes and days of a rule.
   'objects/blob-rules.ts': {
     ruleRestSeconds: 86_400,
-    deletionDays: { least: 1, most: 3650 },
+    deletionDays: { min: 1, max: 3650 },
     usualDeletionDays: 7,
-    mostRulesOfAll: 20,
-    ruleSizes: { least: 512, most: 10_737_418_240 },
+    maxRulesOfAnyTier: 20,
+    ruleSizes: { min: 512, max: 10_737_418_240 },
   },
   // Contract 7.37: idle uploads after about 24 h. A61: strays after 7 days.
   'objects/blob-upkeep.ts': {
@@ -68,10 +68,10 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       gitApp: { bytes: 52_428_800, share: 26_214_400 },
     },
     freeBodyBytes: 1_048_576,
-    largestDelivery: 26_214_400,
+    maxDeliveryBytes: 26_214_400,
     formExtra: { bytes: 1_048_576, seconds: 30 },
     storeSeconds: { afterBody: 60, afterCancel: 5 },
-    leastPace: { bytesPerSecond: 8192, overSeconds: 10 },
+    minPace: { bytesPerSecond: 8192, overSeconds: 10 },
     unsignedDeliveries: { allow: 20, perSeconds: 60 },
   },
   // Contract 4.14, 6.4, 7.41 and 8.7.
@@ -90,7 +90,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   // Contract 9.5: parts of 5 to 32 MB, 6 in flight (K3).
   'objects/uploads/chunked.ts': { chunkBytes: { min: 5_242_880, max: 33_554_432 }, partsInFlight: 6 },
   // C4: a command has 60 s at a host.
-  'apps/command-times.ts': { commandSeconds: { step: 55, route: 8, outcome: 2, least: 5 } },
+  'apps/command-times.ts': { commandSeconds: { step: 55, route: 8, outcome: 2, min: 5 } },
   'accounts/credential-check.ts': { checkLength: 16 },
   // Y1: 4.25 MB of each deployment, pieces of 64 KB. Q5: a reader holds 256 KB.
   'apps/deployment-logs.ts': {
@@ -105,7 +105,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
   },
   // Contract 4.20, W2: 10 MB.
-  'apps/file-content.ts': { largestFileBytes: 10_485_760, longestBase64: 13_981_016 },
+  'apps/file-content.ts': { maxFileBytes: 10_485_760, maxBase64Length: 13_981_016 },
   'git/git-connection.ts': { connectionSeconds: 600 },
   // P1.
   'hosts/host-lease.ts': { hostLeaseSeconds: 10, renewEveryMs: 1000, sureForMs: 9000 },
@@ -145,7 +145,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'listening.ts': { listening: { pingEveryMs: 10_000, answerWithinMs: 2000, retryMs: 500 } },
   // M5: 25 times in about 3 days.
   'mail/delivery.ts': {
-    mailTries: { firstWaitSeconds: 60, longestWaitSeconds: 14_400, most: 25 },
+    mailTries: { firstWaitSeconds: 60, maxWaitSeconds: 14_400, maxAttempts: 25 },
     mailDeadlineMs: 40_000,
     mailsKeptDays: 30,
   },
@@ -153,7 +153,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'apps/memory-alerts.ts': { memoryAlertRules: { share: 0.9, samplesInARow: 3, onceInHours: 24 } },
   // M1, contract 4.14: from 512 MB, 5 minutes, 24 hours, 288 points.
   'apps/metrics.ts': {
-    metricRules: { fromMemoryMb: 512, sampleSeconds: 15, pointSeconds: 300, keptHours: 24, mostPoints: 288 },
+    metricRules: { fromMemoryMb: 512, sampleSeconds: 15, pointSeconds: 300, keptHours: 24, maxPoints: 288 },
   },
   // E30: 400 packets a second after 2,000, 100 after 500 with 256 MB; over TCP 8 KB a second after 64 KB.
   'hosts/network-limits.ts': {
@@ -199,7 +199,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
     },
     unreachableAfterSeconds: 5,
     apiDrainSeconds: 10,
-    eventStreams: { pingMs: 15_000, longestMs: 600_000, bufferedBytes: 1_048_576, stalledMs: 20_000, lookMs: 5000 },
+    eventStreams: { pingMs: 15_000, maxMs: 600_000, bufferedBytes: 1_048_576, stalledMs: 20_000, lookMs: 5000 },
     idleReaderMs: { pieces: 30_000, body: 15_000 },
     autorestart: { ranSeconds: 60, everyMinutes: 60 },
     gateProbeMs: 2000,
@@ -234,15 +234,15 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
       objectsDeleted: 100,
     },
     wholeBodyBytes: 65_536,
-    accountCaps: { shares: 1000, appUploads: 16, leastFreeMemoryMb: 256 },
+    accountCaps: { shares: 1000, appUploads: 16, minFreeMemoryMb: 256 },
     appCaps: { waitingDeploys: 20 },
     linkTerms: {
-      downloadSeconds: { least: 60, most: 86_400, usual: 3600 },
-      shareSeconds: { least: 60, most: 2_592_000, usual: 86_400 },
-      shareDownloads: { least: 1, most: 10_000 },
-      sharePasswordCharacters: { least: 8, most: 128 },
-      tokenSeconds: { least: 60, most: 3600, usual: 900 },
-      tokenUses: { least: 1, most: 100, usual: 1 },
+      downloadSeconds: { min: 60, max: 86_400, default: 3600 },
+      shareSeconds: { min: 60, max: 2_592_000, default: 86_400 },
+      shareDownloads: { min: 1, max: 10_000 },
+      sharePasswordCharacters: { min: 8, max: 128 },
+      tokenSeconds: { min: 60, max: 3600, default: 900 },
+      tokenUses: { min: 1, max: 100, default: 1 },
     },
   },
   // Contract 6.9: deliveries 7 days. Contract 6.12: 100. Contract 6.24: snapshots 30 days. Contract 6.23: 1 h. Contract 1.20, F16: keys 24 h.
@@ -291,7 +291,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   'accounts/sessions.ts': { sessionSkewSeconds: 60 },
   'objects/share-visits.ts': { visitSeconds: 86_400 },
   // I1: 10 minutes. J1: 15 mails.
-  'accounts/sign-in-mails.ts': { signInSeconds: 600, signInMails: { ofOneNetwork: 5, fresh: 5, most: 15 } },
+  'accounts/sign-in-mails.ts': { signInSeconds: 600, signInMails: { ofOneNetwork: 5, fresh: 5, max: 15 } },
   // I1: 5 tries. Contract 3.6 and 3.9 to 3.12.
   'accounts/sign-in-terms.ts': {
     signInTerms: { attempts: 5, sessionSeconds: 3600, sessionDays: 30 },
@@ -311,7 +311,7 @@ export const numbersAsAgreed: Record<string, Record<string, unknown>> = {
   // Contract 3.5: 24 characters.
   'accounts/usernames.ts': { usernameLength: 24 },
   // Contract 4.24, V1.
-  'apps/variables.ts': { variableLimits: { most: 256, nameCharacters: 1024, valueCharacters: 4096 } },
+  'apps/variables.ts': { variableLimits: { max: 256, nameCharacters: 1024, valueCharacters: 4096 } },
   // Contract 6.8.
   'git/webhooks/replies.ts': {
     fullReply: { status: 429 },

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { VolumeLost } from '../../../activities/volumes/port.ts'
 import type { AppRow } from '../../../db/apps/apps.ts'
-import { largestFileBytes } from '../../../policy/apps/file-content.ts'
+import { maxFileBytes } from '../../../policy/apps/file-content.ts'
 import { newAppId } from '../../../policy/ids.ts'
 import { hostReadKey } from '../../../policy/keys.ts'
 import { masterKey } from '../../kit/actors/api.ts'
@@ -77,7 +77,7 @@ test('a change whose caller has left while it waited for its turn is not made', 
 test.serial('readers that leave in the middle leave nothing open', async t => {
   const { ask, files } = await hosted({})
   for (let index = 0; index < 5000; index++) writeFileSync(join(files, `a-file-with-a-name-${index}`), '')
-  writeFileSync(join(files, 'large'), Buffer.alloc(largestFileBytes))
+  writeFileSync(join(files, 'large'), Buffer.alloc(maxFileBytes))
   const open = () => readdirSync('/proc/self/fd').filter(fd => leadsTo(fd).startsWith(files)).length
   for (let round = 0; round < 10; round++)
     for (const path of ['files?path=', 'files/content?path=large']) {

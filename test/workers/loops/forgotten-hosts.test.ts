@@ -222,7 +222,7 @@ test.serial('a lost application: a deletion is done without its host, everything
   for (const { id } of [start, snapshot]) {
     const row = await find(db, id)
     t.like(row, { state: 'error', code: 'CLUSTER_UNAVAILABLE' })
-    t.regex(row?.message ?? '', /gone for good.+Restore one of its snapshots.+or delete it/)
+    t.regex(row?.message ?? '', /permanently lost.+Restore one of its snapshots.+or delete it/)
   }
   const deletion = await enqueueDeletion(db, {
     targetId: app.id,

@@ -26,7 +26,7 @@ async function post(script: Script = {}, changes: Partial<MailSenderOptions> = {
     from,
     databaseUrl: url,
     log: pino({ level: 'silent' }),
-    tries: { firstWaitSeconds: 0, longestWaitSeconds: 0, most: 3 },
+    tries: { firstWaitSeconds: 0, maxWaitSeconds: 0, maxAttempts: 3 },
     ...changes,
   }
   const queue = (mail: Partial<NewMail<'memory-out'>> = {}) =>
@@ -148,7 +148,7 @@ test.serial('waits double from a minute to 4 hours, and last about 3 days', asyn
   const { db, server, queue, row } = await post()
   await queue()
   const waits: number[] = []
-  for (let n = 0; n < mailTries.most; n++) {
+  for (let n = 0; n < mailTries.maxAttempts; n++) {
     await db('mails').update({ next_try_at: db.fn.now() })
     const before = Date.now()
     t.is((await takeMails(db, 1, mailTries)).length, 1)
@@ -164,7 +164,7 @@ test.serial('waits double from a minute to 4 hours, and last about 3 days', asyn
 test.serial('a sender that died loses nothing, and one that stops gives back what it had in hand', async t => {
   const { db, server, options, queue, row } = await post({ recipient: ['hang'] })
   await queue()
-  await takeMails(db, 4, { firstWaitSeconds: 1, longestWaitSeconds: 1, most: 3 })
+  await takeMails(db, 4, { firstWaitSeconds: 1, maxWaitSeconds: 1, maxAttempts: 3 })
   t.deepEqual(await takeMails(db, 4, mailTries), [], 'taken by one, and not yet by another')
   await sleep(1100)
   const ending = new AbortController()

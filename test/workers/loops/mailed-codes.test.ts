@@ -26,7 +26,7 @@ test('a mail that is sent again says the same code, and either confirms', async 
     from: { name: 'Berth', address: 'berth@example.org' },
     databaseUrl: url,
     log: pino({ level: 'silent' }),
-    tries: { firstWaitSeconds: 0, longestWaitSeconds: 0, most: 9 },
+    tries: { firstWaitSeconds: 0, maxWaitSeconds: 0, maxAttempts: 9 },
   }
   // Each try is another process, as after a restart: nothing is kept but the row.
   for (let n = 0; n < 4; n++)

@@ -7,7 +7,7 @@ import { exists } from '../../../activities/releases/files.ts'
 import { VolumeLost } from '../../../activities/volumes/port.ts'
 import { readCapped } from '../../../lib/read-capped.ts'
 import { filePath } from '../../../policy/apps/app-paths.ts'
-import { fileTooLarge, largestFileBytes } from '../../../policy/apps/file-content.ts'
+import { fileTooLarge, maxFileBytes } from '../../../policy/apps/file-content.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import type { HostRoute, HostServerOptions } from './host-route.ts'
 
@@ -84,7 +84,7 @@ function withLock(ctx: Koa.Context, { turns }: HostServerOptions, appId: string,
 }
 
 async function bytesOf({ req }: Koa.Context): Promise<Buffer> {
-  const bytes = await readCapped(req, largestFileBytes)
+  const bytes = await readCapped(req, maxFileBytes)
   if (!bytes) throw fileTooLarge()
   return bytes
 }

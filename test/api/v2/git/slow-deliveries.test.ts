@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import test from 'ava'
 import { lockForDeploy } from '../../../../db/deploys/deploys.ts'
-import { bodyBudgets, largestDelivery, unsignedDeliveries } from '../../../../policy/body-budgets.ts'
+import { bodyBudgets, maxDeliveryBytes, unsignedDeliveries } from '../../../../policy/body-budgets.ts'
 import { openBody } from '../../../kit/actors/open-body.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
 import { type Connected, link, testProviderApi } from '../../../kit/git/connected.ts'
@@ -37,12 +37,12 @@ const send = ({ headers, body }: { headers: Record<string, string>; body: string
 
 test('bodies that were declared and never come hold up no delivery', async t => {
   const made = await linked()
-  const app = () => ({ headers: { ...anySignature, ...newAddress() }, declared: largestDelivery })
+  const app = () => ({ headers: { ...anySignature, ...newAddress() }, declared: maxDeliveryBytes })
   const hook = await webhookOf(api(), made.user, made.app.id)
   const open = await Promise.all([
     ...Array.from({ length: 4 }, () => openBody(`${api().url}/v2/git/app`, app())),
     ...Array.from({ length: 8 }, () =>
-      openBody(api().url + hook, { headers: newAddress(), declared: largestDelivery }),
+      openBody(api().url + hook, { headers: newAddress(), declared: maxDeliveryBytes }),
     ),
   ])
   for (const body of open) await body.send(10)
@@ -57,7 +57,7 @@ test('bodies that were declared and never come hold up no delivery', async t => 
 test('one address holds no more than its share, and small deliveries pass beside it', async t => {
   const made = await linked()
   const from = newAddress()
-  const stranger = { headers: { ...anySignature, ...from }, declared: largestDelivery }
+  const stranger = { headers: { ...anySignature, ...from }, declared: maxDeliveryBytes }
   const open = await Promise.all([1, 2].map(() => openBody(`${api().url}/v2/git/app`, stranger)))
   // Together they are over the share: one of them is refused, whoever is read last.
   void Promise.all(open.map(body => body.send(bodyBudgets.gitApp.share * 0.7)))
@@ -71,7 +71,7 @@ test('one account holds no more than its share of what webhooks have', async t =
   const [ana, bob] = [await linked(), await linked()]
   const hook = await webhookOf(api(), ana.user, ana.app.id)
   const open = await Promise.all(
-    [1, 2].map(() => openBody(api().url + hook, { headers: newAddress(), declared: largestDelivery })),
+    [1, 2].map(() => openBody(api().url + hook, { headers: newAddress(), declared: maxDeliveryBytes })),
   )
   void Promise.all(open.map(body => body.send(bodyBudgets.webhooks.share * 0.7)))
   t.is(await Promise.race(open.map(body => body.status)), 503)
@@ -86,7 +86,7 @@ test('one network holds no more than its share of what webhooks have, whoever ow
     hooks.map((hook, n) =>
       openBody(api().url + hook, {
         headers: { 'x-forwarded-for': `2001:db8:0:7::${n + 1}` },
-        declared: largestDelivery,
+        declared: maxDeliveryBytes,
       }),
     ),
   )

@@ -1,5 +1,5 @@
 import test from 'ava'
-import { mostBytes, type UploadPart, wholeParts } from '../../../../policy/objects/uploads/chunked.ts'
+import { maxFileBytes, type UploadPart, wholeParts } from '../../../../policy/objects/uploads/chunked.ts'
 
 const part = (part: number, size: number): UploadPart => ({ part, segmentId: `s${part}`, size, md5: '' })
 const least = 5 * 1024 * 1024
@@ -20,6 +20,6 @@ test('only the last part may be under 5 MB, none may be missing, and there is on
 })
 
 test('a file of 205 parts has 6.4 GiB, and one of more parts 10 GiB at most', t => {
-  t.is(mostBytes(205, 10_737_418_240), 6_878_658_560)
-  t.is(mostBytes(2048, 10_737_418_240), 10_737_418_240)
+  t.is(maxFileBytes(205, 10_737_418_240), 6_878_658_560)
+  t.is(maxFileBytes(2048, 10_737_418_240), 10_737_418_240)
 })
