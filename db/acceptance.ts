@@ -9,7 +9,7 @@ import { statement } from './statement.ts'
 import { isUnavailable } from './unavailable.ts'
 
 /** Whether an operation is stored, as far as can be seen now; confirmed or not. */
-export async function isStored(db: Db, operationId: string): Promise<boolean> {
+export async function isOperationStored(db: Db, operationId: string): Promise<boolean> {
   return (await look(db, [operationId])).length > 0
 }
 
@@ -17,7 +17,7 @@ export async function isStored(db: Db, operationId: string): Promise<boolean> {
  * Lets an operation start. Call it once the commit that stored the operation was answered; a repeated call changes nothing. False
  * when the operation is missing: it was undone, or never stored.
  */
-export async function confirm(db: Db, operationId: string): Promise<boolean> {
+export async function confirmOperation(db: Db, operationId: string): Promise<boolean> {
   for (;;) {
     const [row] = await confirmOne(db, [operationId])
     if (row?.confirmed) return true
@@ -26,7 +26,7 @@ export async function confirm(db: Db, operationId: string): Promise<boolean> {
   }
 }
 
-/** As `confirm`, for a push: it supersedes waiting pushes of its branch, or is superseded by a newer one that was confirmed first. */
+/** As `confirmOperation`, for a push: it supersedes waiting pushes of its branch, or is superseded by a newer one that was confirmed first. */
 export async function confirmPush(db: Db, appId: string, operationId: string): Promise<boolean> {
   return transaction(db, async trx => {
     if (await lockForDeploy(trx, appId)) await settleDeploy(trx, operationId)
@@ -39,7 +39,7 @@ export async function confirmPush(db: Db, appId: string, operationId: string): P
  * Removes an operation that was stored and never confirmed, with all that it reserved: memory, name, archive and key are free again.
  * False when it is missing or confirmed.
  */
-export async function undo(db: Db, operationId: string): Promise<boolean> {
+export async function undoOperation(db: Db, operationId: string): Promise<boolean> {
   return transaction(db, async trx => {
     const unconfirmed = () => trx('operations').where({ id: operationId, state: 'accepting' })
     const stored = await unconfirmed().first('kind', 'target_id')
@@ -68,7 +68,7 @@ export async function undo(db: Db, operationId: string): Promise<boolean> {
  * callers were already answered. One process does it at a time. Resolves to the number undone. One that cannot be expired or undone is
  * passed to `failed` and tried again in the next round; rejects only while Postgres does not answer.
  */
-export async function undoForgotten(
+export async function undoUnconfirmed(
   db: Db,
   seconds: number,
   failed: (operationId: string, error: unknown) => void = () => {},
@@ -105,7 +105,7 @@ export async function undoForgotten(
     })
   for (const id of forgotten)
     await attempt(id, async () => {
-      if (await undo(db, id)) undone++
+      if (await undoOperation(db, id)) undone++
     })
   return undone
 }

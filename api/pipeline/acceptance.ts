@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { confirm, isStored, undo } from '../../db/acceptance.ts'
+import { confirmOperation, isOperationStored, undoOperation } from '../../db/acceptance.ts'
 import { attempted, type Db, isUnavailable } from '../../db/database.ts'
 import { withTimeout } from '../../lib/async/timeout.ts'
 import { acceptance } from '../../policy/acceptance.ts'
@@ -38,7 +38,7 @@ export async function accept<T extends Stored>(
   const { operationId } = stored
   if (operationId === undefined) return stored
   const answerBy = terms.answerBy ?? performance.now() + acceptance.confirmMs
-  const confirming = () => (terms.confirm ?? confirm)(parts.db, operationId)
+  const confirming = () => (terms.confirm ?? confirmOperation)(parts.db, operationId)
   const confirmed = await asked(confirming, answerBy)
   // The process was stopped for so long that it was given up, or the application went away.
   if (confirmed === false) throw new ApiError('DATABASE_UNAVAILABLE')
@@ -79,7 +79,7 @@ async function commit<T extends Stored>(
     if (stored?.operationId === undefined || !(error instanceof Late || isUnavailable(error))) throw error
     const { operationId } = stored
     log.warn({ err: error, operationId }, 'the answer to a commit is missing')
-    const seen = async () => (await isStored(db, operationId)) || undefined
+    const seen = async () => (await isOperationStored(db, operationId)) || undefined
     if (await asked(seen, Math.min(answerBy ?? Number.POSITIVE_INFINITY, performance.now() + acceptance.lookMs)))
       return stored
     void undoing(db, operationId).catch(failure(parts, operationId))
@@ -103,7 +103,7 @@ async function asked(question: () => Promise<boolean | undefined>, by: number): 
 async function undoing(db: Db, operationId: string): Promise<void> {
   for (const milliseconds of acceptance.undoAfterMs) {
     await sleep(milliseconds, undefined, { ref: false })
-    if (await undo(db, operationId).catch(() => false)) return
+    if (await undoOperation(db, operationId).catch(() => false)) return
   }
 }
 

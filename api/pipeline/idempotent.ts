@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { confirm } from '../../db/acceptance.ts'
+import { confirmOperation } from '../../db/acceptance.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import { type Claim, claim, type KeyedRequest, keep, release } from '../../db/idempotency.ts'
 import { ApiError } from '../../policy/errors.ts'
@@ -75,7 +75,7 @@ export function keyedBy({ user, uploadToken, scopes, resources, prefixes }: Call
 async function claimed(db: Db, request: KeyedRequest): Promise<Claim> {
   const found = await claim(db, request)
   if (found.state !== 'answered' || found.operationId === null) return found
-  return (await confirm(db, found.operationId)) ? found : claim(db, request)
+  return (await confirmOperation(db, found.operationId)) ? found : claim(db, request)
 }
 
 interface JsonCall {

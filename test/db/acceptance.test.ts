@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import test from 'ava'
-import { confirm, confirmPush, undo, undoForgotten } from '../../db/acceptance.ts'
+import { confirmOperation, confirmPush, undoOperation, undoUnconfirmed } from '../../db/acceptance.ts'
 import { findApp, listApps, loadApp, recordDesired, usedMemoryMb } from '../../db/apps/apps.ts'
 import { transaction } from '../../db/database.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
@@ -26,23 +26,23 @@ test.serial('what is being accepted is begun by nobody; confirmed it is, however
   const { db, app, ownerId } = await made()
   const { id } = await enqueue(db, { targetId: app.id, kind: 'stop', ownerId, actor: ownerId, accepting: true })
   t.is(await claimNext(db, app.id), undefined)
-  t.true(await confirm(db, id))
-  t.true(await confirm(db, id))
+  t.true(await confirmOperation(db, id))
+  t.true(await confirmOperation(db, id))
   t.is((await claimNext(db, app.id))?.id, id)
-  t.true(await confirm(db, id))
-  t.false(await undo(db, id), 'what was confirmed stays')
+  t.true(await confirmOperation(db, id))
+  t.false(await undoOperation(db, id), 'what was confirmed stays')
 })
 
 test.serial('what nobody confirmed in time is undone, and cannot be confirmed any more', async t => {
   const { db, app, ownerId } = await made()
   const { id } = await enqueue(db, { targetId: app.id, kind: 'stop', ownerId, actor: ownerId, accepting: true })
-  await undoForgotten(db, 60)
+  await undoUnconfirmed(db, 60)
   t.true(await db('operations').where({ id }).first('id').then(Boolean), 'it is young')
   await db('operations')
     .where({ id })
     .update({ created_at: db.raw(`now() - interval '61 seconds'`) })
-  t.is(await undoForgotten(db, 60), 1)
-  t.false(await confirm(db, id))
+  t.is(await undoUnconfirmed(db, 60), 1)
+  t.false(await confirmOperation(db, id))
 })
 
 test.serial('one that cannot be undone, or ended in time, holds up no other', async t => {
@@ -63,15 +63,15 @@ test.serial('one that cannot be undone, or ended in time, holds up no other', as
       when (old.id in ('${stays}', '${stayed}', '${kept}')) execute function refused()`)
   t.teardown(() => db.raw('drop trigger refused on operations; drop function refused()'))
   const failed: string[] = []
-  t.is(await undoForgotten(db, 60, id => failed.push(id)), 1)
+  t.is(await undoUnconfirmed(db, 60, id => failed.push(id)), 1)
   t.deepEqual(failed, [stays, stayed, kept], 'the oldest first')
   t.is((await db('operations').where({ id: late }).first()).state, 'expired')
-  t.false(await confirm(db, free))
+  t.false(await confirmOperation(db, free))
   failed.length = 0
-  await undoForgotten(db, 60, id => failed.push(id), [kept])
+  await undoUnconfirmed(db, 60, id => failed.push(id), [kept])
   t.deepEqual(failed, [stays, stayed], 'what is left out waits')
   failed.length = 0
-  await undoForgotten(db, 60, id => failed.push(id), [kept, stays])
+  await undoUnconfirmed(db, 60, id => failed.push(id), [kept, stays])
   t.deepEqual(failed, [stayed])
 })
 
@@ -81,13 +81,13 @@ test.serial('a creation is seen once it is confirmed; undone, its memory, name a
   t.is(await usedMemoryMb(db, ownerId), 512, 'another upload cannot pass the plan meanwhile')
   const held = db('deployments').join('segments', 'segments.id', 'segment_id').where({ operation_id: operationId })
   const { segment_id } = await held.first('segment_id')
-  t.true(await undo(db, operationId))
+  t.true(await undoOperation(db, operationId))
   t.is(await usedMemoryMb(db, ownerId), 0)
   t.is((await db('segments').where({ id: segment_id }).first()).refs, 0)
   t.is(await db('apps').where({ subdomain: app.subdomain }).first('id'), undefined)
 
   const other = await made(true)
-  t.true(await confirm(db, other.operationId))
+  t.true(await confirmOperation(db, other.operationId))
   t.is((await listApps(db, other.ownerId)).length, 1)
 })
 
@@ -102,10 +102,10 @@ test.serial(
     t.is(await wanted(), 'deleted')
     await recordDesired(db, app.id, 'stopped') // a stop that was under way
     t.is(await wanted(), 'deleted')
-    t.true(await undo(db, undone))
+    t.true(await undoOperation(db, undone))
     t.true(await expireQueued(db, expired))
     t.is(await wanted(), 'deleted', 'one waits still')
-    await undoForgotten(db, 60)
+    await undoUnconfirmed(db, 60)
     t.is((await db('operations').where({ id: late }).first()).state, 'expired')
     t.is(await wanted(), 'stopped')
 
@@ -153,7 +153,7 @@ test.serial('of two pushes of a branch the newer one wins, whichever is confirme
   t.is(await claimNext(db, app.id, ['deploy']), undefined)
 
   const [lost, last] = [(await push())!, (await push())!]
-  t.true(await undo(db, lost.operationId))
+  t.true(await undoOperation(db, lost.operationId))
   t.false(await confirmPush(db, app.id, lost.operationId))
   t.true(await confirmPush(db, app.id, last.operationId))
 })
@@ -171,7 +171,7 @@ test.serial('a command that nobody took in time is never taken, and ends nothing
   t.deepEqual(await toEnd(db, app.id), [])
   await db('operations').where({ id: running.id }).update({ state: 'success' })
   t.is(await claimNext(db, app.id), undefined)
-  await undoForgotten(db, 60)
+  await undoUnconfirmed(db, 60)
   t.like(await db('operations').where({ id }).first(), { state: 'expired', code: 'ACTION_FAILED' })
 })
 

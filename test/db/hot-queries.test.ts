@@ -1,6 +1,6 @@
 import test from 'ava'
 import pg from 'pg'
-import { undoForgotten } from '../../db/acceptance.ts'
+import { undoUnconfirmed } from '../../db/acceptance.ts'
 import { findByKeyHash, findBySession, findUserByEmail } from '../../db/accounts/accounts.ts'
 import { overdueDowngrades } from '../../db/accounts/downgrades.ts'
 import { takeMails } from '../../db/accounts/mails.ts'
@@ -117,7 +117,7 @@ const hot: Record<string, Hot | Hot['run']> = {
   'what waits is ended': db => operations.endQueued(db, appId),
   'the relay looks who waits': db =>
     operations.waitingTargets(db, { queuedSeconds: 1, runningSeconds: 5, except: [appId] }),
-  'what was forgotten is undone': db => undoForgotten(db, 600),
+  'what was forgotten is undone': db => undoUnconfirmed(db, 600),
   'steps to a lower plan that are due': db => overdueDowngrades(db, 5),
   'the route of one application': db => apps.servingApps(db, appId),
   'a port changes hands': db => apps.voidOlderClaims(db, appId, 20_008, '127.1.0.1'),

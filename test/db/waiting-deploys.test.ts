@@ -1,5 +1,5 @@
 import test from 'ava'
-import { undo } from '../../db/acceptance.ts'
+import { undoOperation } from '../../db/acceptance.ts'
 import { transaction } from '../../db/database.ts'
 import { type DeployRequest, queueDeploy } from '../../db/deploys/deploys.ts'
 import { draw } from '../../db/objects/segments.ts'
@@ -101,7 +101,7 @@ test('uploads that are undone leave the archives of the newest 20 deployments', 
   for (let n = 1; n <= 20; n++) {
     await arrive(true)
     if (n % 5) continue
-    for (const id of await ofApp().where({ state: 'accepting' }).pluck('id')) t.true(await undo(db, id))
+    for (const id of await ofApp().where({ state: 'accepting' }).pluck('id')) t.true(await undoOperation(db, id))
   }
   t.deepEqual((await held()).slice(-20), newest)
 })

@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client'
 import type { Logger } from 'pino'
-import { undoForgotten } from '../../db/acceptance.ts'
+import { undoUnconfirmed } from '../../db/acceptance.ts'
 import { type Db, isMine } from '../../db/database.ts'
 import * as operations from '../../db/operations/operations.ts'
 import { Backoff } from '../../lib/async/backoff.ts'
@@ -42,7 +42,7 @@ export async function runRelay(
     log.warn({ err, operationId }, 'relay: what nobody confirmed or took could not be ended, will try again')
   }
   const round = async () => {
-    await undoForgotten(db, acceptance.forgottenSeconds, failed, unfinished.waiting()).catch(again)
+    await undoUnconfirmed(db, acceptance.forgottenSeconds, failed, unfinished.waiting()).catch(again)
     await settleForgotten(options).catch(again)
     await lanes.round().catch(again)
     await steps.round().catch(again)

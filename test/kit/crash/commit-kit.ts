@@ -1,5 +1,5 @@
 import type { ExecutionContext } from 'ava'
-import { undo as undoOne } from '../../../db/acceptance.ts'
+import { undoOperation as undoOne } from '../../../db/acceptance.ts'
 import { usedMemoryMb } from '../../../db/apps/apps.ts'
 import { type Db, openDatabase } from '../../../db/database.ts'
 import * as segments from '../../../db/objects/segments.ts'

@@ -2,7 +2,7 @@ import { Client, Connection } from '@temporalio/client'
 import test, { type ExecutionContext } from 'ava'
 import { pino } from 'pino'
 import { recordActivities } from '../../../activities/records.ts'
-import { undo } from '../../../db/acceptance.ts'
+import { undoOperation } from '../../../db/acceptance.ts'
 import { loadApp, usedMemoryMb } from '../../../db/apps/apps.ts'
 import type { Db } from '../../../db/database.ts'
 import { forgetHost, lossesOf, unsettledApps } from '../../../db/hosts/host-forgetting.ts'
@@ -255,7 +255,7 @@ test.serial('a restore of a lost application has its memory and its place, or a 
   const unconfirmed = await queueRestore(db, { ...wish, accepting: true })
   t.like(await loadApp(db, app.id), { host_id: next, lost_with: hostId })
   t.is(await usedMemoryMb(db, user.id), 512)
-  t.true(await undo(db, unconfirmed.id))
+  t.true(await undoOperation(db, unconfirmed.id))
   t.like(await loadApp(db, app.id), { host_id: hostId, lost_with: hostId }, 'as if it had never been asked for')
 
   const { id } = await queueRestore(db, wish)
