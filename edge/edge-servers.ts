@@ -10,6 +10,8 @@ import type { Surface } from './surfaces.ts'
  */
 const keepAlive = ['keepalive_timeout 4s;', 'keepalive_requests 10000;']
 
+const proxied = ['proxy_read_timeout 120s;', 'proxy_pass http://applications;']
+
 /** The default server: a host name that is not the platform's own belongs to an application, or to none. */
 export function applicationServer(options: EdgeConfigOptions): string[] {
   const { settings, workerConnections } = options
@@ -27,7 +29,8 @@ export function applicationServer(options: EdgeConfigOptions): string[] {
       ...logLines(options, 'application'),
       ...httpsOnly(options),
       `client_max_body_size ${settings.appBodyMb}m;`,
-      `error_page ${ownRefusals} 404 405 413 429 502 503 504 @page;`,
+      `error_page ${ownRefusals} 404 405 413 429 503 504 @page;`,
+      'error_page 502 = @again;',
       ...malformed("require('pages').application()"),
       "log_by_lua_block { require('router').leave() }",
       ...block('location /', [
@@ -35,8 +38,14 @@ export function applicationServer(options: EdgeConfigOptions): string[] {
         "set $entered '';",
         "set $app_full '';",
         `access_by_lua_block { require('router').admit(${Math.max(1, settings.connectionsPerApp)}, ${room}) }`,
-        'proxy_read_timeout 120s;',
-        'proxy_pass http://applications;',
+        'recursive_error_pages on;', // what fails in @again has its page too
+        ...proxied,
+      ]),
+      // No port of a host accepts connections for 100 to 200 ms while its engine starts and rewrites its firewall rules.
+      ...block('location @again', [
+        "access_by_lua_block { require('router').again() }",
+        'error_page 500 502 504 @page;',
+        ...proxied,
       ]),
       "location @page { content_by_lua_block { require('pages').application() } }",
     ]),

@@ -15,6 +15,7 @@ local M = {}
 local MAX_HEADERS = 100
 local UPGRADED_SECONDS = 3600
 local RETRIES = 2
+local SECOND_ATTEMPT_SECONDS = 0.4
 -- nginx's own code for an upstream without a live server: a 502 and no further try. Any status returned instead would become a 500.
 local NGX_BUSY = -3
 
@@ -83,6 +84,18 @@ function M.admit(max, room)
   end
   var.entered = app
   drop_odd_headers(raw)
+end
+
+-- Access phase of the second attempt at a request that got no answer: 502, unless it can be repeated and the container refused the last
+-- connection. Only a request without a body is still whole here.
+function M.again()
+  local var = ngx.var
+  local safe = var.request_method == 'GET' or var.request_method == 'HEAD'
+  local has_body = var.http_transfer_encoding or (var.http_content_length or '0') ~= '0'
+  -- One figure for each try, as in `251, 0`; `-` where there was no connection at all.
+  local refused = find(var.upstream_bytes_sent or '-', '%f[%d-][0-]$')
+  if not safe or has_body or not refused then return ngx.exit(502) end
+  ngx.sleep(SECOND_ATTEMPT_SECONDS)
 end
 
 -- Log phase of an application's host, which every request reaches, however it ended. An internal redirect to one of our pages keeps variables.

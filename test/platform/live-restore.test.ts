@@ -6,12 +6,21 @@ import { containersLiveOn } from '../../cli/services/docker.ts'
 import { startEntry } from '../kit/platform/entry.ts'
 import { testPlatform } from '../kit/platform/platform.ts'
 import { reachedFrom } from '../kit/platform/reached-from.ts'
-import { nodeProgram } from '../kit/programs.ts'
 import { demandRoot } from '../kit/root.ts'
 import { secondEngine } from '../kit/servers/second-engine.ts'
 
 const started = testPlatform({ hosts: {} })
 const again = { liveRestore: true }
+// `/close` ends its connection, so the proxy needs a new one for each request.
+const program = {
+  main: 'index.js',
+  files: {
+    'index.js': `require('node:http').createServer((request, answer) => {
+  if (request.url === '/close') answer.setHeader('connection', 'close')
+  answer.end('it goes on')
+}).listen(process.env.PORT)`,
+  },
+}
 
 test('an engine with live-restore that ends, or is killed, and starts anew fails no request of clients that go on asking', async t => {
   demandRoot()
@@ -31,7 +40,7 @@ test('an engine with live-restore that ends, or is killed, and starts anew fails
   const host = startEntry('host', own, docker.through)
   t.teardown(() => host.kill('SIGKILL'))
   await host.ready
-  const { id, domain, operation } = await platform.deploy(await platform.api.makeUser(), nodeProgram('it goes on'))
+  const { id, domain, operation } = await platform.deploy(await platform.api.makeUser(), program)
   t.is(operation.state, 'success', operation.message ?? undefined)
   await platform.serves(domain, 'it goes on')
   const startOf = async () => (await docker.engine.inspect(`berth-${id}-1`))?.startedAt?.getTime()
@@ -50,6 +59,9 @@ test('an engine with live-restore that ends, or is killed, and starts anew fails
   const clients: [way: string, target: RequestOptions][] = [
     // The connections of a client that goes on asking stay open, on both sides of the proxy.
     ...agents.map((agent): [string, RequestOptions] => ['proxy', { ...proxy, agent }]),
+    // The proxy attempts a refused connection again.
+    ['proxy, new', { ...proxy, path: '/close', agent: false }],
+    ['proxy, new', { ...proxy, path: '/close', agent: false }],
     ['port', { ...container, agent: false }],
     ['port', { ...container, agent: false }],
   ]
@@ -75,13 +87,15 @@ test('an engine with live-restore that ends, or is killed, and starts anew fails
   over = true
   await Promise.all(asking)
   // The engine writes its firewall rules anew while it starts; what is connected is not touched by that.
-  const unexpected = refused.filter(({ way, phase }) => way === 'proxy' || !phase.startsWith('starts'))
+  const unexpected = refused.filter(({ way, phase }) => way !== 'port' || !phase.startsWith('starts'))
   t.deepEqual(unexpected.slice(0, 20), [])
   for (const signal of ['SIGTERM', 'SIGKILL'])
-    for (const at of ['proxy away', 'proxy starts', 'proxy back', 'port away', 'port back'])
+    for (const at of [...phases('proxy'), ...phases('proxy, new'), 'port away', 'port back'])
       t.true(answered.get(`${at} after ${signal}`)! > 5, `${at} after ${signal}`)
   t.is(await startOf(), before, 'it is the same process')
 })
+
+const phases = (way: string) => [`${way} away`, `${way} starts`, `${way} back`]
 
 function page(target: RequestOptions): Promise<string> {
   return new Promise((resolve, reject) => {
