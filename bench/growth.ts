@@ -9,7 +9,8 @@ import { type Step, steps } from './growth/steps.ts'
 /**
  * What an installation with 10,000 applications, a million operations and a million objects takes longer for than one with a hundredth
  * of each: both filled, served by processes of their own with the same settings on one Postgres that syncs, and measured in turn. Then
- * what the large one costs while nothing happens. Goals: p99 at most twice as high, and under 15 % of one core.
+ * what the large one costs while nothing happens. Goals: p99 at most twice as high, and under 15 % of one core. `--step push` measures
+ * only the steps whose name contains the word.
  */
 const { values: given } = parseArgs({
   options: {
@@ -18,6 +19,7 @@ const { values: given } = parseArgs({
     objects: { type: 'string', default: '1000000' },
     rounds: { type: 'string', default: '200' },
     'idle-seconds': { type: 'string', default: '60' },
+    step: { type: 'string', default: '' },
     json: { type: 'boolean', default: false },
   },
 })
@@ -53,7 +55,7 @@ try {
     )
   const [few, many] = installations as [Installation, Installation]
   const figures: Figures[] = []
-  for (const step of steps) {
+  for (const step of steps.filter(({ name }) => name.includes(given.step))) {
     figures.push(await measure(step, few, many))
     console.error(line(figures.at(-1)!))
   }

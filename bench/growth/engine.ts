@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { labels } from '../../activities/containers/port.ts'
+import { type Sleepers, startSleepers } from './sleepers.ts'
 
 /**
- * A container engine with many containers that only run: answers what a host asks of it in a round, as Docker does, and does nothing.
+ * A container engine with many containers that only sleep: answers what a host asks of it in a round, as Docker does, and does nothing.
  * Takes the rows of the applications from whoever forked it; tells its address.
  */
 interface Running {
@@ -17,8 +17,20 @@ interface Running {
 
 const began = new Date(Date.now() - 2 * 86_400_000).toISOString()
 
-process.once('message', ({ hostId, running }: { hostId: string; running: Running[] }) => {
-  const containers = new Map(running.map(one => [one.containerId, describe(one, hostId)]))
+let sleepers: Sleepers | undefined
+
+interface Message {
+  hostId: string
+  running: Running[]
+  /** Where it listens: over TCP the kernel would look long for one of the few ports that thousands of connections leave. */
+  socket: string
+}
+
+process.once('message', async ({ hostId, running, socket }: Message) => {
+  if (process.getuid?.() === 0) sleepers = await startSleepers(running.map(one => one.containerId))
+  else console.error('Not root: the host reads no counters of the kernel, and asks the engine for each.')
+  const pidOf = (id: string) => sleepers?.pids.get(id) ?? process.pid
+  const containers = new Map(running.map(one => [one.containerId, describe(one, hostId, pidOf(one.containerId))]))
   const byApp = new Map([...containers.values()].map(one => [one.listed.Labels[labels.app], [one]]))
   const listed = (url: URL) => {
     const { label = [] }: { label?: string[] } = JSON.parse(url.searchParams.get('filters') ?? '{}')
@@ -51,17 +63,18 @@ process.once('message', ({ hostId, running }: { hostId: string; running: Running
     answer.end(JSON.stringify(body ?? { message: 'no such thing' }))
   })
   // Whoever reads what a program prints has a connection that is kept open.
-  server.on('upgrade', (_, socket) => {
-    socket.on('error', () => {})
-    socket.write('HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n')
+  server.on('upgrade', (_, reader) => {
+    reader.on('error', () => {})
+    reader.write('HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n')
   })
-  server.listen(0, '127.0.0.1', 4096, () => {
-    process.send?.({ url: `tcp://127.0.0.1:${(server.address() as AddressInfo).port}` })
-  })
+  server.listen({ path: socket, backlog: 4096 }, () => process.send?.({ url: `unix://${socket}` }))
 })
-process.on('disconnect', () => process.exit())
+process.on('disconnect', async () => {
+  await sleepers?.end()
+  process.exit()
+})
 
-function describe({ app, owner, release, containerId, port, address }: Running, hostId: string) {
+function describe({ app, owner, release, containerId, port, address }: Running, hostId: string, pid: number) {
   const carried = {
     [labels.host]: hostId,
     [labels.app]: app,
@@ -87,7 +100,7 @@ function describe({ app, owner, release, containerId, port, address }: Running, 
       Name: name,
       Config: { Labels: carried },
       State: {
-        ...{ Status: 'running', Running: true, Paused: false, OOMKilled: false, ExitCode: 0, Pid: process.pid },
+        ...{ Status: 'running', Running: true, Paused: false, OOMKilled: false, ExitCode: 0, Pid: pid },
         ...{ StartedAt: began, FinishedAt: '0001-01-01T00:00:00Z' },
       },
       NetworkSettings: { Ports: published },

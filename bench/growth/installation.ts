@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createKey } from '../../db/accounts/accounts.ts'
@@ -86,23 +87,30 @@ export async function startInstallation({
       }),
     )
   const api = await startApi({ databaseUrl, masterKey, folder }, threadPool, heapFlags)
-  const engine = await startEngine(db)
+  const engine = await startEngine(db, join(folder, 'engine.sock'))
   const proxy = await startProxy()
   return {
     ...{ name, sizes, folder, databaseUrl, db, api, key, apps, webhooks, proxy, engineUrl: engine.url },
     async stop() {
-      for (const child of [api.child, engine.child]) child.kill('SIGKILL')
+      api.child.kill('SIGKILL')
+      const engineEnded = once(engine.child, 'exit')
+      engine.child.disconnect() // it removes its control groups
+      await engineEnded
       await proxy.stop()
       await db.destroy()
     },
   }
 }
 
-async function startEngine(db: Db): Promise<{ child: ChildProcess; url: string }> {
+async function startEngine(db: Db, socket: string): Promise<{ child: ChildProcess; url: string }> {
   const running = await db('apps')
     .where({ status: 'running' })
     .select('id as app', 'owner_id as owner', 'release', 'container_id as containerId')
     .select('host_port as port', 'host_address as address')
-  const { child, told } = await startProgram<{ url: string }>('../growth/engine.ts', [], {}, [], { hostId, running })
+  const { child, told } = await startProgram<{ url: string }>('../growth/engine.ts', [], {}, [], {
+    hostId,
+    running,
+    socket,
+  })
   return { child, url: told.url }
 }
