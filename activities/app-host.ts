@@ -1,3 +1,4 @@
+import { ignoreError } from '../lib/async/ignore-error.ts'
 import { activityInfo, cancellationSignal } from '@temporalio/activity'
 import * as apps from '../db/apps/apps.ts'
 import * as deployments from '../db/deploys/deployments.ts'
@@ -130,7 +131,7 @@ export function appHostActivities(host: AppHostOptions) {
       if (unhealthy && release.deploymentId) {
         const output = (await engine.logs(container, lastLogBytes).catch(() => null)) ?? ''
         const text = `${unhealthy.reason}\n${output}`
-        await deployments.appendLog(db, release.deploymentId, text).catch(() => {}) // the log is no reason to fail
+        await deployments.appendLog(db, release.deploymentId, text).catch(ignoreError('a missing line of the log fails no deployment'))
       }
       return unhealthy
     },

@@ -1,3 +1,4 @@
+import { ignoreError } from '../lib/async/ignore-error.ts'
 import { cancellationSignal } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import { configOf } from '../db/apps/app-configuration.ts'
@@ -80,7 +81,7 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
     await mine(operationId, trx => recordBelongings(trx, row.id, belongings))
     await volumes.ensure(release.appId, release.diskMb, host.sharedUid ?? release.uid, 'before')
     const segmentId = await segments.draw(db)
-    const fresh = setInterval(() => void segments.stillDrawn(db, segmentId).catch(() => {}), drawAgainMs)
+    const fresh = setInterval(() => void segments.stillDrawn(db, segmentId).catch(ignoreError('the next interval tries again')), drawAgainMs)
     try {
       await mine(operationId, trx => recordStep(trx, operationId, 'copying files'))
       const { stored, told } = await copy(factsOf(row, belongings), release.number, segmentId, signal)
@@ -88,7 +89,7 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
       await readBack(segmentId, told, signal)
       return { segmentId, size: stored.size, sha256: stored.sha256, digest: told.digest }
     } catch (error) {
-      await segments.condemn(db, segmentId).catch(() => {}) // the sweep finds it by its age then
+      await segments.condemn(db, segmentId).catch(ignoreError('the sweep finds it by its age'))
       throw error
     } finally {
       clearInterval(fresh)

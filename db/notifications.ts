@@ -1,3 +1,4 @@
+import { ignoreError } from '../lib/async/ignore-error.ts'
 import { EventEmitter } from 'node:events'
 import pg from 'pg'
 import { listening } from '../policy/listening.ts'
@@ -53,7 +54,7 @@ export class Notifications extends EventEmitter<{ notify: [channel: string, payl
   async close(): Promise<void> {
     this.#closed = true
     clearTimeout(this.#timer)
-    await this.#client?.end().catch(() => {})
+    await this.#client?.end().catch(ignoreError('the line may be dead already'))
   }
 
   #pingLater(client: pg.Client): void {
@@ -67,7 +68,7 @@ export class Notifications extends EventEmitter<{ notify: [channel: string, payl
 
   /** Does not wait for the client to end: a dead connection would never report it. */
   #replace(client: pg.Client): void {
-    client.end().catch(() => {})
+    client.end().catch(ignoreError('the connection may be dead already'))
     this.#reopenLater(client)
   }
 

@@ -150,6 +150,17 @@ test('no deadline is joined with another signal by Node, which forgets it once i
   t.deepEqual(found.sort(), allowed)
 })
 
+test('a swallowed error states why', t => {
+  const mute = /\.catch\(\(\w*\) => (\{\s*\}|undefined|void 0)\)|\bcatch( \(\w+\))? \{\s*\}|\bignoreError\((?!'[^']{10,}'\))/
+  for (const text of ['work.catch(() => {})', 'work.catch(() => undefined)', 'try {} catch {}', "work.catch(ignoreError(''))"])
+    t.regex(text, mute)
+  t.notRegex("work.catch(ignoreError('the sweep removes it later'))", mute)
+  t.deepEqual(
+    sources.filter(({ path, text }) => !/^(test|bench)\//.test(path) && mute.test(text)).map(({ path }) => path),
+    [],
+  )
+})
+
 test('files are small nouns', t => {
   const long = sources.filter(({ text, path }) => !path.startsWith('test/') && text.split('\n').length > lineCeiling)
   t.deepEqual(

@@ -49,7 +49,9 @@ export function logOutput(fd: number): { write(line: string): void; flushSync():
     flushSync(): void {
       try {
         if (waiting.length > 0) writeSync(fd, take())
-      } catch {}
+      } catch {
+        // The process ends, and there is nowhere else to report it.
+      }
     },
   }
   process.once('exit', output.flushSync)

@@ -1,3 +1,4 @@
+import { ignoreError } from '../lib/async/ignore-error.ts'
 import { ApplicationFailure, CancellationScope, sleep } from '@temporalio/workflow'
 import type { LaneOperation, Serving } from '../activities/releases/release.ts'
 import { failureOf } from './failures.ts'
@@ -21,7 +22,7 @@ export async function deploy(claimed: LaneOperation, host: Host, exclusive: Excl
   } catch (error) {
     await CancellationScope.nonCancellable(async () => {
       await records.deployFailed(claimed, failureOf(error))
-      await host.command.discardRelease(claimed.release).catch(() => {}) // the next release takes its folder away
+      await host.command.discardRelease(claimed.release).catch(ignoreError('the next release removes its folder'))
     })
   }
 }
@@ -107,8 +108,8 @@ async function startAgain(operation: LaneOperation, { release }: Serving, { pati
 async function retire({ release }: LaneOperation, before: Serving | null, { command }: Host): Promise<void> {
   if (before && before.release.number !== release.number) {
     if (before.running && release.hostname) await sleep(drainSeconds * 1000)
-    await command.stopApp(before.release, { mustRun: false }).catch(() => {})
-    await command.removeContainer(before.release).catch(() => {})
+    await command.stopApp(before.release, { mustRun: false }).catch(ignoreError('the host sweeps it'))
+    await command.removeContainer(before.release).catch(ignoreError('the host sweeps it'))
   }
-  await command.settleFiles(release).catch(() => {})
+  await command.settleFiles(release).catch(ignoreError('the host sweeps it'))
 }

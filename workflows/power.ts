@@ -1,3 +1,4 @@
+import { ignoreError } from '../lib/async/ignore-error.ts'
 import { ApplicationFailure, patched } from '@temporalio/workflow'
 import type { ContainerExit, LaneOperation } from '../activities/releases/release.ts'
 import { commandSeconds } from '../policy/apps/command-times.ts'
@@ -71,7 +72,7 @@ export async function remove(operation: LaneOperation, host: Host): Promise<void
   const oneCommit = patched('deletion-is-one-commit')
   await records.appDeleted(operation)
   // Nobody waits for this any more, and the host sweeps folders of applications that are gone.
-  await host.build.removeFiles(release).catch(() => {})
+  await host.build.removeFiles(release).catch(ignoreError('the host sweeps it'))
   if (!oneCommit) await records.finish(id, { state: 'success' })
 }
 

@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { constants } from 'node:fs'
 import { open, rename, unlink } from 'node:fs/promises'
 import { codeOf } from '../../lib/folders/disk-names.ts'
@@ -82,7 +83,7 @@ async function replace(folder: AppFolder, name: string, { volume, bytes, owner, 
     await rename(draft, folder.at(name))
     await folder.handle.sync()
   } catch (error) {
-    await unlink(draft).catch(() => {})
+    await unlink(draft).catch(ignoreError('the error that led here is thrown'))
     throw error
   } finally {
     await file.close()

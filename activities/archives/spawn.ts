@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { JobChild } from '../child-process/job-child.ts'
 import { MemoryGroup, residentBytes } from '../child-process/memory.ts'
 import type { ArchiveJob, ArchiveReady, ArchiveReply } from './job.ts'
@@ -57,7 +58,7 @@ export class ArchiveChild {
         return reachesParent
       },
     )
-    this.ready.catch(() => {})
+    this.ready.catch(ignoreError('reported to the caller that awaits it'))
   }
 
   /** Rejects with `ChildEnded` when it passes its limits or dies. */

@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { Readable } from 'node:stream'
 import type { ChildProcess, StdioOptions } from '../../lib/child-process.ts'
 import { diskFull } from '../../lib/folders/disk-names.ts'
@@ -51,7 +52,7 @@ export class JobChild<Job extends object, Reply extends JobReply> {
     const cancel = () => this.end(signal?.reason)
     signal?.addEventListener('abort', cancel, { once: true })
     this.done = this.#reply(options).finally(() => signal?.removeEventListener('abort', cancel))
-    this.done.catch(() => {}) // reported to the caller that awaits it
+    this.done.catch(ignoreError('reported to the caller that awaits it'))
   }
 
   /** Gives it its job, once in its life. */

@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { ContainerHost } from './port.ts'
 import { tenantNetwork } from './spec.ts'
 
@@ -7,6 +8,6 @@ export async function removeTenant(
   ownerId: string,
   hostId: string,
 ): Promise<void> {
-  await engine.removeNetwork(tenantNetwork(ownerId, hostId).name).catch(() => {})
-  await engine.removeShare(ownerId).catch(() => {})
+  await engine.removeNetwork(tenantNetwork(ownerId, hostId).name).catch(ignoreError('other containers of the account use it'))
+  await engine.removeShare(ownerId).catch(ignoreError('other containers of the account use it'))
 }

@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { tmpdir } from 'node:os'
 import { MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
@@ -32,7 +33,7 @@ const slackBytes = 16 * MiB
 export function gitCli(options: GitCliOptions = {}): Git {
   const { git = 'git', scratch = tmpdir(), caBundle = null, resolve = systemResolve, handshakeSeconds = 15 } = options
   const ready = prepare(git, scratch)
-  ready.catch(() => {}) // told to whoever fetches
+  ready.catch(ignoreError('reported to the caller that fetches'))
 
   return {
     async fetch(request, onProgress, cancelled) {

@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { chown, lstat, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Owner } from '../../lib/folders/owner.ts'
@@ -29,7 +30,7 @@ export async function removeRepository(folder: string): Promise<void> {
 export async function removeAbandoned(below: string): Promise<void> {
   for (const name of await readdir(below).catch(() => [])) {
     const pid = Number(new RegExp(`^${prefix}(\\d+)-`).exec(name)?.[1])
-    if (pid && !lives(pid)) await removeRepository(join(below, name)).catch(() => {})
+    if (pid && !lives(pid)) await removeRepository(join(below, name)).catch(ignoreError('the next start tries again'))
   }
 }
 
@@ -39,7 +40,7 @@ export function watchSize(repository: string, maxBytes: number, tooLarge: (error
     if ((await packedBytes(join(repository, 'objects/pack'))) <= maxBytes) return
     tooLarge(new FetchRefused('REPOSITORY_TOO_LARGE', `The commit's download is over ${inMb(maxBytes)}.`))
   }
-  const timer = setInterval(() => void look().catch(() => {}), watchMs)
+  const timer = setInterval(() => void look().catch(ignoreError('the folder appears later, and the next look comes')), watchMs)
   return () => clearInterval(timer)
 }
 

@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { FileHandle } from 'node:fs/promises'
 import { KiB, MiB } from '../../lib/bytes.ts'
 import type { Lent } from './port.ts'
@@ -50,7 +51,7 @@ export class LentFile implements Lent {
     if (length <= 0) return null
     const read = this.#read(this.#at, length)
     this.#at += length
-    read.catch(() => {}) // it is told when it is waited for
+    read.catch(ignoreError('reported when it is awaited'))
     return read
   }
 

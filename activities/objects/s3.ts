@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { FileHandle } from 'node:fs/promises'
 import { addAbortSignal, type Readable } from 'node:stream'
 import {
@@ -41,7 +42,7 @@ export async function s3Store(config: S3Config, temporaryFolder: string, mayBeAw
     requestHandler: { connectionTimeout: 3000, socketTimeout: 30_000 },
   })
   const ready = ensureBucket(client, bucket)
-  if (mayBeAway) ready.catch(() => {})
+  if (mayBeAway) ready.catch(ignoreError('the store may be away now; each request reports it'))
   else await ready
   return new S3Store(client, bucket, temporaryFolder)
 }
@@ -65,7 +66,7 @@ class S3Store implements ObjectStore {
       await this.#verify(key, spooled)
     } catch (error) {
       // What was half written must not be found; the error that led here is the one to tell.
-      await this.delete(id).catch(() => {})
+      await this.delete(id).catch(ignoreError('the error that led here is thrown'))
       throw error
     } finally {
       await spooled.file.close()

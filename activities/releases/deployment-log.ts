@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { storable } from '../../lib/storable-text.ts'
 import { deploymentLogs } from '../../policy/apps/deployment-logs.ts'
@@ -85,7 +86,7 @@ export function deploymentLog(append: AppendLog, limits = deploymentLogs): Deplo
       await flush()
       if (leftOut === 0) return
       const note = `\n[${leftOut} bytes of output are left out. The last lines:]\n${full ? last : ''}`
-      await append(note, limits.wholeBytes).catch(() => {}) // the log is no reason to fail
+      await append(note, limits.wholeBytes).catch(ignoreError('a missing line of the log fails no deployment'))
     },
   }
 }

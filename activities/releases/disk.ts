@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { appendLog } from '../../db/deploys/deployments.ts'
 import type { OperationKind } from '../../db/operations/operations.ts'
 import { codeOf, diskFull } from '../../lib/folders/disk-names.ts'
@@ -47,7 +48,7 @@ export async function withinDisk<T>(work: () => Promise<T>, unprepared: ReleaseF
     const full = diskFull.has(codeOf(error))
     if (!full && !(error instanceof NoSpaceLeft)) throw error
     // What cannot be removed now goes with the release, or before its next attempt.
-    if (unprepared) await removeWhole(unprepared.volume, unprepared.root).catch(() => {})
+    if (unprepared) await removeWhole(unprepared.volume, unprepared.root).catch(ignoreError('removed with the release'))
     throw full
       ? new NoSpaceLeft('There is no disk space left for the files of the deployment.', { cause: error })
       : error

@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { appOf, type ContainerHost, type ContainerState, type ListedContainer, labels } from '../containers/port.ts'
 import type { AppTurns } from '../steps/app-turns.ts'
 
@@ -29,7 +30,7 @@ export function standstill(host: StandstillHost, appId: string): Standstill {
           try {
             for (const { name } of await running()) await host.engine.pause(name)
           } catch (error) {
-            await wake(host, appId).catch(() => {}) // the watch tries again
+            await wake(host, appId).catch(ignoreError('the host watch tries again'))
             return refuse(error)
           }
           await new Promise<void>(end => {

@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { createHash, hash } from 'node:crypto'
 import { crc32, createDeflateRaw, deflateRawSync } from 'node:zlib'
 import { KiB } from '../../lib/bytes.ts'
@@ -60,7 +61,7 @@ export async function packStream(fill: Fill, level: number, out: ArchiveOutput):
     return { ...measured, packed }
   } catch (error) {
     deflate.destroy()
-    await drained.catch(() => {})
+    await drained.catch(ignoreError('the error that led here is thrown'))
     throw error
   }
 }
@@ -87,7 +88,7 @@ async function inTurns(fill: Fill, take: (piece: Buffer) => Promise<void>): Prom
     size += piece.length
     await taken
     taken = take(piece)
-    taken.catch(() => {}) // told at the next turn
+    taken.catch(ignoreError('reported when it is awaited'))
   }
   await taken
   return { crc, sha256: sha256.digest('hex'), size }

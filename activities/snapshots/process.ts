@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { Readable } from 'node:stream'
 import { MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
@@ -72,7 +73,7 @@ async function finish(child: SnapshotChild, pause: Pause): Promise<MadeSnapshot>
     await pause.end()
     return { ...made, pausedMs: pause.ms }
   } finally {
-    await pause.end().catch(() => {})
+    await pause.end().catch(ignoreError('the error that led here is thrown, and the host watch unpauses'))
   }
 }
 

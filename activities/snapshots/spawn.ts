@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { Readable } from 'node:stream'
 import { smallYoungGeneration } from '../archives/spawn.ts'
 import { failureOf, JobChild } from '../child-process/job-child.ts'
@@ -35,7 +36,7 @@ export class SnapshotChild {
     })
     const large = () => new Error('The snapshot requires too much memory.')
     this.done = this.#child.run(job, { memoryBytes, large }).then(reply => this.#settle(reply, onPeak))
-    this.done.catch(() => {}) // reported to the caller that awaits it
+    this.done.catch(ignoreError('reported to the caller that awaits it'))
   }
 
   /** What it writes. */

@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { chmod, chown, lstat, mkdir, readdir, rename, stat, statfs } from 'node:fs/promises'
 import { KiB, MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
@@ -35,7 +36,7 @@ export function folderVolumes(root: string): Volumes {
     },
     flush: appId => flushVolume(path(appId)),
     async remountAll() {
-      for (const appId of await this.list()) await keepToItself(path(appId)).catch(() => {}) // one that is half made
+      for (const appId of await this.list()) await keepToItself(path(appId)).catch(ignoreError('a half-made volume'))
     },
 
     async unmountAll() {},

@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { access, mkdir, open, readdir, readFile, rename, rm, rmdir, stat, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { MiB } from '../../lib/bytes.ts'
@@ -98,7 +99,7 @@ export function loopVolumes(root: string): Volumes {
       const failures: unknown[] = []
       for (const appId of await list()) {
         await mountImage(appId).catch(error => failures.push(error))
-        await keepToItself(path(appId)).catch(() => {}) // one that is half made, or was not mounted
+        await keepToItself(path(appId)).catch(ignoreError('half made, or not mounted'))
       }
       if (failures.length > 0) throw new AggregateError(failures, `${failures.length} volumes could not be mounted.`)
     },
@@ -240,6 +241,6 @@ export async function loopRefusal(root: string): Promise<string | null> {
   } catch (error) {
     return error instanceof Error ? error.message.split('\n')[0]! : String(error)
   } finally {
-    await volumes.remove(id).catch(() => {})
+    await volumes.remove(id).catch(ignoreError('the answer is about the trial, not its clean-up'))
   }
 }

@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { StringDecoder } from 'node:string_decoder'
 import type { LiveEvent } from '../../activities/live/live-feed.ts'
 import type { AppRow } from '../../db/apps/apps.ts'
@@ -24,7 +25,7 @@ export function hostLive(ask: HostCall): OpenLive {
 /** One JSON object a line; chunks are cut anywhere. */
 async function* eventsOf(body: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<LiveEvent[]> {
   const reader = body.getReader()
-  const cancel = () => void reader.cancel().catch(() => {})
+  const cancel = () => void reader.cancel().catch(ignoreError('a stream that broke is closed already'))
   signal.addEventListener('abort', cancel)
   if (signal.aborted) cancel()
   const decoder = new StringDecoder('utf8')

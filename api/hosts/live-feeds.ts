@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { LiveEvent, LiveReading } from '../../activities/live/live-feed.ts'
 import type { AppRow } from '../../db/apps/apps.ts'
 import { pause } from '../../lib/async/loop.ts'
@@ -70,7 +71,7 @@ export class LiveFeed {
       this.#begin = resolve
       this.#fail = reject
     })
-    this.#begun.catch(() => {})
+    this.#begun.catch(ignoreError('reported to the callers that await it'))
     this.#watchdog = setInterval(() => this.#lookAtClock(), 1000)
     void this.#run()
   }

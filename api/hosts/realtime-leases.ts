@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { endLease, type Lease, renewLeases, takeLease } from '../../db/apps/realtime-listeners.ts'
 import type { Db } from '../../db/database.ts'
 import { KeyedLock } from '../../lib/async/keyed-lock.ts'
@@ -36,7 +37,7 @@ export class RealtimeLeases {
   /** Gives a place back; when the database is away, it ends by itself. */
   async release(id: string): Promise<void> {
     this.#held.delete(id)
-    await endLease(this.#db, id).catch(() => {})
+    await endLease(this.#db, id).catch(ignoreError('the lease expires'))
   }
 
   /** To be called several times within the life of a lease, 60 s. */

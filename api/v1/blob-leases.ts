@@ -1,4 +1,5 @@
 import { endSlotLease, renewSlotLease, type SlotLease } from '../../db/slot-leases.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { leaseSeconds } from '../../policy/leases.ts'
 import type { Parts } from '../pipeline/parts.ts'
 
@@ -14,7 +15,7 @@ export async function inPlace<T>({ db }: Parts, lease: SlotLease, work: (place: 
   const place = { lease, over: false }
   let renewing: Promise<void> | undefined
   const renew = () => {
-    renewing = renewSlotLease(db, lease).catch(() => {})
+    renewing = renewSlotLease(db, lease).catch(ignoreError('two more renewals come before it expires'))
   }
   const renewal = setInterval(renew, (leaseSeconds.body / 3) * 1000)
   try {
@@ -24,6 +25,6 @@ export async function inPlace<T>({ db }: Parts, lease: SlotLease, work: (place: 
     // A renewal that arrives after the end would bring the place back, also that of work that has given it back itself.
     await renewing
     // What the database does not hear of ends by itself.
-    if (!place.over || renewing) await endSlotLease(db, lease).catch(() => {})
+    if (!place.over || renewing) await endSlotLease(db, lease).catch(ignoreError('the lease expires'))
   }
 }

@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
@@ -111,7 +112,7 @@ export async function receiveFile(exchange: Exchange, parts: Parts, reception: R
     cancel.abort()
     body?.destroy()
     form.destroy()
-    await upload?.then(stored => discard(parts, stored)).catch(() => {})
+    await upload?.then(stored => discard(parts, stored)).catch(ignoreError('the error that led here is thrown'))
     throw error
   } finally {
     stopWatch()
@@ -207,7 +208,7 @@ export async function storeBody(
     if (bytes) return { segmentId: newId(), bytes, ...factsOf(bytes) }
     const id = await parts.segmentIds.take()
     segmentId = id
-    alive = setInterval(() => segments.stillDrawn(parts.db, id).catch(() => {}), sayAliveMs)
+    alive = setInterval(() => segments.stillDrawn(parts.db, id).catch(ignoreError('the next interval tries again')), sayAliveMs)
     const storing = parts.store.put(id, body, { maxBytes, signal: cancel.signal })
     return { segmentId, ...(await withinStoreTime(storing, body, cancel)) }
   } catch (error) {

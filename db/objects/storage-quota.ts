@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KeyedLock } from '../../lib/async/keyed-lock.ts'
 import { GiB, MiB } from '../../lib/bytes.ts'
 import { ApiError } from '../../policy/errors.ts'
@@ -75,7 +76,7 @@ export class StorageQuota {
       throw error
     } finally {
       lease.writes--
-      if (lease.writes === 0 && this.#open.get(lease.ownerId) !== lease) await this.#end(lease).catch(() => {})
+      if (lease.writes === 0 && this.#open.get(lease.ownerId) !== lease) await this.#end(lease).catch(ignoreError('the lease expires'))
     }
   }
 
@@ -90,7 +91,7 @@ export class StorageQuota {
     clearInterval(this.#timer)
     const open = [...this.#open.values()]
     this.#open.clear()
-    for (const lease of open) if (lease.writes === 0) await this.#end(lease).catch(() => {})
+    for (const lease of open) if (lease.writes === 0) await this.#end(lease).catch(ignoreError('the lease expires'))
   }
 
   async #reserve(request: Wanted): Promise<Lease> {
@@ -140,7 +141,7 @@ export class StorageQuota {
   }
 
   #watch(): void {
-    this.#timer ??= setInterval(() => void this.#look().catch(() => {}), lookMs).unref()
+    this.#timer ??= setInterval(() => void this.#look().catch(ignoreError('the next look tries again')), lookMs).unref()
   }
 
   /** Ends slices that are over, and renews the leases of writes in progress. */

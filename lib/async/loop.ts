@@ -1,8 +1,9 @@
+import { ignoreError } from './ignore-error.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** Resolves after `ms` milliseconds, or as soon as the signal aborts. */
 export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  await sleep(ms, undefined, signal && { signal }).catch(() => {})
+  await sleep(ms, undefined, signal && { signal }).catch(ignoreError('the signal ends the pause'))
 }
 
 /** Shortens pauses of a loop: a ring during a round skips the pause after it. */

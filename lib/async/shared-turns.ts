@@ -1,3 +1,4 @@
+import { ignoreError } from './ignore-error.ts'
 /**
  * Does a work for each key one turn after the other. Whoever asks for the same key at the same time shares one turn, which begins after
  * all of them came; one that fails holds up no later one.
@@ -9,7 +10,7 @@ export function sharedTurns<T>(work: (key: string) => Promise<T>): (key: string)
     const waiting = next.get(key)
     if (waiting) return waiting
     const turn = Promise.resolve(running.get(key))
-      .catch(() => {})
+      .catch(ignoreError('its own callers hear of it'))
       .then(() => {
         next.delete(key)
         const now = work(key).finally(() => {

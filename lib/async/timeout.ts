@@ -1,3 +1,4 @@
+import { ignoreError } from './ignore-error.ts'
 /** The outcome of a work; rejects with what `late` returns once `ms` milliseconds have passed. The work continues, and its outcome is ignored. */
 export function withTimeout<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
   if (ms === Number.POSITIVE_INFINITY) return work
@@ -12,7 +13,7 @@ export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason)
     if (signal.aborted) {
-      work.catch(() => {})
+      work.catch(ignoreError('the caller hears of the signal'))
       return abort()
     }
     signal.addEventListener('abort', abort, { once: true })

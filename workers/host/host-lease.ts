@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { randomBytes } from 'node:crypto'
 import { stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
@@ -92,7 +93,7 @@ const forgotten = (hostId: string): string =>
   `The host ${hostId} was forgotten with \`berth hosts forget\`: its applications were deleted, or may run on another host. This process exits without touching any files or containers here. See "A host that is lost" in docs/installation.md.`
 
 async function whyLost(db: Db, hostId: string): Promise<string> {
-  const present = await findLease(db, hostId).catch(() => undefined)
+  const present = await findLease(db, hostId).catch(ignoreError('the lease is lost either way'))
   if (present && isClosed(present)) return forgotten(hostId)
   return `Another process has taken over host ${hostId}; this one does nothing more.`
 }
@@ -135,7 +136,7 @@ function keep(db: Db, lease: Lease, log: Logger): HostLease {
   const ended = new Promise<never>((_, reject) =>
     lost.signal.addEventListener('abort', () => reject(lost.signal.reason), { once: true }),
   )
-  ended.catch(() => {}) // callers that await it get the error
+  ended.catch(ignoreError('reported to the caller that awaits it'))
   return {
     lost: lost.signal,
     ended,
@@ -147,7 +148,7 @@ function keep(db: Db, lease: Lease, log: Logger): HostLease {
     async release() {
       ending.abort()
       await renewing
-      await releaseLease(db, lease).catch(() => {})
+      await releaseLease(db, lease).catch(ignoreError('the lease expires'))
       await db.destroy()
     },
   }

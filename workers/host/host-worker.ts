@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { appHostActivities } from '../../activities/app-host.ts'
@@ -135,7 +136,7 @@ export async function startHost(parts: HostParts) {
     ended: Promise.race([queues.ended, lease.ended]),
     async stop() {
       ending.abort()
-      if (!lease.lost.aborted) await hosts.leaveHost(db, hostId).catch(() => {})
+      if (!lease.lost.aborted) await hosts.leaveHost(db, hostId).catch(ignoreError('the host counts as unreachable soon'))
       await queues.stop()
       await Promise.all(loops)
       await new Promise(resolve => {

@@ -1,3 +1,4 @@
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -42,7 +43,7 @@ export async function startWorker(config: Config, log: Logger, options: WorkerOp
     ...options,
   })
   const ended = worker.run()
-  ended.catch(() => {}) // told to whoever awaits it
+  ended.catch(ignoreError('reported to the caller that awaits it'))
   return {
     ended,
     async stop() {

@@ -1,3 +1,4 @@
+import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type Docker from 'dockerode'
@@ -70,7 +71,7 @@ async function follow(container: Docker.Container, onOutput: OnOutput): Promise<
     }
   }
   // A stream that breaks has told all it will: whether the program succeeded is asked of the container.
-  return { ended: read().catch(() => {}), leave: () => void (stream as unknown as Readable).destroy() }
+  return { ended: read().catch(ignoreError('the exit code decides, not the stream')), leave: () => void (stream as unknown as Readable).destroy() }
 }
 
 /**
@@ -102,6 +103,6 @@ async function end(
     throw named(error)
   } finally {
     over.abort()
-    for (const left of [waited, seen]) left.catch(() => {})
+    for (const left of [waited, seen]) left.catch(ignoreError('the error that led here is thrown'))
   }
 }

@@ -1,3 +1,4 @@
+import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { confirmPush } from '../../../db/acceptance.ts'
 import type { Db } from '../../../db/database.ts'
 import { type DeliverySource, noteDelivery, seenDeployment, storePush } from '../../../db/git/deliveries.ts'
@@ -97,7 +98,7 @@ export async function queue(
   /** Whatever became of this attempt: a delivery that another attempt has stored already is answered so while there is time. */
   const unlessSeen = async (): Promise<WebhookReply> => {
     const seen = within(seenDeployment(parts.db, source, delivery.deliveryId), begun + acceptance.push.answerMs)
-    const deploymentId = await seen.catch(() => undefined)
+    const deploymentId = await seen.catch(ignoreError('the provider delivers it again'))
     return deploymentId ? duplicateReply(deploymentId) : unavailableReply
   }
   /** What its transaction has counted is rolled back with it: without this, such deliveries would cost nothing and be seen nowhere. */
