@@ -1,4 +1,4 @@
-import { chmod, chown, mkdir, open, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Owner } from '../lib/folders/owner.ts'
@@ -7,7 +7,6 @@ import { proxyConnections } from '../policy/proxy-connections.ts'
 import { edgeConfig } from './edge-config.ts'
 import { findModules } from './nginx-binary.ts'
 import { type SurfaceTargets, surfaceTargets } from './surfaces.ts'
-import { systemUser } from './system-user.ts'
 
 export interface EdgeOptions {
   /** Path or name of the nginx binary. */
@@ -93,4 +92,16 @@ async function assertReachable(folder: string): Promise<void> {
       )
     if (path === dirname(path)) return
   }
+}
+
+interface ProxyUser extends Owner {
+  name: string
+}
+
+/** A row of the system's user table. Throws an Error when there is no such user. */
+async function systemUser(name: string): Promise<ProxyUser> {
+  const rows = (await readFile('/etc/passwd', 'utf8')).split('\n').map(row => row.split(':'))
+  const row = rows.find(([user]) => user === name)
+  if (!row) throw new Error(`The system has no user "${name}" for the proxy's workers.`)
+  return { name, uid: Number(row[2]), gid: Number(row[3]) }
 }

@@ -2,12 +2,16 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import test from 'ava'
-import { breachesOf, circlesOf, folderOf, roots, touchesTables } from './kit/house-rules.ts'
+import { breachesOf, circlesOf, folderOf, fragmentsOf, roots, touchesTables } from './kit/house-rules.ts'
 
 /** Look again at 150 lines, split before this. */
 const lineCeiling = 250
 /** A folder with more gets folders of its own. */
 const fileCeiling = 22
+/** A file this short with one importer beside it is a part of that importer. */
+const fragmentLines = 25
+/** An endpoint, which the list of endpoints only names. */
+const notFragments = ['api/v2/service.ts > api/v2/endpoints.ts']
 const forbiddenNames = /(^|[-/])(utils?|helpers?|common|manager)\.|-service\./
 
 const sources = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts'], {
@@ -181,6 +185,21 @@ test('a folder holds few files', t => {
     full.map(([folder, count]) => `${folder}: ${count}`),
     [],
   )
+})
+
+test('a tiny file with one importer joins it', t => {
+  const rule = { maxLines: fragmentLines, ceiling: lineCeiling }
+  const small = { path: 'db/a.ts', text: 'export const a = 1\n' }
+  const importer = { path: 'db/b.ts', text: "import { a } from './a.ts'\n" }
+  t.deepEqual(fragmentsOf([small, importer], rule), ['db/a.ts > db/b.ts'])
+  for (const other of [
+    { path: 'test/db/a.test.ts', text: "import { a } from '../../db/a.ts'\n" },
+    { path: 'db/c.ts', text: "await import('./a.ts')\n" },
+  ])
+    t.deepEqual(fragmentsOf([small, importer, other], rule), [], other.path)
+  t.deepEqual(fragmentsOf([{ ...small, text: '\n'.repeat(30) + small.text }, importer], rule), [])
+  t.deepEqual(fragmentsOf([small, { ...importer, text: importer.text + '\n'.repeat(250) + small.text }], rule), [])
+  t.deepEqual(fragmentsOf(sources, rule), notFragments)
 })
 
 test('no files import one another in a circle, types included', t => {

@@ -2,13 +2,14 @@ import { randomUUID } from 'node:crypto'
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { addAbortSignal, Readable } from 'node:stream'
+import { sharedTurns } from '../../lib/async/shared-turns.ts'
 import { KiB, MiB } from '../../lib/bytes.ts'
+import { syncFolder } from '../../lib/folders/sync-folder.ts'
 import { staleUploadMs } from '../../policy/patience.ts'
 import { LentFile } from './lent-file.ts'
 import { rangeWithin, segmentPath } from './meter.ts'
 import { BodyNotFound, type Lent, type ObjectStore, type PutOptions, type StoredBody } from './port.ts'
 import { receive } from './receive.ts'
-import { sharedFolderSync } from './syncs.ts'
 
 /** Up to this size a read is one call, which is what small downloads are fast by. */
 const smallBytes = 64 * KiB
@@ -29,6 +30,11 @@ export async function* bodiesIn(folder: string): AsyncGenerator<string[]> {
     yield groups.flat()
   }
 }
+
+/** Makes what was done in a folder last. Whoever waits for one folder at the same time shares one sync, which begins after all of them came. */
+export type SyncFolder = (path: string) => Promise<void>
+
+export const sharedFolderSync = (sync: SyncFolder = syncFolder): SyncFolder => sharedTurns(sync)
 
 class FilesystemStore implements ObjectStore {
   readonly #folder: string

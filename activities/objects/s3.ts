@@ -1,6 +1,8 @@
 import { ignoreError } from '../../lib/async/ignore-error.ts'
-import type { FileHandle } from 'node:fs/promises'
-import { addAbortSignal, type Readable } from 'node:stream'
+import { randomUUID } from 'node:crypto'
+import { type FileHandle, open, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { addAbortSignal, Readable } from 'node:stream'
 import {
   CreateBucketCommand,
   DeleteObjectCommand,
@@ -11,12 +13,11 @@ import {
   S3Client,
 } from '@aws-sdk/client-s3'
 import { deadlineSignal } from '../../lib/async/timeout.ts'
-import { KiB } from '../../lib/bytes.ts'
+import { KiB, MiB } from '../../lib/bytes.ts'
 import type { ObjectStoreConfig } from '../../policy/config.ts'
-import { exactly } from './exact.ts'
 import { beyond, segmentPath } from './meter.ts'
 import { BodyMismatch, BodyNotFound, type Lent, type ObjectStore, type PutOptions, type StoredBody } from './port.ts'
-import { type Spooled, spool } from './spool.ts'
+import { receive } from './receive.ts'
 
 export type S3Config = Extract<ObjectStoreConfig, { kind: 's3' }>
 
@@ -190,4 +191,44 @@ function isMissing(error: unknown): boolean {
 function unlessMissing(error: unknown): null {
   if (isMissing(error)) return null
   throw error
+}
+
+type Spooled = StoredBody & { file: FileHandle }
+
+/**
+ * Brings a body to a temporary file without a name, so that nothing stays when this process dies. The caller closes the file.
+ * Rejects as `ObjectStore.put` does.
+ */
+function spool(folder: string, body: Readable, options: PutOptions = {}): Promise<Spooled> {
+  return receive(nameless(folder), body, options)
+}
+
+async function nameless(folder: string): Promise<FileHandle> {
+  const path = join(folder, `berth-${randomUUID()}`)
+  const file = await open(path, 'wx+', 0o600)
+  await rm(path)
+  return file
+}
+
+/**
+ * The first `length` bytes of a stream; an error when it ends before. The source is destroyed when the reader is done or gone,
+ * so that an endpoint that sends more than it was asked for is not read to its end.
+ */
+function exactly(source: Readable, length: number): Readable {
+  return Readable.from(pieces(source, length), { objectMode: false, highWaterMark: MiB })
+}
+
+async function* pieces(source: Readable, length: number): AsyncGenerator<Buffer> {
+  let left = length
+  try {
+    if (left > 0)
+      for await (const piece of source as AsyncIterable<Buffer>) {
+        yield piece.length > left ? piece.subarray(0, left) : piece
+        left -= Math.min(left, piece.length)
+        if (left === 0) return
+      }
+    if (left > 0) throw new Error(`The object store gave ${length - left} of ${length} bytes.`)
+  } finally {
+    source.destroy()
+  }
 }

@@ -1,6 +1,7 @@
 import type { OpenedObject } from '../../db/objects/manifests.ts'
 import { openObject } from '../../db/objects/objects.ts'
 import { findShare, type ShareRow, spendDownload } from '../../db/objects/shares.ts'
+import { localeAccepted } from '../../policy/accounts/locales.ts'
 import { shareIdPattern } from '../../policy/ids.ts'
 import { deriveKey } from '../../policy/keys.ts'
 import { linkVisits, ownCounters } from '../../policy/limits.ts'
@@ -8,14 +9,15 @@ import { objectHeaders, privateHeaders } from '../../policy/objects/object-heade
 import type { ObjectName } from '../../policy/objects/object-names.ts'
 import { publicUrlOf } from '../../policy/objects/object-urls.ts'
 import { readVisit, type Visit, visitCookieName, visitSeconds, visitValue } from '../../policy/objects/share-visits.ts'
+import { shareText } from '../../policy/pages/share.ts'
 import { networkOf } from '../http/address.ts'
 import type { Exchange } from '../http/call.ts'
+import { escaped, page } from '../http/pages/pages.ts'
 import type { Reply } from '../http/respond.ts'
 import { withinDeadline } from '../pipeline/deadline.ts'
 import type { Parts } from '../pipeline/parts.ts'
 import { sendableObject } from './object-download.ts'
 import { sendBody, type Toll } from './send-body.ts'
-import { sharePage } from './share-page.ts'
 import { isRightPassword } from './share-password.ts'
 import { notFound, reads, text } from './text-answers.ts'
 
@@ -91,4 +93,20 @@ function visitCookie({ id }: ShareRow, visit: Visit, parts: Parts): string {
   const value = visitValue(secretOf(parts), id, visit, new Date())
   const secure = parts.config.urls.files.startsWith('https:') ? '; Secure' : ''
   return `${visitCookieName}=${value}; Max-Age=${visitSeconds}; Path=/s/${id}; HttpOnly; SameSite=Lax${secure}`
+}
+
+/** Asks for the password of a share, in the visitor's language. Says nothing of the file, and nothing more once a password was wrong. */
+function sharePage({ request }: Exchange, isWrong: boolean): Reply {
+  const language = localeAccepted(request.headers['accept-language'])
+  const { title, intro, password, open, wrong } = shareText[language]
+  return page({
+    status: isWrong ? 403 : 200,
+    language,
+    title,
+    text: [intro],
+    form: `<form method="post"><label>${escaped(password)}<input type="password" name="password" autocomplete="off" required autofocus></label>
+<button>${escaped(open)}</button></form>${isWrong ? `<p role="alert">${escaped(wrong)}</p>` : ''}`,
+    posts: true,
+    headers: { Vary: 'Accept-Language' },
+  })
 }

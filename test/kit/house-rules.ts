@@ -28,6 +28,7 @@ const fences: [library: RegExp, where: RegExp][] = [
 interface Import {
   from: string
   typeOnly: boolean
+  lazy?: boolean
 }
 
 /** Strings and comments stay: imports stand at the start of a line, which is all that is looked for. */
@@ -39,7 +40,7 @@ function importsOf(text: string): Import[] {
       from: from as string,
       typeOnly: Boolean(type) || onlyTypes(names),
     })),
-    ...[...dynamic].map(([, from]) => ({ from: from as string, typeOnly: false })),
+    ...[...dynamic].map(([, from]) => ({ from: from as string, typeOnly: false, lazy: true })),
   ]
 }
 
@@ -95,6 +96,28 @@ export function circlesOf(sources: readonly { path: string; text: string }[]): s
   }
   for (const path of imports.keys()) if (!numbers.has(path)) visit(path)
   return circles.sort()
+}
+
+/**
+ * Files of up to `maxLines` lines that one file of the same folder imports and nothing else does, tests included, as
+ * `file > importer`: they join it unless it would grow past `ceiling` lines. Lazy imports keep a file apart.
+ */
+export function fragmentsOf(
+  sources: readonly { path: string; text: string }[],
+  { maxLines, ceiling }: { maxLines: number; ceiling: number },
+): string[] {
+  const lines = new Map(sources.map(({ path, text }) => [path, text.trimEnd().split('\n').length]))
+  const importers = new Map<string, Set<string>>()
+  for (const { path, text } of sources)
+    for (const { from, lazy } of importsOf(text)) {
+      const target = normalize(join(dirname(path), from))
+      importers.set(target, (importers.get(target) ?? new Set()).add(lazy ? 'lazy' : path))
+    }
+  return [...importers].flatMap(([path, [importer = '', ...others]]) => {
+    const own = lines.get(path) ?? Number.POSITIVE_INFINITY
+    const joins = others.length === 0 && dirname(importer) === dirname(path) && own <= maxLines
+    return joins && own + (lines.get(importer) ?? 0) <= ceiling ? [`${path} > ${importer}`] : []
+  })
 }
 
 /** The import rule as sentences, one per breach. */

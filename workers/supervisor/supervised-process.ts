@@ -5,7 +5,6 @@ import { pause } from '../../lib/async/loop.ts'
 import { type ChildProcess, startProcess } from '../../lib/child-process.ts'
 import { logEnd } from './log-end.ts'
 import { removeRecord, signal, writeRecord } from './process-record.ts'
-import { provenAfterMs, restartDelayMs } from './restart-delay.ts'
 
 export interface Command {
   command: string
@@ -35,6 +34,12 @@ export interface Surroundings {
   logFolder: string
   say(line: string): void
 }
+
+/** Something that dies once is back at once; something that keeps dying does not burn the machine. Milliseconds. */
+const delaysMs = [0, 250, 500, 1000, 2000, 5000, 10_000]
+
+/** A process that lived this long has proved itself: its next death counts as the first. */
+const provenAfterMs = 30_000
 
 const probeEveryMs = 25
 const startAttempts = 4
@@ -165,4 +170,9 @@ export class SupervisedProcess {
       await sleep(probeEveryMs)
     }
   }
+}
+
+/** How long to wait before the next start, after `deaths` deaths in a row (1 = the first). */
+export function restartDelayMs(deaths: number): number {
+  return delaysMs[Math.min(Math.max(deaths, 1), delaysMs.length) - 1] ?? 0
 }

@@ -1,6 +1,6 @@
-import { mkdirSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, statSync, truncateSync } from 'node:fs'
+import { join } from 'node:path'
 import { processLogs } from '../../policy/installation/process-logs.ts'
-import { rotateLogs } from './log-rotation.ts'
 import { endRecorded, isAlive, type ProcessRecord, readRecords, removeRecord } from './process-record.ts'
 import { type ProcessSpec, SupervisedProcess, type Surroundings } from './supervised-process.ts'
 
@@ -76,4 +76,20 @@ export async function endLeftovers(runFolder: string): Promise<string[]> {
 /** The supervised processes that live now. */
 export function livingProcesses(runFolder: string): ProcessRecord[] {
   return readRecords(runFolder).filter(record => !notChildren.has(record.name) && isAlive(record))
+}
+
+/**
+ * Bounds every `*.log` of a folder to `maxBytes`, keeping `keep` older pieces (`x.log.1` is the newest).
+ * The file is copied and emptied, not renamed: its writer holds it open for appending and outlives the supervisor.
+ */
+export function rotateLogs(folder: string, maxBytes: number, keep: number): void {
+  for (const name of readdirSync(folder)) {
+    const path = join(folder, name)
+    if (!name.endsWith('.log') || statSync(path).size <= maxBytes) continue
+    for (let age = keep - 1; age >= 1; age--) {
+      if (existsSync(`${path}.${age}`)) renameSync(`${path}.${age}`, `${path}.${age + 1}`)
+    }
+    copyFileSync(path, `${path}.1`)
+    truncateSync(path, 0)
+  }
 }

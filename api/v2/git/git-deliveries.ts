@@ -3,7 +3,7 @@ import { confirmPush } from '../../../db/acceptance.ts'
 import type { Db } from '../../../db/database.ts'
 import { type DeliverySource, noteDelivery, seenDeployment, storePush } from '../../../db/git/deliveries.ts'
 import { acceptance } from '../../../policy/acceptance.ts'
-import { freeBodyBytes, maxDeliveryBytes } from '../../../policy/body-budgets.ts'
+import { freeBodyBytes, maxDeliveryBytes, unsignedDeliveries } from '../../../policy/body-budgets.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import type { ReadDelivery } from '../../../policy/git/webhooks/deliveries.ts'
 import {
@@ -23,7 +23,25 @@ import { failure, type Reply } from '../../http/respond.ts'
 import { accept, within } from '../../pipeline/acceptance.ts'
 import type { Parts } from '../../pipeline/parts.ts'
 import { wakeLane } from '../apps/command.ts'
-import { UnsignedSenders } from './unsigned-senders.ts'
+
+const maxSenders = 10_000
+
+/** Who has sent many large deliveries of a wrong signature of late, by address or by the owner of a webhook. Kept per process. */
+export class UnsignedSenders {
+  readonly #counts = new Map<string, { sent: number; until: number }>()
+
+  note(subject: string, now: number): void {
+    const known = this.#counts.get(subject)
+    if (known && known.until > now) return void known.sent++
+    if (this.#counts.size >= maxSenders) this.#counts.clear()
+    this.#counts.set(subject, { sent: 1, until: now + unsignedDeliveries.perSeconds * 1000 })
+  }
+
+  has(subject: string, now: number): boolean {
+    const known = this.#counts.get(subject)
+    return known !== undefined && known.until > now && known.sent > unsignedDeliveries.allow
+  }
+}
 
 const unsignedSenders = new UnsignedSenders()
 

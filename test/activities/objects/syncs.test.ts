@@ -1,5 +1,5 @@
 import test from 'ava'
-import { sharedFolderSync } from '../../../activities/objects/syncs.ts'
+import { sharedFolderSync } from '../../../activities/objects/filesystem.ts'
 
 test('who comes while a folder is synced waits for the next sync, together with others; folders do not wait for each other', async t => {
   const begun: string[] = []
