@@ -9,7 +9,7 @@ import type { Mailer } from './port.ts'
 export function folderMailer(folder: string): Mailer {
   return {
     async send(mail, signal) {
-      const message = mailMessage(mail)
+      const message = await mailMessage(mail)
       const path = join(folder, `${stamp(mail.date)}-${mail.id}.eml`)
       const temporary = `${path}.new`
       const made = await mkdir(folder, { recursive: true, mode: 0o700 })

@@ -21,8 +21,8 @@ const loopback = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/
 export function smtpMailer(server: SmtpServer): Mailer {
   return {
     async send(mail, signal) {
-      const message = mailMessage(mail)
-      const envelope = { from: mail.from.address, to: [mail.to], size: Buffer.byteLength(message) }
+      const message = await mailMessage(mail)
+      const envelope = { from: mail.from.address, to: [mail.to], size: message.length }
       try {
         await talk(server, signal, connection => step(done => connection.send(envelope, message, done)))
       } catch (error) {

@@ -51,7 +51,7 @@ export function mailerContract(test: TestFn | SerialFn, name: string, end: () =>
     t.is(read!.headers.Subject, mail.subject)
     t.like(read!.headers, {
       From: 'Berth <berth@example.org>',
-      To: '<ana@example.org>',
+      To: 'ana@example.org',
       Date: 'Sat, 02 Jan 2100 03:04:05 +0000',
       'Content-Language': 'ja-JP',
       'Auto-Submitted': 'auto-generated',

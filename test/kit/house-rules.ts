@@ -20,7 +20,7 @@ const fences: [library: RegExp, where: RegExp][] = [
   [/^koa$|^@koa\//, /^(api|workers|bench|test)\//],
   [/^dockerode$/, /^activities\/containers\/docker\/|^(bench|test)\//],
   [/^@aws-sdk\//, /^activities\/objects\/s3\.ts$|^test\//],
-  [/^nodemailer/, /^activities\/mail\/smtp\.ts$/],
+  [/^nodemailer/, /^activities\/mail\//],
   [/^(knex|pg)$/, /^(db|workers|bench|test)\//],
   [/^@temporalio\/workflow$/, /^(workflows|test)\//],
 ]
