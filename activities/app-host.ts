@@ -1,7 +1,7 @@
-import { ignoreError } from '../lib/async/ignore-error.ts'
 import { activityInfo, cancellationSignal } from '@temporalio/activity'
 import * as apps from '../db/apps/apps.ts'
 import * as deployments from '../db/deploys/deployments.ts'
+import { ignoreError } from '../lib/async/ignore-error.ts'
 import { KiB } from '../lib/bytes.ts'
 import { commandImageSeconds } from '../policy/hosts/host-places.ts'
 import type { AppHostOptions } from './app-host-options.ts'
@@ -131,7 +131,9 @@ export function appHostActivities(host: AppHostOptions) {
       if (unhealthy && release.deploymentId) {
         const output = (await engine.logs(container, lastLogBytes).catch(() => null)) ?? ''
         const text = `${unhealthy.reason}\n${output}`
-        await deployments.appendLog(db, release.deploymentId, text).catch(ignoreError('a missing line of the log fails no deployment'))
+        await deployments
+          .appendLog(db, release.deploymentId, text)
+          .catch(ignoreError('a missing line of the log fails no deployment'))
       }
       return unhealthy
     },

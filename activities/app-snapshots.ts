@@ -1,4 +1,3 @@
-import { ignoreError } from '../lib/async/ignore-error.ts'
 import { cancellationSignal } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import { configOf } from '../db/apps/app-configuration.ts'
@@ -6,6 +5,7 @@ import { loadApp } from '../db/apps/apps.ts'
 import * as segments from '../db/objects/segments.ts'
 import { recordStep } from '../db/operations/operations.ts'
 import { findByOperation, recordBelongings, type SnapshotRow, type StoredSnapshot } from '../db/snapshots/snapshots.ts'
+import { ignoreError } from '../lib/async/ignore-error.ts'
 import type { AppHostOptions } from './app-host-options.ts'
 import { hosted, refusal } from './failures.ts'
 import type { DecisionOptions } from './releases/decision.ts'
@@ -81,7 +81,10 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
     await mine(operationId, trx => recordBelongings(trx, row.id, belongings))
     await volumes.ensure(release.appId, release.diskMb, host.sharedUid ?? release.uid, 'before')
     const segmentId = await segments.draw(db)
-    const fresh = setInterval(() => void segments.stillDrawn(db, segmentId).catch(ignoreError('the next interval tries again')), drawAgainMs)
+    const fresh = setInterval(
+      () => void segments.stillDrawn(db, segmentId).catch(ignoreError('the next interval tries again')),
+      drawAgainMs,
+    )
     try {
       await mine(operationId, trx => recordStep(trx, operationId, 'copying files'))
       const { stored, told } = await copy(factsOf(row, belongings), release.number, segmentId, signal)

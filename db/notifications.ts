@@ -1,6 +1,6 @@
-import { ignoreError } from '../lib/async/ignore-error.ts'
 import { EventEmitter } from 'node:events'
 import pg from 'pg'
+import { ignoreError } from '../lib/async/ignore-error.ts'
 import { listening } from '../policy/listening.ts'
 
 type Timings = Record<keyof typeof listening, number>

@@ -155,8 +155,14 @@ test('no deadline is joined with another signal by Node, which forgets it once i
 })
 
 test('a swallowed error states why', t => {
-  const mute = /\.catch\(\(\w*\) => (\{\s*\}|undefined|void 0)\)|\bcatch( \(\w+\))? \{\s*\}|\bignoreError\((?!'[^']{10,}'\))/
-  for (const text of ['work.catch(() => {})', 'work.catch(() => undefined)', 'try {} catch {}', "work.catch(ignoreError(''))"])
+  const mute =
+    /\.catch\(\(\w*\) => (\{\s*\}|undefined|void 0)\)|\bcatch( \(\w+\))? \{\s*\}|\bignoreError\((?!'[^']{10,}'\))/
+  for (const text of [
+    'work.catch(() => {})',
+    'work.catch(() => undefined)',
+    'try {} catch {}',
+    "work.catch(ignoreError(''))",
+  ])
     t.regex(text, mute)
   t.notRegex("work.catch(ignoreError('the sweep removes it later'))", mute)
   t.deepEqual(

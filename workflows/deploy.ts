@@ -1,6 +1,6 @@
-import { ignoreError } from '../lib/async/ignore-error.ts'
 import { ApplicationFailure, CancellationScope, sleep } from '@temporalio/workflow'
 import type { LaneOperation, Serving } from '../activities/releases/release.ts'
+import { ignoreError } from '../lib/async/ignore-error.ts'
 import { failureOf } from './failures.ts'
 import { startHealthy } from './healthy-release.ts'
 import { type Host, records, removeRoute, switchRoute } from './lane-steps.ts'

@@ -1,6 +1,6 @@
-import { ignoreError } from '../lib/async/ignore-error.ts'
 import { ApplicationFailure, patched } from '@temporalio/workflow'
 import type { ContainerExit, LaneOperation } from '../activities/releases/release.ts'
+import { ignoreError } from '../lib/async/ignore-error.ts'
 import { commandSeconds } from '../policy/apps/command-times.ts'
 import { failureOf } from './failures.ts'
 import { type Host, quickly, records, showStarting } from './lane-steps.ts'

@@ -1,6 +1,6 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { constants } from 'node:fs'
 import { open, rename, unlink } from 'node:fs/promises'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { codeOf } from '../../lib/folders/disk-names.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
 import { ApiError } from '../../policy/errors.ts'

@@ -1,5 +1,5 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { Readable } from 'node:stream'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { ChildProcess, StdioOptions } from '../../lib/child-process.ts'
 import { diskFull } from '../../lib/folders/disk-names.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'

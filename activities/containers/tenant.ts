@@ -8,6 +8,8 @@ export async function removeTenant(
   ownerId: string,
   hostId: string,
 ): Promise<void> {
-  await engine.removeNetwork(tenantNetwork(ownerId, hostId).name).catch(ignoreError('other containers of the account use it'))
+  await engine
+    .removeNetwork(tenantNetwork(ownerId, hostId).name)
+    .catch(ignoreError('other containers of the account use it'))
   await engine.removeShare(ownerId).catch(ignoreError('other containers of the account use it'))
 }

@@ -1,5 +1,5 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { tmpdir } from 'node:os'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { Tree } from '../../lib/folders/tree.ts'

@@ -1,6 +1,6 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { chown, lstat, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
 import { inMb } from '../../policy/archives/git-tree.ts'
 import { rawAttributes } from './config.ts'
@@ -40,7 +40,10 @@ export function watchSize(repository: string, maxBytes: number, tooLarge: (error
     if ((await packedBytes(join(repository, 'objects/pack'))) <= maxBytes) return
     tooLarge(new FetchRefused('REPOSITORY_TOO_LARGE', `The commit's download is over ${inMb(maxBytes)}.`))
   }
-  const timer = setInterval(() => void look().catch(ignoreError('the folder appears later, and the next look comes')), watchMs)
+  const timer = setInterval(
+    () => void look().catch(ignoreError('the folder appears later, and the next look comes')),
+    watchMs,
+  )
   return () => clearInterval(timer)
 }
 

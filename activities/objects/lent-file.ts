@@ -1,5 +1,5 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { FileHandle } from 'node:fs/promises'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KiB, MiB } from '../../lib/bytes.ts'
 import type { Lent } from './port.ts'
 

@@ -1,6 +1,6 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { type PlacingLimits, placingLimits } from '../../policy/apps/placing.ts'
 import { entryPath } from '../../policy/archives/archive-names.ts'
 import { failureOf, JobChild } from '../child-process/job-child.ts'
@@ -26,7 +26,8 @@ export function placement(limits: Pick<PlacingLimits, 'seconds' | 'memoryBytes'>
     const reply = await child.run({ act, request }, { ...limits, large: () => overMemory(act) })
     if (reply.kind === 'failed') throw failureOf(reply, noSpace)
     // Their parent belongs to the host; a folder that is not empty is swept another time.
-    for (const release of reply.emptied) await rmdir(join(request.volume, 'releases', String(release))).catch(ignoreError('it is swept later'))
+    for (const release of reply.emptied)
+      await rmdir(join(request.volume, 'releases', String(release))).catch(ignoreError('it is swept later'))
     return reply
   }
 

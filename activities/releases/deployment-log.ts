@@ -1,5 +1,5 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { storable } from '../../lib/storable-text.ts'
 import { deploymentLogs } from '../../policy/apps/deployment-logs.ts'
 import { outputCost } from '../../policy/apps/output-pace.ts'

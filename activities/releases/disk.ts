@@ -1,6 +1,6 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { appendLog } from '../../db/deploys/deployments.ts'
 import type { OperationKind } from '../../db/operations/operations.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { codeOf, diskFull } from '../../lib/folders/disk-names.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import { removeWhole } from '../app-files/trash.ts'

@@ -1,6 +1,6 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { createHash, hash } from 'node:crypto'
 import { crc32, createDeflateRaw, deflateRawSync } from 'node:zlib'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KiB } from '../../lib/bytes.ts'
 import type { ArchiveOutput } from './output.ts'
 

@@ -1,5 +1,5 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { Readable } from 'node:stream'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { snapshotPauseSeconds } from '../../policy/patience.ts'

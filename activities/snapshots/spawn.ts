@@ -1,5 +1,5 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { Readable } from 'node:stream'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { smallYoungGeneration } from '../archives/spawn.ts'
 import { failureOf, JobChild } from '../child-process/job-child.ts'
 import type { SnapshotJob, SnapshotReply, SnapshotWish } from './job.ts'

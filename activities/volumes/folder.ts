@@ -1,5 +1,5 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { chmod, chown, lstat, mkdir, readdir, rename, stat, statfs } from 'node:fs/promises'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KiB, MiB } from '../../lib/bytes.ts'
 import { runProcess, systemEnvironment } from '../../lib/child-process.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'

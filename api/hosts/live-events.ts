@@ -1,7 +1,7 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { StringDecoder } from 'node:string_decoder'
 import type { LiveEvent } from '../../activities/live/live-feed.ts'
 import type { AppRow } from '../../db/apps/apps.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { HostCall } from './host-call.ts'
 

@@ -1,6 +1,6 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { LiveEvent, LiveReading } from '../../activities/live/live-feed.ts'
 import type { AppRow } from '../../db/apps/apps.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { pause } from '../../lib/async/loop.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { frameOf } from '../http/event-stream.ts'

@@ -1,6 +1,6 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { endLease, type Lease, renewLeases, takeLease } from '../../db/apps/realtime-listeners.ts'
 import type { Db } from '../../db/database.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KeyedLock } from '../../lib/async/keyed-lock.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'

@@ -1,8 +1,8 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { createHash } from 'node:crypto'
 import { confirmOperation } from '../../db/acceptance.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import { type Claim, claim, type KeyedRequest, keep, release } from '../../db/idempotency.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Exchange } from '../http/call.ts'
 import { toApiError } from '../http/respond.ts'
@@ -60,7 +60,8 @@ export async function idempotent<T extends object>(
   } catch (thrown) {
     const { status, code, message } = toApiError(thrown)
     // Where it cannot be given back it is given up by time; the answer is the same.
-    if (status >= 500 || passing.includes(status)) await release(db, request).catch(ignoreError('it is given up by time'))
+    if (status >= 500 || passing.includes(status))
+      await release(db, request).catch(ignoreError('it is given up by time'))
     else await keep(db, request, { status, body: { code, message }, headers: {} })
     throw thrown
   }

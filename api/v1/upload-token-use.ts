@@ -1,5 +1,5 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { unuseUploadToken, useUploadToken } from '../../db/objects/uploads/upload-tokens.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
 import type { Parts } from '../pipeline/parts.ts'

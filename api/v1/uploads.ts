@@ -1,10 +1,10 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
 import { z } from 'zod'
 import type { StoredBody } from '../../activities/objects/port.ts'
 import * as segments from '../../db/objects/segments.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { MiB } from '../../lib/bytes.ts'
 import { ApiError, type ErrorCode } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
@@ -208,7 +208,10 @@ export async function storeBody(
     if (bytes) return { segmentId: newId(), bytes, ...factsOf(bytes) }
     const id = await parts.segmentIds.take()
     segmentId = id
-    alive = setInterval(() => segments.stillDrawn(parts.db, id).catch(ignoreError('the next interval tries again')), sayAliveMs)
+    alive = setInterval(
+      () => segments.stillDrawn(parts.db, id).catch(ignoreError('the next interval tries again')),
+      sayAliveMs,
+    )
     const storing = parts.store.put(id, body, { maxBytes, signal: cancel.signal })
     return { segmentId, ...(await withinStoreTime(storing, body, cancel)) }
   } catch (error) {

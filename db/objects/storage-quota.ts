@@ -76,7 +76,8 @@ export class StorageQuota {
       throw error
     } finally {
       lease.writes--
-      if (lease.writes === 0 && this.#open.get(lease.ownerId) !== lease) await this.#end(lease).catch(ignoreError('the lease expires'))
+      if (lease.writes === 0 && this.#open.get(lease.ownerId) !== lease)
+        await this.#end(lease).catch(ignoreError('the lease expires'))
     }
   }
 

@@ -1,5 +1,5 @@
-import { ignoreError } from './ignore-error.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { ignoreError } from './ignore-error.ts'
 
 /** Resolves after `ms` milliseconds, or as soon as the signal aborts. */
 export async function pause(ms: number, signal?: AbortSignal): Promise<void> {

@@ -1,4 +1,3 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { randomBytes } from 'node:crypto'
 import { stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
@@ -17,6 +16,7 @@ import {
   renewLease,
   takeLease,
 } from '../../db/hosts/host-leases.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { loop } from '../../lib/async/loop.ts'
 import { startTicks } from '../../lib/process-stat.ts'
 import { hostLeaseSeconds, renewEveryMs, sureForMs } from '../../policy/hosts/host-lease.ts'

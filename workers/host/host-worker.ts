@@ -1,4 +1,3 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { appHostActivities } from '../../activities/app-host.ts'
@@ -10,6 +9,7 @@ import { appTurns } from '../../activities/steps/app-turns.ts'
 import { diskLimits } from '../../activities/volumes/disk-limits.ts'
 import * as hosts from '../../db/hosts/hosts.ts'
 import { Backoff } from '../../lib/async/backoff.ts'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { loop } from '../../lib/async/loop.ts'
 import { bringBackDelay } from '../../policy/hosts/reconciliation.ts'
 import { hostReadKey } from '../../policy/keys.ts'
@@ -136,7 +136,8 @@ export async function startHost(parts: HostParts) {
     ended: Promise.race([queues.ended, lease.ended]),
     async stop() {
       ending.abort()
-      if (!lease.lost.aborted) await hosts.leaveHost(db, hostId).catch(ignoreError('the host counts as unreachable soon'))
+      if (!lease.lost.aborted)
+        await hosts.leaveHost(db, hostId).catch(ignoreError('the host counts as unreachable soon'))
       await queues.stop()
       await Promise.all(loops)
       await new Promise(resolve => {

@@ -1,9 +1,9 @@
-import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { DefaultLogger, type LogEntry, NativeConnection, Runtime, Worker, type WorkerOptions } from '@temporalio/worker'
 import type { Logger } from 'pino'
+import { ignoreError } from '../../lib/async/ignore-error.ts'
 import type { Config } from '../../policy/config.ts'
 import { temporalConnection, temporalRefusal } from './temporal-connection.ts'
 

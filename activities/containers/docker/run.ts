@@ -1,7 +1,7 @@
-import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type Docker from 'dockerode'
+import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { OutputFrames } from '../output.ts'
 import type { ContainerHost, ContainerSpec, ContainerState, OnOutput } from '../port.ts'
 import { attached } from './attach.ts'
@@ -71,7 +71,10 @@ async function follow(container: Docker.Container, onOutput: OnOutput): Promise<
     }
   }
   // A stream that breaks has told all it will: whether the program succeeded is asked of the container.
-  return { ended: read().catch(ignoreError('the exit code decides, not the stream')), leave: () => void (stream as unknown as Readable).destroy() }
+  return {
+    ended: read().catch(ignoreError('the exit code decides, not the stream')),
+    leave: () => void (stream as unknown as Readable).destroy(),
+  }
 }
 
 /**

@@ -1,7 +1,7 @@
-import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { confirmPush } from '../../../db/acceptance.ts'
 import type { Db } from '../../../db/database.ts'
 import { type DeliverySource, noteDelivery, seenDeployment, storePush } from '../../../db/git/deliveries.ts'
+import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { acceptance } from '../../../policy/acceptance.ts'
 import { freeBodyBytes, maxDeliveryBytes, unsignedDeliveries } from '../../../policy/body-budgets.ts'
 import { ApiError } from '../../../policy/errors.ts'

@@ -5,17 +5,9 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { startTicks } from '../../../lib/process-stat.ts'
-<<<<<<< HEAD
-import { rotateLogs } from '../../../workers/supervisor/log-rotation.ts'
-import { isAlive, isFrozen, readRecord, signal, writeRecord } from '../../../workers/supervisor/process-record.ts'
-import { restartDelayMs } from '../../../workers/supervisor/restart-delay.ts'
-import type { ProcessSpec } from '../../../workers/supervisor/supervised-process.ts'
-import { endLeftovers, livingProcesses, Supervisor } from '../../../workers/supervisor/supervisor.ts'
-=======
 import { isAlive, isFrozen, readRecord, signal, writeRecord } from '../../../workers/supervisor/process-record.ts'
 import { type ProcessSpec, restartDelayMs } from '../../../workers/supervisor/supervised-process.ts'
 import { endLeftovers, livingProcesses, rotateLogs, Supervisor } from '../../../workers/supervisor/supervisor.ts'
->>>>>>> cdf05e54 (Tiny files join their only importer, and the house test says which)
 import { comesTrue } from '../../kit/comes-true.ts'
 
 const ready =
