@@ -28,7 +28,7 @@ async function mailedCode(user: TestUser, which: 0 | 1): Promise<string> {
     async () => {
       const names = (await readdir(folder).catch(() => [])).filter(name => name.endsWith('.eml')).sort()
       const mails = await Promise.all(names.map(async name => readMail(await readFile(join(folder, name), 'utf8'))))
-      const text = mails.filter(mail => mail.headers.To === `<${email}>`)[which]?.text
+      const text = mails.filter(mail => mail.headers.To === email)[which]?.text
       return /^ {4}(\w{8})$/m.exec(text ?? '')?.[1]
     },
     20,

@@ -33,7 +33,7 @@ export function testMailbox(api: () => TestApi): () => Mailbox {
   return () => ({
     async codeFor(address) {
       while ((await send()) > 0);
-      const mails = server.received.map(readMail).filter(({ headers }) => headers.To === `<${address}>`)
+      const mails = server.received.map(readMail).filter(({ headers }) => headers.To === address)
       const code = /^ {4}([A-HJ-NP-Z2-9]{8})$/m.exec(mails.at(-1)?.text ?? '')?.[1]
       if (!code) throw new Error(`No mail with a code came to ${address}.`)
       return code

@@ -82,7 +82,7 @@ export interface ReadMail {
 /** A mail as its reader sees it. Throws when a header is there twice or a line is longer than the standard allows. */
 export function readMail(raw: string): ReadMail {
   const lines = raw.split('\r\n')
-  const long = lines.find(line => line.length > 78 || /[^\x20-\x7e]/.test(line))
+  const long = lines.find(line => line.length > 78 || /[^\t\x20-\x7e]/.test(line))
   if (long !== undefined) throw new Error(`Not a line of mail: ${JSON.stringify(long)}`)
   const end = lines.indexOf('')
   const headers: Record<string, string> = {}
