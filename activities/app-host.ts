@@ -41,7 +41,7 @@ export function appHostActivities(host: AppHostOptions) {
   const preparation = releasePreparation(host, { begin, attempts })
 
   async function reached(release: Release, step: deployments.DeploymentStep): Promise<void> {
-    if (release.deploymentId) await deployments.record(db, release.deploymentId, step)
+    if (release.deploymentId) await deployments.recordDeploymentStep(db, release.deploymentId, step)
   }
 
   /** Starts a release; a command waits for its image for so many seconds only. */
@@ -65,7 +65,7 @@ export function appHostActivities(host: AppHostOptions) {
     const alone = release.hostname === null
     const started = await turn(name, release, step => startContainer(engine, spec, { alone, mine: () => mine(step) }))
     const { hostPort, hostAddress } = started
-    if (hostPort !== null) await apps.voidOlderClaims(db, release.appId, hostPort, hostAddress)
+    if (hostPort !== null) await apps.clearPortOfOthers(db, release.appId, hostPort, hostAddress)
     return { ...started, bootId, variablesVersion: version }
   }
 

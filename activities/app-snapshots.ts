@@ -4,7 +4,12 @@ import { configOf } from '../db/apps/app-configuration.ts'
 import { loadApp } from '../db/apps/apps.ts'
 import * as segments from '../db/objects/segments.ts'
 import { recordStep } from '../db/operations/operations.ts'
-import { findByOperation, recordBelongings, type SnapshotRow, type StoredSnapshot } from '../db/snapshots/snapshots.ts'
+import {
+  findSnapshotByOperation,
+  recordSnapshotContext,
+  type SnapshotRow,
+  type StoredSnapshot,
+} from '../db/snapshots/snapshots.ts'
 import { ignoreError } from '../lib/async/ignore-error.ts'
 import type { AppHostOptions } from './app-host-options.ts'
 import { hosted, refusal } from './failures.ts'
@@ -74,15 +79,15 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
 
   /** One attempt, from what the archive is to say to the archive that was read back. */
   async function take(release: Release, operationId: string, signal: AbortSignal): Promise<StoredSnapshot> {
-    const [app, row] = await Promise.all([loadApp(db, release.appId), findByOperation(db, operationId)])
+    const [app, row] = await Promise.all([loadApp(db, release.appId), findSnapshotByOperation(db, operationId)])
     if (!app || !row) throw refusal('SNAPSHOT_FAILED', 'The application was deleted.')
     const mine = fenced(db)
     const belongings = { config: configOf(app), variablesVersion: app.variables_version }
-    await mine(operationId, trx => recordBelongings(trx, row.id, belongings))
+    await mine(operationId, trx => recordSnapshotContext(trx, row.id, belongings))
     await volumes.ensure(release.appId, release.diskMb, host.sharedUid ?? release.uid, 'before')
-    const segmentId = await segments.draw(db)
+    const segmentId = await segments.allocateSegment(db)
     const fresh = setInterval(
-      () => void segments.stillDrawn(db, segmentId).catch(ignoreError('the next interval tries again')),
+      () => void segments.renewAllocation(db, segmentId).catch(ignoreError('the next interval tries again')),
       drawAgainMs,
     )
     try {
@@ -92,7 +97,7 @@ export function appSnapshotActivities(host: AppSnapshotOptions) {
       await readBack(segmentId, told, signal)
       return { segmentId, size: stored.size, sha256: stored.sha256, digest: told.digest }
     } catch (error) {
-      await segments.condemn(db, segmentId).catch(ignoreError('the sweep finds it by its age'))
+      await segments.markSegmentForDeletion(db, segmentId).catch(ignoreError('the sweep finds it by its age'))
       throw error
     } finally {
       clearInterval(fresh)

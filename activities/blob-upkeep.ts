@@ -1,7 +1,7 @@
 import type { Db } from '../db/database.ts'
-import { closeReceipt, openReceipt, proveLines } from '../db/objects/blob-receipts.ts'
-import { applyRule, deletingRules, endExpired, reclaimIdle } from '../db/objects/object-ends.ts'
-import { foldSome, recountAll, sampleUsage } from '../db/objects/usage-upkeep.ts'
+import { checkReceiptLines, closeReceipt, openReceipt } from '../db/objects/blob-receipts.ts'
+import { applyRule, listDeletingRules, reclaimIdleUploads, removeExpiredObjects } from '../db/objects/object-ends.ts'
+import { foldUsageBatch, recountAllUsage, sampleUsage } from '../db/objects/usage-upkeep.ts'
 import type { Upkeep, UpkeepPatience } from '../policy/objects/blob-upkeep.ts'
 import type { ObjectStore } from './objects/port.ts'
 import { sweepSegments } from './objects/segment-sweep.ts'
@@ -20,30 +20,30 @@ export function blobUpkeep(db: Db, store: ObjectStore, patience: UpkeepPatience)
       await openReceipt(db, id, kind)
     },
     async reclaimUploads(receiptId: string): Promise<void> {
-      await untilDone(() => reclaimIdle(db, receiptId, patience.idleSeconds))
+      await untilDone(() => reclaimIdleUploads(db, receiptId, patience.idleSeconds))
     },
     async expireObjects(receiptId: string): Promise<void> {
-      await untilDone(() => endExpired(db, receiptId))
+      await untilDone(() => removeExpiredObjects(db, receiptId))
     },
     async applyRules(receiptId: string): Promise<void> {
-      for (const rule of await deletingRules(db))
+      for (const rule of await listDeletingRules(db))
         for (let walk: typeof rule | undefined = rule; walk; ) walk = await applyRule(db, receiptId, walk)
     },
     async sweepSegments(receiptId: string): Promise<void> {
       await untilDone(() => sweepSegments({ db, store }, receiptId, patience))
     },
     async foldUsage(): Promise<void> {
-      await untilDone(() => foldSome(db))
+      await untilDone(() => foldUsageBatch(db))
     },
     async sampleUsage(): Promise<void> {
       await sampleUsage(db)
     },
     async recountUsage(receiptId: string): Promise<void> {
-      await recountAll(db, receiptId)
+      await recountAllUsage(db, receiptId)
     },
     /** Looks again for what the run removed, and closes its receipt. */
     async closeReceipt(id: string, failure: string | null): Promise<void> {
-      await proveLines(db, id)
+      await checkReceiptLines(db, id)
       await closeReceipt(db, id, failure)
     },
   }

@@ -1,6 +1,6 @@
-import { servingApps } from '../db/apps/apps.ts'
+import { listServingApps } from '../db/apps/apps.ts'
 import type { Db } from '../db/database.ts'
-import { bootOfApp, isBehind } from '../db/hosts/host-boots.ts'
+import { findBootOfApp, isBootOutdated } from '../db/hosts/host-boots.ts'
 import type { AppFacts } from '../db/operations/operation-facts.ts'
 import type { Machine } from '../lib/machine.ts'
 import { ownAddress } from '../policy/apps/own-address.ts'
@@ -38,14 +38,14 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
   /** Port 0 = nowhere: the lane may have been told of this port before its host was started anew, and now it may be anybody's. */
   async function placeOf(appId: string, app: AppFacts, started: Switched): Promise<Place> {
     const address = addressOf(app, started)
-    const host = await bootOfApp(db, appId)
-    if (host && isBehind(host, machine)) return { address, port: 0 }
+    const host = await findBootOfApp(db, appId)
+    if (host && isBootOutdated(host, machine)) return { address, port: 0 }
     if (started.bootId === undefined) return servingPlace(appId, address)
     return { address, port: !host?.boot_id || host.boot_id === started.bootId ? (started.hostPort ?? 0) : 0 }
   }
 
   async function servingPlace(appId: string, otherwise: string): Promise<Place> {
-    const [serving] = await servingApps(db, appId)
+    const [serving] = await listServingApps(db, appId)
     return serving ? { address: serving.address, port: serving.host_port } : { address: otherwise, port: 0 }
   }
 
@@ -59,11 +59,11 @@ export function edgeActivities(edge: Edge, db: Db, { appsDomain, machine }: { ap
 
     /** Sends requests to what its row says serves, also after the operation has ended. An application that is gone is success. */
     async routeStands({ appId }: StepOf): Promise<void> {
-      const [serving] = await servingApps(db, appId)
+      const [serving] = await listServingApps(db, appId)
       if (!serving) return
       await setRoute(hostOf(serving.subdomain), appId, async () => {
-        const host = await bootOfApp(db, appId)
-        if (host && isBehind(host, machine)) return { address: serving.address, port: 0 }
+        const host = await findBootOfApp(db, appId)
+        if (host && isBootOutdated(host, machine)) return { address: serving.address, port: 0 }
         return servingPlace(appId, serving.address)
       })
     },

@@ -3,11 +3,11 @@ import { removeApp } from '../db/apps/app-creation.ts'
 import { recordProvisioned, recordRelease } from '../db/apps/app-releases.ts'
 import * as apps from '../db/apps/apps.ts'
 import type { Db } from '../db/database.ts'
-import * as deployments from '../db/deploys/deployments.ts'
+import { readLogEnd, recordDeploymentStep } from '../db/deploys/deployments.ts'
 import { waitForSlot } from '../db/operations/build-slots.ts'
-import { type Claim, claimNextFor } from '../db/operations/operation-claims.ts'
+import { claimNextOperationFor, type OperationClaim } from '../db/operations/operation-claims.ts'
 import * as operations from '../db/operations/operations.ts'
-import { markUndoFailure, recordWhole } from '../db/operations/undo-failures.ts'
+import { clearAppDamage, markUndoFailure } from '../db/operations/undo-failures.ts'
 import type { Plans } from '../policy/accounts/plans.ts'
 import { ApiError } from '../policy/errors.ts'
 import { refusal } from './failures.ts'
@@ -24,7 +24,7 @@ export interface RecordsOptions extends DecisionOptions {
   db: Db
   plans: Plans
   /** Which run of a lane asks, and at which of its steps. */
-  claim?: () => Claim
+  claim?: () => OperationClaim
 }
 
 export type Records = ReturnType<typeof recordActivities>
@@ -37,7 +37,7 @@ export function recordActivities(options: RecordsOptions) {
   /** The next operation that its lane can run; the others are ended with their reason. */
   async function claimRunnable(appId: string, underWay: operations.OperationKind[]): Promise<LaneOperation | null> {
     for (;;) {
-      const operation = await claimNextFor(db, appId, claim(), underWay)
+      const operation = await claimNextOperationFor(db, appId, claim(), underWay)
       if (!operation) return null
       if (await endForLostHost(db, fence, operation)) continue
       if (await endSuspended(db, plans, fence, operation)) continue
@@ -46,7 +46,7 @@ export function recordActivities(options: RecordsOptions) {
       // The application went away while this waited: true for the caller, and final. A deletion got its wish.
       const gone = { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' } as const
       const outcome = operation.kind === 'delete' ? ({ state: 'success' } as const) : gone
-      await fence(operation.id, trx => operations.finish(trx, operation.id, outcome))
+      await fence(operation.id, trx => operations.finishOperation(trx, operation.id, outcome))
     }
   }
 
@@ -70,12 +70,12 @@ export function recordActivities(options: RecordsOptions) {
 
     /** Ids of what runs now and shall end: its deletion waits, or somebody asked to cancel it. */
     async toEnd(appId: string): Promise<string[]> {
-      return operations.toEnd(db, appId)
+      return operations.findOperationsToCancel(db, appId)
     },
 
     /** Seconds before the caller of an operation is answered; null where nobody waits for so long only. */
     async secondsLeft(operationId: string): Promise<number | null> {
-      return operations.secondsLeft(db, operationId)
+      return operations.secondsUntilAnswer(db, operationId)
     },
 
     async recordStep(operationId: string, words: string): Promise<void> {
@@ -126,8 +126,8 @@ export function recordActivities(options: RecordsOptions) {
     /** The files are in place and nothing was to be restarted. */
     async filesServe(operation: LaneOperation): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
-        if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'success' })
-        await operations.finish(trx, id, { state: 'success' })
+        if (release.deploymentId) await recordDeploymentStep(trx, release.deploymentId, { state: 'success' })
+        await operations.finishOperation(trx, id, { state: 'success' })
       })
     },
 
@@ -135,10 +135,10 @@ export function recordActivities(options: RecordsOptions) {
     async deployFailed(operation: LaneOperation, reason: Failure): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
         const failure = await withLastLines(trx, release.deploymentId, await inWords(trx, id, reason))
-        if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'error', ...failure })
+        if (release.deploymentId) await recordDeploymentStep(trx, release.deploymentId, { state: 'error', ...failure })
         if (reason.code === 'RESTORE_INTERRUPTED')
           await markUndoFailure(trx, { operationId: id, deploymentId: release.deploymentId, words: reason.message })
-        await operations.finish(trx, id, failed(failure))
+        await operations.finishOperation(trx, id, failed(failure))
       })
     },
 
@@ -162,10 +162,10 @@ export function recordActivities(options: RecordsOptions) {
           startedAt: new Date(started.startedAt),
         })
         await recordProvisioned(trx, release.appId)
-        await apps.recordDesired(trx, release.appId, 'running')
-        await recordWhole(trx, release.appId)
-        if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'success' })
-        await operations.finish(trx, id, { state: 'success' })
+        await apps.recordDesiredState(trx, release.appId, 'running')
+        await clearAppDamage(trx, release.appId)
+        if (release.deploymentId) await recordDeploymentStep(trx, release.deploymentId, { state: 'success' })
+        await operations.finishOperation(trx, id, { state: 'success' })
       })
     },
 
@@ -175,8 +175,8 @@ export function recordActivities(options: RecordsOptions) {
         await recordRelease(trx, release.appId, release.number, exit.containerId)
         await recordProvisioned(trx, release.appId)
         await apps.recordStopped(trx, release.appId, endOf(exit))
-        if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'error', ...failure })
-        await operations.finish(trx, id, { state: 'error', ...failure })
+        if (release.deploymentId) await recordDeploymentStep(trx, release.deploymentId, { state: 'error', ...failure })
+        await operations.finishOperation(trx, id, { state: 'error', ...failure })
       })
     },
 
@@ -184,33 +184,33 @@ export function recordActivities(options: RecordsOptions) {
     async provisioningFailed(operation: LaneOperation, reason: Failure): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
         const failure = await withLastLines(trx, release.deploymentId, reason)
-        if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'error', ...failure })
-        await operations.finish(trx, id, failed(failure))
+        if (release.deploymentId) await recordDeploymentStep(trx, release.deploymentId, { state: 'error', ...failure })
+        await operations.finishOperation(trx, id, failed(failure))
         await removeApp(trx, release.appId)
       })
     },
 
     /** What a stop or start on purpose wants from now on. */
     async recordDesired(operation: LaneOperation, desired: 'running' | 'stopped'): Promise<void> {
-      await fence(operation, (trx, { release }) => apps.recordDesired(trx, release.appId, desired))
+      await fence(operation, (trx, { release }) => apps.recordDesiredState(trx, release.appId, desired))
     },
 
     async appStarted(operation: LaneOperation, started: StartedContainer): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
-        await apps.recordDesired(trx, release.appId, 'running')
+        await apps.recordDesiredState(trx, release.appId, 'running')
         await apps.recordStarted(trx, release.appId, {
           ...started,
           release: release.number,
           startedAt: new Date(started.startedAt),
         })
-        await operations.finish(trx, id, { state: 'success' })
+        await operations.finishOperation(trx, id, { state: 'success' })
       })
     },
 
     async appStopped(operation: LaneOperation, exit: ContainerExit): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
         await apps.recordStopped(trx, release.appId, endOf(exit))
-        await operations.finish(trx, id, { state: 'success' })
+        await operations.finishOperation(trx, id, { state: 'success' })
       })
     },
 
@@ -229,17 +229,17 @@ export function recordActivities(options: RecordsOptions) {
     async appDeleted(operation: LaneOperation): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
         await removeApp(trx, release.appId)
-        await operations.finish(trx, id, { state: 'success' })
+        await operations.finishOperation(trx, id, { state: 'success' })
       })
     },
 
     /** The last word of a lane on an operation; one that it has lost, or that has ended, stays as it is. */
-    async finish(operationId: string, outcome: operations.Outcome): Promise<void> {
-      await fence(operationId, trx => operations.finish(trx, operationId, outcome)).catch(unlessLost)
+    async finish(operationId: string, outcome: operations.OperationOutcome): Promise<void> {
+      await fence(operationId, trx => operations.finishOperation(trx, operationId, outcome)).catch(unlessLost)
     },
   }
 }
 
-function endOf(exit: ContainerExit): apps.Exit {
+function endOf(exit: ContainerExit): apps.RecordedExit {
   return { code: exit.code, oom: exit.oom, at: new Date(exit.at) }
 }

@@ -2,9 +2,9 @@ import { recordRelease } from '../db/apps/app-releases.ts'
 import type { Db } from '../db/database.ts'
 import * as deployments from '../db/deploys/deployments.ts'
 import * as operations from '../db/operations/operations.ts'
-import { recordWhole } from '../db/operations/undo-failures.ts'
-import { keepSnapshotPlace, leaveSnapshotPlace } from '../db/snapshots/snapshot-places.ts'
-import { markFailed, markGood, type StoredSnapshot } from '../db/snapshots/snapshots.ts'
+import { clearAppDamage } from '../db/operations/undo-failures.ts'
+import { releaseSnapshotSlot, renewSnapshotSlot } from '../db/snapshots/snapshot-places.ts'
+import { markSnapshotFailed, markSnapshotGood, type StoredSnapshot } from '../db/snapshots/snapshots.ts'
 import { refusal } from './failures.ts'
 import { type Failure, failed, inWords } from './releases/outcome-words.ts'
 import type { LaneOperation } from './releases/release.ts'
@@ -15,27 +15,27 @@ export function snapshotRecords(db: Db, fence: Fence) {
   return {
     /** Whether its host's place for snapshots is this operation's, now and for a while. */
     async keepSnapshotPlace({ id, release }: LaneOperation): Promise<boolean> {
-      return keepSnapshotPlace(db, release.hostId, id)
+      return renewSnapshotSlot(db, release.hostId, id)
     },
 
     async leaveSnapshotPlace({ id, release }: LaneOperation): Promise<void> {
-      await leaveSnapshotPlace(db, release.hostId, id)
+      await releaseSnapshotSlot(db, release.hostId, id)
     },
 
     /** The archive was read back and is good. */
     async snapshotTaken(operation: LaneOperation, stored: StoredSnapshot): Promise<void> {
       await fence(operation, async (trx, { id }) => {
-        if (!(await markGood(trx, id, stored)))
+        if (!(await markSnapshotGood(trx, id, stored)))
           throw refusal('SNAPSHOT_FAILED', 'The archive was no longer in the object store when it was to be recorded.')
-        await operations.finish(trx, id, { state: 'success' })
+        await operations.finishOperation(trx, id, { state: 'success' })
       })
     },
 
     /** Nothing of it is left but the reason. */
     async snapshotFailed(operation: LaneOperation, reason: Failure): Promise<void> {
       await fence(operation, async (trx, { id }) => {
-        await markFailed(trx, id)
-        await operations.finish(trx, id, failed(await inWords(trx, id, reason)))
+        await markSnapshotFailed(trx, id)
+        await operations.finishOperation(trx, id, failed(await inWords(trx, id, reason)))
       })
     },
 
@@ -43,9 +43,10 @@ export function snapshotRecords(db: Db, fence: Fence) {
     async releaseStands(operation: LaneOperation): Promise<void> {
       await fence(operation, async (trx, { id, release }) => {
         await recordRelease(trx, release.appId, release.number, null)
-        await recordWhole(trx, release.appId)
-        if (release.deploymentId) await deployments.record(trx, release.deploymentId, { state: 'success' })
-        await operations.finish(trx, id, { state: 'success' })
+        await clearAppDamage(trx, release.appId)
+        if (release.deploymentId)
+          await deployments.recordDeploymentStep(trx, release.deploymentId, { state: 'success' })
+        await operations.finishOperation(trx, id, { state: 'success' })
       })
     },
   }

@@ -4,7 +4,7 @@ import { basename, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
 import type { Db } from '../db/database.ts'
-import { type DeploymentRow, findByOperation, readLog } from '../db/deploys/deployments.ts'
+import { type DeploymentRow, findDeploymentByOperation, readLog } from '../db/deploys/deployments.ts'
 import { archiveFolder } from './client/archive-folder.ts'
 import { appLogs, deploymentLog, Refused, type Target, type UploadedApp, uploadArchive } from './client/client.ts'
 import { DeployFailed, followApp } from './client/follow-app.ts'
@@ -89,7 +89,7 @@ async function deploymentEnd(operationId: string) {
 /** Waits for the record: the engine reports the end of a program a moment before its deployment is recorded as failed. */
 async function finishedDeployment(db: Db, operationId: string): Promise<DeploymentRow | undefined> {
   for (let waited = 0; ; waited += recordEveryMs) {
-    const deployment = await findByOperation(db, operationId)
+    const deployment = await findDeploymentByOperation(db, operationId)
     if (deployment?.finished_at || waited >= recordMs) return deployment
     await sleep(recordEveryMs)
   }

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { type Db, transaction } from '../db/database.ts'
-import { type HostRow, listHosts, reservations, setDraining } from '../db/hosts/hosts.ts'
+import { type HostRow, listHosts, listReservations, setDraining } from '../db/hosts/hosts.ts'
 import { withInstallation } from './installation/database.ts'
 import { forgetCommand } from './ops/host-forgetting.ts'
 import { recordAct } from './ops/operator.ts'
@@ -56,7 +56,7 @@ export function hostsCommand(program: Command): void {
 
 /** A host that left on purpose has no `last_seen_at`. Disk is reserved by memory: `diskMbPer256Mb` for each 256 MB. */
 export async function hostLines(db: Db, diskMbPer256Mb: number): Promise<HostLine[]> {
-  const reserved = await reservations(db)
+  const reserved = await listReservations(db)
   return (await listHosts(db)).map(host => ({
     name: host.id,
     state: stateOf(host),

@@ -1,14 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { type Db, transaction } from '../db/database.ts'
-import { find, type OperationRow, type OperationState } from '../db/operations/operations.ts'
-import { listOperations, type OperationStory, resolveOperation, storyOf } from '../db/operations/operator.ts'
-import {
-  cancelOperation,
-  clearAfterUndo,
-  type OperatorRequest,
-  retryOperation,
-} from '../db/operations/operator-acts.ts'
+import { findOperation, type OperationRow, type OperationState } from '../db/operations/operations.ts'
+import { listOperations, type OperationStory, readOperationStory, resolveOperation } from '../db/operations/operator.ts'
+import { cancelOperation, clearUndoMark, type OperatorRequest, retryOperation } from '../db/operations/operator-acts.ts'
 import { withInstallation } from './installation/database.ts'
 import type { Installation } from './installation/installation.ts'
 import { laneState, wakeLane } from './ops/lane.ts'
@@ -74,7 +69,7 @@ export function opsCommand(program: Command): void {
         await recordOn(trx, 'ops.retry', queued.operationId)
         return queued
       })
-      const operation = await find(place.db, retry.operationId)
+      const operation = await findOperation(place.db, retry.operationId)
       if (operation) await wakeLane(place.installation.config, operation.target_id, operation.owner_id)
       console.log(
         json
@@ -103,7 +98,7 @@ export function opsCommand(program: Command): void {
     async (place, { json }) => {
       const request = { operationId: place.id, actor: operatorName() }
       await transaction(place.db, async trx => {
-        await clearAfterUndo(trx, request)
+        await clearUndoMark(trx, request)
         await recordOn(trx, 'ops.clear', place.id)
       })
       console.log(json ? JSON.stringify({ operation: place.id }) : 'Its application is no longer marked.')
@@ -152,7 +147,7 @@ export async function operationIdFrom(db: Db, start: string): Promise<string> {
 }
 
 async function storyIn({ db, id }: Place): Promise<OperationStory> {
-  const story = await storyOf(db, id, logLines)
+  const story = await readOperationStory(db, id, logLines)
   if (!story) throw new Error(`The operation ${id} was deleted.`)
   return story
 }
@@ -164,20 +159,20 @@ async function cancel({ installation, db }: Place, request: OperatorRequest, sec
     await recordOn(trx, 'ops.cancel', request.operationId)
     return state
   })
-  const operation = (await find(db, request.operationId)) as OperationRow
+  const operation = (await findOperation(db, request.operationId)) as OperationRow
   if (done === 'ended') return operation
   const woken = await wakeLane(installation.config, operation.target_id, operation.owner_id)
   if (!woken) sayOnStderr('Temporal does not answer. The request is saved and takes effect when Temporal is back.')
   for (const deadline = Date.now() + seconds * 1000; Date.now() < deadline; await sleep(pollMs)) {
-    const now = await find(db, request.operationId)
+    const now = await findOperation(db, request.operationId)
     if (now && !['queued', 'running'].includes(now.state)) return now
   }
-  return (await find(db, request.operationId)) as OperationRow
+  return (await findOperation(db, request.operationId)) as OperationRow
 }
 
 /** Records the act with the owner's account: owners see what operators do to their applications. */
 async function recordOn(trx: Db, action: string, operationId: string): Promise<void> {
-  const { owner_id: accountId, target_id: resource } = (await find(trx, operationId)) as OperationRow
+  const { owner_id: accountId, target_id: resource } = (await findOperation(trx, operationId)) as OperationRow
   await recordAct(trx, { action, accountId, resource, operationId })
 }
 

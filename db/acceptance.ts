@@ -1,9 +1,9 @@
-import { lockForDeletion, takeBack } from './apps/passing-states.ts'
-import { type Db, isMine, transaction } from './database.ts'
+import { lockForDeletion, revertAppState } from './apps/passing-states.ts'
+import { type Db, transaction, tryRoundLock } from './database.ts'
 import { lockForDeploy, settleDeploy } from './deploys/deploys.ts'
 import * as segments from './objects/segments.ts'
-import { announce, expireQueued } from './operations/operations.ts'
-import { unplace } from './snapshots/restores.ts'
+import { announceOperationEnd, expireQueuedOperation } from './operations/operations.ts'
+import { revertRestoreHost } from './snapshots/restores.ts'
 import { removeSnapshots } from './snapshots/snapshots.ts'
 import { statement } from './statement.ts'
 import { isUnavailable } from './unavailable.ts'
@@ -49,16 +49,16 @@ export async function undoOperation(db: Db, operationId: string): Promise<boolea
     const deployments: { id: string; segment_id: string | null }[] = await trx('deployments')
       .where({ operation_id: operationId })
       .select('id', 'segment_id')
-    for (const { segment_id } of deployments) if (segment_id) await segments.release(trx, segment_id)
+    for (const { segment_id } of deployments) if (segment_id) await segments.releaseSegment(trx, segment_id)
     const ids = deployments.map(({ id }) => id)
     await trx('webhook_deliveries').whereIn('deployment_id', ids).delete()
     await trx('deployments').whereIn('id', ids).delete()
     await removeSnapshots(trx, await trx('snapshots').where({ operation_id: operationId }).select('id', 'segment_id'))
     await trx('idempotency_keys').where({ operation_id: operationId }).delete()
-    if (operation.kind === 'restore') await unplace(trx, operation.target_id, operationId)
+    if (operation.kind === 'restore') await revertRestoreHost(trx, operation.target_id, operationId)
     if (operation.kind === 'create') await trx('apps').where({ id: operation.target_id, accepting: true }).delete()
     await trx('operations').where({ id: operationId }).delete()
-    await takeBack(trx, operation)
+    await revertAppState(trx, operation)
     return true
   })
 }
@@ -75,7 +75,7 @@ export async function undoUnconfirmed(
   except: readonly string[] = [],
 ): Promise<number> {
   const { late, forgotten }: Record<'late' | 'forgotten', string[]> = await db.transaction(async trx => {
-    if (!(await isMine(trx, 'acceptance'))) return { late: [], forgotten: [] }
+    if (!(await tryRoundLock(trx, 'acceptance'))) return { late: [], forgotten: [] }
     const late = trx('operations')
       .where({ state: 'queued' })
       .whereRaw('id <> all(?::text[])', [[...except]])
@@ -101,7 +101,7 @@ export async function undoUnconfirmed(
   }
   for (const id of late)
     await attempt(id, async () => {
-      if (await expireQueued(db, id)) await announce(db, id)
+      if (await expireQueuedOperation(db, id)) await announceOperationEnd(db, id)
     })
   for (const id of forgotten)
     await attempt(id, async () => {

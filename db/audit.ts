@@ -46,7 +46,7 @@ const insertBatched = batched<AuditEntry, void>(async (db, _, entries) => {
 })
 
 /** Stores an entry; commands that end at the same time share a commit. */
-export const record = (db: Db, entry: AuditEntry): Promise<void> => insertBatched(db, 'audit', entry)
+export const recordAudit = (db: Db, entry: AuditEntry): Promise<void> => insertBatched(db, 'audit', entry)
 
 export interface AuditPage {
   /** How far back, in days. */

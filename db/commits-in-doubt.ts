@@ -15,7 +15,7 @@ export class CommitInDoubt extends Error {
 }
 
 /** The name of the transaction that a connection is running. */
-export async function nameOf(trx: Knex): Promise<TransactionName | undefined> {
+export async function transactionName(trx: Knex): Promise<TransactionName | undefined> {
   const connection: Connection = await trx.client.acquireConnection()
   return connection.transaction
 }
@@ -38,7 +38,7 @@ export async function isCommitted(
  * Waits until a server process has ended whose client has given it up: the statement sent to it is committed then, or never will be.
  * Throws CommitInDoubt after 2 s.
  */
-export async function hasEnded(
+export async function awaitServerProcessEnd(
   db: Knex,
   { pid, startedAt }: ServerProcess,
   cause: unknown,

@@ -24,7 +24,7 @@ export interface ServerProcess {
 }
 
 /** Queried on each connection as soon as it is open. */
-export const serverProcess = `select pid, backend_start::text as "startedAt" from pg_stat_activity where pid = pg_backend_pid()`
+export const serverProcessQuery = `select pid, backend_start::text as "startedAt" from pg_stat_activity where pid = pg_backend_pid()`
 
 /** What Berth uses of a connection of the pool. */
 export interface Connection {
@@ -40,12 +40,12 @@ export interface Connection {
 }
 
 /** An error that carries the server process of its connection, where there was one. */
-export interface Unanswered {
+export interface UnansweredError {
   servedBy?: ServerProcess
 }
 
 /** The database that each new connection of a pool must lead to. */
-export interface Belonging {
+export interface DatabaseIdentity {
   /** Id of the installation. */
   id: string
   /** The newest epoch that a connection of this pool has found; an older one is a backup that was restored meanwhile. */
@@ -58,11 +58,11 @@ export interface Belonging {
 
 /** The rule of a pool for its new connections; null = none yet. */
 export interface PoolRule {
-  belonging: Belonging | null
+  belonging: DatabaseIdentity | null
 }
 
 /** `settings` has rows once a process has confirmed its installation. */
-export const belongingNow = `select (select value->>'id' from settings where name = 'installation') as id,
+export const identityQuery = `select (select value->>'id' from settings where name = 'installation') as id,
   coalesce((select (value->>'n')::float8 from settings where name = 'epoch'), 0) as epoch`
 
 /**
@@ -70,7 +70,7 @@ export const belongingNow = `select (select value->>'id' from settings where nam
  * when the query was sent: another connection may have stored a newer one since.
  */
 function refusalOf(
-  belonging: Belonging,
+  belonging: DatabaseIdentity,
   seen: number,
   row: { id: string | null; epoch: number } | undefined,
 ): string | null {
@@ -95,7 +95,7 @@ interface Silence {
  */
 export function endIfSilent(connection: Connection, error: unknown): void {
   if (!isUnavailable(error)) return
-  ;(error as Unanswered).servedBy = connection.servedBy
+  ;(error as UnansweredError).servedBy = connection.servedBy
   if ((error as { severity?: unknown }).severity !== undefined) return
   if (connection.__knex__disposed) return
   connection.__knex__disposed = error
@@ -132,7 +132,7 @@ export function answeringPool(rule: PoolRule = { belonging: null }) {
         const { belonging } = rule
         if (error || !belonging) return opened(error)
         const seen = belonging.epoch
-        query.call(connection, belongingNow, (queryError: unknown, answer: unknown) => {
+        query.call(connection, identityQuery, (queryError: unknown, answer: unknown) => {
           // A database without the table is not the one that this process started with.
           const isTableMissing = (queryError as { code?: unknown } | null)?.code === '42P01'
           if (queryError && !isTableMissing) return opened(queryError)
@@ -149,7 +149,7 @@ export function answeringPool(rule: PoolRule = { belonging: null }) {
         if (error) connection.end(() => {})
         done(error)
       }
-      query.call(connection, serverProcess, onServerProcess)
+      query.call(connection, serverProcessQuery, onServerProcess)
     },
     validate: (connection: Connection) => (connection.openedAt ?? 0) > silence.since,
   }

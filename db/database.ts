@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import knexFactory, { type Knex } from 'knex'
 import { databasePatience } from '../policy/patience.ts'
-import { CommitInDoubt, isCommitted, nameOf } from './commits-in-doubt.ts'
-import { answeringPool, belongingNow, type PoolRule, type TransactionName } from './connection.ts'
+import { CommitInDoubt, isCommitted, transactionName } from './commits-in-doubt.ts'
+import { answeringPool, identityQuery, type PoolRule, type TransactionName } from './connection.ts'
 import { isUnavailable, sqlState } from './unavailable.ts'
 
 const { connectionMs, statementMs, answerMs, connectionLifeMs } = databasePatience
@@ -70,9 +70,9 @@ const rules = new WeakMap<Db, PoolRule>()
  * From now on a pool refuses new connections to another installation, or to an older state of this one, as when a backup was restored
  * at its address; `onOther` receives the reason. Open connections lead to the old database, and are used for a minute at most.
  */
-export async function keepToDatabase(db: Db, onOther: (why: string) => void): Promise<void> {
+export async function pinDatabase(db: Db, onOther: (why: string) => void): Promise<void> {
   const rule = rules.get(db)
-  const { rows } = await db.raw(belongingNow)
+  const { rows } = await db.raw(identityQuery)
   if (rule) rule.belonging = { ...rows[0], onOther }
 }
 
@@ -94,13 +94,13 @@ const retryable = new Set(['40001', '40P01'])
  * when that is not known within 2 s.
  */
 export async function transaction<T>(db: Db, work: (trx: Knex.Transaction) => Promise<T>): Promise<T> {
-  if (db.isTransaction) return attempted(db, work) // its COMMIT belongs to the caller
+  if (db.isTransaction) return transactionWithRetries(db, work) // its COMMIT belongs to the caller
   let committing: { name: TransactionName | undefined; value: T } | undefined
   try {
-    return await attempted(db, async trx => {
+    return await transactionWithRetries(db, async trx => {
       committing = undefined
       const value = await work(trx)
-      committing = { name: await nameOf(trx), value }
+      committing = { name: await transactionName(trx), value }
       return value
     })
   } catch (error) {
@@ -113,7 +113,7 @@ export async function transaction<T>(db: Db, work: (trx: Knex.Transaction) => Pr
 }
 
 /** As `transaction`, for callers that learn its outcome in another way: rejects as soon as the answer to its COMMIT is lost. */
-export async function attempted<T>(db: Db, work: (trx: Knex.Transaction) => Promise<T>): Promise<T> {
+export async function transactionWithRetries<T>(db: Db, work: (trx: Knex.Transaction) => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await db.transaction(work)
@@ -129,7 +129,7 @@ export async function migrate(db: Db): Promise<void> {
 }
 
 /** Whether this transaction got the lock of a named round of work; one transaction over all processes does, the others skip the round. */
-export async function isMine(trx: Db, round: string): Promise<boolean> {
+export async function tryRoundLock(trx: Db, round: string): Promise<boolean> {
   const { rows } = await trx.raw(`select pg_try_advisory_xact_lock(hashtext(?)) as mine`, [`berth.${round}`])
   return rows[0].mine
 }

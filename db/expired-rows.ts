@@ -1,7 +1,7 @@
 import { rowsAtOnce } from '../policy/retention.ts'
 import type { Db } from './database.ts'
 
-export interface Expired {
+export interface ExpiredRows {
   table: string
   /** A condition on `old`, the alias of the table, with named values. */
   when: string
@@ -12,7 +12,7 @@ export interface Expired {
 /** Deletes a batch of a table's expired rows; rows locked by others wait for the next round. Resolves to the number deleted. */
 export async function deleteExpired(
   db: Db,
-  { table, when, values = {}, limit = rowsAtOnce }: Expired,
+  { table, when, values = {}, limit = rowsAtOnce }: ExpiredRows,
 ): Promise<number> {
   const { rowCount } = await db.raw(
     `delete from ${table} where ctid = any(array(

@@ -4,10 +4,10 @@ import { sweepDowngrades } from './accounts/downgrades.ts'
 import { sweepMails } from './accounts/mails.ts'
 import { sweepAuthorizations, sweepSessions, sweepSignIns } from './accounts/sign-ins.ts'
 import { sweepAppChanges } from './apps/app-changes.ts'
-import { sweepPoints } from './apps/app-metrics.ts'
-import { sweepLeases } from './apps/realtime-listeners.ts'
+import { sweepMetrics } from './apps/app-metrics.ts'
+import { sweepStreamLeases } from './apps/realtime-listeners.ts'
 import { sweepAudit } from './audit.ts'
-import { type Db, isMine } from './database.ts'
+import { type Db, tryRoundLock } from './database.ts'
 import {
   sweepArchives,
   sweepDeletedArchives,
@@ -47,7 +47,7 @@ export function chores({ historyDays, deploymentLogDays, archiveDays }: Retentio
     { name: 'authorizations', sweep: sweepAuthorizations },
     { name: 'captchas', sweep: sweepCaptchas },
     { name: 'audit record', sweep: sweepAudit },
-    { name: 'metrics', sweep: sweepPoints },
+    { name: 'metrics', sweep: sweepMetrics },
     { name: 'mails', sweep: sweepMails },
     { name: 'snapshots', sweep: sweepSnapshots },
     { name: 'steps to a lower plan', sweep: sweepDowngrades },
@@ -57,7 +57,7 @@ export function chores({ historyDays, deploymentLogDays, archiveDays }: Retentio
     { name: 'blob receipts', sweep: sweepReceipts },
     { name: 'shares', sweep: sweepShares },
     { name: 'changes of applications', sweep: sweepAppChanges },
-    { name: 'live streams', sweep: sweepLeases },
+    { name: 'live streams', sweep: sweepStreamLeases },
     { name: 'rate limits', sweep: sweepCounters },
     { name: 'idempotency keys', sweep: sweepIdempotency },
     { name: 'webhook deliveries', sweep: sweepDeliveries },
@@ -87,5 +87,5 @@ export async function tidyRows(db: Db, all: Chore[], failed: (chore: string, err
 }
 
 function once(db: Db, name: string, sweep: Chore['sweep']): Promise<number> {
-  return db.transaction(async trx => ((await isMine(trx, `sweep.${name}`)) ? sweep(trx) : 0))
+  return db.transaction(async trx => ((await tryRoundLock(trx, `sweep.${name}`)) ? sweep(trx) : 0))
 }

@@ -24,14 +24,14 @@ export interface KeyedRequest {
   claim?: string
 }
 
-export type Claim =
+export type IdempotencyClaim =
   | { state: 'first' }
   | { state: 'running' }
   | { state: 'reused' }
   | { state: 'answered'; answer: StoredAnswer; operationId: string | null }
 
 /** Claims a key for its first request and sets `request.claim`, or returns what became of that first request. Keys live 24 h. */
-export async function claim(db: Db, request: KeyedRequest): Promise<Claim> {
+export async function claimIdempotencyKey(db: Db, request: KeyedRequest): Promise<IdempotencyClaim> {
   request.claim = newId()
   const { rows } = await db.raw(
     `insert into idempotency_keys as k (user_id, credential_id, key, route, fingerprint, claim) values (?, ?, ?, ?, ?, ?)
@@ -66,7 +66,11 @@ export async function claim(db: Db, request: KeyedRequest): Promise<Claim> {
  * Stores the answer of the first request for its repetitions; as a text, because jsonb would change the order of its keys. False when
  * another request holds the key now.
  */
-export async function keep(db: Db, { userId, key, claim }: KeyedRequest, answer: StoredAnswer): Promise<boolean> {
+export async function storeAnswer(
+  db: Db,
+  { userId, key, claim }: KeyedRequest,
+  answer: StoredAnswer,
+): Promise<boolean> {
   const updated = await db('idempotency_keys')
     .where({ user_id: userId, key, claim: claim ?? null })
     .update({
@@ -79,7 +83,7 @@ export async function keep(db: Db, { userId, key, claim }: KeyedRequest, answer:
 }
 
 /** Frees the key: the first request ended in a way that is worth another try. */
-export async function release(db: Db, { userId, key, claim }: KeyedRequest): Promise<void> {
+export async function releaseIdempotencyKey(db: Db, { userId, key, claim }: KeyedRequest): Promise<void> {
   await db('idempotency_keys')
     .where({ user_id: userId, key, claim: claim ?? null, status: null })
     .delete()

@@ -53,7 +53,7 @@ export async function bindStore(db: Db, bind: (row: InstallationRow) => Promise<
 }
 
 /** Whether the database has, or ever had, an application. */
-export async function knowsApplications(db: Db): Promise<boolean> {
+export async function hasHadApplications(db: Db): Promise<boolean> {
   if (await db('apps').first('id')) return true
   return Boolean(await db('operations').where({ target_type: 'app' }).first('id'))
 }

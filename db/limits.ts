@@ -5,7 +5,7 @@ import { deleteExpired } from './expired-rows.ts'
 import { statement } from './statement.ts'
 
 /** One counter after a request was counted. */
-export interface Standing {
+export interface CounterState {
   key: string
   used: number
   /** Milliseconds until the window ends, and until a block ends (0 = none). */
@@ -13,7 +13,7 @@ export interface Standing {
   blocked_ms: number
 }
 
-const count = statement<Standing>(
+const count = statement<CounterState>(
   'limits.count',
   `insert into rate_limits as r (key, used, window_ends_at)
    select key, $3::integer, now() + make_interval(secs => seconds) from unnest($1::text[], $2::float8[]) as w (key, seconds)
@@ -29,21 +29,21 @@ const count = statement<Standing>(
  * Counts `requests` requests on every counter, by the database's clock, and returns the counters after the last of them. Rows are
  * locked in the given order. Requests refused during a block are not counted, so that the end of the block lets requests through.
  */
-export async function countRequests(db: Db, counters: readonly Counter[], requests: number): Promise<Standing[]> {
+export async function countRequests(db: Db, counters: readonly Counter[], requests: number): Promise<CounterState[]> {
   return count(db, [counters.map(counter => counter.key), counters.map(counter => counter.perSeconds), requests])
 }
 
-const countBatched = batched<readonly Counter[], Standing[]>(async (db, _, calls) => {
+const countBatched = batched<readonly Counter[], CounterState[]>(async (db, _, calls) => {
   const standings = await countRequests(db, calls[0]!, calls.length)
   return calls.map((_, n) => earlier(standings, calls.length - 1 - n))
 })
 
 /** Counts one request, as `countRequests` does; requests of one process do not compete for the rows of a busy account. */
-export const countRequest = (db: Db, counters: readonly Counter[]): Promise<Standing[]> =>
+export const countRequest = (db: Db, counters: readonly Counter[]): Promise<CounterState[]> =>
   countBatched(db, counters.map(counter => counter.key).join(' '), counters)
 
 /** The counters as they were `requests` requests earlier. */
-const earlier = (standings: readonly Standing[], requests: number): Standing[] =>
+const earlier = (standings: readonly CounterState[], requests: number): CounterState[] =>
   standings.map(standing => ({ ...standing, used: standing.used - requests }))
 
 const block = statement<never>(
@@ -53,7 +53,7 @@ const block = statement<never>(
 )
 
 /** Starts a block unless one is active: refused requests do not extend it. */
-export async function beginBlock(db: Db, counter: Counter): Promise<void> {
+export async function startBlock(db: Db, counter: Counter): Promise<void> {
   await block(db, [counter.key, counter.blockSeconds])
 }
 
@@ -63,7 +63,7 @@ const giveOneBack = statement<never>(
 )
 
 /** Uncounts one request that must not count after all. */
-export async function giveBack(db: Db, counters: readonly Counter[]): Promise<void> {
+export async function uncountRequest(db: Db, counters: readonly Counter[]): Promise<void> {
   await giveOneBack(db, [counters.map(counter => counter.key)])
 }
 
@@ -79,7 +79,7 @@ const take = statement<never>(
  * Takes one token from a bucket that holds `burst` and refills by one per `everySeconds`; false when it is empty. A transaction that
  * is rolled back takes nothing. The row's window end is when the bucket will be full again.
  */
-export async function takeOne(db: Db, key: string, { burst, everySeconds }: Bucket): Promise<boolean> {
+export async function takeFromBucket(db: Db, key: string, { burst, everySeconds }: Bucket): Promise<boolean> {
   return (await take(db, [key, everySeconds, burst])).length > 0
 }
 

@@ -1,6 +1,6 @@
-import { variableRow } from './apps/app-variables.ts'
+import { variableBinding } from './apps/app-variables.ts'
 import type { Db } from './database.ts'
-import { webhookRow } from './git/webhooks.ts'
+import { webhookBinding } from './git/webhooks.ts'
 
 /** A column of sealed values, and what each is bound to. */
 export interface SealedColumn {
@@ -15,7 +15,7 @@ const ofWebhook = (what: 'address' | 'token' | 'secret'): SealedColumn => ({
   table: 'git_webhooks',
   key: ['app_id'],
   column: `${what}_sealed`,
-  belongsTo: appId => webhookRow(appId, what),
+  belongsTo: appId => webhookBinding(appId, what),
 })
 
 /** Every column that holds sealed values: one missing here becomes unreadable once its key is dropped. */
@@ -23,7 +23,7 @@ export const sealedColumns: readonly SealedColumn[] = [
   ofWebhook('address'),
   ofWebhook('token'),
   ofWebhook('secret'),
-  { table: 'app_variables', key: ['app_id', 'name'], column: 'value_sealed', belongsTo: variableRow },
+  { table: 'app_variables', key: ['app_id', 'name'], column: 'value_sealed', belongsTo: variableBinding },
 ]
 
 export interface SealedValue {
@@ -45,7 +45,7 @@ export async function countSealed(db: Db): Promise<Map<number, number>> {
 }
 
 /** Values of a column that are sealed with a key other than the current one, read by page, each once. */
-export async function* sealedOtherwise(
+export async function* listValuesOfOtherKeys(
   db: Db,
   { table, key, column }: SealedColumn,
   current: number,

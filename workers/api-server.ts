@@ -25,7 +25,7 @@ import { Outcomes } from '../api/v2/apps/outcomes.ts'
 import { KnownSources } from '../api/v2/git/deploy-sources.ts'
 import { PushTurns } from '../api/v2/git/push-turns.ts'
 import { openDatabase } from '../db/database.ts'
-import { deploySources } from '../db/deploys/deploy-sources.ts'
+import { readDeploySources } from '../db/deploys/deploy-sources.ts'
 import { listHosts } from '../db/hosts/hosts.ts'
 import { Notifications } from '../db/notifications.ts'
 import { SegmentIds } from '../db/objects/segment-ids.ts'
@@ -101,7 +101,7 @@ export async function serveApi(config: Config): Promise<void> {
     live: new LiveFeeds(hostLive(askHost), rates),
     leases: new RealtimeLeases(db, config.rateLimitScale),
     access: new StreamAccess({ authenticate, db }, notifications),
-    sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
+    sources: new KnownSources(notifications, appId => readDeploySources(db, config.sealKeys, appId)),
     earlier: new EarlierCredentials(db),
     accountSnapshots: new TtlCache(cachedSeconds.accountSnapshots),
     blobUsage: new TtlCache(cachedSeconds.blobStats),

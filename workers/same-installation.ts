@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { confirmFolder, confirmStore } from '../activities/installation/installation.ts'
 import type { ObjectStore } from '../activities/objects/port.ts'
-import { type Db, isUnavailable, keepToDatabase } from '../db/database.ts'
+import { type Db, isUnavailable, pinDatabase } from '../db/database.ts'
 import { advanceEpoch } from '../db/installation.ts'
 import { Backoff } from '../lib/async/backoff.ts'
 import { pause } from '../lib/async/loop.ts'
@@ -88,7 +88,7 @@ class Comparison {
       this.#tellBack(asked)
       asked = 'the database'
       await advanceEpoch(db)
-      await keepToDatabase(db, why => {
+      await pinDatabase(db, why => {
         log.fatal(`${why} This process ends, and compares again when it is started.`)
         process.exit(1)
       })

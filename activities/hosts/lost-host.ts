@@ -1,6 +1,6 @@
 import { removeApp } from '../../db/apps/app-creation.ts'
 import type { Db } from '../../db/database.ts'
-import { endLost, lossOf } from '../../db/hosts/host-forgetting.ts'
+import { endLostOperation, findAppLoss } from '../../db/hosts/host-forgetting.ts'
 import * as operations from '../../db/operations/operations.ts'
 import type { Fence } from '../steps/claims.ts'
 
@@ -13,12 +13,12 @@ export async function endForLostHost(
   fence: Fence,
   { id, kind, target_id: appId }: operations.OperationRow,
 ): Promise<boolean> {
-  const loss = await lossOf(db, appId)
+  const loss = await findAppLoss(db, appId)
   if (!loss || (!loss.nowhere && (kind === 'restore' || kind === 'delete'))) return false
   await fence(id, async trx => {
-    if (kind !== 'delete') return endLost(trx, id, loss.hostId)
+    if (kind !== 'delete') return endLostOperation(trx, id, loss.hostId)
     await removeApp(trx, appId)
-    await operations.finish(trx, id, { state: 'success' })
+    await operations.finishOperation(trx, id, { state: 'success' })
   })
   return true
 }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '../../db/database.ts'
-import { isRouted } from '../../db/hosts/host-boots.ts'
+import { isBootRouted } from '../../db/hosts/host-boots.ts'
 import type { Boot } from './boot.ts'
 
 /** Resolves once no route leads to a port of an earlier boot of this host; rejects when the signal aborts. */
@@ -14,7 +14,7 @@ export function routeGate(db: Db, hostId: string, boot: Pick<Boot, 'id'>, everyM
   let open: string | undefined
   return async signal => {
     for (let { id } = boot; open !== id; { id } = boot) {
-      if (await isRouted(db, hostId, id)) open = id
+      if (await isBootRouted(db, hostId, id)) open = id
       else await sleep(everyMs, undefined, { signal })
     }
   }

@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import type { Db } from '../../db/database.ts'
-import { bindStore, claimInstallation, knowsApplications, readInstallation } from '../../db/installation.ts'
+import { bindStore, claimInstallation, hasHadApplications, readInstallation } from '../../db/installation.ts'
 import { installationMark } from '../../policy/ids.ts'
 import { belongTogether, storeBelongs } from '../../policy/installation/installation.ts'
 import type { ObjectStore } from '../objects/port.ts'
@@ -41,7 +41,7 @@ export async function confirmFolder(db: Db, folder: string, database: string): P
     folderId,
     databaseId: row?.id ?? null,
     folderHasApplications: folderId === null && (await holdsApplications(folder)),
-    databaseKnowsApplications: folderId === null && (await knowsApplications(db)),
+    databaseKnowsApplications: folderId === null && (await hasHadApplications(db)),
   })
   const id = known ?? (await claimInstallation(db, randomUUID())).id
   if (folderId === null) await markFolder(folder, id).catch(leftToOwner)

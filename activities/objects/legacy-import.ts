@@ -77,7 +77,7 @@ async function importOne({ db, store, folder, ownerId }: ImportOptions, path: st
   const there = await findObject(db, name)
   if (there?.size === size) return void so.already++
   if (there) return void so.skipped.push({ path, why: `there is one of ${there.size} bytes already` })
-  const segmentId = await segments.draw(db)
+  const segmentId = await segments.allocateSegment(db)
   const body = await store.put(segmentId, createReadStream(join(folder, path)), { length: size })
   const { md5: etag, sha256 } = body
   const contentType = contentTypeOf(extensionOf(path) ?? '')

@@ -1,5 +1,5 @@
 import { type Db, transaction } from '../../db/database.ts'
-import { writeLines } from '../../db/objects/blob-receipts.ts'
+import { writeReceiptLines } from '../../db/objects/blob-receipts.ts'
 import * as segments from '../../db/objects/segments.ts'
 import { eachConcurrently } from '../../lib/async/concurrently.ts'
 import type { ObjectStore } from './port.ts'
@@ -23,12 +23,8 @@ interface Sweep {
  * dies in between leaves bodies that are told apart as dying, and the next run goes on with them. One that the store does not give
  * up keeps none of the others; the first such failure is thrown at the end.
  */
-export async function sweepSegments(
-  parts: Sweep,
-  receiptId: string,
-  patience: segments.SweepPatience,
-): Promise<number> {
-  const bodies = await segments.sweepable(parts.db, patience)
+export async function sweepSegments(parts: Sweep, receiptId: string, patience: segments.SweepTimes): Promise<number> {
+  const bodies = await segments.listSweepableSegments(parts.db, patience)
   const failures: unknown[] = []
   let removed = 0
   await eachConcurrently(bodies, width, async body => {
@@ -46,16 +42,16 @@ export async function sweepSegments(
 async function removeBody(
   { db, store }: Sweep,
   receiptId: string,
-  { id, state, size }: segments.Sweepable,
-  patience: segments.SweepPatience,
+  { id, state, size }: segments.SweepableSegment,
+  patience: segments.SweepTimes,
 ): Promise<boolean> {
-  if (!(await segments.condemnOverdue(db, id, patience))) return false
+  if (!(await segments.markOverdueSegmentForDeletion(db, id, patience))) return false
   await store.delete(id)
   if (await store.head(id)) throw new Error(`The store says that ${id} is deleted, and still has it.`)
   const line = { ownerId: null, subject: id, why: reasons[state], bytes: size ?? 0, proof: 'HEAD: absent' }
   return transaction(db, async trx => {
-    const mine = await segments.forget(trx, id)
-    if (mine) await writeLines(trx, receiptId, [line])
+    const mine = await segments.deleteSegmentRow(trx, id)
+    if (mine) await writeReceiptLines(trx, receiptId, [line])
     return mine
   })
 }

@@ -1,6 +1,13 @@
 import { createHash } from 'node:crypto'
 import type { Db } from '../../db/database.ts'
-import { bodyRow, bodyRows, hashBeside, knownBodies, ownersOf, type StoredRow } from '../../db/objects/stored-bodies.ts'
+import {
+  findKnownSegments,
+  findStoredSegment,
+  hashInlineBytes,
+  listObjectsOfSegment,
+  listStoredSegments,
+  type StoredSegmentRow,
+} from '../../db/objects/stored-bodies.ts'
 import { installationMark } from '../../policy/ids.ts'
 import { BodyNotFound, type ObjectStore } from './port.ts'
 
@@ -34,10 +41,11 @@ export async function verifyBodies(
   { read, progress = () => {}, signal }: VerifyOptions,
 ): Promise<Verification> {
   const so: Verification = { bodies: 0, bytes: 0, damaged: [] }
-  for await (const row of bodyRows(db)) {
+  for await (const row of listStoredSegments(db)) {
     signal?.throwIfAborted()
     const what = await (row.inlineBytes === null ? damageInStore(store, row, read) : damageBeside(db, row, read))
-    if (what && (await bodyRow(db, row.id))) so.damaged.push({ id: row.id, what, objects: await ownersOf(db, row.id) })
+    if (what && (await findStoredSegment(db, row.id)))
+      so.damaged.push({ id: row.id, what, objects: await listObjectsOfSegment(db, row.id) })
     so.bodies++
     so.bytes += row.size
     progress(so)
@@ -45,7 +53,11 @@ export async function verifyBodies(
   return so
 }
 
-async function damageInStore(store: ObjectStore, row: StoredRow, read: boolean): Promise<Damage['what'] | undefined> {
+async function damageInStore(
+  store: ObjectStore,
+  row: StoredSegmentRow,
+  read: boolean,
+): Promise<Damage['what'] | undefined> {
   const found = await store.head(row.id)
   if (!found) return 'missing'
   if (found.size !== row.size) return 'another size'
@@ -60,14 +72,14 @@ async function damageInStore(store: ObjectStore, row: StoredRow, read: boolean):
   }
 }
 
-async function damageBeside(db: Db, row: StoredRow, read: boolean): Promise<Damage['what'] | undefined> {
+async function damageBeside(db: Db, row: StoredSegmentRow, read: boolean): Promise<Damage['what'] | undefined> {
   if (row.inlineBytes !== row.size) return 'another size'
-  return read && (await hashBeside(db, row.id)) !== row.sha256 ? 'other bytes' : undefined
+  return read && (await hashInlineBytes(db, row.id)) !== row.sha256 ? 'other bytes' : undefined
 }
 
 /** Of these ids of bodies that lay in the store, those that have no row: whoever wrote them was not this platform, or it lost its rows. */
 export async function unknownBodies(db: Db, store: ObjectStore, ids: readonly string[]): Promise<string[]> {
-  const known = await knownBodies(db, ids)
+  const known = await findKnownSegments(db, ids)
   const unknown: string[] = []
   // A row is there before its body and goes after it: what the sweep took meanwhile has neither.
   for (const id of ids) if (id !== installationMark && !known.has(id) && (await store.head(id))) unknown.push(id)

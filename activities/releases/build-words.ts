@@ -1,5 +1,5 @@
 import type { Db } from '../../db/database.ts'
-import { lastWords } from '../../db/deploys/deployments.ts'
+import { readLogEnd } from '../../db/deploys/deployments.ts'
 import type { Failure } from './outcome-words.ts'
 
 /** How the message of `installRelease` begins when its step failed; the code follows, and a full stop. */
@@ -16,7 +16,7 @@ export async function withLastLines(db: Db, deploymentId: string | null, failure
   const { code, message } = failure
   if (code !== 'BUILD_FAILED' || deploymentId === null) return failure
   if (!message.startsWith(installEnded) || !/ \d+\.$/.test(message)) return failure
-  const lines = (await lastWords(db, deploymentId)).trim().split('\n').slice(-lastLines)
+  const lines = (await readLogEnd(db, deploymentId)).trim().split('\n').slice(-lastLines)
   const tail = lines.join(' | ').slice(-longest)
   return tail ? { code, message: `${message.slice(0, -1)}: ${tail}` } : failure
 }

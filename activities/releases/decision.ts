@@ -3,7 +3,7 @@ import {
   type AppFacts,
   type DeploymentFacts,
   type OperationFacts,
-  operationFacts,
+  readOperationFacts,
 } from '../../db/operations/operation-facts.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import { ownAddress } from '../../policy/apps/own-address.ts'
@@ -17,7 +17,7 @@ export interface DecisionOptions {
 
 /** Everything that the steps of an operation need, from the rows as they are now; null when the application is gone. */
 export async function decide(db: Db, options: DecisionOptions, operationId: string): Promise<LaneOperation | null> {
-  const facts = await operationFacts(db, operationId)
+  const facts = await readOperationFacts(db, operationId)
   const release = facts && (releaseBrought(facts, options) ?? releaseServing(facts, options))
   if (!facts?.app || !release) return null
   const { status, desired } = facts.app
@@ -28,7 +28,7 @@ export async function decide(db: Db, options: DecisionOptions, operationId: stri
 
 /** The version that serves now, for an operation that replaces it; null when the application is gone. */
 export async function decideServing(db: Db, options: DecisionOptions, operationId: string): Promise<Serving | null> {
-  const facts = await operationFacts(db, operationId)
+  const facts = await readOperationFacts(db, operationId)
   const release = facts && releaseServing(facts, options)
   if (!facts?.app || !release) return null
   const { status, desired, hostPort } = facts.app

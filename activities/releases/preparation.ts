@@ -1,6 +1,6 @@
 import { cancellationSignal } from '@temporalio/activity'
 import * as deployments from '../../db/deploys/deployments.ts'
-import { takeSlot } from '../../db/operations/build-slots.ts'
+import { takeBuildSlot } from '../../db/operations/build-slots.ts'
 import type { AppHostOptions } from '../app-host-options.ts'
 import { appContainerName, buildContainerName } from '../containers/spec.ts'
 import type { stepTurns } from '../steps/step-turns.ts'
@@ -24,7 +24,7 @@ export function releasePreparation(host: AppHostOptions, { begin, attempts }: Pr
 
   /** Takes one of the host's build slots for this release. */
   async function building(release: Release): Promise<void> {
-    if (release.deploymentId) await takeSlot(db, release.deploymentId)
+    if (release.deploymentId) await takeBuildSlot(db, release.deploymentId)
   }
 
   async function prepare(asked: StepOf, signal: AbortSignal): Promise<{ needsInstall: boolean }> {
@@ -33,7 +33,7 @@ export function releasePreparation(host: AppHostOptions, { begin, attempts }: Pr
     const folders = foldersOf(release)
     if (release.source?.kind === 'git') await building(release)
     if (release.deploymentId)
-      await deployments.record(db, release.deploymentId, {
+      await deployments.recordDeploymentStep(db, release.deploymentId, {
         state: 'clone',
         ...(release.source?.kind === 'git' && { branch: release.source.branch }),
       })

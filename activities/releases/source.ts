@@ -1,7 +1,7 @@
 import { constants, open, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import * as deployments from '../../db/deploys/deployments.ts'
-import { recordedDigest } from '../../db/snapshots/snapshots.ts'
+import { findSnapshotDigest } from '../../db/snapshots/snapshots.ts'
 import { bytesOf } from '../../lib/folders/disk-names.ts'
 import type { Owner } from '../../lib/folders/owner.ts'
 import { Tree } from '../../lib/folders/tree.ts'
@@ -61,7 +61,7 @@ async function unpackSnapshot(
     throw error instanceof BodyNotFound ? new SnapshotCorrupt('Its archive is no longer in the object store.') : error
   })
   const held = await snapshots.unpack(archive, source, owner, signal).finally(() => archive.close())
-  if (held.digest !== (await recordedDigest(db, segmentId)))
+  if (held.digest !== (await findSnapshotDigest(db, segmentId)))
     throw new SnapshotCorrupt('Its archive holds other files than were copied.')
 }
 
@@ -104,7 +104,7 @@ async function fetchSource(
   }
   const config = await readConfig(folders.source, traits.configNames)
   if (!config || !deploymentId) return {}
-  await deployments.recordConfig(db, deploymentId, config)
+  await deployments.recordDeploymentConfig(db, deploymentId, config)
   return { language: config.language, runtimeVersion: config.runtimeVersion, main: config.main }
 }
 

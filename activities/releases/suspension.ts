@@ -29,9 +29,9 @@ export async function endSuspended(
   if (step !== null || !(starts || actor === planExpiryActor)) return false
   if ((await accountSuspended(db, plans, ownerId)) !== starts) return false
   await fence(id, async trx => {
-    const deployment = starts && (await deployments.findByOperation(trx, id))
-    if (deployment) await deployments.record(trx, deployment.id, { state: 'error', ...suspended })
-    await operations.finish(trx, id, starts ? { state: 'error', ...suspended } : { state: 'cancelled' })
+    const deployment = starts && (await deployments.findDeploymentByOperation(trx, id))
+    if (deployment) await deployments.recordDeploymentStep(trx, deployment.id, { state: 'error', ...suspended })
+    await operations.finishOperation(trx, id, starts ? { state: 'error', ...suspended } : { state: 'cancelled' })
   })
   return true
 }

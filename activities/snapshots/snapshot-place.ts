@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '../../db/database.ts'
-import { holdSnapshotPlace } from '../../db/snapshots/snapshot-places.ts'
+import { takeSnapshotSlot } from '../../db/snapshots/snapshot-places.ts'
 import { pause } from '../../lib/async/loop.ts'
 import { placeLost } from '../../policy/apps/claims.ts'
 import { leaseSeconds } from '../../policy/leases.ts'
@@ -33,7 +33,7 @@ export function snapshotPlaces(db: Db, paces: Partial<Paces> = {}) {
   const copying = new Map<string, string>()
   const othersCopy = ({ hostId, operationId }: Asking) =>
     [...copying].some(([operation, host]) => host === hostId && operation !== operationId)
-  const hold = ({ hostId, operationId }: Asking) => holdSnapshotPlace(db, hostId, operationId)
+  const hold = ({ hostId, operationId }: Asking) => takeSnapshotSlot(db, hostId, operationId)
 
   /** Renews the lease until `over` aborts; resolves to whether it was lost. A database that is away has taken nothing yet. */
   async function keep(asking: Asking, heldUntil: number, over: AbortSignal): Promise<boolean> {

@@ -1,13 +1,18 @@
 import { activityInfo, cancellationSignal } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import { type Db, transaction } from '../../db/database.ts'
-import { type Claim, holdClaim, isCurrent, type Subject } from '../../db/operations/operation-claims.ts'
+import {
+  holdClaim,
+  isClaimCurrent,
+  type OperationClaim,
+  type OperationSubject,
+} from '../../db/operations/operation-claims.ts'
 import { claimLost } from '../../policy/apps/claims.ts'
 import { refusal } from '../failures.ts'
 import type { LaneOperation } from '../releases/release.ts'
 
 /** The run and step of the lane that this activity is. Steps are numbered in the order in which the lane came to them. */
-export function claimOfActivity(): Claim {
+export function claimOfActivity(): OperationClaim {
   const { workflowExecution, activityId } = activityInfo()
   if (!workflowExecution) throw new Error('Only a lane can claim an operation.')
   return { run: workflowExecution.runId, step: Number(activityId) }
@@ -28,7 +33,7 @@ export type Written = LaneOperation | { id: string; appId: string } | string
  * with ClaimLost (policy/apps/claims.ts) otherwise, also when the operation is not the one of this application, kind and deployment. What a
  * run repeats of an operation that it has ended writes nothing and succeeds.
  */
-export function fenced(db: Db, claim: () => Claim = claimOfActivity) {
+export function fenced(db: Db, claim: () => OperationClaim = claimOfActivity) {
   return async <T extends Written>(written: T, write: (trx: Db, written: T) => Promise<unknown>): Promise<void> => {
     const mine = claim()
     const id = typeof written === 'string' ? written : written.id
@@ -41,7 +46,7 @@ export function fenced(db: Db, claim: () => Claim = claimOfActivity) {
   }
 }
 
-function subjectOf(written: Written): Subject {
+function subjectOf(written: Written): OperationSubject {
   if (typeof written === 'string') return {}
   if (!('release' in written)) return { appId: written.appId }
   const { kind, release } = written
@@ -60,5 +65,5 @@ export function unlessLost(error: unknown): void {
  */
 export async function assertMine(db: Db, operationId: string): Promise<void> {
   cancellationSignal().throwIfAborted()
-  if (!(await isCurrent(db, operationId, claimOfActivity()))) throw lostClaim()
+  if (!(await isClaimCurrent(db, operationId, claimOfActivity()))) throw lostClaim()
 }

@@ -1,7 +1,7 @@
 import { activityInfo, cancellationSignal } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import type { Db } from '../../db/database.ts'
-import { clearUndoFailure, markUndoTriedAgain, mayEndUndo } from '../../db/operations/undo-failures.ts'
+import { clearUndoFailure, markUndoRetried, mayEndUndo } from '../../db/operations/undo-failures.ts'
 import { tellUndoFrom } from '../../policy/apps/undo-attempts.ts'
 import { refusal, withCode } from '../failures.ts'
 import type { StepOf } from '../releases/release.ts'
@@ -25,7 +25,7 @@ export async function puttingBack(
     const words = `The files that the deploy had replaced could not be put back: ${(failure as Error).message}`
     // Asked before it is marked anew: what counts is what was asked since people could know.
     if (await mayEndUndo(db, operationId)) throw refusal('RESTORE_INTERRUPTED', words)
-    await markUndoTriedAgain(db, { operationId, deploymentId, words })
+    await markUndoRetried(db, { operationId, deploymentId, words })
     throw error
   }
   if (operationId && activityInfo().attempt > tellUndoFrom) await clearUndoFailure(db, operationId)

@@ -1,5 +1,5 @@
 import type { Db } from '../../db/database.ts'
-import { type OperationFacts, operationFacts, operationOfRun } from '../../db/operations/operation-facts.ts'
+import { findOperationOfRun, type OperationFacts, readOperationFacts } from '../../db/operations/operation-facts.ts'
 import type { StepOf } from '../releases/release.ts'
 import { claimOfActivity, lostClaim } from './claims.ts'
 
@@ -11,8 +11,8 @@ export async function factsOfStep(db: Db, asked: StepOf): Promise<OperationFacts
   const { appId, deploymentId, operationId, number } = asked
   if (!Number.isInteger(number)) throw lostClaim() // it becomes part of names
   const { run } = claimOfActivity()
-  const id = operationId ?? (await operationOfRun(db, { appId, deploymentId, run }))
-  const facts = id === undefined ? undefined : await operationFacts(db, id)
+  const id = operationId ?? (await findOperationOfRun(db, { appId, deploymentId, run }))
+  const facts = id === undefined ? undefined : await readOperationFacts(db, id)
   const mine = facts?.claim === run || (facts?.claim === null && facts.running) // without one: begun by an older version
   if (!facts || facts.appId !== appId || !mine) throw lostClaim()
   return facts

@@ -1,4 +1,4 @@
-import { giveBack } from '../../db/limits.ts'
+import { uncountRequest } from '../../db/limits.ts'
 import { linkVisits, ownCounters } from '../../policy/limits.ts'
 import { networkOf } from '../http/address.ts'
 import { admitBody, inviteBody, readBody } from '../http/body.ts'
@@ -23,6 +23,6 @@ export async function isRightPassword(kept: string, exchange: Exchange, parts: P
   })
   await parts.limiter.admit(tries)
   const isRight = await isPassword(form.get('password') ?? '', kept)
-  if (isRight) await giveBack(parts.db, tries)
+  if (isRight) await uncountRequest(parts.db, tries)
   return isRight
 }

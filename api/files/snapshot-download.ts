@@ -1,4 +1,4 @@
-import { findGood, type SnapshotRow } from '../../db/snapshots/snapshots.ts'
+import { findGoodSnapshot, type SnapshotRow } from '../../db/snapshots/snapshots.ts'
 import { type LinkedSnapshot, linkSecret, readLink } from '../../policy/apps/snapshot-links.ts'
 import { linkVisits, ownCounters } from '../../policy/limits.ts'
 import { networkOf } from '../http/address.ts'
@@ -17,7 +17,7 @@ export async function downloadSnapshot(exchange: Exchange, parts: Parts): Promis
   const link = readLink(linkSecret(parts.config.masterKey), exchange.request.url ?? '', new Date())
   if (!link) return notFound
   const visit = countVisit(link, exchange.address, parts)
-  const row = await withinDeadline(visit.then(() => findGood(parts.db, link.version, link.name)))
+  const row = await withinDeadline(visit.then(() => findGoodSnapshot(parts.db, link.version, link.name)))
   return row?.owner_id === link.ownerId ? send(row, exchange, parts) : notFound
 }
 

@@ -1,4 +1,9 @@
-import { endLease, type Lease, renewLeases, takeLease } from '../../db/apps/realtime-listeners.ts'
+import {
+  endStreamLease,
+  renewStreamLeases,
+  type StreamLease,
+  takeStreamLease,
+} from '../../db/apps/realtime-listeners.ts'
 import type { Db } from '../../db/database.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { KeyedLock } from '../../lib/async/keyed-lock.ts'
@@ -11,7 +16,7 @@ import { eventStreams } from '../../policy/patience.ts'
 export class RealtimeLeases {
   readonly #db: Db
   readonly #scale: number
-  readonly #held = new Map<string, Lease>()
+  readonly #held = new Map<string, StreamLease>()
   readonly #takes = new KeyedLock()
   /** A stream ends after this many milliseconds (contract 4.15). */
   readonly maxMs: number
@@ -27,7 +32,7 @@ export class RealtimeLeases {
     const lease = { id: newId(), userId, appId }
     const limits = { perUser: this.#most('perUser'), perApp: this.#most('perApp') }
     // One at a time: those who wait for a turn in the database would hold a connection each.
-    const outcome = await this.#takes.run('', () => takeLease(this.#db, lease, limits))
+    const outcome = await this.#takes.run('', () => takeStreamLease(this.#db, lease, limits))
     if (outcome === 'user full') throw new ApiError('REALTIME_MAX_CONNECTIONS')
     if (outcome === 'app full') throw new ApiError('REALTIME_MAX_CONNECTIONS_APP')
     this.#held.set(lease.id, lease)
@@ -37,14 +42,14 @@ export class RealtimeLeases {
   /** Gives a place back; when the database is away, it ends by itself. */
   async release(id: string): Promise<void> {
     this.#held.delete(id)
-    await endLease(this.#db, id).catch(ignoreError('the lease expires'))
+    await endStreamLease(this.#db, id).catch(ignoreError('the lease expires'))
   }
 
   /** To be called several times within the life of a lease, 60 s. */
   async renew(): Promise<void> {
     const renewed = [...this.#held.values()]
     if (renewed.length === 0) return
-    await renewLeases(this.#db, renewed)
+    await renewStreamLeases(this.#db, renewed)
     // Given back meanwhile, perhaps before it was renewed.
     for (const { id } of renewed) if (!this.#held.has(id)) await this.release(id)
   }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { confirmOperation, isOperationStored, undoOperation } from '../../db/acceptance.ts'
-import { attempted, type Db, isUnavailable } from '../../db/database.ts'
+import { type Db, isUnavailable, transactionWithRetries } from '../../db/database.ts'
 import { withTimeout } from '../../lib/async/timeout.ts'
 import { acceptance } from '../../policy/acceptance.ts'
 import { ApiError } from '../../policy/errors.ts'
@@ -64,7 +64,7 @@ async function commit<T extends Stored>(
   let committing: T | undefined
   let over = false
   try {
-    const committed = attempted(db, async trx => {
+    const committed = transactionWithRetries(db, async trx => {
       committing = undefined
       const stored = await work(trx)
       if (over) throw new Late('not in time')

@@ -1,4 +1,4 @@
-import { type AuditEntry, record } from '../../db/audit.ts'
+import { type AuditEntry, recordAudit } from '../../db/audit.ts'
 import { kept } from '../../policy/retention.ts'
 import type { Exchange } from '../http/call.ts'
 import type { Admission, Endpoint } from './endpoint.ts'
@@ -19,7 +19,7 @@ export async function audit(
   if (!command || exchange.recorded || 'Idempotent-Replayed' in exchange.headers) return
   const entry = entryOf(endpoint.name, admission, exchange, result)
   if (!entry.actor || (result !== 'success' && entry.operationId === null)) return
-  await record(db, entry).catch(err => log.error({ err, ...entry }, 'an entry of the audit record was lost'))
+  await recordAudit(db, entry).catch(err => log.error({ err, ...entry }, 'an entry of the audit record was lost'))
 }
 
 /** What the record will say of a command; nobody has done one without an actor. */

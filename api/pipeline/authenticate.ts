@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type CredentialRow, findByKeyHash, findBySession } from '../../db/accounts/accounts.ts'
+import { type CredentialRow, findUserByKeyHash, findUserBySession } from '../../db/accounts/accounts.ts'
 import type { Db } from '../../db/database.ts'
 import { findUploadToken, type UploadToken } from '../../db/objects/uploads/upload-tokens.ts'
 import { checkKey, credentialHash, issuedTo } from '../../policy/accounts/credentials.ts'
@@ -63,7 +63,7 @@ export function authenticator(options: AuthenticatorOptions): Authenticate {
     const now = Date.now()
     const hash = keyChecks.some(check => issuedTo(check, credential)) ? credentialHash(credential) : undefined
     const name = hash?.toString('base64')
-    const user = hash && name && !guessers.refuses(address, name, now) ? await findByKeyHash(db, hash) : undefined
+    const user = hash && name && !guessers.refuses(address, name, now) ? await findUserByKeyHash(db, hash) : undefined
     if (user) return callerOf(user, 'key', plans)
     guessers.miss(address, name, now)
     throw new ApiError('ACCESS_DENIED')
@@ -71,7 +71,7 @@ export function authenticator(options: AuthenticatorOptions): Authenticate {
 
   async function bySession(credential: string): Promise<Caller> {
     const session = await readSession(sessionSecret, credential)
-    const user = session && (await findBySession(db, session.id, session.userId))
+    const user = session && (await findUserBySession(db, session.id, session.userId))
     if (!user) throw new ApiError('ACCESS_DENIED')
     return callerOf(user, 'session', plans)
   }

@@ -1,4 +1,4 @@
-import { addressesBefore, checkedSince } from '../../db/accounts/credential-checks.ts'
+import { credentialChecksSince, webhookAddressesBefore } from '../../db/accounts/credential-checks.ts'
 import type { Db } from '../../db/database.ts'
 import { credentialHash } from '../../policy/accounts/credentials.ts'
 
@@ -31,7 +31,7 @@ export class EarlierCredentials {
   }
 
   async #boundary(): Promise<number> {
-    this.#since ??= checkedSince(this.#db).catch(error => {
+    this.#since ??= credentialChecksSince(this.#db).catch(error => {
       this.#since = undefined
       throw error
     })
@@ -41,7 +41,7 @@ export class EarlierCredentials {
   async #hashes(now: number): Promise<Set<string>> {
     const boundary = await this.#boundary()
     if (!this.#addresses || this.#addresses.until < now) {
-      const hashes = addressesBefore(this.#db, new Date(boundary)).then(all => new Set(all))
+      const hashes = webhookAddressesBefore(this.#db, new Date(boundary)).then(all => new Set(all))
       // None is added once the time beside each other is over.
       const known = { until: now < boundary ? now + keptMs : Number.POSITIVE_INFINITY, hashes }
       this.#addresses = known

@@ -1,7 +1,13 @@
 import { createHash } from 'node:crypto'
 import { confirmOperation } from '../../db/acceptance.ts'
 import { type Db, transaction } from '../../db/database.ts'
-import { type Claim, claim, type KeyedRequest, keep, release } from '../../db/idempotency.ts'
+import {
+  claimIdempotencyKey,
+  type IdempotencyClaim,
+  type KeyedRequest,
+  releaseIdempotencyKey,
+  storeAnswer,
+} from '../../db/idempotency.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Exchange } from '../http/call.ts'
@@ -55,14 +61,14 @@ export async function idempotent<T extends object>(
     return await work(async (trx, value) => {
       const answer = { status: 200, body: value as Record<string, unknown>, headers: exchange.headers }
       // Whoever has the key now does it; this request came to a stop for so long that it was given up.
-      if (!(await keep(trx, request, answer))) throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
+      if (!(await storeAnswer(trx, request, answer))) throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
     })
   } catch (thrown) {
     const { status, code, message } = toApiError(thrown)
     // Where it cannot be given back it is given up by time; the answer is the same.
     if (status >= 500 || passing.includes(status))
-      await release(db, request).catch(ignoreError('it is given up by time'))
-    else await keep(db, request, { status, body: { code, message }, headers: {} })
+      await releaseIdempotencyKey(db, request).catch(ignoreError('it is given up by time'))
+    else await storeAnswer(db, request, { status, body: { code, message }, headers: {} })
     throw thrown
   }
 }
@@ -73,11 +79,11 @@ export function keyedBy({ user, uploadToken, scopes, resources, prefixes }: Call
   return { userId: user.id, credentialId: uploadToken?.id ?? user.credential_id, isLimited }
 }
 
-/** As `claim`; an answer that speaks of an operation is given again only once that is confirmed, and not when it was undone. */
-async function claimed(db: Db, request: KeyedRequest): Promise<Claim> {
-  const found = await claim(db, request)
+/** As `claimIdempotencyKey`; an answer that speaks of an operation is given again only once that is confirmed, and not when it was undone. */
+async function claimed(db: Db, request: KeyedRequest): Promise<IdempotencyClaim> {
+  const found = await claimIdempotencyKey(db, request)
   if (found.state !== 'answered' || found.operationId === null) return found
-  return (await confirmOperation(db, found.operationId)) ? found : claim(db, request)
+  return (await confirmOperation(db, found.operationId)) ? found : claimIdempotencyKey(db, request)
 }
 
 interface JsonCall {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { monthUsage } from '../../db/objects/usage-upkeep.ts'
+import { readMonthUsage } from '../../db/objects/usage-upkeep.ts'
 import { storageBill } from '../../policy/objects/storage-bill.ts'
 import { blobEndpoint } from './blob-endpoint.ts'
 import { includedBytes } from './storage-charge.ts'
@@ -26,7 +26,7 @@ export const getBlobStats = blobEndpoint({
   }),
   async handle({ caller }, { db, config, blobUsage }) {
     const { id } = caller.user
-    const { objects, storage, days, averageStorage } = await blobUsage.of(id, () => monthUsage(db, id))
+    const { objects, storage, days, averageStorage } = await blobUsage.of(id, () => readMonthUsage(db, id))
     const included = includedBytes(caller)
     const billing = storageBill({ objects, averageStorage }, included, config.blob.prices)
     const { storagePrice, objectsPrice, totalEstimate } = billing

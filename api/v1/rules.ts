@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { rulesOf, saveRules } from '../../db/objects/blob-rules.ts'
+import { listRules, saveRules } from '../../db/objects/blob-rules.ts'
 import { tierOf } from '../../policy/accounts/plans.ts'
 import { ApiError, isErrorCode } from '../../policy/errors.ts'
 import { assertOption } from '../../policy/objects/blob-options.ts'
@@ -79,7 +79,7 @@ export const getUploadRules = blobEndpoint({
   auth: { scope: 'blob:read' },
   response: savedRules,
   async handle({ caller }, { db }) {
-    const rules = await rulesOf(db, caller.user.id)
+    const rules = await listRules(db, caller.user.id)
     return { rules: rules.filter(({ prefix }) => isWithin(caller.prefixes, prefix)).map(ruleView) }
   },
 })
@@ -118,7 +118,7 @@ export const saveUploadRules = blobEndpoint({
       if (rules.findIndex(other => other.prefix === prefix) < n)
         throw new RuleRefused(new ApiError('INVALID_RULE_PREFIX', 'There are two rules of one prefix.'), prefix)
     // The list replaces all of the account's, so whoever is limited would remove rules of other folders.
-    for (const { prefix } of await rulesOf(db, caller.user.id)) assertWithin(caller.prefixes, prefix)
+    for (const { prefix } of await listRules(db, caller.user.id)) assertWithin(caller.prefixes, prefix)
     return { rules: (await saveRules(db, caller.user.id, rules)).map(ruleView) }
   },
 })

@@ -1,4 +1,4 @@
-import type { Charge } from '../../db/objects/objects.ts'
+import type { StorageCharge } from '../../db/objects/objects.ts'
 import { GiB } from '../../lib/bytes.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
@@ -8,7 +8,7 @@ import type { Parts } from '../pipeline/parts.ts'
 export const includedBytes = ({ plan }: Caller): number => plan.blobGb * GiB
 
 /** What adds nothing needs no room, and may happen in an account that is over its storage. */
-const nothing: Charge = { leaseId: 'none', bytes: 0 }
+const nothing: StorageCharge = { leaseId: 'none', bytes: 0 }
 
 /** What a write brings, and what lay in its place when it was looked at: bytes. */
 interface Bytes {
@@ -21,7 +21,7 @@ export async function charging<T>(
   { quota }: Parts,
   caller: Caller,
   { size, replaced }: Bytes,
-  write: (charge: Charge) => Promise<T>,
+  write: (charge: StorageCharge) => Promise<T>,
 ): Promise<T> {
   const reserving = (bytes: number) =>
     quota.charging({ ownerId: caller.user.id, bytes, limit: includedBytes(caller) }, write)

@@ -1,4 +1,4 @@
-import { unuseUploadToken, useUploadToken } from '../../db/objects/uploads/upload-tokens.ts'
+import { returnUploadTokenUse, useUploadToken } from '../../db/objects/uploads/upload-tokens.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { ApiError } from '../../policy/errors.ts'
 import type { Caller } from '../pipeline/authenticate.ts'
@@ -11,7 +11,7 @@ export async function asOneUse<T>({ db }: Parts, { uploadToken }: Caller, work: 
   try {
     return await work()
   } catch (error) {
-    await unuseUploadToken(db, uploadToken.id).catch(ignoreError('the error that led here is thrown'))
+    await returnUploadTokenUse(db, uploadToken.id).catch(ignoreError('the error that led here is thrown'))
     throw error
   }
 }

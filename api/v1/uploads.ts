@@ -131,9 +131,10 @@ export async function discard(
   if (bytes) return
   try {
     // A body that came after the sweep had taken its id would be nobody's for ever.
-    if (!(await segments.condemn(db, segmentId)) && (await segments.isKnown(db, segmentId))) return
+    if (!(await segments.markSegmentForDeletion(db, segmentId)) && (await segments.isSegmentKnown(db, segmentId)))
+      return
     await store.delete(segmentId)
-    await segments.forget(db, segmentId)
+    await segments.deleteSegmentRow(db, segmentId)
   } catch (err) {
     log.warn({ err, segmentId }, 'a refused upload is left to the sweep')
   }
@@ -209,7 +210,7 @@ export async function storeBody(
     const id = await parts.segmentIds.take()
     segmentId = id
     alive = setInterval(
-      () => segments.stillDrawn(parts.db, id).catch(ignoreError('the next interval tries again')),
+      () => segments.renewAllocation(parts.db, id).catch(ignoreError('the next interval tries again')),
       sayAliveMs,
     )
     const storing = parts.store.put(id, body, { maxBytes, signal: cancel.signal })

@@ -4,9 +4,9 @@ import { dockerHost } from '../../activities/containers/docker/host.ts'
 import { appTurns } from '../../activities/steps/app-turns.ts'
 import { folderVolumes } from '../../activities/volumes/folder.ts'
 import { type Chore, chores, tidyRows } from '../../db/housekeeping.ts'
-import { claimNextFor } from '../../db/operations/operation-claims.ts'
+import { claimNextOperationFor } from '../../db/operations/operation-claims.ts'
 import * as operations from '../../db/operations/operations.ts'
-import { dueApps } from '../../db/snapshots/automatic-snapshots.ts'
+import { listAppsDueForSnapshot } from '../../db/snapshots/automatic-snapshots.ts'
 import { thisMachine } from '../../lib/machine.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
 import { newAppId } from '../../policy/ids.ts'
@@ -87,9 +87,10 @@ const claim: Step = {
   name: 'a claim',
   async prepare(at, n) {
     const targetId = appOf(at, n)
-    await operations.enqueue(at.db, { targetId, kind: 'restart', ownerId, actor: ownerId })
+    await operations.enqueueOperation(at.db, { targetId, kind: 'restart', ownerId, actor: ownerId })
     return async () => {
-      if (!(await claimNextFor(at.db, targetId, { run: newAppId(), step: 1 }, []))) throw new Error('Nothing to claim.')
+      if (!(await claimNextOperationFor(at.db, targetId, { run: newAppId(), step: 1 }, [])))
+        throw new Error('Nothing to claim.')
     }
   },
   after: endWaiting,
@@ -100,7 +101,7 @@ const relayRound: Step = {
   name: 'relay, a round',
   async prepare(at) {
     for (const targetId of at.apps)
-      await operations.enqueue(at.db, { targetId, kind: 'restart', ownerId, actor: ownerId })
+      await operations.enqueueOperation(at.db, { targetId, kind: 'restart', ownerId, actor: ownerId })
     await at
       .db('operations')
       .where({ state: 'queued' })
@@ -227,7 +228,7 @@ const snapshotsDue: Step = {
   prepare:
     async ({ db }) =>
     () =>
-      dueApps(db, { plans, everySeconds: 86_400, retrySeconds: 3600 }),
+      listAppsDueForSnapshot(db, { plans, everySeconds: 86_400, retrySeconds: 3600 }),
 }
 
 export const steps: readonly Step[] = [

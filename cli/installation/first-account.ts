@@ -1,4 +1,4 @@
-import { createKey, createUser, findByKeyHash, findUserByEmail } from '../../db/accounts/accounts.ts'
+import { createKey, createUser, findUserByEmail, findUserByKeyHash } from '../../db/accounts/accounts.ts'
 import type { Db } from '../../db/database.ts'
 import { credentialHash } from '../../policy/accounts/credentials.ts'
 import type { Installation } from './installation.ts'
@@ -19,6 +19,6 @@ export async function ensureFirstAccount(installation: Installation, db: Db): Pr
 /** The first key while it is valid; null once it was rotated or revoked. */
 export async function firstKey({ secrets }: Installation, db: Db): Promise<string | null> {
   if (!secrets.apiKey) return null
-  const user = await findByKeyHash(db, credentialHash(secrets.apiKey))
+  const user = await findUserByKeyHash(db, credentialHash(secrets.apiKey))
   return user && !user.blocked_at ? secrets.apiKey : null
 }

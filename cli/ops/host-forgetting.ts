@@ -1,7 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { type Db, transaction } from '../../db/database.ts'
-import { ForgetRefused, forgetHost, type HostLosses, lossesOf, unsettledApps } from '../../db/hosts/host-forgetting.ts'
+import {
+  ForgetRefused,
+  forgetHost,
+  type HostLosses,
+  listUnsettledApps,
+  readHostLosses,
+} from '../../db/hosts/host-forgetting.ts'
 import { findHost, type HostRow, listHosts } from '../../db/hosts/hosts.ts'
 import { withInstallation } from '../installation/database.ts'
 import { confirmName } from '../terminal/confirm.ts'
@@ -38,7 +44,7 @@ export function forgetCommand(hosts: Command): void {
         const seconds = Number(wait)
         if (!/^\d{1,5}$/.test(wait)) throw new Error('--wait must be a whole number of seconds.')
         const host = await hostNamed(db, name)
-        const losses = await lossesOf(db, name)
+        const losses = await readHostLosses(db, name)
         if (host.forgotten_at === null) {
           refuseAlive(host)
           sayOnStderr(prospect(host, losses, new Date()))
@@ -82,7 +88,7 @@ export function prospect({ id, last_seen_at: seen }: HostRow, losses: HostLosses
 
 async function awaitSettled(db: Db, hostId: string, seconds: number): Promise<boolean> {
   for (const deadline = Date.now() + seconds * 1000; ; await sleep(200)) {
-    if ((await unsettledApps(db, { limit: 1, hostId })).length === 0) return true
+    if ((await listUnsettledApps(db, { limit: 1, hostId })).length === 0) return true
     if (Date.now() > deadline) return false
   }
 }

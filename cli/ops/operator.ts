@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { record } from '../../db/audit.ts'
+import { recordAudit } from '../../db/audit.ts'
 import type { Db } from '../../db/database.ts'
 
 interface Keyboard {
@@ -59,5 +59,5 @@ export interface Act {
 /** Records an operator's act in the audit record, in the transaction that performs it. */
 export async function recordAct(trx: Db, { action, accountId, resource, operationId }: Act): Promise<void> {
   const subject = { accountId, resource: resource ?? null, operationId: operationId ?? null }
-  await record(trx, { actor: operatorName(), action, result: 'success', ...subject })
+  await recordAudit(trx, { actor: operatorName(), action, result: 'success', ...subject })
 }

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import {
   findReceipts,
-  linesOf,
+  listReceiptLines,
   listReceipts,
   type ReceiptLineRow,
   type ReceiptRow,
@@ -46,7 +46,7 @@ export function receiptCommands(ops: Command): void {
         const [receipt, ...others] = await findReceipts(db, start)
         if (!receipt) throw new Error(`There is no receipt "${start}". See: berth ops receipts`)
         if (others.length > 0) throw new Error(`"${start}" matches several receipts.`)
-        return { receipt, lines: await linesOf(db, receipt.id, Number(limit)) }
+        return { receipt, lines: await listReceiptLines(db, receipt.id, Number(limit)) }
       })
       console.log(json ? JSON.stringify({ ...receipt, lines }) : receiptStory(receipt, lines))
     })

@@ -47,12 +47,12 @@ const bySession = statement<CredentialRow>(
 )
 
 /** The account of a live key, by the key's SHA-256; the account may be blocked. Undefined when the key is revoked, expired or unknown. */
-export async function findByKeyHash(db: Db, hash: Buffer): Promise<CredentialRow | undefined> {
+export async function findUserByKeyHash(db: Db, hash: Buffer): Promise<CredentialRow | undefined> {
   return (await byKeyHash(db, [hash]))[0]
 }
 
 /** The account of a live session; the account may be blocked. Undefined when the session is revoked, expired or unknown. */
-export async function findBySession(db: Db, sessionId: string, userId: string): Promise<CredentialRow | undefined> {
+export async function findUserBySession(db: Db, sessionId: string, userId: string): Promise<CredentialRow | undefined> {
   return (await bySession(db, [sessionId, userId]))[0]
 }
 

@@ -52,7 +52,7 @@ export async function decideAuthorization(
   return row
 }
 
-export interface Claim {
+export interface KeyClaim {
   codeHash: Buffer
   /** Checks the rest of the claim against the row; null = valid. Each wrong claim spends one of five attempts. */
   refusal(row: AuthorizationRow): 'INVALID_VERIFIER' | 'INVALID_REDIRECT_URI' | 'INVALID_REQUEST' | null
@@ -70,7 +70,7 @@ export interface ClaimedKey {
  * The granted key. A claim that is repeated within a minute resolves to the same key with a new secret. Throws INVALID_GRANT,
  * AUTHORIZATION_PENDING, APIKEY_LIMIT_REACHED and the code that `refusal` returns.
  */
-export async function claimKey(db: Db, masterKey: string, { codeHash, refusal }: Claim): Promise<ClaimedKey> {
+export async function claimKey(db: Db, masterKey: string, { codeHash, refusal }: KeyClaim): Promise<ClaimedKey> {
   const outcome = await transaction(db, async trx => {
     const row: AuthorizationRow | undefined = await trx('authorizations')
       .where({ code_hash: codeHash })

@@ -26,7 +26,7 @@ export async function spendCaptcha(db: Db, captcha: SolvedCaptcha): Promise<bool
 }
 
 /** A captcha solved for a sign-in also counts for the resulting session, if that starts at the same address. */
-export async function passCaptchaOn(
+export async function assignCaptchaToSession(
   db: Db,
   { signInId, sessionId, address }: { signInId: string; sessionId: string; address: string },
 ): Promise<void> {

@@ -7,7 +7,7 @@ import { kept } from '../../policy/retention.ts'
 import { usedMemoryMb } from '../apps/apps.ts'
 import { type Db, transaction } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
-import { announce } from '../operations/operations.ts'
+import { announceOperationEnd } from '../operations/operations.ts'
 import type { UserRow } from './accounts.ts'
 import { queueMail } from './mails.ts'
 
@@ -104,7 +104,7 @@ export interface OverdueDowngrade {
 }
 
 /** Accounts whose open step has been due for `seconds` and was not settled, except these accounts; up to 500. */
-export async function overdueDowngrades(
+export async function listOverdueDowngrades(
   db: Db,
   seconds: number,
   except: readonly string[] = [],
@@ -177,5 +177,5 @@ async function openDowngrade(trx: Db, userId: string): Promise<OpenDowngrade | u
 /** Waiting callers are notified on the channel for ends of operations. */
 async function end(trx: Db, { id }: DowngradeRow, state: 'applied' | 'refused' | 'expired'): Promise<void> {
   await trx('downgrades').where({ id }).update({ state, ended_at: trx.fn.now() })
-  await announce(trx, id)
+  await announceOperationEnd(trx, id)
 }

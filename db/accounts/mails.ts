@@ -78,19 +78,19 @@ export async function takeMails(db: Db, max: number, tries: MailTries): Promise<
   return rows
 }
 
-export async function recordSent(db: Db, id: string): Promise<void> {
+export async function recordMailSent(db: Db, id: string): Promise<void> {
   await db('mails').where({ id }).update({ state: 'sent', sent_at: db.fn.now(), last_error: null })
 }
 
 /** An attempt failed; `final` = the last one. */
-export async function recordFailure(db: Db, id: string, error: string, final: boolean): Promise<void> {
+export async function recordMailFailure(db: Db, id: string, error: string, final: boolean): Promise<void> {
   await db('mails')
     .where({ id, state: 'queued' })
     .update({ last_error: error, ...(final && { state: 'failed' }) })
 }
 
 /** The sender stops during an attempt: the mail is due at once, and the attempt does not count. */
-export async function giveBack(db: Db, id: string): Promise<void> {
+export async function returnMail(db: Db, id: string): Promise<void> {
   await db('mails')
     .where({ id, state: 'queued' })
     .update({ next_try_at: db.fn.now(), attempts: db.raw('attempts - 1') })

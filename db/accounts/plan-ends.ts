@@ -2,7 +2,7 @@ import { type Plans, paidPlans } from '../../policy/accounts/plans.ts'
 import { planExpiryActor } from '../../policy/accounts/suspension.ts'
 import { kept } from '../../policy/retention.ts'
 import type { Db } from '../database.ts'
-import { enqueue } from '../operations/operations.ts'
+import { enqueueOperation } from '../operations/operations.ts'
 import { queueMail } from './mails.ts'
 
 /** Max accounts or applications in one round. */
@@ -55,7 +55,7 @@ export interface StoppedApp {
  * Queues a stop of every application that is to run although the plan of its account has ended (policy/accounts/suspension.ts), unless
  * a stop is queued already. A failed stop is queued again after `retrySeconds`.
  */
-export async function stopSuspended(trx: Db, plans: Plans, retrySeconds: number): Promise<StoppedApp[]> {
+export async function queueSuspensions(trx: Db, plans: Plans, retrySeconds: number): Promise<StoppedApp[]> {
   const { rows } = await trx.raw(
     `select a.id, a.owner_id
        from apps a join users u on u.id = a.owner_id
@@ -70,6 +70,6 @@ export async function stopSuspended(trx: Db, plans: Plans, retrySeconds: number)
     { freeMb: plans.get('free')!.memoryMb, actor: planExpiryActor, retrySeconds, maxRows },
   )
   for (const { id, owner_id: ownerId } of rows as StoppedApp[])
-    await enqueue(trx, { targetId: id, kind: 'stop', ownerId, actor: planExpiryActor })
+    await enqueueOperation(trx, { targetId: id, kind: 'stop', ownerId, actor: planExpiryActor })
   return rows
 }

@@ -43,14 +43,14 @@ export async function createWorkspace(trx: Db, plans: Plans, ownerId: string, na
 }
 
 /** True for the workspaces `w` that an account owns or has joined. */
-export const within = `(w.owner_id = :userId or exists (select from workspace_members m where m.workspace_id = w.id and m.user_id = :userId))`
+export const isInWorkspace = `(w.owner_id = :userId or exists (select from workspace_members m where m.workspace_id = w.id and m.user_id = :userId))`
 
 /**
  * The workspace of `id`, locked until the transaction ends: changes of one workspace are serialized. Throws WORKSPACE_NOT_FOUND for
  * non-members, PERMISSION_DENIED for members.
  */
 export async function lockOwnWorkspace(trx: Db, userId: string, id: string): Promise<WorkspaceRow> {
-  const { rows } = await trx.raw(`select w.* from workspaces w where w.id = :id and ${within} for update`, {
+  const { rows } = await trx.raw(`select w.* from workspaces w where w.id = :id and ${isInWorkspace} for update`, {
     id,
     userId,
   })
@@ -64,13 +64,13 @@ export async function lockOwnWorkspace(trx: Db, userId: string, id: string): Pro
 export async function listWorkspaces(db: Db, userId: string): Promise<Workspace[]> {
   return withContents(
     db,
-    (await db.raw(`select * from workspaces w where ${within} order by created_at, id`, { userId })).rows,
+    (await db.raw(`select * from workspaces w where ${isInWorkspace} order by created_at, id`, { userId })).rows,
   )
 }
 
 /** Undefined when it is missing, or the account is not in it. */
 export async function findWorkspace(db: Db, userId: string, id: string): Promise<Workspace | undefined> {
-  const { rows } = await db.raw(`select * from workspaces w where id = :id and ${within}`, { id, userId })
+  const { rows } = await db.raw(`select * from workspaces w where id = :id and ${isInWorkspace}`, { id, userId })
   return (await withContents(db, rows))[0]
 }
 

@@ -7,13 +7,13 @@ import { accountCaps } from '../../policy/request-caps.ts'
 import type { UserRow } from '../accounts/accounts.ts'
 import { type Db, sqlState, transaction } from '../database.ts'
 import * as deployments from '../deploys/deployments.ts'
-import { releaseArchives } from '../deploys/history-retention.ts'
+import { releaseArchivesOfApp } from '../deploys/history-retention.ts'
 import * as hosts from '../hosts/hosts.ts'
 import * as segments from '../objects/segments.ts'
 import * as operations from '../operations/operations.ts'
-import { endUnfinished } from '../snapshots/snapshots.ts'
+import { endUnfinishedSnapshots } from '../snapshots/snapshots.ts'
 import { configColumns } from './app-configuration.ts'
-import { type AppRow, announce, usedMemoryMb } from './apps.ts'
+import { type AppRow, announceApp, usedMemoryMb } from './apps.ts'
 
 export interface AppCreation {
   ownerId: string
@@ -54,15 +54,21 @@ async function create(trx: Db, creation: AppCreation): Promise<CreatedApp> {
   await reserveMemory(trx, { ownerId, memoryMb: config.memoryMb, planMemoryMb: creation.planMemoryMb })
   const hostId = await chooseHost(trx, config.memoryMb, creation.diskMbPer256Mb ?? 1024)
   if (config.subdomain && (await subdomainTaken(trx, config.subdomain))) throw new ApiError('SUBDOMAIN_TAKEN')
-  const attached = await segments.attach(trx, segmentId, {
+  const attached = await segments.attachSegment(trx, segmentId, {
     size: creation.archiveBytes,
     sha256: creation.archiveSha256,
   })
   if (!attached) throw new ApiError('FAILED_UPLOAD_DATA')
   const [app] = await trx('apps').insert(rowOf(creation, hostId)).returning('*')
   const { actor, accepting } = creation
-  const operation = await operations.enqueue(trx, { targetId: app.id, kind: 'create', ownerId, actor, accepting })
-  const deployment = await deployments.open(trx, {
+  const operation = await operations.enqueueOperation(trx, {
+    targetId: app.id,
+    kind: 'create',
+    ownerId,
+    actor,
+    accepting,
+  })
+  const deployment = await deployments.openDeployment(trx, {
     appId: app.id,
     operationId: operation.id,
     release: 1,
@@ -73,7 +79,7 @@ async function create(trx: Db, creation: AppCreation): Promise<CreatedApp> {
   return { app, operationId: operation.id, deploymentId: deployment.id }
 }
 
-export interface MemoryWish {
+export interface MemoryRequest {
   ownerId: string
   /** MB */
   memoryMb: number
@@ -81,7 +87,7 @@ export interface MemoryWish {
 }
 
 /** Locks the owner, and throws FEW_MEMORY unless the plan has enough memory left. */
-export async function reserveMemory(trx: Db, { ownerId, planMemoryMb, memoryMb }: MemoryWish): Promise<void> {
+export async function reserveMemory(trx: Db, { ownerId, planMemoryMb, memoryMb }: MemoryRequest): Promise<void> {
   const owner: UserRow = await trx('users').where({ id: ownerId }).forUpdate().first()
   const freeMb = planMemoryMb(owner) - (await usedMemoryMb(trx, ownerId))
   if (freeMb < accountCaps.minFreeMemoryMb || freeMb < memoryMb) {
@@ -124,9 +130,9 @@ export async function removeApp(db: Db, appId: string): Promise<void> {
   await transaction(db, async trx => {
     const deletedRows = await trx('apps').where({ id: appId }).delete()
     if (!deletedRows) return
-    await releaseArchives(trx, appId)
-    await endUnfinished(trx, appId)
-    await deployments.endUnbegun(trx, await operations.endQueued(trx, appId))
-    await announce(trx, appId)
+    await releaseArchivesOfApp(trx, appId)
+    await endUnfinishedSnapshots(trx, appId)
+    await deployments.endQueuedDeployments(trx, await operations.endQueuedOperations(trx, appId))
+    await announceApp(trx, appId)
   })
 }

@@ -3,7 +3,7 @@ import type { Db } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
 
 /** Stores points. The first point of an interval stays; points of missing applications are dropped. */
-export async function savePoints(db: Db, points: readonly MetricPoint[]): Promise<void> {
+export async function saveMetrics(db: Db, points: readonly MetricPoint[]): Promise<void> {
   if (points.length === 0) return
   await db.raw(
     `insert into app_metrics (app_id, at, cpu, ram, net_in, net_out)
@@ -16,7 +16,7 @@ export async function savePoints(db: Db, points: readonly MetricPoint[]): Promis
 }
 
 /** The points of the last 24 hours, newest first. */
-export async function listPoints(db: Db, appId: string): Promise<MetricPoint[]> {
+export async function listMetrics(db: Db, appId: string): Promise<MetricPoint[]> {
   const rows = await db('app_metrics')
     .where({ app_id: appId })
     .whereRaw('at > now() - make_interval(hours => ?)', [metricRules.keptHours])
@@ -30,7 +30,7 @@ export async function listPoints(db: Db, appId: string): Promise<MetricPoint[]> 
 }
 
 /** Deletes points that are no longer shown. */
-export function sweepPoints(db: Db): Promise<number> {
+export function sweepMetrics(db: Db): Promise<number> {
   const values = { hours: metricRules.keptHours }
   return deleteExpired(db, { table: 'app_metrics', when: 'old.at < now() - make_interval(hours => :hours)', values })
 }

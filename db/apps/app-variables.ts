@@ -5,7 +5,7 @@ import { type Db, sqlState, transaction } from '../database.ts'
 import { statement } from '../statement.ts'
 
 /** Identifies the row that a sealed value is bound to. */
-export const variableRow = (appId: string, name: string): string => `app_variables/${appId}/${name}`
+export const variableBinding = (appId: string, name: string): string => `app_variables/${appId}/${name}`
 
 /** The variables of an application at one moment. */
 export interface StoredVariables {
@@ -39,7 +39,7 @@ export async function readVariables(db: Db, keys: SealKeys, appId: string): Prom
   for (const { name, value_sealed: sealed } of rows) {
     if (name === null || sealed === null) continue
     try {
-      values.set(name, unseal(keys, sealed, variableRow(appId, name)))
+      values.set(name, unseal(keys, sealed, variableBinding(appId, name)))
     } catch {
       unreadable.push(name)
     }
@@ -105,7 +105,7 @@ async function write(trx: Db, keys: SealKeys, appId: string, before: StoredVaria
         changes.map(([name, value]) => ({
           app_id: appId,
           name,
-          value_sealed: seal(keys, value, variableRow(appId, name)),
+          value_sealed: seal(keys, value, variableBinding(appId, name)),
         })),
       )
       .onConflict(['app_id', 'name'])

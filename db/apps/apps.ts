@@ -1,6 +1,6 @@
 import { autorestart } from '../../policy/patience.ts'
 import { type Db, transaction } from '../database.ts'
-import { bootOfApp } from '../hosts/host-boots.ts'
+import { findBootOfApp } from '../hosts/host-boots.ts'
 import { statement } from '../statement.ts'
 import { type AppRow, type AppStatus, appColumns } from './app-rows.ts'
 
@@ -50,7 +50,7 @@ export async function listAppsOfHost(db: Db, hostId: string, ids?: readonly stri
 }
 
 /** Ids of the applications of a host that have had a release, and with it a disk. */
-export async function releasedApps(db: Db, hostId: string): Promise<string[]> {
+export async function listReleasedApps(db: Db, hostId: string): Promise<string[]> {
   const released = db('apps').where({ host_id: hostId }).where('release', '>', 0).whereNot({ desired_state: 'deleted' })
   return released.orderBy('id').pluck('id')
 }
@@ -79,7 +79,7 @@ export interface ServingApp {
 }
 
 /** Every running web application, or only the one of `appId`, or those of some names. */
-export async function servingApps(db: Db, appId?: string, subdomains?: readonly string[]): Promise<ServingApp[]> {
+export async function listServingApps(db: Db, appId?: string, subdomains?: readonly string[]): Promise<ServingApp[]> {
   const query = db('apps')
     .join('hosts', 'hosts.id', 'apps.host_id')
     .whereNotNull('apps.subdomain')
@@ -99,7 +99,7 @@ export async function recordStatus(db: Db, id: string, status: AppStatus): Promi
 }
 
 /** During a deletion this sets only the desired state for the case that it fails. */
-export async function recordDesired(db: Db, id: string, desired: 'running' | 'stopped'): Promise<void> {
+export async function recordDesiredState(db: Db, id: string, desired: 'running' | 'stopped'): Promise<void> {
   const deleted = `desired_state = 'deleted'`
   await db('apps')
     .where({ id })
@@ -109,7 +109,7 @@ export async function recordDesired(db: Db, id: string, desired: 'running' | 'st
     })
 }
 
-export interface Started {
+export interface RecordedStart {
   release: number
   containerId: string
   hostPort: number | null
@@ -122,13 +122,13 @@ export interface Started {
 }
 
 /** Records that the container of a release runs, and clears the exit of an earlier run. A port of an earlier boot of the host is not recorded. */
-export async function recordStarted(db: Db, id: string, started: Started): Promise<void> {
+export async function recordStarted(db: Db, id: string, started: RecordedStart): Promise<void> {
   await transaction(db, async trx => {
-    const host = await bootOfApp(trx, id)
+    const host = await findBootOfApp(trx, id)
     const isOfThisBoot = !host?.boot_id || host.boot_id === started.bootId
     const hostPort = isOfThisBoot ? started.hostPort : null
     const hostAddress = started.hostAddress ?? host?.address ?? null // an older host does not report it
-    if (hostPort !== null) await voidOlderClaims(trx, id, hostPort, hostAddress)
+    if (hostPort !== null) await clearPortOfOthers(trx, id, hostPort, hostAddress)
     await trx('apps').where({ id }).whereNot('status', 'deleting').update({
       status: 'running',
       release: started.release,
@@ -142,7 +142,7 @@ export async function recordStarted(db: Db, id: string, started: Started): Promi
       exit_oom: null,
       exit_at: null,
     })
-    await announce(trx, id)
+    await announceApp(trx, id)
   })
 }
 
@@ -150,7 +150,7 @@ export async function recordStarted(db: Db, id: string, started: Started): Promi
  * The engine gave this port to the application's container: clears it from other applications of the same host. Their routes are
  * held until the host watch has found their state.
  */
-export async function voidOlderClaims(
+export async function clearPortOfOthers(
   db: Db,
   id: string,
   hostPort: number,
@@ -162,10 +162,10 @@ export async function voidOlderClaims(
     .where('host_id', db('apps').where({ id }).select('host_id'))
     .update({ host_port: null })
     .returning('id')
-  for (const other of others) await announce(db, other.id)
+  for (const other of others) await announceApp(db, other.id)
 }
 
-export interface Exit {
+export interface RecordedExit {
   code: number | null
   oom: boolean
   at: Date
@@ -175,21 +175,21 @@ export interface Exit {
  * Records that a container ended on its own. Applies only to the run that `seen` describes, so that a later start is never
  * overwritten; true when the row changed.
  */
-export async function recordExit(db: Db, seen: HostApp, exit: Exit): Promise<boolean> {
+export async function recordExit(db: Db, seen: HostApp, exit: RecordedExit): Promise<boolean> {
   const changed = await db('apps')
     .where({ id: seen.id, container_id: seen.container_id, started_at: seen.started_at, status: seen.status })
     .update(ended(exit))
-  if (changed) await announce(db, seen.id)
+  if (changed) await announceApp(db, seen.id)
   return changed === 1
 }
 
 /** Records that an operation ended the container, or found it ended. */
-export async function recordStopped(db: Db, id: string, exit: Exit): Promise<void> {
+export async function recordStopped(db: Db, id: string, exit: RecordedExit): Promise<void> {
   await db('apps').where({ id }).whereNot('status', 'deleting').update(ended(exit))
-  await announce(db, id)
+  await announceApp(db, id)
 }
 
-function ended(exit: Exit) {
+function ended(exit: RecordedExit) {
   return {
     status: 'exited',
     host_port: null,
@@ -221,6 +221,6 @@ export async function recordStats(db: Db, id: string, stats: unknown): Promise<v
 }
 
 /** Notifies every process that the route of this application may have changed. */
-export async function announce(db: Db, id: string): Promise<void> {
+export async function announceApp(db: Db, id: string): Promise<void> {
   await db.raw(`select pg_notify('apps', ?)`, [id])
 }

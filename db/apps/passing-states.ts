@@ -1,6 +1,6 @@
 import type { Db } from '../database.ts'
 import type { OperationKind } from '../operations/operation-kinds.ts'
-import { announce } from './apps.ts'
+import { announceApp } from './apps.ts'
 
 /** An operation whose end may revert what its start has written to the application's row. */
 interface Ended {
@@ -14,7 +14,7 @@ export async function lockForDeletion(trx: Db, { kind, target_id: id }: Ended): 
 }
 
 /** Sets the desired state to `deleted`, and stores the earlier one. The caller holds the application's row. */
-export async function wantDeleted(trx: Db, id: string): Promise<void> {
+export async function requestDeletion(trx: Db, id: string): Promise<void> {
   await trx('apps')
     .where({ id })
     .whereNot('desired_state', 'deleted')
@@ -25,7 +25,7 @@ export async function wantDeleted(trx: Db, id: string): Promise<void> {
  * An operation has ended without success, or will never start: reverts the status that a start has set, and the desired state that a
  * deletion has set, unless another deletion waits. Call it in the transaction of that end, after it.
  */
-export async function takeBack(trx: Db, { kind, target_id: id }: Ended): Promise<void> {
+export async function revertAppState(trx: Db, { kind, target_id: id }: Ended): Promise<void> {
   if (kind === 'start') await trx('apps').where({ id, status: 'starting' }).update({ status: 'exited' })
   if (kind !== 'delete') return
   await lockForDeletion(trx, { kind, target_id: id })
@@ -42,5 +42,5 @@ export async function takeBack(trx: Db, { kind, target_id: id }: Ended): Promise
       returning id`,
     { id },
   )
-  if (rows.length > 0) await announce(trx, id)
+  if (rows.length > 0) await announceApp(trx, id)
 }

@@ -3,7 +3,7 @@ import { type Db, transaction } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
 
 /** The slot of one open stream, held by the process that serves it. */
-export interface Lease {
+export interface StreamLease {
   id: string
   userId: string
   appId: string
@@ -15,9 +15,9 @@ export interface LeaseLimits {
 }
 
 /** Takes a slot, unless account or application have reached their limit, over all processes. */
-export async function takeLease(
+export async function takeStreamLease(
   db: Db,
-  { id, userId, appId }: Lease,
+  { id, userId, appId }: StreamLease,
   { perUser, perApp }: LeaseLimits,
 ): Promise<'taken' | 'user full' | 'app full'> {
   return transaction(db, async trx => {
@@ -45,7 +45,7 @@ export async function takeLease(
 }
 
 /** Also inserts leases again that a crash of the database has lost: the table is not logged. */
-export async function renewLeases(db: Db, leases: readonly Lease[]): Promise<void> {
+export async function renewStreamLeases(db: Db, leases: readonly StreamLease[]): Promise<void> {
   await db.raw(
     `insert into realtime_listeners (id, user_id, app_id, expires_at)
      select id, user_id, app_id, now() + make_interval(secs => ?) from unnest(?::text[], ?::text[], ?::text[]) as l (id, user_id, app_id)
@@ -54,11 +54,11 @@ export async function renewLeases(db: Db, leases: readonly Lease[]): Promise<voi
   )
 }
 
-export async function endLease(db: Db, id: string): Promise<void> {
+export async function endStreamLease(db: Db, id: string): Promise<void> {
   await db('realtime_listeners').where({ id }).delete()
 }
 
 /** Deletes the leases of processes that were killed. */
-export function sweepLeases(db: Db): Promise<number> {
+export function sweepStreamLeases(db: Db): Promise<number> {
   return deleteExpired(db, { table: 'realtime_listeners', when: 'old.expires_at < now()' })
 }

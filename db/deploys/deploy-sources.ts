@@ -1,6 +1,6 @@
 import type { SealKeys } from '../../policy/seal.ts'
 import type { Db } from '../database.ts'
-import { webhookAddress } from '../git/webhooks.ts'
+import { readWebhookAddress } from '../git/webhooks.ts'
 import type { DeploymentRow } from './deployments.ts'
 
 /** What an application is deployed from, apart from uploads. */
@@ -11,10 +11,10 @@ export interface DeploySources {
   link: { repositoryId: number; fullName: string; branch: string } | null
 }
 
-export async function deploySources(db: Db, keys: SealKeys, appId: string): Promise<DeploySources> {
+export async function readDeploySources(db: Db, keys: SealKeys, appId: string): Promise<DeploySources> {
   const link = await db('git_links').where({ app_id: appId }).first()
   return {
-    webhookAddress: await webhookAddress(db, keys, appId),
+    webhookAddress: await readWebhookAddress(db, keys, appId),
     link: link ? { repositoryId: Number(link.repository_id), fullName: link.full_name, branch: link.branch } : null,
   }
 }
@@ -26,7 +26,7 @@ export interface Origin {
 }
 
 /** What triggered a deployment, and the repository that it fetches. Null for one that fetches none, and for a missing one. */
-export async function originOf(db: Db, deploymentId: string): Promise<Origin | null> {
+export async function findOrigin(db: Db, deploymentId: string): Promise<Origin | null> {
   const row = await db('deployments').where({ id: deploymentId }).first('app_id', 'trigger', 'clone_url')
   return row?.clone_url ? { appId: row.app_id, trigger: row.trigger, cloneUrl: row.clone_url } : null
 }

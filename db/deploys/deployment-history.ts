@@ -56,7 +56,11 @@ export async function listDeployments(
 }
 
 /** Undefined when the application has no such deployment. */
-export async function deploymentState(db: Db, appId: string, id: string): Promise<DeploymentRow['state'] | undefined> {
+export async function readDeploymentState(
+  db: Db,
+  appId: string,
+  id: string,
+): Promise<DeploymentRow['state'] | undefined> {
   const row = await db('deployments').where({ id, app_id: appId }).first('state')
   return row?.state
 }
@@ -67,7 +71,7 @@ export interface LogPiece {
 }
 
 /** The next pieces of a deployment's log after `seq`, oldest first: up to `bytes` bytes, or one longer piece. */
-export async function logAfter(db: Db, deploymentId: string, seq: number, bytes: number): Promise<LogPiece[]> {
+export async function readLogAfter(db: Db, deploymentId: string, seq: number, bytes: number): Promise<LogPiece[]> {
   const { rows } = await db.raw(
     `select seq, text from (
        select seq, text, sum(octet_length(text)) over (order by seq) - octet_length(text) as before from (

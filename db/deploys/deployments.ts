@@ -44,7 +44,7 @@ export interface NewDeployment {
 }
 
 /** Opens a deployment in state pending, with its first event. */
-export async function open(db: Db, deployment: NewDeployment): Promise<{ id: string }> {
+export async function openDeployment(db: Db, deployment: NewDeployment): Promise<{ id: string }> {
   const id = newId()
   await db('deployments').insert({
     id,
@@ -59,7 +59,7 @@ export async function open(db: Db, deployment: NewDeployment): Promise<{ id: str
   return { id }
 }
 
-export async function findByOperation(db: Db, operationId: string): Promise<DeploymentRow | undefined> {
+export async function findDeploymentByOperation(db: Db, operationId: string): Promise<DeploymentRow | undefined> {
   return db('deployments').where({ operation_id: operationId }).first()
 }
 
@@ -73,12 +73,12 @@ export interface DeploymentStep {
 }
 
 /** Stores a state and its event once, and announces it, in one statement; a finished deployment never changes again. */
-export function record(db: Db, id: string, step: DeploymentStep): Promise<void> {
+export function recordDeploymentStep(db: Db, id: string, step: DeploymentStep): Promise<void> {
   return recordWhere(db, 'id = :of', id, step)
 }
 
 /** Ends the deployments of these operations, which were queued for a deleted application, in one statement. */
-export function endUnbegun(db: Db, operationIds: readonly string[]): Promise<void> {
+export function endQueuedDeployments(db: Db, operationIds: readonly string[]): Promise<void> {
   const step = { state: 'error', code: 'APP_NOT_FOUND', message: 'The application was deleted.' } as const
   return recordWhere(db, 'operation_id = any(:of::text[])', operationIds, step)
 }
@@ -113,7 +113,7 @@ async function recordWhere(
 }
 
 /** Stores the configuration file of a fetched commit, for the step that adopts it. */
-export async function recordConfig(db: Db, id: string, config: AppConfigFile): Promise<void> {
+export async function recordDeploymentConfig(db: Db, id: string, config: AppConfigFile): Promise<void> {
   await db('deployments')
     .where({ id })
     .update({ config: storableJson(config) })
@@ -141,7 +141,7 @@ export async function appendLog(
 }
 
 /** The end of a deployment's log, up to 5000 characters. */
-export async function lastWords(db: Db, deploymentId: string): Promise<string> {
+export async function readLogEnd(db: Db, deploymentId: string): Promise<string> {
   const rows: { text: string }[] = await db('deployment_logs')
     .where({ deployment_id: deploymentId })
     .orderBy('seq', 'desc')

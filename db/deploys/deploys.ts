@@ -48,9 +48,12 @@ export interface QueuedDeploy {
 export async function queueDeploy(trx: Db, request: DeployRequest): Promise<QueuedDeploy | undefined> {
   const { appId, archive } = request
   if ((await lock(trx, [appId])).length === 0) return undefined
-  if (archive && !(await segments.attach(trx, archive.segmentId, { size: archive.bytes, sha256: archive.sha256 })))
+  if (
+    archive &&
+    !(await segments.attachSegment(trx, archive.segmentId, { size: archive.bytes, sha256: archive.sha256 }))
+  )
     return undefined
-  const queued = await queueLocked(trx, request)
+  const queued = await queueLockedDeploy(trx, request)
   if (archive) await releaseOlderArchives(trx, appId)
   return queued
 }
@@ -59,7 +62,7 @@ export async function queueDeploy(trx: Db, request: DeployRequest): Promise<Queu
 const fullRetrySeconds = 15
 
 /** `queueDeploy` for a caller that holds the application's row (`lockForDeploy`) and stores no archive. */
-export async function queueLocked(trx: Db, request: DeployRequest): Promise<QueuedDeploy> {
+export async function queueLockedDeploy(trx: Db, request: DeployRequest): Promise<QueuedDeploy> {
   const [deploymentId, operationId] = [newId(), newId()]
   const [counts] = await write(trx, [
     deploymentId,

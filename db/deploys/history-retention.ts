@@ -1,7 +1,7 @@
 import { deploymentsAlwaysKept } from '../../policy/retention.ts'
 import { type Db, transaction } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
-import { releaseAll } from '../objects/segments.ts'
+import { releaseSegments } from '../objects/segments.ts'
 import { statement } from '../statement.ts'
 import type { OldDeployments } from './old-deployments.ts'
 
@@ -79,7 +79,7 @@ export async function releaseOlderArchives(trx: Db, appId: string): Promise<void
  * Releases up to `archivesAtOnce` archives of an application, in the transaction of its deletion. `sweepDeletedArchives` releases the
  * rest, so that a deletion takes few statements for any number of archives.
  */
-export async function releaseArchives(trx: Db, appId: string): Promise<void> {
+export async function releaseArchivesOfApp(trx: Db, appId: string): Promise<void> {
   const { rows } = await trx.raw(
     `select id, segment_id from deployments where app_id = ? and segment_id is not null limit ${archivesAtOnce} for update`,
     [appId],
@@ -105,7 +105,7 @@ export function sweepDeletedArchives(db: Db, archives: OldDeployments): Promise<
 async function releaseRows(trx: Db, rows: { id: string; segment_id: string }[]): Promise<number> {
   if (rows.length === 0) return 0
   const ids = rows.map(({ id }) => id)
-  await releaseAll(
+  await releaseSegments(
     trx,
     rows.map(({ segment_id }) => segment_id),
   )

@@ -5,9 +5,9 @@ import { newId } from '../../policy/ids.ts'
 import { type Bucket, scaledBucket, webhookBucket } from '../../policy/limits.ts'
 import { kept } from '../../policy/retention.ts'
 import type { Db } from '../database.ts'
-import { lockForDeploy, queueLocked } from '../deploys/deploys.ts'
+import { lockForDeploy, queueLockedDeploy } from '../deploys/deploys.ts'
 import { deleteExpired } from '../expired-rows.ts'
-import { takeOne } from '../limits.ts'
+import { takeFromBucket } from '../limits.ts'
 import { statement } from '../statement.ts'
 
 export interface DeliverySource {
@@ -53,8 +53,8 @@ export async function storePush(trx: Db, push: PushDelivery): Promise<StoredPush
   if (!stored?.live) return { kind: 'gone' }
   if (push.isSignedFor?.(stored.secret_sealed) === false) return { kind: 'unsigned' }
   const bucket = scaledBucket(webhookBucket, push.limitScale)
-  if (!(await takeOne(trx, bucketKey(push), bucket))) return full(bucket)
-  const deploy = await queueLocked(trx, {
+  if (!(await takeFromBucket(trx, bucketKey(push), bucket))) return full(bucket)
+  const deploy = await queueLockedDeploy(trx, {
     appId: push.appId,
     ownerId: push.ownerId,
     actor: push.ownerId,
@@ -72,19 +72,23 @@ export async function storePush(trx: Db, push: PushDelivery): Promise<StoredPush
 }
 
 /** The deployment of a delivery, once it is confirmed. */
-export async function seenDeployment(db: Db, source: DeliverySource, deliveryId: string): Promise<string | undefined> {
+export async function findDeploymentOfDelivery(
+  db: Db,
+  source: DeliverySource,
+  deliveryId: string,
+): Promise<string | undefined> {
   const [stored] = await look(db, lookValues(source, deliveryId))
   return stored?.accepting ? undefined : (stored?.deployment_id ?? undefined)
 }
 
 /** Stores a delivery that deployed nothing, for the application's list, and counts it. False when the sender exceeds its rate. */
-export async function noteDelivery(
+export async function recordDelivery(
   db: Db,
   source: DeliverySource,
   delivery: ReadDelivery,
   reply: WebhookReply,
 ): Promise<boolean> {
-  if (!(await takeOne(db, bucketKey(source), scaledBucket(webhookBucket, source.limitScale)))) return false
+  if (!(await takeFromBucket(db, bucketKey(source), scaledBucket(webhookBucket, source.limitScale)))) return false
   await insert(db, rowOf(source, delivery, reply.status === 202 ? 'ignored' : 'refused', reply, null))
   await trim(db, [sourceOf(source), kept.refusedDeliveries])
   return true

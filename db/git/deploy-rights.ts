@@ -1,7 +1,7 @@
 import { permits, roles } from '../../policy/accounts/permissions.ts'
 import type { SealKeys } from '../../policy/seal.ts'
 import { queueMail } from '../accounts/mails.ts'
-import { within } from '../accounts/workspaces.ts'
+import { isInWorkspace } from '../accounts/workspaces.ts'
 import { auditRow } from '../audit.ts'
 import type { Db } from '../database.ts'
 import { announceSources, renewWebhook } from './webhooks.ts'
@@ -27,13 +27,13 @@ interface Pair {
  * unlinked, and webhooks whose address they could see get a new address and secret. The owner is notified by mail. Resolves to the
  * applications whose sources have changed. Throws what `change` throws.
  */
-export async function withdrawingDeploys(
+export async function withdrawDeployRights(
   trx: Db,
   { keys, newAddress, workspaceId, actor }: Change,
   change: () => Promise<unknown>,
 ): Promise<string[]> {
   // Changes of one workspace are serialized; a caller who is not in it locks nothing.
-  const { rows } = await trx.raw(`select w.id from workspaces w where w.id = :id and ${within} for update`, {
+  const { rows } = await trx.raw(`select w.id from workspaces w where w.id = :id and ${isInWorkspace} for update`, {
     id: workspaceId,
     userId: actor,
   })

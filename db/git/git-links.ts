@@ -37,7 +37,7 @@ export async function bindInstallations(
   )
 }
 
-export async function installationsOf(db: Db, userId: string): Promise<BoundInstallation[]> {
+export async function listInstallations(db: Db, userId: string): Promise<BoundInstallation[]> {
   const rows = await db('git_installations').where({ user_id: userId }).orderBy('id')
   return rows.map(row => ({
     id: Number(row.id),
@@ -83,7 +83,7 @@ export interface NewLink {
   branch: string
 }
 
-export type Linking =
+export type LinkOutcome =
   | { kind: 'linked' }
   /** This application has a link already. */
   | { kind: 'configured' }
@@ -93,7 +93,7 @@ export type Linking =
   | { kind: 'gone'; what: 'app' | 'installation' }
 
 /** Links a repository and branch to an application; one of several concurrent calls wins. */
-export async function linkRepository(db: Db, link: NewLink): Promise<Linking> {
+export async function linkRepository(db: Db, link: NewLink): Promise<LinkOutcome> {
   const { appId, userId, installationId, repository, branch } = link
   try {
     const wasInserted = await transaction(db, async trx => {
@@ -121,7 +121,7 @@ export async function linkRepository(db: Db, link: NewLink): Promise<Linking> {
   }
 }
 
-async function findConflict(db: Db, link: NewLink): Promise<Linking> {
+async function findConflict(db: Db, link: NewLink): Promise<LinkOutcome> {
   const other = await db('git_links as l')
     .join('apps as a', 'a.id', 'l.app_id')
     .where({ 'l.repository_id': link.repository.id, 'l.branch': link.branch })
@@ -162,7 +162,7 @@ const linkedApp = statement<{ id: string; owner_id: string }>(
  * The live application that a push is for; undefined when none is linked to this branch by this installation, or the account that
  * linked it may no longer deploy it.
  */
-export async function appOfPush(
+export async function findAppOfPush(
   db: Db,
   { repositoryId, branch, installationId }: { repositoryId: number; branch: string; installationId: number },
 ): Promise<{ id: string; ownerId: string } | undefined> {
@@ -171,7 +171,7 @@ export async function appOfPush(
 }
 
 /** An application's linked repository, and the installation that fetches it. */
-export async function linkOf(
+export async function findLink(
   db: Db,
   appId: string,
 ): Promise<{ installationId: number; repositoryId: number; cloneUrl: string } | undefined> {

@@ -6,7 +6,7 @@ import { type Db, transaction } from '../database.ts'
 import { statement } from '../statement.ts'
 
 /** Identifies a sealed value of a webhook; it is bound to the application, which has at most one webhook. */
-export const webhookRow = (appId: string, what: 'address' | 'token' | 'secret'): string =>
+export const webhookBinding = (appId: string, what: 'address' | 'token' | 'secret'): string =>
   `git_webhooks/${appId}/${what}`
 
 export interface WebhookSettings {
@@ -35,9 +35,9 @@ export async function setWebhook(
         id: newId(),
         app_id: appId,
         address_hash: credentialHash(address),
-        address_sealed: seal(keys, address, webhookRow(appId, 'address')),
-        token_sealed: seal(keys, token, webhookRow(appId, 'token')),
-        secret_sealed: secret == null ? null : seal(keys, secret, webhookRow(appId, 'secret')),
+        address_sealed: seal(keys, address, webhookBinding(appId, 'address')),
+        token_sealed: seal(keys, token, webhookBinding(appId, 'token')),
+        secret_sealed: secret == null ? null : seal(keys, secret, webhookBinding(appId, 'secret')),
       })
       .onConflict('app_id')
       .merge({
@@ -49,7 +49,7 @@ export async function setWebhook(
     await announceSources(trx, appId)
     return row.address_sealed
   })
-  return unseal(keys, sealed, webhookRow(appId, 'address'))
+  return unseal(keys, sealed, webhookBinding(appId, 'address'))
 }
 
 /** Waits for pushes that are being stored, which hold the application's row; later ones see what follows in this transaction. */
@@ -66,8 +66,8 @@ export async function renewWebhook(trx: Db, keys: SealKeys, appId: string, addre
     .where({ app_id: appId })
     .update({
       address_hash: credentialHash(address),
-      address_sealed: seal(keys, address, webhookRow(appId, 'address')),
-      secret_sealed: row.secret_sealed && seal(keys, secret, webhookRow(appId, 'secret')),
+      address_sealed: seal(keys, address, webhookBinding(appId, 'address')),
+      secret_sealed: row.secret_sealed && seal(keys, secret, webhookBinding(appId, 'secret')),
       updated_at: trx.fn.now(),
     })
   return true
@@ -88,20 +88,20 @@ export async function announceSources(db: Db, appId: string): Promise<void> {
 }
 
 /** The address of an application's webhook, or null. */
-export async function webhookAddress(db: Db, keys: SealKeys, appId: string): Promise<string | null> {
+export async function readWebhookAddress(db: Db, keys: SealKeys, appId: string): Promise<string | null> {
   const row = await db('git_webhooks').where({ app_id: appId }).first('address_sealed')
-  return row ? unseal(keys, row.address_sealed, webhookRow(appId, 'address')) : null
+  return row ? unseal(keys, row.address_sealed, webhookBinding(appId, 'address')) : null
 }
 
 /**
  * The access token for fetching from a repository, or null: it is sent only to the origin (scheme, name, port) of the webhook's first
  * accepted push, not to addresses that later deliveries name.
  */
-export async function tokenFor(db: Db, keys: SealKeys, appId: string, cloneUrl: string): Promise<string | null> {
+export async function readAccessToken(db: Db, keys: SealKeys, appId: string, cloneUrl: string): Promise<string | null> {
   const row = await db('git_webhooks')
     .where({ app_id: appId, token_host: new URL(cloneUrl).origin })
     .first('token_sealed')
-  return row ? unseal(keys, row.token_sealed, webhookRow(appId, 'token')) : null
+  return row ? unseal(keys, row.token_sealed, webhookBinding(appId, 'token')) : null
 }
 
 export interface FoundWebhook {
@@ -134,7 +134,7 @@ export async function findWebhook(db: Db, keys: SealKeys, address: string): Prom
   const [row] = await byAddress(db, [addressHash])
   if (!row) return undefined
   const { secret_sealed: before } = row
-  const secretIn = (sealed: Buffer | null) => sealed && unseal(keys, sealed, webhookRow(row.app_id, 'secret'))
+  const secretIn = (sealed: Buffer | null) => sealed && unseal(keys, sealed, webhookBinding(row.app_id, 'secret'))
   const secret = secretIn(before)
   // The same secret may have been sealed again with another key.
   const isSignedFor = (now: Buffer | null) =>

@@ -6,7 +6,7 @@ import { type Db, transaction } from '../database.ts'
  * Records the boot that a host is in, and what its engine has reported, if anything yet. The same commit clears ports that were
  * recorded in another boot, and notifies the route keeper.
  */
-export async function beginBoot(
+export async function recordBoot(
   db: Db,
   hostId: string,
   bootId: string,
@@ -34,7 +34,7 @@ export async function recordEngine(db: Db, hostId: string, engine: KnownEngine |
 }
 
 /** The boot that a host has recorded last. */
-export async function knownBoot(db: Db, hostId: string): Promise<KnownBoot> {
+export async function readHostBoot(db: Db, hostId: string): Promise<KnownBoot> {
   const row = await db('hosts').where({ id: hostId }).first('boot_id', 'engine_began', 'engine_live_restore')
   const began = row?.engine_began ?? null
   return { bootId: row?.boot_id ?? null, engine: began && { began, liveRestore: row.engine_live_restore } }
@@ -46,12 +46,12 @@ export interface Boot {
 }
 
 /** Hosts whose current boot is not yet reflected in the proxy's routes. */
-export async function unroutedBoots(db: Db): Promise<Boot[]> {
+export async function listUnroutedBoots(db: Db): Promise<Boot[]> {
   return db('hosts').whereNotNull('boot_id').whereRaw('boot_id is distinct from routed_boot_id').select('id', 'boot_id')
 }
 
 /** A digest of the address and the boot of every host: when it changes, the routes of all applications of a host may have changed. */
-export async function hostsDigest(db: Db): Promise<string> {
+export async function readHostsDigest(db: Db): Promise<string> {
   const { rows } = await db.raw(
     `select md5(coalesce(string_agg(concat_ws(' ', id, address, boot_id), ',' order by id), '')) as digest from hosts`,
   )
@@ -59,18 +59,18 @@ export async function hostsDigest(db: Db): Promise<string> {
 }
 
 /** Records that the proxy's routes were updated from the rows after these boots started. */
-export async function recordRouted(db: Db, boots: readonly Boot[]): Promise<void> {
+export async function recordRoutedBoots(db: Db, boots: readonly Boot[]): Promise<void> {
   for (const { id, boot_id } of boots) await db('hosts').where({ id, boot_id }).update({ routed_boot_id: boot_id })
 }
 
 /** The hosts of these applications; null when one of them is deleted, as it may have been on any host. */
-export async function hostsOf(db: Db, appIds: readonly string[]): Promise<Set<string> | null> {
+export async function findHostsOfApps(db: Db, appIds: readonly string[]): Promise<Set<string> | null> {
   const rows: { id: string; host_id: string }[] = await db('apps').whereIn('id', appIds).select('id', 'host_id')
   return rows.length < new Set(appIds).size ? null : new Set(rows.map(row => row.host_id))
 }
 
 /** Whether no route leads to a port that was assigned before this boot. */
-export async function isRouted(db: Db, hostId: string, bootId: string): Promise<boolean> {
+export async function isBootRouted(db: Db, hostId: string, bootId: string): Promise<boolean> {
   return Boolean(await db('hosts').where({ id: hostId, boot_id: bootId, routed_boot_id: bootId }).first('id'))
 }
 
@@ -81,7 +81,7 @@ export interface HostBoot {
 }
 
 /** The boot that an application's host has recorded last. */
-export async function bootOfApp(db: Db, appId: string): Promise<HostBoot | undefined> {
+export async function findBootOfApp(db: Db, appId: string): Promise<HostBoot | undefined> {
   return db('apps')
     .join('hosts', 'hosts.id', 'apps.host_id')
     .where('apps.id', appId)
@@ -92,14 +92,14 @@ export async function bootOfApp(db: Db, appId: string): Promise<HostBoot | undef
  * Whether a host has not recorded its current boot yet: `machine` is the host's, and has rebooted since. Ports that were recorded
  * before may belong to any container.
  */
-export function isBehind(host: HostBoot, machine: Machine): boolean {
+export function isBootOutdated(host: HostBoot, machine: Machine): boolean {
   if (host.boot_id === null || machine.bootId === null) return false
   if (machineBootOf(host.boot_id) === machine.bootId) return false
   return machine.owns(host.address)
 }
 
 /** Whether an application was last seen running in an earlier boot of its host. */
-export async function isOfEarlierBoot(db: Db, appId: string): Promise<boolean> {
+export async function ranInEarlierBoot(db: Db, appId: string): Promise<boolean> {
   const row = await db('apps')
     .join('hosts', 'hosts.id', 'apps.host_id')
     .where('apps.id', appId)

@@ -1,13 +1,13 @@
 import { lostInCreation, lostWith, type Problem } from '../../policy/apps/app-problems.ts'
 import { hostLeaseSeconds } from '../../policy/hosts/host-lease.ts'
 import { removeApp } from '../apps/app-creation.ts'
-import { announce } from '../apps/apps.ts'
-import { takeBack } from '../apps/passing-states.ts'
+import { announceApp } from '../apps/apps.ts'
+import { revertAppState } from '../apps/passing-states.ts'
 import { type Db, transaction } from '../database.ts'
 import * as deployments from '../deploys/deployments.ts'
 import * as operations from '../operations/operations.ts'
-import { markFailed } from '../snapshots/snapshots.ts'
-import { closeLease } from './host-leases.ts'
+import { markSnapshotFailed } from '../snapshots/snapshots.ts'
+import { closeHostLease } from './host-leases.ts'
 import { findHost } from './hosts.ts'
 
 /** A host that must not be forgotten; the message is for the operator. */
@@ -25,7 +25,7 @@ export interface HostLosses {
   operations: number
 }
 
-export async function lossesOf(db: Db, hostId: string): Promise<HostLosses> {
+export async function readHostLosses(db: Db, hostId: string): Promise<HostLosses> {
   const { rows } = await db.raw(
     `select count(*)::int as apps, coalesce(sum(a.ram_mb), 0)::int as "memoryMb",
             count(*) filter (where exists (
@@ -40,7 +40,7 @@ export async function lossesOf(db: Db, hostId: string): Promise<HostLosses> {
 
 /**
  * Marks a host as permanently lost, in the caller's transaction: its name can never be used again, and its memory counts in no plan.
- * The worker then ends the operations of its applications (`unsettledApps`). May be repeated. Throws `ForgetRefused` while the host
+ * The worker then ends the operations of its applications (`listUnsettledApps`). May be repeated. Throws `ForgetRefused` while the host
  * answers, or a process holds its lease.
  */
 export async function forgetHost(trx: Db, hostId: string): Promise<void> {
@@ -48,7 +48,7 @@ export async function forgetHost(trx: Db, hostId: string): Promise<void> {
   const host = await findHost(trx, hostId)
   if (!host) throw new ForgetRefused(`There is no host "${hostId}".`)
   if (host.reachable) throw new ForgetRefused(`The host ${hostId} answers. End its process first.`)
-  if (!(await closeLease(trx, hostId)))
+  if (!(await closeHostLease(trx, hostId)))
     throw new ForgetRefused(
       `A process still holds the name ${hostId}, or has ended within the last ${hostLeaseSeconds} s. End it, and try again then.`,
     )
@@ -61,7 +61,7 @@ export interface UnsettledApp {
 }
 
 /** Applications of forgotten hosts that are not settled yet, in no order, except those whose creation is not confirmed yet. */
-export async function unsettledApps(db: Db, { limit, hostId }: { limit: number; hostId?: string }) {
+export async function listUnsettledApps(db: Db, { limit, hostId }: { limit: number; hostId?: string }) {
   const { rows }: { rows: UnsettledApp[] } = await db.raw(
     `select a.id, a.host_id from apps a join hosts h on h.id = a.host_id
       where h.forgotten_at is not null and a.lost_with is distinct from a.host_id and not a.accepting
@@ -72,7 +72,7 @@ export async function unsettledApps(db: Db, { limit, hostId }: { limit: number; 
 }
 
 /** Ends the waiting and running operations of an application whose host was forgotten: later writes of its lane are refused. */
-export async function endForLost(db: Db, { id: appId, host_id: hostId }: UnsettledApp): Promise<number> {
+export async function endOperationsOfLostApp(db: Db, { id: appId, host_id: hostId }: UnsettledApp): Promise<number> {
   return transaction(db, async trx => {
     await trx('apps').where({ id: appId }).forUpdate().first('id')
     const unfinished: { id: string }[] = await trx('operations')
@@ -80,33 +80,33 @@ export async function endForLost(db: Db, { id: appId, host_id: hostId }: Unsettl
       .whereIn('state', ['queued', 'running'])
       .forUpdate()
       .select('id')
-    for (const { id } of unfinished) await endLost(trx, id, hostId)
+    for (const { id } of unfinished) await endLostOperation(trx, id, hostId)
     return unfinished.length
   })
 }
 
 /** Ends one operation whose files are lost. */
-export async function endLost(trx: Db, operationId: string, hostId: string): Promise<void> {
-  const operation = await operations.find(trx, operationId)
+export async function endLostOperation(trx: Db, operationId: string, hostId: string): Promise<void> {
+  const operation = await operations.findOperation(trx, operationId)
   const message = operation?.kind === 'create' ? lostInCreation(hostId) : lostWith(hostId)
   const failure: Problem = { code: 'CLUSTER_UNAVAILABLE', message }
-  const deployment = await deployments.findByOperation(trx, operationId)
-  if (deployment) await deployments.record(trx, deployment.id, { state: 'error', ...failure })
-  await markFailed(trx, operationId)
+  const deployment = await deployments.findDeploymentByOperation(trx, operationId)
+  if (deployment) await deployments.recordDeploymentStep(trx, deployment.id, { state: 'error', ...failure })
+  await markSnapshotFailed(trx, operationId)
   const [operationRow] = await trx('operations')
     .where({ id: operationId })
     .whereIn('state', ['queued', 'running'])
     .update({ state: 'error', ...failure, finished_at: trx.fn.now() })
     .returning(['kind', 'target_id'])
-  if (operationRow) await takeBack(trx, operationRow)
-  await operations.announce(trx, operationId)
+  if (operationRow) await revertAppState(trx, operationRow)
+  await operations.announceOperationEnd(trx, operationId)
 }
 
 /**
  * Call it once no operation of the application is left: it is shown as exited, and as lost with its host. One that was still being
  * created is deleted, as after every failed creation; only the reason stays.
  */
-export async function settleLost(db: Db, { id, host_id: hostId }: UnsettledApp): Promise<void> {
+export async function settleLostApp(db: Db, { id, host_id: hostId }: UnsettledApp): Promise<void> {
   await transaction(db, async trx => {
     const app = await trx('apps').where({ id, host_id: hostId }).forUpdate().first('provisioned_at')
     if (!app) return
@@ -127,12 +127,12 @@ export async function settleLost(db: Db, { id, host_id: hostId }: UnsettledApp):
       exit_at: null,
       last_stats: null,
     })
-    await announce(trx, id)
+    await announceApp(trx, id)
   })
 }
 
 /** What an application has lost with a host. */
-export interface Loss {
+export interface AppLoss {
   /** The host that had its files. */
   hostId: string
   /** Whether its current host was forgotten. */
@@ -140,7 +140,7 @@ export interface Loss {
 }
 
 /** Undefined when the files of an application are on its host. */
-export async function lossOf(db: Db, appId: string): Promise<Loss | undefined> {
+export async function findAppLoss(db: Db, appId: string): Promise<AppLoss | undefined> {
   const row = await db('apps')
     .join('hosts', 'hosts.id', 'apps.host_id')
     .where('apps.id', appId)

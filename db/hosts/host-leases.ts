@@ -19,15 +19,15 @@ export interface HostLeaseRow {
   held_until: string
 }
 
-export interface Lease {
+export interface HostLeaseToken {
   hostId: string
   token: string
 }
 
 /** Takes a free or expired lease, or the one whose token is `over`, for `seconds`; false while another process holds it. */
-export async function takeLease(
+export async function acquireHostLease(
   db: Db,
-  { hostId, token }: Lease,
+  { hostId, token }: HostLeaseToken,
   holder: LeaseHolder,
   seconds: number,
   over: string | null = null,
@@ -46,7 +46,7 @@ const take = statement(
 )
 
 /** Takes a free or expired lease forever, so that no process can use this name again; false while a process holds it. */
-export async function closeLease(db: Db, hostId: string): Promise<boolean> {
+export async function closeHostLease(db: Db, hostId: string): Promise<boolean> {
   return (await close(db, [hostId, JSON.stringify({ machine: '', pid: 0, startTicks: '', hostname: '' })])).length === 1
 }
 
@@ -59,11 +59,11 @@ const close = statement(
    returning 1`,
 )
 
-/** Whether `closeLease` has taken a lease. */
-export const isClosed = ({ held_until }: Pick<HostLeaseRow, 'held_until'>): boolean => held_until === 'infinity'
+/** Whether `closeHostLease` has taken a lease. */
+export const isLeaseClosed = ({ held_until }: Pick<HostLeaseRow, 'held_until'>): boolean => held_until === 'infinity'
 
 /** Extends a lease by `seconds`, also an expired one that no other process took; false when another process has taken it. */
-export async function renewLease(db: Db, { hostId, token }: Lease, seconds: number): Promise<boolean> {
+export async function renewHostLease(db: Db, { hostId, token }: HostLeaseToken, seconds: number): Promise<boolean> {
   return (await renew(db, [hostId, token, seconds])).length === 1
 }
 
@@ -73,7 +73,7 @@ const renew = statement(
     where host_id = $1 and token = $2 returning 1`,
 )
 
-export async function findLease(db: Db, hostId: string): Promise<HostLeaseRow | undefined> {
+export async function findHostLease(db: Db, hostId: string): Promise<HostLeaseRow | undefined> {
   return (await find(db, [hostId]))[0]
 }
 
@@ -83,6 +83,6 @@ const find = statement<HostLeaseRow>(
 )
 
 /** Releases the lease, unless another process has taken it. */
-export async function releaseLease(db: Db, { hostId, token }: Lease): Promise<void> {
+export async function releaseHostLease(db: Db, { hostId, token }: HostLeaseToken): Promise<void> {
   await db('host_leases').where({ host_id: hostId, token }).delete()
 }

@@ -45,7 +45,7 @@ export async function registerHost(db: Db, host: HostRegistration): Promise<void
 }
 
 /** Records that the host is alive. */
-export async function seeHost(db: Db, id: string): Promise<void> {
+export async function recordHostSeen(db: Db, id: string): Promise<void> {
   await db('hosts').where({ id }).update({ last_seen_at: db.fn.now() })
 }
 
@@ -56,7 +56,7 @@ export async function recordProtection(db: Db, id: string, name: string, state: 
 }
 
 /** Makes a host unreachable at once, when it shuts down. */
-export async function leaveHost(db: Db, id: string): Promise<void> {
+export async function recordHostLeft(db: Db, id: string): Promise<void> {
   await db('hosts')
     .where({ id })
     .update({ last_seen_at: new Date(0) })
@@ -100,7 +100,7 @@ export async function lockCapacities(db: Db, diskMbPer256Mb: number): Promise<Ho
  * What applications have reserved on each host: number of applications, MB of memory, and units of disk, one for each 256 MB of
  * memory of an application. Hosts without applications are left out.
  */
-export async function reservations(
+export async function listReservations(
   db: Db,
 ): Promise<Map<string, { apps: number; memoryMb: number; diskUnits: number }>> {
   const rows: { host_id: string; apps: string; memory: string; units: string }[] = await db('apps')

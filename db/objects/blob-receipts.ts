@@ -23,7 +23,7 @@ export async function openReceipt(db: Db, id: string, kind: Upkeep): Promise<voi
 }
 
 /** Call it in the transaction that deletes: the receipt of a killed run then lists everything it did. */
-export async function writeLines(trx: Db, receiptId: string, lines: readonly ReceiptLine[]): Promise<void> {
+export async function writeReceiptLines(trx: Db, receiptId: string, lines: readonly ReceiptLine[]): Promise<void> {
   if (lines.length === 0) return
   await trx('blob_receipt_lines').insert(
     lines.map(({ ownerId, segments = [], proof = null, ...line }) => ({
@@ -38,7 +38,7 @@ export async function writeLines(trx: Db, receiptId: string, lines: readonly Rec
 }
 
 /** Checks every object and upload that the run deleted, and records what is found. */
-export async function proveLines(db: Db, receiptId: string): Promise<void> {
+export async function checkReceiptLines(db: Db, receiptId: string): Promise<void> {
   await db.raw(
     `update blob_receipt_lines l set proved_at = now(), proof = case
         when exists (select from objects o where o.generation = l.generation) then 'still there'
@@ -111,7 +111,7 @@ export interface ReceiptLineRow {
   bodies: { id: string; state: string }[]
 }
 
-export async function linesOf(db: Db, receiptId: string, limit: number): Promise<ReceiptLineRow[]> {
+export async function listReceiptLines(db: Db, receiptId: string, limit: number): Promise<ReceiptLineRow[]> {
   const { rows } = await db.raw(
     `select l.owner_id, l.subject, l.why, l.bytes::float8 as bytes, l.at, l.proof, l.proved_at, b.bodies
        from blob_receipt_lines l

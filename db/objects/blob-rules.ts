@@ -11,12 +11,12 @@ const byOwner = statement<Rule>(
 )
 
 /** The rules of an account, by prefix; `ruleFor` (policy/objects/blob-rules.ts) finds the one for a name. */
-export const rulesOf = (db: Db, ownerId: string): Promise<Rule[]> => byOwner(db, [ownerId])
+export const listRules = (db: Db, ownerId: string): Promise<Rule[]> => byOwner(db, [ownerId])
 
 const lock = `hashtextextended('rules/' || ?, 0)`
 
 /** Prevents changes of this account's rules until the transaction ends; read them after this call. */
-export async function holdRules(trx: Db, ownerId: string): Promise<void> {
+export async function lockRules(trx: Db, ownerId: string): Promise<void> {
   await trx.raw(`select pg_advisory_xact_lock_shared(${lock})`, [ownerId])
 }
 
@@ -27,7 +27,7 @@ export async function holdRules(trx: Db, ownerId: string): Promise<void> {
 export async function saveRules(db: Db, ownerId: string, rules: readonly RuleFields[]): Promise<Rule[]> {
   return transaction(db, async trx => {
     await trx.raw(`select pg_advisory_xact_lock(${lock})`, [ownerId]) // concurrent changes are serialized
-    const saved = new Map((await rulesOf(trx, ownerId)).map(rule => [rule.prefix, rule]))
+    const saved = new Map((await listRules(trx, ownerId)).map(rule => [rule.prefix, rule]))
     const changed = rules.filter(rule => {
       const before = saved.get(rule.prefix)
       return !before || !sameRule(before, rule)
@@ -43,6 +43,6 @@ export async function saveRules(db: Db, ownerId: string, rules: readonly RuleFie
             rule.delete_after_days === null ? null : trx.raw('now() + make_interval(secs => ?)', [ruleRestSeconds]),
         })),
       )
-    return rulesOf(trx, ownerId)
+    return listRules(trx, ownerId)
   })
 }

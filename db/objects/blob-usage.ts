@@ -15,7 +15,7 @@ const used = statement<Usage>(
 )
 
 /** The counted usage of an account: the folded sum and the deltas that are not folded yet. */
-export async function usageOf(db: Db, ownerId: string): Promise<Usage> {
+export async function readUsage(db: Db, ownerId: string): Promise<Usage> {
   return (await used(db, [ownerId]))[0]!
 }
 
@@ -24,8 +24,8 @@ const summed = statement<Usage>(
   `select count(*)::float8 as objects, coalesce(sum(size), 0)::float8 as bytes from objects where owner_id = $1`,
 )
 
-/** What an account really stores, summed over its rows; in every transaction it equals `usageOf`. */
-export async function sumOfObjects(db: Db, ownerId: string): Promise<Usage> {
+/** What an account really stores, summed over its rows; in every transaction it equals `readUsage`. */
+export async function sumObjects(db: Db, ownerId: string): Promise<Usage> {
   return (await summed(db, [ownerId]))[0]!
 }
 
@@ -66,7 +66,7 @@ const taken = statement<{ bytes: number }>(
  * Bytes of an account that are stored, or leased and not spent. Read in one snapshot: a lease ends only after its writes are committed,
  * so a snapshot without the lease has the writes.
  */
-export async function takenBytes(trx: Db, ownerId: string): Promise<number> {
+export async function readTakenBytes(trx: Db, ownerId: string): Promise<number> {
   return (await taken(trx, [ownerId]))[0]!.bytes
 }
 

@@ -2,7 +2,7 @@ import type { ObjectName } from '../../policy/objects/object-names.ts'
 import { batched } from '../batched.ts'
 import type { Db } from '../database.ts'
 import { statement } from '../statement.ts'
-import { columnsOf, isLive, type ObjectRow } from './object-rows.ts'
+import { isObjectLive, type ObjectRow, objectColumns } from './object-rows.ts'
 
 /** A part of an object, and where its bytes are stored. */
 export interface ManifestPart {
@@ -37,17 +37,17 @@ const ofGeneration = statement<{ part: ManifestPart }>(
 )
 
 /** The parts of a generation, in order; empty when the object was replaced or deleted meanwhile: find it again. */
-export async function manifestOf(db: Db, generation: string): Promise<ManifestPart[]> {
+export async function readObjectManifest(db: Db, generation: string): Promise<ManifestPart[]> {
   return (await ofGeneration(db, [generation])).map(row => row.part)
 }
 
 /** Names are passed as JSON, whose estimated row count is constant: Postgres keeps one plan, which looks up each name by index. */
 const open = statement<ObjectRow & { n: number; parts: ManifestPart[]; bytes: Buffer | null }>(
   'objects.open',
-  `select w.n, ${columnsOf('o')}, m.parts, m.bytes
+  `select w.n, ${objectColumns('o')}, m.parts, m.bytes
      from json_to_recordset($1) as w (n integer, owner_id text, bucket text, key text)
      cross join lateral (
-       select * from objects o where o.owner_id = w.owner_id and o.bucket = w.bucket and o.key = w.key and ${isLive('o')} limit 1) o
+       select * from objects o where o.owner_id = w.owner_id and o.bucket = w.bucket and o.key = w.key and ${isObjectLive('o')} limit 1) o
      cross join lateral (
        select json_agg(${part} order by p.position) as parts, string_agg(s.bytes, '' order by p.position) as bytes
          from ${joined} where p.generation = o.generation) m`,

@@ -3,13 +3,13 @@ import { newId } from '../../policy/ids.ts'
 import type { ObjectName } from '../../policy/objects/object-names.ts'
 import type { Db } from '../database.ts'
 import { statement } from '../statement.ts'
-import { manifestOf } from './manifests.ts'
+import { readObjectManifest } from './manifests.ts'
 import { clearName } from './object-removal.ts'
-import { columnsOf, findObject, isLive, lockNames, type ObjectRow } from './object-rows.ts'
-import { type Stored, type StoreOptions, storeObject } from './objects.ts'
+import { findObject, isObjectLive, lockNames, type ObjectRow, objectColumns } from './object-rows.ts'
+import { type StoredObject, type StoreOptions, storeObject } from './objects.ts'
 
 /** Changes of an object other than its name; fields left out stay. */
-export interface Changes {
+export interface ObjectChanges {
   contentType?: string
   cacheControl?: string | null
   contentDisposition?: string | null
@@ -24,7 +24,7 @@ const change = statement<ObjectRow>(
           content_disposition = case when $10 then $11 else o.content_disposition end,
           metadata = coalesce($12::jsonb, o.metadata),
           expires_at = case when $13 then $14::timestamptz else o.expires_at end
-    where o.owner_id = $1 and o.bucket = $2 and o.key = $3 and ${isLive('o')} returning ${columnsOf('o')}`,
+    where o.owner_id = $1 and o.bucket = $2 and o.key = $3 and ${isObjectLive('o')} returning ${objectColumns('o')}`,
 )
 
 /** Two parameters of the statement: whether the column changes, and its value. */
@@ -35,7 +35,7 @@ async function update(
   from: ObjectName,
   to: ObjectName,
   birth: string | null,
-  { contentType, cacheControl, contentDisposition, metadata, expiresAt }: Changes,
+  { contentType, cacheControl, contentDisposition, metadata, expiresAt }: ObjectChanges,
 ): Promise<ObjectRow | undefined> {
   const [row] = await change(trx, [
     ...[from.ownerId, from.bucket, from.key, to.bucket, to.key, birth, contentType ?? null],
@@ -48,7 +48,7 @@ async function update(
 }
 
 /** Changes headers: id and content stay, `created_at` is new. Undefined when there is no such object. */
-export async function changeObject(trx: Db, name: ObjectName, changes: Changes): Promise<ObjectRow | undefined> {
+export async function changeObject(trx: Db, name: ObjectName, changes: ObjectChanges): Promise<ObjectRow | undefined> {
   await lockNames(trx, [name])
   return update(trx, name, name, null, changes)
 }
@@ -66,8 +66,8 @@ export async function moveObject(
   trx: Db,
   from: ObjectName,
   to: ObjectName,
-  { overwrite = false, changes = {} }: { overwrite?: boolean; changes?: Changes } = {},
-): Promise<Stored | undefined> {
+  { overwrite = false, changes = {} }: { overwrite?: boolean; changes?: ObjectChanges } = {},
+): Promise<StoredObject | undefined> {
   if (from.bucket === to.bucket && from.key === to.key) throw new ApiError('SAME_OBJECT')
   await lockNames(trx, [from, to])
   if (!(await findObject(trx, from))) return undefined
@@ -84,8 +84,8 @@ export async function copyObject(
   trx: Db,
   from: ObjectName,
   to: ObjectName,
-  { changes = {}, ...options }: StoreOptions & { changes?: Changes } = {},
-): Promise<Stored | undefined> {
+  { changes = {}, ...options }: StoreOptions & { changes?: ObjectChanges } = {},
+): Promise<StoredObject | undefined> {
   await lockNames(trx, [from, to])
   const source = await findObject(trx, from)
   if (!source) return undefined
@@ -104,7 +104,7 @@ export async function copyObject(
   return storeObject(
     trx,
     { ...object, ...Object.fromEntries(changedFields) },
-    await manifestOf(trx, source.generation),
+    await readObjectManifest(trx, source.generation),
     options,
   )
 }

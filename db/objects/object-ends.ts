@@ -1,11 +1,11 @@
 import type { ObjectName } from '../../policy/objects/object-names.ts'
 import { objectId } from '../../policy/objects/object-names.ts'
 import { type Db, transaction } from '../database.ts'
-import { type ReceiptLine, writeLines } from './blob-receipts.ts'
-import { holdRules } from './blob-rules.ts'
-import { nameOf, type ObjectRow } from './object-rows.ts'
+import { type ReceiptLine, writeReceiptLines } from './blob-receipts.ts'
+import { lockRules } from './blob-rules.ts'
+import { type ObjectRow, objectNameOf } from './object-rows.ts'
 import { lockNames, removeExpired, removeObjects } from './objects.ts'
-import { idleUploads, reclaimUpload } from './uploads/upload-ends.ts'
+import { listIdleUploads, reclaimUpload } from './uploads/upload-ends.ts'
 
 // Deletions without a request: each candidate is checked again under its lock, so that a concurrent change wins.
 
@@ -15,7 +15,7 @@ const batchSize = 100
 type Candidate = Pick<ObjectRow, 'owner_id' | 'bucket' | 'key'>
 
 /** Deletes a batch of expired objects; resolves to the number of candidates. */
-export async function endExpired(db: Db, receiptId: string): Promise<number> {
+export async function removeExpiredObjects(db: Db, receiptId: string): Promise<number> {
   const candidates: Candidate[] = await db('objects')
     .where('expires_at', '<=', db.fn.now())
     .orderBy('expires_at')
@@ -29,8 +29,8 @@ export async function endExpired(db: Db, receiptId: string): Promise<number> {
 }
 
 /** Aborts a batch of chunked uploads that were idle for `idleSeconds`; resolves to the number of candidates. */
-export async function reclaimIdle(db: Db, receiptId: string, idleSeconds: number): Promise<number> {
-  const ids = await idleUploads(db, idleSeconds, batchSize)
+export async function reclaimIdleUploads(db: Db, receiptId: string, idleSeconds: number): Promise<number> {
+  const ids = await listIdleUploads(db, idleSeconds, batchSize)
   for (const id of ids)
     await transaction(db, async trx => {
       const reclaimed = await reclaimUpload(trx, id, idleSeconds)
@@ -39,7 +39,7 @@ export async function reclaimIdle(db: Db, receiptId: string, idleSeconds: number
       const why = `idle since ${upload.last_activity_at.toISOString()}`
       const bytes = parts.reduce((sum, { size }) => sum + size, 0)
       const segments = parts.map(({ segmentId }) => segmentId)
-      await writeLines(trx, receiptId, [{ ownerId: upload.owner_id, subject: id, why, bytes, segments }])
+      await writeReceiptLines(trx, receiptId, [{ ownerId: upload.owner_id, subject: id, why, bytes, segments }])
     })
   return ids.length
 }
@@ -54,7 +54,7 @@ export interface RuleWalk {
 }
 
 /** Rules whose deletions are active, as walks at their start. Legacy objects have no rules. */
-export async function deletingRules(db: Db): Promise<RuleWalk[]> {
+export async function listDeletingRules(db: Db): Promise<RuleWalk[]> {
   const rows = await db('blob_rules')
     .whereNotNull('delete_after_days')
     .where('active_from', '<=', db.fn.now())
@@ -91,7 +91,7 @@ export async function applyRule(db: Db, receiptId: string, walk: RuleWalk): Prom
       const due = await checkDue(trx, ownerId, names)
       const segments = await segmentsOf(trx, due.names)
       const rows = await removeObjects(trx, due.names)
-      return rows.map(row => lineOf(row, segments, due.reasons.get(objectId(nameOf(row))) as string))
+      return rows.map(row => lineOf(row, segments, due.reasons.get(objectId(objectNameOf(row))) as string))
     })
   const last = rows.at(-1)?.key
   return rows.length < stepKeys ? undefined : { ...walk, after: last }
@@ -99,7 +99,7 @@ export async function applyRule(db: Db, receiptId: string, walk: RuleWalk): Prom
 
 /** The names that are due, checked while rules and objects are locked: a concurrent change waits, or was made before. */
 async function checkDue(trx: Db, ownerId: string, names: readonly ObjectName[]): Promise<DueObjects> {
-  await holdRules(trx, ownerId)
+  await lockRules(trx, ownerId)
   const { rows } = await trx.raw(
     `select o.owner_id, o.bucket, o.key, rule.prefix, rule.delete_after_days as days from objects o
        join unnest(?::text[], ?::text[], ?::text[]) as n (owner_id, bucket, key)
@@ -108,7 +108,7 @@ async function checkDue(trx: Db, ownerId: string, names: readonly ObjectName[]):
     [names.map(name => name.ownerId), names.map(name => name.bucket), names.map(name => name.key)],
   )
   const due = rows.map((row: ObjectRow & { prefix: string; days: number }) => ({
-    name: nameOf(row),
+    name: objectNameOf(row),
     reason: `older than the ${row.days} days of the rule of ${row.prefix}`,
   }))
   return {
@@ -133,7 +133,7 @@ async function remove(
   const names = candidates.map(({ owner_id: ownerId, bucket, key }) => ({ ownerId, bucket, key }))
   await transaction(db, async trx => {
     await lockNames(trx, names)
-    await writeLines(trx, receiptId, await work(trx, names))
+    await writeReceiptLines(trx, receiptId, await work(trx, names))
   })
   return candidates.length
 }
@@ -151,5 +151,5 @@ async function segmentsOf(trx: Db, names: readonly ObjectName[]): Promise<Map<st
 
 function lineOf(row: ObjectRow, segments: Map<string, string[]>, why: string): ReceiptLine {
   const { generation, size: bytes, owner_id: ownerId } = row
-  return { ownerId, subject: objectId(nameOf(row)), why, bytes, generation, segments: segments.get(generation) }
+  return { ownerId, subject: objectId(objectNameOf(row)), why, bytes, generation, segments: segments.get(generation) }
 }

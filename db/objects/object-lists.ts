@@ -2,7 +2,7 @@ import { successor } from '../../policy/objects/key-ranges.ts'
 import type { ListFilters, ListPosition } from '../../policy/objects/list-cursors.ts'
 import type { Db } from '../database.ts'
 import { statement } from '../statement.ts'
-import { columnsOf, isLive, type ObjectRow } from './object-rows.ts'
+import { isObjectLive, type ObjectRow, objectColumns } from './object-rows.ts'
 
 export interface ListQuery extends ListFilters {
   /** Objects and folders of a page. */
@@ -27,7 +27,7 @@ const firstKeyAfter = (at: string): string =>
 const entriesAfter = (at: string, limit: string): string =>
   `select o.object from unnest($2::text[]) as b (bucket) cross join lateral (
      select o as object from objects o
-      where o.owner_id = $1 and o.bucket = b.bucket and o.key >= $3 and o.key < $4 and o.key >= ${firstKeyAfter(at)} and ${isLive('o')}
+      where o.owner_id = $1 and o.bucket = b.bucket and o.key >= $3 and o.key < $4 and o.key >= ${firstKeyAfter(at)} and ${isObjectLive('o')}
       order by o.key limit ${limit}) o
     order by (o.object).key, (o.object).bucket limit ${limit}`
 
@@ -35,7 +35,7 @@ const entriesAfter = (at: string, limit: string): string =>
 const flat = statement<ObjectRow & { folder: null }>(
   'objects.list',
   `with at as (select $5::text as key, $6::text as bucket)
-   select ${columnsOf('(object)')}, null as folder from at cross join lateral (${entriesAfter('at', '$7::integer')}) o
+   select ${objectColumns('(object)')}, null as folder from at cross join lateral (${entriesAfter('at', '$7::integer')}) o
     order by (object).key, (object).bucket`,
 )
 
@@ -56,7 +56,7 @@ const folded = statement<ObjectRow & { folder: string | null }>(
        cross join lateral (
          select case when d.length > 0 then left((e.object).key, $10 + d.length - 1 + length($8)) end as folder) f
       where at.n < $7::integer)
-   select ${columnsOf('(object)')}, folder from entries where n > 0 order by n`,
+   select ${objectColumns('(object)')}, folder from entries where n > 0 order by n`,
 )
 
 /** Live objects of an account, of several buckets, sorted by the bytes of their keys; reads only the listed range of the index. */

@@ -1,28 +1,28 @@
 import { auditRow } from '../audit.ts'
 import { batched } from '../batched.ts'
-import { hasEnded } from '../commits-in-doubt.ts'
-import type { Unanswered } from '../connection.ts'
+import { awaitServerProcessEnd } from '../commits-in-doubt.ts'
+import type { UnansweredError } from '../connection.ts'
 import { type Db, isUnavailable, transaction } from '../database.ts'
 import { statement } from '../statement.ts'
-import { isFree, type ObjectRow } from './object-rows.ts'
-import type { NewPart } from './object-segments.ts'
+import { isNameFree, type ObjectRow } from './object-rows.ts'
+import type { NewObjectPart } from './object-segments.ts'
 import {
-  type Charge,
-  type Ending,
   type NewObject,
-  rowOf,
-  type Stored,
+  objectRow,
+  type StorageCharge,
+  type StoredObject,
   type StoreOptions,
   storeObject,
+  type WriteEnding,
 } from './objects.ts'
 import type { BodyFacts } from './segments.ts'
 
 /** A new object of one segment. */
 interface Put {
   object: NewObject
-  part: NewPart & { body: BodyFacts }
-  charge: Charge | undefined
-  ending: Ending | undefined
+  part: NewObjectPart & { body: BodyFacts }
+  charge: StorageCharge | undefined
+  ending: WriteEnding | undefined
 }
 
 type Placed = Pick<ObjectRow, 'generation' | 'created_at'>
@@ -39,7 +39,7 @@ const insertNew = statement<Placed>(
      select id from quota_leases
       where id in (select lease_id from requested) and expires_at > clock_timestamp() for key share),
    named as materialized (
-     select a.* from requested a where ${isFree('a')} and (a.leased = 0 or a.lease_id in (select id from leased))),
+     select a.* from requested a where ${isNameFree('a')} and (a.leased = 0 or a.lease_id in (select id from leased))),
    drawn as materialized (
      select id from segments
       where id in (select segment_id from named where bytes_at is null) and state in ('drawn', 'stored')
@@ -84,7 +84,7 @@ const insertBatched = batched<Put, ObjectRow | undefined>(
       const bytesAt = bytes ? end : null
       if (bytes) inlineBytes.push(bytes)
       end += bytes?.length ?? 0
-      const row = rowOf(object, body.size)
+      const row = objectRow(object, body.size)
       rows.push(row)
       return {
         ...row,
@@ -113,9 +113,9 @@ const insertBatched = batched<Put, ObjectRow | undefined>(
 
 /** Those of `rows` that were stored by a statement whose answer was lost; the others were not, and never will be. */
 async function storedAfter(db: Db, error: unknown, rows: readonly { generation: string }[]): Promise<Placed[]> {
-  const { servedBy } = error as Unanswered
+  const { servedBy } = error as UnansweredError
   if (!isUnavailable(error) || !servedBy) throw error
-  await hasEnded(db, servedBy, error)
+  await awaitServerProcessEnd(db, servedBy, error)
   const generations = rows.map(({ generation }) => generation)
   return db('objects').whereIn('generation', generations).select('generation', 'created_at')
 }
@@ -127,9 +127,9 @@ async function storedAfter(db: Db, error: unknown, rows: readonly { generation: 
 export async function putObject(
   db: Db,
   object: NewObject,
-  part: NewPart & { body: BodyFacts },
+  part: NewObjectPart & { body: BodyFacts },
   options: StoreOptions = {},
-): Promise<Stored> {
+): Promise<StoredObject> {
   const { charge, ending } = options
   if (!charge || charge.bytes >= part.body.size) {
     const placed = await insertBatched(db, object.ownerId, { object, part, charge, ending })

@@ -2,14 +2,14 @@ import { ApiError } from '../../policy/errors.ts'
 import type { ObjectName } from '../../policy/objects/object-names.ts'
 import type { Db } from '../database.ts'
 import { statement } from '../statement.ts'
-import { columnsOf, isLive, lockNames, namesAsArrays, type ObjectRow } from './object-rows.ts'
+import { isObjectLive, lockNames, namesAsArrays, type ObjectRow, objectColumns } from './object-rows.ts'
 
 /** Deletes objects by name, with their references. `$4`: true deletes only expired ones, false only live ones, null both. */
 const remove = statement<ObjectRow>(
   'objects.remove',
   `with gone as (
      delete from objects o using unnest($1::text[], $2::text[], $3::text[]) as n (owner_id, bucket, key)
-      where o.owner_id = n.owner_id and o.bucket = n.bucket and o.key = n.key and ($4::boolean is null or ${isLive('o')} <> $4) returning o.*),
+      where o.owner_id = n.owner_id and o.bucket = n.bucket and o.key = n.key and ($4::boolean is null or ${isObjectLive('o')} <> $4) returning o.*),
    parts as (delete from object_parts p using gone where p.generation = gone.generation returning p.segment_id),
    counted as (select segment_id, count(*)::integer as n from parts group by segment_id),
    held as materialized (
@@ -19,7 +19,7 @@ const remove = statement<ObjectRow>(
        from counted c join held h on h.id = c.segment_id where s.id = c.segment_id),
    deltas as (
      insert into usage_deltas (owner_id, objects, bytes) select owner_id, -count(*), -sum(size) from gone group by owner_id)
-   select ${columnsOf('gone')} from gone`,
+   select ${objectColumns('gone')} from gone`,
 )
 
 /** Deletes objects; resolves to the rows of those that existed and had not expired. Their segments are swept later. */
@@ -34,14 +34,14 @@ export async function removeObject(trx: Db, name: ObjectName): Promise<ObjectRow
 }
 
 /** Deletes objects that have expired, checked under their locks; resolves to the deleted rows. */
-export async function removeExpired(trx: Db, names: readonly ObjectName[]): Promise<ObjectRow[]> {
+export async function removeExpiredNames(trx: Db, names: readonly ObjectName[]): Promise<ObjectRow[]> {
   await lockNames(trx, names)
   return remove(trx, [...namesAsArrays(names), true])
 }
 
 const isNameLive = statement<{ live: boolean }>(
   'objects.is-live',
-  `select ${isLive('o')} as live from objects o where o.owner_id = $1 and o.bucket = $2 and o.key = $3`,
+  `select ${isObjectLive('o')} as live from objects o where o.owner_id = $1 and o.bucket = $2 and o.key = $3`,
 )
 
 /**

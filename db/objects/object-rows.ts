@@ -25,7 +25,7 @@ export interface ObjectRow {
 }
 
 /** Every column of `ObjectRow`, of a table or a step of a statement. */
-export const columnsOf = (table: string): string =>
+export const objectColumns = (table: string): string =>
   [
     'owner_id bucket key generation birth content_type etag sha256 cache_control content_disposition'.split(' '),
     'original_name metadata expires_at created_at'.split(' '),
@@ -36,14 +36,14 @@ export const columnsOf = (table: string): string =>
     .join(', ')
 
 /** True for a row that readers may see; expired rows wait for their deletion. */
-export const isLive = (table: string): string => `coalesce(${table}.expires_at > now(), true)`
+export const isObjectLive = (table: string): string => `coalesce(${table}.expires_at > now(), true)`
 
 /** The lock of a name, as a number: a name that does not exist yet has no row to lock. */
 const lockOf = (name: string): string =>
   `hashtextextended(${name}.owner_id || '/' || ${name}.bucket || '/' || ${name}.key, 0)`
 
 /** True for a name that no other transaction holds; this transaction holds it from then on. */
-export const isFree = (name: string): string => `pg_try_advisory_xact_lock(${lockOf(name)})`
+export const isNameFree = (name: string): string => `pg_try_advisory_xact_lock(${lockOf(name)})`
 
 const locks = statement<unknown>(
   'objects.lock',
@@ -69,7 +69,7 @@ export const namesAsArrays = (names: readonly ObjectName[]): string[][] => [
 
 const byName = statement<ObjectRow>(
   'objects.find',
-  `select ${columnsOf('o')} from objects o where o.owner_id = $1 and o.bucket = $2 and o.key = $3 and ${isLive('o')}`,
+  `select ${objectColumns('o')} from objects o where o.owner_id = $1 and o.bucket = $2 and o.key = $3 and ${isObjectLive('o')}`,
 )
 
 /** An object that has not expired. */
@@ -78,4 +78,4 @@ export async function findObject(db: Db, { ownerId, bucket, key }: ObjectName): 
 }
 
 /** The name of a row. */
-export const nameOf = ({ owner_id, bucket, key }: ObjectRow): ObjectName => ({ ownerId: owner_id, bucket, key })
+export const objectNameOf = ({ owner_id, bucket, key }: ObjectRow): ObjectName => ({ ownerId: owner_id, bucket, key })

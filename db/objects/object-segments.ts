@@ -3,7 +3,7 @@ import { statement } from '../statement.ts'
 import type { BodyFacts } from './segments.ts'
 
 /** A part of a new object. */
-export interface NewPart {
+export interface NewObjectPart {
   segmentId: string
   /** Bytes of the segment from `segmentFrom` on. */
   length: number
@@ -48,7 +48,7 @@ const draw = statement<unknown>('object-segments.draw', 'insert into segments (i
  */
 export async function holdSegments(
   trx: Db,
-  parts: readonly NewPart[],
+  parts: readonly NewObjectPart[],
   goneGenerations: readonly string[] = [],
 ): Promise<boolean> {
   const ids = parts.map(part => part.segmentId)
@@ -70,7 +70,7 @@ const insertParts = statement<unknown>(
 )
 
 /** Writes the manifest of a generation, in one statement for any number of parts. */
-export async function writeManifest(trx: Db, generation: string, parts: readonly NewPart[]): Promise<void> {
+export async function writeManifest(trx: Db, generation: string, parts: readonly NewObjectPart[]): Promise<void> {
   let end = 0
   const starts = parts.map(part => {
     end += part.length

@@ -1,15 +1,15 @@
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import type { ObjectName } from '../../policy/objects/object-names.ts'
-import { type AuditEntry, record } from '../audit.ts'
+import { type AuditEntry, recordAudit } from '../audit.ts'
 import type { Db } from '../database.ts'
 import { endSlotLease, type SlotLease } from '../slot-leases.ts'
 import { statement } from '../statement.ts'
-import { columnsOf, isLive, lockNames, type ObjectRow } from './object-rows.ts'
-import { holdSegments, type NewPart, writeManifest } from './object-segments.ts'
+import { isObjectLive, lockNames, type ObjectRow, objectColumns } from './object-rows.ts'
+import { holdSegments, type NewObjectPart, writeManifest } from './object-segments.ts'
 
-export { manifestOf, openObject } from './manifests.ts'
-export { removeExpired, removeObject, removeObjects } from './object-removal.ts'
+export { openObject, readObjectManifest as manifestOf } from './manifests.ts'
+export { removeExpiredNames as removeExpired, removeObject, removeObjects } from './object-removal.ts'
 export { findObject, lockNames, type ObjectRow } from './object-rows.ts'
 
 /** An object as it is written. */
@@ -29,18 +29,18 @@ export interface StoreOptions {
   /** Whether an existing object of the name may be replaced. */
   overwrite?: boolean
   /** What was reserved of the account's storage; without it the quota is not checked. */
-  charge?: Charge
-  ending?: Ending
+  charge?: StorageCharge
+  ending?: WriteEnding
 }
 
 /** What ends in the commit of a write: the slot of the upload, and the command, with its audit entry. */
-export interface Ending {
+export interface WriteEnding {
   lease: SlotLease
   entry: AuditEntry
 }
 
 /** Bytes that a process has leased for one write; an object that would add more is refused. */
-export interface Charge {
+export interface StorageCharge {
   leaseId: string
   bytes: number
 }
@@ -52,7 +52,7 @@ export class LeaseLost extends ApiError {
   }
 }
 
-export interface Stored {
+export interface StoredObject {
   object: ObjectRow
   /** Whether it replaced an object. */
   replaced: boolean
@@ -62,7 +62,7 @@ const columns = `owner_id, bucket, key, generation, birth, size, content_type, e
   original_name, metadata, expires_at`
 
 /** The row of a new object. */
-export const rowOf = (object: NewObject, size: number): Omit<ObjectRow, 'created_at'> => ({
+export const objectRow = (object: NewObject, size: number): Omit<ObjectRow, 'created_at'> => ({
   owner_id: object.ownerId,
   bucket: object.bucket,
   key: object.key,
@@ -85,15 +85,15 @@ const upsert = statement<ObjectRow>(
    select ${columns} from json_populate_record(null::objects, $1)
    on conflict (owner_id, bucket, key) do update set (generation, birth, size, content_type, etag, sha256, cache_control,
      content_disposition, original_name, metadata, expires_at, created_at) = (excluded.generation,
-     case when ${isLive('o')} then o.birth else excluded.birth end, excluded.size, excluded.content_type, excluded.etag,
+     case when ${isObjectLive('o')} then o.birth else excluded.birth end, excluded.size, excluded.content_type, excluded.etag,
      excluded.sha256, excluded.cache_control, excluded.content_disposition, excluded.original_name, excluded.metadata,
      excluded.expires_at, now())
-   returning ${columnsOf('o')}`,
+   returning ${objectColumns('o')}`,
 )
 
 const before = statement<{ generation: string; size: number; live: boolean }>(
   'objects.before',
-  `select o.generation, o.size::float8 as size, ${isLive('o')} as live from objects o
+  `select o.generation, o.size::float8 as size, ${isObjectLive('o')} as live from objects o
     where o.owner_id = $1 and o.bucket = $2 and o.key = $3`,
 )
 
@@ -104,9 +104,9 @@ const before = statement<{ generation: string; size: number; live: boolean }>(
 export async function storeObject(
   trx: Db,
   object: NewObject,
-  parts: readonly NewPart[],
+  parts: readonly NewObjectPart[],
   { overwrite = false, charge, ending }: StoreOptions = {},
-): Promise<Stored> {
+): Promise<StoredObject> {
   await lockNames(trx, [object])
   const [old] = await before(trx, [object.ownerId, object.bucket, object.key])
   if (old?.live && !overwrite) throw new ApiError('OBJECT_ALREADY_EXISTS')
@@ -114,11 +114,11 @@ export async function storeObject(
   const bytes = size - (old?.size ?? 0)
   if (charge && charge.bytes < bytes) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
   if (!(await holdSegments(trx, parts, old && [old.generation]))) throw new ApiError('UPLOAD_FAILED')
-  const [stored] = await upsert(trx, [JSON.stringify(rowOf(object, size))])
+  const [stored] = await upsert(trx, [JSON.stringify(objectRow(object, size))])
   await writeManifest(trx, stored!.generation, parts)
-  await settle(trx, object.ownerId, { objects: old ? 0 : 1, bytes }, charge)
+  await settleUsage(trx, object.ownerId, { objects: old ? 0 : 1, bytes }, charge)
   if (ending) await endSlotLease(trx, ending.lease)
-  if (ending) await record(trx, ending.entry)
+  if (ending) await recordAudit(trx, ending.entry)
   return { object: stored!, replaced: old?.live ?? false }
 }
 
@@ -132,11 +132,11 @@ const addDelta = statement<unknown>(
 )
 
 /** Records the change of an account's usage, and the leased bytes that it settles. Throws `LeaseLost`. */
-export async function settle(
+export async function settleUsage(
   trx: Db,
   ownerId: string,
   { objects, bytes }: { objects: number; bytes: number },
-  charge?: Charge,
+  charge?: StorageCharge,
 ): Promise<void> {
   if (objects === 0 && bytes === 0 && !charge) return
   const added = await addDelta(trx, [ownerId, objects, bytes, charge?.leaseId ?? null, charge?.bytes ?? 0])

@@ -1,5 +1,5 @@
 import { accessKeyId, type KeyVersion, secretAccessKey } from '../../policy/objects/s3-credentials.ts'
-import { type CredentialRow, findByKeyHash } from '../accounts/accounts.ts'
+import { type CredentialRow, findUserByKeyHash } from '../accounts/accounts.ts'
 import type { Db } from '../database.ts'
 import { statement } from '../statement.ts'
 
@@ -30,6 +30,6 @@ export async function findS3Credential(
   accessKeyId: string,
 ): Promise<{ user: CredentialRow; secretAccessKey: string } | undefined> {
   const [key] = await byAccessKey(db, [accessKeyId])
-  const user = key && (await findByKeyHash(db, key.hash))
+  const user = key && (await findUserByKeyHash(db, key.hash))
   return user && !user.blocked_at ? { user, secretAccessKey: secretAccessKey(secret, key) } : undefined
 }

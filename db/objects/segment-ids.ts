@@ -6,7 +6,7 @@ import type { Db } from '../database.ts'
 const maxBlockSize = 256
 
 /**
- * Segment ids for bytes that are about to be stored. Each has its row before its bytes, as with `draw`, for a fraction of a statement:
+ * Segment ids for bytes that are about to be stored. Each has its row before its bytes, as with `allocateSegment`, for a fraction of a statement:
  * the busier the process, the larger the blocks that it allocates.
  */
 export class SegmentIds {

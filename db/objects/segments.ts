@@ -4,7 +4,7 @@ import type { UpkeepPatience } from '../../policy/objects/blob-upkeep.ts'
 import type { Db } from '../database.ts'
 
 /** Allocates an id for bytes that are about to be stored: the row exists before the bytes, so none can be forgotten. */
-export async function draw(db: Db): Promise<string> {
+export async function allocateSegment(db: Db): Promise<string> {
   const id = newId()
   await db('segments').insert({ id })
   return id
@@ -19,7 +19,7 @@ export interface BodyFacts {
 }
 
 /** Records the facts of stored bytes, and takes a reference. False when the sweep took the id meanwhile. */
-export async function attach(db: Db, id: string, body: BodyFacts): Promise<boolean> {
+export async function attachSegment(db: Db, id: string, body: BodyFacts): Promise<boolean> {
   const { size, sha256, md5 = null, crc32 = null } = body
   const changed = await db('segments')
     .where({ id })
@@ -29,7 +29,7 @@ export async function attach(db: Db, id: string, body: BodyFacts): Promise<boole
 }
 
 /** Takes one more reference to a segment that has one; false when it has none any more. */
-export async function share(db: Db, id: string): Promise<boolean> {
+export async function shareSegment(db: Db, id: string): Promise<boolean> {
   const changed = await db('segments')
     .where({ id, state: 'stored' })
     .where('refs', '>', 0)
@@ -38,12 +38,12 @@ export async function share(db: Db, id: string): Promise<boolean> {
 }
 
 /** The bytes are still being stored: restarts the time after which the sweep takes the id. */
-export async function stillDrawn(db: Db, id: string): Promise<void> {
+export async function renewAllocation(db: Db, id: string): Promise<void> {
   await db('segments').where({ id, state: 'drawn' }).update({ drawn_at: db.fn.now() })
 }
 
 /** Drops one reference; the sweep takes a segment without references. */
-export async function release(db: Db, id: string): Promise<void> {
+export async function releaseSegment(db: Db, id: string): Promise<void> {
   await db('segments')
     .where({ id })
     .where('refs', '>', 0)
@@ -51,7 +51,7 @@ export async function release(db: Db, id: string): Promise<void> {
 }
 
 /** Drops one reference for each occurrence of an id. */
-export async function releaseAll(db: Db, ids: readonly string[]): Promise<void> {
+export async function releaseSegments(db: Db, ids: readonly string[]): Promise<void> {
   await db.raw(
     `with counted as (select id, count(*)::integer as n from unnest(?::text[]) as i (id) group by id),
           held as materialized (select s.id from segments s where s.id in (select id from counted) order by s.id for no key update)
@@ -61,44 +61,44 @@ export async function releaseAll(db: Db, ids: readonly string[]): Promise<void> 
   )
 }
 
-/** Marks a segment without references for deletion; the caller deletes the bytes and then calls `forget`. False when it is in use. */
-export async function condemn(db: Db, id: string): Promise<boolean> {
+/** Marks a segment without references for deletion; the caller deletes the bytes and then calls `deleteSegmentRow`. False when it is in use. */
+export async function markSegmentForDeletion(db: Db, id: string): Promise<boolean> {
   return (await db('segments').where({ id, refs: 0 }).update({ state: 'dying' })) === 1
 }
 
 /**
- * As `condemn`, if the sweep may still take the segment: one that was attached and released since it was listed may have readers, and
+ * As `markSegmentForDeletion`, if the sweep may still take the segment: one that was attached and released since it was listed may have readers, and
  * its time starts over.
  */
-export async function condemnOverdue(db: Db, id: string, times: SweepPatience): Promise<boolean> {
+export async function markOverdueSegmentForDeletion(db: Db, id: string, times: SweepTimes): Promise<boolean> {
   return (await db('segments').where({ id, refs: 0 }).andWhere(overdue(times)).update({ state: 'dying' })) === 1
 }
 
 /** False for an id whose row the sweep has deleted. */
-export async function isKnown(db: Db, id: string): Promise<boolean> {
+export async function isSegmentKnown(db: Db, id: string): Promise<boolean> {
   return (await db('segments').where({ id }).first('id')) !== undefined
 }
 
 /** Deletes the row of a segment whose bytes are deleted; false when another process did. */
-export async function forget(db: Db, id: string): Promise<boolean> {
+export async function deleteSegmentRow(db: Db, id: string): Promise<boolean> {
   return (await db('segments').where({ id, state: 'dying' }).delete()) === 1
 }
 
 /** A segment that may be swept. */
-export interface Sweepable {
+export interface SweepableSegment {
   id: string
   state: 'drawn' | 'stored' | 'dying'
   size: number | null
 }
 
 /** How long the sweep waits before it takes a segment without references, in seconds. */
-export type SweepPatience = Omit<UpkeepPatience, 'idleSeconds'>
+export type SweepTimes = Omit<UpkeepPatience, 'idleSeconds'>
 
 /**
  * Segments that never got a reference in time, that lost their last one long enough ago, or that are half swept. Segments of objects,
  * which are those with a crc32, are left for the duration of a download.
  */
-export async function sweepable(db: Db, times: SweepPatience): Promise<Sweepable[]> {
+export async function listSweepableSegments(db: Db, times: SweepTimes): Promise<SweepableSegment[]> {
   return db('segments')
     .where('refs', 0)
     .andWhere(overdue(times))
@@ -108,7 +108,7 @@ export async function sweepable(db: Db, times: SweepPatience): Promise<Sweepable
 }
 
 const overdue =
-  ({ drawnSeconds, unreferencedSeconds, downloadSeconds }: SweepPatience) =>
+  ({ drawnSeconds, unreferencedSeconds, downloadSeconds }: SweepTimes) =>
   (where: Knex.QueryBuilder) =>
     where
       .where('state', 'dying')

@@ -6,7 +6,7 @@ import { kept } from '../../policy/retention.ts'
 import { type Db, transaction } from '../database.ts'
 import { deleteExpired } from '../expired-rows.ts'
 import { statement } from '../statement.ts'
-import { isLive, type ObjectRow } from './object-rows.ts'
+import { isObjectLive, type ObjectRow } from './object-rows.ts'
 
 /** A share of an object; it applies to the birth that was shared. */
 export interface ShareRow {
@@ -51,7 +51,7 @@ const columns = [
 const isOpen = 's.revoked_at is null and s.expires_at > now()'
 /** And the shared object still exists under its name. */
 const isAlive = `${isOpen} and exists (select from objects o where o.owner_id = s.owner_id and o.bucket = s.bucket
-  and o.key = s.key and o.birth = s.birth and ${isLive('o')})`
+  and o.key = s.key and o.birth = s.birth and ${isObjectLive('o')})`
 
 const lock = statement<unknown>('shares.lock', `select pg_advisory_xact_lock(hashtextextended('shares/' || $1, 0))`)
 

@@ -5,8 +5,8 @@ import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
 import { leaseSeconds, storageRenewSeconds } from '../../policy/leases.ts'
 import { type Db, transaction } from '../database.ts'
-import { foldUsage, takenBytes } from './blob-usage.ts'
-import { type Charge, LeaseLost } from './objects.ts'
+import { foldUsage, readTakenBytes } from './blob-usage.ts'
+import { LeaseLost, type StorageCharge } from './objects.ts'
 
 /** Leased in advance where there is plenty, so that small uploads of one account need no shared row. */
 const sliceBytes = 64 * MiB
@@ -28,7 +28,7 @@ interface Lease {
   renewed: number
 }
 
-export interface Wanted {
+export interface StorageRequest {
   ownerId: string
   /** The maximum that the write may add. */
   bytes: number
@@ -56,7 +56,7 @@ export class StorageQuota {
    * Runs a write with its bytes reserved, and gives them back when it is refused. A write whose lease expired before its commit, because
    * the process was suspended, is retried once with a new lease. Throws STORAGE_QUOTA_EXCEEDED before it starts.
    */
-  async charging<T>(request: Wanted, write: (charge: Charge) => Promise<T>): Promise<T> {
+  async charging<T>(request: StorageRequest, write: (charge: StorageCharge) => Promise<T>): Promise<T> {
     try {
       return await this.#attempt(request, write)
     } catch (error) {
@@ -65,7 +65,7 @@ export class StorageQuota {
     }
   }
 
-  async #attempt<T>(request: Wanted, write: (charge: Charge) => Promise<T>): Promise<T> {
+  async #attempt<T>(request: StorageRequest, write: (charge: StorageCharge) => Promise<T>): Promise<T> {
     const lease = await this.#reserve(request)
     try {
       return await write({ leaseId: lease.id, bytes: request.bytes })
@@ -95,14 +95,14 @@ export class StorageQuota {
     for (const lease of open) if (lease.writes === 0) await this.#end(lease).catch(ignoreError('the lease expires'))
   }
 
-  async #reserve(request: Wanted): Promise<Lease> {
+  async #reserve(request: StorageRequest): Promise<Lease> {
     const lease = this.#take(request)
     if (lease) return lease
     // Concurrent writes wait here, and then usually find a slice.
     return this.#reservations.run(request.ownerId, async () => this.#take(request) ?? this.#lease(request))
   }
 
-  #take({ ownerId, bytes }: Wanted): Lease | undefined {
+  #take({ ownerId, bytes }: StorageRequest): Lease | undefined {
     const lease = this.#open.get(ownerId)
     if (!lease || lease.free < bytes || isOver(lease)) return undefined
     lease.free -= bytes
@@ -110,7 +110,7 @@ export class StorageQuota {
     return lease
   }
 
-  async #lease({ ownerId, bytes, limit }: Wanted): Promise<Lease> {
+  async #lease({ ownerId, bytes, limit }: StorageRequest): Promise<Lease> {
     const before = this.#open.get(ownerId)
     this.#open.delete(ownerId)
     const id = newId()
@@ -118,7 +118,7 @@ export class StorageQuota {
       await foldUsage(trx, ownerId)
       await trx('quota_leases').where({ owner_id: ownerId }).where('expires_at', '<=', trx.fn.now()).delete()
       if (before) await shrink(trx, before)
-      const left = limit - (await takenBytes(trx, ownerId))
+      const left = limit - (await readTakenBytes(trx, ownerId))
       if (left < bytes) return undefined
       const size = left - bytes >= plentyBytes ? bytes + sliceBytes : bytes
       await trx('quota_leases').insert({ id, owner_id: ownerId, bytes: size, expires_at: leaseEnd(trx) })

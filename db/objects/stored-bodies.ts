@@ -2,7 +2,7 @@ import { type Bucket, objectId } from '../../policy/objects/object-names.ts'
 import type { Db } from '../database.ts'
 
 /** A stored segment. */
-export interface StoredRow {
+export interface StoredSegmentRow {
   id: string
   size: number
   sha256: string
@@ -18,9 +18,9 @@ const columns = (db: Db) => [
 ]
 
 /** Every stored segment, by id. */
-export async function* bodyRows(db: Db): AsyncGenerator<StoredRow> {
+export async function* listStoredSegments(db: Db): AsyncGenerator<StoredSegmentRow> {
   for (let after = ''; ; ) {
-    const rows: StoredRow[] = await db('segments')
+    const rows: StoredSegmentRow[] = await db('segments')
       .where({ state: 'stored' })
       .where('id', '>', after)
       .orderBy('id')
@@ -28,23 +28,23 @@ export async function* bodyRows(db: Db): AsyncGenerator<StoredRow> {
       .select(columns(db))
     yield* rows
     if (rows.length === 0) return
-    after = (rows.at(-1) as StoredRow).id
+    after = (rows.at(-1) as StoredSegmentRow).id
   }
 }
 
 /** A stored segment; undefined when it is missing or not stored. */
-export async function bodyRow(db: Db, id: string): Promise<StoredRow | undefined> {
+export async function findStoredSegment(db: Db, id: string): Promise<StoredSegmentRow | undefined> {
   return db('segments').where({ id, state: 'stored' }).first(columns(db))
 }
 
 /** The SHA-256 of the bytes in a segment's row, in hex; undefined when the row is missing. */
-export async function hashBeside(db: Db, id: string): Promise<string | undefined> {
+export async function hashInlineBytes(db: Db, id: string): Promise<string | undefined> {
   const row = await db('segments').where({ id }).first(db.raw(`encode(sha256(bytes), 'hex') as sha256`))
   return row?.sha256
 }
 
 /** Those of these ids that have a row, in any state. */
-export async function knownBodies(db: Db, ids: readonly string[]): Promise<Set<string>> {
+export async function findKnownSegments(db: Db, ids: readonly string[]): Promise<Set<string>> {
   return new Set(
     await db('segments')
       .whereRaw('id = any(?::text[])', [[...ids]])
@@ -53,7 +53,7 @@ export async function knownBodies(db: Db, ids: readonly string[]): Promise<Set<s
 }
 
 /** Ids of the objects that a segment is part of. */
-export async function ownersOf(db: Db, id: string): Promise<string[]> {
+export async function listObjectsOfSegment(db: Db, id: string): Promise<string[]> {
   const rows = await db('object_parts as p')
     .join('objects as o', 'o.generation', 'p.generation')
     .where('p.segment_id', id)

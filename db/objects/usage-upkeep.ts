@@ -1,9 +1,9 @@
 import { type Db, transaction } from '../database.ts'
-import { writeLines } from './blob-receipts.ts'
+import { writeReceiptLines } from './blob-receipts.ts'
 import { foldUsage, recountUsage } from './blob-usage.ts'
 
 /** Folds the deltas of a batch of accounts into their sums; resolves to the number of accounts. */
-export async function foldSome(db: Db): Promise<number> {
+export async function foldUsageBatch(db: Db): Promise<number> {
   const { rows } = await db.raw('select distinct owner_id from usage_deltas order by owner_id limit 100')
   for (const { owner_id } of rows) await transaction(db, trx => foldUsage(trx, owner_id))
   return rows.length
@@ -47,7 +47,7 @@ export interface MonthUsage {
 }
 
 /** What an account stores now, and on average since the start of the month. */
-export async function monthUsage(db: Db, ownerId: string): Promise<MonthUsage> {
+export async function readMonthUsage(db: Db, ownerId: string): Promise<MonthUsage> {
   const { rows } = await db.raw(
     `with u as (
        select coalesce(sum(objects), 0)::float8 as objects, coalesce(sum(bytes), 0)::float8 as bytes
@@ -74,7 +74,7 @@ export async function monthUsage(db: Db, ownerId: string): Promise<MonthUsage> {
  * Compares the counted usage of accounts with their objects, corrects differences, and writes a line for each corrected account; resolves
  * to their number.
  */
-export async function recountAll(db: Db, receiptId: string): Promise<number> {
+export async function recountAllUsage(db: Db, receiptId: string): Promise<number> {
   let repaired = 0
   for (let after = ''; ; ) {
     const { rows } = await db.raw(
@@ -94,7 +94,9 @@ async function recountOne(db: Db, receiptId: string, ownerId: string): Promise<b
     const off = await recountUsage(trx, ownerId)
     if (off.objects === 0 && off.bytes === 0) return false
     const why = `the usage was off by ${-off.objects} objects and ${-off.bytes} bytes`
-    await writeLines(trx, receiptId, [{ ownerId, subject: ownerId, why, bytes: off.bytes, proof: 'counted again' }])
+    await writeReceiptLines(trx, receiptId, [
+      { ownerId, subject: ownerId, why, bytes: off.bytes, proof: 'counted again' },
+    ])
     return true
   })
 }

@@ -11,7 +11,7 @@ export interface SlotHolder {
 
 /**
  * Records that an operation waits for a build slot of its host, with its position, for people who ask why it waits. Customers are not
- * shown who holds the slots, because other customers do (`slotHolders`).
+ * shown who holds the slots, because other customers do (`listSlotHolders`).
  */
 export async function waitForSlot(db: Db, operationId: string, hostId: string): Promise<void> {
   await db('operations').where({ id: operationId, state: 'running' }).update({ step: waitingForSlot })
@@ -21,7 +21,7 @@ export async function waitForSlot(db: Db, operationId: string, hostId: string): 
 }
 
 /** Operations that hold the build slots of a host, for operators. */
-export async function slotHolders(db: Db, hostId: string): Promise<SlotHolder[]> {
+export async function listSlotHolders(db: Db, hostId: string): Promise<SlotHolder[]> {
   return runningOn(db, hostId)
     .where({ step: building })
     .orderBy('operations.seq')
@@ -32,7 +32,7 @@ const runningOn = (db: Db, hostId: string) =>
   db('operations').join('apps', 'apps.id', 'operations.target_id').where({ 'apps.host_id': hostId, state: 'running' })
 
 /** Records that a deployment got its slot. */
-export async function takeSlot(db: Db, deploymentId: string): Promise<void> {
+export async function takeBuildSlot(db: Db, deploymentId: string): Promise<void> {
   const [deployment] = await db('deployments')
     .where({ id: deploymentId })
     .update({ waiting_for: null })

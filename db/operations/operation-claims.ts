@@ -1,15 +1,15 @@
 import { type Db, transaction } from '../database.ts'
 import { statement } from '../statement.ts'
-import { claimNext, type OperationKind, type OperationRow } from './operations.ts'
+import { claimNextOperation, type OperationKind, type OperationRow } from './operations.ts'
 
 /** Identifies who works on an operation: one run of its lane, at one of its steps. Step numbers of a run increase. */
-export interface Claim {
+export interface OperationClaim {
   run: string
   step: number
 }
 
 /** What a writer takes an operation for. */
-export interface Subject {
+export interface OperationSubject {
   appId?: string
   kind?: OperationKind
   /** Its deployment, and the number of the release. */
@@ -20,7 +20,7 @@ export interface Subject {
  * `held`: it may write. `ended`: this run has ended the operation already, and repeats itself, as a lane does after its worker died.
  * `lost`: the operation belongs to another run.
  */
-export type Holding = 'held' | 'ended' | 'lost'
+export type ClaimState = 'held' | 'ended' | 'lost'
 
 /**
  * Whether an operation runs and still belongs to this run; one that does not match `subject` is lost. Call it first in every transaction
@@ -29,9 +29,9 @@ export type Holding = 'held' | 'ended' | 'lost'
 export async function holdClaim(
   trx: Db,
   operationId: string,
-  { run, step }: Claim,
-  subject: Subject = {},
-): Promise<Holding> {
+  { run, step }: OperationClaim,
+  subject: OperationSubject = {},
+): Promise<ClaimState> {
   const { appId = null, kind = null, deployment } = subject
   const values = [operationId, run, appId, kind, deployment?.id ?? null, deployment?.release ?? null]
   if ((await hold(trx, [...values, step])).length === 1) return 'held'
@@ -60,7 +60,7 @@ const look = statement<{ running: boolean }>(
  * Whether an operation runs, belongs to this run, and no later step of it has written: then this step was not abandoned. For steps
  * outside of the lane's worker, which never start again when a history is replayed.
  */
-export async function isCurrent(db: Db, operationId: string, { run, step }: Claim): Promise<boolean> {
+export async function isClaimCurrent(db: Db, operationId: string, { run, step }: OperationClaim): Promise<boolean> {
   return (await current(db, [operationId, run, step])).length === 1
 }
 
@@ -74,7 +74,7 @@ const current = statement(
  * Gives running operations of a target to this run; their previous run can no longer write. False for a run that has lost an operation
  * of the target itself: it takes none back.
  */
-async function takeOver(db: Db, targetId: string, { run, step }: Claim): Promise<boolean> {
+async function takeOver(db: Db, targetId: string, { run, step }: OperationClaim): Promise<boolean> {
   const [row] = await take(db, [targetId, run, step])
   return row !== undefined && !row.lost
 }
@@ -93,19 +93,19 @@ const take = statement<{ lost: boolean }>(
 )
 
 /**
- * `claimNext` for one run of a lane: takes over operations that another run has started, so that two runs never work on one target.
+ * `claimNextOperation` for one run of a lane: takes over operations that another run has started, so that two runs never work on one target.
  * Undefined also for a run whose own operations were taken over.
  */
-export async function claimNextFor(
+export async function claimNextOperationFor(
   db: Db,
   targetId: string,
-  claim: Claim,
+  claim: OperationClaim,
   inProgress: readonly OperationKind[],
 ): Promise<OperationRow | undefined> {
   return transaction(db, async trx => {
     await trx.raw('select pg_advisory_xact_lock(hashtextextended(?, 0))', [`berth.lane.${targetId}`])
     if (!(await takeOver(trx, targetId, claim))) return undefined
-    const operation = await claimNext(trx, targetId, inProgress)
+    const operation = await claimNextOperation(trx, targetId, inProgress)
     if (operation) await setClaim(trx, [operation.id, claim.run, claim.step])
     return operation
   })

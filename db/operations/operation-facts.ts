@@ -59,7 +59,7 @@ export interface OperationFacts {
 }
 
 /** One indexed statement: every step on a host starts with it. Undefined when there is no such operation. */
-export async function operationFacts(db: Db, operationId: string): Promise<OperationFacts | undefined> {
+export async function readOperationFacts(db: Db, operationId: string): Promise<OperationFacts | undefined> {
   return (await facts(db, [operationId]))[0]
 }
 
@@ -87,7 +87,7 @@ const facts = statement<OperationFacts>(
  * The operation of a step whose lane was started by a version that did not pass it: that of its deployment, else the one that this run
  * of the lane works on, or worked on last. Undefined when it has none.
  */
-export async function operationOfRun(
+export async function findOperationOfRun(
   db: Db,
   { appId, deploymentId, run }: { appId: string; deploymentId: string | null; run: string },
 ): Promise<string | undefined> {

@@ -27,14 +27,14 @@ export interface OperationRow {
  * Kinds that run concurrently with other operations of their application. Of each group one runs at a time: deploys and restores switch
  * the serving version, a snapshot copies it.
  */
-export const besides: readonly (readonly OperationKind[])[] = [['deploy', 'restore'], ['snapshot']]
+export const concurrentKinds: readonly (readonly OperationKind[])[] = [['deploy', 'restore'], ['snapshot']]
 
 /** The step of a deploy or restore during which nothing else may touch the application; before, it only fetches and builds. */
-export const changingVersions = 'changing versions'
+export const switchingVersions = 'changing versions'
 
 /** The step of a failed deploy that waits for its host to roll back: the application is neither the old version nor the new one. */
-export const goingBack = (hostId: string): string =>
-  `${changingVersions} back: waiting for host ${hostId} to put back the files`
+export const rollingBack = (hostId: string): string =>
+  `${switchingVersions} back: waiting for host ${hostId} to put back the files`
 
 /** The step of a failed deploy whose rollback fails on the host, and is retried. */
-export const stuckGoingBack = (failure: string): string => `${changingVersions} back, tried again: ${failure}`
+export const rollbackFailing = (failure: string): string => `${switchingVersions} back, tried again: ${failure}`

@@ -1,32 +1,34 @@
 import type { Db } from '../database.ts'
-import { besides, changingVersions, type OperationRow } from './operation-kinds.ts'
+import { concurrentKinds, type OperationRow, switchingVersions } from './operation-kinds.ts'
 
 /** Whether a waiting or running operation of this target may start or end its containers. */
-export async function isBusy(db: Db, targetId: string): Promise<boolean> {
+export async function isAppBusy(db: Db, targetId: string): Promise<boolean> {
   const row = await db('operations')
     .where({ target_type: 'app', target_id: targetId })
     .whereIn('state', ['queued', 'running'])
-    .where(where => where.whereNotIn('kind', besides.flat()).orWhere('step', 'like', `${changingVersions}%`))
+    .where(where => where.whereNotIn('kind', concurrentKinds.flat()).orWhere('step', 'like', `${switchingVersions}%`))
     .first('id')
   return Boolean(row)
 }
 
 /** Whether a running operation of this target may have switched its containers a moment ago. */
-export async function isSwitching(db: Db, targetId: string): Promise<boolean> {
+export async function isAppSwitching(db: Db, targetId: string): Promise<boolean> {
   const row = await db('operations')
     .where({ target_type: 'app', target_id: targetId, state: 'running' })
-    .where(where => where.whereNotIn('kind', besides.flat()).orWhere('step', 'like', `${changingVersions}%`))
+    .where(where => where.whereNotIn('kind', concurrentKinds.flat()).orWhere('step', 'like', `${switchingVersions}%`))
     .first('id')
   return Boolean(row)
 }
 
-/** Subdomains of the applications for which `isSwitching` holds. */
-export function switchingSubdomains(db: Db): Promise<string[]> {
+/** Subdomains of the applications for which `isAppSwitching` holds. */
+export function listSwitchingSubdomains(db: Db): Promise<string[]> {
   return db('operations')
     .join('apps', 'apps.id', 'operations.target_id')
     .where({ 'operations.target_type': 'app', 'operations.state': 'running' })
     .where(where =>
-      where.whereNotIn('operations.kind', besides.flat()).orWhere('operations.step', 'like', `${changingVersions}%`),
+      where
+        .whereNotIn('operations.kind', concurrentKinds.flat())
+        .orWhere('operations.step', 'like', `${switchingVersions}%`),
     )
     .whereNotNull('apps.subdomain')
     .distinct()
@@ -34,7 +36,7 @@ export function switchingSubdomains(db: Db): Promise<string[]> {
 }
 
 /** Whether a missing application was deleted on purpose: by its deletion, or because its creation failed. */
-export async function wasRemoved(db: Db, appId: string): Promise<boolean> {
+export async function wasAppRemoved(db: Db, appId: string): Promise<boolean> {
   const row = await db('operations')
     .where({ target_type: 'app', target_id: appId })
     .where(how =>
@@ -47,7 +49,7 @@ export async function wasRemoved(db: Db, appId: string): Promise<boolean> {
 }
 
 /** Whether a running operation of this target switches the serving release. */
-export async function changesRelease(db: Db, targetId: string): Promise<boolean> {
+export async function isReleaseSwitching(db: Db, targetId: string): Promise<boolean> {
   const row = await db('operations')
     .where({ target_type: 'app', target_id: targetId, state: 'running' })
     .whereIn('kind', ['create', 'deploy', 'restore'])
@@ -56,7 +58,7 @@ export async function changesRelease(db: Db, targetId: string): Promise<boolean>
 }
 
 /** Whether the operation of this release waits or runs; one that has ended never runs again. */
-export async function isUnderWay(db: Db, appId: string, release: number): Promise<boolean> {
+export async function isReleasePending(db: Db, appId: string, release: number): Promise<boolean> {
   const row = await db('deployments')
     .join('operations', 'operations.id', 'deployments.operation_id')
     .where({ 'deployments.app_id': appId, 'deployments.release': release })
@@ -66,7 +68,7 @@ export async function isUnderWay(db: Db, appId: string, release: number): Promis
 }
 
 /** The failed creation of this owner's application, when that is why it is missing. */
-export async function failedCreation(db: Db, ownerId: string, appId: string): Promise<OperationRow | undefined> {
+export async function findFailedCreation(db: Db, ownerId: string, appId: string): Promise<OperationRow | undefined> {
   const [creation, deletion]: OperationRow[] = await db('operations')
     .where({ target_type: 'app', target_id: appId, owner_id: ownerId })
     .where(where => where.where({ kind: 'create', state: 'error' }).orWhere({ kind: 'delete', state: 'success' }))

@@ -1,26 +1,26 @@
 import { storable } from '../../lib/storable-text.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { newId } from '../../policy/ids.ts'
-import { lockForDeletion, takeBack, wantDeleted } from '../apps/passing-states.ts'
+import { lockForDeletion, requestDeletion, revertAppState } from '../apps/passing-states.ts'
 import { type Db, transaction } from '../database.ts'
-import { besides, type OperationKind, type OperationRow } from './operation-kinds.ts'
+import { concurrentKinds, type OperationKind, type OperationRow } from './operation-kinds.ts'
 
 export {
-  changingVersions,
-  goingBack,
   type OperationKind,
   type OperationRow,
   type OperationState,
-  stuckGoingBack,
+  rollbackFailing as stuckGoingBack,
+  rollingBack as goingBack,
+  switchingVersions as changingVersions,
 } from './operation-kinds.ts'
 export {
-  changesRelease,
-  failedCreation,
-  isBusy,
-  isSwitching,
-  isUnderWay,
-  switchingSubdomains,
-  wasRemoved,
+  findFailedCreation as failedCreation,
+  isAppBusy as isBusy,
+  isAppSwitching as isSwitching,
+  isReleasePending as isUnderWay,
+  isReleaseSwitching as changesRelease,
+  listSwitchingSubdomains as switchingSubdomains,
+  wasAppRemoved as wasRemoved,
 } from './operation-lookups.ts'
 
 export interface NewOperation {
@@ -39,7 +39,7 @@ export interface NewOperation {
 }
 
 /** Stores an operation; once committed it is in the queue. */
-export async function enqueue(db: Db, operation: NewOperation): Promise<{ id: string }> {
+export async function enqueueOperation(db: Db, operation: NewOperation): Promise<{ id: string }> {
   const id = newId()
   await db('operations').insert({
     id,
@@ -66,17 +66,17 @@ export async function enqueueDeletion(db: Db, operation: NewOperation): Promise<
   return transaction(db, async trx => {
     const { targetId, kind } = operation
     await lockForDeletion(trx, { kind, target_id: targetId })
-    if (await restoring(trx, targetId)) throw new ApiError('RESTORE_IN_PROGRESS')
-    await wantDeleted(trx, targetId)
-    return enqueue(trx, operation)
+    if (await isRestorePending(trx, targetId)) throw new ApiError('RESTORE_IN_PROGRESS')
+    await requestDeletion(trx, targetId)
+    return enqueueOperation(trx, operation)
   })
 }
 
 /** Whether a restore of this application waits or runs. */
-export const restoring = (db: Db, appId: string): Promise<boolean> => isPending(db, appId, 'restore')
+export const isRestorePending = (db: Db, appId: string): Promise<boolean> => isPending(db, appId, 'restore')
 
 /** Whether a deletion of this application waits or runs. */
-export const deleting = (db: Db, appId: string): Promise<boolean> => isPending(db, appId, 'delete')
+export const isDeletionPending = (db: Db, appId: string): Promise<boolean> => isPending(db, appId, 'delete')
 
 async function isPending(db: Db, targetId: string, kind: OperationKind): Promise<boolean> {
   const pending = db('operations')
@@ -85,20 +85,20 @@ async function isPending(db: Db, targetId: string, kind: OperationKind): Promise
   return Boolean(await pending.first('id'))
 }
 
-export async function find(db: Db, id: string): Promise<OperationRow | undefined> {
+export async function findOperation(db: Db, id: string): Promise<OperationRow | undefined> {
   return db('operations').where({ id }).first()
 }
 
 /** Compare-and-set queued -> expired: true means that it can never run. */
-export async function expireQueued(db: Db, id: string): Promise<boolean> {
+export async function expireQueuedOperation(db: Db, id: string): Promise<boolean> {
   return transaction(db, async trx => {
-    const operation = await find(trx, id)
+    const operation = await findOperation(trx, id)
     if (operation?.state !== 'queued') return false
     await lockForDeletion(trx, operation)
     const changed = await trx('operations')
       .where({ id, state: 'queued' })
       .update({ state: 'expired', code: 'ACTION_FAILED', finished_at: trx.fn.now() })
-    if (changed) await takeBack(trx, operation)
+    if (changed) await revertAppState(trx, operation)
     return changed === 1
   })
 }
@@ -107,12 +107,12 @@ export async function expireQueued(db: Db, id: string): Promise<boolean> {
  * The operation that a lane runs next: one that it has already started (a retry, or a new Temporal after a lost one), else the oldest
  * queued one, deletions first. Skips kinds that must not run concurrently with `inProgress`, the kinds that the lane works on.
  */
-export async function claimNext(
+export async function claimNextOperation(
   db: Db,
   targetId: string,
   inProgress: readonly OperationKind[] = [],
 ): Promise<OperationRow | undefined> {
-  const excluded = besides.filter(group => group.some(kind => inProgress.includes(kind))).flat()
+  const excluded = concurrentKinds.filter(group => group.some(kind => inProgress.includes(kind))).flat()
   const candidates = () => db('operations').whereNotIn('kind', excluded)
   const running = await candidates()
     .where({ target_type: 'app', target_id: targetId, state: 'running' })
@@ -140,7 +140,7 @@ export async function claimNext(
 const isClaimable = '(claim_before is null or claim_before > now())'
 
 /** Ids of running operations of a target that must be cancelled: all when a deletion is queued, else those whose cancellation was requested. */
-export async function toEnd(db: Db, targetId: string): Promise<string[]> {
+export async function findOperationsToCancel(db: Db, targetId: string): Promise<string[]> {
   const ofTarget = () => db('operations').where({ target_type: 'app', target_id: targetId })
   const deletion = await ofTarget().where({ kind: 'delete', state: 'queued' }).whereRaw(isClaimable).first('id')
   const running = ofTarget().where({ state: 'running' })
@@ -149,7 +149,7 @@ export async function toEnd(db: Db, targetId: string): Promise<string[]> {
 }
 
 /** Seconds until the caller of an operation is answered, negative afterwards; null when no caller waits. */
-export async function secondsLeft(db: Db, id: string): Promise<number | null> {
+export async function secondsUntilAnswer(db: Db, id: string): Promise<number | null> {
   const row = await db('operations')
     .where({ id })
     .first(db.raw('extract(epoch from end_before - clock_timestamp())::float8 as seconds'))
@@ -163,14 +163,14 @@ export async function recordStep(db: Db, id: string, step: string): Promise<void
     .update({ step: storable(step) })
 }
 
-export interface Outcome {
+export interface OperationOutcome {
   state: 'success' | 'error' | 'cancelled'
   code?: string
   message?: string
 }
 
 /** Records the end, in the caller's transaction, and notifies waiting processes. A second call changes nothing. */
-export async function finish(trx: Db, id: string, outcome: Outcome): Promise<void> {
+export async function finishOperation(trx: Db, id: string, outcome: OperationOutcome): Promise<void> {
   const [finished] = await trx('operations')
     .where({ id, state: 'running' })
     .update({
@@ -180,15 +180,15 @@ export async function finish(trx: Db, id: string, outcome: Outcome): Promise<voi
       finished_at: trx.fn.now(),
     })
     .returning(['kind', 'target_id'])
-  if (finished && outcome.state !== 'success') await takeBack(trx, finished)
-  await announce(trx, id)
+  if (finished && outcome.state !== 'success') await revertAppState(trx, finished)
+  await announceOperationEnd(trx, id)
 }
 
 /**
  * Ends all queued operations of a deleted target: deletions have succeeded, the others have lost their target. One statement for any
  * number. Resolves to their ids.
  */
-export async function endQueued(db: Db, targetId: string): Promise<string[]> {
+export async function endQueuedOperations(db: Db, targetId: string): Promise<string[]> {
   const { rows } = await db.raw(
     `with ended as (
        update operations
@@ -203,11 +203,11 @@ export async function endQueued(db: Db, targetId: string): Promise<string[]> {
 }
 
 /** Notifies every process that an operation, or a step to a lower plan, has ended. */
-export async function announce(db: Db, id: string): Promise<void> {
+export async function announceOperationEnd(db: Db, id: string): Promise<void> {
   await db.raw(`select pg_notify('operations', ?)`, [id])
 }
 
-export interface Waiting {
+export interface WaitingTarget {
   target_id: string
   owner_id: string
   /** Whether an operation of this target runs; its lane must be alive then. */
@@ -226,10 +226,10 @@ export interface WaitingFor {
 }
 
 /** Targets whose lane may need a wake-up: those without a running operation first, then by age; up to 500. */
-export async function waitingTargets(
+export async function listWaitingTargets(
   db: Db,
   { queuedSeconds, runningSeconds, except }: WaitingFor,
-): Promise<Waiting[]> {
+): Promise<WaitingTarget[]> {
   const { rows } = await db.raw(
     `select target_id, min(owner_id) as owner_id, bool_or(state = 'running') as running,
             extract(epoch from now() - min(created_at))::float8 as seconds

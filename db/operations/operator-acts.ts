@@ -3,7 +3,7 @@ import type { Db } from '../database.ts'
 import * as deployments from '../deploys/deployments.ts'
 import { queueDeploy } from '../deploys/deploys.ts'
 import { queueRestore } from '../snapshots/restores.ts'
-import { markFailed } from '../snapshots/snapshots.ts'
+import { markSnapshotFailed } from '../snapshots/snapshots.ts'
 import * as operations from './operations.ts'
 import { clearUndoFailure } from './undo-failures.ts'
 
@@ -43,15 +43,16 @@ export async function cancelOperation(trx: Db, { operationId, actor }: OperatorR
   if (!state) throw await cancelRefusal(trx, operationId)
   await trx('operation_acts').insert({ operation_id: operationId, actor, act: 'cancel' })
   if (state === 'running') return 'asked'
-  const deployment = await deployments.findByOperation(trx, operationId)
-  if (deployment) await deployments.record(trx, deployment.id, { state: 'error', code: 'DEPLOY_CANCELLED', message })
-  await markFailed(trx, operationId)
-  await operations.announce(trx, operationId)
+  const deployment = await deployments.findDeploymentByOperation(trx, operationId)
+  if (deployment)
+    await deployments.recordDeploymentStep(trx, deployment.id, { state: 'error', code: 'DEPLOY_CANCELLED', message })
+  await markSnapshotFailed(trx, operationId)
+  await operations.announceOperationEnd(trx, operationId)
   return 'ended'
 }
 
 async function cancelRefusal(db: Db, id: string): Promise<ActRefused> {
-  const operation = await operations.find(db, id)
+  const operation = await operations.findOperation(db, id)
   if (!operation) return new ActRefused(`There is no operation ${id}.`)
   if (operation.kind === 'create')
     return new ActRefused('The creation of an application is cancelled by deleting the application.')
@@ -64,8 +65,8 @@ async function cancelRefusal(db: Db, id: string): Promise<ActRefused> {
  * Clears the mark of a failed undo from the application, once an operator has repaired it. Throws `ActRefused` when this operation has
  * left no mark, and while its undo is still retried.
  */
-export async function clearAfterUndo(trx: Db, { operationId, actor }: OperatorRequest): Promise<void> {
-  const operation = await operations.find(trx, operationId)
+export async function clearUndoMark(trx: Db, { operationId, actor }: OperatorRequest): Promise<void> {
+  const operation = await operations.findOperation(trx, operationId)
   if (operation?.state === 'running')
     throw new ActRefused('It is still being undone. To give that up: berth ops cancel')
   if (!(await clearUndoFailure(trx, operationId)))
@@ -102,11 +103,11 @@ export async function retryOperation(trx: Db, retry: Retry): Promise<{ operation
 
 async function repeat(trx: Db, old: operations.OperationRow, { actor }: Retry) {
   const { target_id: targetId, owner_id: ownerId, kind } = old
-  return { operationId: (await operations.enqueue(trx, { targetId, kind, ownerId, actor })).id, position: 1 }
+  return { operationId: (await operations.enqueueOperation(trx, { targetId, kind, ownerId, actor })).id, position: 1 }
 }
 
 async function deployAgain(trx: Db, old: operations.OperationRow, { actor, force }: Retry) {
-  const deployment = await deployments.findByOperation(trx, old.id)
+  const deployment = await deployments.findDeploymentByOperation(trx, old.id)
   if (!deployment) throw new ActRefused(`A ${old.kind} cannot be tried again.`)
   const { trigger } = deployment
   if (trigger === 'restore') return restoreAgain(trx, deployment, actor)

@@ -4,7 +4,7 @@ import type { Db } from '../database.ts'
 import type { DeploymentRow, DeploymentState } from '../deploys/deployments.ts'
 import { findHost, type HostRow } from '../hosts/hosts.ts'
 import type { SnapshotRow } from '../snapshots/snapshots.ts'
-import { type SlotHolder, slotHolders, waitingForSlot } from './build-slots.ts'
+import { listSlotHolders, type SlotHolder, waitingForSlot } from './build-slots.ts'
 import type { OperationKind, OperationRow, OperationState } from './operations.ts'
 
 /** An operation, and its deployment if it has one, as a line of a list. */
@@ -90,7 +90,7 @@ export interface OperationStory {
 }
 
 /** Undefined when there is no such operation. */
-export async function storyOf(db: Db, id: string, logLines: number): Promise<OperationStory | undefined> {
+export async function readOperationStory(db: Db, id: string, logLines: number): Promise<OperationStory | undefined> {
   const operation: OperationRow | undefined = await db('operations').where({ id }).first()
   if (!operation) return undefined
   const deployment: DeploymentRow | undefined = await db('deployments').where({ operation_id: id }).first()
@@ -122,7 +122,7 @@ export async function storyOf(db: Db, id: string, logLines: number): Promise<Ope
     app: app ?? null,
     host: host ?? null,
     hostTries: app ? await hostTries(db, app) : null,
-    slotHolders: app && operation.step === waitingForSlot ? await slotHolders(db, app.host_id) : [],
+    slotHolders: app && operation.step === waitingForSlot ? await listSlotHolders(db, app.host_id) : [],
     logTail: deployment ? await logTail(db, deployment.id, logLines) : [],
   }
 }

@@ -23,7 +23,7 @@ export async function markUndoFailure(db: Db, { operationId, deploymentId, words
 }
 
 /** `markUndoFailure` for an undo that is retried; also shown in the step of its operation. */
-export async function markUndoTriedAgain(db: Db, failure: UndoFailure): Promise<void> {
+export async function markUndoRetried(db: Db, failure: UndoFailure): Promise<void> {
   await markUndoFailure(db, failure)
   await recordStep(db, failure.operationId, stuckGoingBack(failure.words))
 }
@@ -67,7 +67,7 @@ const ending = statement(
 )
 
 /** Clears what was lost or half changed of an application: a completely placed release serves, or is ready to. */
-export async function recordWhole(db: Db, appId: string): Promise<void> {
+export async function clearAppDamage(db: Db, appId: string): Promise<void> {
   const whole = { lost_with: null, undo_failure: null, undo_failed_at: null, undo_failed_by: null }
   await db('apps').where({ id: appId }).update(whole)
 }

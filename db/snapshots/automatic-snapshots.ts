@@ -3,7 +3,7 @@ import { unreachableAfterSeconds } from '../../policy/patience.ts'
 import { snapshotLooks } from '../../policy/rounds.ts'
 import type { Db } from '../database.ts'
 
-export interface DueWish {
+export interface DueQuery {
   plans: Plans
   /** Time between automatic snapshots of an application: a day. */
   everySeconds: number
@@ -17,7 +17,7 @@ export interface DueApp {
 }
 
 /** An application that no round needs to look at before a later time. */
-export interface Postponed {
+export interface PostponedApp {
   id: string
   /** The time in its row, and the one to write there, as text with microseconds. */
   was: string
@@ -37,10 +37,10 @@ interface CandidateApp extends DueApp {
  * own time of day, derived from its id, so that they are spread over the day. Reads those whose `snapshot_due_at` has passed, a limited
  * number of each host, and also returns those of them that are due later.
  */
-export async function dueApps(
+export async function listAppsDueForSnapshot(
   db: Db,
-  { plans, everySeconds, retrySeconds }: DueWish,
-): Promise<{ due: DueApp[]; later: Postponed[] }> {
+  { plans, everySeconds, retrySeconds }: DueQuery,
+): Promise<{ due: DueApp[]; later: PostponedApp[] }> {
   const { rows }: { rows: CandidateApp[] } = await db.raw(
     `select candidates.*, until <= now() as is_due, snapshot_due_at::text as was, until::text as until
        from (select a.id, a.owner_id, a.host_id, a.created_at, a.snapshot_due_at, last.good,
@@ -89,7 +89,7 @@ export async function dueApps(
  * Postpones these applications; one that was changed meanwhile, or is locked, stays as it is. Call it last in a transaction: it waits for
  * no locks.
  */
-export async function postpone(db: Db, later: readonly Postponed[]): Promise<void> {
+export async function postponeSnapshots(db: Db, later: readonly PostponedApp[]): Promise<void> {
   if (later.length === 0) return
   await db.raw(
     `update apps a set snapshot_due_at = l.until
@@ -103,7 +103,7 @@ export async function postpone(db: Db, later: readonly Postponed[]): Promise<voi
 }
 
 /** Postpones an application by `seconds` from now. */
-export async function postponeFor(db: Db, id: string, seconds: number): Promise<void> {
+export async function postponeSnapshot(db: Db, id: string, seconds: number): Promise<void> {
   await db.raw('update apps set snapshot_due_at = now() + make_interval(secs => ?) where id = ?', [seconds, id])
 }
 
@@ -114,7 +114,7 @@ export interface StuckSnapshot {
 }
 
 /** Automatic snapshots that are still unfinished when the next one would be due, and were not cancelled. */
-export async function stuckSnapshots(db: Db, everySeconds: number): Promise<StuckSnapshot[]> {
+export async function listStuckSnapshots(db: Db, everySeconds: number): Promise<StuckSnapshot[]> {
   const { rows } = await db.raw(
     `select s.operation_id, s.target_id as app_id, s.owner_id
        from snapshots s join operations o on o.id = s.operation_id

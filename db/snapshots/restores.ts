@@ -5,11 +5,11 @@ import type { UserRow } from '../accounts/accounts.ts'
 import { chooseHost, reserveMemory } from '../apps/app-creation.ts'
 import type { AppRow } from '../apps/apps.ts'
 import { type Db, transaction } from '../database.ts'
-import { lossOf } from '../hosts/host-forgetting.ts'
+import { findAppLoss } from '../hosts/host-forgetting.ts'
 import * as operations from '../operations/operations.ts'
-import { findGood, isMaking } from './snapshots.ts'
+import { findGoodSnapshot, isSnapshotPending } from './snapshots.ts'
 
-export interface RestoreWish {
+export interface RestoreRequest {
   appId: string
   actor: string
   /** As the listing has them. */
@@ -27,13 +27,13 @@ export interface RestoreWish {
  * SNAPSHOT_NOT_FOUND; with a new host also FEW_MEMORY, FAILED_CLUSTER_SELECTION, CLUSTER_MAINTENANCE_TRY_LATER, and CLUSTER_UNAVAILABLE
  * until all operations on the lost host have ended. Resolves to the operation's id.
  */
-export async function queueRestore(db: Db, request: RestoreWish): Promise<{ id: string }> {
+export async function queueRestore(db: Db, request: RestoreRequest): Promise<{ id: string }> {
   return transaction(db, trx => queue(trx, request))
 }
 
-async function queue(trx: Db, request: RestoreWish): Promise<{ id: string }> {
+async function queue(trx: Db, request: RestoreRequest): Promise<{ id: string }> {
   const { appId, actor, name, version, accepting } = request
-  const lost = (await lossOf(trx, appId))?.nowhere
+  const lost = (await findAppLoss(trx, appId))?.nowhere
   // Locked before the application, as in a creation: all transactions take these locks in one order.
   if (lost)
     await trx('users')
@@ -41,10 +41,10 @@ async function queue(trx: Db, request: RestoreWish): Promise<{ id: string }> {
       .forUpdate()
       .first('id')
   const app: AppRow | undefined = await trx('apps').where({ id: appId }).forUpdate().first()
-  if (!app || (await operations.deleting(trx, appId))) throw new ApiError('APP_NOT_FOUND')
-  if (await operations.restoring(trx, appId)) throw new ApiError('RESTORE_IN_PROGRESS')
-  if (await isMaking(trx, appId)) throw new ApiError('SNAPSHOT_IN_PROGRESS')
-  const snapshot = await findGood(trx, version, name)
+  if (!app || (await operations.isDeletionPending(trx, appId))) throw new ApiError('APP_NOT_FOUND')
+  if (await operations.isRestorePending(trx, appId)) throw new ApiError('RESTORE_IN_PROGRESS')
+  if (await isSnapshotPending(trx, appId)) throw new ApiError('SNAPSHOT_IN_PROGRESS')
+  const snapshot = await findGoodSnapshot(trx, version, name)
   if (snapshot?.target_id !== appId) throw new ApiError('SNAPSHOT_NOT_FOUND')
   if (lost) await moveToNewHost(trx, app, request)
   const [{ release }] = await trx('apps')
@@ -52,7 +52,7 @@ async function queue(trx: Db, request: RestoreWish): Promise<{ id: string }> {
     .update({ next_release: trx.raw('next_release + 1') })
     .returning(trx.raw('next_release - 1 as release'))
   const newOperation = { targetId: appId, kind: 'restore', ownerId: app.owner_id, actor, accepting } as const
-  const operation = await operations.enqueue(trx, newOperation)
+  const operation = await operations.enqueueOperation(trx, newOperation)
   const id = newId()
   await trx('deployments').insert({
     id,
@@ -72,7 +72,7 @@ async function queue(trx: Db, request: RestoreWish): Promise<{ id: string }> {
 }
 
 /** Moves the application to another host and reserves its memory in the plan; it counts as lost until a restore has succeeded. */
-async function moveToNewHost(trx: Db, app: AppRow, { place }: RestoreWish): Promise<void> {
+async function moveToNewHost(trx: Db, app: AppRow, { place }: RestoreRequest): Promise<void> {
   if (app.lost_with !== app.host_id || !place) throw new ApiError('CLUSTER_UNAVAILABLE')
   const { planMemoryMb, diskMbPer256Mb } = place
   await reserveMemory(trx, { ownerId: app.owner_id, memoryMb: app.ram_mb, planMemoryMb })
@@ -81,7 +81,7 @@ async function moveToNewHost(trx: Db, app: AppRow, { place }: RestoreWish): Prom
 }
 
 /** Reverts the new host of a restore that was never confirmed, unless an earlier restore may have left files there. */
-export async function unplace(trx: Db, appId: string, restoreId: string): Promise<void> {
+export async function revertRestoreHost(trx: Db, appId: string, restoreId: string): Promise<void> {
   await trx.raw(
     `update apps a set host_id = a.lost_with from hosts h
       where a.id = :appId and h.id = a.lost_with and not exists (
@@ -92,7 +92,7 @@ export async function unplace(trx: Db, appId: string, restoreId: string): Promis
 }
 
 /** The last restore of an application; undefined when there was none, or it ended over an hour ago. */
-export async function lastRestore(db: Db, appId: string): Promise<operations.OperationRow | undefined> {
+export async function findLastRestore(db: Db, appId: string): Promise<operations.OperationRow | undefined> {
   const last: operations.OperationRow | undefined = await db('operations')
     .where({ target_type: 'app', target_id: appId, kind: 'restore' })
     .whereNot({ state: 'accepting' })

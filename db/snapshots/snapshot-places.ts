@@ -7,7 +7,7 @@ const subjectOf = (hostId: string) => `snapshot/${hostId}`
  * Takes or renews the only slot that a host has for snapshots; false while another operation has it. Also inserts a lease again that a
  * crash of the database has lost: the table is not logged.
  */
-export async function holdSnapshotPlace(db: Db, hostId: string, operationId: string): Promise<boolean> {
+export async function takeSnapshotSlot(db: Db, hostId: string, operationId: string): Promise<boolean> {
   const { rowCount } = await db.raw(
     `insert into blob_leases as l (subject, place, holder, expires_at)
      values (:subject, 1, :operationId, now() + make_interval(secs => :heldSeconds))
@@ -19,7 +19,7 @@ export async function holdSnapshotPlace(db: Db, hostId: string, operationId: str
 }
 
 /** Renews the slot of an operation; false when it has none. Takes no free slot: others may have waited for longer. */
-export async function keepSnapshotPlace(db: Db, hostId: string, operationId: string): Promise<boolean> {
+export async function renewSnapshotSlot(db: Db, hostId: string, operationId: string): Promise<boolean> {
   const renewed = await db('blob_leases')
     .where({ subject: subjectOf(hostId), holder: operationId })
     .update({ expires_at: db.raw('now() + make_interval(secs => ?)', [leaseSeconds.snapshot]) })
@@ -27,7 +27,7 @@ export async function keepSnapshotPlace(db: Db, hostId: string, operationId: str
 }
 
 /** Frees the slot; succeeds without one. */
-export async function leaveSnapshotPlace(db: Db, hostId: string, operationId: string): Promise<void> {
+export async function releaseSnapshotSlot(db: Db, hostId: string, operationId: string): Promise<void> {
   await db('blob_leases')
     .where({ subject: subjectOf(hostId), holder: operationId })
     .delete()

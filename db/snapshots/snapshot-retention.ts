@@ -2,14 +2,14 @@ import { kept } from '../../policy/retention.ts'
 import { type Db, transaction } from '../database.ts'
 import { removeSnapshots } from './snapshots.ts'
 
-export interface Retention {
+export interface SnapshotRetention {
   /** How long good snapshots are retained. */
   goodSeconds: number
   failedSeconds: number
 }
 
 /** Contract 6.24: thirty days. Failed snapshots are retained for a day, for operators. */
-export const retention: Retention = {
+export const snapshotRetention: SnapshotRetention = {
   goodSeconds: kept.snapshotDays * 86_400,
   failedSeconds: kept.failedSnapshotDays * 86_400,
 }
@@ -20,7 +20,10 @@ const batchSize = 500
  * Deletes snapshots past their retention, but none that a restore still reads, and fails those whose operation has ended. Resolves to
  * the number deleted.
  */
-export async function sweepSnapshots(db: Db, { goodSeconds, failedSeconds }: Retention = retention): Promise<number> {
+export async function sweepSnapshots(
+  db: Db,
+  { goodSeconds, failedSeconds }: SnapshotRetention = snapshotRetention,
+): Promise<number> {
   await db.raw(
     `update snapshots s set state = 'failed', finished_at = now() from operations o
       where o.id = s.operation_id and s.state = 'making' and o.state not in ('accepting', 'queued', 'running')`,

@@ -32,7 +32,7 @@ export interface SnapshotRow {
   finished_at: Date | null
 }
 
-export interface SnapshotWish {
+export interface NewSnapshot {
   appId: string
   ownerId: string
   /** User id, or the actor of an operation that no user requested. */
@@ -47,7 +47,7 @@ export interface SnapshotWish {
  * Stores a snapshot and its operation. Throws APP_NOT_FOUND (also while it is being deleted), RESTORE_IN_PROGRESS,
  * SNAPSHOT_IN_PROGRESS, and DAILY_SNAPSHOTS_LIMIT_REACHED past the number of manual snapshots in 24 h that the owner's plan allows.
  */
-export async function queueSnapshot(db: Db, request: SnapshotWish): Promise<SnapshotRow> {
+export async function queueSnapshot(db: Db, request: NewSnapshot): Promise<SnapshotRow> {
   try {
     return await transaction(db, trx => queue(trx, request))
   } catch (error) {
@@ -56,13 +56,13 @@ export async function queueSnapshot(db: Db, request: SnapshotWish): Promise<Snap
   }
 }
 
-async function queue(trx: Db, { appId, ownerId, actor, origin, plans, accepting }: SnapshotWish): Promise<SnapshotRow> {
+async function queue(trx: Db, { appId, ownerId, actor, origin, plans, accepting }: NewSnapshot): Promise<SnapshotRow> {
   // Locked, because concurrent snapshots of one account could together pass its plan.
   const owner: UserRow | undefined = await trx('users').where({ id: ownerId }).forNoKeyUpdate().first()
   const app: AppRow | undefined = await trx('apps').where({ id: appId }).forUpdate().first()
-  if (!owner || !app || (await operations.deleting(trx, appId))) throw new ApiError('APP_NOT_FOUND')
-  if (await operations.restoring(trx, appId)) throw new ApiError('RESTORE_IN_PROGRESS')
-  if (await isMaking(trx, appId)) throw new ApiError('SNAPSHOT_IN_PROGRESS')
+  if (!owner || !app || (await operations.isDeletionPending(trx, appId))) throw new ApiError('APP_NOT_FOUND')
+  if (await operations.isRestorePending(trx, appId)) throw new ApiError('RESTORE_IN_PROGRESS')
+  if (await isSnapshotPending(trx, appId)) throw new ApiError('SNAPSHOT_IN_PROGRESS')
   if (origin === 'manual') await checkDay(trx, owner, plans)
   const operation = { targetId: appId, kind: 'snapshot', ownerId, actor, accepting } as const
   const [row] = await trx('snapshots')
@@ -70,7 +70,7 @@ async function queue(trx: Db, { appId, ownerId, actor, origin, plans, accepting 
       id: newVersionId(),
       target_id: appId,
       owner_id: ownerId,
-      operation_id: (await operations.enqueue(trx, operation)).id,
+      operation_id: (await operations.enqueueOperation(trx, operation)).id,
       name: `${appId}_${app.language}_${origin}`,
       runtime: app.language,
       origin,
@@ -80,7 +80,7 @@ async function queue(trx: Db, { appId, ownerId, actor, origin, plans, accepting 
 }
 
 /** Whether a snapshot of this application waits or is being created. */
-export async function isMaking(db: Db, appId: string): Promise<boolean> {
+export async function isSnapshotPending(db: Db, appId: string): Promise<boolean> {
   return Boolean(await db('snapshots').where({ target_type: 'app', target_id: appId, state: 'making' }).first('id'))
 }
 
@@ -103,7 +103,7 @@ export async function findSnapshot(db: Db, id: string): Promise<SnapshotRow | un
   return db('snapshots').where({ id }).first()
 }
 
-export async function findByOperation(db: Db, operationId: string): Promise<SnapshotRow | undefined> {
+export async function findSnapshotByOperation(db: Db, operationId: string): Promise<SnapshotRow | undefined> {
   return db('snapshots').where({ operation_id: operationId }).first()
 }
 
@@ -118,17 +118,17 @@ export async function listSnapshotsOfOwner(db: Db, ownerId: string): Promise<Sna
 }
 
 /** The good snapshot of this version and name; the name contains the id of its resource. */
-export async function findGood(db: Db, version: string, name: string): Promise<SnapshotRow | undefined> {
+export async function findGoodSnapshot(db: Db, version: string, name: string): Promise<SnapshotRow | undefined> {
   return db('snapshots').where({ id: version, name, state: 'good' }).first()
 }
 
 /** The digest that was recorded with a segment; undefined when no snapshot has it. */
-export async function recordedDigest(db: Db, segmentId: string): Promise<string | undefined> {
+export async function findSnapshotDigest(db: Db, segmentId: string): Promise<string | undefined> {
   return (await db('snapshots').where({ segment_id: segmentId, state: 'good' }).first('digest'))?.digest
 }
 
 /** Records the configuration and variables version that belong to the files about to be copied. */
-export async function recordBelongings(
+export async function recordSnapshotContext(
   db: Db,
   id: string,
   { config, variablesVersion }: { config: AppConfigFile; variablesVersion: number },
@@ -150,10 +150,10 @@ export interface StoredSnapshot {
  * Marks a snapshot as good. Earlier snapshots of the application with the same files share its segment from now on, and theirs is left
  * to the sweep: of equal segments the one stays that was just read back. False when the sweep took the archive. May be repeated.
  */
-export async function markGood(trx: Db, operationId: string, stored: StoredSnapshot): Promise<boolean> {
+export async function markSnapshotGood(trx: Db, operationId: string, stored: StoredSnapshot): Promise<boolean> {
   const row: SnapshotRow | undefined = await trx('snapshots').where({ operation_id: operationId }).forUpdate().first()
   if (row?.state === 'good') return true
-  if (!row || !(await segments.attach(trx, stored.segmentId, stored))) return false
+  if (!row || !(await segments.attachSegment(trx, stored.segmentId, stored))) return false
   const { target_type, target_id } = row
   const { digest, size, segmentId: segment_id } = stored
   const equal: SnapshotRow[] = await trx('snapshots')
@@ -161,8 +161,8 @@ export async function markGood(trx: Db, operationId: string, stored: StoredSnaps
     .orderBy('id')
     .forUpdate()
   for (const { id, segment_id: before } of equal) {
-    if (before) await segments.release(trx, before)
-    await segments.share(trx, segment_id)
+    if (before) await segments.releaseSegment(trx, before)
+    await segments.shareSegment(trx, segment_id)
     await trx('snapshots').where({ id }).update({ segment_id, size })
   }
   await trx('snapshots')
@@ -172,14 +172,14 @@ export async function markGood(trx: Db, operationId: string, stored: StoredSnaps
 }
 
 /** Marks an unfinished snapshot as failed. */
-export async function markFailed(db: Db, operationId: string): Promise<void> {
+export async function markSnapshotFailed(db: Db, operationId: string): Promise<void> {
   await db('snapshots')
     .where({ operation_id: operationId, state: 'making' })
     .update({ state: 'failed', finished_at: db.fn.now() })
 }
 
 /** Marks the unfinished snapshots of a deleted application as failed. */
-export async function endUnfinished(trx: Db, appId: string): Promise<void> {
+export async function endUnfinishedSnapshots(trx: Db, appId: string): Promise<void> {
   await trx('snapshots')
     .where({ target_type: 'app', target_id: appId, state: 'making' })
     .update({ state: 'failed', finished_at: trx.fn.now() })
@@ -187,7 +187,7 @@ export async function endUnfinished(trx: Db, appId: string): Promise<void> {
 
 /** Deletes rows and drops their references to segments; call it in the transaction that decides it. */
 export async function removeSnapshots(trx: Db, rows: Pick<SnapshotRow, 'id' | 'segment_id'>[]): Promise<void> {
-  for (const { segment_id } of rows) if (segment_id) await segments.release(trx, segment_id)
+  for (const { segment_id } of rows) if (segment_id) await segments.releaseSegment(trx, segment_id)
   const ids = rows.map(row => row.id)
   await trx('snapshots').whereIn('id', ids).delete()
 }

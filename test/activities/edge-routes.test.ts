@@ -1,9 +1,9 @@
 import test from 'ava'
 import { edgeActivities } from '../../activities/edge-routes.ts'
 import { recordStarted } from '../../db/apps/apps.ts'
-import { beginBoot } from '../../db/hosts/host-boots.ts'
-import { claimNextFor } from '../../db/operations/operation-claims.ts'
-import { enqueue } from '../../db/operations/operations.ts'
+import { recordBoot } from '../../db/hosts/host-boots.ts'
+import { claimNextOperationFor } from '../../db/operations/operation-claims.ts'
+import { enqueueOperation } from '../../db/operations/operations.ts'
 import { fakeEdge } from '../kit/fakes/edge.ts'
 import { asActivity } from '../kit/hosts/activity-context.ts'
 import { rows } from '../kit/rows/rows.ts'
@@ -19,8 +19,8 @@ async function scene(hostId: string) {
   const { app, operationId } = await make.app((await make.user()).id)
   await db('operations').where({ id: operationId }).update({ state: 'success' })
   await db('apps').where({ id: app.id }).update({ release: 1, host_id: hostId })
-  const { id } = await enqueue(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: 'test' })
-  await claimNextFor(db, app.id, { run: 'lane', step: 1 }, [])
+  const { id } = await enqueueOperation(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: 'test' })
+  await claimNextOperationFor(db, app.id, { run: 'lane', step: 1 }, [])
   const edge = fakeEdge()
   const activities = edgeActivities(edge, db, {
     appsDomain: 'apps.test',
@@ -41,7 +41,7 @@ async function scene(hostId: string) {
 
 test('a lane that was told of a port of an earlier boot sends nobody there', async t => {
   const { db, switchRoute, port } = await scene('told')
-  await beginBoot(db, 'told', 'now')
+  await recordBoot(db, 'told', 'now')
   await switchRoute('before')
   t.is(await port(), 0)
   await switchRoute('now')
@@ -52,7 +52,7 @@ test('a lane that was told of a port of an earlier boot sends nobody there', asy
 
 test('before a host has told of the boot that its machine is in, none of its ports is believed', async t => {
   const { db, started, switchRoute, routeStands, port } = await scene('behind')
-  await beginBoot(db, 'behind', 'before')
+  await recordBoot(db, 'behind', 'before')
   await started('before')
   for (const bootId of ['before', 'now', undefined]) {
     await switchRoute(bootId)
@@ -60,7 +60,7 @@ test('before a host has told of the boot that its machine is in, none of its por
   }
   await routeStands()
   t.is(await port(), 0, 'what its row says')
-  await beginBoot(db, 'behind', 'now')
+  await recordBoot(db, 'behind', 'now')
   await started('now')
   await routeStands()
   t.is(await port(), 4000)
@@ -68,13 +68,13 @@ test('before a host has told of the boot that its machine is in, none of its por
 
 test('a boot that begins while a route is set is seen after it', async t => {
   const { db, edge, switchRoute, port } = await scene('meanwhile')
-  await beginBoot(db, 'meanwhile', 'now')
+  await recordBoot(db, 'meanwhile', 'now')
   const { setRoute } = edge
   edge.setRoute = async route => {
     edge.setRoute = setRoute
     await setRoute(route)
     t.is(await port(), 4000)
-    await beginBoot(db, 'meanwhile', 'next')
+    await recordBoot(db, 'meanwhile', 'next')
   }
   await switchRoute('now')
   t.is(await port(), 0)

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { snapshotPlaces } from '../../activities/snapshots/snapshot-place.ts'
-import { draw } from '../../db/objects/segments.ts'
+import { allocateSegment } from '../../db/objects/segments.ts'
 import { newId } from '../../policy/ids.ts'
 import { hostActivitiesContract } from '../contracts/host-activities.ts'
 import { decisions, type HostUnderContract } from '../contracts/host-scene.ts'
@@ -36,7 +36,7 @@ async function scripted(): Promise<HostUnderContract> {
     id,
     activities,
     async store({ installs }) {
-      const segmentId = await draw(db)
+      const segmentId = await allocateSegment(db)
       if (installs) installing.add(segmentId)
       return segmentId
     },

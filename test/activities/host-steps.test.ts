@@ -18,10 +18,10 @@ import type { LaneOperation, Release } from '../../activities/releases/release.t
 import { appTurns } from '../../activities/steps/app-turns.ts'
 import { folderVolumes } from '../../activities/volumes/folder.ts'
 import { loadApp, recordStarted } from '../../db/apps/apps.ts'
-import { open as openDeployment, readLog } from '../../db/deploys/deployments.ts'
-import { draw } from '../../db/objects/segments.ts'
-import { claimNextFor } from '../../db/operations/operation-claims.ts'
-import { enqueue, finish, type OperationKind } from '../../db/operations/operations.ts'
+import { openDeployment, readLog } from '../../db/deploys/deployments.ts'
+import { allocateSegment } from '../../db/objects/segments.ts'
+import { claimNextOperationFor } from '../../db/operations/operation-claims.ts'
+import { enqueueOperation, finishOperation, type OperationKind } from '../../db/operations/operations.ts'
 import { defaultPlans } from '../../policy/accounts/plans.ts'
 import { claimLost } from '../../policy/apps/claims.ts'
 import { ownAddress } from '../../policy/apps/own-address.ts'
@@ -49,10 +49,10 @@ async function scene(kind: OperationKind, hostId = 'h1', own: Partial<AppHostOpt
   const { app, operationId } = await make.app(user.id, { start: 'node index.js' })
   await db('operations').where({ id: operationId }).update({ state: 'success' })
   await db('apps').where({ id: app.id }).update({ release: 1 })
-  const { id } = await enqueue(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
+  const { id } = await enqueueOperation(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
   const deployment = { appId: app.id, operationId: id, release: 2, revision: '', segmentId: null }
   if (kind === 'deploy') await openDeployment(db, { ...deployment, source: 'upload' })
-  await claimNextFor(db, app.id, { run: 'lane', step: 1 }, [])
+  await claimNextOperationFor(db, app.id, { run: 'lane', step: 1 }, [])
   const options = { appsDomain: 'x.test', diskMbPer256Mb: 10 }
   const { release } = (await decide(db, options, id))!
   const before = (await decideServing(db, options, id))!.release
@@ -204,7 +204,7 @@ test.serial('what a release brings, places and takes back is flushed to its disk
   await mkdir(`${folder}/${release.appId}/releases`, { recursive: true })
   await db('deployments')
     .where({ id: release.deploymentId })
-    .update({ segment_id: await draw(db) })
+    .update({ segment_id: await allocateSegment(db) })
   await step(({ prepareRelease }) => prepareRelease(release))
   t.truthy(await readPrepared(folders))
   t.is(calls.at(-1), 'flushed before the marker')
@@ -253,7 +253,7 @@ for (const late of ['prepareRelease', 'installDependencies'] as const)
       }
       await db('deployments')
         .where({ id: release.deploymentId })
-        .update({ segment_id: await draw(db) })
+        .update({ segment_id: await allocateSegment(db) })
       await mkdir(`${folder}/${release.appId}/releases`, { recursive: true })
       const attempt = (number: number, name: 'prepareRelease' | 'installDependencies' | 'discardRelease') =>
         asActivity({ run: 'lane', step: 5 }, () => activities[name](release) as Promise<unknown>, undefined, number)
@@ -326,7 +326,7 @@ test('after a deploy has ended, its lane retires the release before, and cannot 
   await step(({ startApp }) => startApp(before, { mustStand: false }))
   await step(({ startRelease }) => startRelease(release))
   await db('apps').where({ id: app.id }).update({ release: 2 })
-  await finish(db, id, { state: 'success' })
+  await finishOperation(db, id, { state: 'success' })
   calls.length = 0
   for (const name of ['stopApp', 'removeContainer', 'discardRelease'] as const)
     await t.throwsAsync(
@@ -351,7 +351,7 @@ test('a lane of an older version names no operation: the one that its run works 
   await step(({ startRelease }) => startRelease(old(release)))
   await step(({ stopApp }) => stopApp(old(before), { mustRun: false }))
   await db('apps').where({ id: app.id }).update({ release: 2 })
-  await finish(db, id, { state: 'success' })
+  await finishOperation(db, id, { state: 'success' })
   await step(({ removeContainer }) => removeContainer(old(before)))
   t.true(calls.includes('engine.start') && calls.includes('engine.remove'))
   const other = asActivity({ run: 'another', step: 9 }, () => activities.removeContainer(old(before)))
@@ -393,7 +393,7 @@ test('a commit onto a lost disk is refused and makes none; a push brings every f
   const volumes = folderVolumes(join(folder, 'lost'))
   const lost = await scene('deploy', 'h1', { volumes })
   const prepare = () => lost.step(({ prepareRelease }) => prepareRelease(lost.release))
-  const segmentId = await draw(lost.db)
+  const segmentId = await allocateSegment(lost.db)
   for (const filename of [null, 'berth.app']) {
     await lost.db('deployments').where({ app_id: lost.app.id }).update({ segment_id: segmentId, filename })
     const error = await t.throwsAsync(prepare(), refused(/are not at its host any more/))
@@ -437,7 +437,7 @@ test('a disk that is full while a release is prepared ends the deploy with its o
   await mkdir(join(mount, app.id, 'files'))
   await db('deployments')
     .where({ app_id: app.id })
-    .update({ segment_id: await draw(db), filename: 'big.bin' })
+    .update({ segment_id: await allocateSegment(db), filename: 'big.bin' })
   const error = await t.throwsAsync(
     step(({ prepareRelease }) => prepareRelease(release)),
     refused(/no disk space left/),
@@ -469,7 +469,7 @@ for (const [name, [kind, asked]] of Object.entries(inTurn))
     await turn.hold()
     const waiting = step(activities => asked(activities, { release, before }))
     await Promise.race([waiting, turn.waits()])
-    await finish(db, id, { state: 'error', code: 'ACTION_FAILED' })
+    await finishOperation(db, id, { state: 'error', code: 'ACTION_FAILED' })
     turn.over()
     await t.throwsAsync(waiting, { message: /not worked on/ })
     t.deepEqual(
@@ -497,7 +497,7 @@ for (const [name, asked] of Object.entries(afterTheEnd))
     const waiting = step(activities => asked(activities, { release, before }))
     await Promise.race([waiting, turn.waits(1)])
     await db('apps').where({ id: app.id }).update({ release: release.number })
-    await finish(db, id, { state: 'success' })
+    await finishOperation(db, id, { state: 'success' })
     turn.over()
     await t.throwsAsync(waiting, refused(/Release 2 of application .* serves/))
     t.deepEqual(calls, [])

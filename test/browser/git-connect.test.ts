@@ -1,5 +1,5 @@
 import test from 'ava'
-import { installationsOf } from '../../db/git/git-links.ts'
+import { listInstallations } from '../../db/git/git-links.ts'
 import { gitBeginText } from '../../policy/pages/git-begin.ts'
 import { gitConnectText } from '../../policy/pages/git-connect.ts'
 import type { TestUser } from '../kit/actors/api.ts'
@@ -28,7 +28,7 @@ async function sentBack(owner: TestUser, signedIn: TestUser | undefined, languag
 }
 
 const click = ({ page }: Visitor) => page.locator('#offer button').click()
-const bound = async (user: TestUser) => (await installationsOf(api().db, user.id)).map(({ id }) => id)
+const bound = async (user: TestUser) => (await listInstallations(api().db, user.id)).map(({ id }) => id)
 const emailOf = async ({ id }: TestUser): Promise<string> => (await api().db('users').where({ id }).first()).email
 
 test.serial('a person reads what would be connected with whom, and one click connects it', async t => {

@@ -10,8 +10,8 @@ import { factsOf } from '../../api/v1/small-bodies.ts'
 import { blobCommand } from '../../cli/blob.ts'
 import { storedSegments } from '../../cli/ops/stored-segments.ts'
 import { opsCommand } from '../../cli/ops.ts'
-import { openReceipt, proveLines } from '../../db/objects/blob-receipts.ts'
-import { endExpired } from '../../db/objects/object-ends.ts'
+import { checkReceiptLines, openReceipt } from '../../db/objects/blob-receipts.ts'
+import { removeExpiredObjects } from '../../db/objects/object-ends.ts'
 import { putObject } from '../../db/objects/object-puts.ts'
 import { findObject, manifestOf, type ObjectRow } from '../../db/objects/objects.ts'
 import { newId } from '../../policy/ids.ts'
@@ -195,8 +195,8 @@ test.serial('receipts are listed and shown', async t => {
   const [id, idle] = [newId(), newId()]
   await openReceipt(db, id, 'expiry')
   await openReceipt(db, idle, 'sweep')
-  await endExpired(db, id)
-  await proveLines(db, id)
+  await removeExpiredObjects(db, id)
+  await checkReceiptLines(db, id)
   await db('blob_receipts').update({ ended_at: new Date() })
   const listed = JSON.parse((await berth('ops', 'receipts', '--json')).stdout)
   t.like(listed, [{ id, kind: 'expiry', removed: 1, bytes: 4, unproved: 0 }])

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import { deploy, deployView } from '../../cli/deploy.ts'
-import { appendLog, record } from '../../db/deploys/deployments.ts'
+import { appendLog, recordDeploymentStep } from '../../db/deploys/deployments.ts'
 import { type TestUser, testApi } from '../kit/actors/api.ts'
 import { operatorCommand } from '../kit/actors/operator-command.ts'
 import { comesTrue } from '../kit/comes-true.ts'
@@ -31,7 +31,7 @@ async function deploymentOf(ana: TestUser): Promise<{ id: string; app_id: string
 }
 
 async function pass(id: string, ...states: ('clone' | 'commit' | 'restarting' | 'success')[]): Promise<void> {
-  for (const state of states) await record(api().db, id, { state })
+  for (const state of states) await recordDeploymentStep(api().db, id, { state })
 }
 
 test.serial('a deploy is followed step by step until it serves', async t => {
@@ -67,7 +67,11 @@ for (const json of [false, true])
       const { id } = await deploymentOf(ana)
       await pass(id, 'clone')
       await appendLog(api().db, id, 'npm error missing script: build\n')
-      await record(api().db, id, { state: 'error', code: 'BUILD_FAILED', message: 'npm ended with exit code 1' })
+      await recordDeploymentStep(api().db, id, {
+        state: 'error',
+        code: 'BUILD_FAILED',
+        message: 'npm ended with exit code 1',
+      })
       const { code, stdout, stderr } = await running
       t.is(code, 1)
       t.regex(stderr, /\n {2}unpacking, and installing dependencies\n {2}failed\n/)

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
 import { hostLines, hostsCommand } from '../../cli/hosts.ts'
-import { findHost, leaveHost, listHosts } from '../../db/hosts/hosts.ts'
+import { findHost, listHosts, recordHostLeft } from '../../db/hosts/hosts.ts'
 import { operatorHere } from '../kit/actors/operator-command.ts'
 import { productArguments } from '../kit/product.ts'
 import { rows } from '../kit/rows/rows.ts'
@@ -20,7 +20,7 @@ test.serial('hosts are listed with their reservations and whether they answer', 
   await make.app(ana.id, { memoryMb: 512 })
   await make.app(ana.id, { memoryMb: 1024 })
   await make.host('h2')
-  await leaveHost(db, 'h2')
+  await recordHostLeft(db, 'h2')
   await db('hosts').where({ id: 'h1' }).update({ draining: true })
   const [first, second] = await hostLines(db, 1024)
   t.like(first, { name: 'h1', state: 'draining', apps: 2, reserved_mb: 1536, memory_mb: 8192 })
@@ -72,7 +72,7 @@ test.serial(
     await db('hosts').where({ id: 'h4' }).update({ last_seen_at: '2100-01-01' })
     t.regex((await forget('h4', '--yes')).stderr, /h4 answers, so it is not lost.+berth hosts drain h4/)
     t.regex((await forget('h9', '--yes')).stderr, /no host "h9".*h4/)
-    await leaveHost(db, 'h4')
+    await recordHostLeft(db, 'h4')
     t.regex((await forget('h4')).stderr, /no terminal to confirm on: use --yes/)
     t.is(await state(), 'silent', 'nothing was done')
     for (const _ of ['once', 'again']) {

@@ -4,15 +4,15 @@ import { operatorName } from '../../cli/ops/operator.ts'
 import { explanation, holds, type LaneState } from '../../cli/ops/ops-explanation.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import { listDeployments } from '../../db/deploys/deployment-history.ts'
-import { appendLog, record } from '../../db/deploys/deployments.ts'
+import { appendLog, recordDeploymentStep } from '../../db/deploys/deployments.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
 import * as segments from '../../db/objects/segments.ts'
-import { takeSlot, waitForSlot } from '../../db/operations/build-slots.ts'
+import { takeBuildSlot, waitForSlot } from '../../db/operations/build-slots.ts'
 import * as operations from '../../db/operations/operations.ts'
-import { listOperations, resolveOperation, storyOf } from '../../db/operations/operator.ts'
+import { listOperations, readOperationStory, resolveOperation } from '../../db/operations/operator.ts'
 import { ActRefused, cancelOperation, retryOperation } from '../../db/operations/operator-acts.ts'
 import { queueRestore } from '../../db/snapshots/restores.ts'
-import { findSnapshot, markGood, queueSnapshot } from '../../db/snapshots/snapshots.ts'
+import { findSnapshot, markSnapshotGood, queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { defaultPlans } from '../../policy/accounts/plans.ts'
 import { nextBringBack } from '../../policy/hosts/reconciliation.ts'
 import { operatorCommand } from '../kit/actors/operator-command.ts'
@@ -31,8 +31,8 @@ async function shop(db: Db) {
   await make.host('h1')
   const ana = await make.user()
   const { app, operationId } = await make.app(ana.id)
-  await operations.claimNext(db, app.id)
-  await operations.finish(db, operationId, { state: 'success' })
+  await operations.claimNextOperation(db, app.id)
+  await operations.finishOperation(db, operationId, { state: 'success' })
   const push = async (revision: string, branch = 'main') => {
     const cloneUrl = 'http://git.example/shop.git'
     const queued = await db.transaction(trx =>
@@ -49,14 +49,18 @@ async function shop(db: Db) {
     return queued!
   }
   const fail = async (deploy: { operationId: string; deploymentId: string }, code = 'BUILD_FAILED') => {
-    await operations.claimNext(db, app.id)
-    await record(db, deploy.deploymentId, { state: 'clone', branch: 'main' })
+    await operations.claimNextOperation(db, app.id)
+    await recordDeploymentStep(db, deploy.deploymentId, { state: 'clone', branch: 'main' })
     await appendLog(db, deploy.deploymentId, 'npm error missing script: build\n')
-    await record(db, deploy.deploymentId, { state: 'error', code, message: 'npm ended with exit code 1' })
-    await operations.finish(db, deploy.operationId, { state: 'error', code, message: 'npm ended with exit code 1' })
+    await recordDeploymentStep(db, deploy.deploymentId, { state: 'error', code, message: 'npm ended with exit code 1' })
+    await operations.finishOperation(db, deploy.operationId, {
+      state: 'error',
+      code,
+      message: 'npm ended with exit code 1',
+    })
   }
   const explain = async (id: string, lane = running) => {
-    const story = (await storyOf(db, id, 20))!
+    const story = (await readOperationStory(db, id, 20))!
     return { story, text: explanation(story, lane, new Date()), holds: holds(story, lane, new Date()) }
   }
   return { app, ana, push, fail, explain }
@@ -71,8 +75,8 @@ test.serial(
     const { db } = await database
     const { app, push, explain } = await shop(db)
     const first = await push('a'.repeat(40))
-    await operations.claimNext(db, app.id)
-    await record(db, first.deploymentId, { state: 'clone' })
+    await operations.claimNextOperation(db, app.id)
+    await recordDeploymentStep(db, first.deploymentId, { state: 'clone' })
     await db('deployments')
       .where({ id: first.deploymentId })
       .update({ waiting_for: 'Both build slots of h1 are taken.' })
@@ -103,8 +107,8 @@ test.serial('operators see who holds the build slots, customers see their own po
   const { db } = await database
   const [other, own] = [await shop(db), await shop(db)]
   const [builds, waits] = [await other.push('a'.repeat(40)), await own.push('b'.repeat(40))]
-  for (const { app } of [other, own]) await operations.claimNext(db, app.id)
-  await takeSlot(db, builds.deploymentId)
+  for (const { app } of [other, own]) await operations.claimNextOperation(db, app.id)
+  await takeBuildSlot(db, builds.deploymentId)
   await waitForSlot(db, waits.operationId, 'h1')
   const [story] = await listDeployments(db, own.app.id, { limit: 1 })
   const shown = JSON.stringify(deploymentView(story!))
@@ -112,7 +116,7 @@ test.serial('operators see who holds the build slots, customers see their own po
   for (const id of [builds.operationId, builds.operationId.slice(0, 8), other.app.id]) t.false(shown.includes(id))
   const holders = (await own.explain(waits.operationId)).holds.join('\n')
   t.true(holders.includes(`operation ${builds.operationId.slice(0, 8)} of application ${other.app.id}`), holders)
-  await takeSlot(db, waits.deploymentId)
+  await takeBuildSlot(db, waits.deploymentId)
   t.false((await own.explain(waits.operationId)).holds.join('\n').includes(other.app.id))
 })
 
@@ -178,19 +182,23 @@ test.serial(
     const { db } = await database
     const { app, push } = await shop(db)
     const first = await push('a'.repeat(40))
-    await operations.claimNext(db, app.id)
+    await operations.claimNextOperation(db, app.id)
     const second = await push('b'.repeat(40))
     const cancel = (operationId: string) => transaction(db, trx => cancelOperation(trx, { operationId, actor }))
     t.is(await cancel(second.operationId), 'ended')
-    t.like(await operations.find(db, second.operationId), { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
-    const ended = (await storyOf(db, second.operationId, 5))!
+    t.like(await operations.findOperation(db, second.operationId), { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
+    const ended = (await readOperationStory(db, second.operationId, 5))!
     t.like(ended.deployment, { state: 'error', code: 'DEPLOY_CANCELLED', message: 'Cancelled by operator:noor.' })
     t.like(ended.acts, [{ actor, act: 'cancel' }])
     t.is(await cancel(first.operationId), 'asked')
     t.is(await cancel(first.operationId), 'asked')
-    t.like(await operations.find(db, first.operationId), { state: 'running', cancel_requested_by: actor, code: null })
-    t.is((await operations.toEnd(db, app.id)).length, 1)
-    await operations.finish(db, first.operationId, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
+    t.like(await operations.findOperation(db, first.operationId), {
+      state: 'running',
+      cancel_requested_by: actor,
+      code: null,
+    })
+    t.is((await operations.findOperationsToCancel(db, app.id)).length, 1)
+    await operations.finishOperation(db, first.operationId, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
     await refused(t, cancel(first.operationId), /ended already: cancelled/)
     await refused(t, cancel('0'.repeat(32)), /no operation/)
     const [creation] = (await listOperations(db, { appId: app.id, limit: 10 })).filter(({ kind }) => kind === 'create')
@@ -206,11 +214,11 @@ test.serial(
     for (let round = 0; round < 15; round++) {
       const { operationId } = await push('a'.repeat(40))
       const [claimed, done] = await Promise.all([
-        operations.claimNext(db, app.id),
+        operations.claimNextOperation(db, app.id),
         transaction(db, trx => cancelOperation(trx, { operationId, actor })),
       ])
       t.is(done, claimed ? 'asked' : 'ended')
-      if (claimed) await operations.finish(db, operationId, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
+      if (claimed) await operations.finishOperation(db, operationId, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
     }
   },
 )
@@ -226,7 +234,7 @@ test.serial('a failed push is retried with the same commit, once, and after a ne
   const attempts = await Promise.allSettled([retry(deploy.operationId), retry(deploy.operationId)])
   const [made, ...rest] = attempts.flatMap(attempt => (attempt.status === 'fulfilled' ? [attempt.value] : []))
   t.is(rest.length, 0)
-  const again = (await storyOf(db, made!.operationId, 5))!
+  const again = (await readOperationStory(db, made!.operationId, 5))!
   t.like(again.operation, { retry_of: deploy.operationId, actor, state: 'queued' })
   t.like(again.deployment, {
     revision: 'a'.repeat(40),
@@ -245,7 +253,7 @@ test.serial('a failed push is retried with the same commit, once, and after a ne
   await refused(t, retry(deploy.operationId), new RegExp(`Deployment ${newer.deploymentId} is newer`))
   t.truthy(await retry(deploy.operationId, true))
   await operations.enqueueDeletion(db, { targetId: app.id, kind: 'delete', ownerId: app.owner_id, actor: app.owner_id })
-  await operations.endQueued(db, app.id)
+  await operations.endQueuedOperations(db, app.id)
   await refused(t, retry(made!.operationId), /application is gone/)
 })
 
@@ -253,7 +261,7 @@ test.serial('a failed upload can be retried while its archive is stored', async 
   const { db } = await database
   const { app, ana, fail } = await shop(db)
   const upload = async () => {
-    const segmentId = await segments.draw(db)
+    const segmentId = await segments.allocateSegment(db)
     const archive = { segmentId, bytes: 12, sha256: 'e'.repeat(64) }
     const request = { appId: app.id, ownerId: ana.id, actor: ana.id, revision: 'e'.repeat(40), path: 'docs', archive }
     const queued = await db.transaction(trx => queueDeploy(trx, { ...request, trigger: 'upload' as const }))
@@ -264,7 +272,7 @@ test.serial('a failed upload can be retried while its archive is stored', async 
   const kept = await upload()
   await fail(kept)
   const made = await retry(kept.operationId)
-  const { deployment } = (await storyOf(db, made.operationId, 5))!
+  const { deployment } = (await readOperationStory(db, made.operationId, 5))!
   t.like(deployment, { segment_id: kept.segmentId, path: 'docs', source: 'upload' })
   t.is((await db('segments').where({ id: kept.segmentId }).first()).refs, 2)
   await fail({ operationId: made.operationId, deploymentId: deployment!.id })
@@ -291,18 +299,24 @@ test.serial('snapshots and restores are explained, cancelled and retried in thei
   )
 
   const row = await queueSnapshot(db, request)
-  await operations.claimNext(db, app.id)
+  await operations.claimNextOperation(db, app.id)
   await operations.recordStep(db, row.operation_id, 'copying files')
   const deploy = await push('a'.repeat(40))
-  await operations.claimNext(db, app.id, ['snapshot'])
+  await operations.claimNextOperation(db, app.id, ['snapshot'])
   t.regex((await explain(row.operation_id)).text, /RUNNING, started .*: copying files/)
   t.regex(
     (await explain(deploy.operationId)).holds.join(),
     /only after the snapshot in progress: \w{8} snapshot, running/,
   )
-  const stored = { segmentId: await segments.draw(db), size: 10, sha256: 'a'.repeat(64), digest: 'd'.repeat(64) }
-  await transaction(db, trx => markGood(trx, row.operation_id, stored))
-  for (const id of [row.operation_id, deploy.operationId]) await operations.finish(db, id, { state: 'success' })
+  const stored = {
+    segmentId: await segments.allocateSegment(db),
+    size: 10,
+    sha256: 'a'.repeat(64),
+    digest: 'd'.repeat(64),
+  }
+  await transaction(db, trx => markSnapshotGood(trx, row.operation_id, stored))
+  for (const id of [row.operation_id, deploy.operationId])
+    await operations.finishOperation(db, id, { state: 'success' })
   t.regex((await explain(row.operation_id)).text, /snapshot +\w+_javascript_manual, version [\w-]{32}, 10 bytes/)
 
   const restore = await queueRestore(db, { appId: app.id, actor: ana.id, name: row.name, version: row.id })
@@ -311,7 +325,11 @@ test.serial('snapshots and restores are explained, cancelled and retried in thei
   t.regex(story.text, /to cancel it: berth ops cancel/)
   await transaction(db, trx => cancelOperation(trx, actOn(restore.id)))
   const again = await transaction(db, trx => retryOperation(trx, { ...actOn(restore.id), force: false }))
-  t.like(await operations.find(db, again.operationId), { kind: 'restore', state: 'queued', retry_of: restore.id })
+  t.like(await operations.findOperation(db, again.operationId), {
+    kind: 'restore',
+    state: 'queued',
+    retry_of: restore.id,
+  })
 })
 
 test.serial('a start that its host retries is explained with the time of the next try', async t => {
@@ -319,9 +337,14 @@ test.serial('a start that its host retries is explained with the time of the nex
   const { app, ana, explain } = await shop(db)
   await db('apps').where({ id: app.id }).update({ status: 'running', release: 1, started_at: '2020-01-01' })
   const startInVain = async (by: string) => {
-    const { id } = await operations.enqueue(db, { targetId: app.id, kind: 'start', ownerId: ana.id, actor: by })
-    await operations.claimNext(db, app.id)
-    await operations.finish(db, id, { state: 'error', code: 'ACTION_FAILED', message: 'The files are lost.' })
+    const { id } = await operations.enqueueOperation(db, {
+      targetId: app.id,
+      kind: 'start',
+      ownerId: ana.id,
+      actor: by,
+    })
+    await operations.claimNextOperation(db, app.id)
+    await operations.finishOperation(db, id, { state: 'error', code: 'ACTION_FAILED', message: 'The files are lost.' })
     return id
   }
   const next = async (id: string) => /What comes next:\n {2}(.*)\n {2}(.*)/.exec((await explain(id)).text)?.slice(1)
@@ -329,7 +352,7 @@ test.serial('a start that its host retries is explained with the time of the nex
   t.regex((await next(id))![0]!, /^its host has tried 1 time to start it again, and tries next at /)
   for (let n = 0; n < 6; n++) await startInVain('host-watch')
   const last = await startInVain('host-watch')
-  const { created_at: at } = (await operations.find(db, last))!
+  const { created_at: at } = (await operations.findOperation(db, last))!
   const due = nextBringBack(8, at).toISOString().slice(0, 19)
   t.is(Date.parse(`${due}Z`), Math.floor(at.getTime() / 1000 + 5 * 2 ** 7) * 1000)
   const [first, second] = (await next(last))!
@@ -354,14 +377,14 @@ test.serial('the commands list, explain, retry and cancel, which waits for the c
   const explained = await ops('explain', deploy.deploymentId.slice(0, 12))
   t.regex(explained.stdout, /FAILED[\s\S]*lane +app\/[0-9a-f]{24}, unknown/)
   const retried = JSON.parse((await ops('retry', deploy.operationId, '--json')).stdout)
-  t.like(await operations.find(db, retried.operation), {
+  t.like(await operations.findOperation(db, retried.operation), {
     actor: operatorName(),
   })
-  await operations.claimNext(db, app.id)
+  await operations.claimNextOperation(db, app.id)
   const cancelled = ops('cancel', retried.operation, '--json')
-  await comesTrue(async () => (await operations.toEnd(db, app.id)).length > 0)
-  t.is((await operations.find(db, retried.operation))?.state, 'running')
-  await operations.finish(db, retried.operation, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
+  await comesTrue(async () => (await operations.findOperationsToCancel(db, app.id)).length > 0)
+  t.is((await operations.findOperation(db, retried.operation))?.state, 'running')
+  await operations.finishOperation(db, retried.operation, { state: 'cancelled', code: 'DEPLOY_CANCELLED' })
   t.like(JSON.parse((await cancelled).stdout), { operation: retried.operation, state: 'cancelled' })
   t.is((await cancelled).code, 0)
   const again = await ops('cancel', retried.operation)

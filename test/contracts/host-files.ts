@@ -1,7 +1,7 @@
 import type { SerialFn } from 'ava'
 import { loadApp } from '../../db/apps/apps.ts'
 import { transaction } from '../../db/database.ts'
-import { findByOperation, readLog } from '../../db/deploys/deployments.ts'
+import { findDeploymentByOperation, readLog } from '../../db/deploys/deployments.ts'
 import { waitForSlot } from '../../db/operations/build-slots.ts'
 import { cancelOperation } from '../../db/operations/operator-acts.ts'
 import { problemOf } from '../../policy/apps/app-problems.ts'
@@ -13,7 +13,7 @@ import type { MakeScene } from './host-scene.ts'
 export function hostFilesContract(test: SerialFn, name: string, scene: MakeScene): void {
   test(`${name}: a creation brings files and container, and takes all of it back`, async t => {
     const { ask, standing, release, db, operationId } = await scene('create')
-    const state = async () => (await findByOperation(db, operationId))?.state
+    const state = async () => (await findDeploymentByOperation(db, operationId))?.state
     t.deepEqual(await standing(), { containers: {}, files: null, disk: false, busy: 0 })
     for (const attempt of [1, 2])
       t.deepEqual(await ask(({ prepareRelease }) => prepareRelease(release), { attempt }), { needsInstall: false })
@@ -96,7 +96,7 @@ export function hostFilesContract(test: SerialFn, name: string, scene: MakeScene
   test(`${name}: an install step has its slot, is told apart when it fails, ends when it is cancelled, and may be done again`, async t => {
     const { ask, failure, standing, suffer, release, db, operationId } = await scene('deploy', { installs: true })
     const install = ({ installDependencies }: Parameters<Parameters<typeof ask>[0]>[0]) => installDependencies(release)
-    const waits = async () => (await findByOperation(db, operationId))?.waiting_for
+    const waits = async () => (await findDeploymentByOperation(db, operationId))?.waiting_for
     for (const attempt of [1, 2])
       t.deepEqual(await ask(({ prepareRelease }) => prepareRelease(release), { attempt }), { needsInstall: true })
     await waitForSlot(db, operationId, release.hostId)

@@ -6,8 +6,8 @@ import type { Release } from '../../activities/releases/release.ts'
 import { removeApp } from '../../db/apps/app-creation.ts'
 import { type Db, transaction } from '../../db/database.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
-import { claimNextFor } from '../../db/operations/operation-claims.ts'
-import { enqueue, finish } from '../../db/operations/operations.ts'
+import { claimNextOperationFor } from '../../db/operations/operation-claims.ts'
+import { enqueueOperation, finishOperation } from '../../db/operations/operations.ts'
 import { queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { defaultPlans } from '../../policy/accounts/plans.ts'
 import { asActivity } from '../kit/hosts/activity-context.ts'
@@ -71,7 +71,7 @@ export async function sceneOn(db: Db, host: HostUnderContract, kind: SceneKind, 
   await db('apps').where({ id: app.id }).update({ host_id: host.id })
 
   const wish = { targetId: app.id, ownerId: user.id, actor: user.id }
-  const claim = (run: string) => claimNextFor(db, app.id, { run, step: 1 }, [])
+  const claim = (run: string) => claimNextOperationFor(db, app.id, { run, step: 1 }, [])
 
   async function ask<T>(work: (activities: HostActivities) => Promise<T>, asking: Asking = {}): Promise<T> {
     const { run = 'lane', step = 5, attempt = 1, signal } = asking
@@ -81,12 +81,12 @@ export async function sceneOn(db: Db, host: HostUnderContract, kind: SceneKind, 
   async function serve(): Promise<void> {
     await db('operations').where({ id: creation.operationId }).update({ state: 'success' })
     await db('apps').where({ id: app.id }).update({ release: 1 })
-    const { id } = await enqueue(db, { ...wish, kind: 'start' })
+    const { id } = await enqueueOperation(db, { ...wish, kind: 'start' })
     await claim('before')
     const { release } = (await decide(db, decisions, id))!
     await host.lay(release)
     if (running) await ask(({ startApp }) => startApp(release, { mustStand: false }), { run: 'before' })
-    await finish(db, id, { state: 'success' })
+    await finishOperation(db, id, { state: 'success' })
   }
 
   async function begin(): Promise<string> {
@@ -96,7 +96,7 @@ export async function sceneOn(db: Db, host: HostUnderContract, kind: SceneKind, 
       const asked = { appId: app.id, ownerId: user.id, actor: user.id, origin: 'manual', plans: defaultPlans } as const
       return (await queueSnapshot(db, asked)).operation_id
     }
-    if (kind !== 'deploy') return (await enqueue(db, { ...wish, kind })).id
+    if (kind !== 'deploy') return (await enqueueOperation(db, { ...wish, kind })).id
     const archive = { segmentId, bytes: 10, sha256: 'a'.repeat(64) }
     const asked = { ...wish, appId: app.id, trigger: 'upload', revision: 'a'.repeat(40), archive } as const
     return (await transaction(db, trx => queueDeploy(trx, asked)))!.operationId
@@ -132,12 +132,12 @@ export async function sceneOn(db: Db, host: HostUnderContract, kind: SceneKind, 
     suffer: (trouble: Trouble | null) => host.suffer(app.id, trouble),
     /** The operation ends well; what it brought serves. */
     async end(): Promise<void> {
-      await finish(db, operationId, { state: 'success' })
+      await finishOperation(db, operationId, { state: 'success' })
       await db('apps').where({ id: app.id }).update({ release: release.number })
     },
     /** The application is deleted, and the operation has ended with it. */
     async remove(): Promise<void> {
-      await finish(db, operationId, { state: 'success' })
+      await finishOperation(db, operationId, { state: 'success' })
       await transaction(db, trx => removeApp(trx, app.id))
     },
   }

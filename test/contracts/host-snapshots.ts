@@ -1,5 +1,5 @@
 import type { SerialFn } from 'ava'
-import { holdSnapshotPlace, leaveSnapshotPlace } from '../../db/snapshots/snapshot-places.ts'
+import { releaseSnapshotSlot, takeSnapshotSlot } from '../../db/snapshots/snapshot-places.ts'
 import { placeLost } from '../../policy/apps/claims.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import type { HostActivities, MakeScene } from './host-scene.ts'
@@ -26,7 +26,7 @@ export function hostSnapshotsContract(test: SerialFn, name: string, scene: MakeS
   test(`${name}: the place of a host is waited for, and without it nothing is copied`, async t => {
     const { ask, failure, standing, release, operationId, host, db } = await scene('snapshot')
     const wait = ({ awaitSnapshotPlace }: HostActivities) => awaitSnapshotPlace(release, operationId)
-    t.true(await holdSnapshotPlace(db, host.id, 'another'))
+    t.true(await takeSnapshotSlot(db, host.id, 'another'))
     const refused = await failure(({ takeSnapshot }) => takeSnapshot(release, operationId))
     t.like(refused, { type: placeLost, final: true })
     const lane = new AbortController()
@@ -34,9 +34,9 @@ export function hostSnapshotsContract(test: SerialFn, name: string, scene: MakeS
     lane.abort()
     t.like(await waiting, { type: 'cancelled' })
     const taken = ask(wait)
-    await leaveSnapshotPlace(db, host.id, 'another')
+    await releaseSnapshotSlot(db, host.id, 'another')
     await taken
-    t.false(await holdSnapshotPlace(db, host.id, 'another'), 'it is this operation’s now')
+    t.false(await takeSnapshotSlot(db, host.id, 'another'), 'it is this operation’s now')
     await ask(wait, { attempt: 2 })
     t.is((await standing()).busy, 0)
   })

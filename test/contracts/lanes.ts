@@ -53,7 +53,7 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
     const as = subject().api.as(ana)
     return command === 'delete' ? as.delete(`/v2/apps/${app.id}`) : as.post(`/v2/apps/${app.id}/${command}`)
   }
-  const find = (id: string | null) => operations.find(subject().api.db, id ?? '')
+  const find = (id: string | null) => operations.findOperation(subject().api.db, id ?? '')
   const rowOf = (answer: Answer) => find(answer.headers.get('x-operation-id'))
   const appRow = (app: { id: string }) => apps.loadApp(subject().api.db, app.id)
   const newest = (app: { id: string }, kind: Command): Promise<operations.OperationRow | undefined> =>
@@ -168,8 +168,8 @@ export function lanesContract(test: SerialFn, name: string, subject: () => Lanes
     const { running, host, lanes, api } = subject()
     const { ana, app } = await running()
     const wish = { targetId: app.id, kind: 'stop', ownerId: ana.id, actor: ana.id } as const
-    const { id } = await operations.enqueue(api.db, wish)
-    t.true(await operations.expireQueued(api.db, id))
+    const { id } = await operations.enqueueOperation(api.db, wish)
+    t.true(await operations.expireQueuedOperation(api.db, id))
     await lanes.wake(app.id, ana.id)
     // Of two the older one would be first.
     t.is((await ask({ ana, app }, 'restart')).status, 200)

@@ -2,7 +2,7 @@ import test from 'ava'
 import { type Db, transaction } from '../../db/database.ts'
 import { listReceipts } from '../../db/objects/blob-receipts.ts'
 import { lockNames } from '../../db/objects/objects.ts'
-import { foldSome, monthUsage } from '../../db/objects/usage-upkeep.ts'
+import { foldUsageBatch, readMonthUsage } from '../../db/objects/usage-upkeep.ts'
 import { newId } from '../../policy/ids.ts'
 import { type Upkeep, usualPatience } from '../../policy/objects/blob-upkeep.ts'
 import { objectId } from '../../policy/objects/object-names.ts'
@@ -70,7 +70,7 @@ test.serial('a worker that is killed in the middle of every kind of run: all wen
   await expired.update({ expires_at: new Date(Date.now() - 1000) })
   const drawn = db('segments').where({ id: bodies[110] })
   await drawn.update({ drawn_at: new Date(Date.now() - usualPatience.drawnSeconds * 1000 - 36 * 3600_000) })
-  await foldSome(db)
+  await foldUsageBatch(db)
   await db('usage_deltas').insert([5, -5].map(bytes => ({ owner_id: ownerId, objects: 0, bytes })))
   const runs = await begin([...removing, ...counting])
   t.teardown(runs.close)
@@ -102,7 +102,7 @@ test.serial('a worker that is killed in the middle of every kind of run: all wen
   )
   const receipts = await listReceipts(db, { idle: true, limit: 100 })
   t.deepEqual(receipts.map(({ kind }) => kind).sort(), [...removing, ...counting].sort())
-  t.like(await monthUsage(db, ownerId), { objects: 1, storage: 'kept'.length })
+  t.like(await readMonthUsage(db, ownerId), { objects: 1, storage: 'kept'.length })
   t.true(receipts.every(({ ended_at, failure, unproved }) => ended_at !== null && failure === null && unproved === 0))
 })
 

@@ -70,7 +70,7 @@ test.serial(
     })
     t.is((await api.as(ana).post(`/v2/apps/${app.id}/stop`)).status, 200)
     const ask = (kind: 'start' | 'stop') =>
-      operations.enqueue(db, { targetId: app.id, kind, ownerId: ana.id, actor: ana.id })
+      operations.enqueueOperation(db, { targetId: app.id, kind, ownerId: ana.id, actor: ana.id })
     const start = await ask('start')
     await temporalLanes(client, { queuePrefix: base.config.queuePrefix }).wake(app.id, ana.id)
     await platform.until(async () => isFrozen(worker), 90, 'it stands still')
@@ -96,7 +96,7 @@ test.serial(
     await records.recordDesired(ending, 'stopped')
     await engine.stop(name, 1)
     await records.appStopped(ending, { containerId: id, code: 0, oom: false, at: new Date().toISOString() })
-    t.like(await operations.find(db, stop.id), { state: 'success' })
+    t.like(await operations.findOperation(db, stop.id), { state: 'success' })
     const before = await platform.row(app.id)
     t.like(before, { status: 'exited', desired_state: 'stopped' })
 

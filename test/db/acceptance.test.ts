@@ -1,11 +1,18 @@
 import { randomUUID } from 'node:crypto'
 import test from 'ava'
 import { confirmOperation, confirmPush, undoOperation, undoUnconfirmed } from '../../db/acceptance.ts'
-import { findApp, listApps, loadApp, recordDesired, usedMemoryMb } from '../../db/apps/apps.ts'
+import { findApp, listApps, loadApp, recordDesiredState, usedMemoryMb } from '../../db/apps/apps.ts'
 import { transaction } from '../../db/database.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
-import { claim, keep, release } from '../../db/idempotency.ts'
-import { claimNext, enqueue, enqueueDeletion, expireQueued, finish, toEnd } from '../../db/operations/operations.ts'
+import { claimIdempotencyKey, releaseIdempotencyKey, storeAnswer } from '../../db/idempotency.ts'
+import {
+  claimNextOperation,
+  enqueueDeletion,
+  enqueueOperation,
+  expireQueuedOperation,
+  findOperationsToCancel,
+  finishOperation,
+} from '../../db/operations/operations.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { rows } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
@@ -24,18 +31,30 @@ async function made(accepting = false) {
 
 test.serial('what is being accepted is begun by nobody; confirmed it is, however often that is said', async t => {
   const { db, app, ownerId } = await made()
-  const { id } = await enqueue(db, { targetId: app.id, kind: 'stop', ownerId, actor: ownerId, accepting: true })
-  t.is(await claimNext(db, app.id), undefined)
+  const { id } = await enqueueOperation(db, {
+    targetId: app.id,
+    kind: 'stop',
+    ownerId,
+    actor: ownerId,
+    accepting: true,
+  })
+  t.is(await claimNextOperation(db, app.id), undefined)
   t.true(await confirmOperation(db, id))
   t.true(await confirmOperation(db, id))
-  t.is((await claimNext(db, app.id))?.id, id)
+  t.is((await claimNextOperation(db, app.id))?.id, id)
   t.true(await confirmOperation(db, id))
   t.false(await undoOperation(db, id), 'what was confirmed stays')
 })
 
 test.serial('what nobody confirmed in time is undone, and cannot be confirmed any more', async t => {
   const { db, app, ownerId } = await made()
-  const { id } = await enqueue(db, { targetId: app.id, kind: 'stop', ownerId, actor: ownerId, accepting: true })
+  const { id } = await enqueueOperation(db, {
+    targetId: app.id,
+    kind: 'stop',
+    ownerId,
+    actor: ownerId,
+    accepting: true,
+  })
   await undoUnconfirmed(db, 60)
   t.true(await db('operations').where({ id }).first('id').then(Boolean), 'it is young')
   await db('operations')
@@ -48,7 +67,7 @@ test.serial('what nobody confirmed in time is undone, and cannot be confirmed an
 test.serial('one that cannot be undone, or ended in time, holds up no other', async t => {
   const { db, app, ownerId } = await made()
   const wish = (more: object) =>
-    enqueue(db, { targetId: app.id, kind: 'stop', ownerId, actor: ownerId, ...more }).then(({ id }) => id)
+    enqueueOperation(db, { targetId: app.id, kind: 'stop', ownerId, actor: ownerId, ...more }).then(({ id }) => id)
   const [stayed, stays, late] = [
     await wish({ claimWithinMs: -1000 }),
     await wish({ claimWithinMs: -2000 }),
@@ -100,20 +119,20 @@ test.serial(
     const wanted = async () => (await loadApp(db, app.id))?.desired_state
     const [undone, expired, late] = [await ask({ accepting: true }), await ask(), await ask({ claimWithinMs: 0 })]
     t.is(await wanted(), 'deleted')
-    await recordDesired(db, app.id, 'stopped') // a stop that was under way
+    await recordDesiredState(db, app.id, 'stopped') // a stop that was under way
     t.is(await wanted(), 'deleted')
     t.true(await undoOperation(db, undone))
-    t.true(await expireQueued(db, expired))
+    t.true(await expireQueuedOperation(db, expired))
     t.is(await wanted(), 'deleted', 'one waits still')
     await undoUnconfirmed(db, 60)
     t.is((await db('operations').where({ id: late }).first()).state, 'expired')
     t.is(await wanted(), 'stopped')
 
     const failed = await ask()
-    t.is((await claimNext(db, app.id))?.id, failed)
+    t.is((await claimNextOperation(db, app.id))?.id, failed)
     await db('apps').where({ id: app.id }).update({ status: 'deleting', started_at: db.fn.now() })
     t.is(await wanted(), 'deleted')
-    await transaction(db, trx => finish(trx, failed, { state: 'error', code: 'ACTION_FAILED' }))
+    await transaction(db, trx => finishOperation(trx, failed, { state: 'error', code: 'ACTION_FAILED' }))
     t.like(await loadApp(db, app.id), { status: 'running', desired_state: 'stopped', desired_if_kept: null })
   },
 )
@@ -126,7 +145,7 @@ test.serial('two deletions that end at the same moment do not leave it to each o
   t.teardown(async () => void (holder.isCompleted() || (await holder.rollback())))
   await holder.raw('select 1 from apps where id = ? for update', [app.id])
   let over = 0
-  const ends = [first, second].map(({ id }) => expireQueued(db, id).finally(() => over++))
+  const ends = [first, second].map(({ id }) => expireQueuedOperation(db, id).finally(() => over++))
   const locked = `select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
   await comesTrue(async () => over > 0 || (await db.raw(locked)).rows.length >= 2)
   t.is(over, 0, 'both wait for the application')
@@ -149,8 +168,8 @@ test.serial('of two pushes of a branch the newer one wins, whichever is confirme
   t.true(await confirmPush(db, app.id, older.operationId), 'it is superseded, and told so')
   const told = { state: 'error', code: 'DEPLOY_SUPERSEDED', superseded_by: newer.deploymentId }
   t.like(await db('deployments').where({ id: older.deploymentId }).first(), told)
-  t.is((await claimNext(db, app.id))?.id, newer.operationId)
-  t.is(await claimNext(db, app.id, ['deploy']), undefined)
+  t.is((await claimNextOperation(db, app.id))?.id, newer.operationId)
+  t.is(await claimNextOperation(db, app.id, ['deploy']), undefined)
 
   const [lost, last] = [(await push())!, (await push())!]
   t.true(await undoOperation(db, lost.operationId))
@@ -161,16 +180,16 @@ test.serial('of two pushes of a branch the newer one wins, whichever is confirme
 test.serial('a command that nobody took in time is never taken, and ends nothing', async t => {
   const { db, app, ownerId } = await made()
   const wish = { targetId: app.id, ownerId, actor: ownerId }
-  const running = await enqueue(db, { ...wish, kind: 'deploy' })
-  t.is((await claimNext(db, app.id))?.id, running.id)
-  const { id } = await enqueue(db, { ...wish, kind: 'delete', claimWithinMs: 60_000 })
-  t.deepEqual(await toEnd(db, app.id), [running.id], 'in time it ends what runs')
+  const running = await enqueueOperation(db, { ...wish, kind: 'deploy' })
+  t.is((await claimNextOperation(db, app.id))?.id, running.id)
+  const { id } = await enqueueOperation(db, { ...wish, kind: 'delete', claimWithinMs: 60_000 })
+  t.deepEqual(await findOperationsToCancel(db, app.id), [running.id], 'in time it ends what runs')
   await db('operations')
     .where({ id })
     .update({ claim_before: db.raw(`now() - interval '1 second'`) })
-  t.deepEqual(await toEnd(db, app.id), [])
+  t.deepEqual(await findOperationsToCancel(db, app.id), [])
   await db('operations').where({ id: running.id }).update({ state: 'success' })
-  t.is(await claimNext(db, app.id), undefined)
+  t.is(await claimNextOperation(db, app.id), undefined)
   await undoUnconfirmed(db, 60)
   t.like(await db('operations').where({ id }).first(), { state: 'expired', code: 'ACTION_FAILED' })
 })
@@ -186,12 +205,12 @@ test.serial('a key belongs to its claim: who was given up neither answers under 
     fingerprint: '',
   }
   const [first, second] = [{ ...asked }, { ...asked }]
-  t.is((await claim(db, first)).state, 'first')
+  t.is((await claimIdempotencyKey(db, first)).state, 'first')
   await db('idempotency_keys').where({ key: asked.key }).update({ created_at: '2000-01-01' })
-  t.is((await claim(db, second)).state, 'first', 'the first one was given up')
-  await release(db, first)
-  t.false(await keep(db, first, { status: 200, body: {}, headers: {} }))
-  t.is((await claim(db, { ...asked })).state, 'running')
-  t.true(await keep(db, second, { status: 200, body: {}, headers: {} }))
-  t.is((await claim(db, { ...asked })).state, 'answered')
+  t.is((await claimIdempotencyKey(db, second)).state, 'first', 'the first one was given up')
+  await releaseIdempotencyKey(db, first)
+  t.false(await storeAnswer(db, first, { status: 200, body: {}, headers: {} }))
+  t.is((await claimIdempotencyKey(db, { ...asked })).state, 'running')
+  t.true(await storeAnswer(db, second, { status: 200, body: {}, headers: {} }))
+  t.is((await claimIdempotencyKey(db, { ...asked })).state, 'answered')
 })

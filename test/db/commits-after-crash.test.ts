@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { removeThrowAway, startTestPostgres, throwAwayFolder } from '../../cli/test/test-postgres.ts'
-import { CommitInDoubt, isCommitted, nameOf } from '../../db/commits-in-doubt.ts'
+import { CommitInDoubt, isCommitted, transactionName } from '../../db/commits-in-doubt.ts'
 import { openDatabase, transaction } from '../../db/database.ts'
 import { Supervisor } from '../../workers/supervisor/supervisor.ts'
 import { rowCounts, upgradeWithRows } from '../kit/rows/upgrade.ts'
@@ -19,7 +19,7 @@ test('after a crash of Postgres nothing is said of a transaction of before: its 
   t.teardown(() => db.destroy())
   await upgradeWithRows(db)
   const kept = await rowCounts(db)
-  const name = (await transaction(db, trx => nameOf(trx)))!
+  const name = (await transaction(db, trx => transactionName(trx)))!
   t.true(await isCommitted(db, name, undefined))
   const checkpointer = (): Promise<number | undefined> =>
     db.raw(`select pid from pg_stat_activity where backend_type = 'checkpointer'`).then(
@@ -34,7 +34,7 @@ test('after a crash of Postgres nothing is said of a transaction of before: its 
   for (let now = before; now === undefined || now === before; now = await checkpointer()) await sleep(50)
   await t.throwsAsync(isCommitted(db, name, undefined, performance.now() + 200), { instanceOf: CommitInDoubt })
   t.true(
-    await isCommitted(db, (await transaction(db, trx => nameOf(trx)))!, undefined),
+    await isCommitted(db, (await transaction(db, trx => transactionName(trx)))!, undefined),
     'and of those after it as ever',
   )
   const after = await rowCounts(db)

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import test, { type ExecutionContext } from 'ava'
-import { CommitInDoubt, hasEnded, isCommitted, nameOf } from '../../db/commits-in-doubt.ts'
-import { type ServerProcess, serverProcess } from '../../db/connection.ts'
+import { awaitServerProcessEnd, CommitInDoubt, isCommitted, transactionName } from '../../db/commits-in-doubt.ts'
+import { type ServerProcess, serverProcessQuery } from '../../db/connection.ts'
 import { type Db, openDatabase, transaction } from '../../db/database.ts'
 import { allowProcesses } from '../../db/process-role.ts'
 import { comesTrue } from '../kit/comes-true.ts'
@@ -59,7 +59,7 @@ test.serial('nobody to ask: it is in doubt, in words', async t => {
 
 test.serial('a server that was promoted since knows nothing of the transaction', async t => {
   const { db } = await lined(t)
-  const { xid, timeline } = (await transaction(db, trx => nameOf(trx)))!
+  const { xid, timeline } = (await transaction(db, trx => transactionName(trx)))!
   t.true(await isCommitted(db, { xid, timeline }, undefined))
   const earlier = isCommitted(db, { xid, timeline: '000000FF' }, undefined, performance.now() + 200)
   await t.throwsAsync(earlier, { instanceOf: CommitInDoubt })
@@ -100,10 +100,10 @@ test.serial('a server process with the number of an earlier one is another one, 
   const { db } = await lined(t)
   const idle = await db.transaction()
   t.teardown(() => idle.rollback().catch(() => {}))
-  const [mine]: ServerProcess[] = (await idle.raw(serverProcess)).rows
-  await hasEnded(db, { ...mine!, startedAt: '2000-01-01 00:00:00+00' }, undefined)
+  const [mine]: ServerProcess[] = (await idle.raw(serverProcessQuery)).rows
+  await awaitServerProcessEnd(db, { ...mine!, startedAt: '2000-01-01 00:00:00+00' }, undefined)
   await t.notThrowsAsync(async () => idle.raw('select 1'))
-  await hasEnded(db, mine!, undefined)
+  await awaitServerProcessEnd(db, mine!, undefined)
   await t.throwsAsync(async () => idle.raw('select 1'), undefined, 'it was ended by its whole name')
 })
 
@@ -114,11 +114,11 @@ test.serial('a server process at work is left to it, and not taken for one that 
   await lock.raw('select pg_advisory_xact_lock(4711)')
   const busy = await owner.transaction()
   t.teardown(() => busy.rollback().catch(() => {}))
-  const [mine]: ServerProcess[] = (await busy.raw(serverProcess)).rows
+  const [mine]: ServerProcess[] = (await busy.raw(serverProcessQuery)).rows
   const work = Promise.resolve(busy.raw('set local statement_timeout = 0; select pg_advisory_xact_lock(4711)'))
   const isAtWork = () => owner('pg_stat_activity').where({ pid: mine!.pid, wait_event_type: 'Lock' }).first('pid')
   await comesTrue(async () => Boolean(await isAtWork()))
-  const doubt = hasEnded(owner, mine!, undefined, performance.now() + 300)
+  const doubt = awaitServerProcessEnd(owner, mine!, undefined, performance.now() + 300)
   await t.throwsAsync(doubt, { instanceOf: CommitInDoubt })
   await lock.rollback()
   await t.notThrowsAsync(work)

@@ -1,30 +1,35 @@
 import test from 'ava'
 import pg from 'pg'
 import { undoUnconfirmed } from '../../db/acceptance.ts'
-import { findByKeyHash, findBySession, findUserByEmail } from '../../db/accounts/accounts.ts'
-import { overdueDowngrades } from '../../db/accounts/downgrades.ts'
+import { findUserByEmail, findUserByKeyHash, findUserBySession } from '../../db/accounts/accounts.ts'
+import { listOverdueDowngrades } from '../../db/accounts/downgrades.ts'
 import { takeMails } from '../../db/accounts/mails.ts'
-import { queueEndedNotices, queueEndNotices, stopSuspended } from '../../db/accounts/plan-ends.ts'
+import { queueEndedNotices, queueEndNotices, queueSuspensions } from '../../db/accounts/plan-ends.ts'
 import { changesSince } from '../../db/apps/app-changes.ts'
 import { createApp, removeApp } from '../../db/apps/app-creation.ts'
-import { listPoints } from '../../db/apps/app-metrics.ts'
+import { listMetrics } from '../../db/apps/app-metrics.ts'
 import * as apps from '../../db/apps/apps.ts'
 import { type Db, openDatabase } from '../../db/database.ts'
 import { listDeployments } from '../../db/deploys/deployment-history.ts'
 import { queueDeploy } from '../../db/deploys/deploys.ts'
 import { listDeliveries, storePush } from '../../db/git/deliveries.ts'
-import { isOfEarlierBoot } from '../../db/hosts/host-boots.ts'
+import { ranInEarlierBoot } from '../../db/hosts/host-boots.ts'
 import { chores } from '../../db/housekeeping.ts'
-import { endExpired, reclaimIdle } from '../../db/objects/object-ends.ts'
+import { reclaimIdleUploads, removeExpiredObjects } from '../../db/objects/object-ends.ts'
 import { listObjects } from '../../db/objects/object-lists.ts'
 import { findObject, openObject, removeObject } from '../../db/objects/objects.ts'
 import * as segments from '../../db/objects/segments.ts'
-import { claimNextFor, holdClaim, isCurrent } from '../../db/operations/operation-claims.ts'
-import { operationFacts, operationOfRun } from '../../db/operations/operation-facts.ts'
+import { claimNextOperationFor, holdClaim, isClaimCurrent } from '../../db/operations/operation-claims.ts'
+import { findOperationOfRun, readOperationFacts } from '../../db/operations/operation-facts.ts'
 import * as operations from '../../db/operations/operations.ts'
-import { listOperations, storyOf } from '../../db/operations/operator.ts'
-import { dueApps, postpone, postponeFor, stuckSnapshots } from '../../db/snapshots/automatic-snapshots.ts'
-import { lastRestore } from '../../db/snapshots/restores.ts'
+import { listOperations, readOperationStory } from '../../db/operations/operator.ts'
+import {
+  listAppsDueForSnapshot,
+  listStuckSnapshots,
+  postponeSnapshot,
+  postponeSnapshots,
+} from '../../db/snapshots/automatic-snapshots.ts'
+import { findLastRestore } from '../../db/snapshots/restores.ts'
 import { listSnapshots, listSnapshotsOfOwner, queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { defaultPlans as plans } from '../../policy/accounts/plans.ts'
 import { endNotices } from '../../policy/accounts/suspension.ts'
@@ -70,8 +75,8 @@ interface Hot {
 }
 
 const hot: Record<string, Hot | Hot['run']> = {
-  'a key is looked up': db => findByKeyHash(db, Buffer.alloc(32)),
-  'a session is looked up': db => findBySession(db, 'id', ownerId),
+  'a key is looked up': db => findUserByKeyHash(db, Buffer.alloc(32)),
+  'a session is looked up': db => findUserBySession(db, 'id', ownerId),
   'an account is looked up by its address': db => findUserByEmail(db, 'many-11@example.org'),
   'an application is read': db => apps.findApp(db, ownerId, appId),
   'an application is not found': db => operations.failedCreation(db, ownerId, 'f'.repeat(24)),
@@ -82,13 +87,13 @@ const hot: Record<string, Hot | Hot['run']> = {
     listDeployments(db, appId, { limit: 20, after: idOf('deployment', 7) }),
   'snapshots are listed': db => listSnapshots(db, appId),
   'snapshots of an account are listed': db => listSnapshotsOfOwner(db, ownerId),
-  'metrics are read': db => listPoints(db, appId),
+  'metrics are read': db => listMetrics(db, appId),
   'deliveries are listed': db => listDeliveries(db, appId),
-  'the last restore is looked up': db => lastRestore(db, appId),
+  'the last restore is looked up': db => findLastRestore(db, appId),
   'a deploy is queued': db =>
     queueDeploy(db, { appId, ownerId, actor: ownerId, trigger: 'app', revision: 'f'.repeat(40), branch: 'main' }),
   'an upload is queued': async db => {
-    const archive = { segmentId: await segments.draw(db), bytes: 10, sha256: 'a'.repeat(64) }
+    const archive = { segmentId: await segments.allocateSegment(db), bytes: 10, sha256: 'a'.repeat(64) }
     await queueDeploy(db, { appId, ownerId, actor: ownerId, trigger: 'upload', revision: 'f'.repeat(40), archive })
   },
   'a push is stored': db =>
@@ -101,59 +106,59 @@ const hot: Record<string, Hot | Hot['run']> = {
     queueSnapshot(db, { appId: idOf('app', 8), ownerId: accountOf(8), actor: 'platform', origin: 'manual', plans }),
   'a deletion is queued': db =>
     operations.enqueueDeletion(db, { targetId: appId, kind: 'delete', ownerId, actor: ownerId }),
-  'an operation is claimed': db => claimNextFor(db, appId, claim, []),
+  'an operation is claimed': db => claimNextOperationFor(db, appId, claim, []),
   'a claim is held': db => holdClaim(db, idOf('operation', 7), claim, { appId, kind: 'deploy' }),
-  'a claim is asked for': db => isCurrent(db, idOf('operation', 7), claim),
-  'what a step is decided from is read': db => operationFacts(db, idOf('operation', 7)),
-  'the operation of a run is looked up': db => operationOfRun(db, { appId, deploymentId: null, run: 'run' }),
-  'a lane asks what shall end': db => operations.toEnd(db, appId),
+  'a claim is asked for': db => isClaimCurrent(db, idOf('operation', 7), claim),
+  'what a step is decided from is read': db => readOperationFacts(db, idOf('operation', 7)),
+  'the operation of a run is looked up': db => findOperationOfRun(db, { appId, deploymentId: null, run: 'run' }),
+  'a lane asks what shall end': db => operations.findOperationsToCancel(db, appId),
   'the host watch reads what has changed': db => readAgain(db, 'h1'),
   'the route keeper reads what has changed': db => readAgain(db, null),
   'the route keeper asks which applications switch': operations.switchingSubdomains,
   'the host watch asks whether an application is busy': db => operations.isBusy(db, appId),
   'the host watch asks whether an application was removed': db => operations.wasRemoved(db, appId),
   'the host watch asks whether versions change': db => operations.changesRelease(db, appId),
-  'an operation ends': db => operations.finish(db, idOf('operation', 7), { state: 'success' }),
-  'what waits is ended': db => operations.endQueued(db, appId),
+  'an operation ends': db => operations.finishOperation(db, idOf('operation', 7), { state: 'success' }),
+  'what waits is ended': db => operations.endQueuedOperations(db, appId),
   'the relay looks who waits': db =>
-    operations.waitingTargets(db, { queuedSeconds: 1, runningSeconds: 5, except: [appId] }),
+    operations.listWaitingTargets(db, { queuedSeconds: 1, runningSeconds: 5, except: [appId] }),
   'what was forgotten is undone': db => undoUnconfirmed(db, 600),
-  'steps to a lower plan that are due': db => overdueDowngrades(db, 5),
-  'the route of one application': db => apps.servingApps(db, appId),
-  'a port changes hands': db => apps.voidOlderClaims(db, appId, 20_008, '127.1.0.1'),
-  'whether an application is of an earlier boot': db => isOfEarlierBoot(db, appId),
+  'steps to a lower plan that are due': db => listOverdueDowngrades(db, 5),
+  'the route of one application': db => apps.listServingApps(db, appId),
+  'a port changes hands': db => apps.clearPortOfOthers(db, appId, 20_008, '127.1.0.1'),
+  'whether an application is of an earlier boot': db => ranInEarlierBoot(db, appId),
   'mails are taken': db => takeMails(db, 10, { firstWaitSeconds: 1, maxWaitSeconds: 2 } as never),
   'ends of plans are told': db => queueEndNotices(db, plans, endNotices),
   'ended plans are told': db => queueEndedNotices(db, plans),
-  'applications of ended plans are stopped': db => stopSuspended(db, plans, 300),
+  'applications of ended plans are stopped': db => queueSuspensions(db, plans, 300),
   'operations are listed': db => listOperations(db, { limit: 20 }),
   'operations that failed are listed': db => listOperations(db, { state: 'error', limit: 20 }),
   'operations that wait are listed': db => listOperations(db, { state: 'queued', limit: 20 }),
-  'an operation is explained': db => storyOf(db, idOf('operation', 7), 20),
+  'an operation is explained': db => readOperationStory(db, idOf('operation', 7), 20),
   'objects are listed': db => listObjects(db, list),
   'folders are listed': db => listObjects(db, { ...list, delimiter: '/' }),
   'an object is found': db => findObject(db, name),
   'an object is opened': db => openObject(db, name),
   'an object is removed': db => removeObject(db, name),
-  'expired objects are ended': db => endExpired(db, 'f'.repeat(32)),
-  'idle uploads are given up': db => reclaimIdle(db, 'f'.repeat(32), 3600),
-  'bodies that may be swept': db => segments.sweepable(db, usualPatience),
+  'expired objects are ended': db => removeExpiredObjects(db, 'f'.repeat(32)),
+  'idle uploads are given up': db => reclaimIdleUploads(db, 'f'.repeat(32), 3600),
+  'bodies that may be swept': db => segments.listSweepableSegments(db, usualPatience),
   'an application is removed': db => removeApp(db, idOf('app', 9)),
   'an application is created': {
     async run(db) {
-      const segmentId = await segments.draw(db)
+      const segmentId = await segments.allocateSegment(db)
       const archive = { segmentId, archiveSha256: 'a'.repeat(64), archiveBytes: 10 }
       await createApp(db, { ownerId, config: configFile(), ...archive, planMemoryMb: () => 100_000, actor: ownerId })
     },
     readsAll: true, // what each host has reserved
   },
   'whose daily snapshot is due': async db => {
-    const { later } = await dueApps(db, { plans, everySeconds: 86_400, retrySeconds: 3600 })
-    await postpone(db, [...later, { id: appId, was: '2000-01-01', until: '2000-01-02' }])
-    await postponeFor(db, appId, 1)
+    const { later } = await listAppsDueForSnapshot(db, { plans, everySeconds: 86_400, retrySeconds: 3600 })
+    await postponeSnapshots(db, [...later, { id: appId, was: '2000-01-01', until: '2000-01-02' }])
+    await postponeSnapshot(db, appId, 1)
   },
-  'which daily snapshots are stuck': db => stuckSnapshots(db, 86_400),
-  'the routes of all': { run: db => apps.servingApps(db), readsAll: true },
+  'which daily snapshots are stuck': db => listStuckSnapshots(db, 86_400),
+  'the routes of all': { run: db => apps.listServingApps(db), readsAll: true },
   'the applications of a host': { run: db => apps.listAppsOfHost(db, 'h1'), readsAll: true },
   ...Object.fromEntries(
     chores(retentionSettings({})).map(({ name, sweep }) => [`housekeeping: ${name}`, sweep] as const),

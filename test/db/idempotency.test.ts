@@ -1,5 +1,11 @@
 import test from 'ava'
-import { claim, type KeyedRequest, keep, release, sweepIdempotency } from '../../db/idempotency.ts'
+import {
+  claimIdempotencyKey,
+  type KeyedRequest,
+  releaseIdempotencyKey,
+  storeAnswer,
+  sweepIdempotency,
+} from '../../db/idempotency.ts'
 import { rows } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
 
@@ -22,25 +28,25 @@ async function keyed() {
 test('a first request that was given up has lost its key: it answers nobody, and takes it from nobody', async t => {
   const { db, request, ago } = await keyed()
   const [slow, second] = [request(), request()]
-  t.deepEqual(await claim(db, slow), { state: 'first' })
-  t.deepEqual(await claim(db, request()), { state: 'running' })
+  t.deepEqual(await claimIdempotencyKey(db, slow), { state: 'first' })
+  t.deepEqual(await claimIdempotencyKey(db, request()), { state: 'running' })
   await ago(60)
-  t.deepEqual(await claim(db, second), { state: 'first' })
-  t.false(await keep(db, slow, answer('slow')))
-  await release(db, slow)
-  t.deepEqual(await claim(db, request()), { state: 'running' })
-  t.true(await keep(db, second, answer('second')))
-  t.like(await claim(db, request()), { state: 'answered', answer: answer('second') })
+  t.deepEqual(await claimIdempotencyKey(db, second), { state: 'first' })
+  t.false(await storeAnswer(db, slow, answer('slow')))
+  await releaseIdempotencyKey(db, slow)
+  t.deepEqual(await claimIdempotencyKey(db, request()), { state: 'running' })
+  t.true(await storeAnswer(db, second, answer('second')))
+  t.like(await claimIdempotencyKey(db, request()), { state: 'answered', answer: answer('second') })
 })
 
 test('an answer is given again for 24 hours, and a key is free after them', async t => {
   const { db, request, ago } = await keyed()
   const first = request()
-  await claim(db, first)
-  await keep(db, first, answer('first'))
+  await claimIdempotencyKey(db, first)
+  await storeAnswer(db, first, answer('first'))
   await ago(24 * 60 - 5)
   await sweepIdempotency(db)
-  t.like(await claim(db, request()), { state: 'answered', answer: answer('first') })
+  t.like(await claimIdempotencyKey(db, request()), { state: 'answered', answer: answer('first') })
   await ago(24 * 60 + 5)
-  t.deepEqual(await claim(db, request()), { state: 'first' })
+  t.deepEqual(await claimIdempotencyKey(db, request()), { state: 'first' })
 })

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import test, { type ExecutionContext } from 'ava'
 import pg from 'pg'
-import { answeringPool, belongingNow, type Connection } from '../../db/connection.ts'
-import { keepToDatabase, openDatabase } from '../../db/database.ts'
+import { answeringPool, type Connection, identityQuery } from '../../db/connection.ts'
+import { openDatabase, pinDatabase } from '../../db/database.ts'
 import { advanceEpoch, claimInstallation } from '../../db/installation.ts'
 import { comesTrue } from '../kit/comes-true.ts'
 import { testDatabase } from '../kit/servers/database.ts'
@@ -18,7 +18,7 @@ async function scene(t: ExecutionContext, database: ReturnType<typeof testDataba
   t.teardown(() => pool.destroy())
   const told: string[] = []
   const pidOf = async () => (await pool.raw('select pg_backend_pid() as pid')).rows[0].pid as number
-  await keepToDatabase(pool, why => told.push(why))
+  await pinDatabase(pool, why => told.push(why))
   return {
     db,
     told,
@@ -55,7 +55,7 @@ async function opener(t: ExecutionContext, database: ReturnType<typeof testDatab
   await claimInstallation(db, 'a'.repeat(24))
   await advanceEpoch(db)
   const told: string[] = []
-  const { rows } = await db.raw(belongingNow)
+  const { rows } = await db.raw(identityQuery)
   const pool = answeringPool({ belonging: { ...rows[0], onOther: (why: string) => told.push(why) } })
   const open = async (held?: { until: Promise<unknown>; arrived(): void }) => {
     const client = new pg.Client(url)
@@ -64,8 +64,8 @@ async function opener(t: ExecutionContext, database: ReturnType<typeof testDatab
     const query = client.query.bind(client) as (...given: unknown[]) => unknown
     const slowly = (text: unknown, then: (...given: unknown[]) => void) =>
       query(text, async (...given: unknown[]) => {
-        if (text === belongingNow) held?.arrived()
-        if (text === belongingNow) await held?.until
+        if (text === identityQuery) held?.arrived()
+        if (text === identityQuery) await held?.until
         then(...given)
       })
     const connection = Object.assign(client, { query: slowly }) as unknown as Connection
@@ -141,7 +141,7 @@ test('a pool that is always in use finds an older state of its database once its
   const pool = openDatabase({ url, pool: 1, lifeMs: 1000 })
   t.teardown(() => pool.destroy())
   const told: string[] = []
-  await keepToDatabase(pool, why => told.push(why))
+  await pinDatabase(pool, why => told.push(why))
   await db('settings').where({ name: 'epoch' }).update({ value: '{"n":1}' })
   await comesTrue(() =>
     pool.raw('select').then(

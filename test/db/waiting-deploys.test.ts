@@ -2,7 +2,7 @@ import test from 'ava'
 import { undoOperation } from '../../db/acceptance.ts'
 import { transaction } from '../../db/database.ts'
 import { type DeployRequest, queueDeploy } from '../../db/deploys/deploys.ts'
-import { draw } from '../../db/objects/segments.ts'
+import { allocateSegment } from '../../db/objects/segments.ts'
 import { ApiError } from '../../policy/errors.ts'
 import { rows } from '../kit/rows/rows.ts'
 import { testDatabase } from '../kit/servers/database.ts'
@@ -57,7 +57,7 @@ test('a push takes the place of the one that waits of its branch, also where the
 test('of the archives of an application those of its newest 20 deployments are kept, and what still waits has its own', async t => {
   const { db, app, deploy } = await scene()
   const arrive = async () => {
-    const archive = { segmentId: await draw(db), bytes: 1, sha256: 'a'.repeat(64) }
+    const archive = { segmentId: await allocateSegment(db), bytes: 1, sha256: 'a'.repeat(64) }
     t.is(await deploy({ archive }), 'stored')
   }
   const waits = async () => {
@@ -87,7 +87,7 @@ test('of the archives of an application those of its newest 20 deployments are k
 test('uploads that are undone leave the archives of the newest 20 deployments', async t => {
   const { db, app, deploy } = await scene()
   const arrive = async (accepting: boolean) => {
-    const archive = { segmentId: await draw(db), bytes: 1, sha256: 'a'.repeat(64) }
+    const archive = { segmentId: await allocateSegment(db), bytes: 1, sha256: 'a'.repeat(64) }
     t.is(await deploy({ archive, accepting }), 'stored')
   }
   const ofApp = () => db('operations').where({ target_id: app.id })

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test from 'ava'
-import { listPoints } from '../../db/apps/app-metrics.ts'
+import { listMetrics } from '../../db/apps/app-metrics.ts'
 import { watchMetrics } from '../../workers/host/host-metrics.ts'
 import { log, testPlatform } from '../kit/platform/platform.ts'
 import type { Program } from '../kit/programs.ts'
@@ -52,7 +52,7 @@ test.serial('a program that fills its memory is measured, and its owner is writt
   await platform.until(
     async () => {
       await platform.page(app.domain)
-      const found = await listPoints(platform.db, app.id)
+      const found = await listMetrics(platform.db, app.id)
       return found.length >= 3 && found[0]!.ram > 460
     },
     60,

@@ -68,7 +68,7 @@ async function start(database: ReturnType<typeof testDatabase>, temporal: Return
   const at = { release: 1, containerId: 'c1', hostPort: 20_001, bootId: 'boot', startedAt: new Date() }
   await recordStarted(db, running.appId, at)
   // Its lane was never woken.
-  await operations.enqueue(db, {
+  await operations.enqueueOperation(db, {
     targetId: forgotten.appId,
     kind: 'stop',
     ownerId: forgotten.userId,

@@ -5,7 +5,7 @@ import test from 'ava'
 import { pino } from 'pino'
 import type { Release } from '../../activities/releases/release.ts'
 import { loadApp, usedMemoryMb } from '../../db/apps/apps.ts'
-import { findByOperation } from '../../db/deploys/deployments.ts'
+import { findDeploymentByOperation } from '../../db/deploys/deployments.ts'
 import * as operations from '../../db/operations/operations.ts'
 import { LaneRelay } from '../../workers/loops/relay.ts'
 import type { Trouble } from '../contracts/host-troubles.ts'
@@ -80,7 +80,7 @@ test('an uploaded application runs, has its address, and its deployment succeede
   t.is(row?.status, 'running')
   t.is(row?.host_port, portOf(app.id, 1))
   t.is(row?.release, 1)
-  t.is((await findByOperation(db, operationId))?.state, 'success')
+  t.is((await findDeploymentByOperation(db, operationId))?.state, 'success')
   const routes = await edge.listRoutes()
   t.deepEqual(
     routes.filter(route => route.appId === app.id).map(route => route.port),
@@ -101,7 +101,7 @@ test('a failed install gives memory and name back and leaves only its reason', a
   t.regex(end.message ?? '', /: no such package$/, 'with the last lines of its output')
   t.is(await loadApp(db, app.id), undefined)
   t.is(await usedMemoryMb(db, user.id), 0)
-  const deployment = await findByOperation(db, operationId)
+  const deployment = await findDeploymentByOperation(db, operationId)
   t.is(deployment?.state, 'error')
   t.is(deployment?.code, 'BUILD_FAILED')
   t.is(deployment?.segment_id, null)
@@ -155,7 +155,7 @@ test('a deletion cancels the creation under way and gets its wish', async t => {
   const { app, operationId } = await make.app(user.id)
   behaviour.set(app.id, 'hangs')
   await lanes.wake(app.id, user.id)
-  await comesTrue(async () => (await operations.find(db, operationId))?.state === 'running')
+  await comesTrue(async () => (await operations.findOperation(db, operationId))?.state === 'running')
   // The creation would hang for ever.
   const deletion = await run.command({ id: app.id, owner_id: user.id }, 'delete')
   t.is(deletion.state, 'success')
@@ -255,7 +255,7 @@ test('operations of one application never overlap', async t => {
   const kinds = ['restart', 'stop', 'start', 'restart', 'restart', 'stop', 'start', 'restart'] as const
   const ids: string[] = []
   for (const kind of kinds) {
-    ids.push((await operations.enqueue(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })).id)
+    ids.push((await operations.enqueueOperation(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })).id)
     await lanes.wake(app.id, user.id)
   }
   const ends = await Promise.all(ids.map(id => run.ended(id)))
@@ -281,7 +281,7 @@ test('two lanes of one application, as two Temporals would drive: what one has l
   t.is((await run.command(app, 'stop')).state, 'success')
   behaviour.set(app.id, 'stands still')
   const ask = (kind: operations.OperationKind) =>
-    operations.enqueue(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
+    operations.enqueueOperation(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
   const start = await ask('start')
   await lanes.wake(app.id, user.id)
   await comesTrue(() => wakes.has(app.id))
@@ -294,17 +294,17 @@ test('two lanes of one application, as two Temporals would drive: what one has l
       args: [input],
     })
   await another(1)
-  t.like(await operations.find(db, start.id), { state: 'success' })
+  t.like(await operations.findOperation(db, start.id), { state: 'success' })
   t.like(await loadApp(db, app.id), { status: 'running', container_id: 'c1' })
   const stop = await ask('stop')
   await another(2)
-  t.like(await operations.find(db, stop.id), { state: 'success' })
+  t.like(await operations.findOperation(db, stop.id), { state: 'success' })
   const before = await loadApp(db, app.id)
   t.like(before, { status: 'exited', desired_state: 'stopped' })
   wakes.get(app.id)?.()
   await first.result()
   t.deepEqual(await loadApp(db, app.id), before)
-  t.like(await operations.find(db, start.id), { state: 'success', code: null })
+  t.like(await operations.findOperation(db, start.id), { state: 'success', code: null })
 })
 
 test('a host that does not answer fails a command within its deadline and nothing is half done', async t => {

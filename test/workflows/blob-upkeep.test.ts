@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import { Client, Connection } from '@temporalio/client'
 import test from 'ava'
 import { pino } from 'pino'
-import { linesOf, listReceipts } from '../../db/objects/blob-receipts.ts'
+import { listReceiptLines, listReceipts } from '../../db/objects/blob-receipts.ts'
 import * as segments from '../../db/objects/segments.ts'
 import { parseConfig } from '../../policy/config.ts'
 import { newId } from '../../policy/ids.ts'
@@ -80,7 +80,7 @@ test.serial('every kind does its work once, and its receipt says what, why and t
   t.true(receipts.every(({ ended_at, failure, unproved }) => ended_at !== null && failure === null && unproved === 0))
   const told = async (kind: Upkeep) => {
     const receipt = receipts.find(receipt => receipt.kind === kind)
-    return (await linesOf(db, receipt!.id, 100)).map(({ subject, proof }) => [subject, proof]).sort()
+    return (await listReceiptLines(db, receipt!.id, 100)).map(({ subject, proof }) => [subject, proof]).sort()
   }
   const three = ['00000', '00001', '00002']
   t.deepEqual(
@@ -115,7 +115,7 @@ test.serial('two workers and ten runs at once remove everything once', async t =
 
 test.serial('a run that is ended says so in its receipt, and the next one goes on', async t => {
   const { db, client, store, stuck, begin } = await kit
-  const id = await segments.draw(db)
+  const id = await segments.allocateSegment(db)
   await store.put(id, Readable.from('x'))
   stuck.add(id)
   const run = await begin('sweep')

@@ -29,7 +29,7 @@ async function commands() {
   /** A command whose caller is answered in so many seconds. */
   async function ask(kind: operations.OperationKind, seconds: number) {
     const wish = { targetId: app.id, kind, ownerId: user.id, actor: user.id, endWithinMs: seconds * 1000 }
-    const { id } = await operations.enqueue(db, wish)
+    const { id } = await operations.enqueueOperation(db, wish)
     await lanes.wake(app.id, user.id)
     return id
   }

@@ -4,10 +4,14 @@ import { activityInfo } from '@temporalio/activity'
 import type { Release } from '../../activities/releases/release.ts'
 import type { AppRow } from '../../db/apps/apps.ts'
 import { transaction } from '../../db/database.ts'
-import { type DeploymentRow, findByOperation } from '../../db/deploys/deployments.ts'
+import { type DeploymentRow, findDeploymentByOperation } from '../../db/deploys/deployments.ts'
 import { type DeployRequest, queueDeploy } from '../../db/deploys/deploys.ts'
 import { queueRestore } from '../../db/snapshots/restores.ts'
-import { findByOperation as findSnapshotOf, queueSnapshot, type SnapshotRow } from '../../db/snapshots/snapshots.ts'
+import {
+  findSnapshotByOperation as findSnapshotOf,
+  queueSnapshot,
+  type SnapshotRow,
+} from '../../db/snapshots/snapshots.ts'
 import { defaultPlans as plansOfAccounts } from '../../policy/accounts/plans.ts'
 import type { AppConfigFile } from '../../policy/apps/app-config.ts'
 import type { StepName } from '../../policy/apps/step-kinds.ts'
@@ -168,7 +172,7 @@ export function deployKit() {
       return {
         ...queued,
         end: () => run.ended(queued.operationId),
-        deployment: async () => (await findByOperation(db, queued.operationId)) as DeploymentRow,
+        deployment: async () => (await findDeploymentByOperation(db, queued.operationId)) as DeploymentRow,
       }
     }
 
@@ -191,7 +195,7 @@ export function deployKit() {
       return {
         operationId,
         end: () => run.ended(operationId),
-        deployment: async () => (await findByOperation(db, operationId)) as DeploymentRow,
+        deployment: async () => (await findDeploymentByOperation(db, operationId)) as DeploymentRow,
       }
     }
 

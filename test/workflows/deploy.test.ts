@@ -5,7 +5,7 @@ import { loadApp, usedMemoryMb } from '../../db/apps/apps.ts'
 import { transaction } from '../../db/database.ts'
 import { readLog } from '../../db/deploys/deployments.ts'
 import * as operations from '../../db/operations/operations.ts'
-import { storyOf } from '../../db/operations/operator.ts'
+import { readOperationStory } from '../../db/operations/operator.ts'
 import { cancelOperation } from '../../db/operations/operator-acts.ts'
 import { problemOf } from '../../policy/apps/app-problems.ts'
 import { laneId } from '../../workflows/ids.ts'
@@ -129,7 +129,7 @@ test('an undo that fails for good is told: in the deploy, its operation, its log
   const marked = await loadApp(db, app.id)
   t.deepEqual(problemOf(marked!), { code: 'RESTORE_INTERRUPTED', message: failed.message! })
   const lane = { workflowId: '', status: 'COMPLETED', failedTasks: 0, url: null }
-  const explained = explanation((await storyOf(db, operationId, 9))!, lane, new Date())
+  const explained = explanation((await readOperationStory(db, operationId, 9))!, lane, new Date())
   t.regex(explained, /put back the files \(The disk .+ is full.\)[\s\S]+marked as half changed[\s\S]+berth ops clear/)
   t.is((await (await push(app)).end()).state, 'success')
   t.is(problemOf((await loadApp(db, app.id))!), undefined)
@@ -306,7 +306,7 @@ test('a failed deploy whose host is lost waits for it to put the files back, and
   const tries = async () => (await steps(app, 0)).filter(step => step === 'restoreFiles 2').length
   const words = 'The files that the deploy had replaced could not be put back: Placing the files was cut off.'
   for (const until = Date.now() + 60_000; (await tries()) < 5 && Date.now() < until; ) await sleep(100)
-  t.like(await operations.find(db, operationId), { state: 'running', step: operations.stuckGoingBack(words) })
+  t.like(await operations.findOperation(db, operationId), { state: 'running', step: operations.stuckGoingBack(words) })
   t.true(await operations.isBusy(db, app.id), 'the host watch keeps away')
   t.is((await run.last(app))?.state, 'queued', 'a person is told that the stop will not happen')
   t.like(await loadApp(db, app.id), { release: 1, status: 'running' })

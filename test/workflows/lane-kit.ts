@@ -81,7 +81,7 @@ async function start(
     diskMb: 100_000,
     protections: {},
   })
-  const seen = setInterval(() => void hosts.seeHost(db, 'h1').catch(() => {}), 1000)
+  const seen = setInterval(() => void hosts.recordHostSeen(db, 'h1').catch(() => {}), 1000)
   closers.push(
     () => client.connection.close(),
     () => platform.stop(),
@@ -111,7 +111,7 @@ async function start(
 
 function runner(db: Db, lanes: { wake(appId: string, ownerId: string): Promise<void> }) {
   async function ended(id: string): Promise<operations.OperationRow> {
-    const found = () => operations.find(db, id)
+    const found = () => operations.findOperation(db, id)
     await comesTrue(async () => !['queued', 'running', undefined].includes((await found())?.state), 150)
     return (await found()) as operations.OperationRow
   }
@@ -122,7 +122,7 @@ function runner(db: Db, lanes: { wake(appId: string, ownerId: string): Promise<v
       db('operations').where({ target_id: app.id }).orderBy('seq', 'desc').first(),
     /** Writes a command down, wakes the lane and waits for the end. */
     async command(app: { id: string; owner_id: string }, kind: operations.OperationKind) {
-      const { id } = await operations.enqueue(db, {
+      const { id } = await operations.enqueueOperation(db, {
         targetId: app.id,
         kind,
         ownerId: app.owner_id,

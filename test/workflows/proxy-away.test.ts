@@ -70,7 +70,7 @@ test('a restart whose start fails while the proxy is away leaves the application
   behave(app, { startFails: true })
   away.add(app.id)
   const wish = { targetId: app.id, kind: 'restart', ownerId: app.owner_id, actor: app.owner_id } as const
-  const { id } = await operations.enqueue(db, wish)
+  const { id } = await operations.enqueueOperation(db, wish)
   await lanes.wake(app.id, app.owner_id)
   t.like(await run.ended(id), { state: 'error' })
   t.like(await loadApp(db, app.id), { status: 'exited', host_port: null })
@@ -85,7 +85,7 @@ test('a stop while the proxy is away is a success, and the route goes when it is
   const app = await running()
   away.add(app.id)
   const wish = { targetId: app.id, kind: 'stop', ownerId: app.owner_id, actor: app.owner_id } as const
-  const { id } = await operations.enqueue(db, wish)
+  const { id } = await operations.enqueueOperation(db, wish)
   await lanes.wake(app.id, app.owner_id)
   t.like(await run.ended(id), { state: 'success' })
   t.like(await loadApp(db, app.id), { status: 'exited', desired_state: 'stopped' })

@@ -5,8 +5,8 @@ import type { AppHostActivities } from '../../activities/app-host.ts'
 import { refusal } from '../../activities/failures.ts'
 import type { Release, StepOf } from '../../activities/releases/release.ts'
 import { appendLog } from '../../db/deploys/deployments.ts'
-import { draw } from '../../db/objects/segments.ts'
-import { takeSlot } from '../../db/operations/build-slots.ts'
+import { allocateSegment } from '../../db/objects/segments.ts'
+import { takeBuildSlot } from '../../db/operations/build-slots.ts'
 import type { StoredSnapshot } from '../../db/snapshots/snapshots.ts'
 import type { containerSteps } from './scripted-containers.ts'
 import type { ScriptedParts } from './scripted-parts.ts'
@@ -17,7 +17,7 @@ export function fileSteps(parts: ScriptedParts): Omit<AppHostActivities, keyof R
 
   async function install(release: Release): Promise<void> {
     const trouble = meet('installDependencies', release)
-    if (release.deploymentId) await takeSlot(db, release.deploymentId)
+    if (release.deploymentId) await takeBuildSlot(db, release.deploymentId)
     if (trouble === 'it never ends') await untilEnded(parts, release.appId, cancellationSignal())
     if (trouble !== 'the install step fails') return
     if (release.deploymentId) await appendLog(db, release.deploymentId, 'no such package\n')
@@ -28,7 +28,7 @@ export function fileSteps(parts: ScriptedParts): Omit<AppHostActivities, keyof R
     async prepareRelease(asked) {
       const step = await begin('prepareRelease', asked)
       const release = step.brought()
-      if (release.source?.kind === 'git' && release.deploymentId) await takeSlot(db, release.deploymentId)
+      if (release.source?.kind === 'git' && release.deploymentId) await takeBuildSlot(db, release.deploymentId)
       await reached(release, 'clone')
       meet('prepareRelease', release)
       if (step.kind === 'create') at(release.appId).disk = true
@@ -91,7 +91,7 @@ export async function copyFiles(parts: ScriptedParts, asked: StepOf, signal: Abo
   if (parts.meet('takeSnapshot', asked) === 'it never ends') await untilEnded(parts, asked.appId, signal)
   const text = `${asked.appId} ${parts.at(asked.appId).files}`
   const digest = createHash('sha256').update(text).digest('hex')
-  return { segmentId: await draw(parts.db), size: 10, sha256: digest, digest }
+  return { segmentId: await allocateSegment(parts.db), size: 10, sha256: digest, digest }
 }
 
 async function untilEnded({ at }: ScriptedParts, appId: string, signal: AbortSignal): Promise<never> {

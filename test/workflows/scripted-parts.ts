@@ -6,7 +6,7 @@ import type { SnapshotPlaces } from '../../activities/snapshots/snapshot-place.t
 import { appTurns } from '../../activities/steps/app-turns.ts'
 import { stepTurns } from '../../activities/steps/step-turns.ts'
 import type { Db } from '../../db/database.ts'
-import { record } from '../../db/deploys/deployments.ts'
+import { recordDeploymentStep } from '../../db/deploys/deployments.ts'
 import { NoSpaceLeft } from '../../lib/folders/no-space-left.ts'
 import type { StepName } from '../../policy/apps/step-kinds.ts'
 import type { Trouble } from '../contracts/host-troubles.ts'
@@ -77,7 +77,7 @@ export function scriptedParts(options: ScriptedHostOptions, script: HostScript) 
 
     /** Tells how far the deployment of a release is. */
     async reached({ deploymentId }: Release, state: 'clone' | 'commit' | 'restarting'): Promise<void> {
-      if (deploymentId) await record(options.db, deploymentId, { state })
+      if (deploymentId) await recordDeploymentStep(options.db, deploymentId, { state })
     },
   }
 }

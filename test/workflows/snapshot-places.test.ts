@@ -10,7 +10,7 @@ const place = { subject: 'snapshot/h1' }
 async function placeKit() {
   const base = await kit
   const leases = () => base.db('blob_leases').where(place)
-  const step = async (id: string) => (await operations.find(base.db, id))?.step ?? ''
+  const step = async (id: string) => (await operations.findOperation(base.db, id))?.step ?? ''
   return {
     ...base,
     leases,

@@ -108,7 +108,7 @@ test('a snapshot that waits for those of others on its host holds up no deploy o
   const copying = await snapshot(other)
   await plan.reached
   const waits = await snapshot(app)
-  const step = async () => (await operations.find(db, waits.operationId))?.step
+  const step = async () => (await operations.findOperation(db, waits.operationId))?.step
   await comesTrue(async () => /waiting for its host/.test((await step()) ?? ''))
   t.is((await (await push(app)).end()).state, 'success')
   t.regex((await step()) ?? '', /waiting for its host/)

@@ -1,9 +1,9 @@
 import { refusal } from '../../activities/failures.ts'
 import type { GitProvider } from '../../activities/git-provider/port.ts'
 import type { Db } from '../../db/database.ts'
-import { originOf } from '../../db/deploys/deploy-sources.ts'
-import { linkOf } from '../../db/git/git-links.ts'
-import { tokenFor } from '../../db/git/webhooks.ts'
+import { findOrigin } from '../../db/deploys/deploy-sources.ts'
+import { findLink } from '../../db/git/git-links.ts'
+import { readAccessToken } from '../../db/git/webhooks.ts'
 import type { Config } from '../../policy/config.ts'
 
 /** The timeout of a build's request for its token, after which it is retried later. */
@@ -20,16 +20,16 @@ export function deployCredentials(
   provider: GitProvider | null,
 ): (deploymentId: string) => Promise<string | null> {
   return async deploymentId => {
-    const origin = await originOf(db, deploymentId)
+    const origin = await findOrigin(db, deploymentId)
     if (!origin) return null
     const { appId, trigger, cloneUrl } = origin
-    if (trigger === 'webhook') return tokenFor(db, sealKeys, appId, cloneUrl)
+    if (trigger === 'webhook') return readAccessToken(db, sealKeys, appId, cloneUrl)
     return trigger === 'app' ? appToken(db, provider, appId, cloneUrl) : null
   }
 }
 
 async function appToken(db: Db, provider: GitProvider | null, appId: string, cloneUrl: string): Promise<string> {
-  const link = await linkOf(db, appId)
+  const link = await findLink(db, appId)
   if (!link || !provider || new URL(link.cloneUrl).origin !== new URL(cloneUrl).origin)
     throw refusal('AUTHENTICATION_REQUIRED', 'The application is no longer linked to this repository.')
   const deadline = AbortSignal.timeout(timeoutMs)

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { VolumeFault, Volumes } from '../../activities/volumes/port.ts'
-import { releasedApps } from '../../db/apps/apps.ts'
+import { listReleasedApps } from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
 import { recordProtection } from '../../db/hosts/hosts.ts'
 import { loop } from '../../lib/async/loop.ts'
@@ -39,7 +39,7 @@ export async function watchDisks(
 ): Promise<void> {
   let recorded = ''
   const look = async () => {
-    const ids = await releasedApps(db, hostId)
+    const ids = await listReleasedApps(db, hostId)
     const state = disksState(ids.length, await volumes.faults(ids))
     if (state === recorded) return
     await recordProtection(db, hostId, 'disks', state)

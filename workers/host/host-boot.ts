@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { ContainerHost } from '../../activities/containers/port.ts'
 import type { Boot } from '../../activities/hosts/boot.ts'
 import type { Db } from '../../db/database.ts'
-import { beginBoot, knownBoot, recordEngine } from '../../db/hosts/host-boots.ts'
+import { readHostBoot, recordBoot, recordEngine } from '../../db/hosts/host-boots.ts'
 import { sharedTurns } from '../../lib/async/shared-turns.ts'
 import { bootIdOf, type KnownBoot, type KnownEngine } from '../../policy/hosts/host-boot.ts'
 
@@ -23,10 +23,10 @@ const unknownStart = 'unknown'
 /** The present boot of a host, as far as it can be determined without its engine. Once this resolves, ports of an earlier boot are released. */
 export async function hostBoot(options: HostBootOptions): Promise<Boot> {
   const { db, engine, hostId, machineBootId, held, log } = options
-  let known: KnownBoot = await knownBoot(db, hostId)
+  let known: KnownBoot = await readHostBoot(db, hostId)
 
   async function begin(bootId: string, reported: KnownEngine | null): Promise<void> {
-    await beginBoot(db, hostId, bootId, reported)
+    await recordBoot(db, hostId, bootId, reported)
     known = { bootId, engine: reported }
   }
 

@@ -190,11 +190,11 @@ async function staysStopped(db: Db, appId: string): Promise<boolean> {
 }
 
 /** AUTORESTART (contract 5.11): after an exit status other than 0, when the program ran over 60 s. */
-function restartsItself(app: apps.HostApp, exit: apps.Exit): boolean {
+function restartsItself(app: apps.HostApp, exit: apps.RecordedExit): boolean {
   const ranMs = app.started_at ? exit.at.getTime() - app.started_at.getTime() : 0
   return app.autorestart && exit.code !== 0 && ranMs > autorestart.ranSeconds * 1000
 }
 
 async function enqueueStart(db: Db, app: apps.HostApp): Promise<void> {
-  await operations.enqueue(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: 'host-watch' })
+  await operations.enqueueOperation(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: 'host-watch' })
 }

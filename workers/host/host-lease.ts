@@ -7,14 +7,14 @@ import type { Logger } from 'pino'
 import { HostUnreachable } from '../../activities/containers/port.ts'
 import { type Db, isUnavailable, openDatabase } from '../../db/database.ts'
 import {
-  findLease,
+  acquireHostLease,
+  findHostLease,
   type HostLeaseRow,
-  isClosed,
-  type Lease,
+  type HostLeaseToken,
+  isLeaseClosed,
   type LeaseHolder,
-  releaseLease,
-  renewLease,
-  takeLease,
+  releaseHostLease,
+  renewHostLease,
 } from '../../db/hosts/host-leases.ts'
 import { ignoreError } from '../../lib/async/ignore-error.ts'
 import { loop } from '../../lib/async/loop.ts'
@@ -51,7 +51,7 @@ export interface LeaseOptions {
 export async function takeHostLease(options: LeaseOptions): Promise<HostLease> {
   const { databaseUrl, hostId, log } = options
   const db = openDatabase({ url: databaseUrl, pool: 1, applicationName: `berth-host-${hostId}-lease` })
-  const lease: Lease = { hostId, token: randomBytes(16).toString('hex') }
+  const lease: HostLeaseToken = { hostId, token: randomBytes(16).toString('hex') }
   try {
     await take(db, lease, await holderOf(options))
   } catch (error) {
@@ -64,16 +64,16 @@ export async function takeHostLease(options: LeaseOptions): Promise<HostLease> {
 /** How long Postgres may take to answer while everything starts. */
 const startTimeoutMs = 30_000
 
-async function take(db: Db, lease: Lease, me: LeaseHolder): Promise<void> {
+async function take(db: Db, lease: HostLeaseToken, me: LeaseHolder): Promise<void> {
   const since = Date.now()
   for (let seen: HostLeaseRow | undefined; ; await sleep(renewEveryMs / 2)) {
     try {
-      if (await takeLease(db, lease, me, hostLeaseSeconds)) return
-      const present = await findLease(db, lease.hostId)
+      if (await acquireHostLease(db, lease, me, hostLeaseSeconds)) return
+      const present = await findHostLease(db, lease.hostId)
       if (!present) continue
       if (present.token === lease.token) return // the answer to an earlier try was lost
-      if (isClosed(present)) throw new Error(forgotten(lease.hostId))
-      if (isDead(present.holder, me) && (await takeLease(db, lease, me, hostLeaseSeconds, present.token))) return
+      if (isLeaseClosed(present)) throw new Error(forgotten(lease.hostId))
+      if (isDead(present.holder, me) && (await acquireHostLease(db, lease, me, hostLeaseSeconds, present.token))) return
       // A lease that is no longer renewed does not change.
       if (seen && present.held_until !== seen.held_until) throw inUse(lease.hostId, present.holder)
       seen = present
@@ -93,8 +93,8 @@ const forgotten = (hostId: string): string =>
   `The host ${hostId} was forgotten with \`berth hosts forget\`: its applications were deleted, or may run on another host. This process exits without touching any files or containers here. See "A host that is lost" in docs/installation.md.`
 
 async function whyLost(db: Db, hostId: string): Promise<string> {
-  const present = await findLease(db, hostId).catch(ignoreError('the lease is lost either way'))
-  if (present && isClosed(present)) return forgotten(hostId)
+  const present = await findHostLease(db, hostId).catch(ignoreError('the lease is lost either way'))
+  if (present && isLeaseClosed(present)) return forgotten(hostId)
   return `Another process has taken over host ${hostId}; this one does nothing more.`
 }
 
@@ -110,7 +110,7 @@ async function holderOf({ folder, bootId }: LeaseOptions): Promise<LeaseHolder> 
   return { machine: `${bootId}/${dev}/${ino}`, pid, startTicks: startTicks(pid) ?? '', hostname: hostname() }
 }
 
-function keep(db: Db, lease: Lease, log: Logger): HostLease {
+function keep(db: Db, lease: HostLeaseToken, log: Logger): HostLease {
   const lost = new AbortController()
   const ending = new AbortController()
   let renewedAt = moment()
@@ -118,7 +118,7 @@ function keep(db: Db, lease: Lease, log: Logger): HostLease {
   async function confirm(): Promise<void> {
     lost.signal.throwIfAborted()
     const requestedAt = moment()
-    const mine = await renewLease(db, lease, hostLeaseSeconds).catch(error => {
+    const mine = await renewHostLease(db, lease, hostLeaseSeconds).catch(error => {
       throw new HostUnreachable(`Cannot determine whether this process still is host ${lease.hostId}.`, {
         cause: error,
       })
@@ -148,7 +148,7 @@ function keep(db: Db, lease: Lease, log: Logger): HostLease {
     async release() {
       ending.abort()
       await renewing
-      await releaseLease(db, lease).catch(ignoreError('the lease expires'))
+      await releaseHostLease(db, lease).catch(ignoreError('the lease expires'))
       await db.destroy()
     },
   }

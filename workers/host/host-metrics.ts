@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { type ContainerHost, type ListedContainer, labels } from '../../activities/containers/port.ts'
-import { savePoints } from '../../db/apps/app-metrics.ts'
+import { saveMetrics } from '../../db/apps/app-metrics.ts'
 import { type HostApp, listAppsOfHost } from '../../db/apps/apps.ts'
 import { alertHighMemory } from '../../db/apps/memory-alerts.ts'
 import type { Db } from '../../db/database.ts'
@@ -87,7 +87,7 @@ export class HostMetrics {
 
   async #save(): Promise<void> {
     if (this.#unsaved.length === 0) return
-    await savePoints(this.#options.db, this.#unsaved)
+    await saveMetrics(this.#options.db, this.#unsaved)
     this.#unsaved = []
   }
 

@@ -40,7 +40,12 @@ export async function bringBackStrays(
       const runs = containers.some(container => container.running && container.labels[labels.app] === app.id)
       const wanted = app.status === 'running' && app.desired_state === 'running'
       if (wanted && !runs && !(await operations.isBusy(db, app.id)))
-        await operations.enqueue(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: 'host-watch' })
+        await operations.enqueueOperation(db, {
+          targetId: app.id,
+          kind: 'start',
+          ownerId: app.owner_id,
+          actor: 'host-watch',
+        })
       log.warn({ appId: app.id }, 'strays: a quarantined application is known again and was restored')
       delete notes[app.id]
       await strays.write(notes)

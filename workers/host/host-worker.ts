@@ -137,7 +137,7 @@ export async function startHost(parts: HostParts) {
     async stop() {
       ending.abort()
       if (!lease.lost.aborted)
-        await hosts.leaveHost(db, hostId).catch(ignoreError('the host counts as unreachable soon'))
+        await hosts.recordHostLeft(db, hostId).catch(ignoreError('the host counts as unreachable soon'))
       await queues.stop()
       await Promise.all(loops)
       await new Promise(resolve => {
@@ -154,7 +154,7 @@ export async function startHost(parts: HostParts) {
  * containers, so it counts as silent.
  */
 async function stayVisible({ db, config, engine }: HostParts, signal: AbortSignal, log: Logger): Promise<void> {
-  const round = () => engine.ping().then(() => hosts.seeHost(db, config.host.id))
+  const round = () => engine.ping().then(() => hosts.recordHostSeen(db, config.host.id))
   const onError = (error: unknown) =>
     log.warn({ err: error }, 'no heartbeat: the engine or the database does not answer')
   await loop(round, { signal, everyMs: seenEveryMs, onError })

@@ -1,7 +1,12 @@
 import type { Logger } from 'pino'
-import { type Db, isMine, transaction } from '../../db/database.ts'
+import { type Db, transaction, tryRoundLock } from '../../db/database.ts'
 import { ActRefused, cancelOperation } from '../../db/operations/operator-acts.ts'
-import { dueApps, postpone, postponeFor, stuckSnapshots } from '../../db/snapshots/automatic-snapshots.ts'
+import {
+  listAppsDueForSnapshot,
+  listStuckSnapshots,
+  postponeSnapshot,
+  postponeSnapshots,
+} from '../../db/snapshots/automatic-snapshots.ts'
 import { queueSnapshot } from '../../db/snapshots/snapshots.ts'
 import { loop } from '../../lib/async/loop.ts'
 import type { Plans } from '../../policy/accounts/plans.ts'
@@ -39,10 +44,10 @@ export async function takeAutomaticSnapshots(options: AutomaticOptions, signal: 
 export async function queueDue(options: AutomaticOptions): Promise<string[]> {
   const { db, lanes, plans, log, everySeconds = automaticSnapshotSeconds, retrySeconds = 3600 } = options
   const { due, stuck } = await transaction(db, async trx => {
-    if (!(await isMine(trx, 'automatic-snapshots'))) return { due: [], stuck: [] }
-    const found = await dueApps(trx, { plans, everySeconds, retrySeconds })
-    const late = await stuckSnapshots(trx, everySeconds)
-    await postpone(trx, found.later)
+    if (!(await tryRoundLock(trx, 'automatic-snapshots'))) return { due: [], stuck: [] }
+    const found = await listAppsDueForSnapshot(trx, { plans, everySeconds, retrySeconds })
+    const late = await listStuckSnapshots(trx, everySeconds)
+    await postponeSnapshots(trx, found.later)
     return { due: found.due, stuck: late }
   })
   const queued: string[] = []
@@ -59,7 +64,7 @@ export async function queueDue(options: AutomaticOptions): Promise<string[]> {
   for (const { id: appId, owner_id: ownerId } of due) {
     const request = { appId, ownerId, actor: automaticActor, origin: 'automatic', plans } as const
     try {
-      await postponeFor(db, appId, retrySeconds) // first: where it cannot be queued, the others of its host do not wait for it
+      await postponeSnapshot(db, appId, retrySeconds) // first: where it cannot be queued, the others of its host do not wait for it
       if (!(await transaction(db, trx => queueSnapshot(trx, request)).catch(unlessBusy))) continue
     } catch (err) {
       log.warn({ err, appId }, 'automatic snapshots: not queued')

@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client'
 import type { Logger } from 'pino'
-import { type OverdueDowngrade, overdueDowngrades } from '../../db/accounts/downgrades.ts'
+import { listOverdueDowngrades, type OverdueDowngrade } from '../../db/accounts/downgrades.ts'
 import type { Db } from '../../db/database.ts'
 import { Backoff } from '../../lib/async/backoff.ts'
 import { relay } from '../../policy/installation/relay.ts'
@@ -34,7 +34,7 @@ export class DowngradeRelay {
   /** One round; resolves to how many were woken. Rejects only when Postgres does not answer. */
   async round(): Promise<number> {
     const { db, log } = this.#options
-    const overdue = await overdueDowngrades(db, overdueSeconds, this.#backoff.waiting())
+    const overdue = await listOverdueDowngrades(db, overdueSeconds, this.#backoff.waiting())
     return wakeEach(overdue, {
       backoff: this.#backoff,
       idOf: ({ userId }) => userId,

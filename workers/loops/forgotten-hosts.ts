@@ -1,7 +1,12 @@
 import { type Client, WorkflowNotFoundError } from '@temporalio/client'
 import type { Logger } from 'pino'
 import type { Db } from '../../db/database.ts'
-import { endForLost, settleLost, type UnsettledApp, unsettledApps } from '../../db/hosts/host-forgetting.ts'
+import {
+  endOperationsOfLostApp,
+  listUnsettledApps,
+  settleLostApp,
+  type UnsettledApp,
+} from '../../db/hosts/host-forgetting.ts'
 import { failuresInARow } from '../../policy/rounds.ts'
 import { laneId } from '../../workflows/ids.ts'
 
@@ -22,11 +27,11 @@ const most = 100
 export async function settleForgotten({ db, client, log }: SettlingOptions): Promise<number> {
   let settled = 0
   let failures = 0
-  for (const app of await unsettledApps(db, { limit: most })) {
+  for (const app of await listUnsettledApps(db, { limit: most })) {
     try {
-      const ended = await endForLost(db, app)
+      const ended = await endOperationsOfLostApp(db, app)
       await endLane(client, app)
-      await settleLost(db, app)
+      await settleLostApp(db, app)
       log.warn({ appId: app.id, hostId: app.host_id, ended }, 'an application is lost with its host')
       settled++
       failures = 0

@@ -65,12 +65,12 @@ async function sendOne(options: MailSenderOptions, mail: mails.QueuedMail, signa
     const deadline = deadlineSignal(deadlineMs, signal)
     await mailer.send({ id, from, to: mail.email, ...written, language, date: mail.created_at }, deadline)
   } catch (error) {
-    if (signal.aborted) return mails.giveBack(db, id)
+    if (signal.aborted) return mails.returnMail(db, id)
     const final = error instanceof MailRefused || attempts >= tries.maxAttempts
     log.warn({ mailId: id, template, attempts, final, reason: reasonOf(error) }, 'mail: not taken')
-    return mails.recordFailure(db, id, reasonOf(error), final)
+    return mails.recordMailFailure(db, id, reasonOf(error), final)
   }
-  await mails.recordSent(db, id)
+  await mails.recordMailSent(db, id)
   log.info({ mailId: id, template, attempts }, 'mail: sent')
 }
 

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
-import { queueEndedNotices, queueEndNotices, type StoppedApp, stopSuspended } from '../../db/accounts/plan-ends.ts'
-import { type Db, isMine } from '../../db/database.ts'
+import { queueEndedNotices, queueEndNotices, queueSuspensions, type StoppedApp } from '../../db/accounts/plan-ends.ts'
+import { type Db, tryRoundLock } from '../../db/database.ts'
 import { loop } from '../../lib/async/loop.ts'
 import type { Plans } from '../../policy/accounts/plans.ts'
 import { endNotices } from '../../policy/accounts/suspension.ts'
@@ -39,10 +39,10 @@ export async function planEndsOnce({
   retrySeconds = 300,
 }: PlanEndOptions): Promise<StoppedApp[]> {
   const stopped = await db.transaction(async trx => {
-    if (!(await isMine(trx, 'plan-ends'))) return []
+    if (!(await tryRoundLock(trx, 'plan-ends'))) return []
     await queueEndNotices(trx, plans, notices)
     await queueEndedNotices(trx, plans)
-    return stopSuspended(trx, plans, retrySeconds)
+    return queueSuspensions(trx, plans, retrySeconds)
   })
   for (const { id, owner_id } of stopped) {
     log.info({ appId: id }, 'plan ends: application stopped')

@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client'
 import type { Logger } from 'pino'
 import { undoUnconfirmed } from '../../db/acceptance.ts'
-import { type Db, isMine } from '../../db/database.ts'
+import { type Db, tryRoundLock } from '../../db/database.ts'
 import * as operations from '../../db/operations/operations.ts'
 import { Backoff } from '../../lib/async/backoff.ts'
 import { loop } from '../../lib/async/loop.ts'
@@ -65,8 +65,8 @@ export class LaneRelay {
     const { queuedSeconds, runningSeconds } = relay
     // Two workers may both do it now and then: a lane that is woken twice is woken once.
     const waiting = await db.transaction(async trx =>
-      (await isMine(trx, 'relay'))
-        ? operations.waitingTargets(trx, { queuedSeconds, runningSeconds, except: this.backoff.waiting() })
+      (await tryRoundLock(trx, 'relay'))
+        ? operations.listWaitingTargets(trx, { queuedSeconds, runningSeconds, except: this.backoff.waiting() })
         : [],
     )
     return wakeEach(waiting, {
@@ -77,7 +77,12 @@ export class LaneRelay {
     })
   }
 
-  private async heal({ target_id: appId, owner_id: ownerId, running, seconds }: operations.Waiting): Promise<boolean> {
+  private async heal({
+    target_id: appId,
+    owner_id: ownerId,
+    running,
+    seconds,
+  }: operations.WaitingTarget): Promise<boolean> {
     const { client, lanes, log } = this.options
     // What has just been queued is woken without a look: most wake-ups were lost, and few lanes are stuck.
     const lane = running || seconds > relay.stuckSeconds ? await laneRun(client, appId) : undefined

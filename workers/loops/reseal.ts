@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { Db } from '../../db/database.ts'
-import { replaceSealed, sealedColumns, sealedOtherwise } from '../../db/sealed-values.ts'
+import { listValuesOfOtherKeys, replaceSealed, sealedColumns } from '../../db/sealed-values.ts'
 import { type SealKeys, seal, unseal } from '../../policy/seal.ts'
 
 export interface ResealOptions {
@@ -20,7 +20,7 @@ export async function resealOnce({ db, keys, log }: ResealOptions, signal?: Abor
   const unreadable: string[] = []
   let resealed = 0
   for (const column of sealedColumns)
-    for await (const value of sealedOtherwise(db, column, keys.current)) {
+    for await (const value of listValuesOfOtherKeys(db, column, keys.current)) {
       if (signal?.aborted) return resealed
       const belongsTo = column.belongsTo(...value.key)
       const text = readable(keys, value.sealed, belongsTo)

@@ -1,5 +1,5 @@
 import { changesSince } from '../../db/apps/app-changes.ts'
-import { hostsDigest, hostsOf, recordRouted, unroutedBoots } from '../../db/hosts/host-boots.ts'
+import { findHostsOfApps, listUnroutedBoots, readHostsDigest, recordRoutedBoots } from '../../db/hosts/host-boots.ts'
 import { switchingSubdomains } from '../../db/operations/operations.ts'
 import { roundSeconds } from '../../policy/rounds.ts'
 import { hostOf, type Round, syncRoutes, type Tables } from './route-table.ts'
@@ -37,8 +37,8 @@ export class RouteRounds {
   async round(): Promise<Round & { whole: boolean }> {
     const { db, edge } = this.#options
     const began = this.#now()
-    const boots = await unroutedBoots(db)
-    const hosts = await hostsDigest(db)
+    const boots = await listUnroutedBoots(db)
+    const hosts = await readHostsDigest(db)
     const switching = await this.#switchingNames()
     // Kept by a round that fails: a proxy that hangs is why a route was not put back.
     this.#switched = [...new Set([...this.#switched, ...switching])]
@@ -73,12 +73,12 @@ export class RouteRounds {
   }
 
   /** Hosts wait in a new boot, and wait on while a route to them could be neither set nor held: it may lead to a port of before. */
-  async #tellHosts(boots: Awaited<ReturnType<typeof unroutedBoots>>, { refused }: Round): Promise<void> {
+  async #tellHosts(boots: Awaited<ReturnType<typeof listUnroutedBoots>>, { refused }: Round): Promise<void> {
     const { db } = this.#options
     const misleading = refused.filter(({ leads }) => leads).map(({ appId }) => appId)
-    const waiting = await hostsOf(db, misleading)
+    const waiting = await findHostsOfApps(db, misleading)
     if (!waiting) return
     const routed = boots.filter(({ id }) => !waiting.has(id))
-    await recordRouted(db, routed)
+    await recordRoutedBoots(db, routed)
   }
 }

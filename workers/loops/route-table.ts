@@ -1,7 +1,7 @@
 import { type Edge, type Route, RouteRefused } from '../../activities/edge/port.ts'
 import * as apps from '../../db/apps/apps.ts'
 import type { Db } from '../../db/database.ts'
-import { isBehind, isOfEarlierBoot } from '../../db/hosts/host-boots.ts'
+import { isBootOutdated, ranInEarlierBoot } from '../../db/hosts/host-boots.ts'
 import * as operations from '../../db/operations/operations.ts'
 import type { Machine } from '../../lib/machine.ts'
 
@@ -35,7 +35,7 @@ export async function syncRoute(tables: Tables, appId: string): Promise<void> {
   const { db, edge } = tables
   const app = await apps.loadApp(db, appId)
   if (!app?.subdomain) return
-  const [serving] = await apps.servingApps(db, appId)
+  const [serving] = await apps.listServingApps(db, appId)
   if (serving) await setCurrent(tables, routeOf(serving, tables))
   else if (app.status === 'exited') await edge.removeRoute(hostOf(app.subdomain, tables))
 }
@@ -47,7 +47,7 @@ export async function syncRoute(tables: Tables, appId: string): Promise<void> {
 export async function syncRoutes(tables: Tables, hosts?: readonly string[]): Promise<Round> {
   const { db, edge } = tables
   const known = new Map((await (hosts ? edge.findRoutes(hosts) : edge.listRoutes())).map(route => [route.host, route]))
-  const serving = await apps.servingApps(db, undefined, hosts && subdomainsOf(hosts, tables))
+  const serving = await apps.listServingApps(db, undefined, hosts && subdomainsOf(hosts, tables))
   const wanted = serving.map(app => routeOf(app, tables))
   const round: Round = { changed: 0, refused: [], unsettled: [] }
 
@@ -78,7 +78,7 @@ export async function syncRoutes(tables: Tables, hosts?: readonly string[]): Pro
     const app = await apps.loadApp(db, stale.appId)
     if (!app || app.status === 'exited') await change(stale, stale, () => edge.removeRoute(stale.host))
     // Its port is of an earlier boot and may be anybody's: the name waits until the application has been started.
-    else if (stale.port !== 0 && (await isOfEarlierBoot(db, app.id)))
+    else if (stale.port !== 0 && (await ranInEarlierBoot(db, app.id)))
       await change(stale, stale, () => edge.setRoute({ ...stale, port: 0 }))
   }
   return round
@@ -100,7 +100,7 @@ async function held(edge: Edge, old: Route): Promise<boolean> {
 export async function namesAmiss(tables: Tables): Promise<string[]> {
   const { db, edge } = tables
   const known = new Map((await edge.listRoutes()).map(route => [route.host, route]))
-  const wanted = (await apps.servingApps(db)).map(app => routeOf(app, tables))
+  const wanted = (await apps.listServingApps(db)).map(app => routeOf(app, tables))
   return wanted
     .filter(route => {
       const has = known.get(route.host)
@@ -112,7 +112,7 @@ export async function namesAmiss(tables: Tables): Promise<string[]> {
 /** Sets a route, and looks again: what was deleted or moved between reading and setting must not come back with it. */
 async function setCurrent(tables: Tables, route: Route): Promise<void> {
   await tables.edge.setRoute(route)
-  const [now] = await apps.servingApps(tables.db, route.appId)
+  const [now] = await apps.listServingApps(tables.db, route.appId)
   if (now && same(routeOf(now, tables), route)) return
   if (await apps.loadApp(tables.db, route.appId)) return syncRoute(tables, route.appId)
   await tables.edge.removeRoute(route.host)
@@ -128,7 +128,7 @@ function subdomainsOf(hosts: readonly string[], { appsDomain }: Tables): string[
 }
 
 function routeOf(app: apps.ServingApp, tables: Tables): Route {
-  const port = isBehind(app, tables.machine) ? 0 : app.host_port
+  const port = isBootOutdated(app, tables.machine) ? 0 : app.host_port
   return { host: hostOf(app.subdomain, tables), appId: app.id, address: app.address, port }
 }
 

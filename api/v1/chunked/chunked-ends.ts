@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { transaction } from '../../../db/database.ts'
 import { abortUpload, completeUpload } from '../../../db/objects/uploads/upload-ends.ts'
-import { partsOf } from '../../../db/objects/uploads/upload-parts.ts'
-import { replacedBytes } from '../../../db/objects/uploads/upload-room.ts'
+import { listUploadParts } from '../../../db/objects/uploads/upload-parts.ts'
+import { readReplacedBytes } from '../../../db/objects/uploads/upload-room.ts'
 import { findUpload } from '../../../db/objects/uploads/uploads.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { assertPaid } from '../../../policy/objects/blob-options.ts'
@@ -47,13 +47,13 @@ export const completeChunkedUpload = blobEndpoint({
     assertPaid(caller.planName)
     const upload = await ownUpload(body.upload, caller, parts)
     const choose = (stored: readonly UploadPart[]) => largeEnough(wholeParts(stored), parts.config.blob.minBytes)
-    const size = await partsOf(parts.db, upload.id)
+    const size = await listUploadParts(parts.db, upload.id)
       .then(stored => sizeOf(choose(stored)))
       .catch(async refusal => {
         await ownUpload(body.upload, caller, parts) // one that has ended meanwhile has lost its parts, and is told as that
         throw refusal
       })
-    const bytes = { size, replaced: await replacedBytes(parts.db, upload) }
+    const bytes = { size, replaced: await readReplacedBytes(parts.db, upload) }
     const named = { id: upload.id, ownerId: caller.user.id }
     const done = await charging(parts, caller, bytes, charge =>
       transaction(parts.db, trx => completeUpload(trx, named, { choose, charge })),

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Db } from '../../../db/database.ts'
-import { rulesOf } from '../../../db/objects/blob-rules.ts'
-import { usageOf } from '../../../db/objects/blob-usage.ts'
+import { listRules } from '../../../db/objects/blob-rules.ts'
+import { readUsage } from '../../../db/objects/blob-usage.ts'
 import { findObject } from '../../../db/objects/objects.ts'
 import { useUploadToken } from '../../../db/objects/uploads/upload-tokens.ts'
 import { type NewUpload, openUpload } from '../../../db/objects/uploads/uploads.ts'
@@ -89,7 +89,7 @@ async function wanted(
   { config }: Parts,
 ): Promise<NewUpload> {
   const { user, planName, prefixes, uploadToken } = caller
-  const rules = await rulesOf(trx, user.id)
+  const rules = await listRules(trx, user.id)
   const terms = uploadTerms(query, { planName, prefixes, pins: uploadToken?.pins, rules }, new Date())
   const file = uploadedFile(terms, user.id, { fileName: query.filename ?? 'blob', type: query.mime_type })
   if (!terms.overwrite) await assertNew(trx, file.object, caller)
@@ -114,5 +114,6 @@ async function wanted(
 /** What Complete would refuse, before anybody sends gigabytes for it; an overwrite may even take less than there is. */
 async function assertNew(trx: Db, object: ObjectName, caller: Caller): Promise<void> {
   if (await findObject(trx, object)) throw new ApiError('OBJECT_ALREADY_EXISTS')
-  if ((await usageOf(trx, caller.user.id)).bytes >= includedBytes(caller)) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
+  if ((await readUsage(trx, caller.user.id)).bytes >= includedBytes(caller))
+    throw new ApiError('STORAGE_QUOTA_EXCEEDED')
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { transaction } from '../../../db/database.ts'
-import { storePart } from '../../../db/objects/uploads/upload-parts.ts'
-import { roomFor } from '../../../db/objects/uploads/upload-room.ts'
+import { storeUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
+import { readUploadRoom } from '../../../db/objects/uploads/upload-room.ts'
 import type { UploadRow } from '../../../db/objects/uploads/uploads.ts'
 import { takeSlotLease } from '../../../db/slot-leases.ts'
 import { ApiError } from '../../../policy/errors.ts'
@@ -89,7 +89,7 @@ export const uploadPart = blobEndpoint({
         await assertStillLetIn({ auth: uploading }, exchange, parts)
         const limit = includedBytes(caller)
         const part = { uploadId: upload.id, part: query.part, segmentId, body, limit }
-        const outcome = await transaction(parts.db, trx => storePart(trx, part))
+        const outcome = await transaction(parts.db, trx => storeUploadPart(trx, part))
         if (outcome !== 'stored') throw new ApiError(outcomes[outcome])
         return { part: query.part, size: body.size, etag: body.md5 }
       } catch (error) {
@@ -113,7 +113,7 @@ interface PartCall {
  */
 async function ownRoom(upload: UploadRow, { caller, query, exchange }: PartCall, { db }: Parts): Promise<number> {
   const declared = Number(exchange.request.headers['content-length'] ?? 1)
-  const room = await roomFor(db, upload, query.part, includedBytes(caller))
+  const room = await readUploadRoom(db, upload, query.part, includedBytes(caller))
   if (declared > room) throw new ApiError('STORAGE_QUOTA_EXCEEDED')
   return room
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { partsOf } from '../../../db/objects/uploads/upload-parts.ts'
-import { type OpenUpload, openUploads } from '../../../db/objects/uploads/uploads.ts'
+import { listUploadParts } from '../../../db/objects/uploads/upload-parts.ts'
+import { listOpenUploads, type OpenUpload } from '../../../db/objects/uploads/uploads.ts'
 import { keyParts } from '../../../policy/objects/object-names.ts'
 import { isWithin } from '../../../policy/objects/prefix-limits.ts'
 import { nextPart } from '../../../policy/objects/uploads/chunked.ts'
@@ -29,7 +29,7 @@ export const getChunkedUpload = blobEndpoint({
   errors: ownUploadErrors,
   async handle({ caller, query }, parts) {
     const upload = await ownUpload(query.upload, caller, parts)
-    const stored = await partsOf(parts.db, upload.id)
+    const stored = await listUploadParts(parts.db, upload.id)
     return {
       id: idOf(upload),
       parts: stored.map(({ part, size, md5 }) => ({ part, size, etag: md5 })),
@@ -61,7 +61,7 @@ export const listChunkedUploads = blobEndpoint({
   response: z.array(openItem),
   async handle({ caller }, { db, config }) {
     const secret = chunkedSecret(config.masterKey)
-    const uploads = await openUploads(db, caller.user.id)
+    const uploads = await listOpenUploads(db, caller.user.id)
     return uploads.filter(({ key }) => isWithin(caller.prefixes, key)).map(upload => openView(upload, secret))
   },
 })

@@ -1,6 +1,6 @@
 import { transaction } from '../../../db/database.ts'
 import { putObject } from '../../../db/objects/object-puts.ts'
-import { findObject, type NewObject, type Stored, storeObject } from '../../../db/objects/objects.ts'
+import { findObject, type NewObject, type StoredObject, storeObject } from '../../../db/objects/objects.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { keyParts, objectId, unavailableStorage } from '../../../policy/objects/object-names.ts'
 import type { UploadFields } from '../../../policy/objects/uploads/upload-fields.ts'
@@ -103,7 +103,7 @@ async function kept(arrived: Arrived, call: PlacedUpload, parts: Parts, store?: 
   const { overwrite, hashed } = arrived.terms
   const replacing = overwrite && !hashed ? await findObject(parts.db, object) : undefined
   exchange.resource = objectId(object)
-  const view = (stored: Stored) => uploadView(stored, arrived.file, parts)
+  const view = (stored: StoredObject) => uploadView(stored, arrived.file, parts)
   const ending = { lease: place.lease, entry: entryOf('objects.upload', call, exchange, 'success') }
   return charging(parts, caller, { size: body.size, replaced: replacing?.size ?? 0 }, async charge => {
     const options = { overwrite, charge, ending }
@@ -134,7 +134,7 @@ const objectOf = ({ file, upload, terms }: Arrived): NewObject => ({
 })
 
 /** Contract 7.12: the prefix is left out at the root, for existing clients refuse null. */
-const uploadView = ({ object, replaced }: Stored, { name }: UploadedFile, { config }: Parts) => ({
+const uploadView = ({ object, replaced }: StoredObject, { name }: UploadedFile, { config }: Parts) => ({
   ...placeView(object, config.urls.public),
   name,
   prefix: keyParts(object.key)?.prefix || undefined,

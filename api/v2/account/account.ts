@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { changeSetting, rotateKey } from '../../../db/accounts/account-settings.ts'
-import { giveBack } from '../../../db/limits.ts'
+import { uncountRequest } from '../../../db/limits.ts'
 import { choosableLocales } from '../../../policy/accounts/locales.ts'
 import { username } from '../../../policy/accounts/usernames.ts'
 import { ApiError } from '../../../policy/errors.ts'
@@ -57,7 +57,7 @@ export const changeUsername = endpoint({
     await limiter.admit(changes)
     const old = await changeSetting(db, caller.user.id, 'name', name)
     if (old !== null) return { username: { old, new: name } }
-    await giveBack(db, changes)
+    await uncountRequest(db, changes)
     throw new ApiError('SAME_USERNAME')
   },
 })

@@ -1,10 +1,10 @@
 import type { AppRow } from '../../../db/apps/apps.ts'
 import { isUnavailable } from '../../../db/database.ts'
 import {
-  enqueue,
   enqueueDeletion,
-  expireQueued,
-  find,
+  enqueueOperation,
+  expireQueuedOperation,
+  findOperation,
   type OperationKind,
   type OperationRow,
 } from '../../../db/operations/operations.ts'
@@ -28,7 +28,7 @@ export interface Command {
 /** Writes a command down, wakes the application's lane, and waits for the outcome. Throws the code it ended with. */
 export async function runCommand({ app, caller, exchange }: AppCall, parts: Parts, command: Command): Promise<void> {
   if (command.kind !== 'delete') assertNotLost(app)
-  const write = command.kind === 'delete' ? enqueueDeletion : enqueue
+  const write = command.kind === 'delete' ? enqueueDeletion : enqueueOperation
   const wish = { targetId: app.id, kind: command.kind, ownerId: app.owner_id, actor: caller.user.id }
   const { claimMs: claimWithinMs, holdMs: endWithinMs } = parts.patience
   const { operationId } = await accept(parts, async trx => {
@@ -65,11 +65,11 @@ async function settle(
   while (!gone.aborted) {
     const elapsed = performance.now() - begun
     // Heard before it is read: an end between the two is told again by the row.
-    const operation = await patiently(() => find(db, id))
+    const operation = await patiently(() => findOperation(db, id))
     if (operation && !['accepting', 'queued', 'running'].includes(operation.state)) return operation
     if (elapsed >= holdMs) return undefined
     if (operation?.state === 'queued' && elapsed >= claimMs) {
-      if (await patiently(() => expireQueued(db, id))) return { ...operation, state: 'expired' }
+      if (await patiently(() => expireQueuedOperation(db, id))) return { ...operation, state: 'expired' }
       continue
     }
     await outcomes.news(id, (elapsed < claimMs ? claimMs : holdMs) - elapsed, gone)

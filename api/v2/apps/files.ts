@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { restoring } from '../../../db/operations/operations.ts'
+import { isRestorePending } from '../../../db/operations/operations.ts'
 import { MiB } from '../../../lib/bytes.ts'
 import { permits } from '../../../policy/accounts/permissions.ts'
 import { listedPath, presentPath, wantedPath } from '../../../policy/apps/app-paths.ts'
@@ -133,5 +133,5 @@ function viewOf({ app, role }: FileCall, path: string, { config }: Parts): Files
 
 /** What is changed while a restore waits or runs would be lost. */
 async function assertSettled({ app }: FileCall, { db }: Parts): Promise<void> {
-  if (await restoring(db, app.id)) throw new ApiError('RESTORE_IN_PROGRESS')
+  if (await isRestorePending(db, app.id)) throw new ApiError('RESTORE_IN_PROGRESS')
 }

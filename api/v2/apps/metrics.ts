@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { listPoints } from '../../../db/apps/app-metrics.ts'
+import { listMetrics } from '../../../db/apps/app-metrics.ts'
 import { type MetricPoint, metricRules } from '../../../policy/apps/metrics.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { endpoint } from '../../pipeline/endpoint.ts'
@@ -18,7 +18,7 @@ export const getMetrics = endpoint({
   errors: ['METRICS_NOT_SUPPORTED'],
   async handle({ app }, { db, metrics }) {
     if (app.ram_mb < metricRules.fromMemoryMb) throw new ApiError('METRICS_NOT_SUPPORTED')
-    return (await metrics.of(app.id, () => listPoints(db, app.id))).map(metricView)
+    return (await metrics.of(app.id, () => listMetrics(db, app.id))).map(metricView)
   },
 })
 

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { isUnavailable } from '../../../db/database.ts'
-import { deploymentState, type LogPiece, logAfter } from '../../../db/deploys/deployment-history.ts'
+import { type LogPiece, readDeploymentState, readLogAfter } from '../../../db/deploys/deployment-history.ts'
 import { takeSlotLease } from '../../../db/slot-leases.ts'
 import { pause } from '../../../lib/async/loop.ts'
 import { deadlineSignal } from '../../../lib/async/timeout.ts'
@@ -37,7 +37,7 @@ export const getDeploymentLog = endpoint({
   async handle(call, parts) {
     const { app, exchange } = call
     const id = exchange.path.deploymentId ?? ''
-    const state = /^[0-9a-f]{32}$/.test(id) ? await deploymentState(parts.db, app.id, id) : undefined
+    const state = /^[0-9a-f]{32}$/.test(id) ? await readDeploymentState(parts.db, app.id, id) : undefined
     if (!state) throw new ApiError('DEPLOYMENT_NOT_FOUND')
     if (!wantsStream(exchange)) return whole(call, id, parts)
     const { perUser } = followedLogs
@@ -61,7 +61,7 @@ async function whole({ caller, exchange }: AppCall, id: string, { db, logTurns }
     throw new ApiError('KEEP_CALM', logTurns.isFull(caller.user.id) ? ownLimit : allTaken)
   })
   try {
-    const after = (seq: number) => logAfter(db, id, seq, deploymentLogs.sentBytes)
+    const after = (seq: number) => readLogAfter(db, id, seq, deploymentLogs.sentBytes)
     // Before the answer begins: a database that is away is told by its status.
     return await streamSuccess(exchange, wholeJson(await after(0), after))
   } finally {
@@ -95,13 +95,13 @@ async function follow(call: AppCall, id: string, { db, access, deploymentNews, l
   const unwatch = access.watch(call, 'read', () => ended.abort())
   const over = deadlineSignal(leases.maxMs, exchange.gone, ended.signal)
   let seq = lastSeen(exchange)
-  const next = () => logAfter(db, id, seq, deploymentLogs.sentBytes)
+  const next = () => readLogAfter(db, id, seq, deploymentLogs.sentBytes)
   while (!over.aborted) {
     // Before the look: what is announced while it lasts is looked for again.
     const announced = deploymentNews.news(id, leases.maxMs, over)
     try {
       // The state first: what was printed before it changed is then in what is read next.
-      const state = await deploymentState(db, app.id, id)
+      const state = await readDeploymentState(db, app.id, id)
       for (let news = await next(); news.length > 0; news = await next()) {
         stream.send({ event: 'logs', id: String(news.at(-1)!.seq), data: news.map(piece => piece.text).join('') })
         seq = news.at(-1)!.seq

@@ -1,4 +1,4 @@
-import { appOfPush, forgetInstallation, unlinkRepositories } from '../../../db/git/git-links.ts'
+import { findAppOfPush, forgetInstallation, unlinkRepositories } from '../../../db/git/git-links.ts'
 import { bodyBudgets, maxDeliveryBytes } from '../../../policy/body-budgets.ts'
 import { webhookSecrets } from '../../../policy/git/git-provider-settings.ts'
 import { type AppEvent, readAppEvent } from '../../../policy/git/webhooks/app-events.ts'
@@ -60,7 +60,7 @@ async function deploy(
 ): Promise<WebhookReply> {
   const begun = performance.now()
   const branch = delivery.branch ?? ''
-  const app = await appOfPush(parts.db, { installationId, repositoryId, branch })
+  const app = await findAppOfPush(parts.db, { installationId, repositoryId, branch })
   if (!app) return verdictReply('ignored', 202, `no application is linked to the branch ${branch} of this repository`)
   const source = { webhookId: null, appId: app.id, ownerId: app.ownerId, limitScale: parts.config.rateLimitScale }
   return queue(source, delivery, { restart: true, spentMs: performance.now() - begun }, parts)

@@ -1,6 +1,6 @@
 import { confirmPush } from '../../../db/acceptance.ts'
 import type { Db } from '../../../db/database.ts'
-import { type DeliverySource, noteDelivery, seenDeployment, storePush } from '../../../db/git/deliveries.ts'
+import { type DeliverySource, findDeploymentOfDelivery, recordDelivery, storePush } from '../../../db/git/deliveries.ts'
 import { ignoreError } from '../../../lib/async/ignore-error.ts'
 import { acceptance } from '../../../policy/acceptance.ts'
 import { freeBodyBytes, maxDeliveryBytes, unsignedDeliveries } from '../../../policy/body-budgets.ts'
@@ -88,7 +88,7 @@ export async function note(source: DeliverySource, delivery: ReadDelivery, { db,
   const { kind, status, reason } = delivery.verdict as Exclude<ReadDelivery['verdict'], { kind: 'push' }>
   const reply = verdictReply(kind, status, reason)
   const kept = await within(
-    noteDelivery(db, source, delivery, reply),
+    recordDelivery(db, source, delivery, reply),
     performance.now() + acceptance.push.answerMs,
   ).catch(err => {
     log.warn({ err, app: source.appId }, 'a delivery that deployed nothing was not kept')
@@ -115,14 +115,17 @@ export async function queue(
   }
   /** Whatever became of this attempt: a delivery that another attempt has stored already is answered so while there is time. */
   const unlessSeen = async (): Promise<WebhookReply> => {
-    const seen = within(seenDeployment(parts.db, source, delivery.deliveryId), begun + acceptance.push.answerMs)
+    const seen = within(
+      findDeploymentOfDelivery(parts.db, source, delivery.deliveryId),
+      begun + acceptance.push.answerMs,
+    )
     const deploymentId = await seen.catch(ignoreError('the provider delivers it again'))
     return deploymentId ? duplicateReply(deploymentId) : unavailableReply
   }
   /** What its transaction has counted is rolled back with it: without this, such deliveries would cost nothing and be seen nowhere. */
   const refused = async (err: unknown): Promise<never> => {
     if (isTooMany(err))
-      await within(noteDelivery(parts.db, source, delivery, fullReply), begun + acceptance.push.answerMs).catch(err =>
+      await within(recordDelivery(parts.db, source, delivery, fullReply), begun + acceptance.push.answerMs).catch(err =>
         parts.log.warn({ err, app: source.appId }, 'a delivery that found too many deploys waiting was not kept'),
       )
     throw err

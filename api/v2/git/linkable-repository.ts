@@ -1,6 +1,6 @@
 import type { GitProvider, Repository } from '../../../activities/git-provider/port.ts'
 import type { Db } from '../../../db/database.ts'
-import { type BoundInstallation, installationsOf } from '../../../db/git/git-links.ts'
+import { type BoundInstallation, listInstallations } from '../../../db/git/git-links.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import { isBranchName } from '../../../policy/git/git-source.ts'
 import { isRepositoryName } from '../../../policy/git/repository-name.ts'
@@ -23,7 +23,7 @@ export async function linkableRepository(
   { name, branch }: { name: string; branch: string },
 ): Promise<Linkable> {
   if (!gitProvider) throw new ApiError('GITHUB_NOT_CONNECTED', 'This platform has no git provider set up.')
-  const installations = await installationsOf(db, userId)
+  const installations = await listInstallations(db, userId)
   if (installations.length === 0) throw new ApiError('GITHUB_NOT_CONNECTED')
   if (!isRepositoryName(name)) throw new ApiError('REPOSITORY_NOT_FOUND', 'Name the repository as owner/name.')
   const deadline = AbortSignal.timeout(patienceMs)

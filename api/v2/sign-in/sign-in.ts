@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { proposeLocale } from '../../../db/accounts/account-settings.ts'
 import { createSession, revokeSession } from '../../../db/accounts/accounts.ts'
-import { passCaptchaOn } from '../../../db/accounts/captchas.ts'
+import { assignCaptchaToSession } from '../../../db/accounts/captchas.ts'
 import { endSignIn, renewSession as extendSession, beginSignIn as saveSignIn } from '../../../db/accounts/sign-ins.ts'
 import { transaction } from '../../../db/database.ts'
 import { localeAccepted } from '../../../policy/accounts/locales.ts'
@@ -66,7 +66,7 @@ export const completeSignIn = endpoint({
       const languages = exchange.request.headers['accept-language']
       if (languages) await proposeLocale(trx, userId, localeAccepted(languages))
       const made = await createSession(trx, masterKey, { userId, lifeSeconds: signInTerms.sessionSeconds })
-      await passCaptchaOn(trx, { signInId: id, sessionId: made.id, address: exchange.address })
+      await assignCaptchaToSession(trx, { signInId: id, sessionId: made.id, address: exchange.address })
       return { ...made, userId }
     })
     if (!begun) throw new ApiError('INVALID_GRANT', 'The code is wrong, already used, or expired. Ask for a new one.')

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { UserRow } from '../../../db/accounts/accounts.ts'
-import { lastRestore, queueRestore } from '../../../db/snapshots/restores.ts'
+import { findLastRestore, queueRestore } from '../../../db/snapshots/restores.ts'
 import { planOf } from '../../../policy/accounts/plans.ts'
 import { ApiError, type ErrorCode } from '../../../policy/errors.ts'
 import { accept } from '../../pipeline/acceptance.ts'
@@ -82,7 +82,7 @@ export const getRestoreState = endpoint({
     finished_at: z.int().optional(),
   }),
   async handle({ app }, { db }) {
-    const last = await lastRestore(db, app.id)
+    const last = await findLastRestore(db, app.id)
     return last ? restoreView(last) : { state: 'none' as const }
   },
 })

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { findHost } from '../../../db/hosts/hosts.ts'
-import { type KeyedRequest, keep } from '../../../db/idempotency.ts'
+import { type KeyedRequest, storeAnswer } from '../../../db/idempotency.ts'
 import { listSnapshots as findSnapshots, queueSnapshot, type SnapshotRow } from '../../../db/snapshots/snapshots.ts'
 import { linkSecret } from '../../../policy/apps/snapshot-links.ts'
 import { ApiError } from '../../../policy/errors.ts'
@@ -104,7 +104,7 @@ async function taken(
     const queued = await queueSnapshot(trx, wish)
     exchange.headers['X-Operation-Id'] = queued.operation_id
     const processing = { status: 202, body: { code: 'SNAPSHOT_PROCESSING' }, headers: exchange.headers }
-    if (request && !(await keep(trx, request, processing))) throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
+    if (request && !(await storeAnswer(trx, request, processing))) throw new ApiError('IDEMPOTENCY_IN_PROGRESS')
     return { operationId: queued.operation_id, row: queued }
   })
   wakeLane(parts, app)

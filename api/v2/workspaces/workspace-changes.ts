@@ -1,5 +1,5 @@
 import { type Db, transaction } from '../../../db/database.ts'
-import { withdrawingDeploys } from '../../../db/git/deploy-rights.ts'
+import { withdrawDeployRights } from '../../../db/git/deploy-rights.ts'
 import { newWebhookAddress } from '../../../policy/git/webhooks/addresses.ts'
 import type { Caller } from '../../pipeline/authenticate.ts'
 import type { Parts } from '../../pipeline/parts.ts'
@@ -12,7 +12,7 @@ export async function changeMembers(
   change: (trx: Db) => Promise<unknown>,
 ): Promise<void> {
   const changed = await transaction(db, trx =>
-    withdrawingDeploys(
+    withdrawDeployRights(
       trx,
       { keys: config.sealKeys, newAddress: () => newWebhookAddress(config.masterKey), workspaceId, actor: user.id },
       () => change(trx),

@@ -3,15 +3,15 @@ import type { UploadPart } from '../../../policy/objects/uploads/chunked.ts'
 import { kept } from '../../../policy/retention.ts'
 import type { Db } from '../../database.ts'
 import { deleteExpired } from '../../expired-rows.ts'
-import { type Charge, type Stored, storeObject } from '../objects.ts'
-import { dropParts, partsOf } from './upload-parts.ts'
+import { type StorageCharge, type StoredObject, storeObject } from '../objects.ts'
+import { dropUploadParts, listUploadParts } from './upload-parts.ts'
 import { lockOpenUpload, type UploadRow } from './uploads.ts'
 
-export interface Completion {
+export interface UploadCompletion {
   /** Picks the stored parts of the object, in their order; throws when they are refused. */
   choose(parts: readonly UploadPart[]): readonly UploadPart[]
   /** What was reserved of the account's storage. */
-  charge?: Charge
+  charge?: StorageCharge
 }
 
 /**
@@ -21,14 +21,14 @@ export interface Completion {
 export async function completeUpload(
   trx: Db,
   { id, ownerId }: { id: string; ownerId: string },
-  { choose, charge }: Completion,
-): Promise<(Stored & { parts: number }) | undefined> {
+  { choose, charge }: UploadCompletion,
+): Promise<(StoredObject & { parts: number }) | undefined> {
   const upload = await lockOpenUpload(trx, id)
   if (upload?.owner_id !== ownerId) return undefined
-  const parts = choose(await partsOf(trx, id))
+  const parts = choose(await listUploadParts(trx, id))
   const newParts = parts.map(({ segmentId, size, md5 }) => ({ segmentId, length: size, md5 }))
   const stored = await storeObject(trx, objectOf(upload, parts), newParts, { overwrite: upload.overwrite, charge })
-  await dropParts(trx, id)
+  await dropUploadParts(trx, id)
   await endUpload(trx, id, { state: 'completed' })
   return { ...stored, parts: parts.length }
 }
@@ -56,19 +56,19 @@ export async function abortUpload(
 ): Promise<'aborted' | 'completed' | undefined> {
   const row = await trx('uploads').where({ id, owner_id: ownerId }).forUpdate().first('state')
   if (row?.state !== 'open') return row?.state
-  await dropParts(trx, id)
+  await dropUploadParts(trx, id)
   await endUpload(trx, id, { state: 'aborted', why: 'asked' })
   return 'aborted'
 }
 
 /** An upload that was aborted because it was idle, with its parts. */
-export interface Reclaimed {
+export interface ReclaimedUpload {
   upload: UploadRow
   parts: UploadPart[]
 }
 
 /** Open uploads that received no part for `idleSeconds`, the longest idle first. */
-export async function idleUploads(db: Db, idleSeconds: number, limit = 500): Promise<string[]> {
+export async function listIdleUploads(db: Db, idleSeconds: number, limit = 500): Promise<string[]> {
   return db('uploads')
     .where({ state: 'open' })
     .whereRaw('last_activity_at < now() - make_interval(secs => ?)', [idleSeconds])
@@ -78,14 +78,14 @@ export async function idleUploads(db: Db, idleSeconds: number, limit = 500): Pro
 }
 
 /** Aborts an idle upload. Checks under its lock that it is still open and idle; undefined when it is not. */
-export async function reclaimUpload(trx: Db, id: string, idleSeconds: number): Promise<Reclaimed | undefined> {
+export async function reclaimUpload(trx: Db, id: string, idleSeconds: number): Promise<ReclaimedUpload | undefined> {
   const upload = await lockOpenUpload(trx, id)
   const [idle] = await trx('uploads')
     .where({ id })
     .whereRaw('last_activity_at < now() - make_interval(secs => ?)', [idleSeconds])
     .select('id')
   if (!upload || !idle) return undefined
-  const parts = await dropParts(trx, id)
+  const parts = await dropUploadParts(trx, id)
   await endUpload(trx, id, { state: 'aborted', why: 'idle' })
   return { upload, parts }
 }

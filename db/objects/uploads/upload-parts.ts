@@ -1,8 +1,8 @@
 import type { UploadPart } from '../../../policy/objects/uploads/chunked.ts'
 import type { Db } from '../../database.ts'
 import { statement } from '../../statement.ts'
-import { attach, type BodyFacts, release, releaseAll } from '../segments.ts'
-import { roomFor } from './upload-room.ts'
+import { attachSegment, type BodyFacts, releaseSegment, releaseSegments } from '../segments.ts'
+import { readUploadRoom } from './upload-room.ts'
 import { lockOpenUpload, lockUploads } from './uploads.ts'
 
 const byUpload = statement<UploadPart>(
@@ -11,9 +11,9 @@ const byUpload = statement<UploadPart>(
 )
 
 /** The stored parts of an upload, in order. */
-export const partsOf = (db: Db, uploadId: string): Promise<UploadPart[]> => byUpload(db, [uploadId])
+export const listUploadParts = (db: Db, uploadId: string): Promise<UploadPart[]> => byUpload(db, [uploadId])
 
-export interface NewPart {
+export interface NewUploadPart {
   uploadId: string
   part: number
   segmentId: string
@@ -27,33 +27,33 @@ export interface NewPart {
  * the result is 'stored' the caller discards the segment: 'over' = the upload has ended, 'too large' = the whole upload would be,
  * 'no room' = the account would store too much, 'swept' = the sweep took the segment.
  */
-export async function storePart(
+export async function storeUploadPart(
   trx: Db,
-  { uploadId, part, segmentId, body, limit = Number.POSITIVE_INFINITY }: NewPart,
+  { uploadId, part, segmentId, body, limit = Number.POSITIVE_INFINITY }: NewUploadPart,
 ): Promise<'stored' | 'over' | 'too large' | 'no room' | 'swept'> {
   const upload = await lockOpenUpload(trx, uploadId)
   if (!upload) return 'over'
-  const parts = await partsOf(trx, uploadId)
+  const parts = await listUploadParts(trx, uploadId)
   const before = parts.find(stored => stored.part === part)
   const others = parts.reduce((sum, { size }) => sum + size, 0) - (before?.size ?? 0)
   if (others + body.size > upload.max_bytes) return 'too large'
   await lockUploads(trx, upload.owner_id) // so that concurrent parts are all counted
-  if (body.size > (await roomFor(trx, upload, part, limit))) return 'no room'
-  if (!(await attach(trx, segmentId, body))) return 'swept'
+  if (body.size > (await readUploadRoom(trx, upload, part, limit))) return 'no room'
+  if (!(await attachSegment(trx, segmentId, body))) return 'swept'
   await trx('upload_parts')
     .insert({ upload_id: uploadId, part, segment_id: segmentId, size: body.size, md5: body.md5 })
     .onConflict(['upload_id', 'part'])
     .merge({ segment_id: segmentId, size: body.size, md5: body.md5, created_at: trx.fn.now() })
-  if (before) await release(trx, before.segmentId)
+  if (before) await releaseSegment(trx, before.segmentId)
   await trx('uploads').where({ id: uploadId }).update({ last_activity_at: trx.fn.now() })
   return 'stored'
 }
 
 /** Deletes the parts of an upload that has ended, and drops their references. */
-export async function dropParts(trx: Db, uploadId: string): Promise<UploadPart[]> {
-  const parts = await partsOf(trx, uploadId)
+export async function dropUploadParts(trx: Db, uploadId: string): Promise<UploadPart[]> {
+  const parts = await listUploadParts(trx, uploadId)
   await trx('upload_parts').where({ upload_id: uploadId }).delete()
-  await releaseAll(
+  await releaseSegments(
     trx,
     parts.map(part => part.segmentId),
   )

@@ -75,7 +75,7 @@ export async function useUploadToken(db: Db, id: string): Promise<boolean> {
 }
 
 /** Gives back a use whose upload failed. */
-export async function unuseUploadToken(db: Db, id: string): Promise<void> {
+export async function returnUploadTokenUse(db: Db, id: string): Promise<void> {
   await db('upload_tokens').where({ id }).where('used', '>', 0).decrement('used')
 }
 

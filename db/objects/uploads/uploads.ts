@@ -73,7 +73,7 @@ export async function lockOpenUpload(trx: Db, id: string): Promise<UploadRow | u
 export type OpenUpload = UploadRow & { parts: number; size_so_far: number }
 
 /** Open uploads of an account, oldest first. */
-export async function openUploads(db: Db, ownerId: string): Promise<OpenUpload[]> {
+export async function listOpenUploads(db: Db, ownerId: string): Promise<OpenUpload[]> {
   const { rows } = await db.raw(
     `select ${columns}, p.parts, p.size_so_far from uploads u
        cross join lateral (select count(*)::integer as parts, coalesce(sum(size), 0)::float8 as size_so_far
@@ -91,6 +91,10 @@ const openSum = statement<{ bytes: number }>(
 )
 
 /** Bytes of the open uploads of an account, except a part that is sent again; the account's usage does not include them yet. */
-export async function openBytes(db: Db, ownerId: string, again?: { uploadId: string; part: number }): Promise<number> {
+export async function readOpenBytes(
+  db: Db,
+  ownerId: string,
+  again?: { uploadId: string; part: number },
+): Promise<number> {
   return (await openSum(db, [ownerId, again?.uploadId ?? null, again?.part ?? null]))[0]!.bytes
 }

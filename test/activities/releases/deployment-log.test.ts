@@ -1,6 +1,6 @@
 import test from 'ava'
 import { deploymentLog } from '../../../activities/releases/deployment-log.ts'
-import { logAfter } from '../../../db/deploys/deployment-history.ts'
+import { readLogAfter } from '../../../db/deploys/deployment-history.ts'
 import { appendLog, readLog } from '../../../db/deploys/deployments.ts'
 import { deploymentLogs } from '../../../policy/apps/deployment-logs.ts'
 import { newId } from '../../../policy/ids.ts'
@@ -135,7 +135,7 @@ test('a piece of an older version that is larger than a log may be is read by no
   await add(2, 'x'.repeat(deploymentLogs.wholeBytes + 1))
   t.is(await readLog(db, id), 'begun\n')
   t.deepEqual(
-    (await logAfter(db, id, 0, 10_000_000)).map(({ text }) => text),
+    (await readLogAfter(db, id, 0, 10_000_000)).map(({ text }) => text),
     ['begun\n'],
   )
 })

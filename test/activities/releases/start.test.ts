@@ -10,9 +10,9 @@ import { appTurns } from '../../../activities/steps/app-turns.ts'
 import { VolumeLost, type Volumes } from '../../../activities/volumes/port.ts'
 import { removeApp } from '../../../db/apps/app-creation.ts'
 import type { Db } from '../../../db/database.ts'
-import { open as openDeployment } from '../../../db/deploys/deployments.ts'
-import { claimNextFor, holdClaim } from '../../../db/operations/operation-claims.ts'
-import { enqueue, finish, type OperationKind } from '../../../db/operations/operations.ts'
+import { openDeployment } from '../../../db/deploys/deployments.ts'
+import { claimNextOperationFor, holdClaim } from '../../../db/operations/operation-claims.ts'
+import { enqueueOperation, finishOperation, type OperationKind } from '../../../db/operations/operations.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { FakeContainerHost } from '../../kit/fakes/container-host.ts'
 import { asActivity } from '../../kit/hosts/activity-context.ts'
@@ -112,7 +112,7 @@ async function scene() {
   })
   /** The operation of this kind runs from step `step` of its lane on. */
   const begin = async (kind: OperationKind, step: number) => {
-    const { id } = await enqueue(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
+    const { id } = await enqueueOperation(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
     const deployment = {
       appId: app.id,
       operationId: id,
@@ -122,7 +122,7 @@ async function scene() {
       segmentId: null,
     } as const
     if (kind === 'deploy') await openDeployment(db, deployment)
-    return (await claimNextFor(db, app.id, { run: 'lane', step }, []))!.id
+    return (await claimNextOperationFor(db, app.id, { run: 'lane', step }, []))!.id
   }
   return { db, app, engine, activities, releaseOf, begin, removed, disk }
 }
@@ -149,7 +149,7 @@ test('an application whose disk is gone is not started with an empty one', async
   t.deepEqual(engine.calls, [])
 })
 
-const fails = (db: Db, id: string) => finish(db, id, { state: 'error', code: 'ACTION_FAILED' })
+const fails = (db: Db, id: string) => finishOperation(db, id, { state: 'error', code: 'ACTION_FAILED' })
 
 for (const told of [true, false])
   test(`a start that was given up while its image came starts nothing after the deploy that followed${told ? '' : ', also when the host was not told of it'}`, async t => {

@@ -7,8 +7,8 @@ import type { SnapshotRequest } from '../../../activities/snapshots/port.ts'
 import { snapshotPlaces } from '../../../activities/snapshots/snapshot-place.ts'
 import { appTurns } from '../../../activities/steps/app-turns.ts'
 import type { Db } from '../../../db/database.ts'
-import { claimNextFor } from '../../../db/operations/operation-claims.ts'
-import { holdSnapshotPlace, leaveSnapshotPlace } from '../../../db/snapshots/snapshot-places.ts'
+import { claimNextOperationFor } from '../../../db/operations/operation-claims.ts'
+import { releaseSnapshotSlot, takeSnapshotSlot } from '../../../db/snapshots/snapshot-places.ts'
 import { queueSnapshot } from '../../../db/snapshots/snapshots.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { placeLost } from '../../../policy/apps/claims.ts'
@@ -49,16 +49,16 @@ function endless() {
 test('nothing is copied without the place', async t => {
   const { db } = await database
   const asking = { hostId: 'taken', operationId: 'mine' }
-  await holdSnapshotPlace(db, 'taken', 'another')
+  await takeSnapshotSlot(db, 'taken', 'another')
   const work = endless()
   const error = await t.throwsAsync(snapshotPlaces(db).holding(asking, never, work.run), lost)
   t.like(error, { type: placeLost, nonRetryable: true })
   t.false(work.begun)
-  await leaveSnapshotPlace(db, 'taken', 'another')
+  await releaseSnapshotSlot(db, 'taken', 'another')
   const again = endless()
   const held = snapshotPlaces(db).holding(asking, never, again.run)
   await comesTrue(async () => again.begun)
-  t.false(await holdSnapshotPlace(db, 'taken', 'another'), 'it was taken before the work')
+  t.false(await takeSnapshotSlot(db, 'taken', 'another'), 'it was taken before the work')
   again.end()
   t.is(await held, 'done')
 })
@@ -99,7 +99,7 @@ test('a snapshot whose place is lost ends its child and its upload at once, and 
   const wish = { appId: app.id, ownerId: user.id, actor: user.id, origin: 'manual', plans: defaultPlans } as const
   await queueSnapshot(db, wish)
   const claim = { run: 'lane', step: 1 }
-  const { id } = (await claimNextFor(db, app.id, claim, []))!
+  const { id } = (await claimNextOperationFor(db, app.id, claim, []))!
   // It waited for its place, and a deploy of its application did not wait for it.
   await db('apps').where({ id: app.id }).update({ release: 2 })
   const ended: string[] = []
@@ -133,15 +133,15 @@ test('whoever is next waits for what is copied in this process, whatever has bec
   const work = endless()
   const held = places.holding({ hostId: 'shared', operationId: 'first' }, never, work.run)
   await comesTrue(async () => work.begun)
-  await leaveSnapshotPlace(db, 'shared', 'first')
+  await releaseSnapshotSlot(db, 'shared', 'first')
   let next = false
   const waits = places.wait({ hostId: 'shared', operationId: 'second' }, never).then(() => {
     next = true
   })
   await places.wait({ hostId: 'another', operationId: 'third' }, never)
   t.false(next)
-  t.true(await holdSnapshotPlace(db, 'shared', 'first'), 'nobody has taken it')
-  await leaveSnapshotPlace(db, 'shared', 'first')
+  t.true(await takeSnapshotSlot(db, 'shared', 'first'), 'nobody has taken it')
+  await releaseSnapshotSlot(db, 'shared', 'first')
   work.end()
   await held
   await waits

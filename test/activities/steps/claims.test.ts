@@ -8,8 +8,8 @@ import { appTurns } from '../../../activities/steps/app-turns.ts'
 import { loadApp } from '../../../db/apps/apps.ts'
 import type { Db } from '../../../db/database.ts'
 import * as segments from '../../../db/objects/segments.ts'
-import type { Claim } from '../../../db/operations/operation-claims.ts'
-import { enqueue, find, type OperationKind } from '../../../db/operations/operations.ts'
+import type { OperationClaim } from '../../../db/operations/operation-claims.ts'
+import { enqueueOperation, findOperation, type OperationKind } from '../../../db/operations/operations.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { claimLost } from '../../../policy/apps/claims.ts'
 import { newVersionId } from '../../../policy/ids.ts'
@@ -37,7 +37,7 @@ test.before('a host that answers however long this takes', async () => {
 })
 
 /** The records as a worker runs them for one step of one run of a lane. */
-const as = (db: Db, claim: Claim): Records =>
+const as = (db: Db, claim: OperationClaim): Records =>
   recordActivities({ db, plans: defaultPlans, appsDomain: 'x.test', diskMbPer256Mb: 10, claim: () => claim })
 
 type Call = (records: Records, operation: LaneOperation) => Promise<unknown>
@@ -67,7 +67,7 @@ const fencedSteps = {
   releaseStands: (records, operation) => records.releaseStands(operation),
   snapshotFailed: (records, operation) => records.snapshotFailed(operation, failure),
   snapshotTaken: async (records, operation) => {
-    const segmentId = await segments.draw((await database).db)
+    const segmentId = await segments.allocateSegment((await database).db)
     return records.snapshotTaken(operation, { segmentId, size: 1, sha256: 'a'.repeat(64), digest: 'd' })
   },
 } satisfies Partial<Record<keyof Records, Call>>
@@ -94,7 +94,8 @@ async function claimed(kind: OperationKind = 'create') {
   const make = rows(db)
   const user = await make.user()
   const { app, operationId } = await make.app(user.id, { autorestart: true })
-  const ask = (wish: OperationKind) => enqueue(db, { targetId: app.id, kind: wish, ownerId: user.id, actor: user.id })
+  const ask = (wish: OperationKind) =>
+    enqueueOperation(db, { targetId: app.id, kind: wish, ownerId: user.id, actor: user.id })
   let id = operationId
   if (kind !== 'create') {
     await db('operations').where({ id }).update({ state: 'success' })
@@ -197,7 +198,7 @@ test.serial('what a lost run had begun is taken over by the next one, and never 
   t.is(await late.claimNext(app.id, { underWay: [] }), null)
   t.is((await next.claimNext(app.id, { underWay: [] }))?.id, id, 'it still is the one of the newer run')
   await as(db, { run: 'newer', step: 3 }).appStarted(operation, started)
-  t.like(await find(db, id), { state: 'success' })
+  t.like(await findOperation(db, id), { state: 'success' })
 })
 
 test.serial('a lane whose worker died repeats its last steps, in their order, and goes on', async t => {
@@ -211,7 +212,7 @@ test.serial('a lane whose worker died repeats its last steps, in their order, an
   for (const step of [6, 7]) await lane(step).recordStep(id, 'again')
   await lane(8).appStarted(operation, { ...started, containerId: 'another' })
   t.is(await lane(9).claimNext(app.id, { underWay: [] }), null)
-  t.like(await find(db, id), { state: 'success', step: 'two' })
+  t.like(await findOperation(db, id), { state: 'success', step: 'two' })
   t.is((await loadApp(db, app.id))?.container_id, 'late')
 })
 
@@ -236,10 +237,10 @@ test.serial(
     const { db, operation, id } = await claimed('start')
     await db('operations').where({ id }).update({ claim: null, claim_step: 0 })
     await as(db, { run: 'old', step: 30 }).recordStep(id, 'goes on')
-    t.like(await find(db, id), { step: 'goes on', claim: 'old' })
+    t.like(await findOperation(db, id), { step: 'goes on', claim: 'old' })
     await t.throwsAsync(as(db, { run: 'new', step: 31 }).appStarted(operation, started))
     await as(db, { run: 'old', step: 32 }).appStarted(operation, started)
-    t.like(await find(db, id), { state: 'success' })
+    t.like(await findOperation(db, id), { state: 'success' })
     await db('operations').where({ id }).update({ claim: null })
     await t.notThrowsAsync(as(db, { run: 'old', step: 32 }).appStarted(operation, started), 'and so is its repetition')
   },

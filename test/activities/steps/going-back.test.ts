@@ -5,10 +5,10 @@ import type { ApplicationFailure } from '@temporalio/common'
 import test from 'ava'
 import { decide } from '../../../activities/releases/decision.ts'
 import { loadApp } from '../../../db/apps/apps.ts'
-import { open as openDeployment, readLog } from '../../../db/deploys/deployments.ts'
-import { claimNextFor } from '../../../db/operations/operation-claims.ts'
-import { changingVersions, enqueue, find, isBusy } from '../../../db/operations/operations.ts'
-import { ActRefused, cancelOperation, clearAfterUndo } from '../../../db/operations/operator-acts.ts'
+import { openDeployment, readLog } from '../../../db/deploys/deployments.ts'
+import { claimNextOperationFor } from '../../../db/operations/operation-claims.ts'
+import { changingVersions, enqueueOperation, findOperation, isBusy } from '../../../db/operations/operations.ts'
+import { ActRefused, cancelOperation, clearUndoMark } from '../../../db/operations/operator-acts.ts'
 import { problemOf } from '../../../policy/apps/app-problems.ts'
 import { tellUndoFrom } from '../../../policy/apps/undo-attempts.ts'
 import { asActivity } from '../../kit/hosts/activity-context.ts'
@@ -33,7 +33,7 @@ async function scene() {
   const { app, operationId } = await make.app(user.id)
   await db('operations').where({ id: operationId }).update({ state: 'success' })
   await db('apps').where({ id: app.id }).update({ release: 1 })
-  const { id } = await enqueue(db, { targetId: app.id, kind: 'deploy', ownerId: user.id, actor: user.id })
+  const { id } = await enqueueOperation(db, { targetId: app.id, kind: 'deploy', ownerId: user.id, actor: user.id })
   const wanted = {
     appId: app.id,
     operationId: id,
@@ -43,7 +43,7 @@ async function scene() {
     source: 'upload',
   } as const
   const deployment = await openDeployment(db, wanted)
-  await claimNextFor(db, app.id, { run: 'lane', step: 1 }, [])
+  await claimNextOperationFor(db, app.id, { run: 'lane', step: 1 }, [])
   const { release } = (await decide(db, { appsDomain: 'x.test', diskMbPer256Mb: 10 }, id))!
   const disk = { full: true }
   const restore = async () => {
@@ -57,7 +57,7 @@ async function scene() {
     )
   const told = async () => ({
     problem: problemOf((await loadApp(db, app.id))!),
-    step: (await find(db, id))?.step ?? null,
+    step: (await findOperation(db, id))?.step ?? null,
     log: await readLog(db, deployment.id),
   })
   return { db, app, user, id, disk, attempt, told, asked: { operationId: id, actor: 'operator:ana' } }
@@ -84,25 +84,25 @@ test('an undo that fails is given up when an operator asks for its end once it i
   await cancelOperation(db, asked)
   t.false((await attempt(tellUndoFrom))?.nonRetryable ?? false, 'the wish that began the undo does not end it')
   t.false((await attempt(4))?.nonRetryable ?? false)
-  await t.throwsAsync(clearAfterUndo(db, asked), { instanceOf: ActRefused, message: /still being undone/ })
+  await t.throwsAsync(clearUndoMark(db, asked), { instanceOf: ActRefused, message: /still being undone/ })
   await cancelOperation(db, asked)
   const end = await attempt(5)
   t.like(end, { nonRetryable: true, type: 'RESTORE_INTERRUPTED' })
   t.truthy((await told()).problem)
   await db('operations').where({ id }).update({ state: 'error', finished_at: new Date() })
-  await clearAfterUndo(db, asked)
+  await clearUndoMark(db, asked)
   t.is((await told()).problem, undefined)
   t.deepEqual(await db('operation_acts').where({ operation_id: id }).orderBy('id').pluck('act'), [
     'cancel',
     'cancel',
     'clear',
   ])
-  await t.throwsAsync(clearAfterUndo(db, asked), { instanceOf: ActRefused, message: /no mark/ })
+  await t.throwsAsync(clearUndoMark(db, asked), { instanceOf: ActRefused, message: /no mark/ })
 })
 
 test('nobody needs the files of an application that is about to be deleted', async t => {
   const { db, app, user, attempt } = await scene()
   t.false((await attempt(tellUndoFrom))?.nonRetryable ?? false)
-  await enqueue(db, { targetId: app.id, kind: 'delete', ownerId: user.id, actor: user.id })
+  await enqueueOperation(db, { targetId: app.id, kind: 'delete', ownerId: user.id, actor: user.id })
   t.like(await attempt(4), { nonRetryable: true, type: 'RESTORE_INTERRUPTED' })
 })

@@ -4,7 +4,7 @@ import { linking } from '../../../api/v2/snapshots/snapshots.ts'
 import { linkView } from '../../../api/views/snapshot.ts'
 import { transaction } from '../../../db/database.ts'
 import * as segments from '../../../db/objects/segments.ts'
-import { markGood, queueSnapshot } from '../../../db/snapshots/snapshots.ts'
+import { markSnapshotGood, queueSnapshot } from '../../../db/snapshots/snapshots.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { type TestUser, testApi } from '../../kit/actors/api.ts'
 import { here, madeObject } from '../../kit/objects/stored-objects.ts'
@@ -42,9 +42,9 @@ async function madeSnapshot(user: TestUser): Promise<string> {
     origin: 'manual',
     plans: defaultPlans,
   })
-  const segmentId = await segments.draw(db)
+  const segmentId = await segments.allocateSegment(db)
   const { size, sha256 } = await store.put(segmentId, Readable.from(['archive']))
-  await transaction(db, trx => markGood(trx, row.operation_id, { segmentId, size, sha256, digest: 'd' }))
+  await transaction(db, trx => markSnapshotGood(trx, row.operation_id, { segmentId, size, sha256, digest: 'd' }))
   return here(api(), linkView(row, linking(parts)).url)
 }
 

@@ -2,7 +2,7 @@ import test from 'ava'
 import { pino } from 'pino'
 import { accept } from '../../../api/pipeline/acceptance.ts'
 import { openDatabase } from '../../../db/database.ts'
-import { enqueue } from '../../../db/operations/operations.ts'
+import { enqueueOperation } from '../../../db/operations/operations.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { storing } from '../../kit/crash/commit-kit.ts'
 import { rows } from '../../kit/rows/rows.ts'
@@ -34,7 +34,7 @@ test('a commit that arrives after it was refused is taken back at once by the pr
   const sprung = line.trap({ ...storing, manner: 'held', loss: 'lost' })
   const wish = { targetId: app.id, kind: 'stop', ownerId, actor: ownerId, accepting: true } as const
   const asked = accept({ db, log: pino({ level: 'silent' }) }, async trx => ({
-    operationId: (await enqueue(trx, wish)).id,
+    operationId: (await enqueueOperation(trx, wish)).id,
   }))
   await Promise.all([sprung, t.throwsAsync(asked)])
   // The first look finds nothing: the commit has not arrived.

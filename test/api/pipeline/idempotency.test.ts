@@ -8,7 +8,7 @@ import { issueInvite } from '../../../db/accounts/workspace-members.ts'
 import { transaction } from '../../../db/database.ts'
 import * as segments from '../../../db/objects/segments.ts'
 import { enqueueDeletion } from '../../../db/operations/operations.ts'
-import { markGood, queueSnapshot } from '../../../db/snapshots/snapshots.ts'
+import { markSnapshotGood, queueSnapshot } from '../../../db/snapshots/snapshots.ts'
 import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
 import { type Answer, type TestUser, testApi } from '../../kit/actors/api.ts'
 import { makeWorkspace } from '../../kit/rows/workspaces.ts'
@@ -19,10 +19,10 @@ const api = testApi()
 test.beforeEach('snapshots are taken', () => {
   api().lanes.outcome = async operation => {
     if (operation.kind !== 'snapshot') return { state: 'success' }
-    const segmentId = await segments.draw(api().db)
+    const segmentId = await segments.allocateSegment(api().db)
     const { size, sha256 } = await api().store.put(segmentId, Readable.from([randomBytes(100)]))
     const good = { segmentId, size, sha256, digest: randomBytes(32).toString('hex') }
-    await transaction(api().db, trx => markGood(trx, operation.id, good))
+    await transaction(api().db, trx => markSnapshotGood(trx, operation.id, good))
     return { state: 'success' }
   }
 })

@@ -1,7 +1,7 @@
 import test from 'ava'
 import { healthChecks, Latency } from '../../../api/status/health.ts'
 import { type Check, ServiceStatus } from '../../../api/status/service-status.ts'
-import { leaveHost, setDraining } from '../../../db/hosts/hosts.ts'
+import { recordHostLeft, setDraining } from '../../../db/hosts/hosts.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -49,9 +49,9 @@ test('hosts that drain are in maintenance, silent ones are out, of none nothing 
   t.deepEqual(await look(), ['online', 'operational', undefined, undefined])
   await setDraining(db, 'h1', true)
   t.deepEqual(await look(), ['degraded', 'maintenance', 0, 1])
-  await leaveHost(db, 'h2')
+  await recordHostLeft(db, 'h2')
   t.deepEqual(await look(), ['degraded', 'degraded', 1, 2])
-  await leaveHost(db, 'h1')
+  await recordHostLeft(db, 'h1')
   t.deepEqual(await look(), ['degraded', 'outage', 2, 2])
 })
 

@@ -1,8 +1,8 @@
 import test from 'ava'
 import { transaction } from '../../../db/database.ts'
-import { linesOf, openReceipt } from '../../../db/objects/blob-receipts.ts'
+import { listReceiptLines, openReceipt } from '../../../db/objects/blob-receipts.ts'
 import { removeObject } from '../../../db/objects/objects.ts'
-import { foldSome, monthUsage, recountAll, sampleUsage } from '../../../db/objects/usage-upkeep.ts'
+import { foldUsageBatch, readMonthUsage, recountAllUsage, sampleUsage } from '../../../db/objects/usage-upkeep.ts'
 import { TtlCache } from '../../../lib/async/ttl-cache.ts'
 import { newId } from '../../../policy/ids.ts'
 import { storageBill } from '../../../policy/objects/storage-bill.ts'
@@ -47,7 +47,7 @@ test.serial('the average of the month counts bytes for as long as they were stor
   const { db } = api()
   const ana = await api().makeUser()
   await store(ana, 'a.txt', 'a'.repeat(1000))
-  while ((await foldSome(db)) > 0);
+  while ((await foldUsageBatch(db)) > 0);
   const now = new Date()
   const month = Date.UTC(now.getUTCFullYear(), now.getUTCMonth())
   const elapsed = now.getTime() - month
@@ -55,10 +55,10 @@ test.serial('the average of the month counts bytes for as long as they were stor
   await db('blob_usage')
     .where({ owner_id: ana.id })
     .update({ sampled_at: new Date(month + elapsed / 2) })
-  const before = (await monthUsage(db, ana.id)).averageStorage
+  const before = (await readMonthUsage(db, ana.id)).averageStorage
   t.true(Math.abs(before - 500) < 20, `${before}`)
   await sampleUsage(db)
-  const after = (await monthUsage(db, ana.id)).averageStorage
+  const after = (await readMonthUsage(db, ana.id)).averageStorage
   t.true(Math.abs(after - 500) < 20, `${after}`)
   const days = await db('blob_usage_days').where({ owner_id: ana.id }).orderBy('day')
   const spans = days.map(({ byte_seconds }) => Number(byte_seconds) / 1000)
@@ -76,16 +76,16 @@ test.serial('usage that somebody changed by hand is put right, and the receipt s
   await store(ana, 'a.txt', 'abcde')
   await store(ana, 'b.txt', 'abc')
   await transaction(db, trx => removeObject(trx, { ownerId: ana.id, bucket: 'private', key: 'b.txt' }))
-  while ((await foldSome(db)) > 0);
+  while ((await foldUsageBatch(db)) > 0);
   t.is((await db('usage_deltas').where({ owner_id: ana.id })).length, 0)
   t.like(await stats(ana), { usage: { objects: 1, storage: 5 } })
   await db('blob_usage').where({ owner_id: ana.id }).update({ objects: 9, bytes: 900 })
   const id = newId()
   await openReceipt(db, id, 'recount')
-  t.is(await recountAll(db, id), 1)
+  t.is(await recountAllUsage(db, id), 1)
   t.like(await stats(ana), { usage: { objects: 1, storage: 5 } })
-  t.like(await linesOf(db, id, 10), [{ subject: ana.id, why: 'the usage was off by 8 objects and 895 bytes' }])
-  t.is(await recountAll(db, id), 0)
+  t.like(await listReceiptLines(db, id, 10), [{ subject: ana.id, why: 'the usage was off by 8 objects and 895 bytes' }])
+  t.is(await recountAllUsage(db, id), 0)
 })
 
 test.serial('an answer stands for a while', async t => {

@@ -71,7 +71,7 @@ test.serial('hosts that are full, drain or are silent are told apart', async t =
 test.serial('an application that goes away gives memory, name and archive back, once', async t => {
   const { db } = await database
   const make = rows(db)
-  await hosts.seeHost(db, 'big')
+  await hosts.recordHostSeen(db, 'big')
   const user = await make.user()
   const { app } = await make.app(user.id, { subdomain: 'again' })
   await removeApp(db, app.id)

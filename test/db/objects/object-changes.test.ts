@@ -1,6 +1,6 @@
 import test from 'ava'
 import { type Db, transaction } from '../../../db/database.ts'
-import { usageOf } from '../../../db/objects/blob-usage.ts'
+import { readUsage } from '../../../db/objects/blob-usage.ts'
 import { changeObject, copyObject, moveObject } from '../../../db/objects/object-changes.ts'
 import { findObject, manifestOf } from '../../../db/objects/objects.ts'
 import { ApiError } from '../../../policy/errors.ts'
@@ -36,7 +36,7 @@ test('a move is another name with a new birth; content, headers and usage stay',
   t.is(await findObject(db, name('a')), undefined)
   t.is((await manifestOf(db, rest.generation)).length, 1)
   t.is(await refs(stored.segmentId), 1)
-  t.deepEqual(await usageOf(db, ownerId), { objects: 1, bytes: 5 })
+  t.deepEqual(await readUsage(db, ownerId), { objects: 1, bytes: 5 })
 })
 
 test('a move onto another object asks for overwrite, and then one of both is left', async t => {
@@ -52,7 +52,7 @@ test('a move onto another object asks for overwrite, and then one of both is lef
   )
   t.true((await change(trx => moveObject(trx, name('a'), name('b'), { overwrite: true })))?.replaced)
   t.is(await refs(other.segmentId), 0)
-  t.deepEqual(await usageOf(db, ownerId), { objects: 1, bytes: 5 })
+  t.deepEqual(await readUsage(db, ownerId), { objects: 1, bytes: 5 })
   t.is(await change(trx => moveObject(trx, name('a'), name('c'))), undefined)
 })
 
@@ -79,7 +79,7 @@ test('a copy is a second object of the same bytes and counts', async t => {
   t.deepEqual(copied?.object.metadata, { of: 'me' })
   t.not(copied?.object.birth, stored.object.birth)
   t.is(await refs(stored.segmentId), 2)
-  t.deepEqual(await usageOf(db, ownerId), { objects: 2, bytes: 10 })
+  t.deepEqual(await readUsage(db, ownerId), { objects: 2, bytes: 10 })
   const little = { charge: { leaseId: 'x', bytes: 4 } }
   await t.throwsAsync(
     change(trx => copyObject(trx, name('a'), name('c'), little)),

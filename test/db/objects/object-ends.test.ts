@@ -1,8 +1,13 @@
 import test from 'ava'
 import { type Db, transaction } from '../../../db/database.ts'
-import { linesOf, listReceipts, openReceipt, proveLines } from '../../../db/objects/blob-receipts.ts'
-import { rulesOf, saveRules } from '../../../db/objects/blob-rules.ts'
-import { applyRule, deletingRules, endExpired, reclaimIdle } from '../../../db/objects/object-ends.ts'
+import { checkReceiptLines, listReceiptLines, listReceipts, openReceipt } from '../../../db/objects/blob-receipts.ts'
+import { listRules, saveRules } from '../../../db/objects/blob-rules.ts'
+import {
+  applyRule,
+  listDeletingRules,
+  reclaimIdleUploads,
+  removeExpiredObjects,
+} from '../../../db/objects/object-ends.ts'
 import { findObject, lockNames, type ObjectRow } from '../../../db/objects/objects.ts'
 import { completeUpload, reclaimUpload } from '../../../db/objects/uploads/upload-ends.ts'
 import { newId } from '../../../policy/ids.ts'
@@ -59,7 +64,7 @@ const activate = (db: Db, ownerId: string) =>
 
 /** Every step of every rule of one account. */
 async function applyRules(db: Db, ownerId: string, receiptId: string): Promise<void> {
-  for (const walk of (await deletingRules(db)).filter(walk => walk.ownerId === ownerId))
+  for (const walk of (await listDeletingRules(db)).filter(walk => walk.ownerId === ownerId))
     for (let at: typeof walk | undefined = walk; at; ) at = await applyRule(db, receiptId, at)
 }
 
@@ -70,9 +75,9 @@ test.serial('what has expired goes, with a line that says what, why, whose bytes
   const over = new Date(Date.now() - 1000)
   await db('objects').where({ owner_id: ownerId, key: 'a.txt' }).update({ expires_at: over })
   const id = await receipt(db)
-  while ((await endExpired(db, id)) > 0);
-  await proveLines(db, id)
-  const [line, ...others] = (await linesOf(db, id, 100)).filter(({ owner_id }) => owner_id === ownerId)
+  while ((await removeExpiredObjects(db, id)) > 0);
+  await checkReceiptLines(db, id)
+  const [line, ...others] = (await listReceiptLines(db, id, 100)).filter(({ owner_id }) => owner_id === ownerId)
   t.deepEqual(others, [])
   t.is(line!.subject, objectId(name('a.txt')))
   t.is(line!.why, `expired at ${over.toISOString()}`)
@@ -90,14 +95,14 @@ test.serial('an expiry that is taken away while the sweep waits for the name is 
   let sweeping: Promise<number> | undefined
   await transaction(db, async trx => {
     await lockNames(trx, [name('a.txt')])
-    sweeping = endExpired(db, id)
+    sweeping = removeExpiredObjects(db, id)
     await waiting(db)
     await trx('objects').where({ owner_id: ownerId }).update({ expires_at: null })
   })
   await sweeping
   t.truthy(await find('a.txt'))
   t.deepEqual(
-    (await linesOf(db, id, 100)).filter(line => line.owner_id === ownerId),
+    (await listReceiptLines(db, id, 100)).filter(line => line.owner_id === ownerId),
     [],
   )
 })
@@ -127,7 +132,7 @@ test.serial(
     await activate(db, ownerId)
     await applyRules(db, ownerId, id)
     t.deepEqual(await left(), ['logs/keep/old.txt', 'logs/legacy.txt', 'logs/new.txt', 'logsold.txt', 'other/old.txt'])
-    const lines = await linesOf(db, id, 100)
+    const lines = await listReceiptLines(db, id, 100)
     t.deepEqual(lines.map(line => line.why).sort(), Array(2).fill('older than the 7 days of the rule of logs/'))
   },
 )
@@ -148,7 +153,7 @@ for (const [edit, change] of Object.entries({
     })
     await sweeping
     t.truthy(await find('logs/a/1.txt'))
-    t.deepEqual(await linesOf(db, id, 100), [])
+    t.deepEqual(await listReceiptLines(db, id, 100), [])
   })
 
 test.serial('a sweep waits for the edit of a rule that is under way, and obeys it', async t => {
@@ -188,7 +193,7 @@ test.serial('a rule that is saved as it was keeps its moments; one that changes 
   t.deepEqual([added!.active_from, added!.max_size], [null, 5e9])
   const [changed] = await saveRules(db, ownerId, [rule('a/', { delete_after_days: 8 })])
   t.true(changed!.created_at > first!.created_at)
-  t.deepEqual(await rulesOf(db, ownerId), [changed!])
+  t.deepEqual(await listRules(db, ownerId), [changed!])
 })
 
 /** A chunked upload with one part, idle for two days. */
@@ -203,9 +208,9 @@ async function idle() {
 test.serial('an upload that was idle for a day is given up, and its parts lose their reference', async t => {
   const { db, ownerId, id, segmentId } = await idle()
   const receiptId = await receipt(db)
-  await reclaimIdle(db, receiptId, day)
-  await proveLines(db, receiptId)
-  const [line] = (await linesOf(db, receiptId, 100)).filter(({ owner_id }) => owner_id === ownerId)
+  await reclaimIdleUploads(db, receiptId, day)
+  await checkReceiptLines(db, receiptId)
+  const [line] = (await listReceiptLines(db, receiptId, 100)).filter(({ owner_id }) => owner_id === ownerId)
   t.deepEqual([line!.subject, line!.bytes, line!.proof], [id, 4, 'not open, without parts'])
   t.deepEqual(line!.bodies, [{ id: segmentId, state: 'waits for the sweep' }])
   t.like(await db('uploads').where({ id }).first(), { state: 'aborted', why: 'idle' })
@@ -255,7 +260,7 @@ test.serial(
 test.serial('lists show what runs did, and those that found nothing to do only when asked', async t => {
   const { db, ownerId } = await idle()
   const [busy, nothing] = [await receipt(db), await receipt(db)]
-  await reclaimIdle(db, busy, day)
+  await reclaimIdleUploads(db, busy, day)
   await db('blob_receipts').whereIn('id', [busy, nothing]).update({ ended_at: new Date() })
   const ids = async (idle: boolean) => (await listReceipts(db, { idle, limit: 1000 })).map(({ id }) => id)
   t.true((await ids(false)).includes(busy))

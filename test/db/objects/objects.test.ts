@@ -1,6 +1,6 @@
 import test from 'ava'
 import { transaction } from '../../../db/database.ts'
-import { usageOf } from '../../../db/objects/blob-usage.ts'
+import { readUsage } from '../../../db/objects/blob-usage.ts'
 import { copyObject } from '../../../db/objects/object-changes.ts'
 import { putObject } from '../../../db/objects/object-puts.ts'
 import {
@@ -88,7 +88,7 @@ test('what is put at once goes together; one that cannot be is refused alone', a
       ...['22P05', 'stored'], // what Postgres says of a text that it cannot keep
     ],
   )
-  t.like(await usageOf(db, ownerId), { objects: 4 })
+  t.like(await readUsage(db, ownerId), { objects: 4 })
 })
 
 test('a name is taken once; with overwrite the new bytes stand and the old ones are let go', async t => {
@@ -141,7 +141,7 @@ test('nothing is ever stored on a segment that the sweep has taken', async t => 
   const { db, name } = await place()
   const part = await drawnPart(db, 'late')
   const object = { ...name, contentType: 'text/plain', etag: 'x' }
-  t.true(await segments.condemn(db, part.segmentId))
+  t.true(await segments.markSegmentForDeletion(db, part.segmentId))
   await t.throwsAsync(putObject(db, object, part), refusal('UPLOAD_FAILED'))
   await put(db, name, 'earlier')
   await t.throwsAsync(putObject(db, object, part, { overwrite: true }), refusal('UPLOAD_FAILED'))

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import test from 'ava'
 import { putObject } from '../../../db/objects/object-puts.ts'
-import { draw } from '../../../db/objects/segments.ts'
+import { allocateSegment } from '../../../db/objects/segments.ts'
 import { createShare, findShare, spendDownload, sweepShares } from '../../../db/objects/shares.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
@@ -13,7 +13,7 @@ async function shared(maxDownloads: number | null) {
   const { id: ownerId } = await rows(db).user()
   const key = randomBytes(6).toString('hex')
   const body = { size: 1, sha256: 'a'.repeat(64) }
-  const part = { segmentId: await draw(db), length: 1, body }
+  const part = { segmentId: await allocateSegment(db), length: 1, body }
   const { object } = await putObject(
     db,
     { ownerId, bucket: 'private', key, contentType: 'text/plain', etag: 'e' },

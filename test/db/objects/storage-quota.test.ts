@@ -1,6 +1,6 @@
 import test from 'ava'
 import { transaction } from '../../../db/database.ts'
-import { foldUsage, recountUsage, sumOfObjects, takenBytes, usageOf } from '../../../db/objects/blob-usage.ts'
+import { foldUsage, readTakenBytes, readUsage, recountUsage, sumObjects } from '../../../db/objects/blob-usage.ts'
 import { removeObject, storeObject } from '../../../db/objects/objects.ts'
 import * as segments from '../../../db/objects/segments.ts'
 import { StorageQuota } from '../../../db/objects/storage-quota.ts'
@@ -40,7 +40,7 @@ test('the limit holds to the byte, in two processes at once', async t => {
   )
   t.is(tries.filter(one => one.status === 'fulfilled').length, 10)
   for (const one of tries) if (one.status === 'rejected') t.is(one.reason.code, 'STORAGE_QUOTA_EXCEEDED')
-  t.deepEqual(await usageOf(db, ownerId), { objects: 10, bytes: 100 })
+  t.deepEqual(await readUsage(db, ownerId), { objects: 10, bytes: 100 })
   await store('last', 'x'.repeat(5), 105)
   await t.throwsAsync(store('more', 'x', 105), refusal)
 })
@@ -50,8 +50,8 @@ test('far from the limit one lease serves many writes, and all of it is given ba
   for (let n = 0; n < 20; n++) await store(`${n}`, 'hello', 5 * gigabyte)
   t.is((await db('quota_leases').where({ owner_id: ownerId })).length, 1)
   await quotas[0]!.close()
-  t.is(await takenBytes(db, ownerId), 100)
-  t.deepEqual(await usageOf(db, ownerId), { objects: 20, bytes: 100 })
+  t.is(await readTakenBytes(db, ownerId), 100)
+  t.deepEqual(await readUsage(db, ownerId), { objects: 20, bytes: 100 })
 })
 
 test('what is leased and not written yet counts, and a refusal gives it back', async t => {
@@ -63,7 +63,7 @@ test('what is leased and not written yet counts, and a refusal gives it back', a
   })
   await t.throwsAsync(under, { instanceOf: ApiError, code: 'UPLOAD_FAILED' })
   await store('other', 'x'.repeat(60), 100, quotas[1])
-  t.deepEqual(await usageOf(db, ownerId), { objects: 2, bytes: 100 })
+  t.deepEqual(await readUsage(db, ownerId), { objects: 2, bytes: 100 })
 })
 
 test('bytes of a write that may have been stored all the same are not given to the next one', async t => {
@@ -112,7 +112,7 @@ test('a process that was killed gives its leases back by time', async t => {
     .update({ expires_at: db.raw(`now() - interval '1 s'`) })
   await store('x', 'x'.repeat(30), 100, quotas[1])
   end()
-  t.is((await usageOf(db, ownerId)).bytes, 30)
+  t.is((await readUsage(db, ownerId)).bytes, 30)
 })
 
 test('a write whose lease ran out before its commit stores nothing with it: it leases anew, or is refused', async t => {
@@ -131,17 +131,17 @@ test('a write whose lease ran out before its commit stores nothing with it: it l
         return put(db, name(overwrite ? 'old' : 'late'), 'x'.repeat(40), { charge, overwrite })
       })
     // While it stood still another process has taken the room that it had leased.
-    const full = (await usageOf(db, ownerId)).bytes + 40
+    const full = (await readUsage(db, ownerId)).bytes + 40
     await t.throwsAsync(
       late(full, () => store(`taken ${overwrite}`, 'x', full, quotas[1])),
       refusal,
     )
-    t.is((await usageOf(db, ownerId)).bytes, full - 39)
+    t.is((await readUsage(db, ownerId)).bytes, full - 39)
     writes = 0
     await late(200, async () => {})
     t.is(writes, 2)
   }
-  t.deepEqual(await usageOf(db, ownerId), await sumOfObjects(db, ownerId))
+  t.deepEqual(await readUsage(db, ownerId), await sumObjects(db, ownerId))
 })
 
 test('whoever leases what has run out waits for the write that commits with it', async t => {
@@ -151,7 +151,7 @@ test('whoever leases what has run out waits for the write that commits with it',
     transaction(db, async trx => {
       const part = await drawnPart(db, 'x'.repeat(60))
       const object = { ...name('first'), contentType: 'text/plain', etag: 'e' }
-      await segments.attach(db, part.segmentId, part.body)
+      await segments.attachSegment(db, part.segmentId, part.body)
       await storeObject(trx, object, [part], { charge })
       await db('quota_leases')
         .where({ owner_id: ownerId })
@@ -173,12 +173,12 @@ test('an overwrite settles the difference, and a removal gives back', async t =>
   const { db, ownerId, name, store, quotas } = await account()
   await store('a', 'x'.repeat(40), 100)
   await store('a', 'x'.repeat(50), 100, quotas[0], true)
-  t.deepEqual(await usageOf(db, ownerId), { objects: 1, bytes: 50 })
+  t.deepEqual(await readUsage(db, ownerId), { objects: 1, bytes: 50 })
   await transaction(db, trx => foldUsage(trx, ownerId))
-  t.deepEqual(await usageOf(db, ownerId), { objects: 1, bytes: 50 })
+  t.deepEqual(await readUsage(db, ownerId), { objects: 1, bytes: 50 })
   await transaction(db, trx => removeObject(trx, name('a')))
-  t.deepEqual(await usageOf(db, ownerId), { objects: 0, bytes: 0 })
-  t.deepEqual(await sumOfObjects(db, ownerId), { objects: 0, bytes: 0 })
+  t.deepEqual(await readUsage(db, ownerId), { objects: 0, bytes: 0 })
+  t.deepEqual(await sumObjects(db, ownerId), { objects: 0, bytes: 0 })
 })
 
 test('an object that is larger than what was reserved for it is not stored', async t => {
@@ -194,7 +194,7 @@ test('an object that is larger than what was reserved for it is not stored', asy
   await put(db, name('a'), '12345')
   await put(db, name('a'), '12345678', { charge, overwrite: true })
   await t.throwsAsync(put(db, name('a'), '123456789abc', { charge, overwrite: true }), refusal)
-  t.deepEqual(await usageOf(db, ownerId), { objects: 1, bytes: 8 })
+  t.deepEqual(await readUsage(db, ownerId), { objects: 1, bytes: 8 })
 })
 
 test('a recount finds what somebody changed by hand, and is zero otherwise', async t => {
@@ -204,5 +204,5 @@ test('a recount finds what somebody changed by hand, and is zero otherwise', asy
   await db('blob_usage').where({ owner_id: ownerId }).update({ bytes: 1000, objects: 9 })
   const off = await transaction(db, trx => recountUsage(trx, ownerId))
   t.true(off.bytes < 0)
-  t.deepEqual(await usageOf(db, ownerId), { objects: 1, bytes: 4 })
+  t.deepEqual(await readUsage(db, ownerId), { objects: 1, bytes: 4 })
 })

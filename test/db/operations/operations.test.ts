@@ -1,6 +1,11 @@
 import test from 'ava'
-import { claimNextFor, holdClaim, isCurrent } from '../../../db/operations/operation-claims.ts'
-import { claimNext, enqueue, finish, type OperationKind } from '../../../db/operations/operations.ts'
+import { claimNextOperationFor, holdClaim, isClaimCurrent } from '../../../db/operations/operation-claims.ts'
+import {
+  claimNextOperation,
+  enqueueOperation,
+  finishOperation,
+  type OperationKind,
+} from '../../../db/operations/operations.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
 
@@ -12,18 +17,18 @@ test('of many operations that wait one is claimed at a time: the oldest, and a d
   await make.host('h1')
   const { id: ownerId } = await make.user()
   const { app, operationId } = await make.app(ownerId)
-  const queue = (kind: OperationKind) => enqueue(db, { targetId: app.id, kind, ownerId, actor: ownerId })
+  const queue = (kind: OperationKind) => enqueueOperation(db, { targetId: app.id, kind, ownerId, actor: ownerId })
   const waiting: string[] = [operationId]
   for (const kind of ['stop', 'start', 'restart', 'stop', 'start'] as const) waiting.push((await queue(kind)).id)
   waiting.unshift((await queue('delete')).id)
   const running = () => db('operations').where({ target_id: app.id, state: 'running' }).pluck('id')
   for (const id of waiting) {
-    t.is((await claimNext(db, app.id))?.id, id)
+    t.is((await claimNextOperation(db, app.id))?.id, id)
     t.deepEqual(await running(), [id], 'the others wait, and can still be told that they will never run')
-    t.is((await claimNext(db, app.id))?.id, id, 'whoever asks again is given the same one')
-    await finish(db, id, { state: 'success' })
+    t.is((await claimNextOperation(db, app.id))?.id, id, 'whoever asks again is given the same one')
+    await finishOperation(db, id, { state: 'success' })
   }
-  t.is(await claimNext(db, app.id), undefined)
+  t.is(await claimNextOperation(db, app.id), undefined)
 })
 
 test('a step is given up once a later one of its run has written, another run has the operation, or it has ended', async t => {
@@ -33,16 +38,16 @@ test('a step is given up once a later one of its run has written, another run ha
   const { app, operationId } = await make.app((await make.user()).id)
   const run = (name: string) => (step: number) => ({ run: name, step })
   const [first, second] = [run('first'), run('second')]
-  const current = (claim: { run: string; step: number }) => isCurrent(db, operationId, claim)
-  t.is((await claimNextFor(db, app.id, first(1), []))?.id, operationId)
+  const current = (claim: { run: string; step: number }) => isClaimCurrent(db, operationId, claim)
+  t.is((await claimNextOperationFor(db, app.id, first(1), []))?.id, operationId)
   t.deepEqual([await current(first(1)), await current(first(4)), await current(second(4))], [true, true, false])
   t.is(await holdClaim(db, operationId, first(5)), 'held')
   t.deepEqual([await current(first(4)), await current(first(5))], [false, true])
   await holdClaim(db, operationId, first(3))
   t.false(await current(first(4)), 'a late step takes nothing back')
-  await claimNextFor(db, app.id, second(2), [])
+  await claimNextOperationFor(db, app.id, second(2), [])
   t.deepEqual([await current(first(9)), await current(second(2))], [false, true])
   t.is(await holdClaim(db, operationId, first(9)), 'lost')
-  await finish(db, operationId, { state: 'success' })
+  await finishOperation(db, operationId, { state: 'success' })
   t.false(await current(second(2)))
 })

@@ -1,7 +1,7 @@
 import test from 'ava'
 import { type Db, openDatabase } from '../../../db/database.ts'
-import { dueApps } from '../../../db/snapshots/automatic-snapshots.ts'
-import { retention, sweepSnapshots } from '../../../db/snapshots/snapshot-retention.ts'
+import { listAppsDueForSnapshot } from '../../../db/snapshots/automatic-snapshots.ts'
+import { snapshotRetention, sweepSnapshots } from '../../../db/snapshots/snapshot-retention.ts'
 import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
 import { rows } from '../../kit/rows/rows.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
@@ -78,7 +78,9 @@ test.before(async () => {
 
 test.serial('daily snapshots look at the last ones of each application, however many it has', async t => {
   const { db } = await database
-  const seen = await snapshotsLookedAt(db, trx => dueApps(trx, { plans, everySeconds, retrySeconds: 3600 }))
+  const seen = await snapshotsLookedAt(db, trx =>
+    listAppsDueForSnapshot(trx, { plans, everySeconds, retrySeconds: 3600 }),
+  )
   t.true(seen > 0 && seen <= 3 * (applications + 1), `${seen} of ${applications * snapshotsOfEach}`)
 })
 
@@ -88,6 +90,6 @@ test.serial('the sweep of snapshots looks at those that are to go', async t => {
     .where(where => where.where({ state: 'good' }).whereRaw(`created_at < now() - interval '30 days'`))
     .orWhere(where => where.where({ state: 'failed' }).whereRaw(`created_at < now() - interval '1 day'`))
   t.is(old.length, applications + 2)
-  const seen = await snapshotsLookedAt(db, trx => sweepSnapshots(trx, retention))
+  const seen = await snapshotsLookedAt(db, trx => sweepSnapshots(trx, snapshotRetention))
   t.true(seen > 0 && seen <= 2 * old.length, `${seen} of ${applications * snapshotsOfEach}`)
 })

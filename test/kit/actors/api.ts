@@ -28,7 +28,7 @@ import * as accounts from '../../../db/accounts/accounts.ts'
 import { createApp } from '../../../db/apps/app-creation.ts'
 import type { AppRow } from '../../../db/apps/apps.ts'
 import type { Db } from '../../../db/database.ts'
-import { deploySources } from '../../../db/deploys/deploy-sources.ts'
+import { readDeploySources } from '../../../db/deploys/deploy-sources.ts'
 import { registerHost } from '../../../db/hosts/hosts.ts'
 import { Notifications } from '../../../db/notifications.ts'
 import { SegmentIds } from '../../../db/objects/segment-ids.ts'
@@ -186,7 +186,7 @@ export async function openApiFor(
     blobUsage: new TtlCache(cachedSeconds.blobStats),
     metrics: new TtlCache(cachedSeconds.metrics),
     gitProvider: null,
-    sources: new KnownSources(notifications, appId => deploySources(db, config.sealKeys, appId)),
+    sources: new KnownSources(notifications, appId => readDeploySources(db, config.sealKeys, appId)),
     earlier: new EarlierCredentials(db),
     service: new ServiceStatus([]),
     isInside: () => true,
@@ -283,7 +283,7 @@ function makers(db: Db): Pick<TestApi, 'makeUser' | 'makeKey' | 'makeApp'> {
     },
     makeKey: (user, input) => accounts.createKey(db, masterKey, { userId: user.id, ...input }),
     async makeApp(user, config) {
-      const segmentId = await segments.draw(db)
+      const segmentId = await segments.allocateSegment(db)
       const { app, operationId } = await createApp(db, {
         ownerId: user.id,
         planMemoryMb: () => 1_000_000,

@@ -1,5 +1,5 @@
 import { transaction } from '../../../db/database.ts'
-import { claimNext, finish } from '../../../db/operations/operations.ts'
+import { claimNextOperation, finishOperation } from '../../../db/operations/operations.ts'
 import { comesTrue } from '../comes-true.ts'
 import type { Answer, TestApi, TestUser } from './api.ts'
 
@@ -14,8 +14,8 @@ export async function deletionUnderWay(
   await comesTrue(async () => (await waits()) !== undefined)
   return {
     async fail() {
-      const deletion = (await claimNext(api.db, app.id))!
-      await transaction(api.db, trx => finish(trx, deletion.id, { state: 'error', code: 'ACTION_FAILED' }))
+      const deletion = (await claimNextOperation(api.db, app.id))!
+      await transaction(api.db, trx => finishOperation(trx, deletion.id, { state: 'error', code: 'ACTION_FAILED' }))
       return answer
     },
   }

@@ -152,7 +152,7 @@ export class Wish {
     const told = `${this.kind}: what was answered with 503`
     const targets = [this.#appId, ...(await this.operations()).map(({ target_id }) => target_id)]
     t.deepEqual(await this.seen(), [], told)
-    for (const target of targets) t.is(await operations.claimNext(this.db, target), undefined, told)
+    for (const target of targets) t.is(await operations.claimNextOperation(this.db, target), undefined, told)
     await this.forgotten()
     t.deepEqual(await this.operations(), [], told)
     t.deepEqual(await this.db('deployments').where({ owner_id: this.#ana.id }), [], told)
@@ -179,9 +179,9 @@ export class Wish {
 
 /** A snapshot that can be restored. */
 async function goodSnapshot(db: Db, appId: string, ownerId: string) {
-  const { id } = await operations.enqueue(db, { targetId: appId, kind: 'snapshot', ownerId, actor: ownerId })
-  await operations.claimNext(db, appId)
-  await operations.finish(db, id, { state: 'success' })
+  const { id } = await operations.enqueueOperation(db, { targetId: appId, kind: 'snapshot', ownerId, actor: ownerId })
+  await operations.claimNextOperation(db, appId)
+  await operations.finishOperation(db, id, { state: 'success' })
   const snapshot = {
     id: newVersionId(),
     target_id: appId,
@@ -193,7 +193,7 @@ async function goodSnapshot(db: Db, appId: string, ownerId: string) {
     state: 'good',
     digest: 'd'.repeat(64),
     config: '{}',
-    segment_id: await segments.draw(db),
+    segment_id: await segments.allocateSegment(db),
   }
   await db('snapshots').insert(snapshot)
   return { snapshotId: snapshot.name, versionId: snapshot.id }

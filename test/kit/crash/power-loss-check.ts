@@ -118,9 +118,9 @@ async function checkOperations(
       else say(`deployment ${id}`)
     }
     for (const [id, what] of told) {
-      let row = await operations.find(db, id)
+      let row = await operations.findOperation(db, id)
       for (const deadline = Date.now() + 120_000; isUnderWay(row?.state) && Date.now() < deadline; await sleep(100))
-        row = await operations.find(db, id)
+        row = await operations.findOperation(db, id)
       const well = row?.state === 'success' || (row?.kind === 'deploy' && row.state === 'cancelled')
       if (row?.code === 'HEALTH_CHECK_FAILED') cutInGate.set(row.target_id, row.kind)
       else if (!well) say(`${what}: ${row?.state} ${row?.code ?? ''}`)

@@ -2,8 +2,8 @@ import { settleDowngrade } from '../../../db/accounts/downgrades.ts'
 import { removeApp } from '../../../db/apps/app-creation.ts'
 import * as apps from '../../../db/apps/apps.ts'
 import { type Db, transaction } from '../../../db/database.ts'
-import { besides, type OperationKind, type OperationRow } from '../../../db/operations/operation-kinds.ts'
-import { claimNext, finish, type Outcome } from '../../../db/operations/operations.ts'
+import { concurrentKinds, type OperationKind, type OperationRow } from '../../../db/operations/operation-kinds.ts'
+import { claimNextOperation, finishOperation, type OperationOutcome } from '../../../db/operations/operations.ts'
 import type { Plans } from '../../../policy/accounts/plans.ts'
 import type { Downgrades, Lanes } from '../../../workflows/client.ts'
 
@@ -40,7 +40,7 @@ interface Lane {
  * (`test/contracts/lanes.ts`). Rows of deployments and snapshots, and those of an application that is made, are left to the test.
  */
 export class ScriptedLanes extends Wakes implements Lanes {
-  outcome: (operation: OperationRow) => Outcome | Promise<Outcome> = () => ({ state: 'success' })
+  outcome: (operation: OperationRow) => OperationOutcome | Promise<OperationOutcome> = () => ({ state: 'success' })
   readonly #db: Db
   readonly #lanes = new Map<string, Lane>()
 
@@ -68,10 +68,10 @@ export class ScriptedLanes extends Wakes implements Lanes {
     try {
       while (lane.woken) {
         lane.woken = false
-        const operation = await claimNext(this.#db, appId, [...lane.beside])
+        const operation = await claimNextOperation(this.#db, appId, [...lane.beside])
         if (!operation) continue
         lane.woken = true
-        if (!besides.flat().includes(operation.kind)) {
+        if (!concurrentKinds.flat().includes(operation.kind)) {
           await this.#end(operation)
           continue
         }
@@ -92,8 +92,9 @@ export class ScriptedLanes extends Wakes implements Lanes {
     await transaction(this.#db, async trx => {
       if (outcome.state === 'success') await record(trx, operation)
       // Nobody wants it to run any more.
-      if (outcome.code === 'CONTAINER_ALREADY_STOPPED') await apps.recordDesired(trx, operation.target_id, 'stopped')
-      await finish(trx, operation.id, outcome)
+      if (outcome.code === 'CONTAINER_ALREADY_STOPPED')
+        await apps.recordDesiredState(trx, operation.target_id, 'stopped')
+      await finishOperation(trx, operation.id, outcome)
     })
   }
 }
@@ -102,12 +103,12 @@ export class ScriptedLanes extends Wakes implements Lanes {
 async function record(trx: Db, { kind, target_id: appId }: OperationRow): Promise<void> {
   if (kind === 'delete') return removeApp(trx, appId)
   if (kind === 'stop') {
-    await apps.recordDesired(trx, appId, 'stopped')
+    await apps.recordDesiredState(trx, appId, 'stopped')
     await apps.recordStopped(trx, appId, { code: 143, oom: false, at: new Date() })
   }
   if (kind !== 'start' && kind !== 'restart') return
   const app = await apps.loadApp(trx, appId)
-  await apps.recordDesired(trx, appId, 'running')
+  await apps.recordDesiredState(trx, appId, 'running')
   await apps.recordStarted(trx, appId, {
     release: app?.release ?? 1,
     containerId: 'scripted',

@@ -1,9 +1,9 @@
 import { asyncLocalStorage, type Context } from '@temporalio/activity'
-import type { Claim } from '../../../db/operations/operation-claims.ts'
+import type { OperationClaim } from '../../../db/operations/operation-claims.ts'
 
 /** Runs an activity as a worker would that was told to by this run and step of a lane; `signal` aborts when it is given up. */
 export function asActivity<T>(
-  { run, step }: Claim,
+  { run, step }: OperationClaim,
   work: () => Promise<T>,
   signal: AbortSignal = new AbortController().signal,
   attempt = 1,

@@ -14,7 +14,7 @@ import { snapshots } from '../../../activities/snapshots/process.ts'
 import { folderVolumes } from '../../../activities/volumes/folder.ts'
 import { loadApp } from '../../../db/apps/apps.ts'
 import type { Db } from '../../../db/database.ts'
-import { draw } from '../../../db/objects/segments.ts'
+import { allocateSegment } from '../../../db/objects/segments.ts'
 import { NoSpaceLeft } from '../../../lib/folders/no-space-left.ts'
 import { newId } from '../../../policy/ids.ts'
 import { runtimes } from '../../../policy/runtimes.ts'
@@ -87,7 +87,7 @@ async function realHost(db: Db, folder: string, parts: Parts): Promise<HostUnder
     activities: { ...activities, ...copying },
 
     async store({ release, installs }) {
-      const segmentId = await draw(db)
+      const segmentId = await allocateSegment(db)
       const zip = zipOf({ 'release.txt': String(release), ...(installs && { 'package.json': '{}' }) })
       await parts.store.put(segmentId, bodyOf(zip))
       return segmentId

@@ -9,10 +9,16 @@ import { type Db, transaction } from '../../../db/database.ts'
 import { foldUsage } from '../../../db/objects/blob-usage.ts'
 import { changeObject, copyObject, moveObject } from '../../../db/objects/object-changes.ts'
 import { putObject } from '../../../db/objects/object-puts.ts'
-import { type Charge, findObject, removeExpired, removeObjects, storeObject } from '../../../db/objects/objects.ts'
+import {
+  findObject,
+  removeExpired,
+  removeObjects,
+  type StorageCharge,
+  storeObject,
+} from '../../../db/objects/objects.ts'
 import type { StorageQuota } from '../../../db/objects/storage-quota.ts'
 import { abortUpload, completeUpload, reclaimUpload } from '../../../db/objects/uploads/upload-ends.ts'
-import { partsOf, storePart } from '../../../db/objects/uploads/upload-parts.ts'
+import { listUploadParts, storeUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
 import { endSlotLease, takeSlotLease } from '../../../db/slot-leases.ts'
 import { ApiError } from '../../../policy/errors.ts'
 import type { Bucket, ObjectName } from '../../../policy/objects/object-names.ts'
@@ -98,7 +104,7 @@ export class ObjectActs {
   async #part(act: Extract<Act, { kind: 'part' }>, process: ObjectProcess): Promise<string> {
     const { body } = await this.#arrived(act.segment, false)
     const part = { uploadId: act.upload, part: act.part, segmentId: act.segment, body, limit: storageLimit }
-    const outcome = await transaction(process.db, trx => storePart(trx, part))
+    const outcome = await transaction(process.db, trx => storeUploadPart(trx, part))
     if (outcome !== 'stored') await this.#discard(process, act.segment)
     return outcome
   }
@@ -119,7 +125,7 @@ export class ObjectActs {
     const open = () => db('uploads').where({ id, state: 'open' }).first()
     const upload = await open()
     if (!upload) return 'over'
-    const parts = await partsOf(db, id)
+    const parts = await listUploadParts(db, id)
     if (parts.length === 0 && !(await open())) return 'over'
     const size = notNone(parts).reduce((sum, part) => sum + part.size, 0)
     const at = { ownerId: this.ownerId, bucket: upload.bucket, key: upload.key }
@@ -165,7 +171,12 @@ export class ObjectActs {
     return { body: { size: bytes.length, sha256: segment, md5, crc32: 7 }, bytes }
   }
 
-  #charging<T>(process: ObjectProcess, size: number, replaced = 0, write: (charge: Charge) => Promise<T>): Promise<T> {
+  #charging<T>(
+    process: ObjectProcess,
+    size: number,
+    replaced = 0,
+    write: (charge: StorageCharge) => Promise<T>,
+  ): Promise<T> {
     const caller = { user: { id: this.ownerId }, plan: { blobGb: storageLimit / 1024 ** 3 } }
     return charging(process as unknown as Parts, caller as unknown as Caller, { size, replaced }, write)
   }

@@ -3,17 +3,17 @@ import { buffer } from 'node:stream/consumers'
 import type { ObjectStore } from '../../../activities/objects/port.ts'
 import type { Db } from '../../../db/database.ts'
 import { putObject } from '../../../db/objects/object-puts.ts'
-import type { NewPart } from '../../../db/objects/object-segments.ts'
-import { type NewObject, openObject, type Stored, type StoreOptions } from '../../../db/objects/objects.ts'
+import type { NewObjectPart } from '../../../db/objects/object-segments.ts'
+import { type NewObject, openObject, type StoredObject, type StoreOptions } from '../../../db/objects/objects.ts'
 import * as segments from '../../../db/objects/segments.ts'
 import type { ObjectName } from '../../../policy/objects/object-names.ts'
 
 /** A drawn segment of a body that says a text, as a store would have kept it. */
-export async function drawnPart(db: Db, text: string): Promise<NewPart & { body: segments.BodyFacts }> {
+export async function drawnPart(db: Db, text: string): Promise<NewObjectPart & { body: segments.BodyFacts }> {
   const md5 = createHash('md5').update(text).digest('hex')
   const sha256 = createHash('sha256').update(text).digest('hex')
   const size = Buffer.byteLength(text)
-  return { segmentId: await segments.draw(db), length: size, md5, body: { size, sha256, md5, crc32: 7 } }
+  return { segmentId: await segments.allocateSegment(db), length: size, md5, body: { size, sha256, md5, crc32: 7 } }
 }
 
 /** An object whose bytes nobody asks for. */
@@ -22,7 +22,7 @@ export async function put(
   name: ObjectName,
   text: string,
   { changes, ...options }: StoreOptions & { changes?: Partial<NewObject> } = {},
-): Promise<Stored & { segmentId: string }> {
+): Promise<StoredObject & { segmentId: string }> {
   const part = await drawnPart(db, text)
   const object = { ...name, contentType: 'text/plain', etag: part.body.md5!, sha256: part.body.sha256, ...changes }
   return { ...(await putObject(db, object, part, options)), segmentId: part.segmentId }

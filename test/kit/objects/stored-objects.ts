@@ -31,7 +31,7 @@ export async function madeObject(api: TestApi, owner: TestUser, made: Made = {})
     pieces.map(async piece => {
       if (beside && piece.length <= 16_384)
         return { segmentId: newId(), length: piece.length, body: factsOf(piece), bytes: piece }
-      const segmentId = await segments.draw(api.db)
+      const segmentId = await segments.allocateSegment(api.db)
       const body = await api.store.put(segmentId, bodyOf(piece))
       return { segmentId, length: piece.length, body }
     }),

@@ -3,7 +3,7 @@ import type { ObjectStore } from '../../../activities/objects/port.ts'
 import { type Db, transaction } from '../../../db/database.ts'
 import { saveRules } from '../../../db/objects/blob-rules.ts'
 import * as segments from '../../../db/objects/segments.ts'
-import { storePart } from '../../../db/objects/uploads/upload-parts.ts'
+import { storeUploadPart } from '../../../db/objects/uploads/upload-parts.ts'
 import { openUpload } from '../../../db/objects/uploads/uploads.ts'
 import { newId } from '../../../policy/ids.ts'
 import type { RuleFields } from '../../../policy/objects/blob-rules.ts'
@@ -48,7 +48,7 @@ export async function untidyAccount(db: Db, store: ObjectStore, count: number) {
   await put(db, name('kept.txt'), 'kept')
   const uploads = await each(n => idleUpload(db, ownerId, n))
   const bodies = await each(async n => {
-    const id = await segments.draw(db)
+    const id = await segments.allocateSegment(db)
     await store.put(id, Readable.from(n))
     return id
   })
@@ -90,7 +90,7 @@ export async function idleUpload(db: Db, ownerId: string, key = newId()): Promis
   const { segmentId, body } = await drawnPart(db, 'part')
   const id = await transaction(db, async trx => {
     const uploadId = (await openUpload(trx, upload, 100_000)) as string
-    await storePart(trx, { uploadId, part: 1, segmentId, body: { ...body, md5: body.md5 as string } })
+    await storeUploadPart(trx, { uploadId, part: 1, segmentId, body: { ...body, md5: body.md5 as string } })
     return uploadId
   })
   await db('uploads')

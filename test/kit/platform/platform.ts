@@ -289,7 +289,7 @@ export class TestPlatform {
   async ended(operationId: string, seconds = 90): Promise<operations.OperationRow> {
     return this.until(
       async () => {
-        const row = await operations.find(this.db, operationId)
+        const row = await operations.findOperation(this.db, operationId)
         return row && !['accepting', 'queued', 'running'].includes(row.state) ? row : null
       },
       seconds,

@@ -24,7 +24,7 @@ export function rows(db: Db) {
 
     /** An uploaded application, written down and not yet run. */
     async app(ownerId: string, changes: Partial<AppConfigFile> = {}, creation: Partial<AppCreation> = {}) {
-      const segmentId = await segments.draw(db)
+      const segmentId = await segments.allocateSegment(db)
       const archive = { segmentId, archiveSha256: 'a'.repeat(64), archiveBytes: 10 }
       const rest = { planMemoryMb: () => 4096, actor: ownerId, diskMbPer256Mb: 10, ...creation }
       return createApp(db, { ownerId, config: configFile(changes), ...archive, ...rest })

@@ -5,7 +5,7 @@ import test, { type ExecutionContext } from 'ava'
 import { pino } from 'pino'
 import { HostUnreachable } from '../../../activities/containers/port.ts'
 import { appTurns } from '../../../activities/steps/app-turns.ts'
-import { findLease } from '../../../db/hosts/host-leases.ts'
+import { findHostLease } from '../../../db/hosts/host-leases.ts'
 import { hostLeaseSeconds, renewEveryMs, sureForMs } from '../../../policy/hosts/host-lease.ts'
 import { leased, takeHostLease } from '../../../workers/host/host-lease.ts'
 import { testDatabase } from '../../kit/servers/database.ts'
@@ -25,7 +25,7 @@ async function host(t: ExecutionContext) {
     t.teardown(() => lease.release())
     return lease
   }
-  const row = () => findLease(db, hostId)
+  const row = () => findHostLease(db, hostId)
   const change = (changes: object) => db('host_leases').where({ host_id: hostId }).update(changes)
   return { hostId, start, row, change, db }
 }
@@ -68,7 +68,7 @@ test('a name that nobody renews any more is taken over, and who had it does noth
   t.deepEqual(await engine.list(), ['c1'], 'it may look')
   t.deepEqual(calls, ['start', 'turn'])
   await first.release()
-  t.is((await findLease(db, hostId))?.token, 'of-another', 'the lease of the other one stays')
+  t.is((await findHostLease(db, hostId))?.token, 'of-another', 'the lease of the other one stays')
 })
 
 test('a lease that has run out is free for another machine', async t => {

@@ -2,7 +2,7 @@ import test from 'ava'
 import { pino } from 'pino'
 import { labels } from '../../../activities/containers/port.ts'
 import { removeApp } from '../../../db/apps/app-creation.ts'
-import { listPoints } from '../../../db/apps/app-metrics.ts'
+import { listMetrics } from '../../../db/apps/app-metrics.ts'
 import { recordStarted } from '../../../db/apps/apps.ts'
 import { chores, tidyRows } from '../../../db/housekeeping.ts'
 import { retentionSettings } from '../../../policy/retention.ts'
@@ -52,20 +52,20 @@ test('one point for each interval; small applications have none', async t => {
     figures.set(large, { cpuPercent: n, memoryBytes: 100 * mb, networkIn: n * 10, networkOut: n })
     await metrics.round(begin + n * 15_000)
   }
-  t.deepEqual(await listPoints(db, large), [], 'the interval is not over')
+  t.deepEqual(await listMetrics(db, large), [], 'the interval is not over')
   await metrics.round(begin + 5 * minute)
   await metrics.round(begin + 6 * minute)
-  t.deepEqual(await listPoints(db, large), [
+  t.deepEqual(await listMetrics(db, large), [
     { appId: large, at: new Date(begin), cpu: 9.5, ram: 100, netIn: 190, netOut: 19 },
   ])
   await metrics.round(begin + 10 * minute)
-  const points = await listPoints(db, large)
+  const points = await listMetrics(db, large)
   t.deepEqual(
     points.map(({ at }) => at.getTime()),
     [begin + 5 * minute, begin],
     'newest first',
   )
-  t.deepEqual(await listPoints(db, small), [])
+  t.deepEqual(await listMetrics(db, small), [])
 })
 
 test('an application that ended has its last point, one whose reading failed has the samples that came', async t => {
@@ -77,10 +77,10 @@ test('an application that ended has its last point, one whose reading failed has
   await engine.stop(ended, 1)
   await metrics.round(begin + minute)
   await metrics.round(begin + 5 * minute)
-  t.is((await listPoints(db, ended)).length, 1)
-  t.is((await listPoints(db, failing)).length, 1)
+  t.is((await listMetrics(db, ended)).length, 1)
+  t.is((await listMetrics(db, failing)).length, 1)
   await metrics.round(begin + 10 * minute)
-  t.is((await listPoints(db, ended)).length, 1)
+  t.is((await listMetrics(db, ended)).length, 1)
 })
 
 test('a host that restarts in the middle writes an interval once', async t => {
@@ -94,7 +94,7 @@ test('a host that restarts in the middle writes an interval once', async t => {
   await after.round(begin + minute)
   await before.round(begin + 5 * minute)
   await after.round(begin + 5 * minute)
-  const points = await listPoints(db, id)
+  const points = await listMetrics(db, id)
   t.is(points.length, 1)
   t.is(points[0]!.cpu, 50)
 })
@@ -123,7 +123,7 @@ test('while Postgres is away points wait, and an application that is gone by the
   away = false
   await removeApp(db, gone)
   await metrics.round(begin + 6 * minute)
-  t.is((await listPoints(db, stays)).length, 1)
+  t.is((await listMetrics(db, stays)).length, 1)
 })
 
 test('memory near the limit for three samples in a row is told to the owner, once a day for each application', async t => {
@@ -163,7 +163,7 @@ test('points of more than a day, and mail of more than a month, are swept', asyn
     at: new Date(Date.now() - hours * 3600_000),
   })
   await db('app_metrics').insert([point(23.9), point(24.1), point(48)])
-  t.is((await listPoints(db, id)).length, 1, 'not shown before they are swept either')
+  t.is((await listMetrics(db, id)).length, 1, 'not shown before they are swept either')
   const mail = (state: string, days: number) => ({
     ...{ id: `${state}-${days}`, user_id: user.id, template: 'memory-out', state },
     created_at: new Date(Date.now() - days * 86_400_000),

@@ -4,7 +4,7 @@ import { type ContainerState, labels } from '../../../activities/containers/port
 import { appTurns } from '../../../activities/steps/app-turns.ts'
 import * as apps from '../../../db/apps/apps.ts'
 import { openDatabase } from '../../../db/database.ts'
-import { open as openDeployment } from '../../../db/deploys/deployments.ts'
+import { openDeployment } from '../../../db/deploys/deployments.ts'
 import * as operations from '../../../db/operations/operations.ts'
 import { roundSeconds } from '../../../policy/rounds.ts'
 import { HostRounds } from '../../../workers/host/host-rounds.ts'
@@ -112,7 +112,7 @@ test.serial(
 test.serial('what is not as it should be is looked at in every round until it is', async t => {
   const { db, ids, end, engine, round, rounds, statusOf, ownerId } = await hostOf(2)
   const [busy, mute] = ids as [string, string]
-  const { id } = await operations.enqueue(db, { targetId: busy, kind: 'restart', ownerId, actor: ownerId })
+  const { id } = await operations.enqueueOperation(db, { targetId: busy, kind: 'restart', ownerId, actor: ownerId })
   for (const one of [busy, mute]) {
     end(one)
     rounds.see(one)
@@ -153,7 +153,7 @@ test.serial('applications that fail in every round keep the rounds from none tha
 test.serial('a build, and a version that does not serve, are looked at until they are gone', async t => {
   const { db, ids, engine, put, round, rounds, ownerId } = await hostOf(2)
   const [building, deployed] = ids as [string, string]
-  const { id } = await operations.enqueue(db, { targetId: building, kind: 'deploy', ownerId, actor: ownerId })
+  const { id } = await operations.enqueueOperation(db, { targetId: building, kind: 'deploy', ownerId, actor: ownerId })
   await openDeployment(db, {
     ...{ appId: building, operationId: id, release: 2, revision: '', segmentId: null, source: 'upload' },
   })

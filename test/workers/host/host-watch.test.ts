@@ -4,7 +4,7 @@ import { pino } from 'pino'
 import { type ContainerState, HostUnreachable, labels } from '../../../activities/containers/port.ts'
 import { appTurns } from '../../../activities/steps/app-turns.ts'
 import * as apps from '../../../db/apps/apps.ts'
-import { open as openDeployment } from '../../../db/deploys/deployments.ts'
+import { openDeployment } from '../../../db/deploys/deployments.ts'
 import * as operations from '../../../db/operations/operations.ts'
 import { Backoff } from '../../../lib/async/backoff.ts'
 import { bringBackDelay } from '../../../policy/hosts/reconciliation.ts'
@@ -144,7 +144,7 @@ test('a host that is another process by now records nothing and ends nothing of 
   await look(container(app, { ...crashed, exitCode: 1 }), lost)
   t.like(await row(), { status: 'running', exit_code: null })
   t.deepEqual(await queued(), [])
-  await apps.recordDesired(db, app.id, 'stopped')
+  await apps.recordDesiredState(db, app.id, 'stopped')
   await apps.recordStopped(db, app.id, { code: 0, oom: false, at: new Date() })
   await look(container(app), lost)
   t.deepEqual(ended, [])
@@ -196,7 +196,7 @@ test('after a reboot what ran is brought back, and what was stopped stays stoppe
   t.deepEqual(await ran.queued(), [{ kind: 'start', actor: 'host-watch' }])
 
   const stopped = await running()
-  await apps.recordDesired(stopped.db, stopped.app.id, 'stopped')
+  await apps.recordDesiredState(stopped.db, stopped.app.id, 'stopped')
   await apps.recordStopped(stopped.db, stopped.app.id, { code: 0, oom: false, at: new Date() })
   await stopped.look([container(stopped.app, { ...crashed, exitCode: 0 })], 'boot-2')
   t.deepEqual(await stopped.queued(), [])
@@ -204,12 +204,12 @@ test('after a reboot what ran is brought back, and what was stopped stays stoppe
 
 test('a container that runs although it was stopped is ended, unless something is asked of it just now', async t => {
   const { db, app, look } = await running()
-  await apps.recordDesired(db, app.id, 'stopped')
+  await apps.recordDesiredState(db, app.id, 'stopped')
   await apps.recordStopped(db, app.id, { code: 0, oom: false, at: new Date() })
   const stopped: string[] = []
   await look([container(app)], 'boot-1', stopped)
   t.deepEqual(stopped, [`stop berth-${app.id}-1`])
-  await operations.enqueue(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: app.owner_id })
+  await operations.enqueueOperation(db, { targetId: app.id, kind: 'start', ownerId: app.owner_id, actor: app.owner_id })
   await look([container(app)], 'boot-1', stopped)
   t.is(stopped.length, 1)
 })
@@ -306,7 +306,7 @@ test('a version that was replaced is taken away once nobody needs it, and never 
   await db('apps')
     .where({ id: app.id })
     .update({ started_at: new Date(Date.now() - 11 * 60_000) })
-  const { id } = await operations.enqueue(db, {
+  const { id } = await operations.enqueueOperation(db, {
     ...{ targetId: app.id, kind: 'deploy', ownerId: app.owner_id, actor: app.owner_id },
   })
   await db('operations').where({ id }).update({ state: 'running' })
@@ -320,7 +320,7 @@ test('a version that was replaced is taken away once nobody needs it, and never 
 test('a build goes, running or ended, once no operation brings its release any more; one at work stays', async t => {
   const { db, app, look } = await running()
   const removed: string[] = []
-  const { id: operationId } = await operations.enqueue(db, {
+  const { id: operationId } = await operations.enqueueOperation(db, {
     ...{ targetId: app.id, kind: 'deploy', ownerId: app.owner_id, actor: app.owner_id },
   })
   await openDeployment(db, {
@@ -384,7 +384,7 @@ test('a host is looked at after every event, and waiting for the next leaves not
 
 test('a start that comes while the watch waits to stop a program is not taken back', async t => {
   const { db, app, hostId } = await running()
-  await apps.recordDesired(db, app.id, 'stopped')
+  await apps.recordDesiredState(db, app.id, 'stopped')
   await apps.recordStopped(db, app.id, { code: 0, oom: false, at: new Date() })
   const ended: string[] = []
   const engine = engineWith(hostId, [container(app)], ended)
@@ -409,7 +409,7 @@ test('a start that comes while the watch waits to stop a program is not taken ba
   )
   const looking = look()
   await comesTrue(() => asked > 0)
-  await apps.recordDesired(db, app.id, 'running')
+  await apps.recordDesiredState(db, app.id, 'running')
   over()
   await Promise.all([held, looking])
   t.deepEqual(ended, [])

@@ -4,7 +4,7 @@ import test from 'ava'
 import { pino } from 'pino'
 import { routeGate } from '../../../activities/hosts/route-gate.ts'
 import * as apps from '../../../db/apps/apps.ts'
-import { beginBoot, isRouted } from '../../../db/hosts/host-boots.ts'
+import { isBootRouted, recordBoot } from '../../../db/hosts/host-boots.ts'
 import { up } from '../../../db/migrations/015-host-boots.ts'
 import { keepRoutes } from '../../../workers/loops/route-keeper.ts'
 import { syncRoutes } from '../../../workers/loops/route-table.ts'
@@ -63,7 +63,7 @@ test.serial(
       )
     const page = (host: string) => ask(proxy.port, host).catch(error => ({ status: 0, body: String(error) }))
 
-    await beginBoot(db, hostId, 'boot-1')
+    await recordBoot(db, hostId, 'boot-1')
     const [one, two] = [await portOfHost(), await portOfHost()]
     t.teardown(() => Promise.all([one.stop(), two.stop()]))
     one.says = 'A'
@@ -102,7 +102,7 @@ test.serial(
     one.says = null
 
     // Then the host, while nobody tells the proxy anything yet: nothing with a port is started.
-    await beginBoot(db, hostId, 'boot-2')
+    await recordBoot(db, hostId, 'boot-2')
     const opens = routeGate(db, hostId, inBoot('boot-2'), 20)(new AbortController().signal)
     t.is(await Promise.race([opens, sleep(300, 'waits')]), 'waits')
     const second = new AbortController()
@@ -134,7 +134,7 @@ test.serial('the file of a version that named no boot is held, until the first r
   place.says = 'still here'
   const proxy = await startProxy()
   t.teardown(() => Promise.all([proxy.stop(), place.stop()]))
-  await beginBoot(db, 'upgraded', 'boot-1')
+  await recordBoot(db, 'upgraded', 'boot-1')
   await apps.recordStarted(db, app.id, startedAt(place.port, 'boot-1'))
   await proxy.edge.setRoute({ host: app.host, appId: app.id, address: '127.0.0.1', port: place.port })
   t.is((await ask(proxy.port, app.host)).body, 'still here')
@@ -168,16 +168,16 @@ test.serial('a port belongs to who was given it last: an older claim is void, an
   await apps.recordStarted(db, a.id, startedAt(port, 'boot-1'))
   await apps.recordStarted(db, b.id, startedAt(port, 'boot-1'))
   t.like(await apps.loadApp(db, a.id), { status: 'running', host_port: null })
-  t.like((await apps.servingApps(db, a.id))[0], { host_port: 0 })
-  t.like((await apps.servingApps(db, b.id))[0], { host_port: port })
+  t.like((await apps.listServingApps(db, a.id))[0], { host_port: 0 })
+  t.like((await apps.listServingApps(db, b.id))[0], { host_port: port })
   await t.throwsAsync(db('apps').where({ id: a.id }).update({ host_port: port }), { code: '23505' })
   // At an address of its own the same number is another port.
   await apps.recordStarted(db, a.id, { ...startedAt(port, 'boot-1'), hostAddress: '127.0.39.17' })
-  t.like((await apps.servingApps(db, a.id))[0], { address: '127.0.39.17', host_port: port })
-  t.like((await apps.servingApps(db, b.id))[0], { address: '127.0.0.1', host_port: port })
+  t.like((await apps.listServingApps(db, a.id))[0], { address: '127.0.39.17', host_port: port })
+  t.like((await apps.listServingApps(db, b.id))[0], { address: '127.0.0.1', host_port: port })
   // An older host does not tell the address: it is its own.
   await apps.recordStarted(db, a.id, { ...startedAt(port, 'boot-1'), hostAddress: '127.0.0.1' })
-  t.like((await apps.servingApps(db, b.id))[0], { host_port: 0 })
+  t.like((await apps.listServingApps(db, b.id))[0], { host_port: 0 })
 })
 
 test.serial('ports of an earlier boot are nobody’s, also one that is recorded late', async t => {
@@ -185,20 +185,20 @@ test.serial('ports of an earlier boot are nobody’s, also one that is recorded 
   const hostId = 'late'
   const app = await webApp(hostId)
   await apps.recordStarted(db, app.id, startedAt(1, 'boot-1'))
-  await beginBoot(db, hostId, 'boot-2')
+  await recordBoot(db, hostId, 'boot-2')
   t.like(await apps.loadApp(db, app.id), { host_port: null }, 'its claim is void')
-  t.like((await apps.servingApps(db, app.id))[0], { host_port: 0 })
+  t.like((await apps.listServingApps(db, app.id))[0], { host_port: 0 })
   await apps.recordStarted(db, app.id, startedAt(1, 'boot-1'))
-  t.like((await apps.servingApps(db, app.id))[0], { host_port: 0 })
+  t.like((await apps.listServingApps(db, app.id))[0], { host_port: 0 })
   // An older version that writes late compares no boots.
   await db('apps').where({ id: app.id }).update({ host_port: 1, boot_id: 'boot-1' })
-  t.like((await apps.servingApps(db, app.id))[0], { host_port: 0 })
+  t.like((await apps.listServingApps(db, app.id))[0], { host_port: 0 })
   await apps.recordStarted(db, app.id, startedAt(2, 'boot-2'))
-  t.like((await apps.servingApps(db, app.id))[0], { host_port: 2 })
+  t.like((await apps.listServingApps(db, app.id))[0], { host_port: 2 })
   await apps.recordStarted(db, (await webApp(hostId)).id, startedAt(2, 'boot-1'))
-  t.like((await apps.servingApps(db, app.id))[0], { host_port: 2 }, 'what comes late takes no port from anybody')
-  t.false(await isRouted(db, hostId, 'boot-2'))
-  await beginBoot(db, hostId, 'boot-2')
+  t.like((await apps.listServingApps(db, app.id))[0], { host_port: 2 }, 'what comes late takes no port from anybody')
+  t.false(await isBootRouted(db, hostId, 'boot-2'))
+  await recordBoot(db, hostId, 'boot-2')
   t.like(await apps.loadApp(db, app.id), { host_port: 2 }, 'a host process that starts anew changes nothing')
 })
 

@@ -5,8 +5,8 @@ import test from 'ava'
 import { decide } from '../../../activities/releases/decision.ts'
 import type { Release } from '../../../activities/releases/release.ts'
 import { loadApp } from '../../../db/apps/apps.ts'
-import { claimNextFor } from '../../../db/operations/operation-claims.ts'
-import { enqueue, find, type OperationKind } from '../../../db/operations/operations.ts'
+import { claimNextOperationFor } from '../../../db/operations/operation-claims.ts'
+import { enqueueOperation, findOperation, type OperationKind } from '../../../db/operations/operations.ts'
 import { type StepName, stepKinds } from '../../../policy/apps/step-kinds.ts'
 import { serveHostQueues } from '../../../workers/host/host-queues.ts'
 import { platformQueue, queuesOfHost } from '../../../workflows/ids.ts'
@@ -37,8 +37,8 @@ async function underWay(id: string, kind: OperationKind) {
   const { app, operationId } = await make.app(user.id)
   await db('operations').where({ id: operationId }).update({ state: 'success' })
   await db('apps').where({ id: app.id }).update({ host_id: id, status: 'running', release: 1 })
-  const operation = await enqueue(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
-  await claimNextFor(db, app.id, { run: 'the-lane', step: 1 }, [])
+  const operation = await enqueueOperation(db, { targetId: app.id, kind, ownerId: user.id, actor: user.id })
+  await claimNextOperationFor(db, app.id, { run: 'the-lane', step: 1 }, [])
   const { release } = (await decide(db, { appsDomain: 'x.test', diskMbPer256Mb: 10 }, operation.id))!
   return { app, operationId: operation.id, release }
 }
@@ -79,7 +79,7 @@ test.serial('a host does nothing for a workflow of a stranger, whatever it says'
     for (const [n, end] of ends.entries()) t.like(end, { type: 'ClaimLost', retried: false }, asked[n]!.name)
     t.deepEqual(host.calls, [])
     t.deepEqual(await db('blob_leases').where('subject', 'like', 'snapshot/%'), [], 'no place of the host is taken')
-    t.is((await find(db, running.operationId))?.state, 'running')
+    t.is((await findOperation(db, running.operationId))?.state, 'running')
   } finally {
     await host.stop()
   }
@@ -111,7 +111,7 @@ test.serial('steps of lanes are done for no workflow of a stranger', async t => 
     [route],
   )
   t.truthy(await loadApp(db, app.id))
-  t.like(await find(db, waiting.operationId), { state: 'queued', claim: null })
+  t.like(await findOperation(db, waiting.operationId), { state: 'queued', claim: null })
 })
 
 test.serial('a lane that a stranger starts works on the queues of ours, whatever it says', async t => {

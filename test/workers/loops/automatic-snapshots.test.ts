@@ -3,14 +3,14 @@ import { pino } from 'pino'
 import type { AppRow } from '../../../db/apps/apps.ts'
 import { transaction } from '../../../db/database.ts'
 import * as segments from '../../../db/objects/segments.ts'
-import { finish } from '../../../db/operations/operations.ts'
-import { dueApps, postpone } from '../../../db/snapshots/automatic-snapshots.ts'
+import { finishOperation } from '../../../db/operations/operations.ts'
+import { listAppsDueForSnapshot, postponeSnapshots } from '../../../db/snapshots/automatic-snapshots.ts'
 import { queueRestore } from '../../../db/snapshots/restores.ts'
 import { sweepSnapshots } from '../../../db/snapshots/snapshot-retention.ts'
 import {
-  findByOperation,
-  markFailed,
-  markGood,
+  findSnapshotByOperation,
+  markSnapshotFailed,
+  markSnapshotGood,
   queueSnapshot,
   type SnapshotRow,
 } from '../../../db/snapshots/snapshots.ts'
@@ -60,14 +60,14 @@ async function made(appId: string, { seconds = 0, state = 'good', digest = appId
   const { db } = await database
   const row: SnapshotRow = await db('snapshots').where({ target_id: appId, state: 'making' }).first()
   if (state === 'good') {
-    const stored = { segmentId: await segments.draw(db), size: 10, sha256: 'a'.repeat(64), digest }
-    await transaction(db, trx => markGood(trx, row.operation_id, stored))
-  } else await markFailed(db, row.operation_id)
+    const stored = { segmentId: await segments.allocateSegment(db), size: 10, sha256: 'a'.repeat(64), digest }
+    await transaction(db, trx => markSnapshotGood(trx, row.operation_id, stored))
+  } else await markSnapshotFailed(db, row.operation_id)
   await db('operations').where({ id: row.operation_id }).update({ state: 'success', finished_at: new Date() })
   await db('snapshots')
     .where({ id: row.id })
     .update({ created_at: ago(seconds) })
-  return (await findByOperation(db, row.operation_id)) as SnapshotRow
+  return (await findSnapshotByOperation(db, row.operation_id)) as SnapshotRow
 }
 
 test.serial('one a day: the next one is due when the last is a day old', async t => {
@@ -165,9 +165,9 @@ test.serial('a round looks at what is due and at nothing else, and at some of ea
   await pass(3601)
   t.deepEqual(await round(), [], 'its next one is not due, and now that is known')
   const wish = { plans, everySeconds: daySeconds, retrySeconds: 3600 }
-  t.deepEqual(await dueApps(db, wish), { due: [], later: [] })
+  t.deepEqual(await listAppsDueForSnapshot(db, wish), { due: [], later: [] })
   await pass(daySeconds / 2)
-  const { later } = await dueApps(db, wish)
+  const { later } = await listAppsDueForSnapshot(db, wish)
   t.deepEqual(later.map(one => one.id).sort(), free.map(one => one.id).sort())
 
   // More than a round looks at, before one that is due.
@@ -182,7 +182,7 @@ test.serial('a round looks at what is due and at nothing else, and at some of ea
     .update({ snapshot_due_at: ago(2 * daySeconds) })
   await pass(daySeconds)
   await rows(db).host('h1', { memoryMb: 65_536 }) // it was seen just now
-  t.is((await dueApps(db, wish)).later.length, snapshotLooks.atOnce)
+  t.is((await listAppsDueForSnapshot(db, wish)).later.length, snapshotLooks.atOnce)
   t.deepEqual(await round(), [])
   t.deepEqual(await round(), [id], 'its turn comes')
 })
@@ -199,13 +199,13 @@ test.serial('an account that pays has snapshots from then on', async t => {
 test.serial('what is moved or held while a round looks is not postponed', async t => {
   const { db } = await database
   const [moved, held] = [await app('free'), await app('free')]
-  const { later } = await dueApps(db, { plans, everySeconds: daySeconds, retrySeconds: 3600 })
+  const { later } = await listAppsDueForSnapshot(db, { plans, everySeconds: daySeconds, retrySeconds: 3600 })
   t.is(later.length, 2)
   const due = ago(10)
   await db('apps').where({ id: moved.id }).update({ snapshot_due_at: due })
   const other = await db.transaction()
   await other('apps').where({ id: held.id }).forUpdate().first('id')
-  await postpone(db, later)
+  await postponeSnapshots(db, later)
   await other.rollback()
   t.deepEqual((await db('apps').where({ id: moved.id }).first()).snapshot_due_at, due)
   t.true((await db('apps').where({ id: held.id }).first()).snapshot_due_at <= new Date())
@@ -234,8 +234,8 @@ test.serial(
     t.deepEqual(woken, [stuck!])
     t.like(await db('operations').where({ id }).first(), { state: 'running', cancel_requested_by: 'platform' })
     // The end that its lane records.
-    await markFailed(db, id)
-    await finish(db, id, { state: 'cancelled' })
+    await markSnapshotFailed(db, id)
+    await finishOperation(db, id, { state: 'cancelled' })
     t.deepEqual(await round(), [stuck!])
     const { operation_id: queued } = await db('snapshots').where({ target_id: stuck!, state: 'making' }).first()
     await db('snapshots')
@@ -245,7 +245,7 @@ test.serial(
       .where({ id: stuck! })
       .update({ snapshot_due_at: ago(60) })
     t.deepEqual(await round(), [], 'ended in this round')
-    t.is((await findByOperation(db, queued))?.state, 'failed')
+    t.is((await findSnapshotByOperation(db, queued))?.state, 'failed')
     t.deepEqual(await round(), [stuck!])
   },
 )
@@ -273,7 +273,7 @@ test.serial('a restore under way keeps it out', async t => {
   const restore = await queueRestore(db, { appId: id, actor: ownerId, name, version })
   t.deepEqual(await round(), [])
   await db('operations').where({ id: restore.id }).update({ state: 'running' })
-  await finish(db, restore.id, { state: 'success' })
+  await finishOperation(db, restore.id, { state: 'success' })
   t.deepEqual(await round(), [id])
 })
 
@@ -310,8 +310,8 @@ test.serial('a row whose operation ended without it is no longer being made', as
   const { id, owner_id: ownerId } = await app()
   const row = await queueSnapshot(db, { appId: id, ownerId, actor: ownerId, origin: 'manual', plans })
   await sweepSnapshots(db)
-  t.is((await findByOperation(db, row.operation_id))?.state, 'making')
+  t.is((await findSnapshotByOperation(db, row.operation_id))?.state, 'making')
   await db('operations').where({ id: row.operation_id }).update({ state: 'cancelled', finished_at: new Date() })
   await sweepSnapshots(db)
-  t.is((await findByOperation(db, row.operation_id))?.state, 'failed')
+  t.is((await findSnapshotByOperation(db, row.operation_id))?.state, 'failed')
 })

@@ -5,11 +5,16 @@ import { recordActivities } from '../../../activities/records.ts'
 import { undoOperation } from '../../../db/acceptance.ts'
 import { loadApp, usedMemoryMb } from '../../../db/apps/apps.ts'
 import type { Db } from '../../../db/database.ts'
-import { forgetHost, lossesOf, unsettledApps } from '../../../db/hosts/host-forgetting.ts'
-import { findLease, takeLease } from '../../../db/hosts/host-leases.ts'
-import { leaveHost } from '../../../db/hosts/hosts.ts'
+import { forgetHost, listUnsettledApps, readHostLosses } from '../../../db/hosts/host-forgetting.ts'
+import { acquireHostLease, findHostLease } from '../../../db/hosts/host-leases.ts'
+import { recordHostLeft } from '../../../db/hosts/hosts.ts'
 import * as segments from '../../../db/objects/segments.ts'
-import { enqueue, enqueueDeletion, find, type OperationKind } from '../../../db/operations/operations.ts'
+import {
+  enqueueDeletion,
+  enqueueOperation,
+  findOperation,
+  type OperationKind,
+} from '../../../db/operations/operations.ts'
 import { queueRestore } from '../../../db/snapshots/restores.ts'
 import { defaultPlans } from '../../../policy/accounts/plans.ts'
 import { newId, newVersionId } from '../../../policy/ids.ts'
@@ -47,17 +52,17 @@ async function lostHost() {
   }
   const app = await served()
   const ask = (kind: OperationKind, appId = app.id) =>
-    enqueue(db, { targetId: appId, kind, ownerId: user.id, actor: user.id })
-  const silent = () => leaveHost(db, hostId)
+    enqueueOperation(db, { targetId: appId, kind, ownerId: user.id, actor: user.id })
+  const silent = () => recordHostLeft(db, hostId)
   const forget = () => db.transaction(trx => forgetHost(trx, hostId))
   return { db, make, hostId, user, app, served, ask, silent, forget }
 }
 
 async function goodSnapshot(db: Db, { id, owner_id }: { id: string; owner_id: string }) {
-  const taken = await enqueue(db, { targetId: id, kind: 'snapshot', ownerId: owner_id, actor: owner_id })
+  const taken = await enqueueOperation(db, { targetId: id, kind: 'snapshot', ownerId: owner_id, actor: owner_id })
   await db('operations').where({ id: taken.id }).update({ state: 'success', finished_at: new Date() })
-  const segmentId = await segments.draw(db)
-  await db.transaction(trx => segments.attach(trx, segmentId, { size: 1, sha256: 'a'.repeat(64) }))
+  const segmentId = await segments.allocateSegment(db)
+  await db.transaction(trx => segments.attachSegment(trx, segmentId, { size: 1, sha256: 'a'.repeat(64) }))
   const [snapshot] = await db('snapshots')
     .insert({
       ...{ id: newVersionId(), target_id: id, owner_id, name: `${id}_javascript_manual`, origin: 'manual' },
@@ -74,16 +79,16 @@ test.serial('a host that answers, or whose process holds its lease, is not forgo
   const { db, hostId, silent, forget } = await lostHost()
   await t.throwsAsync(forget(), { name: 'ForgetRefused', message: /answers/ })
   await silent()
-  await takeLease(db, { hostId, token: 'alive' }, holder, 3600)
+  await acquireHostLease(db, { hostId, token: 'alive' }, holder, 3600)
   await t.throwsAsync(forget(), { name: 'ForgetRefused', message: /still holds the name/ })
   t.is((await db('hosts').where({ id: hostId }).first()).forgotten_at, null)
-  t.is((await findLease(db, hostId))?.token, 'alive')
+  t.is((await findHostLease(db, hostId))?.token, 'alive')
   await db('host_leases')
     .where({ host_id: hostId })
     .update({ held_until: new Date(0) })
   await forget()
   await forget()
-  t.false(await takeLease(db, { hostId, token: 'back' }, holder, 10), 'nobody has the name any more')
+  t.false(await acquireHostLease(db, { hostId, token: 'back' }, holder, 10), 'nobody has the name any more')
   await t.throwsAsync(
     db.transaction(trx => forgetHost(trx, 'nowhere')),
     { message: /no host "nowhere"/ },
@@ -94,7 +99,7 @@ test.serial('its memory is free in the plan at once, and no host has to hold it'
   const { db, hostId, user, served, ask, silent, forget } = await lostHost()
   const other = await served()
   await ask('restart', other.id)
-  t.deepEqual(await lossesOf(db, hostId), { apps: 2, restorable: 0, memoryMb: 1024, operations: 1 })
+  t.deepEqual(await readHostLosses(db, hostId), { apps: 2, restorable: 0, memoryMb: 1024, operations: 1 })
   t.is(await usedMemoryMb(db, user.id), 1024)
   await silent()
   await forget()
@@ -104,7 +109,7 @@ test.serial('its memory is free in the plan at once, and no host has to hold it'
 /** Everything about an application that users and lanes can see. */
 async function told(db: Db, appId: string, ids: string[]) {
   const app = await loadApp(db, appId)
-  const ended = await Promise.all(ids.map(id => find(db, id)))
+  const ended = await Promise.all(ids.map(id => findOperation(db, id)))
   const client = await clientOf()
   return {
     app: app && { status: app.status, lost: app.lost_with !== null, port: app.host_port, desired: app.desired_state },
@@ -154,8 +159,8 @@ async function underWay() {
     })
     const created = await told(db, creation.app.id, [creation.operationId])
     t.deepEqual([created.app, created.operations, created.deployments], [undefined, [ended], ['CLUSTER_UNAVAILABLE']])
-    t.regex((await find(db, creation.operationId))?.message ?? '', /Upload it again/)
-    t.deepEqual(await unsettledApps(db, { limit: 9 }), [])
+    t.regex((await findOperation(db, creation.operationId))?.message ?? '', /Upload it again/)
+    t.deepEqual(await listUnsettledApps(db, { limit: 9 }), [])
   }
   return { ...kit, check }
 }
@@ -215,12 +220,12 @@ test.serial('a lost application: a deletion is done without its host, everything
   await forget()
   const early = await ask('start')
   t.is(await lane(db).claimNext(app.id, { underWay: [] }), null)
-  t.like(await find(db, early.id), { state: 'error', code: 'CLUSTER_UNAVAILABLE' }, 'before it is settled too')
+  t.like(await findOperation(db, early.id), { state: 'error', code: 'CLUSTER_UNAVAILABLE' }, 'before it is settled too')
   await settleForgotten({ db, client: await clientOf(), log })
   const [start, snapshot] = [await ask('start'), await ask('snapshot')]
   t.is(await lane(db).claimNext(app.id, { underWay: [] }), null)
   for (const { id } of [start, snapshot]) {
-    const row = await find(db, id)
+    const row = await findOperation(db, id)
     t.like(row, { state: 'error', code: 'CLUSTER_UNAVAILABLE' })
     t.regex(row?.message ?? '', /permanently lost.+Restore one of its snapshots.+or delete it/)
   }
@@ -231,7 +236,7 @@ test.serial('a lost application: a deletion is done without its host, everything
     actor: app.owner_id,
   })
   t.is(await lane(db).claimNext(app.id, { underWay: [] }), null)
-  t.like(await find(db, deletion.id), { state: 'success' })
+  t.like(await findOperation(db, deletion.id), { state: 'success' })
   t.is(await loadApp(db, app.id), undefined)
 })
 
@@ -271,7 +276,7 @@ test.serial('a restore of a lost application has its memory and its place, or a 
   await lane(db).releaseServes(again!, { ...started, variablesVersion: 0 })
   t.like(await loadApp(db, app.id), { host_id: next, lost_with: null, status: 'running' })
 
-  await leaveHost(db, next)
+  await recordHostLeft(db, next)
   await db.transaction(trx => forgetHost(trx, next))
   await settleForgotten({ db, client: await clientOf(), log })
   t.like(await loadApp(db, app.id), { lost_with: next, status: 'exited' }, 'it can be lost once more')

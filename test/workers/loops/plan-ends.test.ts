@@ -1,7 +1,7 @@
 import test from 'ava'
 import { pino } from 'pino'
-import { recordDesired } from '../../../db/apps/apps.ts'
-import { finish } from '../../../db/operations/operations.ts'
+import { recordDesiredState } from '../../../db/apps/apps.ts'
+import { finishOperation } from '../../../db/operations/operations.ts'
 import { defaultPlans as plans } from '../../../policy/accounts/plans.ts'
 import { planEndsOnce } from '../../../workers/loops/plan-ends.ts'
 import { rows } from '../../kit/rows/rows.ts'
@@ -99,7 +99,7 @@ test.serial('after the end every application is stopped, once; others run on', a
   const ana = await account(-1)
   const [one, two, idle] = [await ana.app(), await ana.app(), await ana.app()]
   const { db } = await database
-  await recordDesired(db, idle, 'stopped')
+  await recordDesiredState(db, idle, 'stopped')
   const bob = await account(3600)
   await bob.app()
   const eve = await account(null)
@@ -117,11 +117,11 @@ test.serial('a stop that failed is asked for again, after a while; one that was 
   await round()
   const [stop] = await stops(id)
   await db('operations').where({ id: stop.id }).update({ state: 'running' })
-  await finish(db, stop.id, { state: 'error', code: 'ACTION_FAILED' })
+  await finishOperation(db, stop.id, { state: 'error', code: 'ACTION_FAILED' })
   t.deepEqual(await round(), [])
   t.deepEqual(await round({ retrySeconds: 0 }), [id])
   await db('operations').where({ target_id: id }).update({ state: 'success' })
-  await recordDesired(db, id, 'stopped')
+  await recordDesiredState(db, id, 'stopped')
   t.deepEqual(await round({ retrySeconds: 0 }), [])
 })
 

@@ -5,8 +5,8 @@ import test from 'ava'
 import { pino } from 'pino'
 import { laneState } from '../../../cli/ops/lane.ts'
 import { holds } from '../../../cli/ops/ops-explanation.ts'
-import { waitingTargets } from '../../../db/operations/operations.ts'
-import { storyOf } from '../../../db/operations/operator.ts'
+import { listWaitingTargets } from '../../../db/operations/operations.ts'
+import { readOperationStory } from '../../../db/operations/operator.ts'
 import { Backoff } from '../../../lib/async/backoff.ts'
 import { acceptance } from '../../../policy/acceptance.ts'
 import { parseConfig } from '../../../policy/config.ts'
@@ -92,7 +92,7 @@ test.serial('what nothing runs on comes first, oldest first; what was looked at 
   await fill(running, 'running')
   await fill(queued, 'queued')
   const seen = async (except: string[]) =>
-    (await waitingTargets(db, { queuedSeconds: 1, runningSeconds: 5, except })).map(({ target_id }) => target_id)
+    (await listWaitingTargets(db, { queuedSeconds: 1, runningSeconds: 5, except })).map(({ target_id }) => target_id)
   const first = await seen([])
   t.deepEqual(first, [...queued, ...running].slice(0, 500))
   t.deepEqual(await seen(first), running.slice(497))
@@ -128,7 +128,7 @@ test.serial('a lane whose workflow task fails is begun anew, and told', async t 
     // The worker leaves each attempt but the first to its time limit of 10 s.
     await comesTrue(async () => (await runs()).every(run => (run?.failedTasks ?? 0) >= relay.stuckTasks))
     const config = parseConfig({ TEMPORAL_ADDRESS: address, QUEUE_PREFIX: queuePrefix }, process.cwd())
-    const story = (await storyOf(db, running.id, 9))!
+    const story = (await readOperationStory(db, running.id, 9))!
     t.regex(
       holds(story, await laneState(config, begun!), new Date()).join(),
       /Its lane is stuck: its workflow task failed \d+ times/,

@@ -2,8 +2,8 @@ import test from 'ava'
 import { pino } from 'pino'
 import { changeVariables, readVariables } from '../../../db/apps/app-variables.ts'
 import type { Db } from '../../../db/database.ts'
-import { findWebhook, setWebhook, webhookAddress } from '../../../db/git/webhooks.ts'
-import { countSealed, replaceSealed, sealedColumns, sealedOtherwise } from '../../../db/sealed-values.ts'
+import { findWebhook, readWebhookAddress, setWebhook } from '../../../db/git/webhooks.ts'
+import { countSealed, listValuesOfOtherKeys, replaceSealed, sealedColumns } from '../../../db/sealed-values.ts'
 import { sealKeys } from '../../../policy/seal.ts'
 import { resealOnce } from '../../../workers/loops/reseal.ts'
 import { rows } from '../../kit/rows/rows.ts'
@@ -75,7 +75,7 @@ test.serial('what an older key has sealed is sealed with the current one, in pag
   const without = sealKeys(master, `3:${'34'.repeat(32)}`) // the second key is dropped
   t.deepEqual(Object.fromEntries((await readVariables(db, without, app)).values), many)
   t.is((await readVariables(db, without, app)).version, 1, 'the set is the same')
-  t.is(await webhookAddress(db, without, app), address)
+  t.is(await readWebhookAddress(db, without, app), address)
   t.like(await findWebhook(db, without, address), { appId: app, secret: 'a secret' })
   t.is(await resealOnce({ db, keys: three, log }), 0)
 })
@@ -85,7 +85,7 @@ test.serial('a change that comes between look and replacement wins', async t => 
   const app = await makeApp(db)
   await put(db, one, app, { A: 'old' })
   const column = sealedColumns.find(({ table }) => table === 'app_variables')!
-  for await (const value of sealedOtherwise(db, column, two.current)) {
+  for await (const value of listValuesOfOtherKeys(db, column, two.current)) {
     await put(db, one, app, { A: 'new' })
     t.false(await replaceSealed(db, column, value, Buffer.alloc(40)))
   }

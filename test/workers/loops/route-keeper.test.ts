@@ -6,7 +6,7 @@ import { bySupervisor } from '../../../cli/doctor/manner.ts'
 import { routeFinding } from '../../../cli/doctor/route-state.ts'
 import { removeApp } from '../../../db/apps/app-creation.ts'
 import * as apps from '../../../db/apps/apps.ts'
-import { beginBoot, isRouted } from '../../../db/hosts/host-boots.ts'
+import { isBootRouted, recordBoot } from '../../../db/hosts/host-boots.ts'
 import * as operations from '../../../db/operations/operations.ts'
 import { keepRoutes } from '../../../workers/loops/route-keeper.ts'
 import { namesAmiss, syncRoute, syncRoutes } from '../../../workers/loops/route-table.ts'
@@ -64,7 +64,7 @@ test.serial('a route that a step has just switched is not set back before its ro
   const { db, app, host } = await runningApp()
   const edge = fakeEdge()
   await edge.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 4009 })
-  const { id } = await operations.enqueue(db, {
+  const { id } = await operations.enqueueOperation(db, {
     targetId: app.id,
     kind: 'restart',
     ownerId: app.owner_id,
@@ -73,7 +73,7 @@ test.serial('a route that a step has just switched is not set back before its ro
   await db('operations').where({ id }).update({ state: 'running' })
   await syncRoutes({ db, edge, appsDomain, machine })
   t.is(await portOf(edge, host), 4009)
-  await operations.finish(db, id, { state: 'success' })
+  await operations.finishOperation(db, id, { state: 'success' })
   await syncRoutes({ db, edge, appsDomain, machine })
   t.is(await portOf(edge, host), 4000)
 })
@@ -82,7 +82,7 @@ test.serial('a held route is set although an operation of its application runs',
   const { db, app, host } = await runningApp()
   const edge = fakeEdge()
   await edge.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 0 })
-  const { id } = await operations.enqueue(db, {
+  const { id } = await operations.enqueueOperation(db, {
     targetId: app.id,
     kind: 'restart',
     ownerId: app.owner_id,
@@ -100,7 +100,7 @@ test.serial('the name of an application that was restarting when its host reboot
   await apps.recordStatus(db, app.id, 'restarting')
   await syncRoutes({ db, edge, appsDomain, machine })
   t.is(await portOf(edge, host), 4000)
-  await beginBoot(db, 'h1', 'b2')
+  await recordBoot(db, 'h1', 'b2')
   t.teardown(() => db('hosts').where({ id: 'h1' }).update({ boot_id: null }))
   await syncRoutes({ db, edge, appsDomain, machine })
   t.is(await portOf(edge, host), 0)
@@ -165,19 +165,19 @@ test.serial(
     const lines: string[] = []
     const log = pino({ level: 'info' }, { write: line => void lines.push(line) })
     const told = () => lines.filter(line => line.includes(host)).map(line => JSON.parse(line).level)
-    await beginBoot(db, 'h1', 'b3')
-    await beginBoot(db, 'h2', 'b3')
+    await recordBoot(db, 'h1', 'b3')
+    await recordBoot(db, 'h2', 'b3')
     t.teardown(() => db('hosts').update({ boot_id: null }))
     const ending = new AbortController()
     const keeping = keepRoutes(
       { db, edge, databaseUrl: url, appsDomain, machine, log, everySeconds: 0.05 },
       ending.signal,
     )
-    await comesTrue(() => isRouted(db, 'h2', 'b3'))
-    t.false(await isRouted(db, 'h1', 'b3'))
+    await comesTrue(() => isBootRouted(db, 'h2', 'b3'))
+    t.false(await isBootRouted(db, 'h1', 'b3'))
     await comesTrue(async () => told().length > 0)
     refusing = false
-    await comesTrue(() => isRouted(db, 'h1', 'b3'))
+    await comesTrue(() => isBootRouted(db, 'h1', 'b3'))
     t.is(await portOf(edge, host), 0)
     await comesTrue(async () => told().length > 1)
     ending.abort()

@@ -3,7 +3,7 @@ import { type Edge, type Route, RouteRefused } from '../../../activities/edge/po
 import { removeApp } from '../../../db/apps/app-creation.ts'
 import * as apps from '../../../db/apps/apps.ts'
 import { openDatabase } from '../../../db/database.ts'
-import { beginBoot } from '../../../db/hosts/host-boots.ts'
+import { recordBoot } from '../../../db/hosts/host-boots.ts'
 import * as operations from '../../../db/operations/operations.ts'
 import { roundSeconds } from '../../../policy/rounds.ts'
 import { RouteRounds } from '../../../workers/loops/route-rounds.ts'
@@ -53,7 +53,12 @@ async function rounds(edge: Edge) {
 async function operation(id: string) {
   const { db } = await database
   const ownerId = (await apps.loadApp(db, id))!.owner_id
-  const { id: operationId } = await operations.enqueue(db, { targetId: id, kind: 'restart', ownerId, actor: 'test' })
+  const { id: operationId } = await operations.enqueueOperation(db, {
+    targetId: id,
+    kind: 'restart',
+    ownerId,
+    actor: 'test',
+  })
   await db('operations').where({ id: operationId }).update({ state: 'running' })
   return operationId
 }
@@ -155,7 +160,7 @@ test.serial('a host in a new boot, or with another address, has all of its route
   const one = await runningApp()
   const { edge } = proxy
   const { db, round } = await rounds(edge)
-  await beginBoot(db, 'h1', 'b1')
+  await recordBoot(db, 'h1', 'b1')
   t.like(await round(), { whole: true })
   t.like(await round(), { whole: false })
   await db('hosts').where({ id: 'h1' }).update({ address: '127.0.0.9' })
@@ -176,7 +181,7 @@ test.serial('a name of an operation under way is looked at until it has ended, a
   await db('apps').where({ id: one.id }).update({ container_id: 'c2' })
   t.like(await round(), { whole: false, changed: 0, unsettled: [one.host] })
   t.like(await round(), { whole: false, changed: 0, unsettled: [one.host] })
-  await operations.finish(db, restart, { state: 'error' })
+  await operations.finishOperation(db, restart, { state: 'error' })
   t.like(await round(), { whole: false, changed: 1, unsettled: [] })
   t.is(await portOf(edge, one.host), one.port)
 })
@@ -190,14 +195,14 @@ test.serial(
     const restart = await operation(one.id)
     t.like(await round(), { whole: false, changed: 0, unsettled: [] })
     await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
-    await operations.finish(db, restart, { state: 'error' })
+    await operations.finishOperation(db, restart, { state: 'error' })
     t.like(await round(), { whole: false, changed: 1, unsettled: [] })
     t.is(await portOf(edge, one.host), one.port)
 
     const again = await operation(one.id)
     await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
     for (let n = 0; n < 2; n++) t.like(await round(), { whole: false, changed: 0, unsettled: [one.host] })
-    await operations.finish(db, again, { state: 'error' })
+    await operations.finishOperation(db, again, { state: 'error' })
     t.like(await round(), { whole: false, changed: 1, unsettled: [] })
   },
 )
@@ -212,7 +217,7 @@ test.serial('a route that was not put back while the proxy hung is found as soon
   await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
   edge.standing = async () => Promise.reject(new Error('no answer'))
   await t.throwsAsync(round())
-  await operations.finish(db, restart, { state: 'error' })
+  await operations.finishOperation(db, restart, { state: 'error' })
   await t.throwsAsync(round())
   edge.standing = standing
   t.like(await round(), { whole: false, changed: 1 })

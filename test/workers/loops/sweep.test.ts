@@ -19,7 +19,7 @@ test.serial('bodies that nobody refers to are removed, and only those', async t 
   const { db } = await database
   const store = await filesystemStore(folder)
   const stored = async () => {
-    const id = await segments.draw(db)
+    const id = await segments.allocateSegment(db)
     await store.put(id, Readable.from('archive'))
     return id
   }
@@ -49,7 +49,7 @@ test.serial('a body of an object waits for downloads that run, another one does 
   const { db } = await database
   const store = await filesystemStore(folder)
   const freed = async (crc32: number | null, seconds: number) => {
-    const id = await segments.draw(db)
+    const id = await segments.allocateSegment(db)
     const { size, sha256 } = await store.put(id, Readable.from('body'))
     const zero_since = new Date(Date.now() - seconds * 1000)
     await db('segments').where({ id }).update({ state: 'stored', size, sha256, crc32, zero_since })
@@ -65,7 +65,7 @@ test.serial(
   async t => {
     const { db } = await database
     const store = await filesystemStore(folder)
-    const ids = await Promise.all(Array.from({ length: 9 }, () => segments.draw(db)))
+    const ids = await Promise.all(Array.from({ length: 9 }, () => segments.allocateSegment(db)))
     for (const id of ids) await store.put(id, Readable.from('body'))
     const stuck = ids[3]
     const stubborn = {
@@ -84,7 +84,7 @@ test.serial(
   async t => {
     const { db } = await database
     const store = await filesystemStore(folder)
-    const id = await segments.draw(db)
+    const id = await segments.allocateSegment(db)
     await store.put(id, Readable.from('made since'))
     const drawn = (days: number) =>
       db('segments')
@@ -102,7 +102,7 @@ test.serial(
 test.serial('a body that is used and let go between the look and its turn has its hour of grace', async t => {
   const { db } = await database
   const store = await filesystemStore(folder)
-  const ids = await Promise.all(Array.from({ length: 9 }, () => segments.draw(db)))
+  const ids = await Promise.all(Array.from({ length: 9 }, () => segments.allocateSegment(db)))
   for (const [n, id] of ids.entries()) {
     await store.put(id, Readable.from('body'))
     await db('segments')
@@ -112,8 +112,8 @@ test.serial('a body that is used and let go between the look and its turn has it
   const last = ids.at(-1)!
   let used: Promise<void> | undefined
   const downloaded = async () => {
-    await segments.attach(db, last, { size: 4, sha256: 'x', crc32: 7 })
-    await segments.release(db, last)
+    await segments.attachSegment(db, last, { size: 4, sha256: 'x', crc32: 7 })
+    await segments.releaseSegment(db, last)
   }
   // The last one has its turn only after another is gone.
   const slow = {
@@ -137,7 +137,7 @@ test.serial('a body that its store says is deleted, and still has, is not told a
   const { db } = await database
   const store = await filesystemStore(folder)
   const lying = { delete: async () => {}, head: (id: string) => store.head(id) } as unknown as ObjectStore
-  const id = await segments.draw(db)
+  const id = await segments.allocateSegment(db)
   await store.put(id, Readable.from('archive'))
   await db('segments').where({ id }).update({ drawn_at: '2000-01-01' })
   await t.throwsAsync(sweep({ db, store: lying }), {
@@ -150,7 +150,7 @@ test.serial('a body that its store says is deleted, and still has, is not told a
 
 test.serial('a segment that is being swept can no longer be attached', async t => {
   const { db } = await database
-  const id = await segments.draw(db)
-  t.true(await segments.condemn(db, id))
-  t.false(await segments.attach(db, id, { size: 1, sha256: 'x' }))
+  const id = await segments.allocateSegment(db)
+  t.true(await segments.markSegmentForDeletion(db, id))
+  t.false(await segments.attachSegment(db, id, { size: 1, sha256: 'x' }))
 })

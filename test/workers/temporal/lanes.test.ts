@@ -28,7 +28,7 @@ const host = new CommandScript()
 const troubles = new Map<string, Trouble>()
 
 const commandOf = async ({ operationId }: Release) => {
-  const { kind } = (await operations.find((await kit).db, operationId ?? '')) ?? {}
+  const { kind } = (await operations.findOperation((await kit).db, operationId ?? '')) ?? {}
   return kind === 'start' || kind === 'stop' || kind === 'restart' || kind === 'delete' ? kind : null
 }
 
@@ -131,7 +131,7 @@ const inProcess = () => {
       const ana = await scripted().makeUser()
       const app = await scripted().makeApp(ana)
       const started = { release: 1, containerId: 'c1', hostPort: ports++, bootId: 'b1', startedAt: new Date() }
-      await apps.recordDesired(db, app.id, 'running')
+      await apps.recordDesiredState(db, app.id, 'running')
       await apps.recordStarted(db, app.id, started)
       return { ana, app }
     },

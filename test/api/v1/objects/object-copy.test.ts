@@ -1,5 +1,5 @@
 import test from 'ava'
-import { usageOf } from '../../../../db/objects/blob-usage.ts'
+import { readUsage } from '../../../../db/objects/blob-usage.ts'
 import { findObject } from '../../../../db/objects/objects.ts'
 import { objectName } from '../../../../policy/objects/object-names.ts'
 import { type Answer, type TestUser, testApi } from '../../../kit/actors/api.ts'
@@ -45,7 +45,7 @@ test('a copy keeps type, headers, metadata and content, refers to the same bytes
   ] as const)
     t.deepEqual(target[column], source[column], column)
   t.not(target.birth, source.birth)
-  t.like(await usageOf(api().db, ana.id), { objects: 2, bytes: 10 })
+  t.like(await readUsage(api().db, ana.id), { objects: 2, bytes: 10 })
   t.is(
     (
       await api()
@@ -86,7 +86,7 @@ test('a move takes the name along and counts nothing', async t => {
   const moved = await copied(ana, { source: id, destination: { name: 'b', prefix: 'x/' }, move: true })
   t.like(moved, { id: `pub/${ana.id}/x/b.txt`, moved: true, replaced: false })
   t.is(await rowOf(id), undefined)
-  t.like(await usageOf(api().db, ana.id), { objects: 1, bytes: 5 })
+  t.like(await readUsage(api().db, ana.id), { objects: 1, bytes: 5 })
   t.like(await copy(ana, { source: id, destination: { name: 'c' } }), {
     status: 404,
     body: { code: 'OBJECT_NOT_FOUND' },
@@ -127,9 +127,9 @@ test('a name that is taken is replaced only by whoever says so', async t => {
   for (const move of [false, true])
     t.like(await copy(ana, { ...onto, move }), { status: 409, body: { code: 'OBJECT_ALREADY_EXISTS' } })
   t.like(await copied(ana, { ...onto, overwrite: true }), { id: b.id, replaced: true })
-  t.like(await usageOf(api().db, ana.id), { objects: 2, bytes: 10 })
+  t.like(await readUsage(api().db, ana.id), { objects: 2, bytes: 10 })
   t.like(await copied(ana, { ...onto, overwrite: true, move: true }), { replaced: true, moved: true })
-  t.like(await usageOf(api().db, ana.id), { objects: 1, bytes: 5 })
+  t.like(await readUsage(api().db, ana.id), { objects: 1, bytes: 5 })
 })
 
 test('a legacy object moves into the storage of today', async t => {

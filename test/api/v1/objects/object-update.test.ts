@@ -1,5 +1,5 @@
 import test from 'ava'
-import { usageOf } from '../../../../db/objects/blob-usage.ts'
+import { readUsage } from '../../../../db/objects/blob-usage.ts'
 import { findObject } from '../../../../db/objects/objects.ts'
 import { objectName } from '../../../../policy/objects/object-names.ts'
 import { type Answer, type TestUser, testApi } from '../../../kit/actors/api.ts'
@@ -58,7 +58,7 @@ test('visibility changes the id and the address, and nothing else but the time o
   t.like(await changed(ana, hidden, { private: true }), { ok: true, changed: false, id: hidden })
   t.deepEqual(await rowOf(hidden), after, 'what is so already is not written')
   t.like(await changed(ana, hidden, { private: false }), { id, url, changed: true })
-  t.like(await usageOf(api().db, ana.id), { objects: 1, bytes: 5 })
+  t.like(await readUsage(api().db, ana.id), { objects: 1, bytes: 5 })
 })
 
 test('expiry is part of the id, comes, changes and goes', async t => {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { revokeKey, setBlocked } from '../../../../db/accounts/accounts.ts'
 import { transaction } from '../../../../db/database.ts'
-import { usageOf } from '../../../../db/objects/blob-usage.ts'
+import { readUsage } from '../../../../db/objects/blob-usage.ts'
 import { removeObject } from '../../../../db/objects/object-removal.ts'
 import { blobSettings } from '../../../../policy/objects/blob-settings.ts'
 import { objectName } from '../../../../policy/objects/object-names.ts'
@@ -125,7 +125,7 @@ test('an upload that replaces has its room also when what it replaces goes meanw
     return { answer }
   })
   t.like(await sending.answer, { status: 200, body: { response: { replaced: false } } })
-  t.is((await usageOf(db, ana.id)).bytes, 600)
+  t.is((await readUsage(db, ana.id)).bytes, 600)
 })
 
 test('the storage of the plan is filled to the last byte and not one more', async t => {
@@ -133,20 +133,20 @@ test('the storage of the plan is filled to the last byte and not one more', asyn
   const over = await sendFile(api(), ana, { name: 'a' }, { bytes: 'x'.repeat(11) })
   t.like(over, { status: 403, body: { code: 'STORAGE_QUOTA_EXCEEDED' } })
   t.is((await sent(api(), ana, { name: 'a' }, { bytes: 'x'.repeat(10) })).size, 10)
-  t.is((await usageOf(api().db, ana.id)).bytes, 5 * gib)
+  t.is((await readUsage(api().db, ana.id)).bytes, 5 * gib)
   t.like(await sendFile(api(), ana, {}, { bytes: 'xyz' }), { status: 403, body: { code: 'STORAGE_QUOTA_EXCEEDED' } })
   const same = { name: 'a', overwrite: 'true' }
   t.like(await sent(api(), ana, same, { bytes: 'y'.repeat(10) }), { replaced: true })
   t.like(await sendFile(api(), ana, same, { bytes: 'y'.repeat(11) }), { status: 403 })
   t.like(await sent(api(), ana, same, { bytes: 'yyy' }), { replaced: true })
-  t.is((await usageOf(api().db, ana.id)).bytes, 5 * gib - 7)
+  t.is((await readUsage(api().db, ana.id)).bytes, 5 * gib - 7)
 })
 
 test('of uploads side by side only those are stored that fit', async t => {
   const ana = await nearlyFull(25)
   const answers = await Promise.all([1, 2].map(() => sendFile(api(), ana, {}, { bytes: 'x'.repeat(13) })))
   t.deepEqual(answers.map(({ status }) => status).sort(), [200, 403])
-  t.is((await usageOf(api().db, ana.id)).bytes, 5 * gib - 12)
+  t.is((await readUsage(api().db, ana.id)).bytes, 5 * gib - 12)
 })
 
 test('a body that cannot fit is refused before it comes', async t => {

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import test from 'ava'
-import { usageOf } from '../../../../db/objects/blob-usage.ts'
+import { readUsage } from '../../../../db/objects/blob-usage.ts'
 import { findObject, openObject } from '../../../../db/objects/objects.ts'
 import { objectName } from '../../../../policy/objects/object-names.ts'
 import { type TestUser, testApi } from '../../../kit/actors/api.ts'
@@ -22,7 +22,7 @@ async function left({ id }: TestUser): Promise<[loose: number, objects: number]>
   const { rows } = await api().db.raw(
     `select count(*)::integer as n from segments where state = 'stored' and bytes is null`,
   )
-  return [(await api().store.files()) - rows[0].n, (await usageOf(api().db, id)).objects]
+  return [(await api().store.files()) - rows[0].n, (await readUsage(api().db, id)).objects]
 }
 
 test('an upload is a row, a manifest and a stored body, and is answered with what it became', async t => {
@@ -50,7 +50,7 @@ test('an upload is a row, a manifest and a stored body, and is answered with wha
     content_disposition: null,
   })
   t.is(await textOf(id), 'hello')
-  t.like(await usageOf(api().db, ana.id), { objects: 1, bytes: 5 })
+  t.like(await readUsage(api().db, ana.id), { objects: 1, bytes: 5 })
 })
 
 test('every parameter arrives in the row', async t => {
@@ -183,7 +183,7 @@ test('a name is taken once, and replaced only by whoever says so', async t => {
   t.is(await textOf(first.id), 'other!')
   t.like(await rowOf(first.id), { birth, etag: md5('other!') })
   t.not(etag, md5('other!'))
-  t.like(await usageOf(api().db, ana.id), { objects: 1, bytes: 6 })
+  t.like(await readUsage(api().db, ana.id), { objects: 1, bytes: 6 })
   t.like(await sent(api(), ana, { name: 'b', overwrite: 'true' }), { replaced: false })
   const racing = await Promise.all(Array.from({ length: 10 }, () => sendFile(api(), ana, { name: 'race' })))
   t.deepEqual(racing.map(({ status }) => status).sort(), [200, ...Array(9).fill(409)])

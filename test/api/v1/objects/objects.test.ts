@@ -1,5 +1,5 @@
 import test from 'ava'
-import { usageOf } from '../../../../db/objects/blob-usage.ts'
+import { readUsage } from '../../../../db/objects/blob-usage.ts'
 import { type Answer, type TestUser, testApi } from '../../../kit/actors/api.ts'
 import { sendFile, sent } from '../../../kit/actors/sent-files.ts'
 import { put } from '../../../kit/objects/objects.ts'
@@ -174,7 +174,7 @@ test('one object is deleted or missing, however it is named', async t => {
     t.like(await remove(ana, body), { status: 404, body: { code: 'OBJECT_NOT_FOUND' } })
     t.is((await info(ana, id)).status, 404)
   }
-  t.like(await usageOf(api().db, ana.id), { objects: 0, bytes: 0 })
+  t.like(await readUsage(api().db, ana.id), { objects: 0, bytes: 0 })
 })
 
 test('of several objects it is told which are gone, were not there and could not go', async t => {

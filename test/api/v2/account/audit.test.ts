@@ -1,5 +1,5 @@
 import test from 'ava'
-import { record } from '../../../../db/audit.ts'
+import { recordAudit } from '../../../../db/audit.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 
 const api = testApi()
@@ -65,8 +65,8 @@ test('pages follow each other, and the plan says how far back they go', async t 
 test('what an operator did to the account is told, and not which of them it was', async t => {
   const ana = await api().makeUser()
   const act = { action: 'users.set-plan', resource: null, result: 'success', operationId: null }
-  await record(api().db, { accountId: ana.id, actor: 'operator:noor', ...act })
-  await record(api().db, { accountId: null, actor: 'operator:noor', ...act, action: 'hosts.drain' })
+  await recordAudit(api().db, { accountId: ana.id, actor: 'operator:noor', ...act })
+  await recordAudit(api().db, { accountId: null, actor: 'operator:noor', ...act, action: 'hosts.drain' })
   t.like((await entries(ana.key)).entries, { length: 1, 0: { actor: 'operator', action: 'users.set-plan' } })
 })
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
-import { announce, claimNext } from '../../../../db/operations/operations.ts'
+import { announceOperationEnd, claimNextOperation } from '../../../../db/operations/operations.ts'
 import { heldCall } from '../../../../policy/patience.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
@@ -18,7 +18,7 @@ test.serial('an operation that nobody claims in time expires: the answer is true
     .where({ id: answer.headers.get('x-operation-id') })
     .first()
   t.is(row.state, 'expired')
-  t.is(await claimNext(api().db, app.id), undefined)
+  t.is(await claimNextOperation(api().db, app.id), undefined)
 })
 
 test.serial('what was claimed in time is waited for beyond that, and no longer than a client waits', async t => {
@@ -53,10 +53,10 @@ test.serial('an operation that is stored and not confirmed yet has not ended', a
   const answer = as(ana).post(`/v2/apps/${app.id}/stop`)
   await comesTrue(async () => (await mine().where({ state: 'queued' }).update({ state: 'accepting' })) > 0)
   const { id } = await mine().first('id')
-  await announce(db, id)
+  await announceOperationEnd(db, id)
   await sleep(600)
   await mine().update({ state: 'success' })
-  await announce(db, id)
+  await announceOperationEnd(db, id)
   t.is((await answer).status, 200)
 })
 

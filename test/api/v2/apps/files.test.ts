@@ -15,7 +15,7 @@ import test from 'ava'
 import { hostCall } from '../../../../api/hosts/host-call.ts'
 import { httpHostFiles } from '../../../../api/hosts/host-files.ts'
 import type { AppRow } from '../../../../db/apps/apps.ts'
-import { enqueue } from '../../../../db/operations/operations.ts'
+import { enqueueOperation } from '../../../../db/operations/operations.ts'
 import { maxFileBytes } from '../../../../policy/apps/file-content.ts'
 import { listening, masterKey, type TestUser, testApi } from '../../../kit/actors/api.ts'
 import { deletionUnderWay } from '../../../kit/actors/deletions.ts'
@@ -215,7 +215,7 @@ test('a role that may not see secrets finds none and touches none', async t => {
 
 test('while a restore waits or runs nothing is changed', async t => {
   const { app, ana, list, read, put, patch, remove } = await made({ file: 'text' })
-  const { id } = await enqueue(api().db, { targetId: app.id, kind: 'restore', ownerId: ana.id, actor: ana.id })
+  const { id } = await enqueueOperation(api().db, { targetId: app.id, kind: 'restore', ownerId: ana.id, actor: ana.id })
   const refused = { status: 403, body: { code: 'RESTORE_IN_PROGRESS' } }
   for (const state of ['queued', 'running']) {
     await api().db('operations').where({ id }).update({ state })

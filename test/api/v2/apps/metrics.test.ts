@@ -1,5 +1,5 @@
 import test from 'ava'
-import { savePoints } from '../../../../db/apps/app-metrics.ts'
+import { saveMetrics } from '../../../../db/apps/app-metrics.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 
 const api = testApi({ scale: 1 })
@@ -19,7 +19,7 @@ const point = (appId: string, ago: number) => ({
 test('points come newest first, rounded, at most those of 24 hours', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana, { memoryMb: 512 })
-  await savePoints(
+  await saveMetrics(
     api().db,
     Array.from({ length: 300 }, (_, ago) => point(app.id, ago)),
   )
@@ -37,7 +37,7 @@ test('without points it is an empty list, and one answer is given again for a wh
   const app = await api().makeApp(ana, { memoryMb: 512 })
   const read = async () => (await api().as(ana).get(`/v2/apps/${app.id}/metrics`)).body.response
   t.deepEqual(await read(), [])
-  await savePoints(api().db, [point(app.id, 0)])
+  await saveMetrics(api().db, [point(app.id, 0)])
   t.deepEqual(await read(), [])
 })
 

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { restartApp, startApp, stopApp } from '../../../../api/v2/apps/power.ts'
-import { enqueue, find } from '../../../../db/operations/operations.ts'
+import { enqueueOperation, findOperation } from '../../../../db/operations/operations.ts'
 import { heldCall } from '../../../../policy/patience.ts'
 import { testApi } from '../../../kit/actors/api.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
@@ -17,7 +17,7 @@ test.serial('start, stop and restart answer when the outcome is known', async t 
   for (const kind of ['start', 'stop', 'restart']) {
     const answer = await api().as(ana).post(`/v2/apps/${app.id}/${kind}`)
     t.is(answer.text, '{"status":"success"}', kind)
-    const operation = await find(api().db, answer.headers.get('x-operation-id') ?? '')
+    const operation = await findOperation(api().db, answer.headers.get('x-operation-id') ?? '')
     t.is(operation?.kind as string, kind)
     t.is(operation?.state, 'success')
     t.is(operation?.actor, ana.id)
@@ -116,8 +116,10 @@ test.serial('the listening connection may be cut: it comes back by itself', asyn
 test.serial('an operation that nobody claims expires, and can never run afterwards', async t => {
   const ana = await api().makeUser()
   const app = await api().makeApp(ana)
-  const { id } = await enqueue(api().db, { targetId: app.id, kind: 'stop', ownerId: ana.id, actor: ana.id })
-  const { expireQueued, claimNext } = await import('../../../../db/operations/operations.ts')
+  const { id } = await enqueueOperation(api().db, { targetId: app.id, kind: 'stop', ownerId: ana.id, actor: ana.id })
+  const { expireQueuedOperation: expireQueued, claimNextOperation: claimNext } = await import(
+    '../../../../db/operations/operations.ts'
+  )
   t.true(await expireQueued(api().db, id))
   t.false(await expireQueued(api().db, id))
   t.is(await claimNext(api().db, app.id), undefined)

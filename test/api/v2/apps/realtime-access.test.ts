@@ -3,7 +3,7 @@ import { RealtimeLeases } from '../../../../api/hosts/realtime-leases.ts'
 import { revokeKey, revokeSession, setBlocked } from '../../../../db/accounts/accounts.ts'
 import { removeApp } from '../../../../db/apps/app-creation.ts'
 import type { AppRow } from '../../../../db/apps/apps.ts'
-import { sweepLeases } from '../../../../db/apps/realtime-listeners.ts'
+import { sweepStreamLeases } from '../../../../db/apps/realtime-listeners.ts'
 import { registerHost } from '../../../../db/hosts/hosts.ts'
 import { openApiFor, type TestApi, type TestUser, testApi } from '../../../kit/actors/api.ts'
 import { EventReader } from '../../../kit/actors/event-stream.ts'
@@ -76,7 +76,7 @@ test('thirty streams of an application; places of a process that died end by tim
     .where({ app_id: app.id })
     .update({ expires_at: new Date(Date.now() - 1000) })
   await processes[0]!.renew()
-  await sweepLeases(db)
+  await sweepStreamLeases(db)
   const alive = async () => (await db('realtime_listeners').where({ app_id: app.id })).length
   const renewed = await alive()
   t.true(renewed === 7 || renewed === 8, 'those of the process that lives')

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { revokeKey } from '../../../../db/accounts/accounts.ts'
 import { transaction } from '../../../../db/database.ts'
-import { appendLog, record } from '../../../../db/deploys/deployments.ts'
+import { appendLog, recordDeploymentStep } from '../../../../db/deploys/deployments.ts'
 import { queueDeploy } from '../../../../db/deploys/deploys.ts'
 import { type TestUser, testApi } from '../../../kit/actors/api.ts'
 import { EventReader } from '../../../kit/actors/event-stream.ts'
@@ -34,9 +34,9 @@ test('one array of events per deploy, oldest event first, newest deploy first', 
   const { appId, ids } = await deployed(ana, 1)
   const id = ids[0]!
   const files = { added: ['a.js'], removed: [], modified: ['b.js'] }
-  await record(api().db, id, { state: 'clone', branch: 'b0' })
-  await record(api().db, id, { state: 'commit', files })
-  await record(api().db, id, { state: 'error', code: 'BUILD_FAILED', message: 'npm said no' })
+  await recordDeploymentStep(api().db, id, { state: 'clone', branch: 'b0' })
+  await recordDeploymentStep(api().db, id, { state: 'commit', files })
+  await recordDeploymentStep(api().db, id, { state: 'error', code: 'BUILD_FAILED', message: 'npm said no' })
   const list = (await api().as(ana).get(`/v2/apps/${appId}/deployments`)).body.response
   t.is(list.length, 2)
   const common = { id: '0'.repeat(40), deployment_id: id, source: 'git' }
@@ -104,7 +104,7 @@ test('a log is followed until the end, and continued where a client left', async
   await appendLog(api().db, id, 'installing\n\ndone')
   await until(() => stream.frames.length > 1)
   t.true(performance.now() - begun < 2000)
-  await record(api().db, id, { state: 'success' })
+  await recordDeploymentStep(api().db, id, { state: 'success' })
   t.deepEqual(await stream.ended, [
     { event: 'logs', id: '1', data: 'fetching\n' },
     { event: 'logs', id: '2', data: 'installing\n\ndone' },

@@ -2,7 +2,7 @@ import { get, type IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { transaction } from '../../../../db/database.ts'
-import { appendLog, record } from '../../../../db/deploys/deployments.ts'
+import { appendLog, recordDeploymentStep } from '../../../../db/deploys/deployments.ts'
 import { queueDeploy } from '../../../../db/deploys/deploys.ts'
 import { FairSlots } from '../../../../lib/async/fair-slots.ts'
 import { followedLogs, realtimeConnections, wholeLogs } from '../../../../policy/limits.ts'
@@ -62,7 +62,7 @@ test('an account follows so many logs at once, beside its live streams, and give
   const beside = new EventReader(`${api().url}/v2/apps/${other.appId}/deployments/${other.id}/logs`, bob.key)
   t.is((await beside.begun).statusCode, 200, 'another account has places of its own')
   beside.leave()
-  await record(api().db, id, { state: 'success' })
+  await recordDeploymentStep(api().db, id, { state: 'success' })
   for (const stream of streams) t.is((await stream.ended).at(-1)?.event, 'end')
   const held = () =>
     api()
@@ -157,7 +157,7 @@ test('a log that is larger than what waits for a reader comes whole, in pieces',
   const { appId, id } = await deployed(ana)
   const line = `${'x'.repeat(99)}\n`
   for (let n = 0; n < 40; n++) await appendLog(api().db, id, line.repeat(1000))
-  await record(api().db, id, { state: 'success' })
+  await recordDeploymentStep(api().db, id, { state: 'success' })
   const frames = await new EventReader(`${api().url}/v2/apps/${appId}/deployments/${id}/logs`, ana.key).ended
   const logs = frames.filter(({ event }) => event === 'logs')
   t.is(frames.at(-1)?.event, 'end')

@@ -1,6 +1,6 @@
 import test from 'ava'
 import { setBlocked } from '../../../../db/accounts/accounts.ts'
-import { installationsOf } from '../../../../db/git/git-links.ts'
+import { listInstallations } from '../../../../db/git/git-links.ts'
 import { deletionUnderWay } from '../../../kit/actors/deletions.ts'
 import { type Connected, laterWebhookSecret, link, testProviderApi } from '../../../kit/git/connected.ts'
 import { named, newCommit } from '../../../kit/git/deliveries.ts'
@@ -110,7 +110,7 @@ test.serial('without a good signature nothing is read, and nothing happens', asy
   t.is((await push(made, { secret: '' })).status, 401, 'blanks around the setting are no secret')
   const removal = { action: 'deleted', installation: { id: made.installation.id } }
   t.is((await send(appEvent(provider, 'installation', removal, { secret: 'x' }))).status, 401)
-  t.is((await installationsOf(api().db, made.user.id)).length, 1)
+  t.is((await listInstallations(api().db, made.user.id)).length, 1)
   t.is((await deployments(made.app.id)).length, 0)
 })
 
@@ -157,7 +157,7 @@ test.serial('what the app covers no longer is unlinked at once', async t => {
   const removal = { action: 'deleted', installation: { id: installation.id } }
   for (let n = 0; n < 2; n++) t.is((await send(appEvent(provider, 'installation', removal))).status, 202)
   t.deepEqual(await current(), {})
-  t.deepEqual(await installationsOf(api().db, user.id), [])
+  t.deepEqual(await listInstallations(api().db, user.id), [])
   const refused = await link(api(), user, app.id, repository.fullName)
   t.deepEqual([refused.status, refused.body.code], [403, 'GITHUB_NOT_CONNECTED'])
 })

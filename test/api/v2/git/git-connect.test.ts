@@ -2,7 +2,7 @@ import test from 'ava'
 import { SignJWT } from 'jose'
 import { githubProvider } from '../../../../activities/git-provider/github.ts'
 import { setBlocked } from '../../../../db/accounts/accounts.ts'
-import { installationsOf } from '../../../../db/git/git-links.ts'
+import { listInstallations } from '../../../../db/git/git-links.ts'
 import { parseConfig } from '../../../../policy/config.ts'
 import { deriveKey } from '../../../../policy/keys.ts'
 import { mailLocales } from '../../../../policy/mail/template.ts'
@@ -49,7 +49,7 @@ const offerIn = ({ text }: Answer): string => /"offer":"([\w.-]+)"/.exec(text)?.
 const agree = (user: TestUser, cookie: string, offer: string) =>
   api().as(user.session).post('/git/connect/callback', JSON.stringify({ offer }), { cookie })
 
-const bound = async (user: TestUser) => (await installationsOf(api().db, user.id)).map(({ id }) => id)
+const bound = async (user: TestUser) => (await listInstallations(api().db, user.id)).map(({ id }) => id)
 
 test.serial('who comes back with a code is bound to the installation that was made', async t => {
   const user = await api().makeUser()
@@ -290,7 +290,7 @@ test.serial('with https no other host can have set the cookie, on the way there,
   t.is(agreed.status, 200)
   t.regex(agreed.headers.get('set-cookie') ?? '', /^__Host-berth_git_connect=; Path=\/; Secure; Max-Age=0/)
   t.deepEqual(
-    (await installationsOf(secure.db, user.id)).map(({ id }) => id),
+    (await listInstallations(secure.db, user.id)).map(({ id }) => id),
     [installation.id],
   )
 })

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import type { AppRow } from '../../../../db/apps/apps.ts'
 import { openDatabase } from '../../../../db/database.ts'
-import { tokenFor } from '../../../../db/git/webhooks.ts'
+import { readAccessToken } from '../../../../db/git/webhooks.ts'
 import { type TestUser, testApi, testKeys } from '../../../kit/actors/api.ts'
 import { deletionUnderWay } from '../../../kit/actors/deletions.ts'
 import { comesTrue } from '../../../kit/comes-true.ts'
@@ -222,7 +222,7 @@ test('a connection that is cut while a push is stored leaves all of it or nothin
 
 test('the token goes only to the origin of the first accepted push', async t => {
   const { app, hook } = await made({ access_token: 'only-for-one' })
-  const token = (url: string) => tokenFor(api().db, testKeys, app.id, url)
+  const token = (url: string) => readAccessToken(api().db, testKeys, app.id, url)
   t.is(await token(cloneUrl), null, 'no push yet')
   await deliver(api(), hook, { ref: 'refs/tags/v1', cloneUrl: 'https://thief.example.org/a/b.git' })
   t.is((await deliver(api(), hook)).status, 200)

@@ -4,9 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { transaction } from '../../../../db/database.ts'
 import * as segments from '../../../../db/objects/segments.ts'
-import { finish, type OperationRow } from '../../../../db/operations/operations.ts'
+import { finishOperation, type OperationRow } from '../../../../db/operations/operations.ts'
 import { sweepSnapshots } from '../../../../db/snapshots/snapshot-retention.ts'
-import { markFailed, markGood } from '../../../../db/snapshots/snapshots.ts'
+import { markSnapshotFailed, markSnapshotGood } from '../../../../db/snapshots/snapshots.ts'
 import { TtlCache } from '../../../../lib/async/ttl-cache.ts'
 import type { Answer, TestUser } from '../../../kit/actors/api.ts'
 import { testApi } from '../../../kit/actors/api.ts'
@@ -17,9 +17,9 @@ const api = testApi()
 /** What a lane does with a snapshot: a body in the store, and a row that is good. */
 async function take(operation: OperationRow, bytes = randomBytes(1000), digest = randomBytes(32).toString('hex')) {
   const { db, store } = api()
-  const segmentId = await segments.draw(db)
+  const segmentId = await segments.allocateSegment(db)
   const { size, sha256 } = await store.put(segmentId, Readable.from([bytes]))
-  await transaction(db, trx => markGood(trx, operation.id, { segmentId, size, sha256, digest }))
+  await transaction(db, trx => markSnapshotGood(trx, operation.id, { segmentId, size, sha256, digest }))
 }
 
 async function byLane(operation: OperationRow) {
@@ -176,7 +176,7 @@ test.serial('one that nobody claims is never given up by its caller', async t =>
 test.serial('a failed one is told, leaves nothing in the list, and does not count for the day', async t => {
   const { ana, path } = await app('hobby-1')
   api().lanes.outcome = async operation => {
-    await markFailed(api().db, operation.id)
+    await markSnapshotFailed(api().db, operation.id)
     return { state: 'error', code: 'ACTION_FAILED', message: 'The disk is full.' }
   }
   const answer = await api().as(ana).post(path)
@@ -325,7 +325,7 @@ test.serial('while a restore waits or runs, nothing else may touch the applicati
     .update({ state: 'running', started_at: new Date(), step: 'changing versions' })
   t.like((await api().as(ana).get(`${path}/restore`)).body.response, { state: 'running', step: 'changing versions' })
   t.is((await api().as(ana).delete(`/v2/apps/${made.id}`)).status, 403)
-  await finish(api().db, id, { state: 'error', code: 'HEALTH_CHECK_FAILED', message: 'It ended.' })
+  await finishOperation(api().db, id, { state: 'error', code: 'HEALTH_CHECK_FAILED', message: 'It ended.' })
   const told = (await api().as(ana).get(`${path}/restore`)).body.response
   t.like(told, { state: 'error', code: 'SNAPSHOT_RESTORE_FAILED', message: 'HEALTH_CHECK_FAILED: It ended.' })
   t.true(told.finished_at >= told.started_at)

@@ -4,7 +4,7 @@ import test from 'ava'
 import { changeMembers } from '../../../../api/v2/workspaces/workspace-changes.ts'
 import { setBlocked } from '../../../../db/accounts/accounts.ts'
 import { type Db, transaction } from '../../../../db/database.ts'
-import { withdrawingDeploys } from '../../../../db/git/deploy-rights.ts'
+import { withdrawDeployRights } from '../../../../db/git/deploy-rights.ts'
 import { bindInstallations } from '../../../../db/git/git-links.ts'
 import type { MemberRole } from '../../../../policy/accounts/permissions.ts'
 import type { TestUser } from '../../../kit/actors/api.ts'
@@ -153,7 +153,7 @@ test.serial('who loses the right in two workspaces at the same moment has lost i
   // The first one is made, and not committed before the second one has ended, or waits for it.
   const slow = transaction(db, async trx => {
     const terms = { keys: parts.config.sealKeys, newAddress: () => 'e'.repeat(64), actor: ana.id }
-    await withdrawingDeploys(trx, { ...terms, workspaceId: made.workspaceId }, () => remove(made.workspaceId, trx))
+    await withdrawDeployRights(trx, { ...terms, workspaceId: made.workspaceId }, () => remove(made.workspaceId, trx))
     removed()
     await mayEnd
   })

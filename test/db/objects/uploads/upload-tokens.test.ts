@@ -4,7 +4,7 @@ import type { Db } from '../../../../db/database.ts'
 import {
   createUploadToken,
   findUploadToken,
-  unuseUploadToken,
+  returnUploadTokenUse,
   useUploadToken,
 } from '../../../../db/objects/uploads/upload-tokens.ts'
 import { mapConcurrently } from '../../../../lib/async/concurrently.ts'
@@ -27,7 +27,7 @@ test('of 200 uses, many at once, as many succeed as there are, and one given bac
   const { id } = await tokenOf(db, 7)
   const uses = await mapConcurrently(Array(200).fill(id), 10, uploadToken => useUploadToken(db, uploadToken))
   t.is(uses.filter(Boolean).length, 7)
-  await unuseUploadToken(db, id)
+  await returnUploadTokenUse(db, id)
   t.true(await useUploadToken(db, id))
   t.false(await useUploadToken(db, id))
 })

@@ -2,21 +2,21 @@ import test from 'ava'
 import { createUser } from '../../../../db/accounts/accounts.ts'
 import { type Db, transaction } from '../../../../db/database.ts'
 import { findObject, manifestOf } from '../../../../db/objects/objects.ts'
-import { draw } from '../../../../db/objects/segments.ts'
+import { allocateSegment } from '../../../../db/objects/segments.ts'
 import {
   abortUpload,
   completeUpload,
-  idleUploads,
+  listIdleUploads,
   reclaimUpload,
   sweepUploads,
 } from '../../../../db/objects/uploads/upload-ends.ts'
-import { partsOf, storePart } from '../../../../db/objects/uploads/upload-parts.ts'
+import { listUploadParts, storeUploadPart } from '../../../../db/objects/uploads/upload-parts.ts'
 import {
   findUpload,
+  listOpenUploads,
   type NewUpload,
-  openBytes,
   openUpload,
-  openUploads,
+  readOpenBytes,
 } from '../../../../db/objects/uploads/uploads.ts'
 import { newId } from '../../../../policy/ids.ts'
 import { chunkBytes, wholeParts } from '../../../../policy/objects/uploads/chunked.ts'
@@ -51,9 +51,9 @@ async function open(db: Db, ownerId: string, wish: Partial<NewUpload> = {}): Pro
 }
 
 async function send(db: Db, uploadId: string, part: number, size: number = chunkBytes.min) {
-  const segmentId = await draw(db)
+  const segmentId = await allocateSegment(db)
   const body = { size, sha256: 'a'.repeat(64), md5: newId(), crc32: 1 }
-  const outcome = await transaction(db, trx => storePart(trx, { uploadId, part, segmentId, body }))
+  const outcome = await transaction(db, trx => storeUploadPart(trx, { uploadId, part, segmentId, body }))
   return { outcome, segmentId, md5: body.md5 }
 }
 
@@ -78,7 +78,7 @@ test('the parts become the object, in order; each body has one reference, and wh
   const second = await send(db, id, 2)
   const first = await send(db, id, 1, chunkBytes.max)
   t.deepEqual(
-    (await partsOf(db, id)).map(p => [p.part, p.size, p.segmentId]),
+    (await listUploadParts(db, id)).map(p => [p.part, p.size, p.segmentId]),
     [
       [1, chunkBytes.max, first.segmentId],
       [2, chunkBytes.min, second.segmentId],
@@ -117,11 +117,11 @@ test('an account has so many uploads open, however many ask at once', async t =>
   t.is(opened.filter(Boolean).length, 7)
   await send(db, first, 1, 3)
   await send(db, first, 2, 4)
-  const list = await openUploads(db, ownerId)
+  const list = await listOpenUploads(db, ownerId)
   t.is(list.length, 8)
   t.like(list[0], { id: first, parts: 2, size_so_far: 7 })
-  t.is(await openBytes(db, ownerId), 7)
-  t.is(await openBytes(db, ownerId, { uploadId: first, part: 2 }), 3)
+  t.is(await readOpenBytes(db, ownerId), 7)
+  t.is(await readOpenBytes(db, ownerId, { uploadId: first, part: 2 }), 3)
   await abort(db, first, ownerId)
   t.truthy(await transaction(db, trx => openUpload(trx, wish, 8)))
 })
@@ -165,7 +165,7 @@ test('only what is still idle under its lock is given up, with its parts', async
   const [idle, resumed] = [await open(db, ownerId), await open(db, ownerId)]
   const { segmentId } = await send(db, idle, 1)
   await Promise.all([idle, resumed].map(id => makeIdle(db, id)))
-  const found = await idleUploads(db, day)
+  const found = await listIdleUploads(db, day)
   t.true(found.includes(idle) && found.includes(resumed))
   await send(db, resumed, 1)
   t.is(await reclaim(db, resumed), undefined)
@@ -188,7 +188,13 @@ test.serial(
     const uploads = [await open(db, ownerId), await open(db, ownerId)]
     const store = async (trx: Db, uploadId: string) => {
       const body = { size: chunkBytes.min, sha256: 'a'.repeat(64), md5: newId(), crc32: 1 }
-      return storePart(trx, { uploadId, part: 1, segmentId: await draw(trx), body, limit: chunkBytes.min * 1.5 })
+      return storeUploadPart(trx, {
+        uploadId,
+        part: 1,
+        segmentId: await allocateSegment(trx),
+        body,
+        limit: chunkBytes.min * 1.5,
+      })
     }
     const first = await db.transaction()
     t.is(await store(first, uploads[0]!), 'stored')
@@ -230,7 +236,7 @@ test('complete, abort, reclaim and a late part at once: one end, and every body 
       await refsOf(db, all),
       all.map(segment => (held.includes(segment) ? 1 : 0)),
     )
-    t.deepEqual(await partsOf(db, id), [])
+    t.deepEqual(await listUploadParts(db, id), [])
     if (object) t.is(held.length, 2)
   }
 })
