@@ -21,8 +21,11 @@ export interface Idle {
   beside: number
 }
 
-/** From the start of the processes until all that they do once is over: the first looks, and the first samples of metrics. */
-const settleSeconds = 60
+/**
+ * From the start of the processes until all that they do once is over: the first looks, and the first samples of metrics, of which eight
+ * at a time take 0.2 s each.
+ */
+const settleSeconds = (applications: number): number => 60 + (applications / 8) * 0.2
 
 /** One installation after the other, all their processes at work on an engine that is made up. */
 export async function idleCosts(
@@ -62,7 +65,7 @@ async function idleCost(at: Installation, temporal: string, seconds: number): Pr
   const { child: api } = await startApi({ databaseUrl, masterKey, folder, settings }, threadPool, heapFlags)
   const roots = { api, worker, host }
   try {
-    await sleep(settleSeconds * 1000)
+    await sleep(settleSeconds(at.sizes.apps) * 1000)
     const before = cpuSeconds(roots)
     await sleep(seconds * 1000)
     const after = cpuSeconds(roots)
