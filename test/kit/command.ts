@@ -47,7 +47,7 @@ export function startBerth(args: string[], env: Record<string, string>) {
           then()
         }
         child.stderr?.on('data', look)
-        ended.then(() => finish(() => reject(new Error(`it ended, and said: ${said}`))))
+        void ended.then(() => finish(() => reject(new Error(`it ended, and said: ${said}`))))
         look()
       }),
     /** Sends a signal; resolves to the exit code. */

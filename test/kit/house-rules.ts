@@ -67,37 +67,6 @@ export function touchesTables(path: string, text: string): boolean {
 
 export const folderOf = (path: string): string => path.split('/')[0] as string
 
-/** Sources that import one another in a circle, types included: each circle's files in order, and the circles too. */
-export function circlesOf(sources: readonly { path: string; text: string }[]): string[][] {
-  const imports = new Map(
-    sources.map(({ path, text }) => [
-      path,
-      importsOf(text)
-        .filter(({ from }) => from.startsWith('.'))
-        .map(({ from }) => normalize(join(dirname(path), from))),
-    ]),
-  )
-  // Tarjan: a file with the lowest number that it reaches back to.
-  const [numbers, lowest] = [new Map<string, number>(), new Map<string, number>()]
-  const open: string[] = []
-  const circles: string[][] = []
-  const visit = (path: string) => {
-    numbers.set(path, numbers.size)
-    lowest.set(path, numbers.size - 1)
-    open.push(path)
-    for (const next of imports.get(path) ?? []) {
-      if (!imports.has(next)) continue
-      if (!numbers.has(next)) visit(next)
-      if (open.includes(next)) lowest.set(path, Math.min(lowest.get(path)!, lowest.get(next)!))
-    }
-    if (lowest.get(path) !== numbers.get(path)) return
-    const circle = open.splice(open.indexOf(path))
-    if (circle.length > 1) circles.push(circle.sort())
-  }
-  for (const path of imports.keys()) if (!numbers.has(path)) visit(path)
-  return circles.sort()
-}
-
 /**
  * Files of up to `maxLines` lines that one file of the same folder imports and nothing else does, tests included, as
  * `file > importer`: they join it unless it would grow past `ceiling` lines. Lazy imports keep a file apart.

@@ -138,7 +138,7 @@ export class SupervisedProcess {
         // It runs: on a full disk a second one beside it would help nobody.
         this.around.say(`${name} runs, but other commands do not see it: ${(error as Error).message}`)
       }
-      this.awaitReady(child, ended, onReady)
+      void this.awaitReady(child, ended, onReady)
     }
     const end = await ended
     this.child = null
@@ -149,7 +149,7 @@ export class SupervisedProcess {
 
   private async awaitReady(child: ChildProcess, ended: Promise<string>, onReady: () => void): Promise<void> {
     let over = false
-    ended.then(() => {
+    void ended.then(() => {
       over = true
     })
     const answered = () => {
