@@ -8,7 +8,7 @@ import { currentRole } from '../db/process-role.ts'
 import { runProcess, systemEnvironment } from '../lib/child-process.ts'
 import { mailWay } from '../policy/mail/settings.ts'
 import { isFrozen } from '../workers/supervisor/process-record.ts'
-import { livingProcesses } from '../workers/supervisor/supervisor.ts'
+import { runningProcesses } from '../workers/supervisor/supervisor.ts'
 import { runningSupervisor } from '../workers/supervisor/supervisor-lock.ts'
 import {
   addressFinding,
@@ -68,7 +68,7 @@ async function examine(installation: Installation, manner: Manner): Promise<Find
   if (inContainers) return [...machine, ...(await partFindings(installation, manner))]
   const supervisor = runningSupervisor(runFolder)
   const isSupervised = supervisor !== null
-  const living = livingProcesses(runFolder)
+  const living = runningProcesses(runFolder)
   const stopped = [...(supervisor ? [supervisor] : []), ...living].filter(isFrozen)
   const names = living.map(({ name }) => name).sort()
   const processes = processFinding(names, installation.external, isSupervised, stopped)

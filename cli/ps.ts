@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { livingProcesses } from '../workers/supervisor/supervisor.ts'
+import { runningProcesses } from '../workers/supervisor/supervisor.ts'
 import { ownDataDir } from './installation/installation.ts'
 import { columns } from './terminal/terminal.ts'
 
@@ -9,7 +9,7 @@ export function psCommand(program: Command): void {
     .description('the running processes of the platform')
     .option('--json', 'as a JSON array of {name, pid}')
     .action(({ json }: { json?: boolean }) => {
-      const processes = livingProcesses(`${ownDataDir(process.env)}/run`).map(({ name, pid }) => ({ name, pid }))
+      const processes = runningProcesses(`${ownDataDir(process.env)}/run`).map(({ name, pid }) => ({ name, pid }))
       processes.sort((a, b) => a.name.localeCompare(b.name))
       if (json) console.log(JSON.stringify(processes))
       else if (processes.length)

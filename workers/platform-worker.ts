@@ -37,13 +37,13 @@ export interface PlatformParts {
   edge: Edge
   store: ObjectStore
   machine?: Machine
-  /** Path of a built workflow bundle; the one beside the compiled code when left out. */
+  /** Path of a built workflow bundle; default: the one next to the compiled code. */
   workflowBundle?: string
   /** How long upkeep of blob storage leaves things alone. */
   patience?: UpkeepPatience
 }
 
-/** Runs workflows, records and routes on the platform's queue, and the loops that heal what was lost. */
+/** Runs workflows, records and routes on the platform's queue, and the worker's loops. */
 export async function startPlatformWorker({
   config,
   log,

@@ -12,7 +12,7 @@ nginx.on('error', error => {
   process.exit(1)
 })
 nginx.on('exit', (code, signal) => process.exit(code ?? (signal ? 1 : 0)))
-// Requests under way are finished; the second signal no longer waits for them.
+// The first signal lets requests in progress finish; the second does not.
 for (const name of ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const) {
   process.once(name, () => {
     nginx.kill('SIGQUIT')

@@ -13,15 +13,15 @@ export interface InstallationParts {
   config: Config
   log: Logger
   store: ObjectStore
-  /** The data folder, and what else of it carries the id. */
+  /** The data folder, and its other folders that have the id. */
   folders: string[]
   clock?: Clock
 }
 
 interface Clock {
-  /** Milliseconds since some moment. */
+  /** Milliseconds since an arbitrary moment. */
   now(): number
-  /** Resolves after so many milliseconds, or when the signal aborts. */
+  /** Resolves after `ms` milliseconds, or when the signal aborts. */
   pause(ms: number, signal?: AbortSignal): Promise<unknown>
 }
 
@@ -30,14 +30,14 @@ const realClock: Clock = {
   pause,
 }
 
-const againMs = 1000
-/** Who starts while something is away looks every second, and tells of it less and less often. */
-const tells = { firstSeconds: 2, maxSeconds: 60 }
+const retryMs = 1000
+/** A process that starts while something is down checks every second, and logs that less and less often. */
+const reports = { firstSeconds: 2, maxSeconds: 60 }
 
 /**
- * Compares what this process stands on before it does anything: database, folders and object store belong to one installation
- * (docs/decisions/one-installation.md). Waits while one of them is away. A process that meets another installation's ends with
- * code 1 and says in its log what to do.
+ * Checks, before the process does anything, that its database, folders and object store belong to one installation
+ * (docs/decisions/one-installation.md). Waits while one of them is down. If one belongs to another installation, the process exits with
+ * code 1 and logs what to do.
  */
 export async function demandSameInstallation(parts: InstallationParts): Promise<void> {
   const comparison = new Comparison(parts)
@@ -45,15 +45,15 @@ export async function demandSameInstallation(parts: InstallationParts): Promise<
 }
 
 /**
- * The same for a process that also serves without them: it goes on at once, and ends when one of them is the wrong one, or cannot be
- * compared. Nothing is compared any more once `ending` aborts.
+ * The same for a process that can also serve without them: it continues immediately, and exits when one of them is the wrong one, or
+ * cannot be compared. The comparison ends when `ending` aborts.
  */
 export async function demandSameInstallationSoon(parts: InstallationParts, ending: AbortSignal): Promise<void> {
   const comparison = new Comparison(parts)
   if (await comparison.confirmed()) return
   void comparison.confirmedLater(ending).catch(error => {
     if (ending.aborted) return
-    parts.log.fatal({ err: error }, 'it could not be found out which installation this is')
+    parts.log.fatal({ err: error }, 'cannot determine which installation this is')
     process.exit(1)
   })
 }
@@ -61,35 +61,35 @@ export async function demandSameInstallationSoon(parts: InstallationParts, endin
 class Comparison {
   readonly #parts: InstallationParts
   readonly #clock: Clock
-  readonly #told: Backoff
-  /** What has not answered since it was first asked in vain. */
+  readonly #reports: Backoff
+  /** What has not answered since its first failure. */
   readonly #away = new Set<string>()
 
   constructor(parts: InstallationParts) {
     this.#parts = parts
     this.#clock = parts.clock ?? realClock
-    this.#told = new Backoff({ ...tells, now: this.#clock.now })
+    this.#reports = new Backoff({ ...reports, now: this.#clock.now })
   }
 
   async confirmedLater(ending?: AbortSignal): Promise<void> {
-    do await this.#clock.pause(againMs, ending)
+    do await this.#clock.pause(retryMs, ending)
     while (!ending?.aborted && !(await this.confirmed()))
   }
 
-  /** False while the database, or an object store on another machine, cannot be asked. */
+  /** False while the database, or an object store on another machine, cannot be reached. */
   async confirmed(): Promise<boolean> {
     const { db, config, log, store, folders } = this.#parts
-    let asked = 'the database'
+    let part = 'the database'
     try {
       for (const folder of folders) await confirmFolder(db, folder, databaseName(config.databaseUrl))
-      this.#tellBack(asked)
-      asked = 'the object store'
+      this.#reportReturn(part)
+      part = 'the object store'
       await confirmStore(db, store)
-      this.#tellBack(asked)
-      asked = 'the database'
+      this.#reportReturn(part)
+      part = 'the database'
       await advanceEpoch(db)
       await pinDatabase(db, why => {
-        log.fatal(`${why} This process ends, and compares again when it is started.`)
+        log.fatal(`${why} This process exits, and checks again when it is restarted.`)
         process.exit(1)
       })
       return true
@@ -98,20 +98,20 @@ class Comparison {
         log.fatal(error.message)
         process.exit(1)
       }
-      const mayComeBack = isUnavailable(error) || (asked === 'the object store' && config.objectStore.kind === 's3')
+      const mayComeBack = isUnavailable(error) || (part === 'the object store' && config.objectStore.kind === 's3')
       if (!mayComeBack) throw error
-      this.#away.add(asked)
-      if (!this.#told.waits(asked)) {
-        this.#told.seen(asked)
-        log.warn({ err: error }, `${asked} does not say yet which installation this is`)
+      this.#away.add(part)
+      if (!this.#reports.waits(part)) {
+        this.#reports.seen(part)
+        log.warn({ err: error }, `${part} is not reachable; waiting to check which installation it belongs to`)
       }
       return false
     }
   }
 
-  #tellBack(what: string): void {
-    if (!this.#away.delete(what)) return
-    this.#told.forget(what)
-    this.#parts.log.info(`${what} says by now which installation this is`)
+  #reportReturn(part: string): void {
+    if (!this.#away.delete(part)) return
+    this.#reports.forget(part)
+    this.#parts.log.info(`${part} is reachable again`)
   }
 }

@@ -8,7 +8,7 @@ import { processConfig } from './process-config.ts'
 import { connectTemporal } from './temporal/temporal-connection.ts'
 import { prepareNamespace } from './temporal/temporal-namespace.ts'
 
-/** Runs before the processes of an installation in containers and ends: schema, Temporal's namespace. Safe to repeat. */
+/** Runs before the processes of an installation in containers: prepares the schema and Temporal's namespace, then exits. Safe to repeat. */
 const config = processConfig(process.env)
 const log = openLog(config, 'setup')
 demandMasterKey(config)

@@ -3,7 +3,7 @@ import type { Edge } from '../../activities/edge/port.ts'
 import type { Db } from '../../db/database.ts'
 import { thisMachine } from '../../lib/machine.ts'
 import type { Config } from '../../policy/config.ts'
-import { namesAmiss } from '../../workers/loops/route-table.ts'
+import { namesWithWrongRoute } from '../../workers/loops/route-table.ts'
 import type { Finding } from './findings.ts'
 import type { Manner } from './manner.ts'
 
@@ -15,7 +15,7 @@ export async function routeFinding(
   edge: Edge = nginxEdge(controlSocket),
 ): Promise<Finding> {
   const name = 'routes'
-  const amiss = await namesAmiss({ db, edge, appsDomain, machine: thisMachine() })
+  const amiss = await namesWithWrongRoute({ db, edge, appsDomain, machine: thisMachine() })
   const [first] = amiss
   const total = `${(await edge.listRoutes()).length} in the proxy`
   if (first === undefined) return { name, state: `${total}; every running application has its own` }

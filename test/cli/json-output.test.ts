@@ -79,5 +79,5 @@ test.serial('the operations print the documented keys, and no whole row of a tab
   )
   t.is(story.operation.id, operationId)
   t.is(story.before[0].kind, 'create')
-  t.regex(story.verdict, /^WAITS/)
+  t.regex(story.verdict, /^WAITING/)
 })

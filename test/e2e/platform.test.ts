@@ -70,7 +70,7 @@ async function running() {
     .sort((a, b) => a.name.localeCompare(b.name))
 }
 
-test.serial('the first start ends with the example answering, and says where everything is', async t => {
+test.serial('the first start ends with the example answering, and prints every address', async t => {
   t.timeout(600_000)
   const started = await run('up', '--detach')
   t.is(started.code, 0, started.stderr)
@@ -97,7 +97,7 @@ test.serial('the first start ends with the example answering, and says where eve
   for (const name of names) t.notThrows(() => readFileSync(join(platform.dataDir, 'logs', `${name}.log`)))
 })
 
-test.serial('whatever listens does so on loopback', async t => {
+test.serial('every listener is on loopback', async t => {
   const known = await info()
   const supervisor = readRecord(join(platform.dataDir, 'run'), 'supervisor')!
   const sockets = listeningSockets([supervisor.pid, ...(await processes()).map(({ pid }) => pid)])
@@ -119,7 +119,7 @@ test.serial('whatever listens does so on loopback', async t => {
   t.regex(published[0] ?? '', /^127\./)
 })
 
-test.serial('info shows the password of the database only to who asks for it', async t => {
+test.serial('info shows the password of the database only on request', async t => {
   const { database_url: url } = await info()
   const { password } = new URL(url!)
   t.true(password.length > 8)
@@ -129,14 +129,14 @@ test.serial('info shows the password of the database only to who asks for it', a
   t.true((await run('info', '--show-secrets')).stdout.includes(url!))
 })
 
-test.serial('its Postgres says that a change is done when it is on the disk', async t => {
+test.serial('Postgres confirms a change only when it is on disk', async t => {
   const db = openDatabase({ url: (await info()).database_url as string, pool: 1 })
   t.teardown(() => db.destroy())
   for (const setting of ['fsync', 'synchronous_commit', 'full_page_writes'])
     t.is((await db.raw(`show ${setting}`)).rows[0][setting], 'on', setting)
 })
 
-test.serial('the doctor sees every part in its place, and one that stands still', async t => {
+test.serial('the doctor reports every part as healthy, and a frozen one', async t => {
   const known = await info()
   const { code, stdout } = await run('doctor')
   const isRoot = process.getuid?.() === 0
@@ -166,7 +166,7 @@ test.serial('the doctor sees every part in its place, and one that stands still'
   )
 })
 
-test.serial('rules of its firewall that somebody flushes stand again', async t => {
+test.serial('flushed firewall rules are restored', async t => {
   demandRoot()
   const [host] = await hostsOf(await info())
   const chain = `${chainName(host!.id)}-INPUT`
@@ -177,7 +177,7 @@ test.serial('rules of its firewall that somebody flushes stand again', async t =
   await t.notThrowsAsync(comesTrue(() => iptables('-S', chain) === before))
 })
 
-test.serial('accounts and keys are made by the command', async t => {
+test.serial('the command creates accounts and keys', async t => {
   const made = await run('users', 'create', '--email', 'e2e@example.com', '--name', 'E2E', '--plan', 'free', '--json')
   const user = JSON.parse(made.stdout) as Info
   t.deepEqual(Object.keys(user), ['user_id', 'key_id', 'api_key', 'session_token'])
@@ -223,7 +223,7 @@ test.serial(
   },
 )
 
-test.serial('deploy follows to the end, and fails with the reason', async t => {
+test.serial('deploy follows to the end, and fails with the reason of the failure', async t => {
   t.timeout(200_000)
   const good = await run('deploy', platform.copyExample('hello-node', { SUBDOMAIN: 'by-command' }))
   t.is(good.code, 0, good.stderr)
@@ -242,7 +242,7 @@ test.serial('deploy follows to the end, and fails with the reason', async t => {
 })
 
 for (const name of names) {
-  test.serial(`a kill -9 of ${name} is healed, and the application keeps answering`, async t => {
+  test.serial(`a kill -9 of ${name} is repaired, and the application keeps answering`, async t => {
     const known = await info()
     const domain = `hello.${known.apps_domain}`
     const prober = probe(known.edge_url as string, domain)
@@ -259,7 +259,7 @@ for (const name of names) {
   })
 }
 
-test.serial('after all that, the platform still does its work', async t => {
+test.serial('after all that, the platform still works', async t => {
   const known = await info()
   const hello = (await listApps(targetOf(known))).find(app => app.domain === `hello.${known.apps_domain}`)
   t.truthy(hello)
@@ -268,14 +268,14 @@ test.serial('after all that, the platform still does its work', async t => {
   t.regex(await answering(known, hello?.domain as string, 10), /^200 /)
 })
 
-test.serial('a second supervisor is refused, and says where the first one answers', async t => {
+test.serial('a second supervisor is refused, and prints the addresses of the first', async t => {
   const again = await run('up', '--detach')
   t.is(again.code, 0)
   t.regex(again.stderr, /running already/)
   t.regex(again.stdout, /Berth is up\./)
 })
 
-test.serial('the killed supervisor takes nothing with it that lasts: the next start clears up and goes on', async t => {
+test.serial('a killed supervisor loses nothing: the next start cleans up and continues', async t => {
   const known = await info()
   const apps = await listApps(targetOf(known))
   platform.kill('supervisor')
@@ -323,7 +323,7 @@ test.serial('down --apps stops applications too, and the next start brings them 
   for (const { domain } of apps) t.regex(await answering(known, domain as string, 20), /^200 /)
 })
 
-test.serial('a further host joins by one command, and leaves on Ctrl-C', async t => {
+test.serial('a further host joins with one command, and leaves on Ctrl-C', async t => {
   const second = startBerth(['host', '--name', 'e2e-second', '--memory', '1024'], platform.env)
   t.teardown(() => second.kill('SIGKILL'))
   await second.says(/The host e2e-second has joined/)

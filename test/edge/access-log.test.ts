@@ -9,7 +9,7 @@ import { startProxy } from '../kit/servers/proxy.ts'
 
 const appId = '0123456789abcdef01234567'
 
-test('every request is one JSON line, whatever it holds', async t => {
+test('every request is one JSON line, whatever its content', async t => {
   const proxy = await startProxy()
   t.teardown(proxy.stop)
   const origin = await startOrigin((_, answer) => {
@@ -58,7 +58,7 @@ test("lines of the platform's own surfaces hold no token", async t => {
   t.false(JSON.stringify(line).includes('SECRET'))
 })
 
-test('files older than the limit are removed, and only ours', async t => {
+test('files older than the limit are removed, and only those of the log', async t => {
   const proxy = await startProxy({ EDGE_LOG_HOURS: '3' })
   t.teardown(proxy.stop)
   const folder = join(proxy.config.dataDir, 'proxy/access')
@@ -71,7 +71,7 @@ test('files older than the limit are removed, and only ours', async t => {
   t.deepEqual((await readdir(folder)).sort(), [nameOf(1), 'notes.log'].sort())
 })
 
-test('over the size the oldest goes first; an hour that fills it alone is no longer written', async t => {
+test('beyond the size limit the oldest file is removed first; an hour that reaches it alone is no longer written', async t => {
   const proxy = await startProxy({ EDGE_LOG_MB: '1' })
   t.teardown(proxy.stop)
   const folder = join(proxy.config.dataDir, 'proxy/access')

@@ -28,7 +28,7 @@ async function scene(t: ExecutionContext) {
   return { proxy, held, releaseAll, port: proxy.port }
 }
 
-test('an application at its limit has a page for its next visitor, and others answer', async t => {
+test('at its limit an application shows its next visitor a page, and others answer', async t => {
   const { held, releaseAll, port } = await scene(t)
   for (let round = 1; round <= 2; round++) {
     const open = Array.from({ length: limit }, () => ask(port, 'busy.localhost'))
@@ -46,7 +46,7 @@ test('an application at its limit has a page for its next visitor, and others an
   }
 })
 
-test('visitors who leave, and requests that end on a page of ours, take nothing of the limit along', async t => {
+test('visitors who disconnect, and requests that end on one of our pages, release their connection', async t => {
   const { held, releaseAll, port } = await scene(t)
   // The proxy may hear of an end a moment later.
   const allAreFree = () =>
@@ -83,7 +83,7 @@ test('visitors who leave, and requests that end on a page of ours, take nothing 
   t.pass()
 })
 
-test('when all applications together have what a worker has for them, the platform itself still answers', async t => {
+test('when all applications together reach the limit of a worker, the platform itself still answers', async t => {
   const held: ServerResponse[] = []
   const busy = await startOrigin((_, answer) => void held.push(answer))
   const platform = await named('platform')

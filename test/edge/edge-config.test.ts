@@ -32,7 +32,7 @@ function options(env: Record<string, string> = {}, more: Partial<EdgeConfigOptio
   }
 }
 
-test('it listens on loopback unless EDGE_BIND says otherwise', t => {
+test('the proxy listens on loopback unless EDGE_BIND says otherwise', t => {
   t.regex(edgeConfig(options()), /listen 127\.0\.0\.1:8080 default_server;/)
   t.regex(edgeConfig(options({ EDGE_BIND: '0.0.0.0', EDGE_PORT: '80' })), /listen 0\.0\.0\.0:80 default_server;/)
   const both = edgeConfig(options({ EDGE_BIND: '::' }))
@@ -58,11 +58,11 @@ test('paths and networks that nginx would misread are refused', t => {
   })
 })
 
-test('a missing nginx is told with the command that installs it', async t => {
+test('a missing nginx is reported with the command that installs it', async t => {
   await t.throwsAsync(findModules('/nowhere/nginx'), { message: /apt-get install nginx-light libnginx-mod-http-lua/ })
 })
 
-test('the control socket lies in a folder that other users cannot enter', async t => {
+test('the control socket is in a folder that other users cannot enter', async t => {
   const dataDir = await mkdtemp(join(tmpdir(), 'berth-edge-'))
   t.teardown(() => rm(dataDir, { recursive: true }))
   await chmod(dataDir, 0o711)
@@ -75,7 +75,7 @@ test('the control socket lies in a folder that other users cannot enter', async 
   await t.notThrowsAsync(prepareEdge(config), 'a group that somebody let in stays')
 })
 
-test('nginx runs on it as an ordinary user too', async t => {
+test('nginx accepts the configuration as an ordinary user too', async t => {
   const folder = await mkdtemp(join(tmpdir(), 'berth-edge-'))
   let child: ChildProcess | undefined
   t.teardown(async () => {

@@ -36,7 +36,7 @@ async function through(surface: string, path: string, headers: Record<string, st
   return { status: answer.statusCode, headers: answer.headers, bytes: Buffer.concat(pieces) }
 }
 
-test.serial('files pass the proxy whole, in ranges, by their heads and by conditions', async t => {
+test.serial('files pass the proxy whole, in ranges, with HEAD and with conditions', async t => {
   const ana = await api().makeUser()
   const made = await madeObject(api(), ana, {
     bucket: 'public',

@@ -75,7 +75,7 @@ const refusals: Record<string, [request: (host: string) => string, status: (look
 
 for (const [name, [request, status]] of Object.entries(refusals))
   for (const [host, look] of Object.entries({ ...surfaces, ...applications }))
-    test(`${name}: ${host} answers in its own words`, async t => {
+    test(`${name}: ${host} answers in its own format`, async t => {
       const text = await raw(request(host))
       t.regex(text, new RegExp(`^HTTP/1\\.1 ${status(look)} `))
       t.regex(text, looks[look])
@@ -84,7 +84,7 @@ for (const [name, [request, status]] of Object.entries(refusals))
       t.regex(text, /^Cache-Control: no-store/im)
     })
 
-test('a request line that cannot be read has no host, and gets the page', async t => {
+test('an unreadable request line has no host, and gets the page', async t => {
   for (const line of [
     `GET /${'y'.repeat(9000)} HTTP/1.1`,
     'GET / HTTP/2.0',
@@ -99,7 +99,7 @@ test('a request line that cannot be read has no host, and gets the page', async 
   }
 })
 
-test('what an upstream does not answer is said in the same words, and no answer names the proxy', async t => {
+test('an upstream that does not answer is reported in the same format, and no answer names the proxy', async t => {
   const answers: [request: string, status: number, look?: Look][] = [
     [head('GET /dies', 'a.localhost'), 502, 'page'],
     [head('GET /long', 'a.localhost'), 502, 'page'],
@@ -119,7 +119,7 @@ test('what an upstream does not answer is said in the same words, and no answer 
   }
 })
 
-test('every status that nginx may answer by itself has a page of ours, at every name', t => {
+test('every status that nginx may answer itself has one of our pages, for every name', t => {
   const config = parseConfig({ BERTH_DATA: '/data' }, '/')
   const targets = surfaceTargets(config.bind, [config.ports])
   const options = { folder: '/data/proxy', scripts: '/scripts', modules: '/modules', user: null, targets }

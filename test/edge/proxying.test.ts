@@ -63,7 +63,7 @@ test('a request reaches the application with its host, and only our forwarding h
     t.false(name in (seen?.headers ?? {}) && seen?.headers[name] !== 'keep-alive', `${name} was passed on`)
 })
 
-test('host names are told apart without regard to case, port and closing dot', async t => {
+test('host names are compared without case, port and trailing dot', async t => {
   const origin = await named('mine')
   t.teardown(origin.stop)
   const host = await routed('case', origin.port)
@@ -71,7 +71,7 @@ test('host names are told apart without regard to case, port and closing dot', a
     t.is((await ask(proxy.port, spelled)).body, 'mine', spelled)
 })
 
-test('an unknown host is a small page that says so and is never cached', async t => {
+test('an unknown host gets a small page that says so and is never cached', async t => {
   const seen = await ask(proxy.port, 'nobody.apps.localhost')
   t.is(seen.status, 404)
   t.is(seen.headers['cache-control'], 'no-store')
@@ -79,7 +79,7 @@ test('an unknown host is a small page that says so and is never cached', async t
   t.regex(seen.body, /No application answers at nobody\.apps\.localhost/)
 })
 
-test('an application that does not listen is a 502 page in plain words', async t => {
+test('an application that does not listen gets a 502 page', async t => {
   const seen = await ask(proxy.port, await routed('dead', await unusedPort()))
   t.is(seen.status, 502)
   t.is(seen.headers['cache-control'], 'no-store')
@@ -87,7 +87,7 @@ test('an application that does not listen is a 502 page in plain words', async t
   t.regex(seen.body, /The application is not reachable/)
 })
 
-test("an application's own errors pass untouched", async t => {
+test('an application’s own errors pass unchanged', async t => {
   const origin = await startOrigin((_, answer) => {
     answer.statusCode = 502
     answer.end('mine')
@@ -96,7 +96,7 @@ test("an application's own errors pass untouched", async t => {
   t.like(await ask(proxy.port, await routed('own', origin.port)), { status: 502, body: 'mine' })
 })
 
-test('an answer gives the proxy no orders: it is neither led elsewhere nor collected in files', async t => {
+test('an answer cannot control the proxy: it is neither redirected internally nor buffered in files', async t => {
   const bytes = 64 * 1024 ** 2
   let answered: ServerResponse | undefined
   const origin = await startOrigin((incoming, answer) => {
@@ -125,7 +125,7 @@ test('an answer gives the proxy no orders: it is neither led elsewhere nor colle
   t.is((await stat(temporary)).mtimeMs, mtimeMs, 'a file was made, and be it for a moment')
 })
 
-test('a WebSocket echoes through the proxy, both ways and in both kinds', async t => {
+test('a WebSocket echoes through the proxy in both directions, text and binary', async t => {
   const sockets = new WebSocketServer({ port: 0, host: address })
   sockets.on('connection', socket => socket.on('message', (data, binary) => socket.send(data, { binary })))
   await once(sockets, 'listening')
@@ -173,7 +173,7 @@ test('a body over the limit is refused with a page and does not reach the applic
   t.false(reached)
 })
 
-test('a request whose container ends as its route is held or goes is a 502, as from any that nobody answers', async t => {
+test('a request whose container ends as its route is held or removed gets 502, like any that is not answered', async t => {
   const changes = {
     held: (host: string) => proxy.edge.setRoute({ host, appId, address, port: 0 }),
     gone: (host: string) => proxy.edge.removeRoute(host),
@@ -189,7 +189,7 @@ test('a request whose container ends as its route is held or goes is a 502, as f
   }
 })
 
-test('a lost idempotent request is sent once more, a POST never twice', async t => {
+test('a lost idempotent request is sent again once, a POST never', async t => {
   const calls: string[] = []
   const server = createServer((incoming, answer) => {
     calls.push(String(incoming.method))

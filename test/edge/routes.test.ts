@@ -31,7 +31,7 @@ async function milliseconds(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - start
 }
 
-test.serial('10,000 routes come in one call, and a change beside them takes single-digit milliseconds', async t => {
+test.serial('10,000 routes are set in one call, and a change among them takes single-digit milliseconds', async t => {
   const origin = await named('found')
   t.teardown(origin.stop)
   const many = Array.from({ length: 10_000 }, (_, index) => routeTo(`app-${index}`, origin.port))
@@ -77,7 +77,7 @@ test.serial('a route that moves back and forth under load fails no request', asy
   t.deepEqual([result.errors, result.timeouts, result.non2xx], [0, 0, 0])
 })
 
-test.serial('old containers may end right after the switch: requests under way go to the new one', async t => {
+test.serial('old containers may end right after the switch: requests in progress go to the new one', async t => {
   let old = await named('old')
   await proxy.edge.setRoute(routeTo('replaced', old.port))
   const load = autocannon({
@@ -98,7 +98,7 @@ test.serial('old containers may end right after the switch: requests under way g
   t.deepEqual([result.errors, result.timeouts, result.non2xx], [0, 0, 0])
 })
 
-test.serial('a killed proxy comes back with its routes, and its old workers make way', async t => {
+test.serial('a killed proxy comes back with its routes, and its old workers release the port', async t => {
   const origin = await named('kept')
   t.teardown(origin.stop)
   await proxy.edge.syncRoutes([routeTo('kept', origin.port), routeTo('gone', origin.port)])
@@ -120,7 +120,7 @@ test.serial('a killed proxy comes back with its routes, and its old workers make
   t.is((await ask(proxy.port, 'gone.apps.localhost')).status, 404)
 })
 
-test.serial('a line that was torn by a crash costs that line only', async t => {
+test.serial('a line torn by a crash loses only that line', async t => {
   const origin = await named('whole')
   t.teardown(origin.stop)
   await proxy.edge.syncRoutes([routeTo('whole', origin.port)])
@@ -137,7 +137,7 @@ test.serial('a line that was torn by a crash costs that line only', async t => {
   ])
 })
 
-test.serial('what the proxy itself will not have is told from a proxy that is away', async t => {
+test.serial('a route that the proxy refuses is distinguished from a proxy that is down', async t => {
   await proxy.edge.syncRoutes([])
   const zoned = { ...routeTo('zoned', 1), address: 'fe80::1%lo' }
   await t.throwsAsync(proxy.edge.setRoute(zoned), { instanceOf: RouteRefused, message: /malformed route/ })
@@ -153,7 +153,7 @@ test.serial('the file of routes does not grow with the number of changes', async
   t.is(JSON.parse(lines.at(-1)!).port, 1100)
 })
 
-test.serial('on a full disk routes change all the same, and who starts from the old file holds them', async t => {
+test.serial('on a full disk routes still change, and a proxy that starts from the old file holds them', async t => {
   demandRoot()
   const folder = await mkdtemp(join(tmpdir(), 'berth-full-'))
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k,mode=1777', 'none', folder])

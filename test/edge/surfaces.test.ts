@@ -49,7 +49,7 @@ test('of several API processes a dead one is skipped; with none the answer is an
   t.like(JSON.parse(seen.body), { status: 'error', code: 'PRIVATE_STORAGE_UNAVAILABLE' })
 })
 
-test('what the proxy refuses itself is said in the words of the surface that was asked', async t => {
+test('a refusal by the proxy itself has the format of the requested surface', async t => {
   const held: (() => void)[] = []
   const origin = await startOrigin((_, answer) => void held.push(() => answer.end('done')))
   const dead = [`127.0.0.1:${await unusedPort()}`]
@@ -113,7 +113,7 @@ test('what the proxy refuses itself is said in the words of the surface that was
   })
 })
 
-test('TRACE is refused by the proxy, in the words of what was asked, and reaches nobody', async t => {
+test('TRACE is refused by the proxy, in the format of the requested surface, and not forwarded', async t => {
   let reached = 0
   const origin = await startOrigin((_, answer) => {
     reached++
@@ -142,7 +142,7 @@ test('TRACE is refused by the proxy, in the words of what was asked, and reaches
   t.is(reached, 0)
 })
 
-test('a body of any size is passed on to every surface: which one is too large, and in which words, the API says', async t => {
+test('a body of any size is forwarded to every surface: the API decides which one is too large', async t => {
   const origin = await startOrigin((incoming, answer) => answer.end(incoming.headers['content-length']))
   const all = [`127.0.0.1:${origin.port}`]
   const proxy = await startProxy({}, () => ({ targets: { api: all, blob: all, s3: all, files: all, public: all } }))
@@ -158,7 +158,7 @@ test('a body of any size is passed on to every surface: which one is too large, 
   }
 })
 
-test('one address, of IPv6 one network, may have so many requests open, and no more', async t => {
+test('one address, or one IPv6 network, may have a limited number of open requests', async t => {
   let release = () => {}
   const held = new Promise<void>(resolve => {
     release = resolve
@@ -207,7 +207,7 @@ test('one address, of IPv6 one network, may have so many requests open, and no m
   for (const { status } of await Promise.all(open)) t.is(status, 200)
 })
 
-test('the client is read from a proxy before ours only when that one is trusted', async t => {
+test('the client’s address is taken from a proxy before ours only if that one is trusted', async t => {
   const origin = await startOrigin((incoming, answer) =>
     answer.end(`${incoming.headers['x-forwarded-for']} ${incoming.headers['x-forwarded-proto']}`),
   )

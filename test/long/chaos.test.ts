@@ -8,7 +8,7 @@ const minutes = Number(process.env.CHAOS_MINUTES ?? 10)
 const applications = 12
 const platform = testInstallation()
 
-test('whatever is killed, whenever: every application that was answered for answers in the end', async t => {
+test('random kills: every application that was accepted answers in the end', async t => {
   t.timeout((minutes + 20) * 60_000)
   t.is((await platform.run('up', '--detach')).code, 0)
   const known = await platform.info()

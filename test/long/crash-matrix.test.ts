@@ -40,7 +40,7 @@ test.serial.before('bundle the workflows once', async t => {
 
 let worker: Awaited<ReturnType<Awaited<typeof started>['startWorker']>>
 
-test.serial('a worker runs', async t => {
+test.serial('a worker starts', async t => {
   t.timeout(lasting)
   worker = await (await started).startWorker()
   t.pass()
@@ -58,7 +58,7 @@ for (const cases of portions(commands, 4))
     await commandsSurvive(t, await started, cases)
   })
 
-test.serial('from here on workers are processes that die', async t => {
+test.serial('the following tests use worker processes that die', async t => {
   await worker.stop()
   t.pass()
 })

@@ -51,7 +51,7 @@ const undoPoints = around(
 )
 
 for (const points of portions(undoPoints))
-  test.serial(`hosts while a failed deploy goes back: ${points.join(', ')}`, async t => {
+  test.serial(`hosts during a rollback: ${points.join(', ')}`, async t => {
     t.timeout(lasting)
     await deploysSurvive(t, await started, git, points, goesBack)
   })
@@ -66,7 +66,7 @@ for (const at of [
     await webhookSurvives(t, await withHost(), git, at)
   })
 
-test.serial('from here on workers are processes that die', async t => {
+test.serial('the following tests use worker processes that die', async t => {
   await worker.stop()
   t.pass()
 })
@@ -87,7 +87,7 @@ const workerUndoPoints = around(
 )
 
 for (const point of workerUndoPoints)
-  test.serial(`the worker while a failed deploy goes back: ${point}`, async t => {
+  test.serial(`the worker during a rollback: ${point}`, async t => {
     t.timeout(lasting)
     await workerDeploySurvives(t, await withHost(), git, point, goesBack)
   })

@@ -7,7 +7,7 @@ const started = platformApart(
   { settings: { HEALTH_GATE_SECONDS: '1000', DISK_MB_PER_256MB: '1024' } },
 )
 
-test.serial('beside an account at its worst the p95 of another is within 3 times of what it is alone', async t => {
+test.serial('alongside an account at its worst the p95 of another stays within 3 times of its value alone', async t => {
   t.timeout(30 * 60_000)
   await assertQuietEnough(t, await started, { rounds: 10, blocks: 4 })
 })

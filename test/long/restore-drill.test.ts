@@ -20,7 +20,7 @@ async function fingerprint(folder: string): Promise<string> {
   return stdout
 }
 
-test('50,000 small files and one of 2 GB are destroyed and come back byte for byte', async t => {
+test('50,000 small files and one of 2 GB are destroyed and restored byte for byte', async t => {
   t.timeout(30 * 60_000)
   const folder = ownFolder(t)
   const [files, target, archive] = ['files', 'target', 'snapshot.zip'].map(name => join(folder, name)) as [

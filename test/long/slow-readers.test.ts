@@ -8,7 +8,7 @@ import { heldBodies, madeObject } from '../kit/objects/stored-objects.ts'
 
 const api = testApi()
 
-test('readers that take nothing are cut, hold no body open, and nobody waits for them', async t => {
+test('readers that take nothing are cut off, hold no body open, and delay no others', async t => {
   t.timeout(120_000)
   const { id } = await madeObject(api(), await api().makeUser(), { bucket: 'public', bytes: randomBytes(40_000_000) })
   const { port } = new URL(api().publicUrl)

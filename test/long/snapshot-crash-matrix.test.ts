@@ -40,7 +40,7 @@ for (const points of portions(restorePoints))
     await restoresSurvive(t, await started, points)
   })
 
-test.serial('from here on workers are processes that die', async t => {
+test.serial('the following tests use worker processes that die', async t => {
   await worker.stop()
   await (await started).startHost('a')
   t.pass()

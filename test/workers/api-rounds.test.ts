@@ -68,7 +68,7 @@ async function start(database: ReturnType<typeof testDatabase>) {
   return { db, app, key, base: `http://127.0.0.1:${ports.API_PORT}` }
 }
 
-test('who comes through its proxy is counted by the address that it tells, and blocked as long as the setting says', async t => {
+test('clients behind the proxy are counted by the address that it reports, and blocked for as long as the setting says', async t => {
   const { db, base } = await kit
   const from = async (address: string, times: number) => {
     const answers: [status: number, wait: number | null][] = []
@@ -93,7 +93,7 @@ test('who comes through its proxy is counted by the address that it tells, and b
   t.deepEqual(await from(hostAddress, 9), Array(9).fill([200, null]), 'a host is no stranger')
 })
 
-test('a live stream keeps its place for as long as it is open', async t => {
+test('a live stream keeps its slot for as long as it is open', async t => {
   const { db, app, key, base } = await kit
   const closing = new AbortController()
   t.teardown(() => closing.abort())

@@ -60,7 +60,7 @@ async function start(t: ExecutionContext, env: Record<string, string> = {}): Pro
   return { child, ports, output: () => text }
 }
 
-test('it listens on five ports, says so, serves, and drains on SIGTERM', async t => {
+test('the API listens on five ports, reports that, serves, and drains on SIGTERM', async t => {
   const { child, ports, output } = await start(t)
   t.is(await (await fetch(`http://127.0.0.1:${ports.PUBLIC_PORT}/pub/status`)).text(), 'OK')
   for (const name of surfaces) t.true((await fetch(`http://127.0.0.1:${ports[name]}/`)).status === 404, name)
@@ -88,7 +88,7 @@ test('it listens on five ports, says so, serves, and drains on SIGTERM', async t
   for (const line of output().trim().split('\n')) t.notThrows(() => JSON.parse(line), line)
 })
 
-test('it serves although it was started while the object store is away: only what needs that is refused', async t => {
+test('an API started while the object store is down serves, and refuses only what needs the store', async t => {
   const away = { OBJECT_STORE: 's3', S3_STORE_ENDPOINT: 'http://127.0.0.1:1' }
   const keys = { S3_STORE_ACCESS_KEY_ID: 'id', S3_STORE_SECRET_ACCESS_KEY: 'secret' }
   const { ports } = await start(t, { ...away, ...keys })
@@ -107,7 +107,7 @@ test('it serves although it was started while the object store is away: only wha
   t.is(upload.status, 503)
 })
 
-test.serial('a request that is under way at SIGTERM is answered; nobody new is let in', async t => {
+test.serial('a request in progress at SIGTERM is answered; new ones are refused', async t => {
   const { child, ports } = await start(t)
   const { db } = await database
   const body = '{"client_id":"under-way"}'
@@ -138,7 +138,7 @@ const isClosed = (port: number): Promise<boolean> =>
     socket.on('error', () => resolve(true))
   })
 
-test('browsers are told to stay with https by every surface that is reached so, and by no other', async t => {
+test('every surface reached by https, and no other, tells browsers to stay with https', async t => {
   const { ports } = await start(t, { BASE_URL: 'https://api.berth.test', FILES_URL: 'https://files.berth.test' })
   const told = await Promise.all(
     surfaces.map(async name => {
@@ -149,7 +149,7 @@ test('browsers are told to stay with https by every surface that is reached so, 
   t.deepEqual(told, ['max-age=31536000', null, null, 'max-age=31536000', null])
 })
 
-test('it is told healthy, ends when its supervisor is gone, and refuses to start without its secret', async t => {
+test('the API is reported as healthy, exits when its supervisor has ended, and refuses to start without its secret', async t => {
   const { child, ports } = await start(t)
   const own = { PUBLIC_PORT: String(ports.PUBLIC_PORT) }
   t.deepEqual(await health('api', own), { code: 0, words: '' })
@@ -181,7 +181,7 @@ test('two processes share the ports', async t => {
   t.is(code, 0)
 })
 
-test.serial('of several processes one that dies is followed by another', async t => {
+test.serial('when one of several processes dies another is started', async t => {
   const { child, ports } = await start(t, { API_PROCESSES: '2' })
   const processes = async () => {
     const lists = await readFile(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')
@@ -207,7 +207,7 @@ test.serial('of several processes one that dies is followed by another', async t
   t.is(code, 0)
 })
 
-test('with the settings of a git provider the process sends people there', async t => {
+test('with the settings of a git provider the process redirects people there', async t => {
   const provider = await GitProviderServer.start()
   t.teardown(() => provider.stop())
   const { settings } = provider

@@ -3,7 +3,7 @@ import { unusedPort } from '../../cli/installation/ports.ts'
 import { edgeAnswers } from '../../workers/edge-answers.ts'
 import { startProxy } from '../kit/servers/proxy.ts'
 
-test('the proxy is asked as a visitor asks it, and silence is an error', async t => {
+test('the proxy is checked with a visitor’s request, and silence is an error', async t => {
   const proxy = await startProxy()
   t.teardown(() => proxy.stop())
   await t.notThrowsAsync(edgeAnswers(proxy.config.edge))

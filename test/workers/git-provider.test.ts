@@ -24,7 +24,7 @@ const environment = (changes: Record<string, string> = {}) => ({
 
 const open = (changes?: Record<string, string>) => openGitProvider(parseConfig(environment(changes), '/'))
 
-test('without its settings there is no provider; half of them stop the start with the name of what is missing', async t => {
+test('without its settings there is no provider; incomplete ones end the start with the name of a missing one', async t => {
   t.is(await openGitProvider(parseConfig({}, '/')), null)
   t.is(await openGitProvider(parseConfig({ GIT_PROVIDER_APP_ID: '' }, '/')), null)
   for (const name of Object.keys(environment()))
@@ -35,7 +35,7 @@ test('without its settings there is no provider; half of them stop the start wit
   })
 })
 
-test('the key is PEM of either kind, with \\n for its lines, or a file; nothing else, and never told', async t => {
+test('the key is PEM of either kind, with \\n for line ends, or a file; anything else is refused, and never printed', async t => {
   const folder = ownFolder(t)
   writeFileSync(join(folder, 'app.pem'), provider.pem)
   const covers = async (key: string) =>
@@ -59,7 +59,7 @@ test('the key is PEM of either kind, with \\n for its lines, or a file; nothing 
   }
 })
 
-test('pages of the provider carry state and nothing secret', async t => {
+test('pages of the provider carry state and no secrets', async t => {
   const opened = (await open())!
   t.is(opened.installPage('a.b&c'), `${provider.url}/apps/berth%20test%2Fx/installations/new?state=a.b%26c`)
   const page = new URL(opened.signInPage('s', 'http://here/back'))
@@ -70,7 +70,7 @@ test('pages of the provider carry state and nothing secret', async t => {
   })
 })
 
-test('a person with more installations than one page is known by all of them', async t => {
+test('all installations of a person are found, also those beyond one page', async t => {
   const person = provider.person()
   for (let n = 0; n < 130; n++) provider.install(`organization-${n}`, [], person)
   const visitor = await (await open({ GIT_PROVIDER_CLIENT_ID: provider.settings.clientId }))!.visitor(

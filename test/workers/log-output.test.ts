@@ -35,12 +35,12 @@ async function logInto(path: string): Promise<[unknown, string]> {
   return [code ?? signal, said]
 }
 
-test('a process whose log cannot be written, as on a full disk, goes on and ends as it wants', async t => {
+test('a process whose log cannot be written, as on a full disk, continues and exits normally', async t => {
   t.timeout(90_000)
   t.deepEqual(await logInto('/dev/full'), [0, 'lives'])
 })
 
-test('every line is in the log, in its order, also what is logged right before the end', async t => {
+test('every line is in the log, in order, including lines right before the exit', async t => {
   const folder = mkdtempSync(join(tmpdir(), 'berth-log-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const path = join(folder, 'api.log')

@@ -103,7 +103,7 @@ test('the worker wakes lanes whose wake-up was lost', async t => {
   await t.notThrowsAsync(comesTrue(async () => (await claimed()).length === 1, soon))
 })
 
-test('the worker stops the applications of a plan that has ended, and tells their owner', async t => {
+test('the worker stops the applications of a plan that has ended, and notifies their owner', async t => {
   const { db, ended } = await kit
   const stop = () => db('operations').where({ target_id: ended.appId, actor: 'plan-expiry' }).first()
   await t.notThrowsAsync(comesTrue(async () => Boolean(await stop()), soon))
@@ -148,7 +148,7 @@ test('the worker sends mail', async t => {
   t.true(readdirSync(join(folder, 'mail')).length > 0)
 })
 
-test('the check of the health of a worker looks for who works for this installation', async t => {
+test('the health check of a worker looks for workers of this installation', async t => {
   const { address, queuePrefix } = await kit
   const asked = (prefix: string) => health('worker', { TEMPORAL_ADDRESS: address, QUEUE_PREFIX: prefix })
   await t.notThrowsAsync(comesTrue(async () => (await asked(queuePrefix)).code === 0))

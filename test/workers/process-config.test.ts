@@ -8,7 +8,7 @@ import test from 'ava'
 import { productArguments } from '../kit/product.ts'
 
 for (const name of ['setup', 'proxy'])
-  test(`the process ${name} refuses plain http to other machines before it does anything`, async t => {
+  test(`the process ${name} refuses plain HTTP to other machines before it does anything`, async t => {
     const env = { PATH: process.env.PATH, BERTH_DATA: '/dev/null/data', FILES_URL: 'http://files.example.com' }
     const child = spawn(process.execPath, productArguments(`workers/${name}`), {
       env,
@@ -24,7 +24,7 @@ for (const name of ['setup', 'proxy'])
     t.regex(said, /by plain http \(FILES_URL=http:\/\/files\.example\.com\)/)
   })
 
-test('berth up refuses it before it starts anything', async t => {
+test('berth up refuses plain HTTP before it starts anything', async t => {
   const folder = mkdtempSync(join(tmpdir(), 'berth-plain-'))
   chmodSync(folder, 0o711)
   const nobody = { DATABASE_URL: 'postgres://a@127.0.0.1:9/a', TEMPORAL_ADDRESS: '127.0.0.1:9' }
@@ -56,7 +56,7 @@ test('berth up refuses it before it starts anything', async t => {
   t.regex(said, /by plain http \(FILES_URL=http:\/\/files\.example\.com\)/)
 })
 
-test('no program reads its settings past that check, but the one that asks for health', t => {
+test('no program reads its settings without that check, except the health check', t => {
   const folder = fileURLToPath(new URL('../../workers/', import.meta.url))
   const past = readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .filter(name => name.endsWith('.ts'))

@@ -10,7 +10,7 @@ import { unusedPort } from '../../cli/installation/ports.ts'
 import { productArguments } from '../kit/product.ts'
 import { ask, startOrigin } from '../kit/servers/origin.ts'
 
-test('the proxy process of an installation serves, is told healthy, and finishes requests when it is stopped', async t => {
+test('the proxy process of an installation serves, is reported as healthy, and finishes requests when it is stopped', async t => {
   const dataDir = await mkdtemp(join(tmpdir(), 'berth-proxy-process-'))
   await chmod(dataDir, 0o711)
   const port = await unusedPort()

@@ -43,7 +43,7 @@ const newFolder = () => mkdtempSync(join(root, 'data-'))
 const wrong = (t: ExecutionContext, work: Promise<unknown>, message: RegExp) =>
   t.throwsAsync(work, { instanceOf: WrongInstallation, message })
 
-test('what is new is given the id of its database once, side by side too, and compared from then on', async t => {
+test('new folders and stores get the id of their database once, also concurrently, and are compared from then on', async t => {
   const { db } = await ours
   const folders = [newFolder(), newFolder()]
   const ids = await Promise.all([...folders, ...folders].map(folder => confirmFolder(db, folder, 'ours')))
@@ -60,7 +60,7 @@ test('what is new is given the id of its database once, side by side too, and co
   await t.throwsAsync(confirmFolder(db, folders[1] as string, 'ours'), { instanceOf: SyntaxError })
 })
 
-test('a process that sees nothing of the data folder and may not write there leaves the mark to others', async t => {
+test('a process without access to the data folder leaves the mark to others', async t => {
   demandRoot()
   const { db } = await ours
   const folder = newFolder()
@@ -108,18 +108,18 @@ async function storesAreTold(t: ExecutionContext, open: (name: string) => Promis
   t.deepEqual(await unknownBodies(db, store, [installationMark]), [], 'the mark is no body of nobody')
 }
 
-test.serial('an object store is told from others: folders', async t => {
+test.serial('an object store is distinguished from others: folders', async t => {
   const folder = newFolder()
   await storesAreTold(t, name => filesystemStore(join(folder, name)))
 })
 
-test.serial('an object store is told from others: S3', async t => {
+test.serial('an object store is distinguished from others: S3', async t => {
   const { config, close } = await startS3()
   t.teardown(close)
   await storesAreTold(t, name => s3Store({ ...config, bucket: name }, root))
 })
 
-test('a move on purpose makes folder, hosts and object store the database’s', async t => {
+test('an intended move makes folder, hosts and object store the database’s', async t => {
   const { db } = await another
   const folder = newFolder()
   const host = join(folder, 'hosts/local')
@@ -135,7 +135,7 @@ test('a move on purpose makes folder, hosts and object store the database’s', 
   t.deepEqual(readdirSync(folder).sort(), ['hosts', 'installation.json', 'objects'], 'no draft is left')
 })
 
-test('a process that is started with the wrong DATABASE_URL ends and says what to do', async t => {
+test('a process started with the wrong DATABASE_URL exits and says what to do', async t => {
   t.timeout(120_000)
   const right = await ours
   const folder = newFolder()
@@ -170,7 +170,7 @@ async function rightFolder() {
   return { db, folder, settings }
 }
 
-test('a process whose object store is another installation’s ends and says what to do', async t => {
+test('a process whose object store belongs to another installation exits and says what to do', async t => {
   t.timeout(120_000)
   const { db, folder, settings } = await rightFolder()
   const store = await filesystemStore(join(folder, 'objects'))
@@ -185,7 +185,7 @@ test('a process whose object store is another installation’s ends and says wha
   t.is(await db('hosts').where({ id: 'right' }).first(), undefined, 'nothing was written')
 })
 
-test('a host whose own folder is another installation’s ends and says what to do', async t => {
+test('a host whose folder belongs to another installation exits and says what to do', async t => {
   t.timeout(120_000)
   const { db, folder, settings } = await rightFolder()
   const own = join(folder, 'hosts/right')
@@ -199,7 +199,7 @@ test('a host whose own folder is another installation’s ends and says what to 
   t.is(await db('hosts').where({ id: 'right' }).first(), undefined, 'nothing was written')
 })
 
-test('a process that starts while its database is away compares as soon as it answers', async t => {
+test('a process that starts while its database is down compares as soon as it answers', async t => {
   t.timeout(240_000)
   const right = await ours
   const folder = newFolder()
@@ -215,7 +215,7 @@ test('a process that starts while its database is away compares as soon as it an
   line.admit(false)
   const entries = (['api', 'worker', 'host'] as const).map(name => startEntry(name, settings))
   t.teardown(async () => void (await Promise.all(entries.map(entry => entry.kill('SIGKILL')))))
-  const waits = /the database does not say yet which installation this is/
+  const waits = /the database is not reachable; waiting to check which installation/
   for (const entry of entries) await comesTrue(() => waits.test(entry.output()))
   line.admit(true)
   for (const entry of entries) {
@@ -225,7 +225,7 @@ test('a process that starts while its database is away compares as soon as it an
   t.is(await db('hosts').where({ id: 'late' }).first(), undefined, 'nothing was written')
 })
 
-test('the API does not wait for a database that is away, and compares nothing any more once it ends', async t => {
+test('the API does not wait for a database that is down, and stops comparing once it ends', async t => {
   const db = openDatabase({ url: 'postgres://nobody@127.0.0.1:1/none', pool: 1 })
   t.teardown(() => db.destroy())
   const config = parseConfig({ BERTH_DATA: root }, '/')
@@ -247,7 +247,7 @@ test('the API does not wait for a database that is away, and compares nothing an
   t.is(comparisons, 1)
 })
 
-test('what is away at a start is told at once, then less and less often, and when it is back', async t => {
+test('a part that is down at a start is logged immediately, then less and less often, and when it is back', async t => {
   const { db } = await ours
   const store = await FailingStore.open()
   t.teardown(() => store.close())
@@ -279,7 +279,7 @@ test('what is away at a start is told at once, then less and less often, and whe
   const away = [0, 2, 6, 14, 30, 62, 122, 182].map(second => [
     second,
     40,
-    'the object store does not say yet which installation this is',
+    'the object store is not reachable; waiting to check which installation it belongs to',
   ])
-  t.deepEqual(told, [...away, [200, 30, 'the object store says by now which installation this is']])
+  t.deepEqual(told, [...away, [200, 30, 'the object store is reachable again']])
 })

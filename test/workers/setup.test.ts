@@ -19,13 +19,13 @@ async function run(masterKey: string) {
   return promisify(execFile)(process.execPath, productArguments('workers/setup'), { env })
 }
 
-test.serial('the set-up of an installation migrates, prepares Temporal and ends, as often as it is run', async t => {
+test.serial('the setup of an installation migrates, prepares Temporal and exits, and can be repeated', async t => {
   for (let turn = 0; turn < 2; turn++) {
     const { stdout } = await run('ab'.repeat(32))
     t.regex(stdout, /the schema is up to date[\s\S]*the namespace is ready/)
   }
 })
 
-test.serial('it refuses a master key of another form before it touches anything', async t => {
+test.serial('the setup refuses an invalid master key before it changes anything', async t => {
   await t.throwsAsync(run('secret'), { message: /BERTH_MASTER_KEY must be 32 bytes in hex/ })
 })

@@ -19,24 +19,24 @@ export interface AutomaticOptions {
   lanes: Lanes
   plans: Plans
   log: Logger
-  /** How often it is looked who is due, in seconds. */
+  /** How often due applications are looked up, in seconds. */
   lookSeconds?: number
   /** Time between two automatic snapshots of an application, in seconds. */
   everySeconds?: number
-  /** After a failed one so long, in seconds. */
+  /** Delay after a failed one, in seconds. */
   retrySeconds?: number
 }
 
-/** Who asks for automatic snapshots. */
+/** The actor of automatic snapshots. */
 export const automaticActor = 'platform'
 
 /**
- * Queues the daily snapshot of every application whose account has a paid plan, until the signal aborts: one at a time of each
- * host, by one process.
+ * Queues the daily snapshot of every application whose account has a paid plan, until the signal aborts: one at a time for each
+ * host, in one process.
  */
 export async function takeAutomaticSnapshots(options: AutomaticOptions, signal: AbortSignal): Promise<void> {
   const everyMs = (options.lookSeconds ?? 20) * 1000
-  const onError = (error: unknown) => options.log.warn({ err: error }, 'automatic snapshots: will look again')
+  const onError = (error: unknown) => options.log.warn({ err: error }, 'automatic snapshots: will try again')
   await loop(() => queueDue(options), { signal, everyMs, onError })
 }
 
@@ -52,7 +52,7 @@ export async function queueDue(options: AutomaticOptions): Promise<string[]> {
   })
   const queued: string[] = []
   const wake = (appId: string, ownerId: string) =>
-    // The relay wakes who is not reached now.
+    // The relay wakes a lane that cannot be reached now.
     lanes.wake(appId, ownerId).catch(err => log.warn({ err, appId }, 'automatic snapshots: not woken'))
   for (const { operation_id: operationId, app_id: appId, owner_id: ownerId } of stuck) {
     const given = await giveUp(db, operationId).catch(err =>
@@ -60,11 +60,11 @@ export async function queueDue(options: AutomaticOptions): Promise<string[]> {
     )
     if (given === 'asked') await wake(appId, ownerId)
   }
-  // Each in a transaction of its own: another process that comes between finds the one that is being created.
+  // Each in its own transaction: another process that interleaves sees the operation that is being created.
   for (const { id: appId, owner_id: ownerId } of due) {
     const request = { appId, ownerId, actor: automaticActor, origin: 'automatic', plans } as const
     try {
-      await postponeSnapshot(db, appId, retrySeconds) // first: where it cannot be queued, the others of its host do not wait for it
+      await postponeSnapshot(db, appId, retrySeconds) // first: if it cannot be queued, the others of its host must not wait for it
       if (!(await transaction(db, trx => queueSnapshot(trx, request)).catch(unlessBusy))) continue
     } catch (err) {
       log.warn({ err, appId }, 'automatic snapshots: not queued')
@@ -76,7 +76,7 @@ export async function queueDue(options: AutomaticOptions): Promise<string[]> {
   return queued
 }
 
-/** Ends a snapshot that its day was not enough for, as its host is away or its application is being restored: the next one takes its slot. */
+/** Ends a snapshot that did not finish within its day, as its host is down or its application is being restored: the next one takes its slot. */
 async function giveUp(db: Db, operationId: string): Promise<'ended' | 'asked' | null> {
   return transaction(db, trx => cancelOperation(trx, { operationId, actor: automaticActor })).catch(error => {
     if (error instanceof ActRefused) return null
@@ -84,7 +84,7 @@ async function giveUp(db: Db, operationId: string): Promise<'ended' | 'asked' | 
   })
 }
 
-/** It was deleted, restored or copied by hand in the meantime: its turn comes again. */
+/** The application was deleted, restored or copied by hand in the meantime: it becomes due again. */
 function unlessBusy(error: unknown): null {
   if (error instanceof ApiError) return null
   throw error

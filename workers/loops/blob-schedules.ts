@@ -10,56 +10,56 @@ export interface SchedulesOptions {
   client: Client
   queuePrefix: string
   log: Logger
-  /** False: there shall be none, and nothing is removed by itself. */
+  /** False = no schedules: nothing is removed automatically. */
   wanted: boolean
-  /** How often it is looked whether they are still there, in seconds. */
+  /** How often they are checked, in seconds. */
   everySeconds?: number
 }
 
 export const scheduleId = (queuePrefix: string, kind: Upkeep): string => `${queuePrefix}blob/${kind}`
 
 /**
- * Keeps one schedule for each kind of upkeep, or none, until the signal aborts: a Temporal that has lost them, or a new one, gets them
- * again. What a version before had planned otherwise is changed once, at the start.
+ * Maintains one schedule for each kind of upkeep, or none, until the signal aborts: a new Temporal, or one that has lost them, gets them
+ * again. Schedules of an earlier version are updated once, at the start.
  */
 export async function keepSchedules(options: SchedulesOptions, signal: AbortSignal): Promise<void> {
-  const known = new Set<Upkeep>()
-  const round = () => (options.wanted ? ensureSchedules(options, known) : removeSchedules(options))
+  const upToDate = new Set<Upkeep>()
+  const round = () => (options.wanted ? ensureSchedules(options, upToDate) : removeSchedules(options))
   const everyMs = (options.everySeconds ?? roundSeconds.schedules) * 1000
   const onError = (error: unknown) => options.log.warn({ err: error }, 'schedules of blob storage: will try again')
   await loop(round, { signal, everyMs, onError })
 }
 
-/** One round. `known` holds the kinds whose plan is today's. */
+/** Runs one round. `upToDate` holds the kinds whose schedule is that of this version. */
 export async function ensureSchedules(
   { client, queuePrefix }: Pick<SchedulesOptions, 'client' | 'queuePrefix'>,
-  known = new Set<Upkeep>(),
+  upToDate = new Set<Upkeep>(),
 ): Promise<void> {
   for (const kind of upkeepKinds) {
     const plan = planOf(kind, queuePrefix)
     await client.withDeadline(Date.now() + 5000, async () => {
-      const made = await client.schedule.create(plan).then(() => true, unlessThere)
-      if (!made && !known.has(kind)) {
+      const isNew = await client.schedule.create(plan).then(() => true, ignoreIfExists)
+      if (!isNew && !upToDate.has(kind)) {
         const { spec, action, policies } = plan
         await client.schedule.getHandle(plan.scheduleId).update(({ state }) => ({ spec, action, policies, state }))
       }
     })
-    known.add(kind)
+    upToDate.add(kind)
   }
 }
 
-/** Takes them away: nothing is removed by itself from then on. */
+/** Removes the schedules, so that nothing is removed automatically any more. */
 export async function removeSchedules({
   client,
   queuePrefix,
 }: Pick<SchedulesOptions, 'client' | 'queuePrefix'>): Promise<void> {
   for (const kind of upkeepKinds)
     await client.withDeadline(Date.now() + 5000, () =>
-      client.schedule.getHandle(scheduleId(queuePrefix, kind)).delete().catch(unlessGone),
+      client.schedule.getHandle(scheduleId(queuePrefix, kind)).delete().catch(ignoreIfMissing),
     )
 }
 
-/** Runs of one kind never overlap; one that was missed is not made up for, the next finds the same to do. */
+/** Runs of one kind never overlap; a missed run is not repeated, since the next one finds the same work. */
 function planOf(kind: Upkeep, queuePrefix: string) {
   return {
     scheduleId: scheduleId(queuePrefix, kind),
@@ -76,11 +76,11 @@ function planOf(kind: Upkeep, queuePrefix: string) {
   }
 }
 
-function unlessThere(error: unknown): false {
+function ignoreIfExists(error: unknown): false {
   if (error instanceof ScheduleAlreadyRunning) return false
   throw error
 }
 
-function unlessGone(error: unknown): void {
+function ignoreIfMissing(error: unknown): void {
   if (!(error instanceof ScheduleNotFoundError)) throw error
 }

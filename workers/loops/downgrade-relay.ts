@@ -9,7 +9,7 @@ import { downgradeId } from '../../workflows/ids.ts'
 import { workflowRun } from '../temporal/workflow-runs.ts'
 import { endStuckRun, wakeEach } from './waking.ts'
 
-/** A step may be due this long before its wake-up counts as lost. */
+/** How long a step may be due before its wake-up counts as lost. */
 const overdueSeconds = 2
 
 export interface DowngradeRelayOptions {
@@ -20,8 +20,8 @@ export interface DowngradeRelayOptions {
 }
 
 /**
- * Wakes steps to a lower plan that are due, as `LaneRelay` wakes lanes: one that cannot be woken holds up no other, and one whose
- * workflow task fails is started anew. Waking one that runs already does no harm, so any process may.
+ * Wakes due steps to a lower plan, as `LaneRelay` wakes lanes: a step that cannot be woken does not delay others, and one whose workflow
+ * task fails is started anew. Waking a running step does no harm, so any process may do it.
  */
 export class DowngradeRelay {
   readonly #backoff = new Backoff(relay.backoff)
@@ -31,7 +31,7 @@ export class DowngradeRelay {
     this.#options = options
   }
 
-  /** One round; resolves to how many were woken. Rejects only when Postgres does not answer. */
+  /** Runs one round; resolves to the number of woken steps. Rejects only when Postgres does not answer. */
   async round(): Promise<number> {
     const { db, log } = this.#options
     const overdue = await listOverdueDowngrades(db, overdueSeconds, this.#backoff.waiting())
@@ -39,7 +39,7 @@ export class DowngradeRelay {
       backoff: this.#backoff,
       idOf: ({ userId }) => userId,
       wake: step => this.#wake(step),
-      onError: (userId, err) => log.warn({ err, userId }, 'relay: the downgrade could not be woken, will try again'),
+      onError: (userId, err) => log.warn({ err, userId }, 'relay: a downgrade could not be woken, will try again'),
     })
   }
 
@@ -47,7 +47,7 @@ export class DowngradeRelay {
     const { client, downgrades, log } = this.#options
     const run = seconds > relay.stuckSeconds ? await workflowRun(client, downgradeId(userId)) : undefined
     if (await endStuckRun(client, downgradeId(userId), run))
-      log.error({ userId, runId: run?.runId, failedTasks: run?.failedTasks }, 'relay: a stuck downgrade is begun anew')
+      log.error({ userId, runId: run?.runId, failedTasks: run?.failedTasks }, 'relay: starting a stuck downgrade anew')
     await downgrades.wake(userId)
     log.info({ userId }, 'relay: downgrade woken')
     return true

@@ -16,34 +16,34 @@ export interface SettlingOptions {
   log: Logger
 }
 
-/** Applications of one round. */
-const most = 100
+/** Applications per round. */
+const maxApps = 100
 
 /**
- * Settles applications of forgotten hosts, one after the other: first what they wait for ends in Postgres, so that their lanes write
- * nothing any more, then the lanes, which may wait for the host for ever, and last they are marked. Killed anywhere, the next round
- * does it again. Resolves to how many were settled.
+ * Settles applications of forgotten hosts, one at a time: it first ends their operations in Postgres, so that their lanes can write
+ * nothing more, then the lanes, which might wait for the host forever, and finally marks the applications. If it is killed anywhere, the
+ * next round repeats it. Resolves to the number of settled applications.
  */
 export async function settleForgotten({ db, client, log }: SettlingOptions): Promise<number> {
   let settled = 0
   let failures = 0
-  for (const app of await listUnsettledApps(db, { limit: most })) {
+  for (const app of await listUnsettledApps(db, { limit: maxApps })) {
     try {
       const ended = await endOperationsOfLostApp(db, app)
       await endLane(client, app)
       await settleLostApp(db, app)
-      log.warn({ appId: app.id, hostId: app.host_id, ended }, 'an application is lost with its host')
+      log.warn({ appId: app.id, hostId: app.host_id, ended }, 'an application was lost with its host')
       settled++
       failures = 0
     } catch (error) {
-      log.warn({ err: error, appId: app.id }, 'an application of a forgotten host is not settled yet, will try again')
+      log.warn({ err: error, appId: app.id }, 'an application of a forgotten host could not be settled, will try again')
       if (++failures === failuresInARow) break
     }
   }
   return settled
 }
 
-/** What comes next begins a new one. */
+/** Ends the lane; the next operation starts a new one. */
 async function endLane(client: Client, { id, host_id: hostId }: UnsettledApp): Promise<void> {
   const reason = `Its host ${hostId} was forgotten.`
   const ending = () => client.workflow.getHandle(laneId(id)).terminate(reason)

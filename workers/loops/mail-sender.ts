@@ -17,20 +17,20 @@ export interface MailSenderOptions {
   from: MailSettings['from']
   databaseUrl: string
   log: Logger
-  /** Fields that stand in no row, by template: worked out of the row at each try. */
+  /** Fields that are not stored, by template: derived from the row at each attempt. */
   unqueued?: Readonly<Record<string, (mail: mails.QueuedMail) => MailFields | Promise<MailFields>>>
   tries?: MailTries
   deadlineMs?: number
-  /** How often what waits for its next try is looked for, in seconds; new mail wakes the loop at once. */
+  /** How often mail that is due again is looked up, in seconds; new mail wakes the loop immediately. */
   everySeconds?: number
 }
 
-/** Connections to the mail server at one time. */
-const atOnce = 4
+/** Concurrent connections to the mail server. */
+const maxConnections = 4
 
 /**
- * Sends what is queued until the signal aborts. Several processes may do so: each takes other mails. A crash between sending and
- * noting it repeats a mail, with the same Message-ID, and never loses one.
+ * Sends queued mail until the signal aborts. Several processes may do so: each takes different mails. A crash between sending a mail and
+ * recording that repeats the mail, with the same Message-ID, and never loses one.
  */
 export async function sendMails(options: MailSenderOptions, signal: AbortSignal): Promise<void> {
   const { log, everySeconds = roundSeconds.mail } = options
@@ -47,9 +47,9 @@ export async function sendMails(options: MailSenderOptions, signal: AbortSignal)
   await notifications.close()
 }
 
-/** One handful of mails that are due; resolves to how many were tried. */
+/** Sends one batch of due mails; resolves to the number of attempts. */
 export async function sendDueMails(options: MailSenderOptions, signal: AbortSignal): Promise<number> {
-  const due = await mails.takeMails(options.db, atOnce, options.tries ?? mailTries)
+  const due = await mails.takeMails(options.db, maxConnections, options.tries ?? mailTries)
   await Promise.all(due.map(mail => sendOne(options, mail, signal)))
   return due.length
 }
@@ -67,16 +67,16 @@ async function sendOne(options: MailSenderOptions, mail: mails.QueuedMail, signa
   } catch (error) {
     if (signal.aborted) return mails.returnMail(db, id)
     const final = error instanceof MailRefused || attempts >= tries.maxAttempts
-    log.warn({ mailId: id, template, attempts, final, reason: reasonOf(error) }, 'mail: not taken')
+    log.warn({ mailId: id, template, attempts, final, reason: reasonOf(error) }, 'mail: not accepted')
     return mails.recordMailFailure(db, id, reasonOf(error), final)
   }
   await mails.recordMailSent(db, id)
   log.info({ mailId: id, template, attempts }, 'mail: sent')
 }
 
-const longestReason = 500
+const maxReasonLength = 500
 
 function reasonOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)
-  return text.replace(/\s+/g, ' ').slice(0, longestReason)
+  return text.replace(/\s+/g, ' ').slice(0, maxReasonLength)
 }

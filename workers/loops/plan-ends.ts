@@ -13,23 +13,23 @@ export interface PlanEndOptions {
   plans: Plans
   log: Logger
   everySeconds?: number
-  /** So long before its end an account is told, in seconds. */
+  /** How long before the end of its plan an account is notified, in seconds. */
   notices?: readonly number[]
-  /** A stop that has failed is asked for again after so long, in seconds. */
+  /** Delay before a failed stop is queued again, in seconds. */
   retrySeconds?: number
 }
 
 /**
- * Tells accounts that their plan ends or has ended, and stops their applications after it, until the signal aborts. Nothing is
- * started again by it: who has a plan again decides what shall run.
+ * Notifies accounts that their plan ends or has ended, and then stops their applications, until the signal aborts. It never starts
+ * applications: an account with a new plan decides which ones to run.
  */
 export async function actOnPlanEnds(options: PlanEndOptions, signal: AbortSignal): Promise<void> {
   const everyMs = (options.everySeconds ?? roundSeconds.planEnds) * 1000
-  const onError = (error: unknown) => options.log.warn({ err: error }, 'plan ends: will look again')
+  const onError = (error: unknown) => options.log.warn({ err: error }, 'plan ends: will try again')
   await loop(() => planEndsOnce(options), { signal, everyMs, onError })
 }
 
-/** One round, by one process at a time; resolves to the applications whose stop was queued. */
+/** Runs one round, in one process at a time; resolves to the applications whose stop was queued. */
 export async function planEndsOnce({
   db,
   lanes,
@@ -46,7 +46,7 @@ export async function planEndsOnce({
   })
   for (const { id, owner_id } of stopped) {
     log.info({ appId: id }, 'plan ends: application stopped')
-    // The relay wakes who is not reached now.
+    // The relay wakes a lane that cannot be reached now.
     await lanes.wake(id, owner_id).catch(err => log.warn({ err, appId: id }, 'plan ends: not woken'))
   }
   return stopped

@@ -25,8 +25,8 @@ export interface RelayOptions {
 }
 
 /**
- * Heals lost wake-ups until the signal aborts: what is queued, or claimed by a lane that no longer runs, is signalled again. Not a
- * Temporal schedule, which would die with the Temporal that it heals. Also ends what waits for a host that was forgotten.
+ * Repairs lost wake-ups until the signal aborts: operations that are queued, or claimed by a lane that no longer runs, are signalled
+ * again. This is no Temporal schedule, which would be lost along with Temporal. Also ends operations that wait for a forgotten host.
  */
 export async function runRelay(
   { downgrades, everySeconds = roundSeconds.relay, ...options }: RelayOptions,
@@ -39,7 +39,7 @@ export async function runRelay(
   const again = (error: unknown) => log.warn({ err: error }, 'relay: will try again')
   const failed = (operationId: string, err: unknown) => {
     unfinished.seen(operationId)
-    log.warn({ err, operationId }, 'relay: what nobody confirmed or took could not be ended, will try again')
+    log.warn({ err, operationId }, 'relay: an unconfirmed or unclaimed operation could not be ended, will try again')
   }
   const round = async () => {
     await undoUnconfirmed(db, acceptance.forgottenSeconds, failed, unfinished.waiting()).catch(again)
@@ -50,7 +50,7 @@ export async function runRelay(
   await loop(round, { signal, everyMs: everySeconds * 1000, onError: again })
 }
 
-/** Wakes lanes. A target that was looked at comes again after a while that grows, so that none of them keeps the others waiting. */
+/** Wakes lanes. Each target is tried again after a growing delay, so that none of them delays the others. */
 export class LaneRelay {
   private readonly backoff = new Backoff(relay.backoff)
   private readonly options: Omit<RelayOptions, 'downgrades' | 'everySeconds'>
@@ -59,11 +59,11 @@ export class LaneRelay {
     this.options = options
   }
 
-  /** One round; resolves to how many lanes were woken. Rejects only when Postgres does not answer. */
+  /** Runs one round; resolves to the number of woken lanes. Rejects only when Postgres does not answer. */
   async round(): Promise<number> {
     const { db, log } = this.options
     const { queuedSeconds, runningSeconds } = relay
-    // Two workers may both do it now and then: a lane that is woken twice is woken once.
+    // Two workers may occasionally both do it: waking a lane twice does no harm.
     const waiting = await db.transaction(async trx =>
       (await tryRoundLock(trx, 'relay'))
         ? operations.listWaitingTargets(trx, { queuedSeconds, runningSeconds, except: this.backoff.waiting() })
@@ -72,22 +72,22 @@ export class LaneRelay {
     return wakeEach(waiting, {
       backoff: this.backoff,
       idOf: ({ target_id }) => target_id,
-      wake: target => this.heal(target),
-      onError: (appId, err) => log.warn({ err, appId }, 'relay: the lane could not be woken, will try again'),
+      wake: target => this.wakeTarget(target),
+      onError: (appId, err) => log.warn({ err, appId }, 'relay: a lane could not be woken, will try again'),
     })
   }
 
-  private async heal({
+  private async wakeTarget({
     target_id: appId,
     owner_id: ownerId,
     running,
     seconds,
   }: operations.WaitingTarget): Promise<boolean> {
     const { client, lanes, log } = this.options
-    // What has just been queued is woken without a look: most wake-ups were lost, and few lanes are stuck.
+    // A recently queued target is woken without checking its lane: usually the wake-up was lost, and few lanes are stuck.
     const lane = running || seconds > relay.stuckSeconds ? await laneRun(client, appId) : undefined
     if (await endStuckRun(client, laneId(appId), lane))
-      log.error({ appId, runId: lane?.runId, failedTasks: lane?.failedTasks }, 'relay: a stuck lane is begun anew')
+      log.error({ appId, runId: lane?.runId, failedTasks: lane?.failedTasks }, 'relay: starting a stuck lane anew')
     else if (running && lane?.status === 'RUNNING') return false
     await lanes.wake(appId, ownerId)
     log.info({ appId }, 'relay: lane woken')

@@ -9,12 +9,12 @@ export interface ResealOptions {
   log: Logger
 }
 
-/** A round that finds nothing readable would else fill the log. */
-const namedRows = 20
+/** Rows that one log line names: a round in which nothing is readable would otherwise fill the log. */
+const maxNamedRows = 20
 
 /**
- * Seals with the current key what another one has sealed; resolves to the number of values. Each is a transaction of its own and
- * replaces only the bytes that were read, so that changes meanwhile win. What cannot be decrypted is told by its row.
+ * Seals values of other keys with the current key; resolves to their number. Each value has its own transaction and replaces only the
+ * bytes that were read, so that concurrent changes win. Values that cannot be decrypted are reported by their row.
  */
 export async function resealOnce({ db, keys, log }: ResealOptions, signal?: AbortSignal): Promise<number> {
   const unreadable: string[] = []
@@ -23,20 +23,20 @@ export async function resealOnce({ db, keys, log }: ResealOptions, signal?: Abor
     for await (const value of listValuesOfOtherKeys(db, column, keys.current)) {
       if (signal?.aborted) return resealed
       const belongsTo = column.belongsTo(...value.key)
-      const text = readable(keys, value.sealed, belongsTo)
+      const text = tryUnseal(keys, value.sealed, belongsTo)
       if (text === null) unreadable.push(`${column.table}.${column.column} of ${value.key.join('/')}`)
       else if (await replaceSealed(db, column, value, seal(keys, text, belongsTo))) resealed++
     }
-  if (resealed) log.info({ resealed, key: keys.current }, 'reseal: secrets are sealed with the current key now')
+  if (resealed) log.info({ resealed, key: keys.current }, 'reseal: secrets were sealed with the current key')
   if (unreadable.length)
     log.warn(
-      { unreadable: unreadable.length, rows: unreadable.slice(0, namedRows) },
+      { unreadable: unreadable.length, rows: unreadable.slice(0, maxNamedRows) },
       'reseal: secrets cannot be decrypted; is a key missing from BERTH_SEAL_KEYS?',
     )
   return resealed
 }
 
-function readable(keys: SealKeys, sealed: Buffer, belongsTo: string): string | null {
+function tryUnseal(keys: SealKeys, sealed: Buffer, belongsTo: string): string | null {
   try {
     return unseal(keys, sealed, belongsTo)
   } catch {

@@ -6,24 +6,24 @@ import { hostOf, type Round, syncRoutes, type Tables } from './route-table.ts'
 
 export interface RouteRoundsOptions extends Tables {
   everythingSeconds?: number
-  /** Milliseconds of a clock that only goes forward. */
+  /** Milliseconds of a monotonic clock. */
   now?: () => number
 }
 
-/** More names than these are looked for faster in the whole table. */
+/** Above this number of names reading the whole table is faster. */
 const maxNames = 200
 
 /**
- * Rounds of the keeper of routes. The proxy holds the mark up to which its table is complete, so that a round reads only what has
- * changed since, whichever worker made the last one. Everything is compared first, then once a minute, and whenever the mark does not fit: the
- * proxy was started anew, or the database is another one. A route that an operation switched and could not put back has no changed row: names of
- * operations that switch are looked at as long as they do, and once more. A host that moved or started a boot concerns all of its applications.
+ * Rounds of the route keeper. The proxy stores the mark up to which its table is complete, so that a round reads only later changes,
+ * whichever worker ran the previous round. Everything is compared first, then once a minute, and whenever the mark is not valid, because
+ * the proxy was restarted or the database was replaced. A route that an operation switched and could not restore has no changed row: names
+ * of switching operations are checked while they switch, and once afterwards. A host that moved or rebooted affects all its applications.
  */
 export class RouteRounds {
   readonly #options: RouteRoundsOptions
   readonly #now: () => number
   #unsettled: readonly string[] = []
-  /** Names of operations that the last complete round, or one since, has seen switching. */
+  /** Names of operations that were switching in the last complete round, or in one since. */
   #switched: readonly string[] = []
   #hosts: string | null = null
   #comparedAt = Number.NEGATIVE_INFINITY
@@ -33,14 +33,14 @@ export class RouteRounds {
     this.#now = options.now ?? (() => performance.now())
   }
 
-  /** One round; rejects when the proxy or Postgres is away. `whole`: everything was compared. */
+  /** Runs one round; rejects when the proxy or Postgres is down. `whole` reports that everything was compared. */
   async round(): Promise<Round & { whole: boolean }> {
     const { db, edge } = this.#options
     const began = this.#now()
     const boots = await listUnroutedBoots(db)
     const hosts = await readHostsDigest(db)
     const switching = await this.#switchingNames()
-    // Kept by a round that fails: a proxy that hangs is why a route was not put back.
+    // Retained if the round fails: a proxy that hangs is the reason why a route was not restored.
     this.#switched = [...new Set([...this.#switched, ...switching])]
     const { run, mark } = await edge.standing()
     const { mark: upto, changed } = await changesSince(db, mark)
@@ -51,7 +51,7 @@ export class RouteRounds {
     this.#unsettled = round.unsettled
     this.#switched = switching
     if (!some) {
-      await this.#tellHosts(boots, round)
+      await this.#releaseHosts(boots, round)
       this.#hosts = hosts
       this.#comparedAt = began
     }
@@ -72,8 +72,8 @@ export class RouteRounds {
     return [...new Set([...hosts, ...this.#switched, ...this.#unsettled])]
   }
 
-  /** Hosts wait in a new boot, and wait on while a route to them could be neither set nor held: it may lead to a port of before. */
-  async #tellHosts(boots: Awaited<ReturnType<typeof listUnroutedBoots>>, { refused }: Round): Promise<void> {
+  /** Releases hosts that wait in a new boot, except those with a route that could be neither set nor held: it may lead to a former port. */
+  async #releaseHosts(boots: Awaited<ReturnType<typeof listUnroutedBoots>>, { refused }: Round): Promise<void> {
     const { db } = this.#options
     const misleading = refused.filter(({ leads }) => leads).map(({ appId }) => appId)
     const waiting = await findHostsOfApps(db, misleading)

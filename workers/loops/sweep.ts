@@ -16,7 +16,7 @@ export interface SweepOptions {
   everySeconds?: number
 }
 
-/** Removes rows that are over, advances the epoch of the database, and reseals what an old key has sealed, until the signal aborts. */
+/** Removes rows that are over, advances the epoch of the database, and reseals values of old keys, until the signal aborts. */
 export async function runSweep(options: SweepOptions, signal: AbortSignal): Promise<void> {
   const { db, log, retention, everySeconds = roundSeconds.sweep } = options
   const all = chores(retention)

@@ -13,8 +13,8 @@ interface WakeEachOptions<Target> {
 }
 
 /**
- * Wakes one target after the other; resolves to how many were woken. Each one comes again after a delay that grows, so that one that
- * cannot be woken holds up no other. Several failures in a row are Temporal's, and end the round.
+ * Wakes one target at a time; resolves to the number woken. Each target is tried again after a growing delay, so that one that cannot be
+ * woken does not delay others. Several failures in a row mean that Temporal is down, and end the round.
  */
 export async function wakeEach<Target>(
   targets: readonly Target[],
@@ -38,11 +38,11 @@ export async function wakeEach<Target>(
 }
 
 /**
- * Ends a run whose workflow task keeps failing; resolves to whether it was one. All that it knows is in Postgres, and its claims become
- * those of the next run.
+ * Ends a run whose workflow task keeps failing; resolves to whether it did. All its state is in Postgres, and the next run takes over its
+ * claims.
  */
 export async function endStuckRun(client: Client, workflowId: string, run: WorkflowRun | undefined): Promise<boolean> {
   if (run?.status !== 'RUNNING' || run.failedTasks < relay.stuckTasks) return false
-  await client.workflow.getHandle(workflowId, run.runId).terminate('Its workflow task fails; begun anew.')
+  await client.workflow.getHandle(workflowId, run.runId).terminate('Its workflow task keeps failing; started anew.')
   return true
 }

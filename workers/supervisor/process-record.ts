@@ -3,17 +3,17 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { processStat, startTicks } from '../../lib/process-stat.ts'
 
-/** One process of ours on disk, so that a later command can find it, and never mistakes a reused pid for it. */
+/** The record of one of our processes on disk, by which a later command finds it without mistaking a reused pid for it. */
 export interface ProcessRecord {
   name: string
   pid: number
-  /** Start time of the process in clock ticks since boot, as the kernel tells it. */
+  /** Start time of the process in clock ticks since boot, as the kernel reports it. */
   startTicks: string
   stopSignal: NodeJS.Signals
   graceSeconds: number
 }
 
-/** Whether a living process stands still, by a signal or a debugger, and so answers to nothing. */
+/** Whether a live process is stopped by a signal or a debugger, and so does not respond. */
 export function isFrozen({ pid }: Pick<ProcessRecord, 'pid'>): boolean {
   return /^[Tt]$/.test(processStat(pid)?.state ?? '')
 }
@@ -22,7 +22,7 @@ export function isAlive(record: ProcessRecord): boolean {
   return startTicks(record.pid) === record.startTicks
 }
 
-/** Writes `<name>.json`; a process that has ended already leaves no record. */
+/** Writes `<name>.json`, unless the process has already ended. */
 export function writeRecord(folder: string, record: Omit<ProcessRecord, 'startTicks'>): void {
   const ticks = startTicks(record.pid)
   if (ticks === null) return
@@ -44,7 +44,7 @@ export function readRecord(folder: string, name: string): ProcessRecord | null {
   }
 }
 
-/** Every record of the folder, also of processes that are gone. */
+/** Every record of the folder, including those of processes that have ended. */
 export function readRecords(folder: string): ProcessRecord[] {
   let names: string[] = []
   try {
@@ -55,7 +55,7 @@ export function readRecords(folder: string): ProcessRecord[] {
   return names.map(name => readRecord(folder, name.slice(0, -'.json'.length))).filter(record => record !== null)
 }
 
-/** Ends a recorded process and its group: its own signal, then kill after its grace. Resolves once it is gone. */
+/** Ends a recorded process and its group: first with its own signal, after its grace with SIGKILL. Resolves once it has ended. */
 export async function endRecorded(record: ProcessRecord): Promise<void> {
   if (isAlive(record)) signal(record.pid, record.stopSignal)
   const deadline = Date.now() + record.graceSeconds * 1000
@@ -64,7 +64,7 @@ export async function endRecorded(record: ProcessRecord): Promise<void> {
   while (isAlive(record)) await sleep(20)
 }
 
-/** Sends a signal to a pid, or to a group when negative; false when there is nobody. */
+/** Sends a signal to a pid, or to a group when negative; false if there is no such process. */
 export function signal(pid: number, name: NodeJS.Signals): boolean {
   try {
     return process.kill(pid, name)

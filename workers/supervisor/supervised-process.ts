@@ -15,17 +15,17 @@ export interface Command {
   gid?: number
 }
 
-/** What the supervisor must know to keep one process running. */
+/** How the supervisor runs one process. */
 export interface ProcessSpec {
   name: string
-  /** Asked before every start, so that what a crash left behind (sockets, configuration) is put right first. */
+  /** Called before every start, so that what a crash left behind (sockets, configuration) is cleaned up first. */
   command(): Promise<Command>
-  /** `ipc`: the process says `{ ready: true }` itself. Otherwise a probe that rejects until it answers. */
+  /** `ipc`: the process sends `{ ready: true }` itself. Otherwise a probe that rejects until the process answers. */
   ready: 'ipc' | (() => Promise<unknown>)
   readySeconds: number
   stopSignal: NodeJS.Signals
   graceSeconds: number
-  /** Names of processes that must answer before this one starts, and end only after it. */
+  /** Names of processes that must answer before this one starts, and stop only after it. */
   needs: string[]
 }
 
@@ -35,20 +35,20 @@ export interface Surroundings {
   say(line: string): void
 }
 
-/** Something that dies once is back at once; something that keeps dying does not burn the machine. Milliseconds. */
+/** Milliseconds: a process that dies once restarts immediately, one that keeps dying does not exhaust the machine. */
 const delaysMs = [0, 250, 500, 1000, 2000, 5000, 10_000]
 
-/** A process that lived this long has proved itself: its next death counts as the first. */
+/** After this lifetime a process counts as stable: its next death counts as the first. */
 const provenAfterMs = 30_000
 
 const probeEveryMs = 25
 const startAttempts = 4
 
-/** One child process that is started again whenever it ends, until `stop`. */
+/** A child process that is restarted whenever it ends, until `stop`. */
 export class SupervisedProcess {
   private child: ChildProcess | null = null
   private stopping = false
-  private proven = false
+  private hasAnswered = false
   private deaths = 0
   private running: Promise<void> = Promise.resolve()
   private readonly wake = new AbortController()
@@ -58,7 +58,7 @@ export class SupervisedProcess {
     private readonly around: Surroundings,
   ) {}
 
-  /** Resolves when it answers for the first time; rejects after `readySeconds`, or when it keeps ending before that. */
+  /** Resolves when the process first answers; rejects after `readySeconds`, or when it keeps ending before that. */
   start(): Promise<void> {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(
@@ -77,7 +77,7 @@ export class SupervisedProcess {
     })
   }
 
-  /** Signals it, kills its group after the grace, and resolves when it is gone. */
+  /** Sends the stop signal, kills the process group after the grace, and resolves when the process has ended. */
   async stop(): Promise<void> {
     this.stopping = true
     this.wake.abort()
@@ -91,7 +91,7 @@ export class SupervisedProcess {
     removeRecord(this.around.runFolder, this.spec.name)
   }
 
-  /** Kills its group at once. */
+  /** Kills the process group immediately. */
   kill(): void {
     this.stopping = true
     this.wake.abort()
@@ -103,22 +103,22 @@ export class SupervisedProcess {
       const startedAt = Date.now()
       const end = await this.runOnce(onReady).catch(error => `could not be started: ${(error as Error).message}`)
       if (this.stopping) return
-      this.deaths = this.proven && Date.now() - startedAt > provenAfterMs ? 1 : this.deaths + 1
-      if (!this.proven && this.deaths >= startAttempts) onHopeless(new Error(end))
+      this.deaths = this.hasAnswered && Date.now() - startedAt > provenAfterMs ? 1 : this.deaths + 1
+      if (!this.hasAnswered && this.deaths >= startAttempts) onHopeless(new Error(end))
       const delay = restartDelayMs(this.deaths)
       this.around.say(`${this.spec.name} ${end}; starting it again${delay ? ` in ${delay} ms` : ''}`)
       await pause(delay, this.wake.signal)
     }
   }
 
-  /** One life. Resolves to how it ended, in words. */
+  /** Runs the process once. Resolves to how it ended, in words. */
   private async runOnce(onReady: () => void): Promise<string> {
     const { command, args, ...options } = await this.spec.command()
     if (this.stopping) return 'was stopped'
-    // Straight into the file: a dead supervisor must not turn every line into a broken pipe.
+    // Directly into the file: after the supervisor's death every line would otherwise hit a broken pipe.
     const log = openSync(join(this.around.logFolder, `${this.spec.name}.log`), 'a', 0o640)
     const stdio = this.spec.ready === 'ipc' ? ['ignore', log, log, 'ipc' as const] : ['ignore', log, log]
-    // Its own group: Ctrl-C reaches the supervisor alone, which then stops everything in order.
+    // A process group of its own: Ctrl-C reaches only the supervisor, which then stops everything in order.
     const child = startProcess(command, args, {
       ...options,
       stdio: stdio as never,
@@ -135,14 +135,14 @@ export class SupervisedProcess {
       try {
         writeRecord(this.around.runFolder, { name, pid: child.pid, stopSignal, graceSeconds })
       } catch (error) {
-        // It runs: on a full disk a second one beside it would help nobody.
-        this.around.say(`${name} runs, but other commands do not see it: ${(error as Error).message}`)
+        // The process keeps running: on a full disk a second one alongside it would not help.
+        this.around.say(`${name} runs, but other commands cannot see it: ${(error as Error).message}`)
       }
       void this.awaitReady(child, ended, onReady)
     }
     const end = await ended
     this.child = null
-    // What it started itself (nginx's workers keep the port of a killed master) goes with it.
+    // Ends its children too: nginx's workers keep the port of a killed master.
     if (child.pid) signal(-child.pid, 'SIGKILL')
     return end
   }
@@ -152,27 +152,27 @@ export class SupervisedProcess {
     void ended.then(() => {
       over = true
     })
-    const answered = () => {
-      this.proven = true
+    const onAnswer = () => {
+      this.hasAnswered = true
       onReady()
     }
     const { ready } = this.spec
     if (ready === 'ipc') {
-      child.on('message', message => (message as { ready?: boolean }).ready && answered())
+      child.on('message', message => (message as { ready?: boolean }).ready && onAnswer())
       return
     }
-    while (!over && !this.stopping) {
+    while (!hasEnded && !this.stopping) {
       const answers = await ready().then(
         () => true,
         () => false,
       )
-      if (answers && !over) return answered()
+      if (answers && !hasEnded) return onAnswer()
       await sleep(probeEveryMs)
     }
   }
 }
 
-/** How long to wait before the next start, after `deaths` deaths in a row (1 = the first). */
+/** The delay before the next start, after `deaths` deaths in a row (1 = the first). */
 export function restartDelayMs(deaths: number): number {
   return delaysMs[Math.min(Math.max(deaths, 1), delaysMs.length) - 1] ?? 0
 }

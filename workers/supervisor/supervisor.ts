@@ -6,10 +6,10 @@ import { type ProcessSpec, SupervisedProcess, type Surroundings } from './superv
 
 const rotateEveryMs = 10_000
 
-/** Records that are not children: they are ended by their own rules, never as leftovers. */
+/** Records of processes that are not our children: they are never ended as leftovers. */
 const notChildren = new Set(['supervisor', 'dockerd'])
 
-/** Starts processes in the order of their needs, restarts what dies, stops all in reverse order. */
+/** Starts processes in the order of their dependencies, restarts those that die, and stops all in reverse order. */
 export class Supervisor {
   private readonly processes = new Map<string, { process: SupervisedProcess; ready: Promise<void> }>()
   private readonly rotation: NodeJS.Timeout
@@ -25,7 +25,7 @@ export class Supervisor {
     this.rotation.unref()
   }
 
-  /** Starts a process once everything it needs answers; resolves when it answers itself. */
+  /** Starts a process once its dependencies answer; resolves when it answers itself. */
   start(spec: ProcessSpec): Promise<void> {
     const process = new SupervisedProcess(spec, this.around)
     const needed = spec.needs.map(
@@ -42,7 +42,7 @@ export class Supervisor {
     return this.stopped
   }
 
-  /** Kills everything at once, for a person who asks twice. */
+  /** Kills everything immediately, at a second signal. */
   kill(): void {
     for (const { process } of this.processes.values()) process.kill()
   }
@@ -51,8 +51,8 @@ export class Supervisor {
     clearInterval(this.rotation)
     const stops = new Map<string, Promise<void>>()
     const stopOne = (name: string): Promise<void> => {
-      const known = stops.get(name)
-      if (known) return known
+      const present = stops.get(name)
+      if (present) return present
       const dependents = [...this.processes.values()].filter(({ process }) => process.spec.needs.includes(name))
       const stop = Promise.all(dependents.map(({ process }) => stopOne(process.spec.name))).then(() =>
         this.processes.get(name)?.process.stop(),
@@ -64,7 +64,7 @@ export class Supervisor {
   }
 }
 
-/** Ends what a killed supervisor left running, and forgets what is gone. Resolves to the names it ended. */
+/** Ends the processes that a killed supervisor left running, and removes all their records. Resolves to the names of the ended ones. */
 export async function endLeftovers(runFolder: string): Promise<string[]> {
   const records = readRecords(runFolder).filter(record => !notChildren.has(record.name))
   const alive = records.filter(isAlive)
@@ -73,14 +73,14 @@ export async function endLeftovers(runFolder: string): Promise<string[]> {
   return alive.map(record => record.name)
 }
 
-/** The supervised processes that live now. */
-export function livingProcesses(runFolder: string): ProcessRecord[] {
+/** The supervised processes that are running. */
+export function runningProcesses(runFolder: string): ProcessRecord[] {
   return readRecords(runFolder).filter(record => !notChildren.has(record.name) && isAlive(record))
 }
 
 /**
- * Bounds every `*.log` of a folder to `maxBytes`, keeping `keep` older pieces (`x.log.1` is the newest).
- * The file is copied and emptied, not renamed: its writer holds it open for appending and outlives the supervisor.
+ * Limits every `*.log` of a folder to `maxBytes`, and retains `keep` older files (`x.log.1` is the newest).
+ * The file is copied and truncated, not renamed: its writer has it open for appending and outlives the supervisor.
  */
 export function rotateLogs(folder: string, maxBytes: number, keep: number): void {
   for (const name of readdirSync(folder)) {

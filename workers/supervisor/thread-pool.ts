@@ -1,5 +1,5 @@
 /**
- * Threads of a process of ours for files. A sync of the disk holds one for as long as it takes, and with Node's usual four the reads of
- * everybody wait behind those of four uploads. It is read once, before a process begins.
+ * Threads for files in each of our processes. A disk sync occupies one for its whole duration: with Node's default of four, four uploads
+ * would delay everyone's reads. Read once, before a process starts.
  */
 export const threadPool = { UV_THREADPOOL_SIZE: '16' } as const

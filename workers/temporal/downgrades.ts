@@ -4,7 +4,7 @@ import type { Downgrades } from '../../workflows/client.ts'
 import type { downgrade } from '../../workflows/downgrade.ts'
 import { downgradeId, platformQueue } from '../../workflows/ids.ts'
 
-/** Steps over Temporal. Without the deadline the client would retry for minutes inside a request. */
+/** Wakes steps through Temporal. Without the deadline the client would retry for minutes within a request. */
 export function temporalDowngrades(
   client: Client,
   { queuePrefix, deadlineMs = 3000 }: { queuePrefix: string; deadlineMs?: number },

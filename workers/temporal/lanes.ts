@@ -11,7 +11,7 @@ export interface LanesOptions {
   deadlineMs?: number
 }
 
-/** Lanes over Temporal. Without the deadline the client would retry for minutes inside a request. */
+/** Wakes lanes through Temporal. Without the deadline the client would retry for minutes within a request. */
 export function temporalLanes(
   client: Client,
   { queuePrefix, idleSeconds = 30, deadlineMs = 3000 }: LanesOptions,
@@ -38,7 +38,7 @@ export function temporalLanes(
   }
 }
 
-/** How the lane of an application stands; undefined when this Temporal never knew it. */
+/** The state of an application's lane; undefined if this Temporal has never run it. */
 export function laneRun(client: Client, appId: string): Promise<WorkflowRun | undefined> {
   return workflowRun(client, laneId(appId))
 }

@@ -5,13 +5,13 @@ const retentionSeconds = 7 * 24 * 3600
 const keyword = 2 // IndexedValueType of Temporal's API
 const alreadyExists = 6 // gRPC status
 
-/** Makes the namespace and the attributes that operators search by, where they are missing. Rejects when Temporal does not answer. */
+/** Creates the namespace and the attributes that operators search by, if they are missing. Rejects when Temporal does not answer. */
 export async function prepareNamespace(connection: Connection, namespace: string): Promise<void> {
   await connection.workflowService
     .registerNamespace({ namespace, workflowExecutionRetentionPeriod: { seconds: retentionSeconds as never } })
-    .catch(unlessThere)
+    .catch(ignoreIfExists)
   const wanted = Object.values(searchAttributes).map(({ name }) => name)
-  // A new namespace is known to all parts of the server only after a moment.
+  // It takes a moment until all parts of the server know a new namespace.
   for (let attempt = 1; ; attempt++) {
     try {
       const { customAttributes = {} } = await connection.operatorService.listSearchAttributes({ namespace })
@@ -22,7 +22,7 @@ export async function prepareNamespace(connection: Connection, namespace: string
           namespace,
           searchAttributes: Object.fromEntries(missing.map(name => [name, keyword])),
         })
-        .catch(unlessThere)
+        .catch(ignoreIfExists)
     } catch (error) {
       if (attempt === 30) throw error
     }
@@ -30,6 +30,6 @@ export async function prepareNamespace(connection: Connection, namespace: string
   }
 }
 
-function unlessThere(error: unknown): void {
+function ignoreIfExists(error: unknown): void {
   if ((error as { code?: number }).code !== alreadyExists) throw error
 }

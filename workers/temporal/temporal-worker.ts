@@ -8,15 +8,15 @@ import type { Config } from '../../policy/config.ts'
 import { temporalConnection, temporalRefusal } from './temporal-connection.ts'
 
 export interface RunningWorker {
-  /** Rejects when the worker fails for good; the process should end then. */
+  /** Rejects when the worker fails permanently; the process should exit then. */
   ended: Promise<void>
-  /** Lets running activities finish or hands them back. */
+  /** Lets running activities finish, or returns them to the queue. */
   stop(): Promise<void>
 }
 
 let installed = false
 
-/** The SDK's own lines go to the process's log; a failed activity is an outcome and not a fault of the platform. */
+/** Sends the SDK's log lines to the process's log; a failed activity is an outcome, not a fault of the platform. */
 function installRuntime(log: Logger): void {
   if (installed) return
   installed = true
@@ -28,7 +28,7 @@ function installRuntime(log: Logger): void {
   Runtime.install({ logger, telemetryOptions: { logging: { forward: {}, filter: 'ERROR' } } })
 }
 
-/** Starts a worker as soon as Temporal answers, however long that takes. Rejects when the two can never come to terms over TLS. */
+/** Starts a worker as soon as Temporal answers, however long that takes. Rejects if TLS can never succeed. */
 export async function startWorker(config: Config, log: Logger, options: WorkerOptions): Promise<RunningWorker> {
   installRuntime(log)
   const connection = await connect(config, log)
@@ -36,7 +36,7 @@ export async function startWorker(config: Config, log: Logger, options: WorkerOp
     connection,
     namespace: config.temporalNamespace,
     shutdownGraceTime: '5s',
-    // A step that cannot end (its database is away) is given up: the lane goes on from the rows.
+    // A step that cannot end (its database is down) is abandoned: the lane continues from the rows.
     shutdownForceTime: '10s',
     maxHeartbeatThrottleInterval: '500ms',
     defaultHeartbeatThrottleInterval: '500ms',
@@ -54,7 +54,7 @@ export async function startWorker(config: Config, log: Logger, options: WorkerOp
   }
 }
 
-/** The compiled bundle where it was built, else the sources, which take some seconds to bundle. */
+/** The compiled bundle if there is one, else the sources, which take some seconds to bundle. */
 export function workflowCode(bundle?: string): Pick<WorkerOptions, 'workflowBundle' | 'workflowsPath'> {
   const codePath = bundle ?? fileURLToPath(new URL('../../workflows.bundle.js', import.meta.url))
   if (existsSync(codePath)) return { workflowBundle: { codePath } }

@@ -4,11 +4,11 @@ export interface WorkflowRun {
   runId: string
   /** RUNNING, COMPLETED, ... */
   status: string
-  /** How often its workflow task was tried in vain. A workflow that nobody works on has not failed. */
+  /** Failed attempts at its workflow task. A workflow without a worker has not failed. */
   failedTasks: number
 }
 
-/** How the newest run of a workflow stands; undefined when this Temporal never knew it. Rejects after 3 s without an answer. */
+/** The newest run of a workflow; undefined if this Temporal has never run it. Rejects after 3 s without an answer. */
 export async function workflowRun(client: Client, workflowId: string): Promise<WorkflowRun | undefined> {
   try {
     const { runId, status, raw } = await client.withDeadline(Date.now() + 3000, () =>

@@ -19,7 +19,7 @@ test.after.always(async () => {
   await bench.close()
 })
 
-test('a push of a linked private repository is fetched by git with a token of the app, until it covers it no longer', async t => {
+test('a push of a linked private repository is fetched by git with a token of the app, while the app covers it', async t => {
   const git = gitCli({ scratch: bench.scratch })
   const { user, app, repository, installation } = await connected()
   const code = await server.repository({ name: repository.fullName, private: true, files: { 'index.js': 'let a = 1' } })

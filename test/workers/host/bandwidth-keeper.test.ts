@@ -63,7 +63,7 @@ async function keeper(hostId: string, limit: Bandwidth['limit']) {
   return { open, state, asked }
 }
 
-test('every start of an application gets its rate once; another start, and another host process, get it again', async t => {
+test('every start of an application is limited once; another start, and another host process, limit it again', async t => {
   const told: LinkedContainer[] = []
   const { open, asked } = await keeper('starts', async link => void told.push(link))
   const since = () => told.splice(0).map(({ id, mbit }) => `${id} ${mbit}`)
@@ -83,7 +83,7 @@ test('every start of an application gets its rate once; another start, and anoth
   t.deepEqual(since(), ['a 100', 'b 50'])
 })
 
-test('one that cannot be limited keeps none of the others waiting, is tried again, and is told once it lasts', async t => {
+test('a container that cannot be limited delays no others, is retried, and is reported if the failure lasts', async t => {
   let refuses = true
   const tried: string[] = []
   const { open, state } = await keeper('refuses', async ({ id }) => {
@@ -102,7 +102,7 @@ test('one that cannot be limited keeps none of the others waiting, is tried agai
   t.is(await state(), 'on')
 })
 
-test('what can never be limited is tried less and less often, at last once a minute; another start is tried at once', async t => {
+test('a container that can never be limited is retried less and less often, up to once a minute; another start is tried immediately', async t => {
   const tried: number[] = []
   let round = 0
   const { open, asked } = await keeper('hopeless', async () => {
@@ -119,7 +119,7 @@ test('what can never be limited is tried less and less often, at last once a min
   t.deepEqual(tried, [61, 61], 'one that was gone begins anew')
 })
 
-test('what is seen while others are limited comes after them, and some applications say nothing of the others', async t => {
+test('containers seen during a round come after it, and a list of some applications leaves the others unchanged', async t => {
   let release = () => {}
   const held = new Promise<void>(go => {
     release = go

@@ -28,7 +28,7 @@ async function setting(db: Db) {
   return { user, app, deploy, credentials: deployCredentials(db, { sealKeys: testKeys }, client) }
 }
 
-test.serial("a webhook's token goes to the server of its first push only", async t => {
+test.serial('a webhook’s token goes only to the server of its first push', async t => {
   const { db } = await database
   const { app, deploy, credentials } = await setting(db)
   await setWebhook(db, testKeys, { appId: app.id, address: 'a'.repeat(64), token: 'the-token', secret: null })
@@ -42,7 +42,7 @@ test.serial("a webhook's token goes to the server of its first push only", async
   t.is(await credentials('f'.repeat(32)), null)
 })
 
-test.serial('the app fetches with a fresh token that reads the linked repository, and nothing else', async t => {
+test.serial('the app fetches with a new token that reads only the linked repository', async t => {
   const { db } = await database
   const { user, app, deploy, credentials } = await setting(db)
   const person = provider.person()

@@ -12,13 +12,13 @@ import { testDatabase } from '../../kit/servers/database.ts'
 
 const database = testDatabase()
 
-test('disks that are lost or take nothing are told with some of the applications', t => {
+test('disks that are lost or read-only are reported with some of the applications', t => {
   t.is(disksState(7, new Map()), 'all present')
   const faults = new Map<string, 'lost' | 'read-only'>([...'abcd'].map(id => [id, 'lost']))
   t.is(disksState(7, faults.set('e', 'read-only')), 'BROKEN: of 7 disks 4 lost (a, b, c and others), 1 read-only (e)')
 })
 
-test('a disk that goes away is told by its host, and so is its return; one that has no release yet is not missed', async t => {
+test('a host reports a disk that is lost, and its return; a missing disk without a release is not reported', async t => {
   const { db } = await database
   const make = rows(db)
   await make.host('h1')

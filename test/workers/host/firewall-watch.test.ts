@@ -14,7 +14,7 @@ const database = testDatabase()
 const started = testPlatform({ hosts: {}, worker: false, api: false })
 const stands: FirewallLook = { repaired: [], limited: true }
 
-test('every round looks anew: what was repaired is logged and can be read, what breaks too', async t => {
+test('every round checks the rules: repairs and failures are logged and recorded', async t => {
   const { db } = await database
   await rows(db).host('h1', { protections: { quota: 'enforced', firewall: 'on' } })
   const lines: { msg: string; repaired?: string[] }[] = []
@@ -56,7 +56,7 @@ test('every round looks anew: what was repaired is logged and can be read, what 
   await watching
 })
 
-test('a host that runs goes on looking at its firewall', async t => {
+test('a running host keeps checking its firewall', async t => {
   t.timeout(120_000)
   let looks = 0
   const firewall: Firewall = {

@@ -19,7 +19,7 @@ const log = pino({ level: 'silent' })
 test.before(() => docker.prepare())
 test.after.always(() => docker.clean())
 
-test('what runs unchanged costs the engine the same, however much of it there is', async t => {
+test('unchanged applications cost the engine the same, whatever their number', async t => {
   t.timeout(120_000)
   const { db } = await database
   const make = rows(db)

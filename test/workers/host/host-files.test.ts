@@ -35,7 +35,7 @@ const refusal = async (answer: Promise<Response>) => {
   return [told.status, code]
 }
 
-test('only who has the host’s key is told or given anything, and no path leads out', async t => {
+test('only callers with the host’s key get an answer, and no path leads outside', async t => {
   const { ask, files } = await hosted({ file: 'text' })
   for (const [method, path] of [
     ['GET', 'files?path='],
@@ -55,7 +55,7 @@ test('only who has the host’s key is told or given anything, and no path leads
   t.deepEqual(readdirSync(files), ['file'])
 })
 
-test('a change whose caller has left while it waited for its turn is not made', async t => {
+test('a change whose caller disconnected while it waited for the lock is not made', async t => {
   const { host, app, ask, files } = await hosted({ file: 'text' })
   let free = () => {}
   const other = host.turns(app.id, () => new Promise<void>(resolve => (free = resolve)))
@@ -74,7 +74,7 @@ test('a change whose caller has left while it waited for its turn is not made', 
   t.deepEqual(readdirSync(files), ['file'])
 })
 
-test.serial('readers that leave in the middle leave nothing open', async t => {
+test.serial('readers that disconnect in the middle leave nothing open', async t => {
   const { ask, files } = await hosted({})
   for (let index = 0; index < 5000; index++) writeFileSync(join(files, `a-file-with-a-name-${index}`), '')
   writeFileSync(join(files, 'large'), Buffer.alloc(maxFileBytes))
@@ -89,7 +89,7 @@ test.serial('readers that leave in the middle leave nothing open', async t => {
   t.is(open(), 0)
 })
 
-test('where the disk of an application is not at its host, every verb says so in the same words', async t => {
+test('if the disk of an application is missing, every method answers the same', async t => {
   const { host, app, ask, files } = await hosted({ file: 'text' })
   renameSync(files, `${files}.away`)
   for (const [method, path] of [
@@ -129,7 +129,7 @@ time.sleep(60)
   await once(holder.stdout, 'data')
 }
 
-test('a file that its program has leased is read once it is given back, and refused when that takes too long', async t => {
+test('a file with a lease of its program is read once the lease is released, and refused if that takes too long', async t => {
   const { ask, files } = await hosted({ soon: 'text', late: 'text', other: 'text' })
   await leaseOf(t, join(files, 'soon'), 300)
   t.is(await (await ask('GET', 'files/content?path=soon')).text(), 'text')

@@ -47,7 +47,7 @@ test('a second process of the same host name is refused while the first one rene
   t.false(first.lost.aborted)
 })
 
-test('a name that nobody renews any more is taken over, and who had it does nothing more', async t => {
+test('a name that is no longer renewed is taken over, and its former holder does nothing more', async t => {
   const { start, change, db, hostId } = await host(t)
   const first = await start()
   const calls: string[] = []
@@ -71,7 +71,7 @@ test('a name that nobody renews any more is taken over, and who had it does noth
   t.is((await findHostLease(db, hostId))?.token, 'of-another', 'the lease of the other one stays')
 })
 
-test('a lease that has run out is free for another machine', async t => {
+test('an expired lease is free for another machine', async t => {
   const { hostId, start, change, row, db } = await host(t)
   await (await start()).release()
   t.is(await row(), undefined)
@@ -84,7 +84,7 @@ test('a lease that has run out is free for another machine', async t => {
   t.false(next.lost.aborted, 'and one that ran out while nobody wanted it goes on')
 })
 
-test('a process that was killed is followed at once on its own machine', async t => {
+test('a killed process is replaced immediately on its own machine', async t => {
   const { hostId, start, row, change, db } = await host(t)
   const first = await start()
   const { holder } = (await row())!
@@ -110,7 +110,7 @@ test('a process that was killed is followed at once on its own machine', async t
   await t.throwsAsync(start(), { message: /is in use/ })
 })
 
-test('a process is sure of its lease for less time than it lasts, and renews it well before', t => {
+test('a process relies on its lease for less time than it lasts, and renews it well before', t => {
   t.true(sureForMs < hostLeaseSeconds * 1000)
   t.true(renewEveryMs * 5 < sureForMs)
 })

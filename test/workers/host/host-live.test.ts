@@ -74,7 +74,7 @@ async function read(url: string): Promise<Reader> {
 
 const figures = (events: LiveEvent[]) => events.flatMap(event => ('reading' in event ? [event.reading] : []))
 
-test('thirty readers share one log stream, each hears everything, and it ends with the last of them', async t => {
+test('thirty readers share one log stream, each gets everything, and it ends with the last of them', async t => {
   const host = await hostWith(t)
   const name = await host.container()
   const readers = await Promise.all(Array.from({ length: 30 }, () => host.read()))
@@ -105,7 +105,7 @@ test('thirty readers share one log stream, each hears everything, and it ends wi
   t.is(host.engine.follows.opened, 2)
 })
 
-test('without a container it says so at once; without the key it says nothing', async t => {
+test('without a container that is reported immediately; without the key nothing is', async t => {
   const host = await hostWith(t)
   const reader = await host.read()
   await reader.ended
@@ -113,7 +113,7 @@ test('without a container it says so at once; without the key it says nothing', 
   t.is((await fetch(`${host.url}/apps/${host.appId}/live`)).status, 401)
 })
 
-test('a reader that does not read is cut, and the others hear every line', async t => {
+test('a reader that does not read is cut off, and the others get every line', async t => {
   const host = await hostWith(t)
   const name = await host.container()
   const [slow, quick] = await Promise.all([host.read(), host.read()])
@@ -132,7 +132,7 @@ test('a reader that does not read is cut, and the others hear every line', async
   )
 })
 
-test('the API reads it line by line, hangs up when it is told to, and notices a host that ends', async t => {
+test('the API reads line by line, disconnects on request, and detects a host that ends', async t => {
   const host = await hostWith(t)
   const name = await host.container()
   const open = hostLive(async (app, { path }) =>

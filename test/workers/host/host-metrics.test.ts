@@ -44,7 +44,7 @@ async function host(...sizes: number[]) {
   return { db, apps: made, engine, figures: engine.figures, open, mails, user }
 }
 
-test('one point for each interval; small applications have none', async t => {
+test('each interval has one point; small applications have none', async t => {
   const { db, apps, figures, open } = await host(512, 256)
   const [large, small] = apps.map(app => app.id) as [string, string]
   const metrics = open()
@@ -68,7 +68,7 @@ test('one point for each interval; small applications have none', async t => {
   t.deepEqual(await listMetrics(db, small), [])
 })
 
-test('an application that ended has its last point, one whose reading failed has the samples that came', async t => {
+test('an application that has ended gets its last point, and one with failed readings the samples that succeeded', async t => {
   const { db, apps, engine, figures, open } = await host(512, 512)
   const [ended, failing] = apps.map(app => app.id) as [string, string]
   const metrics = open()
@@ -83,7 +83,7 @@ test('an application that ended has its last point, one whose reading failed has
   t.is((await listMetrics(db, ended)).length, 1)
 })
 
-test('a host that restarts in the middle writes an interval once', async t => {
+test('a host that restarts in the middle of an interval writes it once', async t => {
   const { db, apps, figures, open } = await host(512)
   const [id] = apps.map(app => app.id) as [string]
   const before = open()
@@ -99,7 +99,7 @@ test('a host that restarts in the middle writes an interval once', async t => {
   t.is(points[0]!.cpu, 50)
 })
 
-test('while Postgres is away points wait, and an application that is gone by then hinders no other', async t => {
+test('while Postgres is down points wait, and an application deleted meanwhile does not block others', async t => {
   const { db, apps, open } = await host(512, 512)
   const [gone, stays] = apps.map(app => app.id) as [string, string]
   let away = false
@@ -126,7 +126,7 @@ test('while Postgres is away points wait, and an application that is gone by the
   t.is((await listMetrics(db, stays)).length, 1)
 })
 
-test('memory near the limit for three samples in a row is told to the owner, once a day for each application', async t => {
+test('memory near the limit for three consecutive samples is reported to the owner, once a day for each application', async t => {
   const { db, apps, figures, open, mails, user } = await host(512, 256)
   const [large, small] = apps.map(app => app.id) as [string, string]
   const metrics = open()
@@ -155,7 +155,7 @@ test('memory near the limit for three samples in a row is told to the owner, onc
   t.is((await mails()).length, 3, 'a day later it is still so')
 })
 
-test('points of more than a day, and mail of more than a month, are swept', async t => {
+test('points older than a day, and mail older than a month, are swept', async t => {
   const { db, apps, user } = await host(512)
   const [id] = apps.map(app => app.id) as [string]
   const point = (hours: number) => ({

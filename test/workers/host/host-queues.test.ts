@@ -53,7 +53,7 @@ const kit = laneKit(
   { BUILD_SLOTS: '2' },
 )
 
-test('every queue of a host is polled, and the check of its health looks at each', async t => {
+test('every queue of a host is polled, and its health check covers each', async t => {
   const { client, address, queuePrefix } = await kit
   const queues = Object.values(queuesOfHost(queuePrefix, 'h1'))
   t.is(queues.length, 5)
@@ -69,7 +69,7 @@ test('every queue of a host is polled, and the check of its health looks at each
   for (const queue of Object.values(queuesOfHost(queuePrefix, 'h2'))) t.true(another.words.includes(queue), queue)
 })
 
-test('the gates of one account hang: commands and deploys of another on the same host go through', async t => {
+test('while the gates of one account hang, commands and deploys of another on the same host succeed', async t => {
   t.timeout(200_000)
   const { db, make, run, lanes, queuePrefix } = await kit
   const [hostile, neighbour] = [await make.user(), await make.user()]
@@ -98,7 +98,7 @@ test('the gates of one account hang: commands and deploys of another on the same
   t.is(most, gatePlaces.perSubject)
 })
 
-test('install steps of one account never end: those of another on the same host are carried out', async t => {
+test('while install steps of one account never end, those of another on the same host are run', async t => {
   t.timeout(200_000)
   const { make, run, lanes } = await kit
   const [hostile, neighbour] = [await make.user(), await make.user()]

@@ -8,7 +8,7 @@ import { comesTrue } from '../../kit/comes-true.ts'
 import { FakeContainerHost } from '../../kit/fakes/container-host.ts'
 import { log } from '../../kit/platform/platform.ts'
 
-test('one account reads so many logs of a host at once, and those of others are read beside them', async t => {
+test('one account reads a limited number of logs of a host concurrently, alongside those of others', async t => {
   t.deepEqual(logPlaces, { atOnce: 6, perSubject: 2 })
   const engine = new FakeContainerHost({ '-': {} })
   engine.networks.add('n')

@@ -76,7 +76,7 @@ async function hostOf(count: number) {
   return { db, engine, ids, put, end, later, boot, turns, options, rounds, round, statusOf, ownerId: user.id }
 }
 
-test.serial('a round looks at applications with an event or a changed row, and at no others', async t => {
+test.serial('a round checks applications with an event or a changed row, and no others', async t => {
   const { db, ids, end, round, rounds, statusOf } = await hostOf(3)
   const [one, two] = ids as [string, string]
   t.deepEqual(await round(), { whole: false, listed: [] })
@@ -93,7 +93,7 @@ test.serial('a round looks at applications with an event or a changed row, and a
 })
 
 test.serial(
-  'an application whose row is committed late is looked at, whatever was committed and compared meanwhile',
+  'an application whose row is committed late is checked, whatever was committed and compared meanwhile',
   async t => {
     const { db, ids, round } = await hostOf(2)
     const [early, late] = ids as [string, string]
@@ -109,7 +109,7 @@ test.serial(
   },
 )
 
-test.serial('what is not as it should be is looked at in every round until it is', async t => {
+test.serial('an application that is not in its desired state is checked in every round until it is', async t => {
   const { db, ids, end, engine, round, rounds, statusOf, ownerId } = await hostOf(2)
   const [busy, mute] = ids as [string, string]
   const { id } = await operations.enqueueOperation(db, { targetId: busy, kind: 'restart', ownerId, actor: ownerId })
@@ -130,7 +130,7 @@ test.serial('what is not as it should be is looked at in every round until it is
   t.deepEqual([await statusOf(busy), await statusOf(mute)], ['exited', 'exited'])
 })
 
-test.serial('applications that fail in every round keep the rounds from none that comes after them', async t => {
+test.serial('applications that fail in every round do not keep later ones from being checked', async t => {
   const { ids, end, engine, round, rounds, statusOf } = await hostOf(4)
   const [newest, ...mute] = [...ids].reverse() as [string, ...string[]]
   for (const one of ids) {
@@ -150,7 +150,7 @@ test.serial('applications that fail in every round keep the rounds from none tha
   for (const one of mute) t.is(await statusOf(one), 'exited')
 })
 
-test.serial('a build, and a version that does not serve, are looked at until they are gone', async t => {
+test.serial('a build, and a version that does not serve, are checked until they have ended', async t => {
   const { db, ids, engine, put, round, rounds, ownerId } = await hostOf(2)
   const [building, deployed] = ids as [string, string]
   const { id } = await operations.enqueueOperation(db, { targetId: building, kind: 'deploy', ownerId, actor: ownerId })
@@ -175,7 +175,7 @@ test.serial('a build, and a version that does not serve, are looked at until the
   t.deepEqual((await round()).listed, [])
 })
 
-test.serial('a round that fails forgets nothing of what it was told', async t => {
+test.serial('a failed round forgets no changes', async t => {
   const { ids, end, engine, round, rounds, statusOf } = await hostOf(1)
   end(ids[0]!)
   rounds.see(ids[0]!)
@@ -187,7 +187,7 @@ test.serial('a round that fails forgets nothing of what it was told', async t =>
 })
 
 test.serial(
-  'everything is compared once a minute, in a new boot, without events, and when the database does not fit',
+  'everything is compared once a minute, in a new boot, without events, and when the database was replaced',
   async t => {
     const { db, ids, end, put, boot, later, round, rounds, statusOf } = await hostOf(1)
     const [id] = ids as [string]
@@ -217,7 +217,7 @@ test.serial(
   },
 )
 
-test.serial('a container of an application without a row has everything compared', async t => {
+test.serial('a container of an application without a row causes a full comparison', async t => {
   const { put, round, rounds, engine } = await hostOf(6)
   const stranger = 'f'.repeat(24)
   put(stranger)
@@ -227,7 +227,7 @@ test.serial('a container of an application without a row has everything compared
   t.is((await engine.inspect(`berth-${stranger}-1`))?.running, false, 'it is set aside')
 })
 
-test.serial('many applications at once are found in one list', async t => {
+test.serial('many changed applications are found in one list', async t => {
   const { ids, end, round, rounds, statusOf } = await hostOf(21)
   for (const id of ids) rounds.see(id)
   end(ids[20]!)
@@ -235,7 +235,7 @@ test.serial('many applications at once are found in one list', async t => {
   t.is(await statusOf(ids[20]!), 'exited')
 })
 
-test.serial('what a cut stream of events has not told is found when it is open again', async t => {
+test.serial('changes that an interrupted event stream missed are found when it is open again', async t => {
   const { options, engine, ids, end, put, rounds, statusOf } = await hostOf(2)
   const [cut, told] = ids as [string, string]
   const ending = new AbortController()

@@ -59,7 +59,7 @@ async function remember(hostId: string): Promise<string> {
   return app.id
 }
 
-test('a host that meets a database that knows none of its many applications touches nothing', async t => {
+test('a host whose database knows none of its many applications touches nothing', async t => {
   const ids = Array.from({ length: 5 }, newAppId).sort()
   const host = await hostWith(ids)
   for (const now of [Date.now(), Date.now() + 30 * day]) await host.look(now)
@@ -67,7 +67,7 @@ test('a host that meets a database that knows none of its many applications touc
   t.deepEqual(await host.list(), ids)
 })
 
-test('with a database of last night, what was made since is set aside whole, and comes back when it is known again', async t => {
+test('with a database of last night, newer applications are quarantined entirely, and restored when known again', async t => {
   const hostId = `h-${newAppId()}`
   const kept = await remember(hostId)
   const late = await remember(hostId)
@@ -91,7 +91,7 @@ test('with a database of last night, what was made since is set aside whole, and
   t.is((await apps.loadApp(db, late))?.status, 'running', 'its end was no exit of its own')
 })
 
-test('one that cannot be set aside or brought back holds up no other, and is tried again', async t => {
+test('an application that cannot be quarantined or restored delays no others, and is retried', async t => {
   const hostId = `h-${newAppId()}`
   const ids = await Promise.all([1, 2, 3].map(() => remember(hostId)))
   const [kept, ...late] = ids as [string, ...string[]]
@@ -119,7 +119,7 @@ test('one that cannot be set aside or brought back holds up no other, and is tri
     t.deepEqual([status, exit_code], ['running', null])
 })
 
-test('what was set aside is removed after 7 days, and what a deletion has left at once', async t => {
+test('quarantined applications are removed after 7 days, the remains of a deletion immediately', async t => {
   const hostId = `h-${newAppId()}`
   const kept = await remember(hostId)
   const deleted = newAppId()
@@ -137,7 +137,7 @@ test('what was set aside is removed after 7 days, and what a deletion has left a
   t.true(await host.runs(kept))
 })
 
-test('an application that lost its row without a deletion is set aside, whatever was done with it before', async t => {
+test('an application that lost its row without a deletion is quarantined, whatever was done with it before', async t => {
   const hostId = `h-${newAppId()}`
   const kept = await remember(hostId)
   const lost = newAppId()

@@ -97,7 +97,7 @@ async function running(changes: { autorestart?: boolean } = {}) {
 
 const crashed = { status: 'exited', running: false, hostPort: null, finishedAt: new Date() } as const
 
-test('a crash is recorded with its code, and told as out of memory when it was', async t => {
+test('a crash is recorded with its code, and as out of memory if it was', async t => {
   const { db, app, look, row, queued } = await running()
   await look([container(app, { ...crashed, exitCode: 137, oom: true })])
   t.like(await row(), { status: 'exited', exit_code: 137, exit_oom: true, host_port: null, desired_state: 'running' })
@@ -106,7 +106,7 @@ test('a crash is recorded with its code, and told as out of memory when it was',
   t.deepEqual(mails, [{ template: 'memory-out', fields: { app: 'shop', limitMb: 512 } }])
 })
 
-test('AUTORESTART starts it again, once an hour and never after exit code 0', async t => {
+test('AUTORESTART starts an application again, once an hour and never after exit code 0', async t => {
   const restarts = await running({ autorestart: true })
   await restarts.look([container(restarts.app, { ...crashed, exitCode: 1 })])
   t.deepEqual(await restarts.queued(), [{ kind: 'start', actor: 'host-watch' }])
@@ -127,7 +127,7 @@ test('AUTORESTART starts it again, once an hour and never after exit code 0', as
   t.deepEqual(await finishes.queued(), [])
 })
 
-test('a host that is another process by now records nothing and ends nothing of what it sees', async t => {
+test('a host process that was replaced records nothing and ends nothing', async t => {
   const { db, app, hostId, queued, row } = await running({ autorestart: true })
   const ended: string[] = []
   const common = {
@@ -152,7 +152,7 @@ test('a host that is another process by now records nothing and ends nothing of 
   t.deepEqual(ended, [`stop berth-${app.id}-1`])
 })
 
-test('an exit that the engine brought about as it ended is not the program’s', async t => {
+test('an exit caused by the end of the engine is not recorded as the program’s', async t => {
   const { db, app, hostId, queued, row } = await running({ autorestart: true })
   const ended = container(app, { ...crashed, exitCode: 137 })
   const engine = engineWith(hostId, [ended])
@@ -190,7 +190,7 @@ test('an exit that the engine brought about as it ended is not the program’s',
   t.like(await row(), { status: 'exited', exit_code: 137 })
 })
 
-test('after a reboot what ran is brought back, and what was stopped stays stopped', async t => {
+test('after a reboot applications that ran are brought back, and stopped ones stay stopped', async t => {
   const ran = await running()
   await ran.look([container(ran.app, { ...crashed, exitCode: 255 })], 'boot-2')
   t.deepEqual(await ran.queued(), [{ kind: 'start', actor: 'host-watch' }])
@@ -202,7 +202,7 @@ test('after a reboot what ran is brought back, and what was stopped stays stoppe
   t.deepEqual(await stopped.queued(), [])
 })
 
-test('a container that runs although it was stopped is ended, unless something is asked of it just now', async t => {
+test('a container that runs although it was stopped is ended, unless an operation is in progress', async t => {
   const { db, app, look } = await running()
   await apps.recordDesiredState(db, app.id, 'stopped')
   await apps.recordStopped(db, app.id, { code: 0, oom: false, at: new Date() })
@@ -214,13 +214,13 @@ test('a container that runs although it was stopped is ended, unless something i
   t.is(stopped.length, 1)
 })
 
-test('a container that the engine lost is made again', async t => {
+test('a container that the engine lost is created again', async t => {
   const { look, queued } = await running()
   await look([])
   t.deepEqual(await queued(), [{ kind: 'start', actor: 'host-watch' }])
 })
 
-test('an application that the engine cannot tell of keeps none of the others waiting', async t => {
+test('an application that the engine cannot inspect delays no others', async t => {
   const { db, app, hostId } = await running()
   const make = rows(db)
   const { app: other } = await make.app(app.owner_id, { subdomain: null })
@@ -244,7 +244,7 @@ test('an application that the engine cannot tell of keeps none of the others wai
   }
 })
 
-test('a round that fails for three applications in a row is over: the engine is away for all of them', async t => {
+test('a round ends after failures for three applications in a row: the engine is down for all of them', async t => {
   const { db, app, hostId } = await running()
   const make = rows(db)
   const all = [app]
@@ -267,7 +267,7 @@ test('a round that fails for three applications in a row is over: the engine is 
   t.is(asked, 3)
 })
 
-test('a start that happens while the host is looked at is not taken back', async t => {
+test('a start during a comparison is not undone', async t => {
   const { db, app, hostId, row } = await running()
   const old = container(app, { ...crashed, exitCode: 1 })
   const engine = engineWith(hostId, [old])
@@ -289,7 +289,7 @@ test('a start that happens while the host is looked at is not taken back', async
   t.like(await row(), { status: 'running', host_port: 4001 })
 })
 
-test('a version that was replaced is taken away once nobody needs it, and never while a deploy runs', async t => {
+test('a replaced version is removed once it is not needed, and never while a deploy runs', async t => {
   const { db, app, look } = await running()
   const removed: string[] = []
   await apps.recordStarted(db, app.id, {
@@ -317,7 +317,7 @@ test('a version that was replaced is taken away once nobody needs it, and never 
   t.deepEqual(removed, [`berth-${app.id}-1`])
 })
 
-test('a build goes, running or ended, once no operation brings its release any more; one at work stays', async t => {
+test('a build is removed, running or ended, once no operation needs its release; one in use stays', async t => {
   const { db, app, look } = await running()
   const removed: string[] = []
   const { id: operationId } = await operations.enqueueOperation(db, {
@@ -342,7 +342,7 @@ test('a build goes, running or ended, once no operation brings its release any m
   t.deepEqual(removed, ['build-2', 'build-7'], 'by its own id: a new build may have its name by now')
 })
 
-test('a host is looked at after every event, and waiting for the next leaves nothing behind', async t => {
+test('a host is checked after every event, and waiting for the next leaks nothing', async t => {
   const { db } = await database
   const ending = new AbortController()
   let looks = 0
@@ -382,7 +382,7 @@ test('a host is looked at after every event, and waiting for the next leaves not
   t.true(looks >= 15)
 })
 
-test('a start that comes while the watch waits to stop a program is not taken back', async t => {
+test('a start while the watch waits to stop a program is not undone', async t => {
   const { db, app, hostId } = await running()
   await apps.recordDesiredState(db, app.id, 'stopped')
   await apps.recordStopped(db, app.id, { code: 0, oom: false, at: new Date() })
@@ -415,7 +415,7 @@ test('a start that comes while the watch waits to stop a program is not taken ba
   t.deepEqual(ended, [])
 })
 
-test('what a process that died has left paused is woken, and what stands still for a snapshot is not', async t => {
+test('containers left paused by a dead process are unpaused, and those frozen for a snapshot are not', async t => {
   const { db, app, hostId } = await running()
   const woken: string[] = []
   const paused = container(app, { status: 'paused' })
@@ -444,7 +444,7 @@ test('what a process that died has left paused is woken, and what stands still f
   t.deepEqual(woken, [paused.name])
 })
 
-test('what somebody has paused by hand is woken, a build too; one that the engine does not wake holds up no other', async t => {
+test('containers paused by hand are unpaused, builds too; one that the engine cannot unpause delays no others', async t => {
   const { db, app, hostId } = await running()
   const refused = container({ id: 'f'.repeat(24) }, { id: 'c2', status: 'paused' })
   const build = container(app, { id: 'c3', name: 'a-build', status: 'paused' })
@@ -463,7 +463,7 @@ test('what somebody has paused by hand is woken, a build too; one that the engin
   t.not(await statusOf(build), 'paused')
 })
 
-test('an application that cannot be brought back is tried again after a delay that doubles, up to an hour', async t => {
+test('an application that cannot be brought back is retried after a delay that doubles, up to an hour', async t => {
   const { db, app, look, later, row } = await running()
   const starts = async () => (await db('operations').where({ target_id: app.id, kind: 'start' })).length
   const fails = () => db('operations').where({ target_id: app.id, kind: 'start' }).update({ state: 'error' })
@@ -486,7 +486,7 @@ test('an application that cannot be brought back is tried again after a delay th
   t.is(await starts(), 6)
 })
 
-test('an exit and its automatic restart are one commit: a cut between them loses neither', async t => {
+test('an exit and its automatic restart are one commit: an interruption loses neither', async t => {
   const { db, app, look, row, queued } = await running({ autorestart: true })
   const stop = `refuse_${app.id}`
   await db.raw(`create function ${stop}() returns trigger language plpgsql as $$ begin

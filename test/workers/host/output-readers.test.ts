@@ -15,7 +15,7 @@ test.after.always(() => docker.clean())
 const prints = `let n = 0
 ;(function print() { process.stdout.write('x'.repeat(500) + ' ' + ++n + '\\n', () => setImmediate(print)) })()`
 
-test('a program that prints without end waits for its reader, and goes on without one', async t => {
+test('a program with endless output waits for its reader, and continues without one', async t => {
   t.timeout(120_000)
   const { host, run } = docker
   const spec = docker.spec(`exec node -e "${prints.replaceAll('\n', '')}"`, {
@@ -41,7 +41,7 @@ test('a program that prints without end waits for its reader, and goes on withou
   t.true((await printed()) > last)
 })
 
-test('applications of one account share what it may print, and a line counts for more than its bytes', t => {
+test('applications of one account share its output limit, and a line counts for more than its bytes', t => {
   const app = (owner: string, n: number) =>
     ({
       name: `${owner}${n}`,
@@ -72,7 +72,7 @@ test('applications of one account share what it may print, and a line counts for
   t.is(outputCost(Buffer.from('y\ny\n')), 4 + 2 * 100)
 })
 
-test('a host of many applications is not told that they leak', async t => {
+test('a host of many applications causes no leak warning', async t => {
   const warned: string[] = []
   const note = ({ name }: Error) => warned.push(name)
   process.on('warning', note)
@@ -88,7 +88,7 @@ test('a host of many applications is not told that they leak', async t => {
   t.false(warned.includes('MaxListenersExceededWarning'))
 })
 
-test('a reader that has ended is told, and what is seen of other applications gives it none', async t => {
+test('the end of a reader is reported, and seeing other applications starts no new one', async t => {
   const app = (id: string, owner = 'ana') =>
     ({
       ...{ id: `c-${id}`, name: id, running: true },

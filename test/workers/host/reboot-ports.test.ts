@@ -48,7 +48,7 @@ const startedAt = (hostPort: number, bootId: string) => ({
 })
 
 test.serial(
-  'a machine that comes back deals ports anew: no name ever answers with another application’s page',
+  'after a reboot ports are allocated anew: no name ever answers with another application’s page',
   async t => {
     t.timeout(120_000)
     const { db, url } = await database
@@ -126,7 +126,7 @@ test.serial(
   },
 )
 
-test.serial('the file of a version that named no boot is held, until the first round of the keeper', async t => {
+test.serial('routes from a file without a boot are held until the first round of the keeper', async t => {
   t.timeout(60_000)
   const { db, url } = await database
   const app = await webApp('upgraded')
@@ -160,27 +160,30 @@ test.serial('the file of a version that named no boot is held, until the first r
   t.is((await ask(proxy.port, app.host)).body, 'still here', 'from here on the file names its boot')
 })
 
-test.serial('a port belongs to who was given it last: an older claim is void, and its route is held', async t => {
-  const { db } = await database
-  const hostId = 'claims'
-  const [a, b] = [await webApp(hostId), await webApp(hostId)]
-  const port = 4000
-  await apps.recordStarted(db, a.id, startedAt(port, 'boot-1'))
-  await apps.recordStarted(db, b.id, startedAt(port, 'boot-1'))
-  t.like(await apps.loadApp(db, a.id), { status: 'running', host_port: null })
-  t.like((await apps.listServingApps(db, a.id))[0], { host_port: 0 })
-  t.like((await apps.listServingApps(db, b.id))[0], { host_port: port })
-  await t.throwsAsync(db('apps').where({ id: a.id }).update({ host_port: port }), { code: '23505' })
-  // At an address of its own the same number is another port.
-  await apps.recordStarted(db, a.id, { ...startedAt(port, 'boot-1'), hostAddress: '127.0.39.17' })
-  t.like((await apps.listServingApps(db, a.id))[0], { address: '127.0.39.17', host_port: port })
-  t.like((await apps.listServingApps(db, b.id))[0], { address: '127.0.0.1', host_port: port })
-  // An older host does not tell the address: it is its own.
-  await apps.recordStarted(db, a.id, { ...startedAt(port, 'boot-1'), hostAddress: '127.0.0.1' })
-  t.like((await apps.listServingApps(db, b.id))[0], { host_port: 0 })
-})
+test.serial(
+  'a port belongs to the application that got it last: an older claim is void, and its route is held',
+  async t => {
+    const { db } = await database
+    const hostId = 'claims'
+    const [a, b] = [await webApp(hostId), await webApp(hostId)]
+    const port = 4000
+    await apps.recordStarted(db, a.id, startedAt(port, 'boot-1'))
+    await apps.recordStarted(db, b.id, startedAt(port, 'boot-1'))
+    t.like(await apps.loadApp(db, a.id), { status: 'running', host_port: null })
+    t.like((await apps.listServingApps(db, a.id))[0], { host_port: 0 })
+    t.like((await apps.listServingApps(db, b.id))[0], { host_port: port })
+    await t.throwsAsync(db('apps').where({ id: a.id }).update({ host_port: port }), { code: '23505' })
+    // At an address of its own the same number is another port.
+    await apps.recordStarted(db, a.id, { ...startedAt(port, 'boot-1'), hostAddress: '127.0.39.17' })
+    t.like((await apps.listServingApps(db, a.id))[0], { address: '127.0.39.17', host_port: port })
+    t.like((await apps.listServingApps(db, b.id))[0], { address: '127.0.0.1', host_port: port })
+    // An older host does not tell the address: it is its own.
+    await apps.recordStarted(db, a.id, { ...startedAt(port, 'boot-1'), hostAddress: '127.0.0.1' })
+    t.like((await apps.listServingApps(db, b.id))[0], { host_port: 0 })
+  },
+)
 
-test.serial('ports of an earlier boot are nobody’s, also one that is recorded late', async t => {
+test.serial('ports of an earlier boot are free, also one that is recorded late', async t => {
   const { db } = await database
   const hostId = 'late'
   const app = await webApp(hostId)
@@ -202,26 +205,23 @@ test.serial('ports of an earlier boot are nobody’s, also one that is recorded 
   t.like(await apps.loadApp(db, app.id), { host_port: 2 }, 'a host process that starts anew changes nothing')
 })
 
-test.serial(
-  'claims of one port that are there already are settled by the migration: the newest start is believed',
-  async t => {
-    const { db } = await database
-    const hostId = 'before'
-    const [a, b, c] = [await webApp(hostId), await webApp(hostId), await webApp(hostId)]
-    let ports: string[] = []
-    const migrating = db.transaction(async trx => {
-      await trx.raw('drop index apps_host_port')
-      await trx.raw('alter table hosts drop column boot_id, drop column routed_boot_id')
-      const claim = (id: string, host_port: number, started_at: string | null) =>
-        trx('apps').where({ id }).update({ host_port, started_at })
-      await claim(a.id, 5000, '2026-01-01')
-      await claim(b.id, 5000, '2026-01-02')
-      await claim(c.id, 5000, null)
-      await up(trx)
-      ports = await trx('apps').where({ host_id: hostId, host_port: 5000 }).pluck('id')
-      throw new Error('seen')
-    })
-    await t.throwsAsync(migrating, { message: 'seen' })
-    t.deepEqual(ports, [b.id])
-  },
-)
+test.serial('existing claims of one port are settled by the migration: the newest start wins', async t => {
+  const { db } = await database
+  const hostId = 'before'
+  const [a, b, c] = [await webApp(hostId), await webApp(hostId), await webApp(hostId)]
+  let ports: string[] = []
+  const migrating = db.transaction(async trx => {
+    await trx.raw('drop index apps_host_port')
+    await trx.raw('alter table hosts drop column boot_id, drop column routed_boot_id')
+    const claim = (id: string, host_port: number, started_at: string | null) =>
+      trx('apps').where({ id }).update({ host_port, started_at })
+    await claim(a.id, 5000, '2026-01-01')
+    await claim(b.id, 5000, '2026-01-02')
+    await claim(c.id, 5000, null)
+    await up(trx)
+    ports = await trx('apps').where({ host_id: hostId, host_port: 5000 }).pluck('id')
+    throw new Error('seen')
+  })
+  await t.throwsAsync(migrating, { message: 'seen' })
+  t.deepEqual(ports, [b.id])
+})

@@ -58,7 +58,7 @@ function everyStep(queue: string, release: Partial<Release>, operationId: string
   return names.map(name => ({ queue: placed(name), name, input: [release, second[name] ?? null] }))
 }
 
-test.serial('a host does nothing for a workflow of a stranger, whatever it says', async t => {
+test.serial('a host does nothing for a foreign workflow, whatever its input', async t => {
   t.timeout(patience)
   const { client, db, queuePrefix, make } = await kit
   const host = await realHost('h2')
@@ -85,7 +85,7 @@ test.serial('a host does nothing for a workflow of a stranger, whatever it says'
   }
 })
 
-test.serial('steps of lanes are done for no workflow of a stranger', async t => {
+test.serial('lane steps are not run for foreign workflows', async t => {
   t.timeout(patience)
   const { client, db, edge, queuePrefix, make } = await kit
   const queue = platformQueue(queuePrefix)
@@ -114,7 +114,7 @@ test.serial('steps of lanes are done for no workflow of a stranger', async t => 
   t.like(await findOperation(db, waiting.operationId), { state: 'queued', claim: null })
 })
 
-test.serial('a lane that a stranger starts works on the queues of ours, whatever it says', async t => {
+test.serial('a lane started by a stranger uses our queues, whatever its input', async t => {
   t.timeout(patience)
   const { client, db, queuePrefix, make, run, steps } = await kit
   const { app, operationId } = await make.app((await make.user()).id)

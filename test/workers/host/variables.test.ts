@@ -9,7 +9,7 @@ import { testDatabase } from '../../kit/servers/database.ts'
 const database = testDatabase()
 const keys = sealKeys('ab'.repeat(32))
 
-test('a start is given the set as it is; one that cannot be decrypted ends it for good, but for a static site', async t => {
+test('a start gets the present variables; one that cannot be decrypted fails it permanently, except for a static site', async t => {
   const { db } = await database
   const make = rows(db)
   await make.host('h1')

@@ -70,7 +70,7 @@ async function made(appId: string, { seconds = 0, state = 'good', digest = appId
   return (await findSnapshotByOperation(db, row.operation_id)) as SnapshotRow
 }
 
-test.serial('one a day: the next one is due when the last is a day old', async t => {
+test.serial('there is one a day: the next one is due when the last is a day old', async t => {
   const { id } = await app()
   t.deepEqual(await round(), [id])
   t.deepEqual(await round(), [], 'while it is made')
@@ -87,23 +87,26 @@ test.serial('one a day: the next one is due when the last is a day old', async t
   t.is((await db('operations').where({ id: last.operation_id }).first()).actor, 'platform')
 })
 
-test.serial('a snapshot by hand takes nothing from the daily one, nor the daily one from the plan', async t => {
-  const { db } = await database
-  const { id, owner_id: ownerId } = await app('hobby-1')
-  const byHand = () => queueSnapshot(db, { appId: id, ownerId, actor: ownerId, origin: 'manual', plans })
-  await byHand()
-  t.deepEqual(await round(), [], 'not beside another')
-  await made(id)
-  t.deepEqual(await round(), [id])
-  await made(id)
-  for (let n = 1; n < 8; n++) {
+test.serial(
+  'a manual snapshot does not replace the daily one, and the daily one does not count towards the plan',
+  async t => {
+    const { db } = await database
+    const { id, owner_id: ownerId } = await app('hobby-1')
+    const byHand = () => queueSnapshot(db, { appId: id, ownerId, actor: ownerId, origin: 'manual', plans })
     await byHand()
+    t.deepEqual(await round(), [], 'not beside another')
     await made(id)
-  }
-  await t.throwsAsync(byHand, { message: /no more snapshots/ })
-})
+    t.deepEqual(await round(), [id])
+    await made(id)
+    for (let n = 1; n < 8; n++) {
+      await byHand()
+      await made(id)
+    }
+    await t.throwsAsync(byHand, { message: /no more snapshots/ })
+  },
+)
 
-test.serial('one host makes one at a time; who waits longest comes first', async t => {
+test.serial('one host makes one at a time, the one that waits longest first', async t => {
   const { db } = await database
   await rows(db).host('h2')
   const [a, b, c] = [await app(), await app(), await app('standard-4', 'h2')]
@@ -116,24 +119,27 @@ test.serial('one host makes one at a time; who waits longest comes first', async
   t.deepEqual(await round(), [other])
 })
 
-test.serial('no plan, an ended one, a blocked account, a silent host, and what was never provisioned', async t => {
-  const { db } = await database
-  await app('free')
-  const [ended, blocked, silent, fresh] = [await app(), await app(), await app(), await app()]
-  await db('users')
-    .where({ id: ended!.owner_id })
-    .update({ plan_ends_at: ago(1) })
-  await db('users').where({ id: blocked!.owner_id }).update({ blocked_at: new Date() })
-  await rows(db).host('h2')
-  await db('hosts')
-    .where({ id: 'h2' })
-    .update({ last_seen_at: ago(60) })
-  await db('apps').where({ id: silent!.id }).update({ host_id: 'h2' })
-  await db('apps').where({ id: fresh!.id }).update({ provisioned_at: null })
-  t.deepEqual(await round(), [])
-})
+test.serial(
+  'without a plan, after its end, for a blocked account, a silent host or an unprovisioned application there is none',
+  async t => {
+    const { db } = await database
+    await app('free')
+    const [ended, blocked, silent, fresh] = [await app(), await app(), await app(), await app()]
+    await db('users')
+      .where({ id: ended!.owner_id })
+      .update({ plan_ends_at: ago(1) })
+    await db('users').where({ id: blocked!.owner_id }).update({ blocked_at: new Date() })
+    await rows(db).host('h2')
+    await db('hosts')
+      .where({ id: 'h2' })
+      .update({ last_seen_at: ago(60) })
+    await db('apps').where({ id: silent!.id }).update({ host_id: 'h2' })
+    await db('apps').where({ id: fresh!.id }).update({ provisioned_at: null })
+    t.deepEqual(await round(), [])
+  },
+)
 
-test.serial('the first ones are spread over the day by their ids', async t => {
+test.serial('first snapshots are spread over the day by application id', async t => {
   const { db } = await database
   const apps = await Promise.all(Array.from({ length: 24 }, () => app()))
   await db('apps').update({ provisioned_at: ago(daySeconds / 2) })
@@ -145,7 +151,7 @@ test.serial('the first ones are spread over the day by their ids', async t => {
   t.true(due.length > 2 && due.length < 22, `${due.length} of ${apps.length} within half a day`)
 })
 
-test.serial('what failed is tried again after an hour', async t => {
+test.serial('a failed snapshot is retried after an hour', async t => {
   const { id } = await app()
   await round()
   await made(id, { state: 'failed' })
@@ -156,7 +162,7 @@ test.serial('what failed is tried again after an hour', async t => {
   t.deepEqual(await round(), [id])
 })
 
-test.serial('a round looks at what is due and at nothing else, and at some of each host at a time', async t => {
+test.serial('a round reads only due applications, and a limited number of each host', async t => {
   const { db } = await database
   const { id } = await app()
   const free = await Promise.all(Array.from({ length: 3 }, () => app('free')))
@@ -187,7 +193,7 @@ test.serial('a round looks at what is due and at nothing else, and at some of ea
   t.deepEqual(await round(), [id], 'its turn comes')
 })
 
-test.serial('an account that pays has snapshots from then on', async t => {
+test.serial('an account with a paid plan gets snapshots from then on', async t => {
   const { db } = await database
   const { id, owner_id } = await app('free')
   t.deepEqual(await round(), [])
@@ -196,7 +202,7 @@ test.serial('an account that pays has snapshots from then on', async t => {
   t.deepEqual(await round(), [id])
 })
 
-test.serial('what is moved or held while a round looks is not postponed', async t => {
+test.serial('an application that is moved or locked during a round is not postponed', async t => {
   const { db } = await database
   const [moved, held] = [await app('free'), await app('free')]
   const { later } = await listAppsDueForSnapshot(db, { plans, everySeconds: daySeconds, retrySeconds: 3600 })
@@ -212,7 +218,7 @@ test.serial('what is moved or held while a round looks is not postponed', async 
 })
 
 test.serial(
-  'a snapshot that cannot be made holds up the others of its host for an hour, and its own next day not at all',
+  'a snapshot that cannot be made delays the others of its host for an hour, and its own next day not at all',
   async t => {
     const { db } = await database
     const [a, b] = [await app(), await app()]
@@ -250,7 +256,7 @@ test.serial(
   },
 )
 
-test.serial('one that cannot be queued holds up no other', async t => {
+test.serial('a snapshot that cannot be queued delays no others', async t => {
   const { db } = await database
   const [a, b] = [await app(), await app()]
   await rows(db).host('h2')
@@ -265,7 +271,7 @@ test.serial('one that cannot be queued holds up no other', async t => {
   t.deepEqual(await round(), [])
 })
 
-test.serial('a restore under way keeps it out', async t => {
+test.serial('there is no snapshot during a restore', async t => {
   const { db } = await database
   const { id, owner_id: ownerId } = await app()
   await queueSnapshot(db, { appId: id, ownerId, actor: ownerId, origin: 'manual', plans })
@@ -278,7 +284,7 @@ test.serial('a restore under way keeps it out', async t => {
 })
 
 test.serial(
-  'after thirty days a snapshot and its body go, but not while a restore reads it; failed ones go after one',
+  'after thirty days a snapshot and its segment are removed, but not while a restore reads it; failed ones after one day',
   async t => {
     const { db } = await database
     const { id, owner_id: ownerId } = await app()
@@ -305,7 +311,7 @@ test.serial(
   },
 )
 
-test.serial('a row whose operation ended without it is no longer being made', async t => {
+test.serial('a snapshot row whose operation ended without it no longer counts as in progress', async t => {
   const { db } = await database
   const { id, owner_id: ownerId } = await app()
   const row = await queueSnapshot(db, { appId: id, ownerId, actor: ownerId, origin: 'manual', plans })

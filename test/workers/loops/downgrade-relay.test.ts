@@ -46,7 +46,7 @@ async function relayOf(wake: Downgrades['wake']) {
   return { relay: new DowngradeRelay({ db, client: await clientOf(), downgrades: { wake }, log }), logged }
 }
 
-test.serial('a step that cannot be woken holds up no other, and waits longer each time', async t => {
+test.serial('a step that cannot be woken delays no others, and waits longer each time', async t => {
   const [broken, ...others] = await overdue(4)
   const tried: string[] = []
   const { relay: steps, logged } = await relayOf(async userId => {
@@ -62,7 +62,7 @@ test.serial('a step that cannot be woken holds up no other, and waits longer eac
   t.is(await steps.round(), 0, 'all of them have some time now')
 })
 
-test.serial('while Temporal is away a round of steps ends early', async t => {
+test.serial('while Temporal is down a round of steps ends early', async t => {
   await overdue(8)
   let tried = 0
   const { relay: steps } = await relayOf(async () => {
@@ -73,7 +73,7 @@ test.serial('while Temporal is away a round of steps ends early', async t => {
   t.is(tried, failuresInARow)
 })
 
-test.serial('a step whose workflow task fails is begun anew, and told', async t => {
+test.serial('a step whose workflow task fails is started anew, and reported', async t => {
   t.timeout(180_000)
   const [userId] = await overdue(1)
   const { address, queuePrefix } = await temporal

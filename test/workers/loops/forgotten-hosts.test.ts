@@ -95,7 +95,7 @@ test.serial('a host that answers, or whose process holds its lease, is not forgo
   )
 })
 
-test.serial('its memory is free in the plan at once, and no host has to hold it', async t => {
+test.serial('the memory of its applications is free in the plan immediately, and on every host', async t => {
   const { db, hostId, user, served, ask, silent, forget } = await lostHost()
   const other = await served()
   await ask('restart', other.id)
@@ -165,12 +165,15 @@ async function underWay() {
   return { ...kit, check }
 }
 
-test.serial('what waits for a forgotten host ends, its lanes too, and a creation leaves only its reason', async t => {
-  const { db, check } = await underWay()
-  await settleForgotten({ db, client: await clientOf(), log })
-  await check(t)
-  t.is(await settleForgotten({ db, client: await clientOf(), log }), 0, 'once')
-})
+test.serial(
+  'operations that wait for a forgotten host end, lanes too, and a creation leaves only its reason',
+  async t => {
+    const { db, check } = await underWay()
+    await settleForgotten({ db, client: await clientOf(), log })
+    await check(t)
+    t.is(await settleForgotten({ db, client: await clientOf(), log }), 0, 'once')
+  },
+)
 
 /** The n-th effect of a worker is the last one, and its answer is lost. */
 function dyingAt(n: number, db: Db, client: Client) {
@@ -197,7 +200,7 @@ function dyingAt(n: number, db: Db, client: Client) {
 }
 
 for (const n of [1, 2, 3, 4, 5])
-  test.serial(`a worker that dies after effect ${n} of settling: the next one ends the same way`, async t => {
+  test.serial(`a worker that dies after effect ${n} of settling is replaced by one with the same result`, async t => {
     const { db, check } = await underWay()
     await settleForgotten(dyingAt(n, db, await clientOf()))
     await settleForgotten({ db, client: await clientOf(), log })
@@ -214,7 +217,7 @@ const lane = (db: Db) =>
     claim: () => ({ run: 'r', step: 1 }),
   })
 
-test.serial('a lost application: a deletion is done without its host, everything else is told what to do', async t => {
+test.serial('a lost application can be deleted without its host; other commands fail with what to do', async t => {
   const { db, app, ask, silent, forget } = await lostHost()
   await silent()
   await forget()
@@ -240,7 +243,7 @@ test.serial('a lost application: a deletion is done without its host, everything
   t.is(await loadApp(db, app.id), undefined)
 })
 
-test.serial('a restore of a lost application has its memory and its place, or a code', async t => {
+test.serial('a restore of a lost application gets memory and a host, or fails with a code', async t => {
   const { db, make, hostId, user, app, silent, forget } = await lostHost()
   const snapshot = await goodSnapshot(db, app)
   const wish = { appId: app.id, actor: user.id, name: snapshot.name, version: snapshot.id, place }

@@ -35,7 +35,7 @@ async function post(script: Script = {}, changes: Partial<MailSenderOptions> = {
   return { db, server, user, options, queue, row, go: () => sendDueMails(options, never) }
 }
 
-test.serial('what is queued goes out at once, in the language of its account', async t => {
+test.serial('queued mail is sent immediately, in the language of its account', async t => {
   const { db, server, user, options, queue, row } = await post()
   await db('users').where({ id: user.id }).update({ locale: 'de-DE' })
   const ending = new AbortController()
@@ -54,7 +54,7 @@ test.serial('what is queued goes out at once, in the language of its account', a
   await server.stop()
 })
 
-test.serial('a mail exists with its transaction, or not at all', async t => {
+test.serial('a mail is queued with its transaction, or not at all', async t => {
   const { db, server, user, queue, go } = await post()
   const cause = new Error('rolled back')
   await t.throwsAsync(
@@ -74,7 +74,7 @@ test.serial('a mail exists with its transaction, or not at all', async t => {
   await server.stop()
 })
 
-test.serial('an occasion is told once, or once in so many hours', async t => {
+test.serial('an event is mailed once, or once within a number of hours', async t => {
   const { db, server, queue, row } = await post()
   t.true(await queue({ once: 'plan/1' }))
   t.false(await queue({ once: 'plan/1' }))
@@ -98,7 +98,7 @@ test.serial('an occasion is told once, or once in so many hours', async t => {
   await server.stop()
 })
 
-test.serial('421 is tried again, 550 is final, and both are told with their reason', async t => {
+test.serial('421 is retried, 550 is final, and both are recorded with their reason', async t => {
   const passing = await post({ recipient: [421] })
   await passing.queue()
   await passing.go()
@@ -122,7 +122,7 @@ test.serial('421 is tried again, 550 is final, and both are told with their reas
   await final.server.stop()
 })
 
-test.serial('a line that is cut after the mail was taken repeats it, with the same Message-ID', async t => {
+test.serial('a connection cut after a mail was accepted repeats it, with the same Message-ID', async t => {
   const { server, queue, go, row } = await post({ taken: ['cut'] })
   await queue()
   await go()
@@ -135,7 +135,7 @@ test.serial('a line that is cut after the mail was taken repeats it, with the sa
   await server.stop()
 })
 
-test.serial('a server that never takes it, or hangs, fails the mail after its last try', async t => {
+test.serial('a server that always refuses, or hangs, fails the mail after its last attempt', async t => {
   const { server, queue, go, row } = await post({ recipient: ['hang', 450, 450] }, { deadlineMs: 300 })
   await queue()
   for (let n = 0; n < 3; n++) t.is(await go(), 1)
@@ -144,7 +144,7 @@ test.serial('a server that never takes it, or hangs, fails the mail after its la
   await server.stop()
 })
 
-test.serial('waits double from a minute to 4 hours, and last about 3 days', async t => {
+test.serial('delays double from a minute to 4 hours, and add up to about 3 days', async t => {
   const { db, server, queue, row } = await post()
   await queue()
   const waits: number[] = []
@@ -161,7 +161,7 @@ test.serial('waits double from a minute to 4 hours, and last about 3 days', asyn
   await server.stop()
 })
 
-test.serial('a sender that died loses nothing, and one that stops gives back what it had in hand', async t => {
+test.serial('a sender that dies loses nothing, and one that stops returns the mails it was sending', async t => {
   const { db, server, options, queue, row } = await post({ recipient: ['hang'] })
   await queue()
   await takeMails(db, 4, { firstWaitSeconds: 1, maxWaitSeconds: 1, maxAttempts: 3 })
@@ -179,7 +179,7 @@ test.serial('a sender that died loses nothing, and one that stops gives back wha
   await server.stop()
 })
 
-test.serial('two senders at once send each mail once', async t => {
+test.serial('two concurrent senders send each mail once', async t => {
   const { server, queue, go } = await post({}, { tries: mailTries })
   for (let n = 0; n < 12; n++) await queue()
   const rounds = async () => {
@@ -191,7 +191,7 @@ test.serial('two senders at once send each mail once', async t => {
   await server.stop()
 })
 
-test.serial('a field that stands in no row is worked out of it at each try', async t => {
+test.serial('a field that is not stored is derived from the row at each attempt', async t => {
   const unqueued = { 'memory-out': (mail: { id: string }) => ({ app: `code-${mail.id.slice(0, 4)}` }) }
   const { server, queue, go, row } = await post({ recipient: [450] }, { unqueued })
   await queue({ fields: { limitMb: 1 } as never })
@@ -210,7 +210,7 @@ test.serial('a mail that this version cannot write waits for one that can', asyn
   await server.stop()
 })
 
-test.serial('a mailer that throws anything at all keeps the sender going', async t => {
+test.serial('the sender continues whatever the mailer throws', async t => {
   const mailer: Mailer = { send: () => Promise.reject('a text\nof two lines') }
   const { db, server, queue, go, row } = await post({}, { mailer })
   await db('mails').delete()

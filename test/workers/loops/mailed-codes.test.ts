@@ -13,7 +13,7 @@ import { readMail, startMailServer } from '../../kit/servers/mail-server.ts'
 const database = testDatabase()
 const masterKey = '5e'.repeat(32)
 
-test('a mail that is sent again says the same code, and either confirms', async t => {
+test('a mail that is sent again has the same code, and either confirms', async t => {
   const { db, url } = await database
   const server = await startMailServer()
   t.teardown(() => server.stop())

@@ -47,7 +47,7 @@ async function round(more: { notices?: number[]; retrySeconds?: number } = {}): 
 
 const stops = async (id: string) => (await database).db('operations').where({ target_id: id, kind: 'stop' })
 
-test.serial('a week before its end an account is told, once, and not earlier', async t => {
+test.serial('a week before the end of its plan an account is notified, once, and not earlier', async t => {
   const ana = await account(8 * daySeconds)
   await round()
   t.deepEqual(await ana.mails(), [])
@@ -61,7 +61,7 @@ test.serial('a week before its end an account is told, once, and not earlier', a
   })
 })
 
-test.serial('the notices of one end follow each other, then its end is told; another end has its own', async t => {
+test.serial('the notices of one end are sent in order, then the end itself; another end has its own', async t => {
   const ana = await account(100)
   await round({ notices: [200, 50] })
   t.deepEqual(await ana.mails(), ['plan-ending'])
@@ -77,14 +77,14 @@ test.serial('the notices of one end follow each other, then its end is told; ano
   t.is((await ana.mails()).length, 4, 'a new end is told anew')
 })
 
-test.serial('who comes late to both notices is told once', async t => {
+test.serial('when both notices are overdue only one is sent', async t => {
   const ana = await account(3600)
   await round()
   await round()
   t.deepEqual(await ana.mails(), ['plan-ending'])
 })
 
-test.serial('no end, no plan, and an end of long ago are told to nobody', async t => {
+test.serial('no notice is sent without an end, without a plan, or for an end long ago', async t => {
   const users = [
     await account(null),
     await account(60, 'free'),
@@ -95,7 +95,7 @@ test.serial('no end, no plan, and an end of long ago are told to nobody', async 
   for (const user of users) t.deepEqual(await user.mails(), [])
 })
 
-test.serial('after the end every application is stopped, once; others run on', async t => {
+test.serial('after the end every application is stopped, once; those of others keep running', async t => {
   const ana = await account(-1)
   const [one, two, idle] = [await ana.app(), await ana.app(), await ana.app()]
   const { db } = await database
@@ -110,7 +110,7 @@ test.serial('after the end every application is stopped, once; others run on', a
   t.is((await db('apps').where({ owner_id: ana.id })).length, 3, 'nothing is deleted')
 })
 
-test.serial('a stop that failed is asked for again, after a while; one that was done is not', async t => {
+test.serial('a failed stop is queued again after a delay; a successful one is not', async t => {
   const { db } = await database
   const ana = await account(-1)
   const id = await ana.app()
@@ -125,7 +125,7 @@ test.serial('a stop that failed is asked for again, after a while; one that was 
   t.deepEqual(await round({ retrySeconds: 0 }), [])
 })
 
-test.serial('two processes at once queue one stop and one mail', async t => {
+test.serial('two concurrent processes queue one stop and one mail', async t => {
   const ana = await account(-1)
   const id = await ana.app()
   await Promise.all(Array.from({ length: 5 }, () => round({ retrySeconds: 0 })))

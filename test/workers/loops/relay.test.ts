@@ -47,7 +47,7 @@ const connection = temporal.then(({ address }) => Connection.connect({ address }
 const clientOf = async () => new Client({ connection: await connection })
 test.after.always('close the connection', async () => (await connection).close())
 
-test.serial('a lane that cannot be woken keeps nobody else waiting, and waits longer each time', async t => {
+test.serial('a lane that cannot be woken delays no others, and waits longer each time', async t => {
   const [broken, ...others] = await applications(4)
   const tried: string[] = []
   const { relay, logged } = await relayOf(await clientOf(), async appId => {
@@ -64,7 +64,7 @@ test.serial('a lane that cannot be woken keeps nobody else waiting, and waits lo
   t.is(tried.length, 4)
 })
 
-test.serial('while Temporal is away a round ends early', async t => {
+test.serial('while Temporal is down a round ends early', async t => {
   await applications(8)
   let tried = 0
   const { relay: lanes } = await relayOf(await clientOf(), async () => {
@@ -75,33 +75,36 @@ test.serial('while Temporal is away a round ends early', async t => {
   t.is(tried, failuresInARow)
 })
 
-test.serial('what nothing runs on comes first, oldest first; what was looked at makes room for the others', async t => {
-  const { db } = await database
-  await db('operations').update({ state: 'success' })
-  // The oldest have the last names: the order is not that of the names.
-  const targets = (name: string, count: number) =>
-    Array.from({ length: count }, (_, n) => `${name}${String(999 - n).padStart(4, '0')}`)
-  const fill = (ids: string[], state: string) =>
-    db.raw(
-      `insert into operations (id, target_id, kind, owner_id, actor, state, created_at, started_at)
+test.serial(
+  'targets without a running operation come first, oldest first; checked ones make room for the others',
+  async t => {
+    const { db } = await database
+    await db('operations').update({ state: 'success' })
+    // The oldest have the last names: the order is not that of the names.
+    const targets = (name: string, count: number) =>
+      Array.from({ length: count }, (_, n) => `${name}${String(999 - n).padStart(4, '0')}`)
+    const fill = (ids: string[], state: string) =>
+      db.raw(
+        `insert into operations (id, target_id, kind, owner_id, actor, state, created_at, started_at)
        select md5(target), target, 'deploy', 'o', 'o', :state, now() - interval '1 hour', now() - interval '1 hour'
          from unnest(:ids::text[]) with ordinality as t (target, n) order by n`,
-      { ids, state },
-    )
-  const [running, queued] = [targets('runs', 510), targets('waits', 3)]
-  await fill(running, 'running')
-  await fill(queued, 'queued')
-  const seen = async (except: string[]) =>
-    (await listWaitingTargets(db, { queuedSeconds: 1, runningSeconds: 5, except })).map(({ target_id }) => target_id)
-  const first = await seen([])
-  t.deepEqual(first, [...queued, ...running].slice(0, 500))
-  t.deepEqual(await seen(first), running.slice(497))
-  await db('operations')
-    .whereIn('target_id', [...running, ...queued])
-    .delete()
-})
+        { ids, state },
+      )
+    const [running, queued] = [targets('runs', 510), targets('waits', 3)]
+    await fill(running, 'running')
+    await fill(queued, 'queued')
+    const seen = async (except: string[]) =>
+      (await listWaitingTargets(db, { queuedSeconds: 1, runningSeconds: 5, except })).map(({ target_id }) => target_id)
+    const first = await seen([])
+    t.deepEqual(first, [...queued, ...running].slice(0, 500))
+    t.deepEqual(await seen(first), running.slice(497))
+    await db('operations')
+      .whereIn('target_id', [...running, ...queued])
+      .delete()
+  },
+)
 
-test.serial('a lane whose workflow task fails is begun anew, and told', async t => {
+test.serial('a lane whose workflow task fails is started anew, and reported', async t => {
   t.timeout(180_000)
   const { db } = await database
   await db('operations').update({ state: 'success' })
@@ -143,7 +146,7 @@ test.serial('a lane whose workflow task fails is begun anew, and told', async t 
   })
 })
 
-test.serial('what nobody confirmed is undone by the relay after its time, and no sooner', async t => {
+test.serial('the relay undoes an unconfirmed request after its time, and no sooner', async t => {
   const { db } = await database
   const make = rows(db)
   await make.host('h')
@@ -165,7 +168,7 @@ test.serial('what nobody confirmed is undone by the relay after its time, and no
   t.is(await young(), 'accepting')
 })
 
-test('who is looked at again waits twice as long each time, to a maximum; who was gone begins anew', t => {
+test('a repeated target waits twice as long each time, up to a maximum; one that was absent starts anew', t => {
   let now = 0
   const backoff = new Backoff({ firstSeconds: 2, maxSeconds: 8, now: () => now })
   const waits = () => {

@@ -36,7 +36,7 @@ test.beforeEach(async () => {
   await db('git_webhooks').delete()
 })
 
-test.serial('every column of sealed texts is known, or its texts would be lost with their key', async t => {
+test.serial('every column of sealed values is listed, or its values would be lost with their key', async t => {
   const { db } = await database
   const { rows: found } = await db.raw(
     `select table_name || '.' || column_name as name from information_schema.columns
@@ -49,7 +49,7 @@ test.serial('every column of sealed texts is known, or its texts would be lost w
   )
 })
 
-test.serial('what an older key has sealed is sealed with the current one, in pages, and reads as before', async t => {
+test.serial('values of an older key are sealed with the current one, in pages, and read as before', async t => {
   const { db } = await database
   const [app, other] = [await makeApp(db), await makeApp(db)]
   const many = Object.fromEntries(Array.from({ length: 250 }, (_, n) => [`V${n}`, `value ${n}`]))
@@ -80,7 +80,7 @@ test.serial('what an older key has sealed is sealed with the current one, in pag
   t.is(await resealOnce({ db, keys: three, log }), 0)
 })
 
-test.serial('a change that comes between look and replacement wins', async t => {
+test.serial('a change between reading and replacing wins', async t => {
   const { db } = await database
   const app = await makeApp(db)
   await put(db, one, app, { A: 'old' })
@@ -98,7 +98,7 @@ test.serial('a change that comes between look and replacement wins', async t => 
   t.deepEqual([unreadable, values.get('B'), [...(await countSealed(db))]], [[], 'b', [[3, 2]]])
 })
 
-test.serial('what cannot be decrypted is told once a round by its row, and keeps nothing else back', async t => {
+test.serial('values that cannot be decrypted are reported once a round by their row, and delay no others', async t => {
   const { db } = await database
   const app = await makeApp(db)
   await put(db, two, app, { A: 'geheim', B: 'b', C: 'c' })

@@ -9,7 +9,7 @@ import * as apps from '../../../db/apps/apps.ts'
 import { isBootRouted, recordBoot } from '../../../db/hosts/host-boots.ts'
 import * as operations from '../../../db/operations/operations.ts'
 import { keepRoutes } from '../../../workers/loops/route-keeper.ts'
-import { namesAmiss, syncRoute, syncRoutes } from '../../../workers/loops/route-table.ts'
+import { namesWithWrongRoute, syncRoute, syncRoutes } from '../../../workers/loops/route-table.ts'
 import { comesTrue } from '../../kit/comes-true.ts'
 import { fakeEdge } from '../../kit/fakes/edge.ts'
 import { rows } from '../../kit/rows/rows.ts'
@@ -31,7 +31,7 @@ async function runningApp(hostPort = started.hostPort) {
   return { db, app, host: `${app.subdomain}.${appsDomain}` }
 }
 
-test.serial('the table becomes what runs: set, moved, and removed when it ended', async t => {
+test.serial('the table matches the running applications: set, moved, and removed when they end', async t => {
   const { db, app, host } = await runningApp()
   const edge = fakeEdge()
   await edge.setRoute({ host: 'gone.apps.test', appId: 'f'.repeat(24), address: '127.0.0.1', port: 1 })
@@ -50,7 +50,7 @@ test.serial('the table becomes what runs: set, moved, and removed when it ended'
   t.deepEqual(await edge.listRoutes(), [])
 })
 
-test.serial('a release that just passed its gate keeps the route that its row does not know yet', async t => {
+test.serial('a release that has just passed its gate keeps the route that its row does not have yet', async t => {
   const { db } = await database
   const make = rows(db)
   const { app } = await make.app((await make.user()).id)
@@ -60,7 +60,7 @@ test.serial('a release that just passed its gate keeps the route that its row do
   t.is((await edge.listRoutes()).length, 1)
 })
 
-test.serial('a route that a step has just switched is not set back before its row says so', async t => {
+test.serial('a route that a step has just switched is not reverted before its row is updated', async t => {
   const { db, app, host } = await runningApp()
   const edge = fakeEdge()
   await edge.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 4009 })
@@ -78,7 +78,7 @@ test.serial('a route that a step has just switched is not set back before its ro
   t.is(await portOf(edge, host), 4000)
 })
 
-test.serial('a held route is set although an operation of its application runs', async t => {
+test.serial('a held route is set even while an operation of its application runs', async t => {
   const { db, app, host } = await runningApp()
   const edge = fakeEdge()
   await edge.setRoute({ host, appId: app.id, address: '127.0.0.1', port: 0 })
@@ -118,7 +118,7 @@ function choosy(refuses: (route: Route) => boolean): Edge {
   }
 }
 
-test.serial('a route that the proxy refuses holds up no other, and is tried again', async t => {
+test.serial('a route that the proxy refuses delays no others, and is retried', async t => {
   const { db } = await database
   const [one, odd, two] = [await runningApp(4101), await runningApp(4102), await runningApp(4103)]
   let refusing = true
@@ -132,7 +132,7 @@ test.serial('a route that the proxy refuses holds up no other, and is tried agai
   t.is(await portOf(edge, one.host), 4101)
   t.is(await portOf(edge, two.host), 4103)
   t.is(await portOf(edge, ofOthers.host), undefined, 'what comes after it in the round is done too')
-  t.deepEqual(await namesAmiss(tables), [odd.host])
+  t.deepEqual(await namesWithWrongRoute(tables), [odd.host])
   t.regex(
     (await routeFinding(db, bySupervisor, { edge: {} as never, appsDomain }, edge)).state,
     new RegExp(`1 NOT AS .* ${odd.host}$`),
@@ -140,10 +140,10 @@ test.serial('a route that the proxy refuses holds up no other, and is tried agai
   refusing = false
   t.deepEqual((await syncRoutes(tables)).refused, [])
   t.is(await portOf(edge, odd.host), 4102)
-  t.deepEqual(await namesAmiss(tables), [])
+  t.deepEqual(await namesWithWrongRoute(tables), [])
 })
 
-test.serial('a refused change of a route leaves its name nowhere, not where the old one led', async t => {
+test.serial('after a refused change of a route its name leads nowhere, not to the old target', async t => {
   const { db, host } = await runningApp(4111)
   const edge = choosy(({ port }) => port === 4111)
   await edge.setRoute({ host, appId: 'e'.repeat(24), address: '127.0.0.1', port: 1 })
@@ -201,7 +201,7 @@ test.serial('an application that is deleted while its route is set does not keep
   t.deepEqual(await edge.listRoutes(), [])
 })
 
-test.serial('a crash takes the route away at once, without waiting for the next comparison', async t => {
+test.serial('a crash removes the route immediately, without waiting for the next comparison', async t => {
   const { db, url } = await database
   const { app, host } = await runningApp()
   const edge = fakeEdge()
@@ -221,7 +221,7 @@ test.serial('a crash takes the route away at once, without waiting for the next 
   await keeping
 })
 
-test.serial('a port that goes to another application holds the route of the one that had it at once', async t => {
+test.serial('when a port goes to another application the former one’s route is held immediately', async t => {
   const { db, url } = await database
   const [one, two] = [await runningApp(4131), await runningApp(4132)]
   const edge = fakeEdge()

@@ -63,7 +63,7 @@ async function operation(id: string) {
   return operationId
 }
 
-test.serial('a round looks at names whose rows have changed, and at no others', async t => {
+test.serial('a round checks names whose rows have changed, and no others', async t => {
   const [moved, gone, still] = [await runningApp(), await runningApp(), await runningApp()]
   const { edge } = proxy
   const { db, first, round } = await rounds(edge)
@@ -106,7 +106,7 @@ test.serial('a route whose row is committed late is set, whatever was committed 
 })
 
 test.serial(
-  'everything is compared once a minute, and when the proxy was started anew or its mark does not fit',
+  'everything is compared once a minute, and when the proxy was restarted or its mark is not valid',
   async t => {
     const one = await runningApp()
     const { edge } = proxy
@@ -135,7 +135,7 @@ test.serial(
   },
 )
 
-test.serial('a proxy that is started anew while a round goes on is compared by the next one', async t => {
+test.serial('a proxy that restarts during a round is compared by the next one', async t => {
   const one = await runningApp()
   const edge = fakeEdge()
   let run = 'a'
@@ -172,7 +172,7 @@ test.serial('a host in a new boot, or with another address, has all of its route
   t.like(await round(), { whole: true })
 })
 
-test.serial('a name of an operation under way is looked at until it has ended, although no row changes', async t => {
+test.serial('a name of an operation in progress is checked until it has ended, although no row changes', async t => {
   const one = await runningApp()
   const { edge } = proxy
   const { db, round } = await rounds(edge)
@@ -186,28 +186,25 @@ test.serial('a name of an operation under way is looked at until it has ended, a
   t.is(await portOf(edge, one.host), one.port)
 })
 
-test.serial(
-  'a route that an operation switched and could not put back is found by the round after its end',
-  async t => {
-    const one = await runningApp()
-    const { edge } = proxy
-    const { db, round } = await rounds(edge)
-    const restart = await operation(one.id)
-    t.like(await round(), { whole: false, changed: 0, unsettled: [] })
-    await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
-    await operations.finishOperation(db, restart, { state: 'error' })
-    t.like(await round(), { whole: false, changed: 1, unsettled: [] })
-    t.is(await portOf(edge, one.host), one.port)
+test.serial('a route that an operation switched and could not restore is found by the round after its end', async t => {
+  const one = await runningApp()
+  const { edge } = proxy
+  const { db, round } = await rounds(edge)
+  const restart = await operation(one.id)
+  t.like(await round(), { whole: false, changed: 0, unsettled: [] })
+  await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
+  await operations.finishOperation(db, restart, { state: 'error' })
+  t.like(await round(), { whole: false, changed: 1, unsettled: [] })
+  t.is(await portOf(edge, one.host), one.port)
 
-    const again = await operation(one.id)
-    await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
-    for (let n = 0; n < 2; n++) t.like(await round(), { whole: false, changed: 0, unsettled: [one.host] })
-    await operations.finishOperation(db, again, { state: 'error' })
-    t.like(await round(), { whole: false, changed: 1, unsettled: [] })
-  },
-)
+  const again = await operation(one.id)
+  await edge.setRoute({ host: one.host, appId: one.id, address: '127.0.0.1', port: 1 })
+  for (let n = 0; n < 2; n++) t.like(await round(), { whole: false, changed: 0, unsettled: [one.host] })
+  await operations.finishOperation(db, again, { state: 'error' })
+  t.like(await round(), { whole: false, changed: 1, unsettled: [] })
+})
 
-test.serial('a route that was not put back while the proxy hung is found as soon as it answers', async t => {
+test.serial('a route that was not restored while the proxy hung is found as soon as it answers', async t => {
   const one = await runningApp()
   const { edge } = proxy
   const { db, round } = await rounds(edge)
@@ -225,7 +222,7 @@ test.serial('a route that was not put back while the proxy hung is found as soon
   t.like(await round(), { whole: false, changed: 0 })
 })
 
-test.serial('a route that the proxy refuses is tried again by every round', async t => {
+test.serial('a route that the proxy refuses is retried in every round', async t => {
   const one = await runningApp()
   const edge = fakeEdge()
   let refusing = false

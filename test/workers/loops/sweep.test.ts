@@ -15,7 +15,7 @@ const database = testDatabase()
 const folder = throwAwayFolder()
 test.after.always('remove the store', () => removeThrowAway(folder))
 
-test.serial('bodies that nobody refers to are removed, and only those', async t => {
+test.serial('unreferenced segments are removed, and only those', async t => {
   const { db } = await database
   const store = await filesystemStore(folder)
   const stored = async () => {
@@ -45,7 +45,7 @@ test.serial('bodies that nobody refers to are removed, and only those', async t 
   t.deepEqual(await left(used), { body: true, row: true })
 })
 
-test.serial('a body of an object waits for downloads that run, another one does not', async t => {
+test.serial('a segment of an object is retained for running downloads, others are not', async t => {
   const { db } = await database
   const store = await filesystemStore(folder)
   const freed = async (crc32: number | null, seconds: number) => {
@@ -60,46 +60,40 @@ test.serial('a body of an object waits for downloads that run, another one does 
   t.deepEqual(await Promise.all([archive, young, old].map(id => store.head(id))), [null, { size: 4 }, null])
 })
 
-test.serial(
-  'a body that the store does not give up keeps none of the others, and goes with the next round',
-  async t => {
-    const { db } = await database
-    const store = await filesystemStore(folder)
-    const ids = await Promise.all(Array.from({ length: 9 }, () => segments.allocateSegment(db)))
-    for (const id of ids) await store.put(id, Readable.from('body'))
-    const stuck = ids[3]
-    const stubborn = {
-      head: (id: string) => store.head(id),
-      delete: (id: string) => (id === stuck ? Promise.reject(new Error('away')) : store.delete(id)),
-    } as ObjectStore
-    await t.throwsAsync(sweep({ db, store: stubborn }, { drawnSeconds: 0 }), { message: 'away' })
-    t.deepEqual(await db('segments').whereIn('id', ids).select('id', 'state'), [{ id: stuck, state: 'dying' }])
-    t.is(await sweep({ db, store }, { drawnSeconds: 0 }), 1)
-    t.is(await store.head(stuck!), null)
-  },
-)
+test.serial('a segment that the store fails to delete delays no others, and is removed in the next round', async t => {
+  const { db } = await database
+  const store = await filesystemStore(folder)
+  const ids = await Promise.all(Array.from({ length: 9 }, () => segments.allocateSegment(db)))
+  for (const id of ids) await store.put(id, Readable.from('body'))
+  const stuck = ids[3]
+  const stubborn = {
+    head: (id: string) => store.head(id),
+    delete: (id: string) => (id === stuck ? Promise.reject(new Error('away')) : store.delete(id)),
+  } as ObjectStore
+  await t.throwsAsync(sweep({ db, store: stubborn }, { drawnSeconds: 0 }), { message: 'away' })
+  t.deepEqual(await db('segments').whereIn('id', ids).select('id', 'state'), [{ id: stuck, state: 'dying' }])
+  t.is(await sweep({ db, store }, { drawnSeconds: 0 }), 1)
+  t.is(await store.head(stuck!), null)
+})
 
-test.serial(
-  'a body of which the database of an earlier day knows only that it was to come is kept for 7 days',
-  async t => {
-    const { db } = await database
-    const store = await filesystemStore(folder)
-    const id = await segments.allocateSegment(db)
-    await store.put(id, Readable.from('made since'))
-    const drawn = (days: number) =>
-      db('segments')
-        .where({ id })
-        .update({ drawn_at: db.raw(`now() - make_interval(days => ?) + interval '1 hour'`, [days]) })
-    await drawn(strayTerms.keptDays)
-    t.is(await sweep({ db, store }), 0)
-    t.like(await store.head(id), { size: 10 })
-    await drawn(strayTerms.keptDays + 1)
-    t.is(await sweep({ db, store }), 1)
-    t.is(await store.head(id), null)
-  },
-)
+test.serial('a segment that a restored database only knows as allocated is retained for 7 days', async t => {
+  const { db } = await database
+  const store = await filesystemStore(folder)
+  const id = await segments.allocateSegment(db)
+  await store.put(id, Readable.from('made since'))
+  const drawn = (days: number) =>
+    db('segments')
+      .where({ id })
+      .update({ drawn_at: db.raw(`now() - make_interval(days => ?) + interval '1 hour'`, [days]) })
+  await drawn(strayTerms.keptDays)
+  t.is(await sweep({ db, store }), 0)
+  t.like(await store.head(id), { size: 10 })
+  await drawn(strayTerms.keptDays + 1)
+  t.is(await sweep({ db, store }), 1)
+  t.is(await store.head(id), null)
+})
 
-test.serial('a body that is used and let go between the look and its turn has its hour of grace', async t => {
+test.serial('a segment used and released between selection and removal gets its hour of grace', async t => {
   const { db } = await database
   const store = await filesystemStore(folder)
   const ids = await Promise.all(Array.from({ length: 9 }, () => segments.allocateSegment(db)))
@@ -133,7 +127,7 @@ test.serial('a body that is used and let go between the look and its turn has it
   t.is(await sweep({ db, store }), 1)
 })
 
-test.serial('a body that its store says is deleted, and still has, is not told as removed', async t => {
+test.serial('a segment that its store reports as deleted but still has is not reported as removed', async t => {
   const { db } = await database
   const store = await filesystemStore(folder)
   const lying = { delete: async () => {}, head: (id: string) => store.head(id) } as unknown as ObjectStore

@@ -52,7 +52,7 @@ function leaveStaleLock(folder: string): void {
   writeFileSync(join(folder, 'supervisor.lock'), '')
 }
 
-test('one supervisor per folder; the lock of a dead one is taken over', async t => {
+test('a folder has one supervisor; the lock of a dead one is taken over', async t => {
   const folder = temporaryFolder(t)
   leaveStaleLock(folder)
   t.is(runningSupervisor(folder), null)
@@ -65,7 +65,7 @@ test('one supervisor per folder; the lock of a dead one is taken over', async t 
   again()
 })
 
-test('a supervisor that is killed leaves a lock that the next one gets, and its children do not hold it', async t => {
+test('the next supervisor gets the lock of a killed one, whose children do not hold it', async t => {
   const folder = temporaryFolder(t)
   const child = await startContender(t)
   t.is(await attempt(child, folder), 'won')
@@ -81,7 +81,7 @@ test('a supervisor that is killed leaves a lock that the next one gets, and its 
   release()
 })
 
-test('of six processes that find the same stale lock at once, exactly one gets it, in each of thirty rounds', async t => {
+test('of six processes that find the same stale lock concurrently, exactly one gets it, in each of thirty rounds', async t => {
   const root = temporaryFolder(t)
   const contenders = await Promise.all(Array.from({ length: 6 }, () => startContender(t)))
   for (let round = 0; round < 30; round++) {

@@ -6,8 +6,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import { startTicks } from '../../../lib/process-stat.ts'
 import { isAlive, isFrozen, readRecord, signal, writeRecord } from '../../../workers/supervisor/process-record.ts'
+
 import { type ProcessSpec, restartDelayMs } from '../../../workers/supervisor/supervised-process.ts'
-import { endLeftovers, livingProcesses, rotateLogs, Supervisor } from '../../../workers/supervisor/supervisor.ts'
+import { endLeftovers, rotateLogs, runningProcesses, Supervisor } from '../../../workers/supervisor/supervisor.ts'
+
 import { comesTrue } from '../../kit/comes-true.ts'
 
 const ready =
@@ -57,17 +59,17 @@ async function until<T>(probe: () => T | null | undefined | false, seconds = 10)
   throw new Error('it did not happen in time')
 }
 
-test('a process that could not be written down, as on a full disk, runs once and is kept', async t => {
+test('a process whose record could not be written, as on a full disk, runs once and is supervised', async t => {
   const { folder, supervisor, spec, said } = makeSupervisor(t)
   mkdirSync(`${folder}/run/one.json.new`) // where the record is written first
   await supervisor.start(spec('one', note('one') + ready))
   t.is(readFileSync(`${folder}/order`, 'utf8'), 'one\n')
-  t.regex(said.join('\n'), /^one runs, but other commands do not see it: /)
+  t.regex(said.join('\n'), /^one runs, but other commands cannot see it: /)
   await supervisor.stop()
   t.is(readFileSync(`${folder}/order`, 'utf8'), 'one\n-one\n')
 })
 
-test('processes start after what they need, and stop before it', async t => {
+test('processes start after their dependencies, and stop before them', async t => {
   const { folder, supervisor, spec } = makeSupervisor(t)
   await Promise.all([
     supervisor.start(spec('store', note('store') + ready)),
@@ -75,10 +77,10 @@ test('processes start after what they need, and stop before it', async t => {
   ])
   await supervisor.stop()
   t.deepEqual(readFileSync(`${folder}/order`, 'utf8').trim().split('\n'), ['store', 'api', '-api', '-store'])
-  t.deepEqual(livingProcesses(`${folder}/run`), [])
+  t.deepEqual(runningProcesses(`${folder}/run`), [])
 })
 
-test('a killed process is started again at once, with its group gone', async t => {
+test('a killed process is restarted immediately, after its group has ended', async t => {
   const { folder, supervisor, spec, record } = makeSupervisor(t)
   const withChild = `const child = require("node:child_process").spawn("sleep", ["1000"]); require("node:fs").writeFileSync("grandchild", String(child.pid));`
   await supervisor.start(spec('api', withChild + ready))
@@ -103,7 +105,7 @@ test('a process that ignores its signal is killed after its grace', async t => {
   t.is(startTicks(pid), null)
 })
 
-test('a process that keeps ending before it answers is given up, and its log is named', async t => {
+test('a process that keeps ending before it answers is reported with its log', async t => {
   const { supervisor, spec } = makeSupervisor(t)
   const error = await t.throwsAsync(
     supervisor.start(spec('broken', 'console.error("what was wrong"); process.exit(3)')),
@@ -127,7 +129,7 @@ test('leftovers of a killed supervisor are ended; a reused pid is left alone', a
   const path = join(folder, 'stranger.json')
   writeFileSync(path, readFileSync(path, 'utf8').replace(/"startTicks":"\d+"/, '"startTicks":"1"'))
   t.deepEqual(
-    livingProcesses(folder).map(record => record.pid),
+    runningProcesses(folder).map(record => record.pid),
     [orphan],
   )
   t.deepEqual(await endLeftovers(folder), ['orphan'])
@@ -135,7 +137,7 @@ test('leftovers of a killed supervisor are ended; a reused pid is left alone', a
   t.not(startTicks(stranger), null)
 })
 
-test('a process that stands still is told from one that runs', async t => {
+test('a frozen process is distinguished from a running one', async t => {
   const child = spawn('sleep', ['60'], { stdio: 'ignore' })
   t.teardown(() => child.kill('SIGKILL'))
   const { pid = 0 } = child

@@ -13,7 +13,7 @@ function scripted() {
   return { begun, ends, lanes: sharedWakes({ wake }) }
 }
 
-test('who asks while a wake-up is under way shares the next one', async t => {
+test('callers during a wake-up share the next one', async t => {
   const { begun, ends, lanes } = scripted()
   const first = lanes.wake('a', 'ana')
   const later = [lanes.wake('a', 'ana'), lanes.wake('a', 'ana'), lanes.wake('a', 'ana')]
@@ -36,7 +36,7 @@ test('who asks while a wake-up is under way shares the next one', async t => {
   t.is(begun.length, 5, 'when none is under way, at once')
 })
 
-test('a failed wake-up is told to those who shared it, and hinders no other', async t => {
+test('a failed wake-up rejects for all who shared it, and affects no others', async t => {
   const { begun, ends, lanes } = scripted()
   const first = lanes.wake('a', 'ana')
   const second = lanes.wake('a', 'ana')

@@ -61,7 +61,7 @@ const right = {
   TEMPORAL_TLS_SERVER_NAME: 'temporal.test',
 }
 
-test('clients, workers and commands reach a Temporal that wants certificates', async t => {
+test('clients, workers and commands reach a Temporal that requires certificates', async t => {
   t.timeout(120_000)
   const inline = Object.entries(right).map(([name, value]) => [
     name,
@@ -95,11 +95,11 @@ const wrong: [string, Record<string, string>, RegExp][] = [
   ],
   ['a key of another certificate', { ...right, TEMPORAL_TLS_KEY: stranger.key }, /are no certificates with their key/],
   ['a file that is not there', { ...right, TEMPORAL_TLS_CA: `${folder}/none` }, /TEMPORAL_TLS_CA names cannot be read/],
-  ['clear text', {}, /wants TLS: set TEMPORAL_TLS=on/],
-  ['TLS where there is none', { ...right, TEMPORAL_ADDRESS: temporal.address }, /does not speak TLS/],
+  ['clear text', {}, /requires TLS: set TEMPORAL_TLS=on/],
+  ['TLS where there is none', { ...right, TEMPORAL_ADDRESS: temporal.address }, /does not use TLS/],
 ]
 for (const [what, settings, words] of wrong)
-  test(`with ${what} a process does not start, and says what to do`, async t => {
+  test(`with ${what} a process does not start, and reports what to do`, async t => {
     t.timeout(120_000)
     const config = configOf(settings)
     await t.throwsAsync(connectTemporal(config, 2000), { message: words })
@@ -108,10 +108,10 @@ for (const [what, settings, words] of wrong)
   })
 
 for (const [what, words] of [
-  ['clear text', /wants TLS: set TEMPORAL_TLS=on.* this process goes on/],
+  ['clear text', /requires TLS: set TEMPORAL_TLS=on.* this process accepts requests/],
   ['another authority', /not signed by the authority in TEMPORAL_TLS_CA.* this process goes on/],
 ] as const)
-  test(`with ${what} an API process goes on, and says in its log what to do`, async t => {
+  test(`with ${what} an API process continues, and logs what to do`, async t => {
     t.timeout(120_000)
     const [, settings] = wrong.find(([name]) => name === what)!
     const { api, url } = await (await platform).startApiProcess({ TEMPORAL_ADDRESS: address, ...settings })
@@ -120,7 +120,7 @@ for (const [what, words] of [
     t.is((await fetch(`${url}/v2/users/me`)).status, 401)
   })
 
-test('what goes on without Temporal says each reason once, and again when Temporal has answered meanwhile', async t => {
+test('a process that continues without Temporal logs each reason once, and again after Temporal has answered', async t => {
   const lines: string[] = []
   const own = pino({}, { write: line => void lines.push(JSON.parse(line).msg) })
   let answers = false
@@ -139,14 +139,14 @@ test('what goes on without Temporal says each reason once, and again when Tempor
   t.is(lines.length, 2, 'nor is one that is merely away')
 })
 
-test('settings that contradict one another are named', t => {
+test('contradictory settings are named', t => {
   t.throws(() => configOf({ ...right, TEMPORAL_TLS: 'off' }), { message: /TEMPORAL_TLS is "off"/ })
   t.throws(() => configOf({ TEMPORAL_TLS_CERT: 'a' }), { message: /TEMPORAL_TLS_CERT and TEMPORAL_TLS_KEY/ })
   t.is(configOf({ TEMPORAL_TLS_CA: '' }).temporalTls, null)
   t.like(configOf({ TEMPORAL_API_KEY: 'k' }), { temporalApiKey: 'k', temporalTls: { ca: null } })
 })
 
-test('the doctor warns of ways in clear text to other machines', t => {
+test('the doctor warns of clear-text connections to other machines', t => {
   const words = ({ state, remedy }: Finding) => (remedy ? `${state}: ${remedy}` : state)
   const wire = (temporalAddress: string, own = {}) =>
     words(temporalWire(configOf({ TEMPORAL_ADDRESS: temporalAddress, ...own })))

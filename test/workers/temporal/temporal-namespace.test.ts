@@ -8,7 +8,7 @@ import { testTemporal } from '../../kit/servers/temporal.ts'
 const temporal = testTemporal()
 const namespace = `berth-setup-${process.pid}`
 
-test.serial('a fresh namespace gets its search attributes, and doing it twice is success', async t => {
+test.serial('a new namespace gets its search attributes, and repeating that succeeds', async t => {
   const connection = await Connection.connect({ address: (await temporal).address })
   t.teardown(() => connection.close())
   await prepareNamespace(connection, namespace)
