@@ -148,9 +148,9 @@ export class SupervisedProcess {
   }
 
   private async awaitReady(child: ChildProcess, ended: Promise<string>, onReady: () => void): Promise<void> {
-    let over = false
+    let hasEnded = false
     void ended.then(() => {
-      over = true
+      hasEnded = true
     })
     const onAnswer = () => {
       this.hasAnswered = true
